@@ -1,0 +1,34 @@
+# make bench   set up, run the embedded study, print the verdict table
+# make test    set up, check, run the test suite
+
+PYTHON ?= python3
+VENV   ?= .venv
+# uv reads no pip configuration: hand it pip's find-links, where a local torch wheel may lie.
+export UV_FIND_LINKS ?= $(shell $(PYTHON) -m pip config get global.find-links 2>/dev/null)
+
+.DEFAULT_GOAL := setup
+.PHONY: setup bench test check clean
+
+setup: $(VENV)/.installed
+
+$(VENV)/bin/uv:
+	$(PYTHON) tools/make_venv.py $(VENV)
+	$(VENV)/bin/python -m pip install --quiet uv
+
+$(VENV)/.installed: $(VENV)/bin/uv pyproject.toml constraints.txt
+	$(VENV)/bin/uv pip install --quiet --python $(VENV)/bin/python -c constraints.txt -e '.[bench,dev]'
+	touch $@
+
+bench: setup
+	$(VENV)/bin/fairbench run --suite mini --output-dir results/mini
+
+check: setup
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+
+test: check
+	$(VENV)/bin/pytest -n 2
+
+clean:
+	rm -rf $(VENV)

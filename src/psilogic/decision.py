@@ -1,0 +1,106 @@
+"""What the chaos detector decides for the tensors of one group: from gradient norms to decay rates."""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from psilogic import equations as eq
+
+
+class Chaos(NamedTuple):
+    """The detector's memory of N tensors, each of shape (N,).
+
+    Attributes:
+        fast: the 0.90-EMA of the signal.
+        slow: the 0.99-EMA of the signal.
+        reference: the 0.99-EMA of gn that the relative signal is divided by; None for the raw signal.
+    """
+
+    fast: Tensor
+    slow: Tensor
+    reference: Tensor | None
+
+
+class Decision(NamedTuple):
+    """What one step does to N tensors, each of shape (N,); `psilogic.monitor` shows these quantities.
+
+    Attributes:
+        gn: scale-normalized norm of the processed gradient.
+        memory: the detector's new memory.
+        ratio: fast / (slow + eps).
+        chaos: the chaos measure, in [0, 1.5).
+        gate: s, True where the tensor spikes.
+        warmup: w, the chaos warm-up weight, 0 where gn is not finite.
+        cancellation: w c, the share of theta that active cancellation takes away in this step.
+        decay: delta = lr weight_decay + w c.
+        quantum_rate: lr q_t w (1 - s).
+    """
+
+    gn: Tensor
+    memory: Chaos
+    ratio: Tensor
+    chaos: Tensor
+    gate: Tensor
+    warmup: Tensor
+    cancellation: Tensor
+    decay: Tensor
+    quantum_rate: Tensor
+
+
+def observe(gn: Tensor, memory: Chaos, eps: float) -> Chaos:
+    """Update the detector's memory with gn; where gn is not finite the memory stays as it is.
+
+    One NaN would otherwise stay in an EMA for ever.
+    """
+    finite = torch.isfinite(gn)
+    if memory.reference is None:
+        fast, slow, reference = eq.fast_ema(memory.fast, gn), eq.slow_ema(memory.slow, gn), None
+    else:
+        starts = memory.reference == 0
+        new_reference = eq.reference_ema(memory.reference, gn)
+        signal = gn / (new_reference + eps)
+        fast = torch.where(starts, 1.0, eq.fast_ema(memory.fast, signal))
+        slow = torch.where(starts, 1.0, eq.slow_ema(memory.slow, signal))
+        reference = torch.where(finite, new_reference, memory.reference)
+    return Chaos(torch.where(finite, fast, memory.fast), torch.where(finite, slow, memory.slow), reference)
+
+
+def decide(group: dict[str, Any], gn: Tensor, memory: Chaos, t: Tensor, t_detector: Tensor) -> Decision:
+    """Compose the paper's equations for the tensors of one group.
+
+    Args:
+        group: the hyperparameters, as in `torch.optim.Optimizer.param_groups`.
+        gn: scale-normalized gradient norms, shape (N,), already pooled over the group's `chaos_scope`.
+        memory: the detector's memory before this step, each of shape (N,).
+        t: the parameters' own steps, from 1, shape (N,): the clock of the cosine schedule.
+        t_detector: the detector's own updates, from 1, shape (N,): the clock of the warm-up.
+
+    Returns:
+        The decision for each tensor.
+    """
+    lr, eps = group["lr"], group["eps"]
+    memory_after = observe(gn, memory, eps)
+    fast, slow, reference = memory_after
+    ratio = eq.chaos_ratio(fast, slow, eps)
+    chaos = eq.chaos(slow, ratio)
+    if group["adaptive_tau"]:
+        s = eq.adaptive_gate(fast, slow, group["tau_scale"], margin=0.0 if reference is None else eps)
+    else:
+        s = eq.absolute_gate(slow, group["chaos_tau"])
+    t_warm = eq.warmup_horizon(group["chaos_warmup"], group["total_steps"], group["gamma_T_max"])
+    # Without a finite gn nothing is known of this step: no cancellation, no quantum decay.
+    w = torch.where(torch.isfinite(gn), eq.warmup_weight(t_detector, t_warm), 0.0)
+    schedule = eq.cosine_schedule(t, group["gamma_T_max"])
+    c = eq.cancellation(s, chaos, lr, group["gamma"] * schedule, group["p_ext"], group["max_cancel"])
+    return Decision(
+        gn=gn,
+        memory=memory_after,
+        ratio=ratio,
+        chaos=chaos,
+        gate=s,
+        warmup=w,
+        cancellation=w * c,
+        decay=eq.unified_decay(lr, group["weight_decay"], w, c),
+        quantum_rate=eq.quantum_rate(lr, group["quantum_decay"] * schedule, w, s),
+    )

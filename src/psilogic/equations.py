@@ -1,0 +1,97 @@
+"""The equations of the PsiLogic paper, one short function each.
+
+Every quantity is a vector over tensors, shape (N,), unless said otherwise: element i belongs to the i-th
+tensor. Names are the paper's. Nothing here keeps state, moves data between devices or knows about
+parameter groups; `psilogic.decision` composes these functions in the order of the paper's Listing 1.
+
+Reference: "PsiLogic: Chaos-Aware Active Cancellation for Adam with a Fair Cross-Domain Benchmark", section 3.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+Scalar = float | Tensor
+"""A hyperparameter: a number, or a tensor with one element (a learning rate that lives on the device)."""
+
+
+def normalized_norm(norm: Tensor, numel: Tensor) -> Tensor:
+    """gn = ||g||_2 / sqrt(numel); an empty tensor has gn = 0 (section 3.3)."""
+    return norm / numel.clamp(min=1).sqrt()
+
+
+def fast_ema(fast: Tensor, gn: Tensor) -> Tensor:
+    """fast_t = 0.90 fast_{t-1} + 0.10 gn_t: a horizon of about 10 steps (section 3.3)."""
+    return 0.90 * fast + 0.10 * gn
+
+
+def slow_ema(slow: Tensor, gn: Tensor) -> Tensor:
+    """slow_t = 0.99 slow_{t-1} + 0.01 gn_t: a horizon of about 100 steps (section 3.3)."""
+    return 0.99 * slow + 0.01 * gn
+
+
+def chaos_ratio(fast: Tensor, slow: Tensor, eps: float) -> Tensor:
+    """ratio = fast / (slow + eps) (section 3.3)."""
+    return fast / (slow + eps)
+
+
+def chaos(slow: Tensor, ratio: Tensor) -> Tensor:
+    """chaos = tanh(slow) (1 + 0.5 tanh(relu(ratio - 1))), in [0, 1.5) (section 3.3)."""
+    return torch.tanh(slow) * (1 + 0.5 * torch.tanh(torch.relu(ratio - 1)))
+
+
+def adaptive_gate(fast: Tensor, slow: Tensor, tau_scale: float, margin: float) -> Tensor:
+    """s = [fast > tau_scale slow + margin]: a spike relative to the tensor's own past (section 3.3).
+
+    The margin is 0 for the raw signal and eps for the relative one.
+    """
+    return fast > tau_scale * slow + margin
+
+
+def absolute_gate(slow: Tensor, chaos_tau: float) -> Tensor:
+    """s = [slow >= chaos_tau]: the gate when `adaptive_tau` is off."""
+    return slow >= chaos_tau
+
+
+def warmup_horizon(chaos_warmup: int, total_steps: int, gamma_T_max: int) -> float:
+    """t_warm: `chaos_warmup` itself, or max(500, T/20) when it is -1 (section 3.5).
+
+    T is `total_steps`, else `gamma_T_max`; with neither known t_warm is 500.
+    """
+    return float(chaos_warmup) if chaos_warmup >= 0 else max(500.0, (total_steps or gamma_T_max) / 20)
+
+
+def warmup_weight(t: Tensor, t_warm: float) -> Tensor:
+    """w = clip((t - t_warm) / (t_warm / 4), 0, 1), and 1 when t_warm = 0 (section 3.5)."""
+    return torch.clamp((t - t_warm) / (t_warm / 4), 0, 1) if t_warm > 0 else torch.ones_like(t)
+
+
+def cosine_schedule(t: Tensor, T_max: int) -> Tensor:
+    """0.5 (1 + cos(pi min(t / T_max, 1))), and constantly 1 when T_max = 0 (section 3.4)."""
+    return 0.5 * (1 + torch.cos(math.pi * torch.clamp(t / T_max, max=1))) if T_max > 0 else torch.ones_like(t)
+
+
+def cancellation(s: Tensor, chaos: Tensor, lr: Scalar, gamma: Tensor, p_ext: float, max_cancel: float) -> Tensor:
+    """c = min(s chaos lr gamma P_k, c_max): equation 2 and the clamp of equation 3."""
+    return torch.clamp(s * chaos * lr * gamma * p_ext, max=max_cancel)
+
+
+def unified_decay(lr: Scalar, weight_decay: float, w: Tensor, c: Tensor) -> Tensor:
+    """delta = lr lambda + w c: equation 3."""
+    return lr * weight_decay + w * c
+
+
+def quantum_rate(lr: Scalar, q: Tensor, w: Tensor, s: Tensor) -> Tensor:
+    """lr q_t w (1 - s): what equation 4 multiplies tanh|g| by."""
+    return lr * q * w * ~s
+
+
+def reference_ema(reference: Tensor, gn: Tensor) -> Tensor:
+    """The 0.99-EMA of gn that the relative signal divides by; it starts at the first gn that is not zero."""
+    return torch.where(reference == 0, gn, slow_ema(reference, gn))
+
+
+def bias_correction(beta: float, t: Tensor) -> Tensor:
+    """1 - beta^t, Adam's correction for moments that start at zero."""
+    return 1 - beta**t

@@ -1,0 +1,52 @@
+"""What happens to a gradient before the detector and Adam see it: clipping, AGC, centralization.
+
+Every function returns new tensors: `p.grad` is never modified.
+"""
+
+import torch
+from torch import Tensor
+
+AGC_FLOOR = 1e-3
+"""The smallest parameter norm that AGC compares a gradient with, so that weights at zero can leave it."""
+
+
+def clip_factor(total_norm: Tensor, max_norm: float) -> Tensor:
+    """min(1, max_norm / (total_norm + 1e-6)), as in `torch.nn.utils.clip_grad_norm_`."""
+    return torch.clamp(max_norm / (total_norm + 1e-6), max=1.0)
+
+
+def unit_norm(x: Tensor) -> Tensor:
+    """Norm of each row of dimension 0, broadcastable to x; of the whole tensor when ndim <= 1."""
+    rows = tuple(range(1, x.ndim)) or None
+    norm: Tensor = torch.linalg.vector_norm(x, dim=rows, keepdim=True)
+    return norm
+
+
+def adaptive_clip(grad: Tensor, param: Tensor, clip: float, unit: str) -> Tensor:
+    """Adaptive gradient clipping: g <- g min(1, clip max(||theta||, 1e-3) / ||g||), per unit.
+
+    Args:
+        grad: the gradient.
+        param: the parameter, of the same shape.
+        clip: the largest allowed ratio of the two norms.
+        unit: "unit" for rows of dimension 0 (the whole tensor when ndim <= 1), "tensor" for the whole tensor.
+
+    Returns:
+        The clipped gradient, a new tensor.
+
+    Reference: Brock et al. 2021, "High-Performance Large-Scale Image Recognition Without Normalization".
+    """
+    norm = unit_norm if unit == "unit" else torch.linalg.vector_norm
+    largest = clip * norm(param).clamp(min=AGC_FLOOR)
+    grad_norm = norm(grad)
+    # Where the norm is not finite the factor would spread one bad element over its unit: leave it alone.
+    clipped = (grad_norm > largest) & torch.isfinite(grad_norm)
+    return grad * torch.where(clipped, largest / grad_norm, 1.0).to(grad_norm.dtype)
+
+
+def centralize(grad: Tensor) -> Tensor:
+    """Gradient centralization: g minus its mean over all dimensions but the first, when ndim > 1.
+
+    Reference: Yong et al. 2020, "Gradient Centralization: A New Optimization Technique for Deep Neural Networks".
+    """
+    return grad - grad.mean(dim=tuple(range(1, grad.ndim)), keepdim=True) if grad.ndim > 1 else grad

@@ -1,0 +1,87 @@
+"""Validation of hyperparameters: a wrong value is named before any state is touched."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor
+
+NON_NEGATIVE = ("lr", "eps", "weight_decay", "gamma", "p_ext", "tau_scale", "chaos_tau", "quantum_decay", "agc_clip")
+WHOLE = {"chaos_warmup": -1, "total_steps": 0, "gamma_T_max": 0}
+CHOICES = {
+    "agc_norm": ("unit", "tensor"),
+    "chaos_signal": ("raw", "relative"),
+    "chaos_scope": ("tensor", "group", "global"),
+}
+SWITCHES = ("adaptive_tau", "grad_centralize", "maximize", "capturable", "differentiable")
+SAME_IN_ALL_GROUPS = ("max_grad_norm", "foreach", "capturable", "differentiable")
+
+
+def number(name: str, value: Any) -> float:
+    """The value as a float; ValueError when it is no single real number."""
+    if isinstance(value, Tensor):
+        if value.numel() != 1 or value.is_complex():
+            raise ValueError(f"{name} must have one real element, got a tensor of shape {tuple(value.shape)}")
+        return 0.0 if value.is_meta else float(value.detach())
+    if isinstance(value, bool) or not hasattr(value, "__float__"):
+        raise ValueError(f"{name} must be a number, got {value!r}")
+    return float(value)
+
+
+def check_range(name: str, value: Any, low: float, high: float = math.inf, *, open_end: bool = True) -> None:
+    """ValueError unless low <= value < high (<= high when the end is not open)."""
+    x = number(name, value)
+    if not (low <= x and (x < high if open_end else x <= high)):
+        raise ValueError(f"{name} must lie in [{low:g}, {high:g}{')' if open_end else ']'}, got {value!r}")
+
+
+def check_betas(betas: Any) -> None:
+    """ValueError unless betas are two numbers in [0, 1)."""
+    if not isinstance(betas, tuple | list) or len(betas) != 2:
+        raise ValueError(f"betas must be two numbers, got {betas!r}")
+    for i, beta in enumerate(betas):
+        check_range(f"betas[{i}]", beta, 0.0, 1.0)
+
+
+def check_hyperparameters(options: Mapping[str, Any]) -> None:
+    """Check every hyperparameter of one group.
+
+    Args:
+        options: a complete parameter group, or the constructor's arguments.
+
+    Raises:
+        ValueError: naming the argument and its value.
+    """
+    check_betas(options["betas"])
+    for name in NON_NEGATIVE:
+        if isinstance(options[name], Tensor) and name != "lr":
+            raise ValueError(f"{name} must be a number, got {options[name]!r}; only lr may be a tensor")
+        check_range(name, options[name], 0.0)
+    check_range("max_cancel", options["max_cancel"], 0.0, 1.0, open_end=False)
+    if options["max_grad_norm"] is not None:
+        check_range("max_grad_norm", options["max_grad_norm"], 0.0)
+    for name, least in WHOLE.items():
+        value = options[name]
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
+    for name, choices in CHOICES.items():
+        if options[name] not in choices:
+            raise ValueError(f"{name} must be one of {', '.join(choices)}, got {options[name]!r}")
+    for name in SWITCHES:
+        if not isinstance(options[name], bool):
+            raise ValueError(f"{name} must be True or False, got {options[name]!r}")
+    if options["foreach"] not in (None, True, False):
+        raise ValueError(f"foreach must be None, True or False, got {options['foreach']!r}")
+
+
+def check_group(group: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
+    """Check one parameter group, completed by the defaults.
+
+    Raises:
+        ValueError: naming the argument and its value; also for a misspelt option, and for one that must be
+            the same in all groups but is not.
+    """
+    check_hyperparameters({**defaults, **group})
+    for name in SAME_IN_ALL_GROUPS:
+        if group.get(name, defaults[name]) != defaults[name]:
+            raise ValueError(f"{name} must be the same in all groups, got {group[name]!r} beside {defaults[name]!r}")

@@ -1,0 +1,22 @@
+"""Norms of gradients, as vectors over tensors, and their pooling over a chaos scope."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+Foreach = list[Tensor]
+
+
+def gradient_norms(grads: Foreach, dtype: torch.dtype) -> Tensor:
+    """||g||_2 of each tensor as one vector of shape (N,) in `dtype`; half precision accumulates in float32."""
+    half = grads[0].dtype in (torch.float16, torch.bfloat16)
+    norms = torch._foreach_norm(grads, 2, dtype=torch.float32 if half else None)
+    return torch.stack(norms).to(dtype)
+
+
+def pooled_norm(norms: Sequence[Tensor]) -> Tensor:
+    """The norm of all tensors together, 0-dim, on the device and in the dtype of the first vector."""
+    first = norms[0]
+    total: Tensor = torch.linalg.vector_norm(torch.cat([norm.to(first.device, first.dtype) for norm in norms]))
+    return total

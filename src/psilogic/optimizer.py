@@ -1,0 +1,289 @@
+"""PsiLogic: Adam with a chaos-gated multiplicative damping, as a `torch.optim.Optimizer`."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim.optimizer import Optimizer, ParamsT, _get_scalar_dtype, _use_grad_for_differentiable
+
+from psilogic.decision import Chaos, Decision, decide
+from psilogic.equations import normalized_norm
+from psilogic.gradients import adaptive_clip, centralize, clip_factor
+from psilogic.hyperparameters import check_group, check_hyperparameters
+from psilogic.norms import Foreach, gradient_norms, pooled_norm
+from psilogic.updates.foreach import update_
+
+Observer = Callable[[list[Tensor], dict[str, Any], Decision], None]
+
+
+@dataclass
+class Bucket:
+    """The tensors of one group that share device and dtype, on their way through one step."""
+
+    group: dict[str, Any]
+    params: Foreach
+    grads: Foreach
+
+    @property
+    def device(self) -> torch.device:
+        return self.params[0].device
+
+    @property
+    def vector_dtype(self) -> torch.dtype:
+        """Vectors over tensors are tiny: float64 costs nothing, where the device has it."""
+        return torch.float32 if self.device.type == "mps" else torch.float64
+
+    @property
+    def numel(self) -> Tensor:
+        """Number of real elements of each tensor, shape (N,)."""
+        counts = [p.numel() * (2 if p.is_complex() else 1) for p in self.params]
+        return torch.tensor(counts, dtype=self.vector_dtype).to(self.device)
+
+
+class PsiLogic(Optimizer):
+    r"""Adam with decoupled weight decay and a chaos-gated active cancellation.
+
+    For each tensor with gradient g (after global clipping, AGC and centralization, in that order):
+
+    .. math::
+        gn = \|g\|_2 / \sqrt{numel}, \quad fast = 0.90 fast + 0.10 gn, \quad slow = 0.99 slow + 0.01 gn \\
+        chaos = \tanh(slow) (1 + 0.5 \tanh(relu(fast / (slow + eps) - 1))), \quad s = [fast > tau\_scale \cdot slow] \\
+        \delta = lr \cdot weight\_decay + w \cdot \min(s \cdot chaos \cdot lr \cdot \gamma_t \cdot p\_ext, max\_cancel) \\
+        \theta \leftarrow \theta (1 - \delta) \\
+        \theta \leftarrow \theta (1 - lr \cdot q_t \cdot w (1 - s) \tanh|g|) \\
+        \theta \leftarrow \theta - lr \cdot \hat m / (\sqrt{\hat v} + eps)
+
+    With ``gamma=0`` and ``quantum_decay=0`` it is ``torch.optim.AdamW``. State beyond AdamW's is three scalars
+    per tensor (four with ``chaos_signal="relative"``). When gn is not finite the detector keeps its memory and
+    cancels nothing in that step; elements behave as in AdamW.
+
+    Args:
+        params: parameters, named parameters or parameter groups.
+        lr: learning rate, >= 0; a number or a tensor with one element.
+        betas: decay rates of Adam's moments, each in [0, 1).
+        eps: added to the denominator, outside the root; >= 0.
+        weight_decay: decoupled weight decay lambda, >= 0.
+        gamma: chaos gain, >= 0; 0 switches active cancellation off.
+        p_ext: chaos amplification factor P_k of the group, >= 0.
+        max_cancel: the largest share of theta that one step may cancel, in [0, 1].
+        adaptive_tau: gate on fast > tau_scale * slow; otherwise on slow >= chaos_tau.
+        tau_scale: ratio of the EMAs above which a tensor spikes, >= 0.
+        chaos_tau: threshold of the gate when `adaptive_tau` is off, >= 0.
+        chaos_warmup: steps without chaos term, after which it ramps up over a quarter of them; -1 means
+            max(500, T/20) where T is `total_steps`, else `gamma_T_max`, and 500 when neither is known.
+        total_steps: length of the training in steps, 0 when unknown; only `chaos_warmup` reads it.
+        gamma_T_max: steps of the cosine schedule of gamma and quantum_decay; 0 keeps them constant.
+        quantum_decay: q_0, rate of the gradient-dependent decay on quiet steps, >= 0; 0 switches it off.
+        agc_clip: adaptive gradient clipping at this ratio of gradient norm to parameter norm; 0 is off.
+        agc_norm: "unit" clips rows of dimension 0 (the whole tensor when ndim <= 1), "tensor" whole tensors.
+        grad_centralize: subtract the gradient's mean over all dimensions but the first, when ndim > 1.
+        chaos_signal: "raw" feeds gn to the detector (the paper); "relative" feeds gn divided by its own
+            0.99-EMA, which starts at the first gn that is not zero.
+        chaos_scope: "tensor" (a detector for each tensor), "group" or "global": the norm and the number of
+            elements are pooled over the group, or over all groups with this scope.
+        max_grad_norm: clip the global gradient norm inside the step, equal to `clip_grad_norm_` before it,
+            except that `p.grad` is left as it is; None is off. The same in all groups.
+        maximize: maximize the objective.
+        foreach: False processes one tensor at a time (less memory); None and True all together.
+        capturable: keep `step` on the parameter's device. The same in all groups.
+        differentiable: let autograd run through the step. The same in all groups.
+
+    Raises:
+        ValueError: a hyperparameter is out of its range; the message names it and its value.
+
+    Reference: the PsiLogic paper, section 3; where it leaves a point open, `docs/update-rule.md` says what is done.
+    """
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 1e-4,
+        *,
+        gamma: float = 0.05,
+        p_ext: float = 1.0,
+        max_cancel: float = 0.05,
+        adaptive_tau: bool = True,
+        tau_scale: float = 2.0,
+        chaos_tau: float = 0.5,
+        chaos_warmup: int = -1,
+        total_steps: int = 0,
+        gamma_T_max: int = 0,
+        quantum_decay: float = 0.0,
+        agc_clip: float = 0.0,
+        agc_norm: str = "unit",
+        grad_centralize: bool = False,
+        chaos_signal: str = "raw",
+        chaos_scope: str = "tensor",
+        max_grad_norm: float | None = None,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        defaults = {name: value for name, value in locals().items() if name not in ("self", "params", "__class__")}
+        check_hyperparameters(defaults)
+        self._observers: list[Observer] = []
+        super().__init__(params, defaults)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore a pickled or loaded optimizer; groups saved by `torch.optim.AdamW` get PsiLogic's defaults."""
+        super().__setstate__(state)
+        self.__dict__.setdefault("_observers", [])
+        for group in self.param_groups:
+            for name, value in self.defaults.items():
+                group.setdefault(name, value)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add a group of parameters, after a check of its hyperparameters.
+
+        Raises:
+            ValueError: naming the argument and its value; the optimizer is then as before.
+        """
+        if isinstance(param_group, dict):
+            check_group(param_group, self.defaults)
+        super().add_param_group(param_group)
+
+    @_use_grad_for_differentiable
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Perform one optimization step.
+
+        Args:
+            closure: reevaluates the model and returns the loss.
+
+        Returns:
+            The closure's loss, None without one.
+
+        Raises:
+            RuntimeError: a gradient is sparse; nothing has been changed then.
+        """
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        buckets = self._buckets()
+        self._process_gradients(buckets)
+        for bucket, gn in zip(buckets, self._signals(buckets), strict=True):
+            self._update(bucket, gn)
+        return loss
+
+    def _buckets(self) -> list[Bucket]:
+        """The tensors with gradients, by group, device and dtype; gradients as they are."""
+        buckets: list[Bucket] = []
+        for group in self.param_groups:
+            by_kind: dict[tuple[torch.device, torch.dtype], Bucket] = {}
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                if p.grad.is_sparse:
+                    raise RuntimeError("PsiLogic does not support sparse gradients; use sparse=False in the embedding")
+                bucket = by_kind.setdefault((p.device, p.dtype), Bucket(group, [], []))
+                bucket.params.append(p)
+                bucket.grads.append(p.grad)
+            buckets += by_kind.values()
+        return buckets
+
+    def _process_gradients(self, buckets: list[Bucket]) -> None:
+        """Sign, global clipping, AGC, centralization: replaces each bucket's gradients by new tensors."""
+        max_norm = self.defaults["max_grad_norm"]
+        if max_norm is not None and buckets:
+            norms = [gradient_norms(_as_real(b.grads), b.vector_dtype) for b in buckets]
+            factor = clip_factor(pooled_norm(norms), max_norm)
+        for bucket in buckets:
+            group, grads = bucket.group, bucket.grads
+            if group["maximize"]:
+                grads = list(torch._foreach_neg(grads))
+            if max_norm is not None:
+                grads = list(torch._foreach_mul(grads, factor.to(bucket.device)))
+            if group["agc_clip"] > 0:
+                pairs = zip(grads, bucket.params, strict=True)
+                grads = [adaptive_clip(g, p, group["agc_clip"], group["agc_norm"]) for g, p in pairs]
+            if group["grad_centralize"]:
+                grads = [centralize(g) for g in grads]
+            bucket.grads = grads
+
+    def _signals(self, buckets: list[Bucket]) -> list[Tensor]:
+        """gn of each bucket's tensors, shape (N,): their own, or that of the pool their scope puts them in."""
+        norms = [gradient_norms(_as_real(b.grads), b.vector_dtype) for b in buckets]
+        numels = [b.numel for b in buckets]
+        signals = [normalized_norm(norm, numel) for norm, numel in zip(norms, numels, strict=True)]
+        pools: dict[int, list[int]] = {}
+        for i, bucket in enumerate(buckets):
+            scope = bucket.group["chaos_scope"]
+            if scope != "tensor":
+                pools.setdefault(id(bucket.group) if scope == "group" else 0, []).append(i)
+        for members in pools.values():
+            numel = torch.stack([numels[i].sum().to(norms[members[0]]) for i in members]).sum()
+            gn = normalized_norm(pooled_norm([norms[i] for i in members]), numel)
+            for i in members:
+                signals[i] = gn.to(signals[i]).expand_as(signals[i])
+        return signals
+
+    def _update(self, bucket: Bucket, gn: Tensor) -> None:
+        """Decide for the tensors of one bucket, then change their parameters and state."""
+        group = bucket.group
+        states = [self._initialized_state(p, group) for p in bucket.params]
+        torch._foreach_add_([state["step"] for state in states], 1.0)
+
+        t = _vector(states, "step", gn)
+        memory = Chaos(
+            fast=_vector(states, "chaos_fast", gn),
+            slow=_vector(states, "chaos_slow", gn),
+            reference=_vector(states, "chaos_ref", gn) if group["chaos_signal"] == "relative" else None,
+        )
+        lr = group["lr"]
+        if isinstance(lr, Tensor):
+            lr = lr.to(gn).reshape(())
+        decision = decide({**group, "lr": lr}, gn, memory, t, t - _vector(states, "chaos_start", gn))
+        for name, vector in zip(("chaos_fast", "chaos_slow", "chaos_ref"), decision.memory, strict=True):
+            if vector is not None:
+                torch._foreach_copy_([state[name] for state in states], list(vector.unbind()))
+
+        on_host = gn.device.type == "cpu" and not (group["differentiable"] or torch.compiler.is_compiling())
+        count = len(states)
+        for batch in [slice(None)] if group["foreach"] is not False else [slice(i, i + 1) for i in range(count)]:
+            update_(
+                _as_real(bucket.params[batch]),
+                _as_real(bucket.grads[batch]),
+                _as_real([state["exp_avg"] for state in states[batch]]),
+                _as_real([state["exp_avg_sq"] for state in states[batch]]),
+                t=t[batch],
+                decay=decision.decay[batch],
+                quantum_rate=decision.quantum_rate[batch] if group["quantum_decay"] > 0 else None,
+                lr=lr,
+                betas=group["betas"],
+                eps=group["eps"],
+                on_host=on_host,
+            )
+        for observer in self._observers:
+            observer(bucket.params, group, decision)
+
+    def _initialized_state(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        """The parameter's state; what is missing in it starts now, the detector's clock included."""
+        state: dict[str, Any] = self.state[p]
+        device = p.device if group["capturable"] else None
+        if "exp_avg" not in state:
+            state["step"] = torch.zeros((), dtype=_get_scalar_dtype(), device=device)  # type: ignore[no-untyped-call]
+            state["exp_avg"] = torch.zeros_like(p, memory_format=torch.preserve_format)
+            state["exp_avg_sq"] = torch.zeros_like(p, memory_format=torch.preserve_format)
+        chaos = ["chaos_fast", "chaos_slow"] + ["chaos_ref"] * (group["chaos_signal"] == "relative")
+        if any(name not in state for name in chaos):
+            state["chaos_start"] = state["step"].clone()
+            dtype = torch.float64 if p.dtype in (torch.float64, torch.complex128) else torch.float32
+            for name in chaos:
+                state[name] = torch.zeros((), dtype=dtype, device=p.device)
+        return state
+
+
+def _as_real(tensors: Iterable[Tensor]) -> Foreach:
+    """Complex tensors as real views with one more dimension, the others as they are."""
+    return [torch.view_as_real(x) if x.is_complex() else x for x in tensors]
+
+
+def _vector(states: list[dict[str, Any]], name: str, like: Tensor) -> Tensor:
+    """One scalar of each state as a vector of shape (N,), with the device and dtype of `like`."""
+    return torch.stack([state[name] for state in states]).to(like)
