@@ -1,1 +1,1 @@
-"""tmp."""
+"""FairBench: compares optimizers on equal terms and says only what the data supports."""

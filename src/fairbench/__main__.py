@@ -1,0 +1,8 @@
+"""`python -m fairbench` is the `fairbench` command."""
+
+import sys
+
+from fairbench.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

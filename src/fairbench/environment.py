@@ -1,0 +1,63 @@
+"""On what a trial ran: versions, device, git revision, memory."""
+
+import platform
+import resource
+import subprocess
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+import torch
+
+DISTRIBUTIONS = ("psilogic", "torch", "transformers", "diffusers", "pytorch-optimizer", "scikit-learn", "numpy")
+CLEAR_REFS, STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
+
+
+@cache
+def git_revision() -> str:
+    """The revision of the checkout that this code runs from, "+changes" behind it; "none" outside of one."""
+    git = ["git", "-C", str(Path(__file__).parent)]
+    try:
+        revision = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
+        status = subprocess.run([*git, "status", "--porcelain"], capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return "none"
+    return revision + ("+changes" if status.strip() else "")
+
+
+@cache
+def processor() -> str:
+    """The name of the CPU."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+@cache
+def environment(device: str) -> dict[str, str]:
+    """Versions, device and git revision, as records and `config.json` state them."""
+    return {
+        "python": platform.python_version(),
+        **{name: metadata.version(name) for name in DISTRIBUTIONS},
+        "platform": platform.platform(),
+        "device": torch.cuda.get_device_name(device) if device.startswith("cuda") else processor(),
+        "git": git_revision(),
+    }
+
+
+def reset_peak_memory(device: torch.device) -> None:
+    """Start a new measurement of the peak; where the system cannot, peaks are those of the whole process."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    elif CLEAR_REFS.exists():
+        CLEAR_REFS.write_text("5")
+
+
+def peak_memory(device: torch.device) -> int:
+    """Peak bytes since `reset_peak_memory`: allocated on the GPU, else resident in this process."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    if STATUS.exists():
+        peak = next(line for line in STATUS.read_text().splitlines() if line.startswith("VmHWM"))
+        return int(peak.split()[1]) * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

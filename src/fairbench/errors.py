@@ -1,0 +1,17 @@
+"""Errors that are the user's to mend: shown as one message, exit code 2."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class UsageError(Exception):
+    """Something outside the code is wrong; the message names it, its value and the way out."""
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> UsageError:
+    """The error for a name that does not exist: it offers the nearest right one, and all of them."""
+    names = sorted(known)
+    folded = {candidate.casefold(): candidate for candidate in names}
+    nearest = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.5)
+    hint = f"; did you mean {folded[nearest[0]]!r}?" if nearest else ""
+    return UsageError(f"unknown {kind} {name!r}{hint} (known: {', '.join(names)})")

@@ -1,0 +1,164 @@
+"""What to run next: a pure function of the study and of the records that there are.
+
+Nothing is remembered between calls, so an interrupted study goes on as if it had never stopped.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from fairbench.arenas import ARENAS, load_arena
+from fairbench.optimizers import ResolvedOptimizer, resolve_optimizer
+from fairbench.spec import ArenaSpec, TrainingSpec, TrialSpec
+from fairbench.suite import Suite, Sweep
+from fairbench.suite_file import parse_suite
+
+Record = dict[str, Any]
+Lookup = Callable[[TrialSpec], Record | None]
+"""The record of a trial, None when there is none yet."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """A suite together with what it meets on this machine; all that planning and reporting need to know.
+
+    Attributes:
+        suite: the suite.
+        device: device of all trials.
+        fingerprints: sha256 of each arena's data.
+        optimizers: the suite's optimizers with every hyperparameter.
+    """
+
+    suite: Suite
+    device: str
+    fingerprints: Mapping[str, str]
+    optimizers: Mapping[str, ResolvedOptimizer]
+
+    @classmethod
+    def resolve(cls, suite: Suite, device: str) -> "Study":
+        """Load the suite's data and optimizers; this imports heavy libraries.
+
+        Raises:
+            UsageError: an optimizer, a hyperparameter or data is not there.
+        """
+        optimizers = {name: resolve_optimizer(name, plan) for name, plan in suite.optimizers.items()}
+        data = {name: load_arena(name).load_data(**plan.data) for name, plan in suite.arenas.items()}
+        return cls(suite, device, {name: value.fingerprint for name, value in data.items()}, optimizers)
+
+    def to_json(self) -> dict[str, Any]:
+        """The study as plain JSON values, for `config.json`."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any], where: str) -> "Study":
+        """The study that `to_json` wrote; errors call it `where`."""
+        optimizers = {name: ResolvedOptimizer(**fields) for name, fields in value["optimizers"].items()}
+        return cls(parse_suite(value["suite"], where), value["device"], value["fingerprints"], optimizers)
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One optimizer in one arena, as far as the records take it.
+
+    Attributes:
+        arena: name of the arena.
+        optimizer: name of the optimizer.
+        sweep: trials of stage 1, by rising learning rate; extensions of the grid included.
+        lr: the selected learning rate, None while the sweep is incomplete.
+        final: trials of stage 2, empty while the sweep is incomplete.
+    """
+
+    arena: str
+    optimizer: str
+    sweep: list[TrialSpec]
+    lr: float | None
+    final: list[TrialSpec]
+
+    @property
+    def trials(self) -> list[TrialSpec]:
+        """All trials of both stages that are known to be needed."""
+        return [*self.sweep, *self.final]
+
+
+def rate(sweep: Sweep, index: int) -> float:
+    """The grid's rate at an index; 0 is `lr_min`, `points` - 1 is `lr_max`, others continue the grid.
+
+    Rounded to six digits, so that a rate is the same number on every machine.
+    """
+    ratio = (sweep.lr_max / sweep.lr_min) ** (1 / (sweep.points - 1))
+    return float(f"{sweep.lr_min * ratio**index:.6g}")
+
+
+def score(record: Record, metric: str, arena: str) -> tuple[float, ...]:
+    """How good the validation split's final metrics are: the primary first, the others break ties; lower is better.
+
+    A trial that diverged ranks behind all others.
+    """
+    metrics = ARENAS[arena].metrics
+    if record["status"] != "finished":
+        return (float("inf"),) * len(metrics)
+    val = record["result"]["final"]["val"]
+    ordered = sorted(metrics, key=lambda name: name != metric)
+    return tuple(val[name] if metrics[name] == "min" else -val[name] for name in ordered)
+
+
+def arms(study: Study, lookup: Lookup) -> list[Arm]:
+    """Every arm of the study, as far as the records take it."""
+    suite = study.suite
+    return [_arm(study, arena, optimizer, lookup) for arena in suite.arenas for optimizer in suite.optimizers]
+
+
+def _arm(study: Study, arena: str, optimizer: str, lookup: Lookup) -> Arm:
+    """Sweep the grid, extend it while the best rate lies on its edge, then evaluate the best rate."""
+    sweep, metric = study.suite.sweep, study.suite.arenas[arena].metric
+    low, high = 0, sweep.points - 1
+    while True:
+        trials = {i: _seeds(study, arena, optimizer, "sweep", rate(sweep, i)) for i in range(low, high + 1)}
+        flat = [spec for specs in trials.values() for spec in specs]
+        records = {spec.id: lookup(spec) for spec in flat}
+        if any(record is None or record["status"] == "failed" for record in records.values()):
+            return Arm(arena, optimizer, flat, None, [])
+
+        def rank(i: int) -> tuple[float, ...]:
+            scores = [score(records[spec.id] or {}, metric, arena) for spec in trials[i]]
+            return tuple(sum(column) / len(scores) for column in zip(*scores, strict=True))
+
+        best = min(trials, key=rank)  # the lowest rate of equals
+        extensions = high - low + 1 - sweep.points
+        if best not in (low, high) or extensions == sweep.max_extensions:
+            lr = rate(sweep, best)
+            return Arm(arena, optimizer, flat, lr, _seeds(study, arena, optimizer, "final", lr))
+        low, high = (low - 1, high) if best == low else (low, high + 1)
+
+def _seeds(study: Study, arena: str, optimizer: str, stage: str, lr: float) -> list[TrialSpec]:
+    """The trials of one learning rate, one for each seed of the stage."""
+    suite, plan = study.suite, study.suite.arenas[arena]
+    is_sweep = stage == "sweep"
+    steps = plan.sweep_steps if is_sweep else plan.steps
+    training = TrainingSpec(
+        steps=steps,
+        warmup_steps=suite.training.warmup_steps,
+        clip_norm=suite.training.clip_norm,
+        evaluations=suite.sweep.evaluations if is_sweep else suite.final.evaluations,
+        log_every=suite.training.log_every,
+        device=study.device,
+    )
+    return [
+        TrialSpec(
+            arena=ArenaSpec(arena, plan.data, plan.model, plan.batch_size, study.fingerprints[arena]),
+            optimizer=study.optimizers[optimizer].spec(lr, steps),
+            training=training,
+            stage=stage,
+            seed=seed,
+        )
+        for seed in (suite.sweep.seeds if is_sweep else suite.final.seeds)
+    ]
+
+
+def missing(arms: list[Arm], lookup: Lookup) -> Iterator[TrialSpec]:
+    """The trials that can run now and have no record, stage 1 first."""
+    for stage in ("sweep", "final"):
+        for arm in arms:
+            for spec in arm.trials:
+                if spec.stage == stage and lookup(spec) is None:
+                    yield spec

@@ -1,0 +1,124 @@
+"""What one trial is: everything that determines its numbers, and the identity that follows from it."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+REVISION = 1
+"""Raised whenever a change to fairbench changes the numbers of a trial, so that old records are not reused."""
+
+
+def canonical_json(value: Any) -> str:
+    """The one JSON text of a value: sorted keys, no white space, no NaN."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def digest(value: Any) -> str:
+    """sha256 of the canonical JSON text, hexadecimal."""
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class ArenaSpec:
+    """The task: data, model and batch size.
+
+    Attributes:
+        name: name of the arena.
+        data: options of the arena's `load_data`.
+        model: options of the arena's `build_model`.
+        batch_size: examples in a training batch.
+        fingerprint: sha256 of the data itself.
+    """
+
+    name: str
+    data: Mapping[str, Any]
+    model: Mapping[str, Any]
+    batch_size: int
+    fingerprint: str
+
+
+@dataclass(frozen=True)
+class OptimizerSpec:
+    """The optimizer, with every hyperparameter.
+
+    Attributes:
+        name: what tables and figures call it.
+        factory: `module:Class`.
+        options: every argument of the factory but the parameters, defaults included.
+        source: sha256 of the source that defines the class.
+    """
+
+    name: str
+    factory: str
+    options: Mapping[str, Any]
+    source: str
+
+
+@dataclass(frozen=True)
+class TrainingSpec:
+    """How the training goes.
+
+    Attributes:
+        steps: optimizer steps.
+        warmup_steps: steps of linear learning-rate warm-up before the cosine.
+        clip_norm: the global gradient norm is clipped to this; 0 is off.
+        evaluations: evaluations on the validation split, the last at the end.
+        log_every: steps of a training-loss window.
+        device: device of model and data.
+    """
+
+    steps: int
+    warmup_steps: int
+    clip_norm: float
+    evaluations: int
+    log_every: int
+    device: str
+
+
+@dataclass(frozen=True)
+class TrialSpec:
+    """One training run.
+
+    Attributes:
+        arena: the task.
+        optimizer: the optimizer with every hyperparameter.
+        training: how the training goes.
+        stage: "sweep" (selects the learning rate, never sees the test split) or "final".
+        seed: seed of the initial weights and of the batch order.
+        revision: revision of the trial's code.
+    """
+
+    arena: ArenaSpec
+    optimizer: OptimizerSpec
+    training: TrainingSpec
+    stage: str
+    seed: int
+    revision: int = REVISION
+
+    @property
+    def lr(self) -> float:
+        """The learning rate before warm-up and cosine."""
+        return float(self.optimizer.options["lr"])
+
+    def to_json(self) -> dict[str, Any]:
+        """The spec as plain JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "TrialSpec":
+        """The spec that `to_json` wrote."""
+        parts = {"arena": ArenaSpec, "optimizer": OptimizerSpec, "training": TrainingSpec}
+        return cls(**{key: parts[key](**part) if key in parts else part for key, part in value.items()})
+
+    @cached_property
+    def id(self) -> str:
+        """The trial's identity: the first 20 hexadecimal digits of the sha256 of the whole spec."""
+        return digest(self.to_json())[:20]
+
+    @property
+    def label(self) -> str:
+        """The trial in a few words."""
+        return f"{self.arena.name} {self.optimizer.name} lr={self.lr:.3g} {self.stage} seed {self.seed}"

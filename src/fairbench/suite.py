@@ -1,0 +1,114 @@
+"""What a study is: arenas x optimizers, how they are tuned, trained and compared."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Stage 1: the same learning-rate search for every optimizer.
+
+    Attributes:
+        lr_min: lowest rate of the grid.
+        lr_max: highest rate of the grid.
+        points: log-spaced rates of the grid, both ends included.
+        max_extensions: rates that may be added, one at a time, where the best lies on the grid's edge.
+        seeds: seeds; a rate's score is its mean over them.
+        evaluations: validation evaluations of a trial.
+    """
+
+    lr_min: float
+    lr_max: float
+    points: int
+    max_extensions: int
+    seeds: list[int]
+    evaluations: int
+
+
+@dataclass(frozen=True)
+class Final:
+    """Stage 2: the selected learning rate, on seeds that stage 1 did not use.
+
+    Attributes:
+        seeds: seeds.
+        evaluations: validation evaluations of a trial.
+    """
+
+    seeds: list[int]
+    evaluations: int
+
+
+@dataclass(frozen=True)
+class Training:
+    """What all trials share; see `fairbench.spec.TrainingSpec`."""
+
+    warmup_steps: int
+    clip_norm: float
+    log_every: int
+
+
+@dataclass(frozen=True)
+class ArenaPlan:
+    """One arena of a suite.
+
+    Attributes:
+        metric: the primary metric, the one that selects, is tested and decides the verdict.
+        margin: differences of the primary metric below this do not matter (for the equivalence test).
+        sweep_steps: steps of a sweep trial.
+        steps: steps of a final trial.
+        batch_size: examples in a training batch.
+        data: options of the arena's `load_data`.
+        model: options of the arena's `build_model`.
+    """
+
+    metric: str
+    margin: float
+    sweep_steps: int
+    steps: int
+    batch_size: int
+    data: dict[str, Any] = field(default_factory=dict)
+    model: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class OptimizerPlan:
+    """One optimizer of a suite.
+
+    Attributes:
+        factory: `module:Class`; empty for an optimizer that fairbench knows by its name.
+        options: hyperparameters other than the learning rate; the rest keep their defaults.
+    """
+
+    factory: str = ""
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A study: arenas x optimizers, how they are tuned, trained and compared.
+
+    Attributes:
+        name: name of the suite.
+        description: what it is for, in a sentence.
+        reference: the optimizer that is compared with every other one.
+        alpha: family-wise error rate of the comparisons.
+        sweep: stage 1.
+        final: stage 2.
+        training: what all trials share.
+        arenas: the arenas by name.
+        optimizers: the optimizers by name.
+    """
+
+    name: str
+    description: str
+    reference: str
+    alpha: float
+    sweep: Sweep
+    final: Final
+    training: Training
+    arenas: dict[str, ArenaPlan]
+    optimizers: dict[str, OptimizerPlan]
+
+    def to_json(self) -> dict[str, Any]:
+        """The suite as plain JSON values, which `fairbench.suite_file.parse_suite` reads again."""
+        return asdict(self)

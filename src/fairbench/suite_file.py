@@ -1,0 +1,188 @@
+"""Suites from TOML, checked before anything starts: every error names the key, its value and the line."""
+
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields, is_dataclass
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any, get_args, get_origin, get_type_hints
+
+from fairbench.arenas import ARENAS
+from fairbench.errors import UsageError, unknown
+from fairbench.optimizers import OPTIMIZERS
+from fairbench.suite import Suite
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+Path_ = tuple[str, ...]
+"""Where a key stands: ("arenas", "gpt", "steps")."""
+
+
+def _suites() -> Traversable:
+    return resources.files("fairbench") / "suites"
+
+
+def suite_names() -> list[str]:
+    """Names of the suites that come with fairbench."""
+    return sorted(file.name.removesuffix(".toml") for file in _suites().iterdir() if file.name.endswith(".toml"))
+
+
+def load_suite(name_or_path: str) -> Suite:
+    """Read a suite by its name, or from a file that ends in .toml.
+
+    Raises:
+        UsageError: there is no such suite or file, or something in it is wrong.
+    """
+    if name_or_path.endswith(".toml"):
+        file: Traversable = Path(name_or_path)
+        if not file.is_file():
+            raise UsageError(f"no suite file {name_or_path!r}")
+    elif name_or_path in suite_names():
+        file = _suites() / f"{name_or_path}.toml"
+    else:
+        raise unknown("suite", name_or_path, suite_names())
+    text = file.read_text(encoding="utf-8")
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{file.name}: {error}") from error
+    return parse_suite({"name": file.name.removesuffix(".toml"), **content}, file.name, text)
+
+
+def parse_suite(content: Mapping[str, Any], where: str, text: str = "") -> Suite:
+    """Check the plain values of a suite and make them a `Suite`.
+
+    Args:
+        content: the suite, as TOML or `Suite.to_json` gives it.
+        where: what errors call it.
+        text: its TOML text, in which errors find the line.
+
+    Raises:
+        UsageError: a key is unknown or missing, or has a wrong value.
+    """
+    try:
+        suite: Suite = _build(Suite, content, ())
+        _check_meaning(suite)
+    except _Wrong as wrong:
+        line = f", line {number}" if (number := line_of(text, wrong.path)) else ""
+        raise UsageError(f"{where}{line}: {'.'.join(wrong.path)}: {wrong.reason}") from None
+    return suite
+
+
+class _Wrong(Exception):
+    """What is wrong with the key at `path`."""
+
+    def __init__(self, path: Path_, reason: object) -> None:
+        self.path, self.reason = path, reason
+
+
+def line_of(text: str, path: Path_) -> int:
+    """Line number of the key in the TOML text: of the key itself, else of the nearest table around it; 0 if none."""
+    best, best_depth, table = 0, 0, ()
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := re.match(r"\s*\[([^\[\]]+)\]", line):
+            table = tuple(part.strip(" \"'") for part in header[1].split("."))
+            here = table
+        elif key := re.match(r"\s*([\w\-\"'.]+)\s*=", line):
+            here = (*table, *(part.strip("\"'") for part in key[1].split(".")))
+        else:
+            continue
+        if path[: len(here)] == here and len(here) > best_depth:
+            best, best_depth = number, len(here)
+    return best
+
+
+def _build(cls: type, value: Any, path: Path_) -> Any:
+    """A value of the type that the dataclasses of `fairbench.suite` declare."""
+    if is_dataclass(cls):
+        if not isinstance(value, Mapping):
+            raise _Wrong(path, f"must be a table, got {value!r}")
+        hints, declared = get_type_hints(cls), {field.name: field for field in fields(cls)}
+        for key in value:
+            if key not in declared:
+                raise _Wrong((*path, key), unknown("key", key, declared))
+        for key, field in declared.items():
+            if key not in value and field.default is MISSING and field.default_factory is MISSING:
+                raise _Wrong((*path, key), "is missing")
+        return cls(**{key: _build(hints[key], item, (*path, key)) for key, item in value.items()})
+    if get_origin(cls) is dict:
+        if not isinstance(value, Mapping):
+            raise _Wrong(path, f"must be a table, got {value!r}")
+        element = get_args(cls)[1]
+        return {key: item if element is Any else _build(element, item, (*path, key)) for key, item in value.items()}
+    if get_origin(cls) is list:
+        element = get_args(cls)[0]
+        if not isinstance(value, list):
+            raise _Wrong(path, f"must be a list, got {value!r}")
+        return [_build(element, item, path) for item in value]
+    if cls is float and type(value) is int:
+        return float(value)
+    if type(value) is not cls:
+        raise _Wrong(path, f"must be {_NAMES[cls]}, got {value!r}")
+    return value
+
+
+_NAMES = {int: "a whole number", float: "a number", str: "a string"}
+
+
+def _check_meaning(suite: Suite) -> None:
+    """Check what the types cannot say."""
+    _check_stages(suite)
+    for name, arena in suite.arenas.items():
+        path = ("arenas", name)
+        if name not in ARENAS:
+            raise _Wrong(path, unknown("arena", name, ARENAS))
+        if arena.metric not in ARENAS[name].metrics:
+            raise _Wrong((*path, "metric"), unknown("metric", arena.metric, ARENAS[name].metrics))
+        for key, least in (("sweep_steps", 1), ("steps", 1), ("batch_size", 1)):
+            if getattr(arena, key) < least:
+                raise _Wrong((*path, key), f"must be at least {least}, got {getattr(arena, key)}")
+        _check_positive((*path, "margin"), arena.margin)
+    for name, optimizer in suite.optimizers.items():
+        if not optimizer.factory and name not in OPTIMIZERS:
+            reason = f"{unknown('optimizer', name, OPTIMIZERS)}; your own one needs factory = \"module:Class\""
+            raise _Wrong(("optimizers", name), reason)
+        if "lr" in optimizer.options:
+            raise _Wrong(("optimizers", name, "options", "lr"), "is what the sweep selects; leave it out")
+    if suite.reference not in suite.optimizers:
+        raise _Wrong(("reference",), unknown("optimizer", suite.reference, suite.optimizers))
+
+
+def _check_stages(suite: Suite) -> None:
+    _check_positive(("alpha",), suite.alpha)
+    if suite.alpha >= 1:
+        raise _Wrong(("alpha",), f"must be below 1, got {suite.alpha}")
+    _check_positive(("sweep", "lr_min"), suite.sweep.lr_min)
+    if suite.sweep.lr_max <= suite.sweep.lr_min:
+        raise _Wrong(("sweep", "lr_max"), f"must be above lr_min = {suite.sweep.lr_min}, got {suite.sweep.lr_max}")
+    if suite.sweep.points < 2:
+        raise _Wrong(("sweep", "points"), f"must be at least 2, got {suite.sweep.points}")
+    for stage, key, value, least in (
+        ("sweep", "max_extensions", suite.sweep.max_extensions, 0),
+        ("sweep", "evaluations", suite.sweep.evaluations, 1),
+        ("final", "evaluations", suite.final.evaluations, 1),
+        ("training", "warmup_steps", suite.training.warmup_steps, 0),
+        ("training", "log_every", suite.training.log_every, 1),
+        ("training", "clip_norm", suite.training.clip_norm, 0),
+    ):
+        if not value >= least:
+            raise _Wrong((stage, key), f"must be at least {least}, got {value}")
+    _check_seeds(("sweep", "seeds"), suite.sweep.seeds)
+    _check_seeds(("final", "seeds"), suite.final.seeds)
+    if shared := sorted(set(suite.sweep.seeds) & set(suite.final.seeds)):
+        raise _Wrong(("final", "seeds"), f"must not be those of the sweep, both have {shared}")
+
+
+def _check_positive(path: Path_, value: float) -> None:
+    if not 0 < value < float("inf"):
+        raise _Wrong(path, f"must be positive and finite, got {value}")
+
+
+def _check_seeds(path: Path_, seeds: Sequence[int]) -> None:
+    if not seeds or len(set(seeds)) < len(seeds) or min(seeds) < 0:
+        raise _Wrong(path, f"must be distinct whole numbers of at least 0, got {list(seeds)}")

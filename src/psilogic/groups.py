@@ -1,0 +1,281 @@
+"""Parameter groups for language and vision models: which tensors decay, and the chaos gain of each part.
+
+What a parameter is follows from the types of the modules that hold it; names decide only where types say
+nothing (a bare `nn.Parameter`, a home-made module).
+"""
+
+import re
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from torch import nn
+from torch.nn.modules.batchnorm import _NormBase
+from torch.nn.modules.conv import _ConvNd
+
+
+class Part(IntEnum):
+    """The part of a model that a parameter belongs to; a tied weight belongs to the first of its parts."""
+
+    EMBEDDING = 0
+    PATCH = 1
+    ATTENTION = 2
+    MLP = 3
+    HEAD = 4
+    OTHER = 5
+
+
+class Section(NamedTuple):
+    """One line of a preset's table: some parts of the model and their chaos gain."""
+
+    name: str
+    gamma: float
+    parts: frozenset[Part]
+
+
+class Place(NamedTuple):
+    """Where a parameter stands: its dotted path, and the modules around it from the innermost to the model."""
+
+    path: str
+    modules: tuple[nn.Module, ...]
+
+
+class Landmarks(NamedTuple):
+    """Modules that only a look at the whole model can tell."""
+
+    patch: nn.Module | None
+    head: nn.Module | None
+
+
+GPT = (
+    Section("embeddings", 0.005, frozenset({Part.EMBEDDING})),
+    Section("blocks", 0.02, frozenset({Part.PATCH, Part.ATTENTION, Part.MLP, Part.OTHER})),
+    Section("head", 0.01, frozenset({Part.HEAD})),
+)
+VIT = (
+    Section("patch_and_tokens", 0.005, frozenset({Part.EMBEDDING, Part.PATCH})),
+    Section("attention", 0.02, frozenset({Part.ATTENTION})),
+    Section("mlp", 0.03, frozenset({Part.MLP})),
+    Section("rest", 0.03, frozenset({Part.HEAD, Part.OTHER})),
+)
+NLP = (
+    Section("embeddings", 0.01, frozenset({Part.EMBEDDING})),
+    Section("attention", 0.03, frozenset({Part.ATTENTION})),
+    Section("rest", 0.03, frozenset({Part.PATCH, Part.MLP, Part.HEAD, Part.OTHER})),
+)
+
+NORMS = (nn.LayerNorm, nn.RMSNorm, nn.GroupNorm, _NormBase)
+EMBEDDINGS = (nn.Embedding, nn.EmbeddingBag)
+WEIGHTS = (nn.Linear, nn.Bilinear, _ConvNd, nn.RNNBase, nn.MultiheadAttention)
+"""Modules whose matrices are weights, whatever their names."""
+
+# Every library spells its own classes (LlamaRMSNorm, T5LayerNorm, BertSelfAttention): the ending is the type.
+NORM_CLASS = re.compile(r"norm(\d?d|gated)?$", re.IGNORECASE)
+PART_BY_TYPE = (
+    (Part.ATTENTION, (nn.MultiheadAttention,), re.compile(r"(Attention|Attn)\d*$")),
+    (
+        Part.MLP,
+        (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer),
+        re.compile(r"(MLP|Mlp|FeedForward|FFN|FF)\d*$"),
+    ),
+)
+
+
+def _words(alternatives: str) -> re.Pattern[str]:
+    """Matches any of the words in the snake_case names of a dotted path."""
+    return re.compile(rf"(?<![a-z])({alternatives})(?![a-z])")
+
+
+POSITION = _words("pos|position|positions|positional|wpe|pe|rel|relative|distance")
+TOKEN = _words("token|tokens|cls")
+NORM = _words("norm|layernorm|rmsnorm|batchnorm|ln")
+BIAS = _words("bias")
+EMBEDDED = _words("embed|embeds|embedding|embeddings|emb")
+PART_BY_NAME = (
+    (Part.PATCH, _words("patch|patches")),
+    (Part.ATTENTION, _words("attn|attention|attentions")),
+    (Part.MLP, _words("mlp|ff|ffn|feedforward|feed_forward|fc1|fc2|linear1|linear2|intermediate")),
+    (Part.HEAD, _words("head|heads|classifier|score|unembed|unembedding")),
+)
+
+
+def gpt_groups(
+    model: nn.Module, *, gamma: float | None = None, weight_decay: float | None = None
+) -> list[dict[str, Any]]:
+    """Parameter groups of a decoder-only language model: embeddings, blocks and head.
+
+    The chaos gains are 0.005 for embeddings, 0.01 for the head and 0.02 for everything else. A head that is
+    tied to the embeddings belongs to them. Biases, norms, other tensors with fewer than two dimensions, class
+    tokens and position embeddings are not decayed.
+
+    Args:
+        model: the model; parameters that need no gradient are left out.
+        gamma: chaos gain of all groups, >= 0, instead of the table's; None for the table.
+        weight_decay: decay of the decayed groups, >= 0; None leaves it to the optimizer that gets the groups.
+
+    Returns:
+        Groups for `PsiLogic`, or any optimizer of torch, that hold every trainable parameter exactly once. Each
+        has `params`, `name` and `gamma`. Groups with names ending in "_no_decay" have `weight_decay` 0; the
+        others have it when it was given. Empty groups are left out.
+
+    Raises:
+        TypeError: `model` is not a module.
+
+    Reference: PsiLogic paper, section 3.1, for groups with a chaos gain of their own.
+    """
+    return _groups(model, GPT, gamma, weight_decay)
+
+
+def vit_groups(
+    model: nn.Module, *, gamma: float | None = None, weight_decay: float | None = None
+) -> list[dict[str, Any]]:
+    """Parameter groups of a vision model: patch projection and tokens, attention, MLP, rest.
+
+    The chaos gains are 0.005 for the patch projection, the tokens and the positions, 0.02 for attention, and
+    0.03 for the MLPs and for everything else. A convolutional network is all "rest", unless its first
+    convolution cuts the image into patches. Decay is as in `gpt_groups`.
+
+    Args:
+        model: the model; parameters that need no gradient are left out.
+        gamma: chaos gain of all groups, >= 0, instead of the table's; None for the table.
+        weight_decay: decay of the decayed groups, >= 0; None leaves it to the optimizer that gets the groups.
+
+    Returns:
+        Groups as of `gpt_groups`.
+
+    Raises:
+        TypeError: `model` is not a module.
+
+    Reference: PsiLogic paper, section 3.1, for groups with a chaos gain of their own.
+    """
+    return _groups(model, VIT, gamma, weight_decay)
+
+
+def nlp_groups(
+    model: nn.Module, *, gamma: float | None = None, weight_decay: float | None = None
+) -> list[dict[str, Any]]:
+    """Parameter groups of an encoder or encoder-decoder language model: embeddings, attention, rest.
+
+    The chaos gains are 0.01 for embeddings and 0.03 for attention and for everything else. Decay is as in
+    `gpt_groups`.
+
+    Args:
+        model: the model; parameters that need no gradient are left out.
+        gamma: chaos gain of all groups, >= 0, instead of the table's; None for the table.
+        weight_decay: decay of the decayed groups, >= 0; None leaves it to the optimizer that gets the groups.
+
+    Returns:
+        Groups as of `gpt_groups`.
+
+    Raises:
+        TypeError: `model` is not a module.
+
+    Reference: PsiLogic paper, section 3.1, for groups with a chaos gain of their own.
+    """
+    return _groups(model, NLP, gamma, weight_decay)
+
+
+def _groups(
+    model: nn.Module, sections: Sequence[Section], gamma: float | None, weight_decay: float | None
+) -> list[dict[str, Any]]:
+    """The model's trainable parameters by section and by whether they decay."""
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
+    landmarks = Landmarks(_patch_projection(model), _output_projection(model))
+    members: dict[tuple[Part, bool], list[nn.Parameter]] = {}
+    for param, places in _places(model).items():
+        part = min(_part(place, landmarks) for place in places)
+        members.setdefault((part, all(_decays(param, place) for place in places)), []).append(param)
+
+    groups = []
+    for section in sections:
+        for decays in (True, False):
+            params = [p for part in sorted(section.parts) for p in members.get((part, decays), [])]
+            group: dict[str, Any] = {"params": params, "name": section.name if decays else f"{section.name}_no_decay"}
+            group["gamma"] = section.gamma if gamma is None else gamma
+            if not decays:
+                group["weight_decay"] = 0.0
+            elif weight_decay is not None:
+                group["weight_decay"] = weight_decay
+            if params:
+                groups.append(group)
+    return groups
+
+
+def _places(model: nn.Module) -> dict[nn.Parameter, list[Place]]:
+    """Every place of every trainable parameter; a tied weight has several."""
+    modules = dict(model.named_modules(remove_duplicate=False))
+    places: dict[nn.Parameter, list[Place]] = {}
+    for path, param in model.named_parameters(remove_duplicate=False):
+        if param.requires_grad:
+            names = path.split(".")
+            around = tuple(modules[".".join(names[:depth])] for depth in reversed(range(len(names))))
+            places.setdefault(param, []).append(Place(path, around))
+    return places
+
+
+def _patch_projection(model: nn.Module) -> nn.Module | None:
+    """The first convolution, when its windows do not overlap: it cuts an image into patches."""
+    first = next((module for module in model.modules() if isinstance(module, _ConvNd)), None)
+    cuts = first is not None and first.kernel_size == first.stride and max(first.kernel_size) > 1
+    return first if cuts else None
+
+
+def _output_projection(model: nn.Module) -> nn.Module | None:
+    """The last linear layer, when nothing but `nn.Sequential` stands between it and the model."""
+    linears = [(path, module) for path, module in model.named_modules() if isinstance(module, nn.Linear)]
+    if not linears:
+        return None
+    path, last = linears[-1]
+    names = path.split(".")
+    between = [model.get_submodule(".".join(names[:depth])) for depth in range(1, len(names))]
+    return last if all(isinstance(module, nn.Sequential) for module in between) else None
+
+
+def _part(place: Place, landmarks: Landmarks) -> Part:
+    """The part of the model that a place belongs to: types first, names second."""
+    owner = place.modules[0]
+    if _is_norm(owner):
+        return Part.OTHER
+    if isinstance(owner, EMBEDDINGS):
+        return Part.EMBEDDING
+    if owner is landmarks.patch:
+        return Part.PATCH
+    if owner is landmarks.head:
+        return Part.HEAD
+    for module in place.modules:
+        for part, types, class_name in PART_BY_TYPE:
+            if isinstance(module, types) or class_name.search(type(module).__name__):
+                return part
+    names = _names(place)
+    if not isinstance(owner, WEIGHTS) and (_is_token_or_position(place) or EMBEDDED.search(names)):
+        return Part.EMBEDDING
+    return next((part for part, rule in PART_BY_NAME if rule.search(names)), Part.OTHER)
+
+
+def _decays(param: nn.Parameter, place: Place) -> bool:
+    """Whether weight decay applies to a parameter at this place: types first, names second."""
+    owner = place.modules[0]
+    if param.ndim < 2 or _is_norm(owner) or BIAS.search(_names(place, 1)):
+        return False
+    if isinstance(owner, WEIGHTS):
+        return True
+    if isinstance(owner, EMBEDDINGS):
+        return POSITION.search(_names(place)) is None
+    return not (_is_token_or_position(place) or NORM.search(_names(place, 2)))
+
+
+def _is_norm(module: nn.Module) -> bool:
+    """Whether a module is a normalization layer, torch's or anyone's."""
+    return isinstance(module, NORMS) or NORM_CLASS.search(type(module).__name__) is not None
+
+
+def _is_token_or_position(place: Place) -> bool:
+    """Whether a bare parameter is called a token (in its own name) or a position (anywhere in its path)."""
+    return bool(TOKEN.search(_names(place, 1)) or POSITION.search(_names(place)))
+
+
+def _names(place: Place, last: int | None = None) -> str:
+    """The innermost module's class name and the path, or only the path's last names, in snake_case."""
+    path = [type(place.modules[0]).__name__, *place.path.split(".")] if last is None else place.path.split(".")[-last:]
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", ".".join(path)).lower()

@@ -1,0 +1,138 @@
+"""With gamma = 0 and quantum_decay = 0 PsiLogic is torch's AdamW, in every dtype."""
+
+import pytest
+import torch
+from trajectories import gradients, parameters, set_gradients, train
+
+from psilogic import PsiLogic
+
+OFF = {"gamma": 0.0, "quantum_decay": 0.0}
+FOREACH = {"foreach": True}
+OPTIONS = [
+    {},
+    {"lr": 0.1},
+    {"betas": (0.5, 0.9)},
+    {"betas": (0.0, 0.0)},
+    {"eps": 1e-2},
+    {"weight_decay": 0.0},
+    {"weight_decay": 0.7},
+    {"maximize": True},
+    {"lr": 0.03, "betas": (0.8, 0.99), "eps": 1e-4, "weight_decay": 0.2, "maximize": True},
+]
+
+
+def name(options):
+    return ",".join(f"{key}={value}" for key, value in options.items()) or "defaults"
+
+
+def small(script):
+    """Gradients whose squares float16 can hold."""
+    return [[None if g is None else g * 0.1 for g in grads] for grads in script]
+
+
+def both(script, dtype=torch.float64, psilogic=OFF, adamw=None, **options):
+    """(PsiLogic's parameters, AdamW's) after the script, with the two optimizers' states."""
+    options = {"weight_decay": 1e-2, **options}
+    params, twins = parameters(dtype=dtype), parameters(dtype=dtype)
+    ours, theirs = PsiLogic(params, **psilogic, **options), torch.optim.AdamW(twins, **(adamw or {}), **options)
+    results = train(ours, params, script), train(theirs, twins, script)
+    for p, twin in zip(params, twins, strict=True):
+        assert float(ours.state[p]["step"]) == float(theirs.state[twin]["step"])
+    moments = ([s[m] for s in o.state.values() for m in ("exp_avg", "exp_avg_sq")] for o in (ours, theirs))
+    return *results, *moments
+
+
+def assert_close(ours, theirs, rtol):
+    for a, b in zip(ours, theirs, strict=True):
+        scale = b.abs().max().item() if b.numel() else 0.0
+        torch.testing.assert_close(a, b, rtol=0, atol=rtol * scale)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128], ids=str)
+@pytest.mark.parametrize("options", OPTIONS, ids=name)
+def test_double_precision(options, dtype):
+    ours, theirs, our_moments, their_moments = both(gradients(300, dtype=dtype), dtype, **options)
+    assert_close(ours, theirs, 1e-12)
+    assert_close(our_moments, their_moments, 1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("options", OPTIONS, ids=name)
+def test_low_precision_is_bitwise(options, dtype):
+    """The same foreach kernels in the same order, hence the same rounding (torch's own loop rounds halves otherwise)."""
+    ours, theirs, our_moments, their_moments = both(small(gradients(100, dtype=dtype)), dtype, adamw=FOREACH, **options)
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=0)
+    torch.testing.assert_close(our_moments, their_moments, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("psilogic", [OFF, {"gamma": 1.0}, {"gamma": 1.0, "chaos_scope": "global"}], ids=name)
+def test_before_the_warmup_ends_it_is_adamw(psilogic):
+    """Whatever gamma is: until then nothing but Adam and weight decay touches the parameters."""
+    ours, theirs, *_ = both(gradients(60, dtype=torch.float32), torch.float32, {**psilogic, "chaos_warmup": 60})
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128], ids=str)
+@pytest.mark.parametrize("max_grad_norm", [0.0, 3.0, 1e6])
+def test_max_grad_norm_is_clip_grad_norm(max_grad_norm, dtype):
+    params, twins = parameters(dtype=dtype), parameters(dtype=dtype)
+    ours = PsiLogic([{"params": params[:3]}, {"params": params[3:]}], max_grad_norm=max_grad_norm, **OFF)
+    theirs = torch.optim.AdamW(twins, weight_decay=1e-4)
+    for grads in gradients(100, dtype=dtype):
+        train(ours, params, [grads])
+        set_gradients(twins, grads)
+        torch.nn.utils.clip_grad_norm_(twins, max_grad_norm)
+        theirs.step()
+    assert_close(params, twins, 1e-12)
+
+
+EVERY_STAGE = {
+    "lr": 0.02,
+    "gamma": 3.0,
+    "chaos_warmup": 10,
+    "quantum_decay": 1.0,
+    "agc_clip": 0.5,
+    "grad_centralize": True,
+    "max_grad_norm": 5.0,
+    "maximize": True,
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex64, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("options", [{}, EVERY_STAGE], ids=["defaults", "everything"])
+def test_foreach_false_is_the_same(options, dtype):
+    script = small(gradients(60, dtype=dtype, every=15))
+    runs = []
+    for foreach in (None, True, False):
+        params = parameters(dtype=dtype)
+        runs.append(train(PsiLogic(params, foreach=foreach, **options), params, script))
+    for other in runs[1:]:
+        torch.testing.assert_close(other, runs[0], rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("foreach", [None, False])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex64, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("options", [{}, EVERY_STAGE, *({k: EVERY_STAGE[k]} for k in EVERY_STAGE)], ids=name)
+def test_gradients_are_never_modified(options, dtype, foreach):
+    params = parameters(dtype=dtype)
+    optimizer = PsiLogic(params, foreach=foreach, **options)
+    for grads in gradients(20, dtype=dtype):
+        set_gradients(params, grads)
+        held = [p.grad for p in params]
+        optimizer.step()
+        assert all(p.grad is h for p, h in zip(params, held, strict=True))
+        torch.testing.assert_close(held, grads, rtol=0, atol=0)
+
+
+def as_real(tensors):
+    return [None if x is None else torch.view_as_real(x) for x in tensors]
+
+
+def test_complex_parameters_act_as_pairs_of_reals():
+    """With every option that does not look at rows of a tensor."""
+    options = {**EVERY_STAGE, "grad_centralize": False, "agc_norm": "tensor"}
+    params, script = parameters(dtype=torch.complex128), gradients(60, dtype=torch.complex128, every=15)
+    pairs = [torch.view_as_real(p.detach()).clone().requires_grad_() for p in params]
+    ours = train(PsiLogic(params, **options), params, script)
+    twins = train(PsiLogic(pairs, **options), pairs, [as_real(grads) for grads in script])
+    assert_close(as_real(ours), twins, 1e-12)

@@ -1,0 +1,226 @@
+"""The package against the reference: every option alone and all together, to 1e-12 in float64."""
+
+import pytest
+import torch
+from reference import ReferencePsiLogic, Tensor
+from trajectories import SHAPES, gradients, parameters, set_gradients, train, watch
+
+from psilogic import PsiLogic
+
+STEPS = 300
+ACTIVE = {"lr": 0.02, "gamma": 0.5, "chaos_warmup": 40}  # the gate opens and shuts within the run
+RELATIVE = {"chaos_signal": "relative"}
+BINDING = {"p_ext": 40.0}  # beyond max_cancel
+ABSOLUTE = {"adaptive_tau": False, "chaos_tau": 0.3}
+QUANTUM = {"quantum_decay": 3.0}
+
+ONE_OPTION = [
+    {},
+    {"lr": 0.1},
+    {"betas": (0.5, 0.9)},
+    {"betas": (0.0, 0.0)},
+    {"eps": 0.05},
+    {"weight_decay": 0.0},
+    {"weight_decay": 0.5},
+    {"gamma": 3.0},
+    BINDING,
+    {"max_cancel": 0.002},
+    {"tau_scale": 1.1},
+    {"tau_scale": 4.0},
+    {"chaos_warmup": 0},
+    {"chaos_warmup": 7},
+    {"gamma_T_max": 200},
+    {"gamma_T_max": 1000},
+    {"agc_clip": 0.05},
+    {"grad_centralize": True},
+    {"chaos_scope": "group"},
+    {"chaos_scope": "global"},
+    {"max_grad_norm": 3.0},
+    {"maximize": True},
+    ABSOLUTE,
+    QUANTUM,
+    RELATIVE,
+]
+COMBINED = [
+    {**QUANTUM, "gamma_T_max": 200},
+    {**ABSOLUTE, **QUANTUM},
+    {"agc_clip": 0.05, "agc_norm": "tensor"},
+    {**RELATIVE, "eps": 0.05},
+    {**RELATIVE, **ABSOLUTE, "chaos_tau": 1.0, "chaos_warmup": 0},
+    {**RELATIVE, "chaos_scope": "group"},
+    {**RELATIVE, "chaos_scope": "global"},
+]
+EVERYTHING = {
+    "betas": (0.8, 0.95),
+    "eps": 1e-3,
+    "weight_decay": 0.3,
+    "p_ext": 8.0,
+    "max_cancel": 0.03,
+    "tau_scale": 1.3,
+    "gamma_T_max": 400,
+    "agc_clip": 2.0,
+    "grad_centralize": True,
+    "max_grad_norm": 60.0,
+    "maximize": True,
+    **QUANTUM,
+    **RELATIVE,
+}
+OTHER_GROUP = {  # beside EVERYTHING: as different as can be
+    "lr": 0.05,
+    "betas": (0.9, 0.99),
+    "eps": 1e-6,
+    "weight_decay": 0.01,
+    "gamma": 1.0,
+    "p_ext": 0.5,
+    "max_cancel": 0.005,
+    "chaos_warmup": 11,
+    "gamma_T_max": 90,
+    "quantum_decay": 0.5,
+    "agc_clip": 0.5,
+    "agc_norm": "tensor",
+    "grad_centralize": False,
+    "chaos_signal": "raw",
+    "maximize": False,
+    "adaptive_tau": False,
+    "chaos_tau": 0.05,
+}
+COMBINED.append(EVERYTHING)
+TWO_GROUPS = [
+    ({}, {"chaos_scope": "group"}),
+    ({"chaos_scope": "global"}, {"lr": 0.05, "grad_centralize": True}),
+    (EVERYTHING, OTHER_GROUP),
+    ({**EVERYTHING, "chaos_scope": "group"}, OTHER_GROUP),
+    ({**EVERYTHING, "chaos_scope": "global"}, OTHER_GROUP),
+]
+
+
+def name(options):
+    if len(options) > 8:
+        return "everything" if options["chaos_signal"] == "relative" else "other"
+    return ",".join(f"{key}={value}" for key, value in options.items()) or "defaults"
+
+
+def assert_close(actual, expected, what):
+    """Equal to 1e-12 of the tensor's largest element, and NaN and infinite in the same places."""
+    actual = actual.detach().double().reshape(-1)
+    expected = torch.as_tensor(expected, dtype=torch.float64).reshape(-1)
+    finite = expected[expected.isfinite()].abs()
+    scale = finite.max().item() if finite.numel() else 0.0
+    torch.testing.assert_close(
+        actual, expected, rtol=0, atol=1e-12 * scale, equal_nan=True, msg=lambda m: f"{what}: {m}"
+    )
+
+
+def assert_same_state(optimizer, params, reference, t):
+    for i, (p, tensor) in enumerate(zip(params, reference.tensors, strict=True)):
+        assert_close(p, tensor.theta, f"step {t}, tensor {i}")
+        names = [key for key in optimizer.state[p] if key != "chaos_start"]  # its clock is seen in w
+        if tensor.step:
+            assert {"step", "exp_avg", "exp_avg_sq", "chaos_fast", "chaos_slow"} <= set(names)
+        for key in names:
+            assert_close(optimizer.state[p][key], getattr(tensor, key), f"step {t}, tensor {i}, {key}")
+
+
+def assert_same_decisions(seen, reference):
+    """Gate, warm-up and cancellation of one step, which the reference lists in the same order."""
+    decisions = [d for _, _, d in seen]
+    if decisions:
+        gates, warmups, cancellations = (
+            torch.cat([getattr(d, field) for d in decisions]) for field in ("gate", "warmup", "cancellation")
+        )
+        assert gates.long().tolist() == [d.s for d in reference.decisions]
+        assert_close(warmups, [d.w for d in reference.decisions], "w")
+        assert_close(cancellations, [d.w * d.c for d in reference.decisions], "w c")
+
+
+def follow(optimizer, params, reference, script):
+    """Take both through the script, comparing on the way; returns the reference's decisions."""
+    seen, decisions = watch(optimizer), []
+    for t, grads in enumerate(script, 1):
+        set_gradients(params, grads)
+        optimizer.step()
+        reference.step([None if g is None else g.reshape(-1).tolist() for g in grads])
+        if t <= 5 or t % 10 == 0 or t == len(script):
+            assert_same_state(optimizer, params, reference, t)
+        assert_same_decisions(seen, reference)
+        decisions += reference.decisions
+        seen.clear()
+        reference.decisions.clear()
+    return decisions
+
+
+def twins(params):
+    return [Tensor(p.shape, p.detach().reshape(-1).tolist()) for p in params]
+
+
+def compare(script, shapes=SHAPES, other=None, **options):
+    """Follow both from the start; `other` overrides the options for a second group, from the third tensor on."""
+    params = parameters(shapes)
+    tensors = twins(params)
+    if other is None:
+        return follow(PsiLogic(params, **options), params, ReferencePsiLogic([{"params": tensors}], **options), script)
+    groups, twin_groups = ([{"params": x[:3]}, {"params": x[3:], **other}] for x in (params, tensors))
+    return follow(PsiLogic(groups, **options), params, ReferencePsiLogic(twin_groups, **options), script)
+
+
+def acted(decisions):
+    return [d for d in decisions if d.w * d.c > 0]
+
+
+@pytest.mark.parametrize("options", ONE_OPTION + COMBINED, ids=name)
+def test_options(options):
+    decisions = compare(gradients(STEPS), **{**ACTIVE, **options})
+    assert 20 < len(acted(decisions)) < len(decisions), "the gate must open, and must not stay open"
+    if options is BINDING:
+        assert any(d.raw_cancellation > d.c > 0 for d in decisions), "max_cancel must bind"
+
+
+@pytest.mark.parametrize("first, second", TWO_GROUPS, ids=name)
+def test_groups_with_options_of_their_own(first, second):
+    decisions = compare(gradients(STEPS), other=second, **{**ACTIVE, **first})
+    assert 20 < len(acted(decisions)) < len(decisions)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"total_steps": 12_000}, {"gamma_T_max": 12_000}, {"total_steps": 11_000, "gamma_T_max": 30_000}],
+    ids=name,
+)
+def test_automatic_warmup(options):
+    script = gradients(800, shapes=[(), (2,)], every=20)
+    decisions = compare(script, [(), (2,)], lr=0.02, gamma=0.5, chaos_warmup=-1, **options)
+    assert any(0 < d.w < 1 for d in acted(decisions))
+    assert any(d.w == 1 for d in acted(decisions))
+
+
+def test_spikes_hidden_by_the_warmup_do_nothing():
+    decisions = compare(gradients(100), **{**ACTIVE, "chaos_warmup": 100})
+    assert any(d.s for d in decisions)
+    assert not acted(decisions)
+
+
+@pytest.mark.parametrize("signal", ["raw", "relative"])
+def test_zero_gradients_before_the_first_signal(signal):
+    script = gradients(80)
+    quiet = [[None if g is None else torch.zeros_like(g) for g in grads] for grads in script[:20]]
+    decisions = compare(quiet + script, **{**ACTIVE, "chaos_warmup": 0, "chaos_signal": signal})
+    assert acted(decisions)
+
+
+@pytest.mark.parametrize("signal", ["raw", "relative"])
+def test_state_of_adamw_gets_its_own_warmup(signal):
+    """The moments and the step go on; the detector's warm-up starts when the detector does."""
+    script = gradients(200, every=12)
+    params = parameters()
+    adamw = torch.optim.AdamW(params, lr=0.02)
+    train(adamw, params, script[:60])
+    options = {**ACTIVE, "gamma_T_max": 150, "chaos_signal": signal}
+    optimizer = PsiLogic(params, **options)
+    optimizer.state.update(adamw.state)
+    tensors = twins(params)
+    for p, tensor in zip(params, tensors, strict=True):
+        tensor.step = int(adamw.state[p]["step"])
+        tensor.exp_avg = adamw.state[p]["exp_avg"].reshape(-1).tolist()
+        tensor.exp_avg_sq = adamw.state[p]["exp_avg_sq"].reshape(-1).tolist()
+    decisions = follow(optimizer, params, ReferencePsiLogic([{"params": tensors}], **options), script[60:])
+    assert acted(decisions)

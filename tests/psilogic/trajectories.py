@@ -1,0 +1,56 @@
+"""Parameters and gradients for the tests: seeded, with spikes, and the loop that feeds them to an optimizer."""
+
+import torch
+
+SHAPES = [(), (0,), (5,), (4, 3), (2, 3, 2, 2), (2, 0)]
+SPIKE = 80.0  # the detector's fast EMA passes twice the slow one from a factor of 13.5 on
+
+
+def parameters(shapes=SHAPES, dtype=torch.float64, seed=0):
+    """Normal parameters; the last element of each is so small that a unit may lie below AGC's floor."""
+    generator = torch.Generator().manual_seed(seed)
+    wide = torch.complex128 if dtype.is_complex else torch.float64
+    params = [torch.randn(shape, dtype=wide, generator=generator) for shape in shapes]
+    if len(params) > 3:
+        params[3][-1] *= 1e-5  # one row of the matrix
+    return [p.to(dtype).requires_grad_() for p in params]
+
+
+def gradients(steps, shapes=SHAPES, dtype=torch.float64, seed=1, every=45):
+    """One list of gradients per step: each tensor on its own scale, spikes every `every` steps and sometimes none.
+
+    Tensor 2 is frozen for the first 50 steps, tensor 3 misses every third step, and the even and the odd tensors
+    spike at different times.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    wide = torch.complex128 if dtype.is_complex else torch.float64
+    script = []
+    for t in range(1, steps + 1):
+        grads = []
+        for i, shape in enumerate(shapes):
+            spike = SPIKE if t > 5 and (t + i % 2 * 20) % every == 0 else 1.0
+            g = torch.randn(shape, dtype=wide, generator=generator) * spike * 0.3 ** (i % 3)
+            absent = (i == 2 and t <= 50) or (i == 3 and t % 3 == 0)
+            grads.append(None if absent else g.to(dtype))
+        script.append(grads)
+    return script
+
+
+def set_gradients(params, grads):
+    for p, g in zip(params, grads, strict=True):
+        p.grad = None if g is None else g.clone()
+
+
+def train(optimizer, params, script):
+    """Take one step per entry of the script; returns the parameters after the last one."""
+    for grads in script:
+        set_gradients(params, grads)
+        optimizer.step()
+    return [p.detach() for p in params]
+
+
+def watch(optimizer):
+    """A list that fills with (params, group, decision) while the optimizer steps."""
+    seen = []
+    optimizer._observers.append(lambda *observation: seen.append(observation))
+    return seen
