@@ -18,11 +18,13 @@ def git_revision() -> str:
     """The revision of the checkout that this code runs from, "+changes" behind it; "none" outside of one."""
     git = ["git", "-C", str(Path(__file__).parent)]
     try:
-        revision = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
-        status = subprocess.run([*git, "status", "--porcelain"], capture_output=True, text=True, check=True).stdout
+        revision, status = (
+            subprocess.run([*git, *words], capture_output=True, text=True, check=True).stdout.strip()
+            for words in (["rev-parse", "HEAD"], ["status", "--porcelain"])
+        )
     except (OSError, subprocess.CalledProcessError):
         return "none"
-    return revision + ("+changes" if status.strip() else "")
+    return revision + ("+changes" if status else "")
 
 
 @cache

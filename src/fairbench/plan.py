@@ -119,16 +119,18 @@ def _arm(study: Study, arena: str, optimizer: str, lookup: Lookup) -> Arm:
         if any(record is None or record["status"] == "failed" for record in records.values()):
             return Arm(arena, optimizer, flat, None, [])
 
-        def rank(i: int) -> tuple[float, ...]:
-            scores = [score(records[spec.id] or {}, metric, arena) for spec in trials[i]]
-            return tuple(sum(column) / len(scores) for column in zip(*scores, strict=True))
-
-        best = min(trials, key=rank)  # the lowest rate of equals
+        scores = {i: _mean([score(records[spec.id] or {}, metric, arena) for spec in trials[i]]) for i in trials}
+        best = min(scores, key=scores.__getitem__)  # the lowest rate of equals
         extensions = high - low + 1 - sweep.points
         if best not in (low, high) or extensions == sweep.max_extensions:
             lr = rate(sweep, best)
             return Arm(arena, optimizer, flat, lr, _seeds(study, arena, optimizer, "final", lr))
         low, high = (low - 1, high) if best == low else (low, high + 1)
+
+
+def _mean(scores: list[tuple[float, ...]]) -> tuple[float, ...]:
+    return tuple(sum(column) / len(scores) for column in zip(*scores, strict=True))
+
 
 def _seeds(study: Study, arena: str, optimizer: str, stage: str, lr: float) -> list[TrialSpec]:
     """The trials of one learning rate, one for each seed of the stage."""
@@ -162,3 +164,32 @@ def missing(arms: list[Arm], lookup: Lookup) -> Iterator[TrialSpec]:
             for spec in arm.trials:
                 if spec.stage == stage and lookup(spec) is None:
                     yield spec
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """How far a study is.
+
+    Attributes:
+        done: trials with a record.
+        trials: trials in all, as far as is known: the sweeps may still be extended.
+        steps_left: training steps that are left in each arena.
+    """
+
+    done: int
+    trials: int
+    steps_left: Mapping[str, int]
+
+
+def outlook(study: Study, arms: list[Arm], lookup: Lookup) -> Outlook:
+    """How far the study is."""
+    done = trials = 0
+    steps_left = dict.fromkeys(study.suite.arenas, 0)
+    for arm in arms:
+        left = [spec.training.steps for spec in arm.trials if lookup(spec) is None]
+        done += len(arm.trials) - len(left)
+        if arm.lr is None:
+            left += [study.suite.arenas[arm.arena].steps] * len(study.suite.final.seeds)
+        trials += len(left)
+        steps_left[arm.arena] += sum(left)
+    return Outlook(done, done + trials, steps_left)

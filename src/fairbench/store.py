@@ -32,8 +32,8 @@ def write_atomically(path: Path, content: str | bytes) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
         _sync_folder(path.parent)
     except OSError as error:
         if temporary is not None:
@@ -79,7 +79,8 @@ class Store:
         except Timeout as error:
             raise UsageError(f"another fairbench run is writing to {self.directory}; wait for it or stop it") from error
         except (PermissionError, NotADirectoryError, FileExistsError) as error:
-            raise UsageError(f"cannot write to {self.directory}: {error.strerror}; choose another --output-dir") from error
+            reason = f"cannot write to {self.directory}: {error.strerror}"
+            raise UsageError(f"{reason}; choose another --output-dir") from error
 
     def path(self, spec: TrialSpec) -> Path:
         """Where the record of a trial lies."""

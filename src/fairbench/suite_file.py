@@ -83,7 +83,8 @@ class _Wrong(Exception):
 
 def line_of(text: str, path: Path_) -> int:
     """Line number of the key in the TOML text: of the key itself, else of the nearest table around it; 0 if none."""
-    best, best_depth, table = 0, 0, ()
+    best, best_depth = 0, 0
+    table: Path_ = ()
     for number, line in enumerate(text.splitlines(), 1):
         if header := re.match(r"\s*\[([^\[\]]+)\]", line):
             table = tuple(part.strip(" \"'") for part in header[1].split("."))
@@ -145,7 +146,7 @@ def _check_meaning(suite: Suite) -> None:
         _check_positive((*path, "margin"), arena.margin)
     for name, optimizer in suite.optimizers.items():
         if not optimizer.factory and name not in OPTIMIZERS:
-            reason = f"{unknown('optimizer', name, OPTIMIZERS)}; your own one needs factory = \"module:Class\""
+            reason = f'{unknown("optimizer", name, OPTIMIZERS)}; your own one needs factory = "module:Class"'
             raise _Wrong(("optimizers", name), reason)
         if "lr" in optimizer.options:
             raise _Wrong(("optimizers", name, "options", "lr"), "is what the sweep selects; leave it out")

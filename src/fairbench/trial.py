@@ -13,7 +13,7 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from fairbench.arenas import Arena, load_arena
 from fairbench.data.batches import Batches
-from fairbench.data.sources import Data, Split
+from fairbench.data.sources import Split
 from fairbench.environment import environment, peak_memory, reset_peak_memory
 from fairbench.optimizers import build_optimizer
 from fairbench.spec import TrainingSpec, TrialSpec
@@ -117,7 +117,7 @@ class _Trial:
         self.started = time.perf_counter()
         self.clock = Stopwatch(self.device)
         self.arena = load_arena(spec.arena.name)
-        self.data = _to_device(self.arena.load_data(**spec.arena.data), self.device)
+        self.data = self.arena.load_data(**spec.arena.data).to(self.device)
 
         torch.manual_seed(spec.seed)
         self.model = self.arena.build_model(self.data, **spec.arena.model)
@@ -211,8 +211,3 @@ class _Trial:
             "cost": cost,
             "environment": environment(str(self.device)),
         }
-
-
-def _to_device(data: Data, device: torch.device) -> Data:
-    splits = (Split(*(part.to(device) for part in split)) for split in data[:3])
-    return Data(*splits, data.fingerprint)

@@ -1,7 +1,18 @@
 """PsiLogic: Adam with a chaos-gated multiplicative damping, for torch."""
 
+from psilogic.groups import gpt_groups, nlp_groups, vit_groups
 from psilogic.monitor import ChaosTally
 from psilogic.optimizer import PsiLogic
+from psilogic.presets import PsiLogicGPT, PsiLogicNLP, PsiLogicViT
 
-__all__ = ["ChaosTally", "PsiLogic"]
+__all__ = [
+    "ChaosTally",
+    "PsiLogic",
+    "PsiLogicGPT",
+    "PsiLogicNLP",
+    "PsiLogicViT",
+    "gpt_groups",
+    "nlp_groups",
+    "vit_groups",
+]
 __version__ = "0.7.0"

@@ -86,7 +86,8 @@ def _words(alternatives: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![a-z])({alternatives})(?![a-z])")
 
 
-POSITION = _words("pos|position|positions|positional|wpe|pe|rel|relative|distance")
+POSITION = _words("pos|position|positions|positional|wpe|pe")
+RELATIVE = _words("rel|relative|distance")
 TOKEN = _words("token|tokens|cls")
 NORM = _words("norm|layernorm|rmsnorm|batchnorm|ln")
 BIAS = _words("bias")
@@ -261,7 +262,8 @@ def _decays(param: nn.Parameter, place: Place) -> bool:
     if isinstance(owner, WEIGHTS):
         return True
     if isinstance(owner, EMBEDDINGS):
-        return POSITION.search(_names(place)) is None
+        # "relative" counts in the embedding's own name only: a relative attention may hold other embeddings.
+        return not (POSITION.search(_names(place)) or RELATIVE.search(_names(place, 2)))
     return not (_is_token_or_position(place) or NORM.search(_names(place, 2)))
 
 

@@ -50,7 +50,8 @@ class PsiLogic(Optimizer):
     .. math::
         gn = \|g\|_2 / \sqrt{numel}, \quad fast = 0.90 fast + 0.10 gn, \quad slow = 0.99 slow + 0.01 gn \\
         chaos = \tanh(slow) (1 + 0.5 \tanh(relu(fast / (slow + eps) - 1))), \quad s = [fast > tau\_scale \cdot slow] \\
-        \delta = lr \cdot weight\_decay + w \cdot \min(s \cdot chaos \cdot lr \cdot \gamma_t \cdot p\_ext, max\_cancel) \\
+        c = \min(s \cdot chaos \cdot lr \cdot \gamma_t \cdot p\_ext, max\_cancel) \\
+        \delta = lr \cdot weight\_decay + w \cdot c \\
         \theta \leftarrow \theta (1 - \delta) \\
         \theta \leftarrow \theta (1 - lr \cdot q_t \cdot w (1 - s) \tanh|g|) \\
         \theta \leftarrow \theta - lr \cdot \hat m / (\sqrt{\hat v} + eps)
@@ -267,7 +268,7 @@ class PsiLogic(Optimizer):
         state: dict[str, Any] = self.state[p]
         device = p.device if group["capturable"] else None
         if "exp_avg" not in state:
-            state["step"] = torch.zeros((), dtype=_get_scalar_dtype(), device=device)  # type: ignore[no-untyped-call]
+            state["step"] = torch.zeros((), dtype=_get_scalar_dtype(), device=device)
             state["exp_avg"] = torch.zeros_like(p, memory_format=torch.preserve_format)
             state["exp_avg_sq"] = torch.zeros_like(p, memory_format=torch.preserve_format)
         chaos = ["chaos_fast", "chaos_slow"] + ["chaos_ref"] * (group["chaos_signal"] == "relative")

@@ -58,7 +58,7 @@ EVERYTHING = {
     "max_cancel": 0.03,
     "tau_scale": 1.3,
     "gamma_T_max": 400,
-    "agc_clip": 2.0,
+    "agc_clip": 20.0,
     "grad_centralize": True,
     "max_grad_norm": 60.0,
     "maximize": True,
@@ -175,7 +175,7 @@ def test_options(options):
         assert any(d.raw_cancellation > d.c > 0 for d in decisions), "max_cancel must bind"
 
 
-@pytest.mark.parametrize("first, second", TWO_GROUPS, ids=name)
+@pytest.mark.parametrize(("first", "second"), TWO_GROUPS, ids=name)
 def test_groups_with_options_of_their_own(first, second):
     decisions = compare(gradients(STEPS), other=second, **{**ACTIVE, **first})
     assert 20 < len(acted(decisions)) < len(decisions)

@@ -7,12 +7,13 @@ SPIKE = 80.0  # the detector's fast EMA passes twice the slow one from a factor 
 
 
 def parameters(shapes=SHAPES, dtype=torch.float64, seed=0):
-    """Normal parameters; the last element of each is so small that a unit may lie below AGC's floor."""
+    """Normal parameters; the last row of every matrix is so small that it lies below AGC's floor."""
     generator = torch.Generator().manual_seed(seed)
     wide = torch.complex128 if dtype.is_complex else torch.float64
     params = [torch.randn(shape, dtype=wide, generator=generator) for shape in shapes]
-    if len(params) > 3:
-        params[3][-1] *= 1e-5  # one row of the matrix
+    for p in params:
+        if p.ndim > 1:
+            p[-1] *= 1e-5
     return [p.to(dtype).requires_grad_() for p in params]
 
 

@@ -15,7 +15,7 @@ EVALUATION_SEED = 0
 
 def build_model(data: Data, *, channels: list[int], norm_groups: int) -> nn.Module:
     """A U-Net with one residual block a level and attention at its middle."""
-    return UNet2DModel(
+    model: nn.Module = UNet2DModel(
         sample_size=data.train.inputs.shape[-1],
         in_channels=data.train.inputs.shape[1],
         out_channels=data.train.inputs.shape[1],
@@ -26,6 +26,7 @@ def build_model(data: Data, *, channels: list[int], norm_groups: int) -> nn.Modu
         norm_num_groups=norm_groups,
         attention_head_dim=norm_groups,
     )
+    return model
 
 
 def loss(model: nn.Module, batch: Split, generator: torch.Generator) -> Tensor:

@@ -12,7 +12,7 @@ load_data = stdlib_source
 
 def build_model(data: Data, *, hidden_size: int, layers: int, heads: int) -> nn.Module:
     """GPT-2 over the 256 bytes, without dropout, with tied embeddings."""
-    return GPT2LMHeadModel(
+    model: nn.Module = GPT2LMHeadModel(
         GPT2Config(
             vocab_size=256,
             n_positions=data.train.inputs.shape[1] - 1,
@@ -27,6 +27,7 @@ def build_model(data: Data, *, hidden_size: int, layers: int, heads: int) -> nn.
             use_cache=False,
         )
     )
+    return model
 
 
 def loss(model: nn.Module, batch: Split, generator: torch.Generator) -> Tensor:

@@ -14,8 +14,8 @@ __all__ = ["build_model", "evaluate", "load_data", "loss"]
 def load_data(*, image_size: int) -> Data:
     """The digits, enlarged bilinearly: ResNet's stem divides the resolution by four."""
     data = digits()
-    enlarged = (Split(_enlarge(split.inputs, image_size), split.targets) for split in data[:3])
-    return with_fingerprint(*enlarged)
+    splits = (data.train, data.val, data.test)
+    return with_fingerprint(*(Split(_enlarge(split.inputs, image_size), split.targets) for split in splits))
 
 
 def _enlarge(images: torch.Tensor, size: int) -> torch.Tensor:
@@ -24,7 +24,7 @@ def _enlarge(images: torch.Tensor, size: int) -> torch.Tensor:
 
 def build_model(data: Data, *, width: int) -> nn.Module:
     """ResNet-18, basic blocks 2-2-2-2; `width` channels in the first stage, doubled by each later one (64 as usual)."""
-    return ResNetForImageClassification(
+    model: nn.Module = ResNetForImageClassification(
         ResNetConfig(
             num_channels=data.train.inputs.shape[1],
             embedding_size=width,
@@ -34,3 +34,4 @@ def build_model(data: Data, *, width: int) -> nn.Module:
             num_labels=int(data.train.targets.max()) + 1,
         )
     )
+    return model

@@ -13,7 +13,7 @@ load_data = digits
 
 def build_model(data: Data, *, hidden_size: int, layers: int, heads: int, patch_size: int) -> nn.Module:
     """ViT with an MLP four times as wide as its hidden size, without dropout."""
-    return ViTForImageClassification(
+    model: nn.Module = ViTForImageClassification(
         ViTConfig(
             image_size=data.train.inputs.shape[-1],
             patch_size=patch_size,
@@ -27,3 +27,4 @@ def build_model(data: Data, *, hidden_size: int, layers: int, heads: int, patch_
             num_labels=int(data.train.targets.max()) + 1,
         )
     )
+    return model

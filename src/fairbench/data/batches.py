@@ -33,7 +33,7 @@ class Batches:
     def _draw(self, count: int, generator: torch.Generator) -> Iterator[torch.Tensor]:
         while True:
             order = torch.randperm(count, generator=generator)
-            yield from order[: count - count % self._batch_size].split(self._batch_size)
+            yield from order[: count - count % self._batch_size].view(-1, self._batch_size)
 
     def next(self) -> Split:
         """The next batch."""

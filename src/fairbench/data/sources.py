@@ -2,9 +2,10 @@
 
 import hashlib
 import sysconfig
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,7 +16,8 @@ SPLIT_SEED = 20_260_101
 """Seed of the division into splits: the same for every trial, independent of the trials' seeds."""
 
 
-class Split(NamedTuple):
+@dataclass(frozen=True)
+class Split:
     """Examples, or a batch of them.
 
     Attributes:
@@ -26,12 +28,17 @@ class Split(NamedTuple):
     inputs: Tensor
     targets: Tensor
 
-    def __getitem__(self, rows: Tensor) -> "Split":  # type: ignore[override]
+    def __getitem__(self, rows: Tensor) -> "Split":
         """The examples at these rows."""
-        return Split(*(part[rows] if part.numel() else part for part in (self.inputs, self.targets)))
+        return self.map(lambda part: part[rows] if part.numel() else part)
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> "Split":
+        """The split with a function applied to its inputs and to its targets."""
+        return Split(function(self.inputs), function(self.targets))
 
 
-class Data(NamedTuple):
+@dataclass(frozen=True)
+class Data:
     """The data of an arena.
 
     Attributes:
@@ -45,6 +52,11 @@ class Data(NamedTuple):
     val: Split
     test: Split
     fingerprint: str
+
+    def to(self, device: torch.device) -> "Data":
+        """The data on a device."""
+        train, val, test = (split.map(lambda part: part.to(device)) for split in (self.train, self.val, self.test))
+        return Data(train, val, test, self.fingerprint)
 
 
 def with_fingerprint(train: Split, val: Split, test: Split) -> Data:
@@ -102,7 +114,7 @@ def stdlib_source(context: int, evaluated_windows: int) -> Data:
     for i, file in enumerate(files):
         texts[roles.get(i % 10, "train")].append(file.read_bytes())
     train, val, test = (_windows(b"".join(texts[role]), context + 1) for role in ("train", "val", "test"))
-    return with_fingerprint(train, *(_evenly_spaced(split, evaluated_windows) for split in (val, test)))
+    return with_fingerprint(train, _evenly_spaced(val, evaluated_windows), _evenly_spaced(test, evaluated_windows))
 
 
 def _windows(text: bytes, length: int) -> Split:

@@ -1,0 +1,173 @@
+"""The `fairbench` command."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+from fairbench.arenas import ARENAS
+from fairbench.errors import UsageError, unknown
+from fairbench.optimizers import OPTIMIZERS
+from fairbench.suite import OptimizerPlan, Suite
+from fairbench.suite_file import load_suite, suite_names
+
+PlanT = TypeVar("PlanT")
+COMMANDS = ("run", "report", "list")
+DEFAULT_SUITE = "mini"
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    top = argparse.ArgumentParser(
+        prog="fairbench",
+        description="Compare optimizers on equal terms. Without a command, `run` is meant.",
+        allow_abbrev=False,
+    )
+    commands = top.add_subparsers(dest="command", metavar="{run,report,list}")
+
+    run = commands.add_parser("run", help="run a suite, or go on with it, and report", allow_abbrev=False)
+    run.add_argument("--suite", help=f"name or TOML file (default: {DEFAULT_SUITE}; `fairbench list` shows them)")
+    run.add_argument("--output-dir", type=Path, metavar="DIR", help="default: results/<suite>")
+    run.add_argument("--optimizers", metavar="A,B,...", help="only these of the suite; your own as module:Class")
+    run.add_argument("--reference", metavar="NAME", help="the optimizer that is compared with the others")
+    run.add_argument("--arenas", metavar="A,B,...", help="only these of the suite")
+    run.add_argument("--workers", type=int, metavar="N", help="processes (default: CPU cores; 0: in this process)")
+    run.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    run.add_argument("--data-root", type=Path, metavar="DIR", help="downloaded data, for suites that need some")
+    run.add_argument("--smoke-test", action="store_true", help="the same as --suite smoke")
+
+    report = commands.add_parser("report", help="make all tables, figures and the page again from the records")
+    report.add_argument("directory", type=Path, metavar="DIR")
+
+    commands.add_parser("list", help="show suites, arenas and optimizers")
+    return top
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command.
+
+    Returns:
+        0; 1 when a trial failed; 2 when the user must mend something; 130 after Ctrl-C.
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words and words[0] not in COMMANDS and words[0] not in ("-h", "--help"):
+        if not words[0].startswith("-"):
+            print(f"fairbench: {unknown('command', words[0], COMMANDS)}", file=sys.stderr)
+            return 2
+        words.insert(0, "run")
+    options = parser().parse_args(words or ["--help"])
+    try:
+        return {"run": run, "report": report, "list": show_list}[options.command](options)
+    except UsageError as error:
+        print(f"fairbench: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("fairbench: stopped; finished trials are kept, the same command goes on from here", file=sys.stderr)
+        return 130
+
+
+def run(options: argparse.Namespace) -> int:
+    """`fairbench run`."""
+    suite = chosen_suite(options)
+    directory = options.output_dir or Path("results") / suite.name
+    workers = cores() if options.workers is None else options.workers
+    if workers < 0:
+        raise UsageError(f"--workers must be at least 0, got {workers}")
+
+    from rich.console import Console
+
+    from fairbench.study import run_study
+
+    run_study(suite, directory, workers, options.device, Console())
+    return show_report(directory)
+
+
+def chosen_suite(options: argparse.Namespace) -> Suite:
+    """The suite that the options ask for, narrowed to the arenas and optimizers that they name."""
+    if options.suite and options.smoke_test and options.suite != "smoke":
+        raise UsageError(f"--smoke-test means --suite smoke, but --suite {options.suite} was given too")
+    if options.data_root and not options.suite and not options.smoke_test:
+        needs = "\n".join(f"  {name}: {'; '.join(sorted(data_needs(load_suite(name))))}" for name in suite_names())
+        raise UsageError(
+            f"--data-root {options.data_root} was given without --suite. The paper's own study needs TinyStories, "
+            "CIFAR-100, Tiny ImageNet and CelebA; this version has no suite that reads them. Say --suite with one of\n"
+            f"{needs}"
+        )
+    suite = load_suite("smoke" if options.smoke_test else options.suite or DEFAULT_SUITE)
+    if options.arenas:
+        suite = replace(suite, arenas={name: pick("arena", name, suite.arenas) for name in options.arenas.split(",")})
+    if options.optimizers:
+        plans = dict(named_optimizer(word, suite) for word in options.optimizers.split(","))
+        suite = replace(suite, optimizers=plans)
+    reference = options.reference or suite.reference
+    if reference not in suite.optimizers:
+        choices = ", ".join(suite.optimizers)
+        raise UsageError(
+            f"the reference optimizer {reference!r} is not in the run; say --reference with one of: {choices}"
+        )
+    return replace(suite, reference=reference)
+
+
+def pick(kind: str, name: str, known: dict[str, PlanT]) -> PlanT:
+    """The entry of that name; an unknown one is answered with the nearest."""
+    if name not in known:
+        raise unknown(kind, name, known)
+    return known[name]
+
+
+def named_optimizer(word: str, suite: Suite) -> tuple[str, OptimizerPlan]:
+    """An optimizer by its name in the suite, by a name that fairbench knows, or as module:Class."""
+    if ":" in word:
+        return word.rpartition(":")[2], OptimizerPlan(factory=word)
+    return word, pick("optimizer", word, {**{name: OptimizerPlan() for name in OPTIMIZERS}, **suite.optimizers})
+
+
+def data_needs(suite: Suite) -> set[str]:
+    """Where the data of a suite comes from."""
+    return {ARENAS[arena].data for arena in suite.arenas}
+
+
+def cores() -> int:
+    """CPU cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def report(options: argparse.Namespace) -> int:
+    """`fairbench report`."""
+    return show_report(options.directory)
+
+
+def show_report(directory: Path) -> int:
+    """Write all derived files and print the verdict table; 1 when a trial failed."""
+    from rich.console import Console
+
+    from fairbench.report import write_report
+    from fairbench.report.console import print_verdicts
+    from fairbench.study import finished_study
+
+    with finished_study(directory) as (study, arms, lookup):
+        result = write_report(study, arms, lookup, directory)
+    print_verdicts(result, directory, Console())
+    return 1 if result.failed else 0
+
+
+def show_list(options: argparse.Namespace) -> int:
+    """`fairbench list`."""
+    print("suites")
+    for name in suite_names():
+        suite = load_suite(name)
+        print(f"  {name:10} {suite.description}\n{'':13}arenas: {', '.join(suite.arenas)}")
+        print(f"{'':13}optimizers: {', '.join(suite.optimizers)}\n{'':13}data: {'; '.join(sorted(data_needs(suite)))}")
+    print("arenas")
+    for name, arena in ARENAS.items():
+        print(f"  {name:10} {arena.title}; metrics: {', '.join(arena.metrics)}; data: {arena.data}")
+    print("optimizers")
+    for name, optimizer in OPTIMIZERS.items():
+        print(f"  {name:10} {optimizer.title} ({optimizer.factory})")
+    print("  your own   module:Class, in --optimizers or as `factory` in a suite file")
+    return 0

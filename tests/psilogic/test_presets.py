@@ -1,0 +1,190 @@
+"""The presets: their numbers, what wins over what, and that they stay torch optimizers."""
+
+import copy
+import io
+import pickle
+from functools import cache
+
+import pytest
+import torch
+from torch import nn
+
+from psilogic import PsiLogic, PsiLogicGPT, PsiLogicNLP, PsiLogicViT
+
+PRESETS = (PsiLogicNLP, PsiLogicViT, PsiLogicGPT)
+FIELDS = ("gamma", "quantum_decay", "tau_scale", "max_cancel", "agc_clip", "grad_centralize", "weight_decay")
+NUMBERS = {
+    PsiLogicNLP: (0.03, 2e-4, 2.0, 0.05, 0.01, True, 1e-4),
+    PsiLogicViT: (0.04, 0.0, 2.5, 0.04, 0.02, True, 1e-4),
+    PsiLogicGPT: (0.02, 0.0, 3.0, 0.03, 0.0, False, 0.1),
+}
+GAMMAS = {PsiLogicNLP: {0.01, 0.03}, PsiLogicViT: {0.005, 0.02, 0.03}, PsiLogicGPT: {0.005, 0.02, 0.01}}
+# A value for each option that no preset has.
+OTHER = {
+    "betas": (0.8, 0.95),
+    "eps": 1e-6,
+    "weight_decay": 0.05,
+    "gamma": 0.07,
+    "p_ext": 2.0,
+    "max_cancel": 0.01,
+    "adaptive_tau": False,
+    "tau_scale": 1.5,
+    "chaos_tau": 0.25,
+    "chaos_warmup": 7,
+    "total_steps": 900,
+    "gamma_T_max": 800,
+    "quantum_decay": 1e-3,
+    "agc_clip": 0.5,
+    "agc_norm": "tensor",
+    "chaos_signal": "relative",
+    "chaos_scope": "group",
+    "max_grad_norm": 1.0,
+    "maximize": True,
+    "foreach": False,
+}
+
+
+@cache
+def module() -> nn.Module:
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+    return nn.Sequential(nn.Embedding(20, 8), layer, nn.LayerNorm(8), nn.Linear(8, 20))
+
+
+def decays(group: dict) -> bool:
+    return not group["name"].endswith("no_decay")
+
+
+def train(model: nn.Module, optimizer: torch.optim.Optimizer, steps: int, first: int = 0) -> None:
+    for i in range(first, first + steps):
+        tokens = torch.randint(20, (4, 6), generator=torch.Generator().manual_seed(i))
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten()).backward()
+        optimizer.step()
+
+
+def assert_same(left: nn.Module, right: nn.Module) -> None:
+    for a, b in zip(left.parameters(), right.parameters(), strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_parameters_get_the_numbers_of_the_preset_in_one_group(preset):
+    (group,) = preset(module().parameters()).param_groups
+    assert tuple(group[field] for field in FIELDS) == NUMBERS[preset]
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_module_gets_groups_with_gammas_of_their_own(preset):
+    groups = preset(module(), lr=0.01).param_groups
+    number = dict(zip(FIELDS, NUMBERS[preset], strict=True))
+    assert {group["gamma"] for group in groups} == GAMMAS[preset]
+    for group in groups:
+        assert group["weight_decay"] == (number["weight_decay"] if decays(group) else 0.0)
+        assert all(group[field] == number[field] for field in FIELDS if field not in ("gamma", "weight_decay"))
+        assert group["lr"] == 0.01
+    assert {id(p) for group in groups for p in group["params"]} == {id(p) for p in module().parameters()}
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("option", [*OTHER, "grad_centralize"])
+def test_what_the_caller_passes_wins_in_all_groups(preset, option):
+    value = OTHER.get(option, not NUMBERS[preset][FIELDS.index("grad_centralize")])
+    for group in preset(module(), **{option: value}).param_groups:
+        assert group[option] == (0.0 if option == "weight_decay" and not decays(group) else value)
+    assert preset(module().parameters(), **{option: value}).param_groups[0][option] == value
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("option", ["gamma", "weight_decay", "quantum_decay", "agc_clip"])
+def test_zero_is_a_value_that_wins_too(preset, option):
+    assert {group[option] for group in preset(module(), **{option: 0.0}).param_groups} == {0.0}
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_what_a_group_says_wins_over_everything(preset):
+    first, *rest = module().parameters()
+    special = {"params": [first], "gamma": 0.5, "weight_decay": 0.25, "agc_clip": 0.125}
+    groups = preset([special, {"params": rest}], gamma=0.07, agc_clip=0.5).param_groups
+    assert [group["gamma"] for group in groups] == [0.5, 0.07]
+    assert [group["weight_decay"] for group in groups] == [0.25, NUMBERS[preset][-1]]
+    assert [group["agc_clip"] for group in groups] == [0.125, 0.5]
+
+
+def test_the_first_arguments_stand_in_the_order_of_adamw():
+    optimizer = PsiLogicGPT(module(), 2e-3, (0.9, 0.95), 1e-6, 0.3)
+    group = optimizer.param_groups[0]
+    assert (group["lr"], group["betas"], group["eps"], group["weight_decay"]) == (2e-3, (0.9, 0.95), 1e-6, 0.3)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_wrong_arguments_are_named(preset):
+    with pytest.raises(ValueError, match="gamma"):
+        preset(module(), gamma=-1.0)
+    with pytest.raises(TypeError, match="gama"):
+        preset(module(), gama=0.1)
+    with pytest.raises(ValueError, match="empty parameter list"):
+        preset(nn.Identity())
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_step_is_the_one_of_psilogic_with_the_same_groups(preset):
+    left, right = copy.deepcopy(module()), copy.deepcopy(module())
+    ours = preset(left, lr=0.01, chaos_warmup=0)
+    options = dict(zip(FIELDS, NUMBERS[preset], strict=True))
+    twins = dict(zip(left.parameters(), right.parameters(), strict=True))
+    keys = ("gamma", "weight_decay")
+    groups = [{"params": [twins[p] for p in g["params"]]} | {k: g[k] for k in keys} for g in ours.param_groups]
+    train(left, ours, 5)
+    train(right, PsiLogic(groups, lr=0.01, chaos_warmup=0, **options), 5)
+    assert_same(left, right)
+    assert not torch.equal(left[0].weight, module()[0].weight)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_state_dict_round_trip_goes_on_as_if_never_stopped(preset):
+    model = copy.deepcopy(module())
+    optimizer = preset(model, lr=0.01, chaos_warmup=0)
+    train(model, optimizer, 3)
+    file = io.BytesIO()
+    torch.save(optimizer.state_dict(), file)
+    file.seek(0)
+
+    restored_model = copy.deepcopy(model)
+    restored = preset(restored_model, lr=0.5)
+    restored.load_state_dict(torch.load(file, weights_only=True))
+    train(model, optimizer, 3, first=3)
+    train(restored_model, restored, 3, first=3)
+    assert_same(model, restored_model)
+    assert [g["name"] for g in restored.param_groups] == [g["name"] for g in optimizer.param_groups]
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda pair: pickle.loads(pickle.dumps(pair))])
+def test_deepcopy_and_pickle_go_on_alike(preset, copied):
+    model = copy.deepcopy(module())
+    optimizer = preset(model, lr=0.01, chaos_warmup=0)
+    train(model, optimizer, 3)
+    other_model, other = copied((model, optimizer))
+    assert type(other) is preset
+    train(model, optimizer, 3, first=3)
+    train(other_model, other, 3, first=3)
+    assert_same(model, other_model)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_scheduler_moves_every_group(preset):
+    model = copy.deepcopy(module())
+    optimizer = preset(model, lr=0.01)
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=4)
+    for step in range(4):
+        train(model, optimizer, 1, first=step)
+        scheduler.step()
+    assert [group["lr"] for group in optimizer.param_groups] == pytest.approx([0.0] * len(optimizer.param_groups))
+
+
+def test_a_group_that_comes_later_gets_the_presets_numbers():
+    optimizer = PsiLogicGPT(module(), lr=0.01)
+    optimizer.add_param_group({"params": [nn.Parameter(torch.zeros(2, 2))], "max_cancel": 0.5})
+    group = optimizer.param_groups[-1]
+    assert (group["gamma"], group["tau_scale"], group["max_cancel"], group["weight_decay"]) == (0.02, 3.0, 0.5, 0.1)

@@ -1,0 +1,184 @@
+"""What holds for every hyperparameter and every gradient."""
+
+import hypothesis.strategies as st
+import pytest
+import torch
+from hypothesis import assume, given, settings
+from trajectories import parameters, set_gradients, train, watch
+
+from psilogic import PsiLogic
+
+settings.register_profile("bounded", max_examples=25, deadline=None, derandomize=True)
+settings.load_profile("bounded")
+
+SHAPES = [(), (3,), (2, 3), (0,)]
+ABSORBING = 1e30  # an eps that makes Adam's part of the update vanish against any theta
+
+
+def floats(low, high):
+    return st.floats(low, high, allow_subnormal=False)
+
+
+magnitudes = st.lists(floats(-3, 3).map(lambda x: 10.0**x), min_size=4, max_size=16)
+seeds = st.integers(0, 2**16)
+options = st.fixed_dictionaries(
+    {
+        "lr": floats(1e-4, 1.0),
+        "weight_decay": floats(0.0, 0.5),
+        "gamma": floats(0.0, 50.0),
+        "p_ext": floats(0.0, 50.0),
+        "max_cancel": floats(0.0, 0.5),
+        "adaptive_tau": st.booleans(),
+        "tau_scale": floats(0.5, 4.0),
+        "chaos_tau": floats(0.0, 1.0),
+        "chaos_warmup": st.integers(0, 6),
+        "gamma_T_max": st.integers(0, 20),
+        "quantum_decay": floats(0.0, 1.0),
+        "chaos_signal": st.sampled_from(["raw", "relative"]),
+    }
+)
+processing = st.fixed_dictionaries(
+    {
+        "agc_clip": st.sampled_from([0.0, 0.1]),
+        "grad_centralize": st.booleans(),
+        "maximize": st.booleans(),
+    }
+)
+scopes = st.sampled_from(["tensor", "group", "global"])
+
+
+def script(magnitudes, seed, shapes=SHAPES):
+    """Gradients of the given magnitude in each step, here and there a tensor without one."""
+    generator = torch.Generator().manual_seed(seed)
+    for t, magnitude in enumerate(magnitudes):
+        yield [
+            None if (t + i) % 5 == 4 else torch.randn(s, generator=generator, dtype=torch.float64) * magnitude
+            for i, s in enumerate(shapes)
+        ]
+
+
+def assert_shrunk(before, after):
+    for old, new in zip(before, after, strict=True):
+        assert (new * old >= 0).all(), "changed its sign"
+        assert (new.abs() <= old.abs()).all(), "grew"
+
+
+def copies(params):
+    return [p.detach().clone() for p in params]
+
+
+@given(options, magnitudes, seeds, scopes)
+def test_decay_never_flips_a_sign_and_never_grows(options, magnitudes, seed, scope):
+    """Every decay at work: unified and quantum, spikes and quiet steps. Only Adam's part is switched off."""
+    assume(options["lr"] * options["weight_decay"] + options["max_cancel"] <= 1)
+    params = parameters(SHAPES)
+    optimizer = PsiLogic(params, eps=ABSORBING, chaos_scope=scope, **options)
+    for grads in script(magnitudes, seed):
+        before = copies(params)
+        train(optimizer, params, [grads])
+        assert_shrunk(before, params)
+
+
+@given(options, magnitudes, floats(1.0, 1e4))
+def test_after_a_spike_zero_gradients_only_shrink(options, magnitudes, spike):
+    """With beta1 = 0 a zero gradient makes no Adam step, while the gate is still open."""
+    options |= {"chaos_warmup": 0, "betas": (0.0, 0.999)}
+    params = parameters(SHAPES)
+    optimizer = PsiLogic(params, **options)
+    train(optimizer, params, script([*magnitudes, spike], seed=0))
+    for _ in range(10):
+        before = copies(params)
+        train(optimizer, params, [[torch.zeros_like(p) for p in params]])
+        assert_shrunk(before, params)
+
+
+def test_the_gate_outlives_a_spike_and_shrinks():
+    """The example that gives the property above its teeth."""
+    params = parameters(SHAPES)
+    optimizer = PsiLogic(params, lr=0.1, betas=(0.0, 0.999), gamma=1.0, chaos_warmup=0, weight_decay=0.0)
+    train(optimizer, params, script([1.0] * 200 + [100.0], seed=0))
+    before = copies(params)
+    train(optimizer, params, [[torch.zeros_like(p) for p in params]])
+    assert all((new.abs() < old.abs()).all() for old, new in zip(before, params, strict=True))
+
+
+@given(options, processing, magnitudes, seeds, scopes)
+def test_cancellation_is_bounded(options, processing, magnitudes, seed, scope):
+    params = parameters(SHAPES)
+    optimizer = PsiLogic(params, chaos_scope=scope, **processing, **options)
+    seen = watch(optimizer)
+    train(optimizer, params, script(magnitudes, seed))
+    for _, group, decision in seen:
+        assert ((decision.cancellation >= 0) & (decision.cancellation <= group["max_cancel"])).all()
+        assert ((decision.warmup >= 0) & (decision.warmup <= 1)).all()
+        assert ((decision.chaos >= 0) & (decision.chaos < 1.5 + 1e-15)).all()
+        torch.testing.assert_close(decision.decay, group["lr"] * group["weight_decay"] + decision.cancellation)
+
+
+@given(options, scopes, st.integers(1, 12))
+def test_zero_gradients_never_open_the_gate(options, scope, steps):
+    options |= {"adaptive_tau": True, "tau_scale": max(1.0, options["tau_scale"]), "chaos_warmup": 0}
+    params = parameters(SHAPES)
+    optimizer = PsiLogic(params, chaos_scope=scope, **options)
+    seen = watch(optimizer)
+    train(optimizer, params, [[torch.zeros_like(p) for p in params]] * steps)
+    assert len(seen) == steps
+    assert not any(decision.gate.any() for _, _, decision in seen)
+
+
+@given(options, processing, magnitudes, seeds, scopes, st.permutations(range(len(SHAPES))))
+def test_the_order_of_tensors_does_not_matter(options, processing, magnitudes, seed, scope, order):
+    """Exactly for each tensor alone; a pooled norm is a sum, which rounds by its order."""
+    params, shuffled = parameters(SHAPES), parameters(SHAPES)
+    steps = list(script(magnitudes, seed))
+    everything = {"chaos_scope": scope, **processing, **options}
+    train(PsiLogic(params, **everything), params, steps)
+    train(PsiLogic([shuffled[i] for i in order], **everything), shuffled, steps)
+    tolerance = 0.0 if scope == "tensor" else 1e-10
+    torch.testing.assert_close(shuffled, params, rtol=tolerance, atol=tolerance)
+
+
+@given(options, options, processing, magnitudes, seeds, st.sampled_from(["tensor", "group"]))
+def test_groups_behave_as_separate_optimizers(first, second, processing, magnitudes, seed, scope):
+    together, apart = parameters(SHAPES), parameters(SHAPES)
+    first, second = {**first, **processing, "chaos_scope": scope}, {**second, "chaos_scope": scope}
+    steps = list(script(magnitudes, seed))
+    groups = [{"params": together[:2], **first}, {"params": together[2:], **second}]
+    train(PsiLogic(groups), together, steps)
+    train(PsiLogic(apart[:2], **first), apart[:2], [grads[:2] for grads in steps])
+    train(PsiLogic(apart[2:], **second), apart[2:], [grads[2:] for grads in steps])
+    torch.testing.assert_close(together, apart, rtol=0, atol=0)
+
+
+@given(options, processing, magnitudes, seeds)
+def test_the_global_scope_sees_no_groups(options, processing, magnitudes, seed):
+    one, two = parameters(SHAPES), parameters(SHAPES)
+    everything = {"chaos_scope": "global", **processing, **options}
+    steps = list(script(magnitudes, seed))
+    train(PsiLogic(one, **everything), one, steps)
+    train(PsiLogic([{"params": two[:2]}, {"params": two[2:]}], **everything), two, steps)
+    torch.testing.assert_close(two, one, rtol=1e-10, atol=1e-10)
+
+
+@given(options, processing, magnitudes, seeds, st.sampled_from([0.0, 1e6, float("nan"), None]))
+def test_a_tensor_of_its_own_scope_ignores_the_others(options, processing, magnitudes, seed, disturbance):
+    """Also a NaN beside it, and tensors that have no gradient."""
+    params, disturbed = parameters(SHAPES), parameters(SHAPES)
+    everything = {**processing, **options}
+    ours, theirs = PsiLogic(params, **everything), PsiLogic(disturbed, **everything)
+    for grads in script(magnitudes, seed):
+        train(ours, params, [grads])
+        others = [None if disturbance is None or g is None else g * disturbance for g in grads]
+        set_gradients(disturbed, [*others[:2], grads[2], others[3]])
+        theirs.step()
+    torch.testing.assert_close(disturbed[2], params[2], rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("scope", ["group", "global"])
+def test_pooled_scopes_do_not_ignore_the_others(scope):
+    params, disturbed = parameters(SHAPES), parameters(SHAPES)
+    active = {"lr": 0.1, "gamma": 1.0, "chaos_warmup": 0, "chaos_scope": scope}
+    steps = list(script([1.0] * 10, seed=0))
+    train(PsiLogic(params, **active), params, steps)
+    train(PsiLogic(disturbed, **active), disturbed, [[None, None, *grads[2:]] for grads in steps])
+    assert not torch.equal(params[2], disturbed[2])
