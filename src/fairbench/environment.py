@@ -9,6 +9,8 @@ from pathlib import Path
 
 import torch
 
+from fairbench.errors import UsageError
+
 DISTRIBUTIONS = ("psilogic", "torch", "transformers", "diffusers", "pytorch-optimizer", "scikit-learn", "numpy")
 CLEAR_REFS, STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
 
@@ -45,6 +47,12 @@ def environment(device: str) -> dict[str, str]:
         "device": torch.cuda.get_device_name(device) if device.startswith("cuda") else processor(),
         "git": git_revision(),
     }
+
+
+def check_device(device: str) -> None:
+    """Raise UsageError when this machine or this torch has no such device."""
+    if device == "cuda" and not torch.cuda.is_available():
+        raise UsageError("--device cuda: torch finds no CUDA GPU here; use --device cpu")
 
 
 def reset_peak_memory(device: torch.device) -> None:

@@ -58,8 +58,9 @@ def load_factory(factory: str) -> Callable[..., torch.optim.Optimizer]:
         sys.path.append(str(Path.cwd()))
     try:
         module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise UsageError(f"optimizer factory {factory!r}: cannot import {module_name!r}: {error}") from error
+    except Exception as error:  # a module of the user's may raise anything
+        reason = f"{type(error).__name__}: {error}"
+        raise UsageError(f"optimizer factory {factory!r}: cannot import {module_name!r}: {reason}") from error
     if not hasattr(module, class_name):
         classes = [name for name, value in vars(module).items() if inspect.isclass(value)]
         raise unknown(f"class in module {module_name}", class_name, classes)

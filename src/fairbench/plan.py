@@ -27,23 +27,29 @@ class Study:
         device: device of all trials.
         fingerprints: sha256 of each arena's data.
         optimizers: the suite's optimizers with every hyperparameter.
+        environment: versions, device and git revision.
     """
 
     suite: Suite
     device: str
     fingerprints: Mapping[str, str]
     optimizers: Mapping[str, ResolvedOptimizer]
+    environment: Mapping[str, str]
 
     @classmethod
     def resolve(cls, suite: Suite, device: str) -> "Study":
         """Load the suite's data and optimizers; this imports heavy libraries.
 
         Raises:
-            UsageError: an optimizer, a hyperparameter or data is not there.
+            UsageError: an optimizer, a hyperparameter, data or the device is not there.
         """
+        from fairbench.environment import check_device, environment
+
+        check_device(device)
         optimizers = {name: resolve_optimizer(name, plan) for name, plan in suite.optimizers.items()}
         data = {name: load_arena(name).load_data(**plan.data) for name, plan in suite.arenas.items()}
-        return cls(suite, device, {name: value.fingerprint for name, value in data.items()}, optimizers)
+        fingerprints = {name: value.fingerprint for name, value in data.items()}
+        return cls(suite, device, fingerprints, optimizers, environment(device))
 
     def to_json(self) -> dict[str, Any]:
         """The study as plain JSON values, for `config.json`."""
@@ -53,7 +59,8 @@ class Study:
     def from_json(cls, value: Mapping[str, Any], where: str) -> "Study":
         """The study that `to_json` wrote; errors call it `where`."""
         optimizers = {name: ResolvedOptimizer(**fields) for name, fields in value["optimizers"].items()}
-        return cls(parse_suite(value["suite"], where), value["device"], value["fingerprints"], optimizers)
+        suite = parse_suite(value["suite"], where)
+        return cls(suite, value["device"], value["fingerprints"], optimizers, value.get("environment", {}))
 
 
 @dataclass(frozen=True)

@@ -51,12 +51,12 @@ class Progress:
 
     def __init__(self, console: Console, workers: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._console, self._workers, self._clock = console, workers, clock
-        self._live = Live(console=console, get_renderable=self._view, refresh_per_second=4, transient=True)
         self._running: dict[str, Running] = {}
         self._outlook = Outlook(0, 0, {})
         self._seconds: dict[str, float] = defaultdict(float)  # spent in finished trials, by arena
         self._steps: dict[str, int] = defaultdict(int)
         self._last_line = clock()
+        self._live = Live(console=console, get_renderable=self._view, refresh_per_second=4, transient=True)
 
     def __enter__(self) -> "Progress":
         """Begin to show."""
@@ -121,7 +121,7 @@ class Progress:
         table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
         for column in ("trial", "step", "loss", "left"):
             table.add_column(column, justify="left" if column == "trial" else "right")
-        for state in self._running.values():
+        for state in list(self._running.values()):  # the display has its own thread
             steps = f"{state.step}/{state.spec.training.steps}"
             table.add_row(state.spec.label, steps, f"{state.loss:.4f}", state.eta(self._clock()))
         bar = ProgressBar(total=max(self._outlook.trials, 1), completed=self._outlook.done, width=40)

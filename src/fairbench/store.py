@@ -75,6 +75,8 @@ class Store:
         try:
             self.trials.mkdir(parents=True, exist_ok=True)
             with FileLock(self.directory / ".lock", timeout=0):
+                for leftover in self.trials.glob(".*.tmp"):  # of a run that was killed while it wrote
+                    leftover.unlink()
                 yield
         except Timeout as error:
             raise UsageError(f"another fairbench run is writing to {self.directory}; wait for it or stop it") from error

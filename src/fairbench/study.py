@@ -36,15 +36,18 @@ def run_study(suite: Suite, directory: Path, workers: int, device: str, console:
     store = Store(directory)
     with store.locked(), Progress(console, max(workers, 1)) as progress:
         check_directory(suite, directory)
-        with executor(workers, progress) as running:
-            study = Study.resolve(suite, device)
-            write_config(study, directory)
+        with executor(suite, workers, progress) as running:
+            study = running.resolve(suite, device)
+            write_atomically(directory / "config.json", json.dumps({"study": study.to_json()}, indent=1) + "\n")
             run_missing(study, store, running, progress)
 
 
-def executor(workers: int, progress: Progress) -> Executor:
+def executor(suite: Suite, workers: int, progress: Progress) -> Executor:
     """Worker processes, or this process when there are to be none."""
-    return ProcessExecutor(workers, progress.running) if workers else SerialExecutor(progress.running)
+    if not workers:
+        return SerialExecutor(progress.running)
+    preload = ["fairbench.trial", *(f"fairbench.arenas.{name}" for name in suite.arenas)]
+    return ProcessExecutor(workers, progress.running, preload)
 
 
 def run_missing(study: Study, store: Store, executor: Executor, progress: Progress) -> None:
@@ -87,14 +90,6 @@ def check_directory(suite: Suite, directory: Path) -> None:
         held = read_config(directory).suite.name
         if held != suite.name:
             raise UsageError(f"{directory} holds suite {held!r}, not {suite.name!r}; choose another --output-dir")
-
-
-def write_config(study: Study, directory: Path) -> None:
-    """Write `config.json`: the study, versions, device, git revision."""
-    from fairbench.environment import environment
-
-    config = {"environment": environment(study.device), "study": study.to_json()}
-    write_atomically(directory / "config.json", json.dumps(config, indent=1, allow_nan=False) + "\n")
 
 
 def read_config(directory: Path) -> Study:

@@ -193,12 +193,16 @@ class Holder(nn.Module):
             setattr(self, name, member)
 
 
-def matrix(*shape: int) -> nn.Parameter:
+def tensor(*shape: int) -> nn.Parameter:
     return nn.Parameter(torch.zeros(shape))
 
 
 class ChannelNorm(Holder):
     """A norm that torch does not know, with a weight of three dimensions."""
+
+
+class Mixer(nn.MultiheadAttention):
+    """An attention module whose class name does not say so."""
 
 
 class TestTypesComeBeforeNames:
@@ -212,21 +216,26 @@ class TestTypesComeBeforeNames:
     def test_an_embedding_is_one_whatever_its_name(self, name):
         assert table(Holder(**{name: nn.Embedding(4, 4)}), "gpt")[f"{name}.weight"] == ("embeddings", 0.005, True)
 
-    @pytest.mark.parametrize("norm", [ChannelNorm(weight=matrix(4, 1, 1)), nn.LayerNorm((4, 4)), nn.RMSNorm((4, 4))])
+    @pytest.mark.parametrize("norm", [ChannelNorm(weight=tensor(4, 1, 1)), nn.LayerNorm((4, 4)), nn.RMSNorm((4, 4))])
     def test_a_norm_of_any_shape_does_not_decay(self, norm):
         assert table(Holder(fc1=norm), "vit")["fc1.weight"] == ("rest", 0.03, False)
 
     def test_an_attention_module_is_attention_whatever_its_name(self):
-        layer = nn.MultiheadAttention(4, 1, add_bias_kv=True)
+        layer = Mixer(4, 1, add_bias_kv=True)
         rows = table(Holder(mlp=layer), "vit")
         assert rows["mlp.in_proj_weight"] == ("attention", 0.02, True)
         assert rows["mlp.bias_k"] == ("attention", 0.02, False)
+
+    def test_the_mlp_of_a_transformer_layer_is_one_whatever_the_layers_name(self):
+        rows = table(Holder(attn=nn.TransformerEncoderLayer(4, 1, 8)), "vit")
+        assert rows["attn.linear1.weight"] == ("mlp", 0.03, True)
+        assert rows["attn.self_attn.in_proj_weight"] == ("attention", 0.02, True)
 
 
 class TestNamesDecideForBareParameters:
     @pytest.mark.parametrize("name", ["cls_token", "register_tokens", "pos_embed", "pe", "position"])
     def test_tokens_and_positions(self, name):
-        assert table(Holder(**{name: matrix(1, 2, 4)}), "vit")[name] == ("patch_and_tokens", 0.005, False)
+        assert table(Holder(**{name: tensor(1, 2, 4)}), "vit")[name] == ("patch_and_tokens", 0.005, False)
 
     @pytest.mark.parametrize(
         ("name", "expected"),
@@ -239,10 +248,14 @@ class TestNamesDecideForBareParameters:
         ],
     )
     def test_others(self, name, expected):
-        assert table(Holder(**{name: matrix(4, 4)}), "vit")[name] == expected
+        assert table(Holder(**{name: tensor(4, 4)}), "vit")[name] == expected
+
+    @pytest.mark.parametrize("shape", [(), (4,)])
+    def test_scalars_and_vectors_do_not_decay(self, shape):
+        assert table(Holder(layer_scale=tensor(*shape)), "vit")["layer_scale"] == ("rest", 0.03, False)
 
     def test_a_relative_attention_holds_weights_not_positions(self):
-        assert table(Holder(rel_attn=Holder(q=matrix(4, 4))), "vit")["rel_attn.q"] == ("attention", 0.02, True)
+        assert table(Holder(rel_attn=Holder(q=tensor(4, 4))), "vit")["rel_attn.q"] == ("attention", 0.02, True)
 
     def test_a_linear_patch_projection(self):
         assert table(Holder(to_patch=nn.Linear(4, 4), blocks=Holder(a=nn.Linear(4, 4))), "vit")["to_patch.weight"] == (

@@ -12,7 +12,7 @@ def parameters(shapes=SHAPES, dtype=torch.float64, seed=0):
     wide = torch.complex128 if dtype.is_complex else torch.float64
     params = [torch.randn(shape, dtype=wide, generator=generator) for shape in shapes]
     for p in params:
-        if p.ndim > 1:
+        if p.ndim > 1 and len(p):
             p[-1] *= 1e-5
     return [p.to(dtype).requires_grad_() for p in params]
 

@@ -5,7 +5,9 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Protocol
 
+from fairbench.plan import Study
 from fairbench.spec import TrialSpec
+from fairbench.suite import Suite
 
 Record = dict[str, Any]
 Report = Callable[[TrialSpec, int, float], None]
@@ -22,6 +24,9 @@ class Executor(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Stop what still runs."""
+
+    def resolve(self, suite: Suite, device: str) -> Study:
+        """`Study.resolve`, where the heavy libraries are loaded anyway."""
 
     def has_room(self) -> bool:
         """Whether a further trial would start at once."""

@@ -1,24 +1,34 @@
 """Trials in worker processes, one thread each."""
 
+import importlib
 import multiprocessing
 import os
 import signal
 import threading
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from types import TracebackType
+from typing import Any
 
+from fairbench.errors import UsageError
 from fairbench.executors import Record, Report, attempt, failure
+from fairbench.plan import Study
 from fairbench.spec import TrialSpec
+from fairbench.suite import Suite
 
 
 class Worker:
-    """A process that runs one trial after the other, and the pipe to it."""
+    """A process that does one job after the other, and the pipe to it.
 
-    def __init__(self) -> None:
+    Args:
+        preload: modules that it imports at once.
+    """
+
+    def __init__(self, preload: Sequence[str]) -> None:
         context = multiprocessing.get_context("spawn")
         self.pipe, far_end = context.Pipe()
-        self.process: BaseProcess = context.Process(target=_serve, args=(far_end,), daemon=True)
+        self.process: BaseProcess = context.Process(target=_serve, args=(far_end, preload), daemon=True)
         self.process.start()
         far_end.close()
         self.spec: TrialSpec | None = None
@@ -29,6 +39,14 @@ class Worker:
         self.process.join()
         self.pipe.close()
 
+    def cause_of_death(self) -> str:
+        """Why the process ended."""
+        self.process.join()
+        code = self.process.exitcode or 0
+        if code == -signal.SIGKILL:
+            return "the worker process was killed (out of memory?)"
+        return f"the worker process ended with {signal.Signals(-code).name if code < 0 else f'code {code}'}"
+
 
 class ProcessExecutor:
     """Runs trials in worker processes; a worker that dies fails its trial and is replaced.
@@ -36,15 +54,16 @@ class ProcessExecutor:
     Args:
         workers: number of processes, at least 1.
         report: told of the running trials.
+        preload: modules that the trials will need; workers import them while the study is planned.
     """
 
-    def __init__(self, workers: int, report: Report) -> None:
-        self._count, self._report = workers, report
+    def __init__(self, workers: int, report: Report, preload: Sequence[str] = ()) -> None:
+        self._count, self._report, self._preload = workers, report, preload
         self._workers: list[Worker] = []
 
     def __enter__(self) -> "ProcessExecutor":
-        """Start the workers; they import what trials need while the study is planned."""
-        self._workers = [Worker() for _ in range(self._count)]
+        """Start the workers."""
+        self._workers = [Worker(self._preload) for _ in range(self._count)]
         return self
 
     def __exit__(
@@ -54,6 +73,18 @@ class ProcessExecutor:
         for worker in self._workers:
             worker.stop()
 
+    def resolve(self, suite: Suite, device: str) -> Study:
+        """`Study.resolve` in a worker: this process stays light."""
+        worker = self._workers[0]
+        worker.pipe.send(("resolve", (suite, device)))
+        try:
+            kind, answer = worker.pipe.recv()
+        except EOFError:
+            raise UsageError(f"cannot load the suite: {worker.cause_of_death()}") from None
+        if kind == "error":
+            raise answer
+        return answer  # type: ignore[no-any-return]
+
     def has_room(self) -> bool:
         """Whether a worker is idle."""
         return any(worker.spec is None for worker in self._workers)
@@ -62,7 +93,7 @@ class ProcessExecutor:
         """Give the trial to an idle worker."""
         worker = next(worker for worker in self._workers if worker.spec is None)
         worker.spec = spec
-        worker.pipe.send(spec.to_json())
+        worker.pipe.send(("trial", (spec,)))
 
     def collect(self) -> list[Record]:
         """Pass on what the workers say until a trial has ended."""
@@ -70,51 +101,48 @@ class ProcessExecutor:
         while not records:
             busy = {worker.pipe: worker for worker in self._workers if worker.spec is not None}
             for pipe in wait(list(busy)):
-                records += self._hear(busy[pipe])  # type: ignore[index]
+                records += self._hear(busy[pipe], busy[pipe].spec)  # type: ignore[index, arg-type]
         return records
 
-    def _hear(self, worker: Worker) -> list[Record]:
+    def _hear(self, worker: Worker, spec: TrialSpec) -> list[Record]:
         """One message of a worker: a record, progress, or the end of the pipe when the process has died."""
-        assert worker.spec is not None
         try:
             kind, content = worker.pipe.recv()
         except (EOFError, ConnectionResetError):
-            worker.process.join()
-            message = _cause_of_death(worker.process.exitcode or 0)
-            record = failure(worker.spec, "WorkerDied", message, message)
-            self._workers[self._workers.index(worker)] = Worker()
-            return [record]
+            cause = worker.cause_of_death()
+            self._workers[self._workers.index(worker)] = Worker(self._preload)
+            return [failure(spec, "WorkerDied", cause, cause)]
         if kind == "progress":
-            self._report(worker.spec, *content)
+            self._report(spec, *content)
             return []
         worker.spec = None
+        if kind == "error":
+            raise content
         return [content]
 
 
-def _cause_of_death(exitcode: int) -> str:
-    if exitcode == -signal.SIGKILL:
-        return "the worker process was killed (out of memory?)"
-    if exitcode < 0:
-        return f"the worker process was ended by {signal.Signals(-exitcode).name}"
-    return f"the worker process exited with code {exitcode}"
-
-
-def _serve(pipe: Connection) -> None:
-    """Run the trials that come through the pipe; what a worker process does."""
+def _serve(pipe: Connection, preload: Sequence[str]) -> None:
+    """Do the jobs that come through the pipe, one after the other; what a worker process does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the whole group; the parent decides
     threading.Thread(target=_die_with_parent, daemon=True).start()
     os.environ["OMP_NUM_THREADS"] = "1"
-    import fairbench.trial  # noqa: F401  while the parent plans
+    for module in preload:
+        importlib.import_module(module)
 
     def report(spec: TrialSpec, step: int, loss: float) -> None:
         pipe.send(("progress", (step, loss)))
 
+    jobs: dict[str, Callable[..., Any]] = {"resolve": Study.resolve, "trial": lambda spec: attempt(spec, report)}
     while True:
         try:
-            spec = TrialSpec.from_json(pipe.recv())
+            job, arguments = pipe.recv()
         except EOFError:
             return
-        pipe.send(("record", attempt(spec, report)))
+        try:
+            answer = ("done", jobs[job](*arguments))
+        except UsageError as error:
+            answer = ("error", error)
+        pipe.send(answer)
 
 
 def _die_with_parent() -> None:

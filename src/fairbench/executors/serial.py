@@ -3,7 +3,9 @@
 from types import TracebackType
 
 from fairbench.executors import Record, Report, attempt
+from fairbench.plan import Study
 from fairbench.spec import TrialSpec
+from fairbench.suite import Suite
 
 
 class SerialExecutor:
@@ -25,6 +27,10 @@ class SerialExecutor:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Nothing to stop."""
+
+    def resolve(self, suite: Suite, device: str) -> Study:
+        """`Study.resolve`, here."""
+        return Study.resolve(suite, device)
 
     def has_room(self) -> bool:
         """One trial at a time."""

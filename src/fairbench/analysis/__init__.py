@@ -1,0 +1,1 @@
+"""From records to statements: pure functions of a study and its records."""

@@ -1,0 +1,134 @@
+"""The records of a study sorted by arm: what verdicts, tables, figures and the page read."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from fairbench.arenas import ARENAS
+from fairbench.plan import Arm, Lookup, Record, Study
+from fairbench.spec import TrialSpec
+
+
+@dataclass(frozen=True)
+class Run:
+    """A planned trial and what became of it.
+
+    Attributes:
+        arena: name of the arena.
+        optimizer: name of the optimizer.
+        stage: "sweep" or "final".
+        lr: the learning rate, None where the sweep has not selected one yet.
+        seed: the seed.
+        record: the record, None when there is none yet.
+    """
+
+    arena: str
+    optimizer: str
+    stage: str
+    lr: float | None
+    seed: int
+    record: Record | None
+
+    @property
+    def status(self) -> str:
+        """Either "finished", "diverged", "failed" or "missing"."""
+        return str(self.record["status"]) if self.record else "missing"
+
+    @property
+    def result(self) -> dict[str, Any] | None:
+        """What was measured; None when the trial failed or is missing."""
+        return self.record["result"] if self.record else None
+
+    def metric(self, split: str, name: str) -> float | None:
+        """A final metric; None unless the trial finished and has seen that split."""
+        final = (self.result or {}).get("final") or {}
+        value = final.get(split, {}).get(name)
+        return None if value is None else float(value)
+
+    def hash(self, of: str) -> str | None:
+        """One of the result's hashes."""
+        return str(self.result["hashes"][of]) if self.result else None
+
+
+@dataclass(frozen=True)
+class ArmResults:
+    """One optimizer in one arena.
+
+    Attributes:
+        arena: name of the arena.
+        optimizer: name of the optimizer.
+        lr: the selected learning rate, None while the sweep is incomplete.
+        sweep: trials of stage 1, by rising learning rate.
+        final: trials of stage 2, one for each planned seed.
+    """
+
+    arena: str
+    optimizer: str
+    lr: float | None
+    sweep: list[Run]
+    final: list[Run]
+
+    @property
+    def runs(self) -> list[Run]:
+        """The trials of both stages."""
+        return [*self.sweep, *self.final]
+
+    @property
+    def rates(self) -> list[float]:
+        """The learning rates that were tried, rising."""
+        return sorted({run.lr for run in self.sweep if run.lr is not None})
+
+    def count(self, *statuses: str) -> int:
+        """How many final trials have one of the statuses."""
+        return sum(run.status in statuses for run in self.final)
+
+    def scores(self, metric: str, split: str = "test") -> list[float]:
+        """A metric of the finished final trials, by seed."""
+        values = (run.metric(split, metric) for run in self.final)
+        return [value for value in values if value is not None]
+
+
+@dataclass(frozen=True)
+class Results:
+    """A study and its arms, in the order of the suite."""
+
+    study: Study
+    arms: list[ArmResults]
+
+    def arm(self, arena: str, optimizer: str) -> ArmResults:
+        """One arm by its names."""
+        return next(arm for arm in self.arms if (arm.arena, arm.optimizer) == (arena, optimizer))
+
+    def of(self, arena: str) -> list[ArmResults]:
+        """The arms of one arena."""
+        return [arm for arm in self.arms if arm.arena == arena]
+
+    def select(self, keep: Callable[[Run], bool]) -> list[Run]:
+        """The trials of all arms that fulfil a condition."""
+        return [run for arm in self.arms for run in arm.runs if keep(run)]
+
+    def metrics(self, arena: str) -> list[str]:
+        """The arena's metrics, the primary one first."""
+        primary = self.study.suite.arenas[arena].metric
+        return sorted(ARENAS[arena].metrics, key=lambda name: name != primary)
+
+
+def collect(study: Study, arms: list[Arm], lookup: Lookup) -> Results:
+    """Read every record once.
+
+    Args:
+        study: the study.
+        arms: its arms, from `fairbench.plan.arms`.
+        lookup: the record of a trial.
+    """
+    return Results(study, [_collect_arm(study, arm, lookup) for arm in arms])
+
+
+def _collect_arm(study: Study, arm: Arm, lookup: Lookup) -> ArmResults:
+    def run(spec: TrialSpec) -> Run:
+        return Run(arm.arena, arm.optimizer, spec.stage, spec.lr, spec.seed, lookup(spec))
+
+    final = [run(spec) for spec in arm.final] or [
+        Run(arm.arena, arm.optimizer, "final", None, seed, None) for seed in study.suite.final.seeds
+    ]
+    return ArmResults(arm.arena, arm.optimizer, arm.lr, [run(spec) for spec in arm.sweep], final)

@@ -1,0 +1,206 @@
+"""The CSV files: each a pure function of the study's results; numbers are written so that they read back exactly."""
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
+from statistics import fmean, median, stdev
+from typing import Any
+
+from fairbench.analysis.mechanism import Mechanism, mechanisms
+from fairbench.analysis.results import ArmResults, Results, Run
+from fairbench.analysis.verdicts import Comparison
+
+STEP_PHASES = ("data", "forward", "backward", "step")
+"""The phases of a training step; evaluation is none."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns and rows, in the order in which they are written."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+
+    def to_csv(self) -> str:
+        """The table as CSV: floats by `repr`, None as an empty cell, truth as yes or no."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(self.columns)
+        writer.writerows([_cell(value) for value in row] for row in self.rows)
+        return text.getvalue()
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return repr(value) if isinstance(value, float) else "" if value is None else str(value)
+
+
+def lr_sweep(results: Results) -> Table:
+    """A row for each sweep trial and metric: what the learning rate was selected from."""
+    grid = results.study.suite.sweep
+    slack = 1e-9  # rates are rounded to six digits, extensions lie a whole factor outside
+
+    def rows() -> Iterator[tuple[Any, ...]]:
+        for arm in results.arms:
+            for run in arm.sweep:
+                assert run.lr is not None
+                extension = not grid.lr_min * (1 - slack) <= run.lr <= grid.lr_max * (1 + slack)
+                for metric in results.metrics(arm.arena):
+                    value = run.metric("val", metric)
+                    yield (*_trial(run), metric, value, run.status, run.lr == arm.lr, extension)
+
+    columns = ("arena", "optimizer", "lr", "seed", "metric", "val", "status", "selected", "extension")
+    return Table(columns, list(rows()))
+
+
+def _trial(run: Run) -> tuple[Any, ...]:
+    return run.arena, run.optimizer, run.lr, run.seed
+
+
+def steps(results: Results) -> Table:
+    """Every training-loss window and validation evaluation, a row for each number."""
+
+    def rows() -> Iterator[tuple[Any, ...]]:
+        for run in results.select(lambda run: run.result is not None):
+            trial = (run.arena, run.optimizer, run.stage, run.lr, run.seed)
+            result = run.result or {}
+            for step, loss in result["loss_curve"]:
+                yield (*trial, step, "train", "loss", loss)
+            for evaluation in result["evaluations"]:
+                for metric in results.metrics(run.arena):
+                    yield (*trial, evaluation["step"], "val", metric, evaluation["val"][metric])
+
+    return Table(("arena", "optimizer", "stage", "lr", "seed", "step", "split", "metric", "value"), list(rows()))
+
+
+HASHES = ("initial_weights", "batches", "noise", "final_weights")
+CHAOS = ("tensor_steps", "gate_share", "active_share", "cancellation", "weight_decay")
+
+
+def summary(results: Results) -> Table:
+    """A row for each planned final trial, whatever became of it."""
+    metrics = list(dict.fromkeys(name for arena in results.study.suite.arenas for name in results.metrics(arena)))
+    measured = [(split, metric) for split in ("val", "test") for metric in metrics]
+
+    def row(run: Run) -> tuple[Any, ...]:
+        result = run.result or {}
+        chaos = result.get("chaos") or {}
+        return (
+            *(*_trial(run), run.status, result.get("steps")),
+            *(run.metric(split, metric) for split, metric in measured),
+            *(result.get("parameters"), result.get("clip_rate")),
+            *(run.hash(name) for name in HASHES),
+            *(chaos.get(name) for name in CHAOS),
+        )
+
+    columns = (
+        *("arena", "optimizer", "lr", "seed", "status", "steps"),
+        *(f"{split}_{metric}" for split, metric in measured),
+        *("parameters", "clip_rate"),
+        *(f"hash_{name}" for name in HASHES),
+        *(f"chaos_{name}" for name in CHAOS),
+    )
+    return Table(columns, [row(run) for run in results.select(lambda run: run.stage == "final")])
+
+
+def aggregate(results: Results) -> Table:
+    """Mean and standard deviation over the finished seeds, and how many did not finish."""
+
+    def row(arm: ArmResults, metric: str) -> tuple[Any, ...]:
+        values = arm.scores(metric)
+        mean = fmean(values) if values else None
+        std = stdev(values) if len(values) > 1 else None
+        lost = (arm.count("diverged"), arm.count("failed"), arm.count("missing"))
+        return arm.arena, arm.optimizer, metric, "test", mean, std, len(values), *lost
+
+    columns = ("arena", "optimizer", "metric", "split", "mean", "std", "n", "diverged", "failed", "missing")
+    return Table(columns, [row(arm, metric) for arm in results.arms for metric in results.metrics(arm.arena)])
+
+
+def significance(comparisons: Sequence[Comparison]) -> Table:
+    """A row for each comparison."""
+    return _of_dataclass(Comparison, comparisons)
+
+
+def mechanism(results: Results) -> Table:
+    """A row for each arm whose optimizer has a chaos term."""
+    return _of_dataclass(Mechanism, mechanisms(results))
+
+
+def _of_dataclass(kind: type[Comparison] | type[Mechanism], values: Iterable[Comparison | Mechanism]) -> Table:
+    return Table([field.name for field in fields(kind)], [tuple(asdict(value).values()) for value in values])
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What the final trials of an arm cost; medians over the trials that did not fail.
+
+    Attributes:
+        arena: name of the arena.
+        optimizer: name of the optimizer.
+        trials: final trials that are counted.
+        data_ms: milliseconds per training step to get the batch.
+        forward_ms: milliseconds per step of the forward pass.
+        backward_ms: milliseconds per step of the backward pass.
+        step_ms: milliseconds per step of clipping, optimizer and schedule.
+        train_ms: milliseconds per training step in all.
+        eval_s: seconds of evaluation in a trial.
+        trial_s: seconds of a trial in all.
+        total_s: seconds of all the arm's trials, both stages, summed.
+        peak_memory_mb: highest peak memory of a final trial, in 10^6 bytes.
+    """
+
+    arena: str
+    optimizer: str
+    trials: int
+    data_ms: float
+    forward_ms: float
+    backward_ms: float
+    step_ms: float
+    train_ms: float
+    eval_s: float
+    trial_s: float
+    total_s: float
+    peak_memory_mb: float
+
+
+def costs(results: Results) -> list[Cost]:
+    """The cost of every arm with a final trial; alone among all tables it is not the same twice."""
+    return [cost for arm in results.arms if (cost := _cost(arm)) is not None]
+
+
+def _cost(arm: ArmResults) -> Cost | None:
+    records = [run.record for run in arm.final if run.record and run.record["cost"]]
+    everything = [run.record for run in arm.runs if run.record and run.record["cost"]]
+    if not records:
+        return None
+
+    def per_step(*phases: str) -> float:
+        seconds = (sum(r["cost"]["seconds"][phase] for phase in phases) / r["result"]["steps"] for r in records)
+        return 1000 * median(seconds)
+
+    def per_trial(phase: str) -> float:
+        return float(median(record["cost"]["seconds"][phase] for record in records))
+
+    return Cost(
+        arm.arena,
+        arm.optimizer,
+        trials=len(records),
+        data_ms=per_step("data"),
+        forward_ms=per_step("forward"),
+        backward_ms=per_step("backward"),
+        step_ms=per_step("step"),
+        train_ms=per_step(*STEP_PHASES),
+        eval_s=per_trial("eval"),
+        trial_s=per_trial("total"),
+        total_s=sum(record["cost"]["seconds"]["total"] for record in everything),
+        peak_memory_mb=max(record["cost"]["peak_memory_bytes"] for record in records) / 1e6,
+    )
+
+
+def cost(results: Results) -> Table:
+    """A row for each arm with a final trial."""
+    columns = [field.name for field in fields(Cost)]
+    return Table(columns, [tuple(asdict(value).values()) for value in costs(results)])

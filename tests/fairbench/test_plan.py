@@ -1,0 +1,134 @@
+"""Planning: the same search for everyone, from the records alone."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fairbench.optimizers import ResolvedOptimizer
+from fairbench.plan import Arm, Study, arms, missing, outlook, rate
+from fairbench.spec import TrialSpec
+from fairbench.suite import Suite
+from fairbench.suite_file import load_suite, parse_suite
+
+Records = dict[str, dict[str, Any]]
+
+
+@pytest.fixture
+def study() -> Study:
+    """The arena gpt of `mini` with one optimizer: nothing heavy is loaded."""
+    content = load_suite("mini").to_json()
+    content["arenas"] = {"gpt": content["arenas"]["gpt"]}
+    content["optimizers"] = {"PsiLogic": content["optimizers"]["PsiLogic"]}
+    suite: Suite = parse_suite(content, "test")
+    optimizer = ResolvedOptimizer("PsiLogic", "psilogic:PsiLogic", {"lr": 1e-3}, "total_steps", "source")
+    return Study(suite, "cpu", {"gpt": "data"}, {"PsiLogic": optimizer}, {})
+
+
+def complete(study: Study, val_loss: Callable[[float], float], status: str = "finished") -> tuple[Arm, Records]:
+    """Run the study with made-up results: the validation loss is a function of the learning rate."""
+    records: Records = {}
+
+    def lookup(spec: TrialSpec) -> dict[str, Any] | None:
+        return records.get(spec.id)
+
+    while todo := list(missing(arms(study, lookup), lookup)):
+        for spec in todo:
+            loss = val_loss(spec.lr)
+            state = "diverged" if math.isnan(loss) else status
+            final = {"val": {"loss": loss}, "test": {"loss": -spec.lr}} if state == "finished" else None
+            records[spec.id] = {"status": state, "result": {"final": final}}
+        if status == "failed":
+            break
+    (arm,) = arms(study, lookup)
+    return arm, records
+
+
+def distance(best: float) -> Callable[[float], float]:
+    """A loss that is lowest at the best rate."""
+    return lambda lr: abs(math.log(lr / best))
+
+
+def grid(arm: Arm) -> list[float]:
+    return [spec.lr for spec in arm.sweep]
+
+
+def test_the_grid_is_log_spaced_and_the_best_inside_is_selected(study: Study) -> None:
+    arm, _ = complete(study, distance(1e-3))
+    assert grid(arm) == [1e-4, 3.16228e-4, 1e-3, 3.16228e-3, 1e-2]
+    assert arm.lr == 1e-3
+    assert [(spec.lr, spec.seed, spec.stage) for spec in arm.final] == [(1e-3, seed, "final") for seed in range(1, 6)]
+    assert {spec.seed for spec in arm.sweep} == {0}
+
+
+@pytest.mark.parametrize(
+    ("best", "added", "selected"),
+    [
+        (1e-2, [3.16228e-2], 1e-2),
+        (1e-1, [3.16228e-2, 1e-1, 3.16228e-1], 1e-1),
+        (1e2, [3.16228e-2, 1e-1, 3.16228e-1], 3.16228e-1),
+        (1e-4, [3.16228e-5], 1e-4),
+        (1e-9, [3.16228e-5, 1e-5, 3.16228e-6], 3.16228e-6),
+    ],
+)
+def test_a_best_rate_on_the_edge_extends_the_grid(
+    study: Study, best: float, added: list[float], selected: float
+) -> None:
+    arm, _ = complete(study, distance(best))
+    base = {rate(study.suite.sweep, i) for i in range(5)}
+    assert sorted(set(grid(arm)) - base) == sorted(added)
+    assert arm.lr == selected
+
+
+def test_selection_reads_the_validation_split_only(study: Study) -> None:
+    arm, records = complete(study, distance(1e-3))
+    for record in records.values():
+        record["result"]["final"]["test"] = {"loss": -1e9}
+    (again,) = arms(study, lambda spec: records.get(spec.id))
+    assert again == arm
+
+
+def test_a_diverged_trial_ranks_last(study: Study) -> None:
+    arm, _ = complete(study, lambda lr: math.nan if lr > 5e-4 else 100 - lr)
+    assert arm.lr == 3.16228e-4
+
+
+def test_when_everything_diverges_the_grid_goes_down(study: Study) -> None:
+    arm, _ = complete(study, lambda lr: math.nan)
+    assert arm.lr == min(grid(arm)) == 3.16228e-6
+    assert len(arm.final) == 5
+
+
+def test_of_equal_rates_the_lowest_wins(study: Study) -> None:
+    assert complete(study, lambda lr: 0.0 if 5e-4 < lr < 5e-3 else 1.0)[0].lr == 1e-3
+
+
+def test_an_incomplete_sweep_selects_nothing(study: Study) -> None:
+    arm, records = complete(study, distance(1e-3), status="failed")
+    assert arm.lr is None
+    assert arm.final == []
+    view = outlook(study, [arm], lambda spec: records.get(spec.id))
+    assert (view.done, view.trials, view.steps_left["gpt"]) == (5, 10, 5 * study.suite.arenas["gpt"].steps)
+
+
+def test_the_horizon_follows_the_stage(study: Study) -> None:
+    arm, _ = complete(study, distance(1e-3))
+    plan = study.suite.arenas["gpt"]
+    assert {spec.optimizer.options["total_steps"] for spec in arm.sweep} == {plan.sweep_steps}
+    assert {spec.optimizer.options["total_steps"] for spec in arm.final} == {plan.steps}
+
+
+def test_everything_that_determines_a_trial_changes_its_id(study: Study) -> None:
+    spec = complete(study, distance(1e-3))[0].final[0]
+    ids = {spec.id}
+    for path in ("arena.fingerprint", "optimizer.source", "training.steps", "stage", "seed", "revision"):
+        value = spec.to_json()
+        *parents, key = path.split(".")
+        part = value
+        for parent in parents:
+            part = part[parent]
+        part[key] = 77 if isinstance(part[key], int) else "other"
+        ids.add(TrialSpec.from_json(value).id)
+    assert len(ids) == 7
+    assert TrialSpec.from_json(spec.to_json()).id == spec.id

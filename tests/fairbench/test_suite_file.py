@@ -1,0 +1,65 @@
+"""Suites: what is wrong in a file is named with its key and its line."""
+
+from pathlib import Path
+
+import pytest
+
+from fairbench.errors import UsageError
+from fairbench.suite_file import load_suite, parse_suite, suite_names
+
+
+@pytest.mark.parametrize("name", suite_names())
+def test_the_suites_that_come_along_are_right_and_survive_json(name: str) -> None:
+    suite = load_suite(name)
+    assert parse_suite(suite.to_json(), "json") == suite
+
+
+def test_mini_gives_every_optimizer_the_same_treatment() -> None:
+    suite = load_suite("mini")
+    assert list(suite.arenas) == ["gpt", "vit", "resnet", "ddpm"]
+    assert list(suite.optimizers) == ["Adam", "AdamW", "Lion", "PsiLogic"]
+    assert len(suite.final.seeds) == 5
+    assert not set(suite.final.seeds) & set(suite.sweep.seeds)
+    for option in ("grad_centralize", "agc_clip"):
+        assert option not in suite.optimizers["PsiLogic"].options
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("lr_max = 1e-2", "lr_mx = 1e-2", "line 8: sweep.lr_mx: unknown key 'lr_mx'; did you mean 'lr_max'"),
+        ("lr_max = 1e-2", "lr_max = 1e-4", "line 8: sweep.lr_max: must be above lr_min = 0.001, got 0.0001"),
+        ("lr_max = 1e-2", 'lr_max = "high"', "line 8: sweep.lr_max: must be a number, got 'high'"),
+        ("points = 2", "points = 2.5", "line 9: sweep.points: must be a whole number, got 2.5"),
+        ("points = 2", "points = true", "line 9: sweep.points: must be a whole number, got True"),
+        ("seeds = [1, 2]", "seeds = [0, 2]", r"line 15: final.seeds: must not be those of the sweep, both have \[0\]"),
+        ("seeds = [1, 2]", "seeds = [1, 1]", "line 15: final.seeds: must be distinct"),
+        ("seeds = [1, 2]", "seeds = []", "line 15: final.seeds: must be distinct"),
+        ("seeds = [1, 2]", "", "line 14: final.seeds: is missing"),
+        ("clip_norm = 1.0", "clip_norm = nan", "line 19: training.clip_norm: must be at least 0, got nan"),
+        ('metric = "accuracy"', 'metric = "acuracy"', "line 24: .*unknown metric 'acuracy'; did you mean 'accuracy'"),
+        ("[arenas.vit]", "[arenas.vti]", "line 23: arenas.vti: unknown arena 'vti'; did you mean 'vit'"),
+        ("[optimizers.AdamW]", "[optimizers.AdmW]", "line 31: .*unknown optimizer 'AdmW'; did you mean 'AdamW'"),
+        ("weight_decay = 0.01 }", "lr = 0.1 }", "line 32: optimizers.AdamW.options.lr: is what the sweep selects"),
+        ('reference = "PsiLogic"', 'reference = "PsiLogik"', "line 3: reference: .*did you mean 'PsiLogic'"),
+        ("alpha = 0.05", "alpha = 5", "line 4: alpha: must be below 1, got 5.0"),
+        ("alpha = 0.05", "alpha = = 5", "at line 4"),
+    ],
+)
+def test_mistakes_are_named_with_key_and_line(tiny_file: Path, old: str, new: str, complaint: str) -> None:
+    text = tiny_file.read_text()
+    assert old in text
+    tiny_file.write_text(text.replace(old, new, 1))
+    with pytest.raises(UsageError, match=complaint) as caught:
+        load_suite(str(tiny_file))
+    assert "tiny.toml" in str(caught.value)
+
+
+def test_a_wrong_suite_name_is_answered_with_the_nearest() -> None:
+    with pytest.raises(UsageError, match="unknown suite 'mnii'; did you mean 'mini'"):
+        load_suite("mnii")
+
+
+def test_a_missing_suite_file_is_named() -> None:
+    with pytest.raises(UsageError, match=r"no suite file 'absent\.toml'"):
+        load_suite("absent.toml")

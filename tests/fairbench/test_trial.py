@@ -1,0 +1,139 @@
+"""A trial against a bare training loop that shares no code with it, and what it records."""
+
+import copy
+import hashlib
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from sklearn.datasets import load_digits
+from transformers import ViTConfig, ViTForImageClassification
+
+from fairbench.optimizers import resolve_optimizer
+from fairbench.plan import Study, arms, missing
+from fairbench.spec import TrialSpec
+from fairbench.suite import OptimizerPlan
+from fairbench.suite_file import load_suite
+from fairbench.trial import trial
+
+
+@pytest.fixture
+def specs(tiny_study: Study) -> list[TrialSpec]:
+    """The sweep's trials: AdamW and PsiLogic at 1e-3 and 1e-2."""
+    return list(missing(arms(tiny_study, lambda spec: None), lambda spec: None))
+
+
+def as_final(spec: TrialSpec) -> TrialSpec:
+    return replace(spec, stage="final", seed=1, training=replace(spec.training, steps=40, evaluations=2))
+
+
+def bare_loop(spec: TrialSpec) -> tuple[torch.nn.Module, list[float]]:
+    """The same training, written once more as one would by hand."""
+    images, labels = load_digits(return_X_y=True)
+    inputs = torch.tensor(images, dtype=torch.float32).view(-1, 1, 8, 8) / 8 - 1
+    order = torch.randperm(1797, generator=torch.Generator().manual_seed(20_260_101))[2 * 449 :]
+    inputs, labels = inputs[order], torch.tensor(labels)[order]
+
+    torch.manual_seed(spec.seed)
+    config = ViTConfig(
+        image_size=8, patch_size=4, num_channels=1, hidden_size=8, num_hidden_layers=1, num_attention_heads=1,
+        intermediate_size=32, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, num_labels=10,
+    )  # fmt: skip
+    model = ViTForImageClassification(config).train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=spec.lr, weight_decay=0.01)
+    rows = torch.randperm(len(inputs), generator=torch.Generator().manual_seed(spec.seed)).split(16)
+    steps, losses = spec.training.steps, []
+    for step in range(steps):
+        warm = (step + 1) / 2 if step < 2 else 0.5 * (1 + math.cos(math.pi * (step - 2) / (steps - 2)))
+        optimizer.param_groups[0]["lr"] = spec.lr * warm
+        loss = torch.nn.functional.cross_entropy(model(inputs[rows[step]]).logits, labels[rows[step]])
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        losses.append(loss.item())
+    return model, losses
+
+
+def sha_of(model: torch.nn.Module) -> str:
+    sha = hashlib.sha256()
+    for name, value in model.state_dict().items():
+        sha.update(name.encode() + value.numpy().tobytes())
+    return sha.hexdigest()
+
+
+def test_a_trial_is_the_bare_training_loop_bit_by_bit(specs: list[TrialSpec]) -> None:
+    spec = as_final(specs[0])
+    record = trial(spec)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    model, losses = bare_loop(spec)
+    torch.set_num_threads(threads)
+    assert record["result"]["hashes"]["final_weights"] == sha_of(model)
+    windows = torch.tensor(losses).view(-1, 5).mean(dim=1).tolist()
+    assert record["result"]["loss_curve"] == [[5 * (i + 1), loss] for i, loss in enumerate(windows)]
+
+
+def test_a_trial_is_a_pure_function_of_its_spec(specs: list[TrialSpec]) -> None:
+    torch.manual_seed(1)
+    first = trial(specs[0])
+    torch.manual_seed(2)
+    second = trial(specs[0])
+    assert first["result"] == second["result"]
+
+
+def test_optimizers_get_identical_weights_batches_and_noise(specs: list[TrialSpec]) -> None:
+    adamw, psilogic = (trial(spec)["result"]["hashes"] for spec in specs if spec.lr == 1e-3)
+    assert adamw.pop("final_weights") != psilogic.pop("final_weights")
+    assert adamw == psilogic
+    assert adamw != {**trial(replace(specs[0], seed=9))["result"]["hashes"]}
+
+
+def test_only_a_final_trial_reads_the_test_split(specs: list[TrialSpec]) -> None:
+    assert set(trial(specs[0])["result"]["final"]) == {"val"}
+    record = trial(as_final(specs[0]))["result"]
+    assert set(record["final"]) == {"val", "test"}
+    assert [point["step"] for point in record["evaluations"]] == [20, 40]
+    assert record["evaluations"][-1]["val"] == record["final"]["val"]
+    assert record["final"]["val"] != record["final"]["test"]
+
+
+def with_optimizer(spec: TrialSpec, factory: str) -> TrialSpec:
+    plan = OptimizerPlan(factory=factory)
+    return replace(spec, optimizer=resolve_optimizer("Own", plan).spec(spec.lr, spec.training.steps))
+
+
+def test_divergence_is_a_result(specs: list[TrialSpec], monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    record = trial(with_optimizer(specs[0], "own_optimizers:Explodes"))
+    assert record["status"] == "diverged"
+    assert record["result"]["final"] is None
+    assert record["result"]["steps"] == 5
+    assert record["result"]["loss_curve"] == []
+
+
+def test_the_mechanism_is_recorded(specs: list[TrialSpec]) -> None:
+    spec = next(spec for spec in specs if spec.optimizer.name == "PsiLogic")
+    chaos = trial(spec)["result"]["chaos"]
+    assert chaos["active_share"] == chaos["gate_share"] == 1.0  # EMAs from zero keep the gate open for 68 steps
+    assert 0 < chaos["cancellation"] < chaos["weight_decay"]
+    asleep = copy.deepcopy(spec.to_json())
+    asleep["optimizer"]["options"]["chaos_warmup"] = -1
+    chaos = trial(TrialSpec.from_json(asleep))["result"]["chaos"]
+    assert chaos["active_share"] == chaos["cancellation"] == 0.0
+    assert trial(specs[0])["result"]["chaos"] is None
+
+
+@pytest.mark.parametrize("arena", ["gpt", "vit", "resnet", "ddpm"])
+@pytest.mark.parametrize("optimizer", ["Adam", "AdamW", "Lion", "PsiLogic"])
+def test_every_arena_of_mini_learns_with_every_optimizer(arena: str, optimizer: str) -> None:
+    suite = load_suite("mini")
+    suite = replace(suite, arenas={arena: suite.arenas[arena]}, optimizers={optimizer: suite.optimizers[optimizer]})
+    study = Study.resolve(suite, "cpu")
+    spec = next(spec for spec in missing(arms(study, lambda s: None), lambda s: None) if spec.lr > 3e-4)
+    record = trial(replace(spec, training=replace(spec.training, steps=16, log_every=8)))
+    assert record["status"] == "finished"
+    (_, early), (_, late) = record["result"]["loss_curve"]
+    assert late < early

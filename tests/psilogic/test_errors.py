@@ -1,0 +1,188 @@
+"""Wrong input: what is refused, what is survived, and that nothing else is touched."""
+
+import copy
+import math
+
+import pytest
+import torch
+from reference import ReferencePsiLogic, Tensor
+from trajectories import gradients, parameters, train, watch
+
+from psilogic import PsiLogic
+
+NUMBERS = ["lr", "eps", "weight_decay", "gamma", "p_ext", "tau_scale", "chaos_tau", "quantum_decay", "agc_clip"]
+NUMBERS += ["max_cancel", "max_grad_norm"]
+COUNTS = ["chaos_warmup", "total_steps", "gamma_T_max"]
+SWITCHES = ["adaptive_tau", "grad_centralize", "maximize", "capturable", "differentiable"]
+CHOICES = ["agc_norm", "chaos_signal", "chaos_scope"]
+
+BAD = [
+    *((name, value) for name in NUMBERS for value in (-1e-9, math.nan, math.inf, "0.1", [0.1], True)),
+    *((name, None) for name in NUMBERS if name != "max_grad_norm"),
+    *((name, torch.tensor([0.1, 0.2])) for name in NUMBERS),
+    *((name, value) for name in COUNTS for value in (-2, 0.5, math.nan, math.inf, "1", None, True)),
+    *((name, value) for name in SWITCHES for value in (1, "yes", None)),
+    *((name, value) for name in CHOICES for value in ("unknown", None, 1)),
+    *(("betas", value) for value in ((0.9,), (0.9, 0.99, 0.999), 0.9, None, "ab", ("a", "b"))),
+    *(("betas", value) for bad in (-0.1, 1.0, math.nan, math.inf) for value in ((bad, 0.9), (0.9, bad))),
+    ("max_cancel", 1.0 + 1e-9),
+    ("lr", torch.tensor(-1.0)),
+    ("lr", torch.tensor(math.nan)),
+    ("lr", torch.tensor([])),
+    ("foreach", "yes"),
+]
+
+
+def case(argument):
+    return argument if isinstance(argument, str) else repr(argument)
+
+
+def shown(value):
+    """How the message may show the value: as it is, a part of it, or for a tensor its shape."""
+    if isinstance(value, torch.Tensor):
+        return [repr(value), str(tuple(value.shape))]
+    return [repr(value), *(repr(part) for part in value)] if isinstance(value, tuple) else [repr(value)]
+
+
+def assert_refused(name, value, build):
+    with pytest.raises(ValueError) as caught:
+        build()
+    message = str(caught.value)
+    assert message.startswith(name)
+    assert any(form in message for form in shown(value)), message
+
+
+def a_parameter():
+    return torch.ones(3, requires_grad=True)
+
+
+def snapshot(optimizer):
+    """Everything that a step could change: parameters, groups and state."""
+    params = [p.detach() for group in optimizer.param_groups for p in group["params"]]
+    return copy.deepcopy((params, optimizer.state_dict()))
+
+
+def assert_unchanged(optimizer, before):
+    """Compared as text with all digits: the options are no numbers."""
+    torch.set_printoptions(precision=17)
+    after, before = repr(snapshot(optimizer)), repr(before)
+    torch.set_printoptions(profile="default")
+    assert after == before
+
+
+@pytest.mark.parametrize(("name", "value"), BAD, ids=case)
+def test_constructor_names_the_argument_and_its_value(name, value):
+    assert_refused(name, value, lambda: PsiLogic([a_parameter()], **{name: value}))
+
+
+@pytest.mark.parametrize(("name", "value"), BAD, ids=case)
+def test_groups_are_checked_like_the_constructor(name, value):
+    good = {"params": [a_parameter()]}
+    bad = {"params": [a_parameter()], name: value}
+    assert_refused(name, value, lambda: PsiLogic([good, bad]))
+    optimizer = PsiLogic([good])
+    train(optimizer, good["params"], [[torch.ones(3)]])
+    before = snapshot(optimizer)
+    assert_refused(name, value, lambda: optimizer.add_param_group(bad))
+    assert len(optimizer.param_groups) == 1
+    assert_unchanged(optimizer, before)
+
+
+@pytest.mark.parametrize(("name", "value"), [("max_grad_norm", 1.0), ("foreach", False), ("capturable", True)])
+def test_what_must_be_the_same_in_all_groups(name, value):
+    assert_refused(name, value, lambda: PsiLogic([{"params": [a_parameter()], name: value}]))
+
+
+@pytest.mark.parametrize("lr", [0.1, 1, torch.tensor(0.1), torch.tensor([0.1])], ids=repr)
+def test_every_form_of_lr(lr):
+    number, other = a_parameter(), a_parameter()
+    train(PsiLogic([number], lr=float(lr)), [number], [[torch.ones(3)]] * 3)
+    train(PsiLogic([other], lr=lr), [other], [[torch.ones(3)]] * 3)
+    torch.testing.assert_close(other, number)
+
+
+def test_limits_are_allowed():
+    zero = dict.fromkeys([*NUMBERS, *COUNTS], 0)
+    params = [a_parameter()]
+    train(PsiLogic(params, **{**zero, "eps": 1e-8, "betas": [0.0, 0.0]}), params, [[torch.ones(3)]] * 3)
+    assert params[0].isfinite().all()
+
+
+@pytest.mark.parametrize("started", [False, True], ids=["fresh", "started"])
+def test_sparse_gradients_change_nothing(started):
+    dense, sparse = torch.ones(4, requires_grad=True), torch.ones(4, 2, requires_grad=True)
+    optimizer = PsiLogic([{"params": [dense]}, {"params": [sparse]}], max_grad_norm=1.0)
+    if started:
+        train(optimizer, [dense, sparse], [[torch.ones(4), torch.ones(4, 2)]])
+    before = snapshot(optimizer)
+    dense.grad, sparse.grad = torch.ones(4), torch.ones(4, 2).to_sparse()
+    with pytest.raises(RuntimeError, match="sparse"):
+        optimizer.step()
+    assert_unchanged(optimizer, before)
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0), (0, 3), (1, 1)], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("scope", ["tensor", "group", "global"])
+def test_tensors_of_zero_dimensions_or_elements(shape, dtype, scope):
+    """With every stage at work, alone in its pool and beside another tensor."""
+    options = {"agc_clip": 0.1, "grad_centralize": True, "max_grad_norm": 1.0, "quantum_decay": 0.1, "maximize": True}
+    p, q = parameters([shape, (3,)], dtype=dtype)
+    optimizer = PsiLogic([p, q], chaos_warmup=0, chaos_scope=scope, **options)
+    g, h = torch.ones_like(p), torch.ones_like(q)
+    train(optimizer, [p, q], [[g, h], [g, None], [None, h], [None, None]])
+    assert p.shape == shape
+    assert p.isfinite().all()
+    assert float(optimizer.state[p]["step"]) == 2
+
+
+ACTIVE = {"lr": 0.02, "gamma": 1.0, "chaos_warmup": 5, "quantum_decay": 0.5}
+NON_FINITE = pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf], ids=str)
+
+
+def with_bad_element(script, bad, at):
+    """The script with one element of its tensor 1 made `bad` in the steps `at`."""
+    script = copy.deepcopy(script)
+    for t in at:
+        script[t][1].view(-1)[0] = bad
+    return script
+
+
+@NON_FINITE
+@pytest.mark.parametrize("at", [{0}, {30}, {30, 31, 32}], ids=["first", "later", "thrice"])
+@pytest.mark.parametrize("signal", ["raw", "relative"])
+@pytest.mark.parametrize("options", [{}, {"agc_clip": 0.1}, {"chaos_scope": "group"}, {"eps": 0.0}], ids=case)
+def test_non_finite_gradients_damage_their_element_only(bad, at, signal, options):
+    """As in AdamW; the detector keeps its memory, does nothing in that step, and works again afterwards."""
+    shapes = [(2,), (3, 2)]
+    params = parameters(shapes)
+    optimizer = PsiLogic(params, chaos_signal=signal, **{**ACTIVE, **options})
+    twins = [Tensor(p.shape, p.detach().reshape(-1).tolist()) for p in params]
+    reference = ReferencePsiLogic([{"params": twins}], chaos_signal=signal, **{**ACTIVE, **options})
+    seen, fired_afterwards = watch(optimizer), False
+    for t, grads in enumerate(with_bad_element(gradients(60, shapes, every=20), bad, at)):
+        memory = {key: float(v) for key, v in optimizer.state[params[1]].items() if v.ndim == 0 and "chaos_" in key}
+        train(optimizer, params, [grads])
+        reference.step([g.reshape(-1).tolist() for g in grads])
+        decision = seen[-1][-1]
+        if t in at:
+            assert {key: float(optimizer.state[params[1]][key]) for key in memory} == memory
+            assert decision.cancellation[1] == decision.quantum_rate[1] == 0
+        fired_afterwards |= t > max(at) and bool(decision.cancellation[1] > 0)
+        for p, twin in zip(params, twins, strict=True):
+            expected = torch.tensor(twin.theta, dtype=p.dtype).view_as(p)
+            torch.testing.assert_close(p.detach(), expected, rtol=1e-10, atol=1e-12, equal_nan=True)
+    assert not params[1].view(-1)[0].isfinite()
+    assert params[1].view(-1)[1:].isfinite().all()
+    assert params[0].isfinite().all()
+    assert fired_afterwards, "the detector must recover"
+
+
+@NON_FINITE
+def test_non_finite_gradients_are_adamws(bad):
+    """Step by step what AdamW does with them, where the chaos term is silent."""
+    script = with_bad_element(gradients(20, [(2,), (3, 2)]), bad, {3})
+    params, twins = parameters([(2,), (3, 2)]), parameters([(2,), (3, 2)])
+    ours = train(PsiLogic(params, weight_decay=0.1, chaos_warmup=100), params, script)
+    theirs = train(torch.optim.AdamW(twins, weight_decay=0.1), twins, script)
+    torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=0, equal_nan=True)
