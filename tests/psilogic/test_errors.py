@@ -29,12 +29,14 @@ BAD = [
     ("lr", torch.tensor(-1.0)),
     ("lr", torch.tensor(math.nan)),
     ("lr", torch.tensor([])),
+    ("lr", 10**400),
+    ("betas", (torch.tensor(0.9), torch.tensor(0.999))),
     ("foreach", "yes"),
 ]
 
 
 def case(argument):
-    return argument if isinstance(argument, str) else repr(argument)
+    return argument if isinstance(argument, str) else repr(argument)[:60]
 
 
 def shown(value):

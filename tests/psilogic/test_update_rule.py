@@ -224,3 +224,27 @@ def test_state_of_adamw_gets_its_own_warmup(signal):
         tensor.exp_avg_sq = adamw.state[p]["exp_avg_sq"].reshape(-1).tolist()
     decisions = follow(optimizer, params, ReferencePsiLogic([{"params": tensors}], **options), script[60:])
     assert acted(decisions)
+
+
+def test_agc_clips_where_the_norm_is_beyond_float16():
+    """Every element is finite, and so is the clipped gradient; only the norm needs a wider type."""
+    p = torch.ones(70_000, dtype=torch.float16, requires_grad=True)
+    optimizer = PsiLogic([p], betas=(0.0, 0.0), agc_clip=0.01)
+    train(optimizer, [p], [[torch.full_like(p, 300.0)]])
+    torch.testing.assert_close(optimizer.state[p]["exp_avg"], torch.full_like(p, 0.01))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("signal", ["raw", "relative"])
+def test_the_detector_is_precise_beside_halves(dtype, signal):
+    """Norms and EMAs never round to the gradient's dtype: the detector agrees with float64 to float32's precision."""
+    params, script = parameters(dtype=dtype), gradients(150, dtype=dtype)
+    reference = ReferencePsiLogic([{"params": twins(params)}], chaos_signal=signal)
+    optimizer = PsiLogic(params, chaos_signal=signal)
+    train(optimizer, params, script)
+    for grads in script:
+        reference.step([None if g is None else g.reshape(-1).tolist() for g in grads])
+    for p, tensor in zip(params, reference.tensors, strict=True):
+        for key in ("chaos_fast", "chaos_slow") + ("chaos_ref",) * (signal == "relative"):
+            assert optimizer.state[p][key].dtype == torch.float32
+            assert float(optimizer.state[p][key]) == pytest.approx(getattr(tensor, key), rel=1e-5)

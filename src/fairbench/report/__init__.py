@@ -1,1 +1,71 @@
-"""x"""
+"""All derived files of a study, made from its records alone."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairbench.analysis.results import collect
+from fairbench.analysis.verdicts import Comparison, compare
+from fairbench.plan import Arm, Lookup, Study
+from fairbench.report import tables
+from fairbench.report.figures import draw_figures
+from fairbench.report.findings import Finding, find
+from fairbench.report.page import render_page
+from fairbench.store import write_atomically
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was written, and what it says.
+
+    Attributes:
+        page: the HTML report.
+        comparisons: the verdict table, in the order of the suite.
+        findings: the same in sentences.
+        files: everything that was written, the page last.
+    """
+
+    page: Path
+    comparisons: list[Comparison]
+    findings: list[Finding]
+    files: list[Path]
+
+
+def write_report(study: Study, arms: list[Arm], lookup: Lookup, directory: Path) -> Report:
+    """Write every table, figure and the HTML page; an incomplete study gives an incomplete report that says so.
+
+    All of it is a function of the study and its records: the same records give the same bytes.
+
+    Args:
+        study: the study.
+        arms: its arms, from `fairbench.plan.arms`.
+        lookup: the record of a trial.
+        directory: where the files go; figures into `figures/` below it.
+
+    Returns:
+        The paths, the comparisons and the findings.
+
+    Raises:
+        UsageError: the directory cannot be written.
+    """
+    results = collect(study, arms, lookup)
+    comparisons = compare(results)
+    findings = find(results, comparisons)
+    figures = draw_figures(results)
+    page = render_page(results, comparisons, findings, figures)
+
+    contents: dict[str, str | bytes] = {
+        "lr_sweep.csv": tables.lr_sweep(results).to_csv(),
+        "steps.csv": tables.steps(results).to_csv(),
+        "summary.csv": tables.summary(results).to_csv(),
+        "aggregate.csv": tables.aggregate(results).to_csv(),
+        "significance.csv": tables.significance(comparisons).to_csv(),
+        "mechanism.csv": tables.mechanism(results).to_csv(),
+        "cost.csv": tables.cost(results).to_csv(),
+    }
+    for figure in figures:
+        contents |= {f"figures/{figure.name}.png": figure.png, f"figures/{figure.name}.svg": figure.svg}
+    contents["report.html"] = page
+    for name, content in contents.items():
+        write_atomically(directory / name, content)
+    files = [directory / name for name in contents]
+    return Report(files[-1], comparisons, findings, files)

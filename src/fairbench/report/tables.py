@@ -5,7 +5,7 @@ import io
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from statistics import fmean, median, stdev
-from typing import Any
+from typing import Any, TypeVar
 
 from fairbench.analysis.mechanism import Mechanism, mechanisms
 from fairbench.analysis.results import ArmResults, Results, Run
@@ -13,6 +13,8 @@ from fairbench.analysis.verdicts import Comparison
 
 STEP_PHASES = ("data", "forward", "backward", "step")
 """The phases of a training step; evaluation is none."""
+
+Row = TypeVar("Row", bound="Comparison | Mechanism | Aggregate | Cost")
 
 
 @dataclass(frozen=True)
@@ -105,18 +107,50 @@ def summary(results: Results) -> Table:
     return Table(columns, [row(run) for run in results.select(lambda run: run.stage == "final")])
 
 
-def aggregate(results: Results) -> Table:
-    """Mean and standard deviation over the finished seeds, and how many did not finish."""
+@dataclass(frozen=True)
+class Aggregate:
+    """A metric of an arm over the finished seeds, and how many seeds did not finish.
 
-    def row(arm: ArmResults, metric: str) -> tuple[Any, ...]:
+    Attributes:
+        arena: name of the arena.
+        optimizer: name of the optimizer.
+        metric: name of the metric.
+        split: always "test".
+        mean: mean over the finished seeds, None when there are none.
+        std: standard deviation, ddof = 1; None for fewer than two seeds.
+        n: finished seeds.
+        diverged: diverged seeds.
+        failed: failed seeds.
+        missing: seeds without a record.
+    """
+
+    arena: str
+    optimizer: str
+    metric: str
+    split: str
+    mean: float | None
+    std: float | None
+    n: int
+    diverged: int
+    failed: int
+    missing: int
+
+
+def aggregates(results: Results) -> list[Aggregate]:
+    """Every metric of every arm, in the order of the suite."""
+
+    def one(arm: ArmResults, metric: str) -> Aggregate:
         values = arm.scores(metric)
-        mean = fmean(values) if values else None
-        std = stdev(values) if len(values) > 1 else None
-        lost = (arm.count("diverged"), arm.count("failed"), arm.count("missing"))
-        return arm.arena, arm.optimizer, metric, "test", mean, std, len(values), *lost
+        mean, std = (fmean(values) if values else None), (stdev(values) if len(values) > 1 else None)
+        lost = arm.count("diverged"), arm.count("failed"), arm.count("missing")
+        return Aggregate(arm.arena, arm.optimizer, metric, "test", mean, std, len(values), *lost)
 
-    columns = ("arena", "optimizer", "metric", "split", "mean", "std", "n", "diverged", "failed", "missing")
-    return Table(columns, [row(arm, metric) for arm in results.arms for metric in results.metrics(arm.arena)])
+    return [one(arm, metric) for arm in results.arms for metric in results.metrics(arm.arena)]
+
+
+def aggregate(results: Results) -> Table:
+    """A row for each arm and metric."""
+    return _of_dataclass(Aggregate, aggregates(results))
 
 
 def significance(comparisons: Sequence[Comparison]) -> Table:
@@ -129,7 +163,8 @@ def mechanism(results: Results) -> Table:
     return _of_dataclass(Mechanism, mechanisms(results))
 
 
-def _of_dataclass(kind: type[Comparison] | type[Mechanism], values: Iterable[Comparison | Mechanism]) -> Table:
+def _of_dataclass(kind: type[Row], values: Iterable[Row]) -> Table:
+    """Columns are the dataclass's fields."""
     return Table([field.name for field in fields(kind)], [tuple(asdict(value).values()) for value in values])
 
 
@@ -202,5 +237,4 @@ def _cost(arm: ArmResults) -> Cost | None:
 
 def cost(results: Results) -> Table:
     """A row for each arm with a final trial."""
-    columns = [field.name for field in fields(Cost)]
-    return Table(columns, [tuple(asdict(value).values()) for value in costs(results)])
+    return _of_dataclass(Cost, costs(results))

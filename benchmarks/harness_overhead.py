@@ -1,0 +1,92 @@
+"""What the bench adds to a training: `fairbench.trial` against a bare loop of the same training, in one run.
+
+    python benchmarks/harness_overhead.py [--rounds 7] [--csv FILE]
+
+Both train the same models on the same batches with AdamW, clipping and the cosine schedule, in alternation; the
+table shows the median seconds of the training loop alone (no model building, no evaluation) and their ratio.
+"""
+
+import argparse
+import csv
+import statistics
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from torch.optim.lr_scheduler import LambdaLR
+
+from fairbench.arenas import load_arena
+from fairbench.optimizers import build_optimizer
+from fairbench.plan import Study, arms
+from fairbench.spec import TrialSpec
+from fairbench.suite_file import load_suite
+from fairbench.trial import lr_factor, trial
+
+STEPS = 120
+
+
+def specs() -> list[TrialSpec]:
+    """One trial of AdamW for each arena of `mini`."""
+    suite = load_suite("mini")
+    suite = replace(suite, optimizers={"AdamW": suite.optimizers["AdamW"]}, reference="AdamW")
+    planned = arms(Study.resolve(suite, "cpu"), lambda spec: None)
+    return [replace(arm.sweep[2], training=replace(arm.sweep[2].training, steps=STEPS)) for arm in planned]
+
+
+def harness_seconds(spec: TrialSpec) -> float:
+    """Seconds of the trial's training loop, as its own stopwatch gives them."""
+    seconds = trial(spec)["cost"]["seconds"]
+    return sum(seconds[phase] for phase in ("data", "forward", "backward", "step"))
+
+
+def bare_seconds(spec: TrialSpec) -> float:
+    """Seconds of the loop that one would write by hand: no hashes, no stopwatch, no records."""
+    arena, training = load_arena(spec.arena.name), spec.training
+    data = arena.load_data(**spec.arena.data)
+    torch.manual_seed(spec.seed)
+    model = arena.build_model(data, **spec.arena.model).train()
+    params = list(model.parameters())
+    optimizer = build_optimizer(spec.optimizer, params)
+    schedule = LambdaLR(optimizer, lambda step: lr_factor(step, training))
+    noise, order = (torch.Generator().manual_seed(spec.seed) for _ in range(2))
+    epoch: list[torch.Tensor] = []
+    began = time.perf_counter()
+    for _ in range(training.steps):
+        if not epoch:
+            epoch = list(torch.randperm(len(data.train.inputs), generator=order).split(spec.arena.batch_size))[:-1]
+        loss = arena.loss(model, data.train[epoch.pop(0)], noise)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(params, training.clip_norm)
+        optimizer.step()
+        optimizer.zero_grad()
+        schedule.step()
+        loss.item()
+    return time.perf_counter() - began
+
+
+def main() -> None:
+    """Measure and print."""
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--rounds", type=int, default=7)
+    options.add_argument("--csv", type=Path)
+    chosen = options.parse_args()
+    torch.set_num_threads(1)
+    rows = []
+    for spec in specs():
+        harness_seconds(spec), bare_seconds(spec)  # warm up
+        pairs = [(harness_seconds(spec), bare_seconds(spec)) for _ in range(chosen.rounds)]
+        harness, bare = (statistics.median(column) for column in zip(*pairs, strict=True))
+        ratio = statistics.median(mine / theirs for mine, theirs in pairs)
+        rows.append({"arena": spec.arena.name, "steps": STEPS, "harness_s": harness, "bare_s": bare, "ratio": ratio})
+        print(f"{spec.arena.name:8} harness {harness:.3f} s   bare {bare:.3f} s   ratio {ratio:.3f}", flush=True)
+    if chosen.csv:
+        with chosen.csv.open("w", newline="") as file:
+            writer = csv.DictWriter(file, rows[0])
+            writer.writeheader()
+            writer.writerows(rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,169 @@
+"""What all figures share: style, colours, panels, labels, and files that are the same bytes every time."""
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from fairbench.arenas import ARENAS
+from fairbench.suite import Suite
+
+STYLE: dict[Any, Any] = {
+    "font.family": "DejaVu Sans",  # comes with matplotlib
+    "font.size": 10,
+    "axes.titlesize": 11,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.titlepad": 10,
+    "axes.labelsize": 9,
+    "axes.labelcolor": "#444444",
+    "axes.edgecolor": "#999999",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#e8e8e8",
+    "grid.linewidth": 0.8,
+    "xtick.color": "#444444",
+    "ytick.color": "#444444",
+    "legend.frameon": False,
+    "svg.hashsalt": "fairbench",
+    "savefig.dpi": 160,
+}
+
+REFERENCE_COLOR = "#d55e00"
+BASELINE_COLORS = ("#0072b2", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
+"""Okabe and Ito's colours, which the colour-blind can tell apart."""
+
+PANEL_WIDTH = 5.4
+LEFT, TOP, BOTTOM = 0.75, 0.45, 0.6
+LEGEND = 0.35
+"""Sizes in inches, so that text has the same room in a figure of any number of panels."""
+
+LABEL_GAP = 0.075
+"""Least distance of two labels, as a share of the panel's height."""
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A finished figure.
+
+    Attributes:
+        name: file name without ending.
+        caption: what it shows.
+        png: the picture as PNG.
+        svg: the picture as SVG.
+    """
+
+    name: str
+    caption: str
+    png: bytes
+    svg: str
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """Our style alone, whatever a user's matplotlibrc says."""
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(STYLE)
+        yield
+
+
+def palette(suite: Suite) -> dict[str, str]:
+    """The colour of each optimizer, the same in all figures."""
+    baselines = [name for name in suite.optimizers if name != suite.reference]
+    cycle = {name: BASELINE_COLORS[i % len(BASELINE_COLORS)] for i, name in enumerate(baselines)}
+    return {suite.reference: REFERENCE_COLOR, **cycle}
+
+
+def panels(arenas: Sequence[str], height: float, right: float, legend: bool) -> tuple[Figure, dict[str, Axes]]:
+    """A figure with a titled panel for each arena, up to two in a row.
+
+    Args:
+        arenas: names of the arenas, at least one.
+        height: inches of a panel with its title and labels.
+        right: inches to leave free at the right of each panel.
+        legend: whether to leave room for a legend above.
+    """
+    columns = min(len(arenas), 2)
+    rows = -(-len(arenas) // columns)
+    size = columns * PANEL_WIDTH, rows * height + legend * LEGEND
+    figure = Figure(figsize=size)
+    FigureCanvasAgg(figure)
+    found = {}
+    for i, arena in enumerate(arenas):
+        row, column = divmod(i, columns)
+        x, y = column * PANEL_WIDTH + LEFT, (rows - row - 1) * height + BOTTOM
+        width = PANEL_WIDTH - LEFT - right
+        box = (x / size[0], y / size[1], width / size[0], (height - TOP - BOTTOM) / size[1])
+        found[arena] = figure.add_axes(box)
+        found[arena].set_title(ARENAS[arena].title)
+    return figure, found
+
+
+def plot_line(axes: Axes, x: Sequence[float], y: Sequence[float], color: str, wide: bool, marker: str = "") -> None:
+    """A line; a wide one belongs first, so that another that coincides with it leaves both visible."""
+    width, alpha = (4.5, 0.75) if wide else (1.6, 1.0)
+    axes.plot(x, y, color=color, linewidth=width, alpha=alpha, marker=marker, markersize=4)
+
+
+def label_ends(axes: Axes, ends: Mapping[str, tuple[float, float]], colors: Sequence[str]) -> None:
+    """Write labels at the right of the panel, each beside the end of its line, moved apart where they would overlap.
+
+    Args:
+        axes: the panel, with all its lines.
+        ends: label and last point of each line.
+        colors: colour of each line.
+    """
+    axes.autoscale_view()
+    to_panel = axes.transData + axes.transAxes.inverted()
+    order = sorted((float(to_panel.transform(end)[1]), i) for i, end in enumerate(ends.values()))
+    heights = spread([height for height, _ in order], LABEL_GAP)
+    labels = list(ends.items())
+    for (_, i), height in zip(order, heights, strict=True):
+        axes.annotate(
+            labels[i][0],
+            xy=labels[i][1],
+            xytext=(1.06, height),
+            textcoords="axes fraction",
+            color=colors[i],
+            fontweight="bold",
+            va="center",
+            annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": colors[i], "linewidth": 0.8, "shrinkB": 2, "relpos": (0, 0.5)},
+        )
+
+
+def spread(heights: Sequence[float], gap: float) -> list[float]:
+    """Move rising heights as little as needed so that neighbours are a gap apart and all lie in 0..1, if they fit."""
+    clusters: list[tuple[float, int]] = []  # centre and size; those that touch merge around their common centre
+    for height in heights:
+        clusters.append(_inside(height, 1, gap))
+        while len(clusters) > 1 and _touch(clusters[-2], clusters[-1], gap):
+            (low, n), (high, m) = clusters[-2:]
+            clusters[-2:] = [_inside((low * n + high * m) / (n + m), n + m, gap)]
+    return [centre + (i - (size - 1) / 2) * gap for centre, size in clusters for i in range(size)]
+
+
+def _inside(centre: float, size: int, gap: float) -> tuple[float, int]:
+    half = size * gap / 2
+    return min(max(centre, half), 1 - half), size
+
+
+def _touch(below: tuple[float, int], above: tuple[float, int], gap: float) -> bool:
+    return above[0] - below[0] < gap * (below[1] + above[1]) / 2
+
+
+def finished(figure: Figure, name: str, caption: str) -> Drawing:
+    """Both formats, without the date and version that would make the bytes of each run differ."""
+    png, svg = io.BytesIO(), io.StringIO()
+    figure.savefig(png, format="png", metadata={"Software": None})
+    figure.savefig(svg, format="svg", metadata={"Date": None})
+    return Drawing(name, caption, png.getvalue(), svg.getvalue())

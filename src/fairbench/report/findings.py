@@ -1,0 +1,198 @@
+"""What the study shows, in sentences made from the numbers; it claims no more than the verdicts do."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from fairbench.analysis.mechanism import mechanisms
+from fairbench.analysis.results import ArmResults, Results, Run
+from fairbench.analysis.significance import minimum_detectable_effect
+from fairbench.analysis.verdicts import VERDICTS, Comparison
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A statement about the study.
+
+    Attributes:
+        topic: what it is about, in a word or two.
+        text: one or more sentences.
+    """
+
+    topic: str
+    text: str
+
+
+def find(results: Results, comparisons: Sequence[Comparison]) -> list[Finding]:
+    """Everything that must be said beside the tables, the most important first."""
+    texts = {
+        "Completeness": completeness(results),
+        "Verdicts": _verdicts(results, comparisons),
+        "Before correction": _lost_to_correction(results, comparisons),
+        "Chaos term": _mechanism(results),
+        "Power": _power(results, len(comparisons)),
+        "Learning rates": _edges(results),
+        "Same start, same data": _hashes(results),
+        "Divergence": _divergence(results),
+    }
+    return [Finding(topic, text) for topic, text in texts.items() if text]
+
+
+def completeness(results: Results) -> str:
+    """How many trials are missing or failed; empty for a complete study."""
+    runs = results.select(lambda run: True)
+    counts = {status: sum(run.status == status for run in runs) for status in ("missing", "failed")}
+    if not any(counts.values()):
+        return ""
+    parts = [f"{count} {status}" for status, count in counts.items() if count]
+    waiting = [f"{arm.arena} {arm.optimizer}" for arm in results.arms if arm.lr is None]
+    more = f" No learning rate is selected yet for {_join(waiting)}." if waiting else ""
+    return f"INCOMPLETE: of {len(runs)} trials known to be needed, {' and '.join(parts)}.{more}"
+
+
+def _join(words: Iterable[str]) -> str:
+    return ", ".join(words)
+
+
+def _verdicts(results: Results, comparisons: Sequence[Comparison]) -> str:
+    if not comparisons:
+        return "There is no baseline, so nothing is compared."
+    suite = results.study.suite
+    parts = []
+    for verdict in VERDICTS:
+        pairs = [f"{c.arena} against {c.baseline}" for c in comparisons if c.verdict == verdict]
+        if pairs or verdict == "better":
+            where = f" ({_join(pairs)})" if pairs and verdict != "inconclusive" else ""
+            parts.append(f"{verdict} in {len(pairs)}{where}")
+    return (
+        f"Of {_count(len(comparisons), 'comparison')} of {suite.reference} with a baseline, the verdict is "
+        f"{'; '.join(parts)}. Only better is a win. Better and worse need a Holm-corrected p below {suite.alpha:g}; "
+        "equivalent needs a difference shown to be within the suite's margin; inconclusive means that these seeds "
+        "cannot tell, not that there is no difference."
+    )
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+def _lost_to_correction(results: Results, comparisons: Sequence[Comparison]) -> str:
+    alpha = results.study.suite.alpha
+    lost = [c for c in comparisons if c.p is not None and c.p_holm is not None and c.p < alpha <= c.p_holm]
+    if not lost:
+        return ""
+    pairs = _join(f"{c.arena} against {c.baseline} (p = {c.p:.2g}, Holm p = {c.p_holm:.2g})" for c in lost)
+    return (
+        f"{_count(len(lost), 'comparison')} with p below {alpha:g} on its own: {pairs}. With {len(comparisons)} "
+        "comparisons such values are expected by chance; none of these counts."
+    )
+
+
+def _mechanism(results: Results) -> str:
+    found = mechanisms(results)
+    return " ".join(f"{m.arena}, {m.optimizer}: {m.state}." for m in found)
+
+
+def _power(results: Results, family: int) -> str:
+    suite = results.study.suite
+    n, alpha = len(suite.final.seeds), suite.alpha
+    if family == 0:
+        return ""
+    alone, strictest = minimum_detectable_effect(n, alpha), minimum_detectable_effect(n, alpha / family)
+    if alone is None or strictest is None:
+        return f"Cannot reach alpha = {alpha:g}: with fewer than 2 seeds there is no test, whatever the difference."
+    return (
+        f"With {n} seeds in each arm, a difference is found with 80% power only if it is at least {alone:.2g} standard "
+        f"deviations between seeds (a single comparison at {alpha:g}), or {strictest:.2g} at the strictest step of "
+        f"Holm's correction ({alpha:g}/{family})."
+    )
+
+
+def edge(arm: ArmResults) -> str:
+    """Whether the selected rate is the "lowest" or the "highest" that was tried, or lies "inside"."""
+    if arm.lr is None:
+        return ""
+    return {arm.rates[0]: "lowest", arm.rates[-1]: "highest"}.get(arm.lr, "inside")
+
+
+def _edges(results: Results) -> str:
+    tuned = [arm for arm in results.arms if arm.lr is not None]
+    if not tuned:
+        return ""
+    at_edge = [arm for arm in tuned if edge(arm) != "inside"]
+    if not at_edge:
+        return f"All {len(tuned)} selected learning rates lie inside the rates that were tried."
+    names = _join(f"{arm.arena} {arm.optimizer} ({edge(arm)}, {arm.lr:g})" for arm in at_edge)
+    return (
+        f"{len(at_edge)} of {len(tuned)} selected learning rates lie at the edge of the rates that were tried, "
+        f"extensions included: {names}. A rate beyond might be better."
+    )
+
+
+@dataclass(frozen=True)
+class HashCheck:
+    """Whether all optimizers had the same start and the same data in one arena and seed.
+
+    Attributes:
+        arena: name of the arena.
+        seed: the seed.
+        optimizers: how many are compared.
+        initial_weights: whether their initial weights agree.
+        batches: whether their batch orders agree; trials that stopped early are left out.
+        noise: whether the noise of their training losses agrees; likewise.
+    """
+
+    arena: str
+    seed: int
+    optimizers: int
+    initial_weights: bool
+    batches: bool
+    noise: bool
+
+    @property
+    def agrees(self) -> bool:
+        """Whether everything agrees."""
+        return self.initial_weights and self.batches and self.noise
+
+
+def hash_checks(results: Results) -> list[HashCheck]:
+    """A check for each arena and final seed with records of at least two optimizers."""
+    checks = []
+    for arena in results.study.suite.arenas:
+        for seed in results.study.suite.final.seeds:
+            runs = [run for arm in results.of(arena) for run in arm.final if run.seed == seed and run.result]
+            if len(runs) > 1:
+                complete = [run for run in runs if run.status == "finished"]
+                same = [_same(runs, "initial_weights"), _same(complete, "batches"), _same(complete, "noise")]
+                checks.append(HashCheck(arena, seed, len(runs), *same))
+    return checks
+
+
+def _same(runs: Iterable[Run], name: str) -> bool:
+    return len({run.hash(name) for run in runs}) <= 1
+
+
+def _hashes(results: Results) -> str:
+    checks = hash_checks(results)
+    if not checks:
+        return ""
+    differing = [f"{check.arena} seed {check.seed}" for check in checks if not check.agrees]
+    if differing:
+        return (
+            f"UNEQUAL CONDITIONS: initial weights, batch order or noise differ between optimizers in {_join(differing)}. "
+            "Comparisons there are not fair."
+        )
+    return (
+        f"In all {len(checks)} pairs of arena and final seed, the optimizers had the same initial weights, batch order "
+        "and noise, bit by bit (sha256 in summary.csv)."
+    )
+
+
+def _divergence(results: Results) -> str:
+    lost = results.select(lambda run: run.status == "diverged")
+    if not lost:
+        return ""
+    final = sum(run.stage == "final" for run in lost)
+    return (
+        f"{_count(len(lost), 'trial')} diverged, {final} of them final. A rate whose sweep trial diverged ranks last; "
+        "an arm with a diverged final trial is not tested, since the mean of the others would flatter it."
+    )

@@ -1,0 +1,81 @@
+"""The HTML report: one file that opens offline."""
+
+import base64
+from collections.abc import Sequence
+
+import jinja2
+
+from fairbench.analysis.mechanism import mechanisms
+from fairbench.analysis.results import Results, Run
+from fairbench.analysis.verdicts import Comparison
+from fairbench.arenas import ARENAS
+from fairbench.report.canvas import Drawing
+from fairbench.report.findings import Finding, completeness, edge, hash_checks
+from fairbench.report.tables import aggregates, costs
+
+
+def render_page(
+    results: Results, comparisons: Sequence[Comparison], findings: Sequence[Finding], figures: Sequence[Drawing]
+) -> str:
+    """Everything that the study shows, as one self-contained page.
+
+    Args:
+        results: the study's results so far.
+        comparisons: the verdict table.
+        findings: the same in sentences.
+        figures: the figures, which are embedded.
+    """
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("fairbench", "report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {"number": number, "signed": signed, "p": p_value}
+    suite = results.study.suite
+    return environment.get_template("page.html.j2").render(
+        suite=suite,
+        device=results.study.device,
+        facts=ARENAS,
+        banner=completeness(results),
+        findings=[finding for finding in findings if finding.topic != "Completeness"],
+        comparisons=comparisons,
+        aggregates=aggregates(results),
+        arms=[(arm, edge(arm)) for arm in results.arms],
+        mechanisms=mechanisms(results),
+        costs=costs(results),
+        checks=hash_checks(results),
+        lost=results.select(lambda run: run.status in ("failed", "diverged")),
+        missing=results.select(lambda run: run.status == "missing"),
+        environment=_environment(results.select(lambda run: bool(run.record and run.record["environment"]))),
+        figures=[(figure, base64.b64encode(figure.svg.encode()).decode()) for figure in figures],
+    )
+
+
+def _environment(runs: Sequence[Run]) -> dict[str, list[str]]:
+    """Each fact and its values over all records; more than one value means that trials ran on unequal ground."""
+    facts: dict[str, list[str]] = {}
+    for run in runs:
+        assert run.record is not None
+        for name, value in run.record["environment"].items():
+            values = facts.setdefault(name, [])
+            if value not in values:
+                values.append(value)
+    return {name: sorted(values) for name, values in facts.items()}
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """A number for reading; a dash for what could not be computed."""
+    return "–" if value is None else f"{value:.{digits}g}".replace("-", "−")
+
+
+def signed(value: float | None) -> str:
+    """A difference for reading, its sign always shown."""
+    return "–" if value is None else f"{value:+.3g}".replace("-", "−")
+
+
+def p_value(value: float | None) -> str:
+    """A p-value for reading."""
+    return "–" if value is None else "< 0.0001" if value < 1e-4 else f"{value:.2g}"

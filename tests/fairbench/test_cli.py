@@ -1,0 +1,134 @@
+"""The command line as a user meets it: real processes, real exit codes."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fairbench.cli import main
+from fairbench.suite_file import load_suite
+
+
+def fairbench(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "fairbench", *words], cwd=cwd, capture_output=True, text=True)
+
+
+def test_a_whole_study_with_an_own_optimizer(tiny_file: Path) -> None:
+    folder = tiny_file.parent
+    words = ["run", "--suite", "tiny.toml", "--output-dir", "out", "--workers", "0"]
+    own = ["--optimizers", "AdamW,own_optimizers:Raises", "--reference", "Raises"]
+    done = fairbench(*words, *own, cwd=folder)
+    assert done.returncode == 1, done.stderr
+    assert "failed: vit Raises lr=0.01 sweep seed 0: ArithmeticError" in done.stdout
+    assert "incomplete" in done.stdout
+
+    own[1:] = ["AdamW,own_optimizers:Signs", "--reference", "Signs"]
+    done = fairbench(*words, *own, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "Signs" in done.stdout
+    names = {path.name for path in (folder / "out").iterdir()}
+    tables = {"lr_sweep.csv", "steps.csv", "summary.csv", "aggregate.csv", "significance.csv", "cost.csv"}
+    assert {"config.json", "trials", "figures", "report.html", *tables} <= names
+
+    before = {path: path.read_bytes() for path in (folder / "out").glob("*.csv")}
+    for path in before:
+        path.unlink()
+    assert fairbench("report", "out", cwd=folder).returncode == 0
+    assert {path: path.read_bytes() for path in before} == before
+
+    records = (folder / "out" / "trials").glob("*.json")
+    broken = next(path for path in records if "Signs" in path.read_text())
+    broken.write_text(broken.read_text()[:100])
+    for again in (("report", "out"), (*words, *own)):
+        done = fairbench(*again, cwd=folder)
+        assert done.returncode == 2
+        assert f"damaged record out/trials/{broken.name}" in done.stderr
+    assert broken.stat().st_size == 100
+
+
+def test_the_papers_own_forms(tmp_path: Path) -> None:
+    done = fairbench("--smoke-test", "--device", "cpu", "--output-dir", "smoke", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "smoke" / "report.html").exists()
+    done = fairbench("--data-root", "./data", "--output-dir", "results/full", cwd=tmp_path)
+    assert done.returncode == 2
+    for dataset in ("TinyStories", "CIFAR-100", "Tiny ImageNet", "CelebA", "mini: "):
+        assert dataset in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["run", "--suite", "mnii"], "unknown suite 'mnii'; did you mean 'mini'?"),
+        (["--suite", "smok"], "unknown suite 'smok'; did you mean 'smoke'?"),
+        (["rnu"], "unknown command 'rnu'; did you mean 'run'?"),
+        (["run", "--arenas", "gtp"], "unknown arena 'gtp'; did you mean 'gpt'?"),
+        (["run", "--optimizers", "AdamW,psilogic"], "unknown optimizer 'psilogic'; did you mean 'PsiLogic'?"),
+        (["run", "--optimizers", "AdamW"], "the reference optimizer 'PsiLogic' is not in the run"),
+        (["run", "--workers", "-1"], "--workers must be at least 0, got -1"),
+        (["run", "--smoke-test", "--suite", "mini"], "--smoke-test means --suite smoke"),
+        (["report", "nowhere"], "nowhere holds no study"),
+    ],
+)
+def test_wrong_words_are_named(words: list[str], complaint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    assert complaint in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("factory", "complaint"),
+    [
+        ("absent:Thing", "cannot import 'absent': ModuleNotFoundError"),
+        ("own_optimizers:Sgns", "unknown class in module own_optimizers 'Sgns'; did you mean 'Signs'?"),
+        ("psilogic:", "must have the form module:Class"),
+    ],
+)
+def test_a_wrong_factory_is_named(
+    tiny_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], factory: str, complaint: str
+) -> None:
+    monkeypatch.chdir(tiny_file.parent)
+    monkeypatch.syspath_prepend(tiny_file.parent)
+    words = ["--suite", "tiny.toml", "--workers", "0", "--output-dir", "out", "--optimizers", f"PsiLogic,{factory}"]
+    assert main(words) == 2
+    assert complaint in capsys.readouterr().err
+
+
+def test_a_wrong_hyperparameter_is_named(
+    tiny_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tiny_file.parent)
+    tiny_file.write_text(tiny_file.read_text().replace("chaos_warmup = 0", "chaos_warmpu = 0"))
+    assert main(["--suite", "tiny.toml", "--workers", "0", "--output-dir", "out"]) == 2
+    assert "unknown hyperparameter of PsiLogic 'chaos_warmpu'; did you mean 'chaos_warmup'?" in capsys.readouterr().err
+
+
+def test_two_suites_do_not_share_a_directory(
+    tiny_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tiny_file.parent)
+    (tiny_file.parent / "out").mkdir()
+    study = {"suite": load_suite("smoke").to_json(), "device": "cpu", "fingerprints": {}, "optimizers": {}}
+    (tiny_file.parent / "out" / "config.json").write_text(json.dumps({"study": study}))
+    assert main(["--suite", "tiny.toml", "--workers", "0", "--output-dir", "out"]) == 2
+    assert "out holds suite 'smoke', not 'tiny'; choose another --output-dir" in capsys.readouterr().err
+
+
+def test_list_shows_suites_arenas_and_optimizers(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list"]) == 0
+    shown = capsys.readouterr().out
+    for name in ("mini", "smoke", "gpt", "vit", "resnet", "ddpm", "Adam", "AdamW", "Lion", "PsiLogic"):
+        assert f"  {name} " in shown
+
+
+@pytest.mark.parametrize("words", [["--help"], ["list"], ["run", "--help"]])
+def test_help_and_list_load_nothing_heavy(words: list[str]) -> None:
+    code = (
+        "import sys\nfrom fairbench.cli import main\n"
+        f"try:\n    main({words!r})\nexcept SystemExit:\n    pass\n"
+        "heavy = ('torch', 'numpy', 'rich', 'scipy', 'sklearn', 'transformers')\n"
+        "print([name for name in heavy if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("[]\n")

@@ -1,0 +1,111 @@
+"""Real processes, really killed: the same command again ends as if nothing had happened."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+SLOWER = {"steps = 40": "steps = 300", "sweep_steps = 10": "sweep_steps = 60"}
+"""Trials long enough to be killed in their middle."""
+
+
+def command(folder: Path, output: str) -> list[str]:
+    words = [sys.executable, "-m", "fairbench", "run", "--suite", "tiny.toml", "--output-dir", output, "--workers", "2"]
+    return [*words]
+
+
+def start(folder: Path, output: str) -> subprocess.Popen[bytes]:
+    log = (folder / f"{output}.log").open("ab")
+    return subprocess.Popen(command(folder, output), cwd=folder, stdout=log, stderr=log, start_new_session=True)
+
+
+def finish(folder: Path, output: str) -> None:
+    done = subprocess.run(command(folder, output), cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def wait_for_records(process: subprocess.Popen[bytes], folder: Path, count: int) -> None:
+    while len(list(folder.glob("trials/*.json"))) < count:
+        assert process.poll() is None, "the run ended before it could be interrupted"
+        time.sleep(0.005)
+
+
+def children(pid: int) -> list[int]:
+    """The processes below a process."""
+    below = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            child, parent = int(status.parent.name), int(status.read_text().rpartition(")")[2].split()[1])
+        except (OSError, IndexError):
+            continue
+        if parent == pid:
+            below += [child, *children(child)]
+    return below
+
+
+def wait_until_gone(pids: list[int]) -> None:
+    deadline = time.monotonic() + 60
+    while any(running(pid) for pid in pids):
+        assert time.monotonic() < deadline, "workers outlive their parent"
+        time.sleep(0.05)
+
+
+def running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def derived(folder: Path) -> dict[str, bytes]:
+    """Every derived file that must be reproducible byte for byte."""
+    timed = {"cost.csv", "report.html"}
+    files = [path for path in folder.rglob("*") if path.is_file() and "trials" not in path.parts]
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in files
+        if path.name not in timed and not path.name.startswith((".", "step_time"))
+    }
+
+
+def results(folder: Path) -> dict[str, object]:
+    records = {path.name: json.loads(path.read_text()) for path in folder.glob("trials/*.json")}
+    return {name: (record["spec"], record["status"], record["result"]) for name, record in records.items()}
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
+def test_interrupted_studies_end_like_an_undisturbed_one(tiny_file: Path) -> None:
+    folder = tiny_file.parent
+    text = tiny_file.read_text()
+    for old, new in SLOWER.items():
+        text = text.replace(old, new)
+    tiny_file.write_text(text)
+    finish(folder, "undisturbed")
+
+    for kill, records in ((signal.SIGKILL, 1), (signal.SIGINT, 3), (signal.SIGKILL, 6)):
+        process = start(folder, "disturbed")
+        wait_for_records(process, folder / "disturbed", records)
+        workers = children(process.pid)
+        assert len(workers) >= 2
+        if kill == signal.SIGKILL:
+            process.kill()
+            process.wait()
+        else:
+            os.killpg(process.pid, kill)  # as Ctrl-C in a terminal: to the whole group
+            assert process.wait() == 130
+        wait_until_gone(workers)
+        before = {path: path.stat().st_mtime_ns for path in folder.glob("disturbed/trials/*.json")}
+        assert before
+
+    finish(folder, "disturbed")
+    assert {path: path.stat().st_mtime_ns for path in before} == before, "finished trials were run again"
+    assert results(folder / "disturbed") == results(folder / "undisturbed")
+    mine, theirs = derived(folder / "disturbed"), derived(folder / "undisturbed")
+    assert {"summary.csv", "aggregate.csv", "significance.csv", "lr_sweep.csv", "steps.csv"} <= mine.keys()
+    assert mine == theirs
+    assert "finished trials are kept" in (folder / "disturbed.log").read_text()
