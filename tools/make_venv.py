@@ -9,6 +9,7 @@ import json
 import subprocess
 import sys
 import tempfile
+import urllib.parse
 import urllib.request
 import venv
 from pathlib import Path
@@ -21,7 +22,7 @@ def download_pip(folder: Path) -> Path:
     with urllib.request.urlopen(PIP_FACTS) as reply:
         files = json.load(reply)["urls"]
     wheel = next(file for file in files if file["packagetype"] == "bdist_wheel")
-    with urllib.request.urlopen(wheel["url"]) as reply:
+    with urllib.request.urlopen(urllib.parse.urljoin(PIP_FACTS, wheel["url"])) as reply:
         content = reply.read()
     if hashlib.sha256(content).hexdigest() != wheel["digests"]["sha256"]:
         sys.exit(f"{wheel['filename']}: the download does not match PyPI's sha256; try again")

@@ -82,8 +82,8 @@ def _lost_to_correction(results: Results, comparisons: Sequence[Comparison]) -> 
         return ""
     pairs = _join(f"{c.arena} against {c.baseline} (p = {c.p:.2g}, Holm p = {c.p_holm:.2g})" for c in lost)
     return (
-        f"{_count(len(lost), 'comparison')} with p below {alpha:g} on its own: {pairs}. With {len(comparisons)} "
-        "comparisons such values are expected by chance; none of these counts."
+        f"{_count(len(lost), 'comparison')} with p below {alpha:g} before Holm's correction and not after it: {pairs}. "
+        f"A family of {len(comparisons)} can give such values by chance; they do not count."
     )
 
 
@@ -100,10 +100,10 @@ def _power(results: Results, family: int) -> str:
     alone, strictest = minimum_detectable_effect(n, alpha), minimum_detectable_effect(n, alpha / family)
     if alone is None or strictest is None:
         return f"Cannot reach alpha = {alpha:g}: with fewer than 2 seeds there is no test, whatever the difference."
+    corrected = f", or {strictest:.1f} at the strictest step of Holm's correction ({alpha:g}/{family})"
     return (
-        f"With {n} seeds in each arm, a difference is found with 80% power only if it is at least {alone:.2g} standard "
-        f"deviations between seeds (a single comparison at {alpha:g}), or {strictest:.2g} at the strictest step of "
-        f"Holm's correction ({alpha:g}/{family})."
+        f"With {n} seeds in each arm, a difference is found with 80% power only if it is at least {alone:.1f} standard "
+        f"deviations between seeds (a single comparison at {alpha:g}){corrected if family > 1 else ''}."
     )
 
 
@@ -178,8 +178,8 @@ def _hashes(results: Results) -> str:
     differing = [f"{check.arena} seed {check.seed}" for check in checks if not check.agrees]
     if differing:
         return (
-            f"UNEQUAL CONDITIONS: initial weights, batch order or noise differ between optimizers in {_join(differing)}. "
-            "Comparisons there are not fair."
+            "UNEQUAL CONDITIONS: initial weights, batch order or noise differ between optimizers in "
+            f"{_join(differing)}. Comparisons there are not fair."
         )
     return (
         f"In all {len(checks)} pairs of arena and final seed, the optimizers had the same initial weights, batch order "

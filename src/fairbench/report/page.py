@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import jinja2
 
 from fairbench.analysis.mechanism import mechanisms
-from fairbench.analysis.results import Results, Run
+from fairbench.analysis.results import Results
 from fairbench.analysis.verdicts import Comparison
 from fairbench.arenas import ARENAS
 from fairbench.report.canvas import Drawing
@@ -33,8 +33,9 @@ def render_page(
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"number": number, "signed": signed, "p": p_value}
+    environment.filters |= {"number": number, "signed": signed, "p": p_value, "rate": rate}
     suite = results.study.suite
+    ground = _environment(results)
     return environment.get_template("page.html.j2").render(
         suite=suite,
         device=results.study.device,
@@ -49,33 +50,36 @@ def render_page(
         checks=hash_checks(results),
         lost=results.select(lambda run: run.status in ("failed", "diverged")),
         missing=results.select(lambda run: run.status == "missing"),
-        environment=_environment(results.select(lambda run: bool(run.record and run.record["environment"]))),
+        environment=ground,
+        mixed=[name for name, values in ground.items() if len(values) > 1],
         figures=[(figure, base64.b64encode(figure.svg.encode()).decode()) for figure in figures],
     )
 
 
-def _environment(runs: Sequence[Run]) -> dict[str, list[str]]:
-    """Each fact and its values over all records; more than one value means that trials ran on unequal ground."""
-    facts: dict[str, list[str]] = {}
-    for run in runs:
-        assert run.record is not None
-        for name, value in run.record["environment"].items():
-            values = facts.setdefault(name, [])
-            if value not in values:
-                values.append(value)
+def _environment(results: Results) -> dict[str, list[str]]:
+    """Each fact of machine and versions, with its values over all records."""
+    facts: dict[str, set[str]] = {}
+    for run in results.select(lambda run: run.result is not None):
+        for name, value in (run.record or {})["environment"].items():
+            facts.setdefault(name, set()).add(value)
     return {name: sorted(values) for name, values in facts.items()}
 
 
 def number(value: float | None, digits: int = 4) -> str:
-    """A number for reading; a dash for what could not be computed."""
-    return "–" if value is None else f"{value:.{digits}g}".replace("-", "−")
+    """A measured number for reading; a dash for what could not be computed."""
+    return "–" if value is None else f"{value:#.{digits}g}".rstrip(".").replace("-", "−")
 
 
 def signed(value: float | None) -> str:
     """A difference for reading, its sign always shown."""
-    return "–" if value is None else f"{value:+.3g}".replace("-", "−")
+    return "–" if value is None else f"{value:+#.3g}".rstrip(".").replace("-", "−")
 
 
 def p_value(value: float | None) -> str:
     """A p-value for reading."""
-    return "–" if value is None else "< 0.0001" if value < 1e-4 else f"{value:.2g}"
+    return "–" if value is None else "< 0.0001" if value < 1e-4 else f"{value:#.2g}"
+
+
+def rate(value: float | None) -> str:
+    """A learning rate or another chosen number, as short as it is."""
+    return "–" if value is None else f"{value:g}"

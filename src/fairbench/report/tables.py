@@ -213,8 +213,8 @@ def _cost(arm: ArmResults) -> Cost | None:
         return None
 
     def per_step(*phases: str) -> float:
-        seconds = (sum(r["cost"]["seconds"][phase] for phase in phases) / r["result"]["steps"] for r in records)
-        return 1000 * median(seconds)
+        seconds = [sum(r["cost"]["seconds"][phase] for phase in phases) / r["result"]["steps"] for r in records]
+        return float(1000 * median(seconds))
 
     def per_trial(phase: str) -> float:
         return float(median(record["cost"]["seconds"][phase] for record in records))
