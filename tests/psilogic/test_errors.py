@@ -95,6 +95,10 @@ def test_what_must_be_the_same_in_all_groups(name, value):
     assert_refused(name, value, lambda: PsiLogic([{"params": [a_parameter()], name: value}]))
 
 
+def test_a_bad_default_is_refused_though_no_group_takes_it():
+    assert_refused("lr", -1.0, lambda: PsiLogic([{"params": [a_parameter()], "lr": 0.1}], lr=-1.0))
+
+
 @pytest.mark.parametrize("lr", [0.1, 1, torch.tensor(0.1), torch.tensor([0.1])], ids=repr)
 def test_every_form_of_lr(lr):
     number, other = a_parameter(), a_parameter()

@@ -42,6 +42,7 @@ ONE_OPTION = [
     RELATIVE,
 ]
 COMBINED = [
+    {"p_ext": 100.0, "max_cancel": 0.9},
     {**QUANTUM, "gamma_T_max": 200},
     {**ABSOLUTE, **QUANTUM},
     {"agc_clip": 0.05, "agc_norm": "tensor"},

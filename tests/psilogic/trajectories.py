@@ -2,7 +2,7 @@
 
 import torch
 
-SHAPES = [(), (0,), (5,), (4, 3), (2, 3, 2, 2), (2, 0)]
+SHAPES = [(), (0,), (5,), (4, 3), (2, 0), (2, 3, 2, 2)]
 SPIKE = 80.0  # the detector's fast EMA passes twice the slow one from a factor of 13.5 on
 
 

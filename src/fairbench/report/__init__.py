@@ -21,12 +21,14 @@ class Report:
         page: the HTML report.
         comparisons: the verdict table, in the order of the suite.
         findings: the same in sentences.
+        failed: how many trials failed.
         files: everything that was written, the page last.
     """
 
     page: Path
     comparisons: list[Comparison]
     findings: list[Finding]
+    failed: int
     files: list[Path]
 
 
@@ -68,4 +70,5 @@ def write_report(study: Study, arms: list[Arm], lookup: Lookup, directory: Path)
     for name, content in contents.items():
         write_atomically(directory / name, content)
     files = [directory / name for name in contents]
-    return Report(files[-1], comparisons, findings, files)
+    failed = len(results.select(lambda run: run.status == "failed"))
+    return Report(files[-1], comparisons, findings, failed, files)

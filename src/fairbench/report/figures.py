@@ -60,7 +60,7 @@ def _learning_curves(results: Results) -> Drawing | None:
         label_ends(axes, ends, [colors[arm.optimizer] for arm, _ in curves])
     caption = (
         "Learning curves: mean and standard deviation over the final seeds, validation split. "
-        f"The wide line is {suite.reference}. A line ends where the first of its seeds diverged (†: how many did)."
+        f"The wide line is {suite.reference}. A line ends where the first of its seeds diverged. †: seeds that finished, where not all did."
     )
     return finished(figure, "learning_curves", caption)
 
@@ -75,8 +75,8 @@ def _curve(results: Results, arm: ArmResults) -> list[tuple[float, float, float]
 
 
 def _curve_label(arm: ArmResults) -> str:
-    lost = arm.count("diverged")
-    return f"{arm.optimizer} †{lost}/{len(arm.final)}" if lost else arm.optimizer
+    finished = arm.count("finished")
+    return arm.optimizer if finished == len(arm.final) else f"{arm.optimizer} †{finished}/{len(arm.final)}"
 
 
 def _lr_sensitivity(results: Results) -> Drawing | None:

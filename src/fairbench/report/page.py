@@ -57,12 +57,14 @@ def render_page(
 
 
 def _environment(results: Results) -> dict[str, list[str]]:
-    """Each fact of machine and versions, with its values over all records."""
+    """Each fact of machine and versions, with its values over all records; the study's own where there are none."""
     facts: dict[str, set[str]] = {}
     for run in results.select(lambda run: run.result is not None):
         for name, value in (run.record or {})["environment"].items():
             facts.setdefault(name, set()).add(value)
-    return {name: sorted(values) for name, values in facts.items()}
+    return {name: sorted(values) for name, values in facts.items()} or {
+        name: [value] for name, value in results.study.environment.items()
+    }
 
 
 def number(value: float | None, digits: int = 4) -> str:
