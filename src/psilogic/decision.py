@@ -90,9 +90,10 @@ def decide(group: dict[str, Any], gn: Tensor, memory: Chaos, t: Tensor, t_detect
         s = eq.absolute_gate(slow, group["chaos_tau"])
     t_warm = eq.warmup_horizon(group["chaos_warmup"], group["total_steps"], group["gamma_T_max"])
     # Without a finite gn nothing is known of this step: no cancellation, no quantum decay.
-    w = torch.where(torch.isfinite(gn), eq.warmup_weight(t_detector, t_warm), 0.0)
+    known = torch.isfinite(gn)
+    w = torch.where(known, eq.warmup_weight(t_detector, t_warm), 0.0)
     schedule = eq.cosine_schedule(t, group["gamma_T_max"])
-    c = eq.cancellation(s, chaos, lr, group["gamma"] * schedule, group["p_ext"], group["max_cancel"])
+    c = eq.cancellation(s & known, chaos, lr, group["gamma"] * schedule, group["p_ext"], group["max_cancel"])
     return Decision(
         gn=gn,
         memory=memory_after,

@@ -74,7 +74,7 @@ def cosine_schedule(t: Tensor, T_max: int) -> Tensor:
 
 def cancellation(s: Tensor, chaos: Tensor, lr: Scalar, gamma: Tensor, p_ext: float, max_cancel: float) -> Tensor:
     """c = min(s chaos lr gamma P_k, c_max): equation 2 and the clamp of equation 3."""
-    return torch.clamp(s * chaos * lr * gamma * p_ext, max=max_cancel)
+    return torch.where(s, torch.clamp(chaos * lr * gamma * p_ext, max=max_cancel), 0.0)
 
 
 def unified_decay(lr: Scalar, weight_decay: float, w: Tensor, c: Tensor) -> Tensor:

@@ -6,6 +6,8 @@ Every function returns new tensors: `p.grad` is never modified.
 import torch
 from torch import Tensor
 
+from psilogic.norms import accumulation_dtype
+
 AGC_FLOOR = 1e-3
 """The smallest parameter norm that AGC compares a gradient with, so that weights at zero can leave it."""
 
@@ -18,7 +20,13 @@ def clip_factor(total_norm: Tensor, max_norm: float) -> Tensor:
 def unit_norm(x: Tensor) -> Tensor:
     """Norm of each row of dimension 0, broadcastable to x; of the whole tensor when ndim <= 1."""
     rows = tuple(range(1, x.ndim)) or None
-    norm: Tensor = torch.linalg.vector_norm(x, dim=rows, keepdim=True)
+    norm: Tensor = torch.linalg.vector_norm(x, dim=rows, keepdim=True, dtype=accumulation_dtype(x.dtype))
+    return norm
+
+
+def tensor_norm(x: Tensor) -> Tensor:
+    """Norm of the whole tensor, 0-dim."""
+    norm: Tensor = torch.linalg.vector_norm(x, dtype=accumulation_dtype(x.dtype))
     return norm
 
 
@@ -36,12 +44,12 @@ def adaptive_clip(grad: Tensor, param: Tensor, clip: float, unit: str) -> Tensor
 
     Reference: Brock et al. 2021, "High-Performance Large-Scale Image Recognition Without Normalization".
     """
-    norm = unit_norm if unit == "unit" else torch.linalg.vector_norm
+    norm = unit_norm if unit == "unit" else tensor_norm
     largest = clip * norm(param).clamp(min=AGC_FLOOR)
     grad_norm = norm(grad)
     # Where the norm is not finite the factor would spread one bad element over its unit: leave it alone.
     clipped = (grad_norm > largest) & torch.isfinite(grad_norm)
-    return grad * torch.where(clipped, largest / grad_norm, 1.0).to(grad_norm.dtype)
+    return (grad * torch.where(clipped, largest / grad_norm, 1.0)).to(grad.dtype)
 
 
 def centralize(grad: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from numbers import Integral, Real
 from typing import Any
 
 from torch import Tensor
@@ -18,14 +19,17 @@ SAME_IN_ALL_GROUPS = ("max_grad_norm", "foreach", "capturable", "differentiable"
 
 
 def number(name: str, value: Any) -> float:
-    """The value as a float; ValueError when it is no single real number."""
-    if isinstance(value, Tensor):
+    """The value as a float; ValueError when it is no single real number. Only lr may be a tensor."""
+    if isinstance(value, Tensor) and name == "lr":
         if value.numel() != 1 or value.is_complex():
-            raise ValueError(f"{name} must have one real element, got a tensor of shape {tuple(value.shape)}")
+            raise ValueError(f"lr must have one real element, got a tensor of shape {tuple(value.shape)}")
         return 0.0 if value.is_meta else float(value.detach())
-    if isinstance(value, bool) or not hasattr(value, "__float__"):
+    if isinstance(value, bool) or not isinstance(value, Real):
         raise ValueError(f"{name} must be a number, got {value!r}")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
 
 
 def check_range(name: str, value: Any, low: float, high: float = math.inf, *, open_end: bool = True) -> None:
@@ -54,15 +58,13 @@ def check_hyperparameters(options: Mapping[str, Any]) -> None:
     """
     check_betas(options["betas"])
     for name in NON_NEGATIVE:
-        if isinstance(options[name], Tensor) and name != "lr":
-            raise ValueError(f"{name} must be a number, got {options[name]!r}; only lr may be a tensor")
         check_range(name, options[name], 0.0)
     check_range("max_cancel", options["max_cancel"], 0.0, 1.0, open_end=False)
     if options["max_grad_norm"] is not None:
         check_range("max_grad_norm", options["max_grad_norm"], 0.0)
     for name, least in WHOLE.items():
         value = options[name]
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
             raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
     for name, choices in CHOICES.items():
         if options[name] not in choices:
@@ -70,7 +72,7 @@ def check_hyperparameters(options: Mapping[str, Any]) -> None:
     for name in SWITCHES:
         if not isinstance(options[name], bool):
             raise ValueError(f"{name} must be True or False, got {options[name]!r}")
-    if options["foreach"] not in (None, True, False):
+    if options["foreach"] is not None and not isinstance(options["foreach"], bool):
         raise ValueError(f"foreach must be None, True or False, got {options['foreach']!r}")
 
 
@@ -78,8 +80,7 @@ def check_group(group: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
     """Check one parameter group, completed by the defaults.
 
     Raises:
-        ValueError: naming the argument and its value; also for a misspelt option, and for one that must be
-            the same in all groups but is not.
+        ValueError: naming the argument and its value; also for one that must be the same in all groups but is not.
     """
     check_hyperparameters({**defaults, **group})
     for name in SAME_IN_ALL_GROUPS:

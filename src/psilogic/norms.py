@@ -8,10 +8,14 @@ from torch import Tensor
 Foreach = list[Tensor]
 
 
+def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:
+    """The dtype in which squares are summed: float32 for half precision, else the tensor's own."""
+    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
+
+
 def gradient_norms(grads: Foreach, dtype: torch.dtype) -> Tensor:
     """||g||_2 of each tensor as one vector of shape (N,) in `dtype`; half precision accumulates in float32."""
-    half = grads[0].dtype in (torch.float16, torch.bfloat16)
-    norms = torch._foreach_norm(grads, 2, dtype=torch.float32 if half else None)
+    norms = torch._foreach_norm(grads, 2, dtype=accumulation_dtype(grads[0].dtype))
     return torch.stack(norms).to(dtype)
 
 

@@ -190,7 +190,7 @@ class PsiLogic(Optimizer):
 
     def _process_gradients(self, buckets: list[Bucket]) -> None:
         """Sign, global clipping, AGC, centralization: replaces each bucket's gradients by new tensors."""
-        max_norm = self.defaults["max_grad_norm"]
+        max_norm = self.param_groups[0]["max_grad_norm"]
         if max_norm is not None and buckets:
             norms = [gradient_norms(_as_real(b.grads), b.vector_dtype) for b in buckets]
             factor = clip_factor(pooled_norm(norms), max_norm)
@@ -199,7 +199,8 @@ class PsiLogic(Optimizer):
             if group["maximize"]:
                 grads = list(torch._foreach_neg(grads))
             if max_norm is not None:
-                grads = list(torch._foreach_mul(grads, factor.to(bucket.device)))
+                dtype = grads[0].dtype  # which 0-dim gradients lose to the factor's
+                grads = [g.to(dtype) for g in torch._foreach_mul(grads, factor.to(bucket.device))]
             if group["agc_clip"] > 0:
                 pairs = zip(grads, bucket.params, strict=True)
                 grads = [adaptive_clip(g, p, group["agc_clip"], group["agc_norm"]) for g, p in pairs]

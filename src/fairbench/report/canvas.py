@@ -1,12 +1,13 @@
 """What all figures share: style, colours, panels, labels, and files that are the same bytes every time."""
 
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import matplotlib
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -41,10 +42,13 @@ REFERENCE_COLOR = "#d55e00"
 BASELINE_COLORS = ("#0072b2", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
 """Okabe and Ito's colours, which the colour-blind can tell apart."""
 
-PANEL_WIDTH = 5.4
-LEFT, TOP, BOTTOM = 0.75, 0.45, 0.6
-LEGEND = 0.35
+PANEL_WIDTH = 5.6
+LEFT, TOP, BOTTOM = 0.95, 0.45, 0.65
+LEGEND_ROW = 0.32
 """Sizes in inches, so that text has the same room in a figure of any number of panels."""
+
+LEGEND_COLUMNS = 4
+"""Entries of a legend above one panel, before it takes another row."""
 
 LABEL_GAP = 0.075
 """Least distance of two labels, as a share of the panel's height."""
@@ -83,29 +87,44 @@ def palette(suite: Suite) -> dict[str, str]:
     return {suite.reference: REFERENCE_COLOR, **cycle}
 
 
-def panels(arenas: Sequence[str], height: float, right: float, legend: bool) -> tuple[Figure, dict[str, Axes]]:
+def panels(
+    arenas: Sequence[str], height: float, left: float = LEFT, right: float = 0.3, legend: int = 0
+) -> tuple[Figure, dict[str, Axes]]:
     """A figure with a titled panel for each arena, up to two in a row.
 
     Args:
         arenas: names of the arenas, at least one.
         height: inches of a panel with its title and labels.
-        right: inches to leave free at the right of each panel.
-        legend: whether to leave room for a legend above.
+        left: inches to leave free at the left of each panel.
+        right: inches to leave free at its right.
+        legend: entries of the legend above for which to leave room.
     """
     columns = min(len(arenas), 2)
+    legend_rows = -(-legend // (LEGEND_COLUMNS * columns))
     rows = -(-len(arenas) // columns)
-    size = columns * PANEL_WIDTH, rows * height + legend * LEGEND
+    size = columns * PANEL_WIDTH, rows * height + legend_rows * LEGEND_ROW
     figure = Figure(figsize=size)
     FigureCanvasAgg(figure)
     found = {}
     for i, arena in enumerate(arenas):
         row, column = divmod(i, columns)
-        x, y = column * PANEL_WIDTH + LEFT, (rows - row - 1) * height + BOTTOM
-        width = PANEL_WIDTH - LEFT - right
+        x, y = column * PANEL_WIDTH + left, (rows - row - 1) * height + BOTTOM
+        width = PANEL_WIDTH - left - right
         box = (x / size[0], y / size[1], width / size[0], (height - TOP - BOTTOM) / size[1])
         found[arena] = figure.add_axes(box)
         found[arena].set_title(ARENAS[arena].title)
     return figure, found
+
+
+def room_for(labels: Iterable[str]) -> float:
+    """Inches that the longest of some bold labels takes beside a panel."""
+    return 0.35 + 0.1 * max(map(len, labels))
+
+
+def add_legend(figure: Figure, handles: Sequence[Artist], labels: Sequence[str]) -> None:
+    """A legend above all panels, in as many rows as `panels` has left room for."""
+    per_row = LEGEND_COLUMNS * round(figure.get_figwidth() / PANEL_WIDTH)
+    figure.legend(handles, labels, loc="upper center", ncols=min(len(handles), per_row), columnspacing=1.4)
 
 
 def plot_line(axes: Axes, x: Sequence[float], y: Sequence[float], color: str, wide: bool, marker: str = "") -> None:

@@ -11,7 +11,17 @@ from matplotlib.ticker import MaxNLocator
 
 from fairbench.analysis.results import ArmResults, Results
 from fairbench.arenas import ARENAS
-from fairbench.report.canvas import Drawing, finished, label_ends, palette, panels, plot_line, style
+from fairbench.report.canvas import (
+    Drawing,
+    add_legend,
+    finished,
+    label_ends,
+    palette,
+    panels,
+    plot_line,
+    room_for,
+    style,
+)
 from fairbench.report.tables import STEP_PHASES, Cost, costs
 
 RING: dict[str, Any] = {"marker": "o", "linestyle": "", "markerfacecolor": "none", "markeredgewidth": 1.8}
@@ -43,7 +53,7 @@ def _learning_curves(results: Results) -> Drawing | None:
     if not arenas:
         return None
     colors = palette(suite)
-    figure, grid = panels(arenas, height=3.4, right=1.15, legend=False)
+    figure, grid = panels(arenas, height=3.4, right=room_for(_curve_label(arm) for arm in results.arms))
     for arena, axes in grid.items():
         curves = [(arm, _curve(results, arm)) for arm in _reference_first(results, arena)]
         no_line = "".join(f"\nno line: {_curve_label(arm)}" for arm, curve in curves if not curve)
@@ -60,7 +70,8 @@ def _learning_curves(results: Results) -> Drawing | None:
         label_ends(axes, ends, [colors[arm.optimizer] for arm, _ in curves])
     caption = (
         "Learning curves: mean and standard deviation over the final seeds, validation split. "
-        f"The wide line is {suite.reference}. A line ends where the first of its seeds diverged. †: seeds that finished, where not all did."
+        f"The wide line is {suite.reference}. A line ends where the first of its seeds diverged. "
+        "†: seeds that finished, where not all did."
     )
     return finished(figure, "learning_curves", caption)
 
@@ -85,7 +96,8 @@ def _lr_sensitivity(results: Results) -> Drawing | None:
     if not arenas:
         return None
     colors = palette(suite)
-    figure, grid = panels(arenas, height=3.4, right=0.3, legend=True)
+    signs = {"selected": RING | {"markersize": 10}, "diverged": CROSS}
+    figure, grid = panels(arenas, height=3.4, legend=len(colors) + len(signs))
     for arena, axes in grid.items():
         label, maximize = _direction(results, arena)
         axes.set_xlabel("learning rate")
@@ -99,9 +111,8 @@ def _lr_sensitivity(results: Results) -> Drawing | None:
             edge = [0.0 if maximize else 1.0] * len(lost)
             axes.plot(lost, edge, color=colors[arm.optimizer], transform=axes.get_xaxis_transform(), **CROSS)
     handles = [Line2D([], [], color=colors[name], linewidth=4.5 if name == suite.reference else 1.6) for name in colors]
-    signs = {"selected": RING | {"markersize": 10}, "diverged": CROSS}
     handles += [Line2D([], [], color="#444444", **sign) for sign in signs.values()]
-    figure.legend(handles, [*colors, *signs], loc="upper center", ncols=len(handles), columnspacing=1.4)
+    add_legend(figure, handles, [*colors, *signs])
     caption = (
         "Learning-rate sensitivity: validation metric at the end of the sweep trials. Rings mark the selected rates, "
         f"crosses at the panel's edge rates that diverged. The wide line is {suite.reference}."
@@ -126,18 +137,19 @@ def _step_time(results: Results) -> Drawing | None:
     arenas = [arena for arena in suite.arenas if any(cost.arena == arena for cost in found)]
     if not arenas:
         return None
-    figure, grid = panels(arenas, height=1.2 + 0.33 * len(suite.optimizers), right=0.3, legend=True)
+    height, left = 1.2 + 0.33 * len(suite.optimizers), room_for(suite.optimizers)
+    figure, grid = panels(arenas, height, left, legend=len(STEP_PHASES))
     for arena, axes in grid.items():
         axes.set_xlabel("milliseconds per training step")
         _draw_bars(axes, [cost for cost in found if cost.arena == arena], palette(suite))
     handles = [Patch(color=PHASE_COLORS[phase]) for phase in STEP_PHASES]
-    figure.legend(handles, STEP_PHASES, loc="upper center", ncols=len(STEP_PHASES))
+    add_legend(figure, handles, STEP_PHASES)
     caption = (
         "Step time: median milliseconds of a training step by phase; step is clipping, optimizer and schedule. Forward "
         "and backward are the same work for every optimizer: where they differ, the machine was busy with other work."
     )
     if "AdamW" in suite.optimizers:
-        caption += " The factor compares the whole training step with AdamW's."
+        caption += " The factor compares whole training steps with AdamW's, that noise included."
     return finished(figure, "step_time", caption)
 
 
@@ -159,5 +171,5 @@ def _draw_bars(axes: Axes, found: Sequence[Cost], colors: dict[str, str]) -> Non
     axes.invert_yaxis()
     axes.grid(axis="y", visible=False)
     axes.tick_params(axis="y", length=0)
-    axes.set_xlim(0, 1.7 * max(cost.train_ms for cost in found))  # room for the text
+    axes.set_xlim(0, 1.85 * max(cost.train_ms for cost in found))  # room for the text
     axes.xaxis.set_major_locator(MaxNLocator(6))

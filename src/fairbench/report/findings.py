@@ -66,8 +66,8 @@ def _verdicts(results: Results, comparisons: Sequence[Comparison]) -> str:
     return (
         f"Of {_count(len(comparisons), 'comparison')} of {suite.reference} with a baseline, the verdict is "
         f"{'; '.join(parts)}. Only better is a win. Better and worse need a Holm-corrected p below {suite.alpha:g}; "
-        f"equivalent needs an equivalence test with p below {suite.alpha:g}, which is not corrected; inconclusive means that these seeds "
-        "cannot tell, not that there is no difference."
+        f"equivalent needs an equivalence test with p below {suite.alpha:g}, which is not corrected; "
+        "inconclusive means that these seeds cannot tell, not that there is no difference."
     )
 
 

@@ -1,0 +1,102 @@
+"""A small study and records that nobody trained: the tests say what each final trial scored."""
+
+import hashlib
+
+from fairbench.optimizers import ResolvedOptimizer
+from fairbench.plan import Study, arms
+from fairbench.suite import ArenaPlan, Final, OptimizerPlan, Suite, Sweep, Training
+
+METRICS = {"gpt": ["loss"], "vit": ["accuracy", "loss"]}
+CHAOS = {"tensor_steps": 40, "gate_share": 0.5, "active_share": 0.25, "cancellation": 0.002, "weight_decay": 0.016}
+
+
+def study(arenas=("gpt", "vit"), optimizers=("AdamW", "Lion", "PsiLogic"), seeds=(1, 2, 3), alpha=0.05, margin=0.01):
+    suite = Suite(
+        name="fabricated",
+        description="records that nobody trained",
+        reference="PsiLogic",
+        alpha=alpha,
+        sweep=Sweep(1e-4, 1e-2, 3, 1, [0], 1),
+        final=Final(list(seeds), 2),
+        training=Training(0, 1.0, 5),
+        arenas={name: ArenaPlan(METRICS[name][0], margin, 10, 10, 4) for name in arenas},
+        optimizers={name: OptimizerPlan() for name in optimizers},
+    )
+    resolved = {name: ResolvedOptimizer(name, f"torch.optim:{name}", {}, "", "0") for name in optimizers}
+    return Study(suite, "cpu", dict.fromkeys(arenas, "0"), resolved, {"python": "3.99", "device": "a machine"})
+
+
+class Records:
+    """A lookup: `finals[arena, optimizer][seed]` is a score, "diverged", "failed" or None for no record.
+
+    The sweep is best at 1e-3; `sweeps[arena, optimizer][lr]` overrides a score.
+    """
+
+    def __init__(self, finals, sweeps=None, chaos=CHAOS, weights=None, batches=None, speed=1.0):
+        self.finals, self.sweeps, self.chaos, self.speed = finals, sweeps or {}, chaos, speed
+        self.weights, self.batches = weights or {}, batches or {}
+
+    def __call__(self, spec):
+        arm = (spec.arena.name, spec.optimizer.name)
+        if spec.stage == "sweep":
+            best = 0.5 if spec.lr == 1e-3 else 0.4 if arm[0] == "vit" else 0.6
+            outcome = self.sweeps.get(arm, {}).get(spec.lr, best)
+        else:
+            outcome = self.finals[arm].get(spec.seed)
+        return None if outcome is None else self.record(spec, outcome)
+
+    def record(self, spec, outcome):
+        head = {"id": spec.id, "spec": spec.to_json()}
+        if outcome == "failed":
+            error = {"type": "RuntimeError", "message": "no <luck>", "traceback": "Traceback: no <luck>"}
+            return {**head, "status": "failed", "error": error, "result": None, "cost": None, "environment": None}
+        status = "diverged" if outcome == "diverged" else "finished"
+        phases = {"data": 0.01, "forward": 0.02, "backward": 0.03, "step": 0.04, "eval": 0.5, "total": 1.0}
+        return {
+            **head,
+            "status": status,
+            "error": None,
+            "result": self.result(spec, outcome, status),
+            "cost": {"seconds": {k: v * self.speed for k, v in phases.items()}, "peak_memory_bytes": 5_000_000},
+            "environment": {"python": "3.99", "device": "a machine", "git": "abc"},
+        }
+
+    def result(self, spec, outcome, status):
+        arena, optimizer, seed = spec.arena.name, spec.optimizer.name, spec.seed
+        finished = status == "finished"
+        metrics = {METRICS[arena][0]: outcome, **dict.fromkeys(METRICS[arena][1:], 1.5)} if finished else {}
+        key = f"{arena} {optimizer} {seed}"
+        return {
+            "steps": 10 if finished else 5,
+            "final": {"val": metrics, **({"test": metrics} if spec.stage == "final" else {})} if finished else None,
+            "evaluations": [{"step": step, "val": metrics} for step in (5, 10)] if finished else [],
+            "loss_curve": [[5, 2.0], [10, 1.0]] if finished else [],
+            "hashes": {
+                "initial_weights": sha(f"{arena} {seed}"),
+                "batches": self.batches.get((optimizer, seed), sha(f"{arena} {seed} {finished}")),
+                "noise": sha(f"{arena} {seed} {finished}"),
+                "final_weights": self.weights.get((optimizer, seed), sha(key)),
+            },
+            "parameters": 7,
+            "clip_rate": 0.25,
+            "chaos": self.chaos if optimizer == "PsiLogic" else None,
+        }
+
+
+def sha(text):
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def finals(the_study, **scores):
+    """Scores by optimizer, the same in every arena: a list in the order of the seeds."""
+    seeds = the_study.suite.final.seeds
+    return {
+        (arena, name): dict(zip(seeds, scores.get(name, [0.5] * len(seeds)), strict=True))
+        for arena in the_study.suite.arenas
+        for name in the_study.suite.optimizers
+    }
+
+
+def planned(the_study, records):
+    """What `fairbench.report.write_report` takes: study, arms, lookup."""
+    return the_study, arms(the_study, records), records

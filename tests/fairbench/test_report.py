@@ -1,0 +1,297 @@
+"""The derived files: their contents by hand, their bytes twice, and no crash on what is missing."""
+
+import base64
+import csv
+import io
+import math
+import re
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+import pytest
+from fabricated import CHAOS, Records, finals, planned, sha, study
+from rich.console import Console
+
+from fairbench.report import write_report
+from fairbench.report.canvas import spread
+from fairbench.report.console import print_verdicts
+
+TABLES = {f"{name}.csv" for name in ("lr_sweep", "steps", "summary", "aggregate", "significance", "mechanism", "cost")}
+FIGURES = ("learning_curves", "lr_sensitivity", "step_time")
+FILES = TABLES | {"report.html"} | {f"figures/{name}.{ending}" for name in FIGURES for ending in ("png", "svg")}
+NOT_REPRODUCIBLE = {"cost.csv", "report.html", "figures/step_time.png", "figures/step_time.svg"}
+HIGH, LOW, NOISY = [0.90, 0.91, 0.92], [0.50, 0.51, 0.52], [0.50, 0.60, 0.70]
+
+
+@pytest.fixture
+def figures():
+    """Asked for by the tests that look at figures."""
+
+
+@pytest.fixture(autouse=True)
+def no_other_figures(request, monkeypatch):
+    """Drawing takes most of a report's time."""
+    if "figures" not in request.fixturenames:
+        monkeypatch.setattr("fairbench.report.draw_figures", lambda results: [])
+
+
+def write(folder, the_study=None, scores=None, **options):
+    the_study = the_study or study(("vit",), ("AdamW", "PsiLogic"))
+    scores = {"PsiLogic": HIGH, "AdamW": LOW} if scores is None else scores
+    return write_report(*planned(the_study, Records(finals(the_study, **scores), **options)), folder)
+
+
+def rows(folder, name):
+    return list(csv.DictReader(io.StringIO((folder / f"{name}.csv").read_text())))
+
+
+def contents(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+class Page(HTMLParser):
+    """Checks that every element is closed in order and collects links and images."""
+
+    void = ("meta", "img", "link", "br")
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.links, self.text, self.bold = [], [], [], []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        self.links += [value for key, value in attributes if key in ("href", "src", "data", "action")]
+        if tag not in self.void:
+            self.open.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop()[0] == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1][0] != "style":
+            self.text.append(data)
+            if self.open[-1][1].get("class") == "win":
+                self.bold.append(data)
+
+
+def page(folder):
+    return Page((folder / "report.html").read_text())
+
+
+def said(report):
+    return {finding.topic: finding.text for finding in report.findings}
+
+
+def test_two_reports_of_the_same_records_are_the_same_bytes(tmp_path, figures):
+    report = write(tmp_path / "a")
+    write(tmp_path / "b")
+    assert set(contents(tmp_path / "a")) == FILES
+    assert {str(file.relative_to(tmp_path / "a")) for file in report.files} == FILES
+    assert contents(tmp_path / "a") == contents(tmp_path / "b")
+
+
+def test_only_the_cost_depends_on_the_clock(tmp_path, figures):
+    write(tmp_path / "a", speed=1.0)
+    write(tmp_path / "b", speed=3.7)
+    one, other = contents(tmp_path / "a"), contents(tmp_path / "b")
+    assert {name for name in one if one[name] != other[name]} == NOT_REPRODUCIBLE
+
+
+def test_lr_sweep(tmp_path):
+    write(tmp_path, sweeps={("vit", "AdamW"): {1e-2: 0.7, 0.1: "diverged"}})
+    table = rows(tmp_path, "lr_sweep")
+    adamw = [
+        (row["lr"], row["val"], row["status"], row["selected"], row["extension"])
+        for row in table
+        if row["optimizer"] == "AdamW" and row["metric"] == "accuracy"
+    ]
+    assert adamw == [
+        ("0.0001", "0.4", "finished", "no", "no"),
+        ("0.001", "0.5", "finished", "no", "no"),
+        ("0.01", "0.7", "finished", "yes", "no"),
+        ("0.1", "", "diverged", "no", "yes"),
+    ]
+    assert {row["metric"] for row in table} == {"accuracy", "loss"}
+
+
+def test_steps(tmp_path):
+    write(tmp_path)
+    table = rows(tmp_path, "steps")
+    final = [row for row in table if (row["optimizer"], row["stage"], row["seed"]) == ("PsiLogic", "final", "2")]
+    assert [(row["step"], row["split"], row["metric"], row["value"]) for row in final] == [
+        ("5", "train", "loss", "2.0"),
+        ("10", "train", "loss", "1.0"),
+        *((step, "val", *pair) for step in ("5", "10") for pair in (("accuracy", "0.91"), ("loss", "1.5"))),
+    ]
+    assert len(table) == 6 * (2 * 3 + 2 * 3)  # 6 rows of each trial; 2 optimizers, 3 sweep and 3 final trials
+
+
+def test_summary_has_a_row_for_every_planned_seed(tmp_path):
+    write(tmp_path, scores={"PsiLogic": [0.9, "diverged", None], "AdamW": ["failed", 0.5, 0.6]})
+    table = rows(tmp_path, "summary")
+    assert [(row["optimizer"], row["seed"], row["status"], row["steps"], row["test_accuracy"]) for row in table] == [
+        ("AdamW", "1", "failed", "", ""),
+        ("AdamW", "2", "finished", "10", "0.5"),
+        ("AdamW", "3", "finished", "10", "0.6"),
+        ("PsiLogic", "1", "finished", "10", "0.9"),
+        ("PsiLogic", "2", "diverged", "5", ""),
+        ("PsiLogic", "3", "missing", "", ""),
+    ]
+    row = table[3]
+    assert (row["lr"], row["parameters"], row["clip_rate"], row["val_loss"]) == ("0.001", "7", "0.25", "1.5")
+    assert (row["hash_initial_weights"], row["hash_final_weights"]) == (sha("vit 1"), sha("vit PsiLogic 1"))
+    assert {name: float(row[f"chaos_{name}"]) for name in CHAOS} == CHAOS
+    assert table[1]["chaos_gate_share"] == ""
+
+
+def test_aggregate(tmp_path):
+    write(tmp_path, scores={"PsiLogic": [1.0, 2.0, 4.0], "AdamW": [0.5, "diverged", "failed"]})
+    table = {(row["optimizer"], row["metric"]): row for row in rows(tmp_path, "aggregate")}
+    ours, theirs = table["PsiLogic", "accuracy"], table["AdamW", "accuracy"]
+    assert float(ours["mean"]) == pytest.approx(7 / 3)
+    assert float(ours["std"]) == pytest.approx(math.sqrt(7 / 3))  # squares 16/9 + 1/9 + 25/9 = 42/9, halved
+    assert (ours["split"], ours["n"], ours["diverged"]) == ("test", "3", "0")
+    assert [theirs[name] for name in ("mean", "std", "n", "diverged", "failed", "missing")] == [
+        *("0.5", "", "1", "1", "1", "0")
+    ]
+
+
+def test_significance_states_what_the_comparison_does(tmp_path):
+    (comparison,) = write(tmp_path).comparisons
+    (row,) = rows(tmp_path, "significance")
+    assert (row["verdict"], row["arena"], row["baseline"]) == ("better", "vit", "AdamW")
+    assert float(row["p_holm"]) == float(row["p"]) == comparison.p
+    assert float(row["advantage"]) == pytest.approx(0.4)
+    assert float(row["t"]) == pytest.approx(0.4 / math.sqrt(2 * 0.0001 / 3))
+
+
+def test_mechanism_and_cost(tmp_path):
+    write(tmp_path)
+    (row,) = rows(tmp_path, "mechanism")
+    assert (row["optimizer"], row["n"], row["gate_share"], row["active_share"]) == ("PsiLogic", "3", "0.5", "0.25")
+    assert float(row["ratio"]) == pytest.approx(0.125)
+    cost = rows(tmp_path, "cost")[0]
+    millis = [float(cost[f"{phase}_ms"]) for phase in ("data", "forward", "backward", "step", "train")]
+    assert millis == pytest.approx([1, 2, 3, 4, 10])
+    assert (cost["trials"], cost["eval_s"], cost["total_s"], cost["peak_memory_mb"]) == ("3", "0.5", "6.0", "5.0")
+
+
+def test_page_is_one_well_formed_file(tmp_path, figures):
+    write(tmp_path)
+    found = page(tmp_path)
+    text = (tmp_path / "report.html").read_text()
+    assert not re.search(r"https?:|@import|url\(|<script", text)
+    assert [link.partition(",")[0] for link in found.links] == ["data:image/svg+xml;base64"] * 3
+    for link, name in zip(found.links, FIGURES, strict=True):
+        assert base64.b64decode(link.partition(",")[2]) == (tmp_path / "figures" / f"{name}.svg").read_bytes()
+    assert "a machine" in found.text
+
+
+def test_only_better_is_bold(tmp_path):
+    the_study = study(("vit", "gpt"))
+    write(tmp_path, the_study, {"PsiLogic": HIGH, "AdamW": LOW, "Lion": NOISY})
+    verdicts = [row["verdict"] for row in rows(tmp_path, "significance")]
+    assert verdicts == ["better", "inconclusive", "worse", "inconclusive"]  # higher is better in vit, not in gpt
+    assert page(tmp_path).bold == ["better"]
+
+
+def test_svg_has_no_date_and_is_well_formed(tmp_path, figures):
+    write(tmp_path)
+    for name in FIGURES:
+        text = (tmp_path / "figures" / f"{name}.svg").read_text()
+        ElementTree.fromstring(text)
+        assert "dc:date" not in text
+        assert b"matplotlib" not in (tmp_path / "figures" / f"{name}.png").read_bytes().lower()
+
+
+def test_findings_of_a_complete_study(tmp_path):
+    the_study = study(("vit",))
+    findings = said(write(tmp_path, the_study, {"PsiLogic": HIGH, "AdamW": [0.85, 0.88, 0.89], "Lion": LOW}))
+    assert "better in 1 (vit against Lion); inconclusive in 1." in findings["Verdicts"]
+    assert "All 3 selected" in findings["Learning rates"]
+    assert "In all 3 pairs" in findings["Same start, same data"]
+    assert findings["Chaos term"] == (
+        "vit, PsiLogic: fired in 25% of tensor steps, removed 12.5% of what weight decay removed."
+    )
+    assert "at least 3.1 standard deviations" in findings["Power"]
+    assert not {"Completeness", "Divergence"} & set(findings)
+
+
+def test_significant_only_before_the_correction_is_named(tmp_path):
+    the_study = study(("vit",))
+    ours, theirs = [0.50, 0.52, 0.54], [0.46, 0.47, 0.49]
+    findings = said(write(tmp_path, the_study, {"PsiLogic": ours, "AdamW": theirs, "Lion": NOISY}))
+    assert "better in 0" in findings["Verdicts"]
+    assert "vit against AdamW" in findings["Before correction"]
+
+
+def test_incomplete_study_has_a_banner_with_counts(tmp_path):
+    scores = {"PsiLogic": [0.9, "diverged", "failed"], "AdamW": [None, 0.5, 0.5]}
+    report = write(tmp_path, scores=scores)
+    banner = "INCOMPLETE: of 12 trials known to be needed, 1 missing and 1 failed."
+    assert said(report)["Completeness"] == banner
+    text = " ".join(page(tmp_path).text)
+    assert banner in text
+    assert "failed, RuntimeError: no <luck>" in text
+    assert "found at step 5" in text
+    assert "1 trial diverged, 1 of them final" in said(report)["Divergence"]
+    assert report.failed == 1
+
+
+def test_unequal_conditions_are_named(tmp_path):
+    report = write(tmp_path, batches={("AdamW", 2): sha("another order")})
+    assert "UNEQUAL CONDITIONS" in said(report)["Same start, same data"]
+    assert "in vit seed 2." in said(report)["Same start, same data"]
+    assert "DIFFER" in page(tmp_path).text
+
+
+def test_selected_rate_at_the_edge_is_named(tmp_path):
+    sweeps = {("vit", "AdamW"): {1e-2: 0.7, 0.1: 0.8}}
+    findings = said(write(tmp_path, sweeps=sweeps))
+    assert "1 of 2 selected" in findings["Learning rates"]
+    assert "vit AdamW (highest, 0.1)" in findings["Learning rates"]
+
+
+NOTHING = {"PsiLogic": [None] * 3, "AdamW": [None] * 3}
+NO_SWEEP = {("vit", name): {1e-4: None, 1e-3: None, 1e-2: None} for name in ("AdamW", "PsiLogic")}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"scores": NOTHING},
+        {"scores": NOTHING, "sweeps": NO_SWEEP},
+        {"scores": {"PsiLogic": ["failed"] * 3, "AdamW": ["diverged"] * 3}},
+        {"sweeps": {("vit", "AdamW"): dict.fromkeys((1e-5, 1e-4, 1e-3, 1e-2), "diverged")}},
+        {"sweeps": {("vit", "AdamW"): {1e-3: "failed"}}},
+        {"chaos": None},
+        {"the_study": study(("vit",), ("PsiLogic",))},
+        {"the_study": study(("vit",), ("AdamW", "PsiLogic"), seeds=(1,)), "scores": {"PsiLogic": [1.0]}},
+    ],
+    ids=["no-final", "no-record", "all-lost", "sweep-diverged", "sweep-failed", "no-chaos", "no-baseline", "one-seed"],
+)
+def test_missing_pieces(tmp_path, options, figures):
+    if options.get("the_study") and "scores" not in options:
+        options = {**options, "scores": {"PsiLogic": HIGH}}
+    report = write(tmp_path, **options)
+    assert set(contents(tmp_path)) >= TABLES | {"report.html"}
+    assert not [c for c in report.comparisons if c.verdict == "better" and c.p is None]
+    assert "nan" not in (tmp_path / "significance.csv").read_text()
+    page(tmp_path)
+
+
+def test_terminal(tmp_path):
+    text = io.StringIO()
+    print_verdicts(write(tmp_path), tmp_path, Console(file=text, width=80))
+    assert re.search(r"vit +AdamW +better +\+0\.400 +\[\+0\.\d+, \+0\.\d+\] +< 0\.0001", text.getvalue())
+    assert "report.html" in text.getvalue()
+
+
+def test_labels_are_spread():
+    assert spread([0.5], 0.1) == [0.5]
+    assert spread([0.2, 0.8], 0.1) == [0.2, 0.8]
+    assert spread([0.5, 0.5, 0.5], 0.1) == pytest.approx([0.4, 0.5, 0.6])
+    assert spread([0.0, 0.0], 0.1) == pytest.approx([0.05, 0.15])
+    assert spread([1.0, 1.0], 0.1) == pytest.approx([0.85, 0.95])

@@ -1,0 +1,161 @@
+"""What may be said of a comparison, and what may not."""
+
+import pytest
+from fabricated import CHAOS, Records, finals, planned, sha, study
+
+from fairbench.analysis.mechanism import mechanisms
+from fairbench.analysis.results import collect
+from fairbench.analysis.significance import holm, welch
+from fairbench.analysis.verdicts import compare
+
+LOW, HIGH = [0.50, 0.51, 0.52], [0.90, 0.91, 0.92]
+NOISY, NOISIER = [0.50, 0.60, 0.70], [0.52, 0.58, 0.75]
+NEAR = [0.5001, 0.5102, 0.5199]
+
+
+def comparisons(the_study, **options):
+    scores = {name: options.pop(name) for name in list(options) if name in the_study.suite.optimizers}
+    records = Records(finals(the_study, **scores), **options)
+    return compare(collect(*planned(the_study, records)))
+
+
+def one(arena="vit", margin=0.01, seeds=(1, 2, 3), **options):
+    """The comparison of a study that has only this one."""
+    (found,) = comparisons(study((arena,), ("AdamW", "PsiLogic"), margin=margin, seeds=seeds), **options)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("arena", "ours", "theirs", "verdict"),
+    [
+        ("vit", HIGH, LOW, "better"),
+        ("vit", LOW, HIGH, "worse"),
+        ("gpt", LOW, HIGH, "better"),
+        ("gpt", HIGH, LOW, "worse"),
+        ("gpt", NOISY, NOISIER, "inconclusive"),
+    ],
+)
+def test_direction_of_the_metric(arena, ours, theirs, verdict):
+    found = one(arena, PsiLogic=ours, AdamW=theirs)
+    assert found.verdict == verdict
+    assert found.statement == verdict
+    if verdict != "inconclusive":
+        assert (found.advantage > 0) == (found.t > 0) == (found.hedges_g > 0) == (verdict == "better")
+        assert found.ci_low < found.advantage < found.ci_high
+        assert found.ci_low * found.ci_high > 0
+
+
+def test_raw_means_and_numbers():
+    found = one("gpt", PsiLogic=LOW, AdamW=HIGH)
+    assert (found.mean_reference, found.mean_baseline) == pytest.approx((0.51, 0.91))
+    assert found.advantage == pytest.approx(0.40)
+    assert found.p == pytest.approx(welch(LOW, HIGH).p)
+    assert (found.n_reference, found.n_baseline, found.seeds) == (3, 3, 3)
+
+
+def test_equivalent_within_the_margin_only():
+    assert one(PsiLogic=LOW, AdamW=NEAR, margin=0.05).verdict == "equivalent"
+    assert one(PsiLogic=LOW, AdamW=NEAR, margin=0.001).verdict == "inconclusive"
+
+
+def test_better_by_less_than_the_margin_says_so():
+    found = one(PsiLogic=HIGH, AdamW=LOW, margin=0.6)
+    assert (found.verdict, found.note) == ("better", "by less than the margin of 0.6")
+
+
+def test_holm_over_arenas_and_baselines_decides():
+    the_study = study()
+    found = comparisons(the_study, PsiLogic=[0.50, 0.52, 0.54], AdamW=[0.54, 0.56, 0.58], Lion=NOISY)
+    assert [(c.arena, c.baseline) for c in found] == [(a, b) for a in ("gpt", "vit") for b in ("AdamW", "Lion")]
+    assert [c.p_holm for c in found] == holm([c.p for c in found])
+    assert found[0].p_holm == pytest.approx(4 * found[0].p)
+
+
+def test_significant_before_the_correction_is_no_win():
+    ours, theirs = [0.50, 0.52, 0.54], [0.46, 0.47, 0.49]
+    assert one(PsiLogic=ours, AdamW=theirs).verdict == "better"
+    in_family = comparisons(study(("vit",)), PsiLogic=ours, AdamW=theirs, Lion=NOISY)
+    assert in_family[0].p < 0.05 <= in_family[0].p_holm
+    assert in_family[0].verdict == "inconclusive"
+
+
+@pytest.mark.parametrize("winner", ["PsiLogic", "AdamW"])
+def test_diverged_seeds_are_never_dropped(winner):
+    scores = {"PsiLogic": LOW, "AdamW": LOW, winner: HIGH}
+    loser = "AdamW" if winner == "PsiLogic" else "PsiLogic"
+    scores[loser] = ["diverged", *scores[loser][1:]]
+    found = one(**scores)
+    assert found.statement == f"diverged ({loser} diverged 1/3)"
+    assert found.p is found.p_holm is found.advantage is found.p_equivalence is None
+
+
+def test_a_reference_whose_survivors_win_is_not_better():
+    assert one(PsiLogic=["diverged", 0.99, 0.99], AdamW=LOW).verdict == "diverged"
+    assert one(PsiLogic=["diverged"] * 3, AdamW=["diverged"] * 3).note == "PsiLogic diverged 3/3, AdamW diverged 3/3"
+
+
+def test_missing_and_failed_trials():
+    found = one(PsiLogic=[0.9, None, "failed"], AdamW=["diverged", 0.5, 0.5])
+    assert found.statement == "incomplete (PsiLogic missing 1/3, PsiLogic failed 1/3)"
+    assert found.p is None
+
+
+def test_missing_sweep_makes_all_seeds_missing():
+    found = one(PsiLogic=HIGH, AdamW=LOW, sweeps={("vit", "AdamW"): {1e-3: None}})
+    assert found.statement == "incomplete (AdamW missing 3/3)"
+
+
+def test_missing_tests_stay_in_the_family():
+    complete = one(PsiLogic=HIGH, AdamW=LOW)
+    half = comparisons(study(("vit",)), PsiLogic=HIGH, AdamW=LOW, Lion=[None] * 3)
+    assert half[0].p_holm == pytest.approx(2 * complete.p)
+
+
+def test_identical_results_are_stated():
+    weights = {(name, seed): sha(str(seed)) for name in ("AdamW", "PsiLogic") for seed in (1, 2, 3)}
+    found = one(PsiLogic=LOW, AdamW=LOW, weights=weights)
+    assert found.statement == "identical (the same weights in every seed)"
+    assert (found.identical_seeds, found.p) == (3, 1)
+
+
+def test_partly_identical_results_are_stated():
+    weights = {("AdamW", 1): sha("x"), ("PsiLogic", 1): sha("x")}
+    found = one(PsiLogic=NOISY, AdamW=NOISIER, weights=weights)
+    assert found.statement == "inconclusive (the same weights in 1 of 3 seeds)"
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "note", "p"),
+    [
+        ([0.5] * 3, [0.5] * 3, "all values are equal", 1),
+        ([0.9] * 3, [0.5] * 3, "no variance in either arm, no test", None),
+    ],
+)
+def test_no_variance_is_no_verdict(ours, theirs, note, p):
+    found = one(PsiLogic=ours, AdamW=theirs)
+    assert (found.verdict, found.note, found.p) == ("inconclusive", note, p)
+
+
+def test_one_seed_is_no_verdict():
+    found = one(PsiLogic=[0.9], AdamW=[0.1], seeds=(1,))
+    assert (found.verdict, found.p, found.note) == ("inconclusive", None, "fewer than 2 seeds, no test")
+    assert found.advantage == pytest.approx(0.8)
+
+
+def test_no_baseline_is_no_comparison():
+    assert comparisons(study(("vit",), ("PsiLogic",))) == []
+
+
+@pytest.mark.parametrize(
+    ("chaos", "state"),
+    [
+        ({}, "fired in 25% of tensor steps, removed 12.5% of what weight decay removed"),
+        ({"gate_share": 0.0, "active_share": 0.0, "cancellation": 0.0}, "never fired"),
+        ({"active_share": 0.0, "cancellation": 0.0}, "gate open only while the term was held at 0, removed nothing"),
+        ({"weight_decay": 0.0}, "fired in 25% of tensor steps, there is no weight decay to compare with"),
+    ],
+)
+def test_mechanism_in_words(chaos, state):
+    the_study = study(("vit",))
+    found = mechanisms(collect(*planned(the_study, Records(finals(the_study), chaos=CHAOS | chaos))))
+    assert [(m.arena, m.optimizer, m.n, m.state) for m in found] == [("vit", "PsiLogic", 3, state)]
