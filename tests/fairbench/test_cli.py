@@ -15,19 +15,22 @@ def fairbench(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "fairbench", *words], cwd=cwd, capture_output=True, text=True)
 
 
-def test_a_whole_study_with_an_own_optimizer(tiny_file: Path) -> None:
-    folder = tiny_file.parent
-    words = ["run", "--suite", "tiny.toml", "--output-dir", "out", "--workers", "0"]
-    own = ["--optimizers", "AdamW,own_optimizers:Raises", "--reference", "Raises"]
-    done = fairbench(*words, *own, cwd=folder)
-    assert done.returncode == 1, done.stderr
-    assert "failed: vit Raises lr=0.01 sweep seed 0: ArithmeticError" in done.stdout
-    assert "incomplete" in done.stdout
+@pytest.fixture
+def folder(tiny_file: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the tiny suite and of the own optimizers, as working directory."""
+    monkeypatch.chdir(tiny_file.parent)
+    monkeypatch.syspath_prepend(tiny_file.parent)
+    return tiny_file.parent
 
-    own[1:] = ["AdamW,own_optimizers:Signs", "--reference", "Signs"]
-    done = fairbench(*words, *own, cwd=folder)
+
+HERE = ["run", "--suite", "tiny.toml", "--output-dir", "out", "--workers", "0"]
+"""The tiny suite, in this process."""
+
+
+def test_a_whole_study_with_an_own_optimizer(folder: Path) -> None:
+    done = fairbench(*HERE, "--optimizers", "AdamW,own_optimizers:Signs", "--reference", "Signs", cwd=folder)
     assert done.returncode == 0, done.stderr
-    assert "Signs" in done.stdout
+    assert "vit    AdamW" in done.stdout
     names = {path.name for path in (folder / "out").iterdir()}
     tables = {"lr_sweep.csv", "steps.csv", "summary.csv", "aggregate.csv", "significance.csv", "cost.csv"}
     assert {"config.json", "trials", "figures", "report.html", *tables} <= names
@@ -35,17 +38,30 @@ def test_a_whole_study_with_an_own_optimizer(tiny_file: Path) -> None:
     before = {path: path.read_bytes() for path in (folder / "out").glob("*.csv")}
     for path in before:
         path.unlink()
-    assert fairbench("report", "out", cwd=folder).returncode == 0
+    assert main(["report", "out"]) == 0
     assert {path: path.read_bytes() for path in before} == before
 
-    records = (folder / "out" / "trials").glob("*.json")
-    broken = next(path for path in records if "Signs" in path.read_text())
+
+def test_a_failed_trial_is_in_the_exit_code_and_tried_again(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [*HERE, "--optimizers", "AdamW,own_optimizers:Raises", "--reference", "Raises"]
+    for _ in range(2):
+        assert main(words) == 1
+        shown = capsys.readouterr().out
+        assert "failed: vit Raises lr=0.01 sweep seed 0: ArithmeticError: this optimizer cannot go on" in shown
+        assert "incomplete" in shown
+    assert main(["report", "out"]) == 1
+
+
+def test_a_damaged_record_stops_the_run_and_the_report(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(HERE) == 0
+    broken = sorted((folder / "out" / "trials").glob("*.json"))[3]
     broken.write_text(broken.read_text()[:100])
-    for again in (("report", "out"), (*words, *own)):
-        done = fairbench(*again, cwd=folder)
-        assert done.returncode == 2
-        assert f"damaged record out/trials/{broken.name}" in done.stderr
+    for words in (HERE, ["report", "out"]):
+        assert main(words) == 2
+        assert f"damaged record out/trials/{broken.name}" in capsys.readouterr().err
     assert broken.stat().st_size == 100
+    broken.unlink()
+    assert main(HERE) == 0
 
 
 def test_the_papers_own_forms(tmp_path: Path) -> None:
@@ -86,32 +102,24 @@ def test_wrong_words_are_named(words: list[str], complaint: str, capsys: pytest.
     ],
 )
 def test_a_wrong_factory_is_named(
-    tiny_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], factory: str, complaint: str
+    folder: Path, capsys: pytest.CaptureFixture[str], factory: str, complaint: str
 ) -> None:
-    monkeypatch.chdir(tiny_file.parent)
-    monkeypatch.syspath_prepend(tiny_file.parent)
-    words = ["--suite", "tiny.toml", "--workers", "0", "--output-dir", "out", "--optimizers", f"PsiLogic,{factory}"]
-    assert main(words) == 2
+    assert main([*HERE, "--optimizers", f"PsiLogic,{factory}"]) == 2
     assert complaint in capsys.readouterr().err
 
 
-def test_a_wrong_hyperparameter_is_named(
-    tiny_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tiny_file.parent)
-    tiny_file.write_text(tiny_file.read_text().replace("chaos_warmup = 0", "chaos_warmpu = 0"))
-    assert main(["--suite", "tiny.toml", "--workers", "0", "--output-dir", "out"]) == 2
+def test_a_wrong_hyperparameter_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    suite = folder / "tiny.toml"
+    suite.write_text(suite.read_text().replace("chaos_warmup = 0", "chaos_warmpu = 0"))
+    assert main(HERE) == 2
     assert "unknown hyperparameter of PsiLogic 'chaos_warmpu'; did you mean 'chaos_warmup'?" in capsys.readouterr().err
 
 
-def test_two_suites_do_not_share_a_directory(
-    tiny_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tiny_file.parent)
-    (tiny_file.parent / "out").mkdir()
+def test_two_suites_do_not_share_a_directory(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "out").mkdir()
     study = {"suite": load_suite("smoke").to_json(), "device": "cpu", "fingerprints": {}, "optimizers": {}}
-    (tiny_file.parent / "out" / "config.json").write_text(json.dumps({"study": study}))
-    assert main(["--suite", "tiny.toml", "--workers", "0", "--output-dir", "out"]) == 2
+    (folder / "out" / "config.json").write_text(json.dumps({"study": study}))
+    assert main(HERE) == 2
     assert "out holds suite 'smoke', not 'tiny'; choose another --output-dir" in capsys.readouterr().err
 
 

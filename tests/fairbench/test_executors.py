@@ -12,6 +12,8 @@ from fairbench.plan import Study, arms, missing
 from fairbench.spec import TrialSpec
 from fairbench.suite import OptimizerPlan, Suite
 
+PRELOAD = ["fairbench.trial", "fairbench.arenas.vit"]
+
 
 def run_all(executor: Executor, suite: Suite) -> tuple[Study, dict[str, dict[str, Any]]]:
     """Run the trials of the sweep; the records by label."""
@@ -37,7 +39,7 @@ def own(suite: Suite, *names: str) -> Suite:
 def test_processes_and_this_process_give_bitwise_equal_results(tiny_suite: Suite) -> None:
     told: list[int] = []
     _, serial = run_all(SerialExecutor(lambda spec, step, loss: told.append(step)), tiny_suite)
-    _, parallel = run_all(ProcessExecutor(2, lambda spec, step, loss: told.append(step)), tiny_suite)
+    _, parallel = run_all(ProcessExecutor(2, lambda spec, step, loss: told.append(step), PRELOAD), tiny_suite)
     assert serial.keys() == parallel.keys()
     for label, record in serial.items():
         for part in ("id", "spec", "status", "result", "error", "environment"):
@@ -49,7 +51,7 @@ def test_failures_stay_in_their_trial(tiny_suite: Suite, tiny_file: Path, monkey
     monkeypatch.chdir(tiny_file.parent)
     monkeypatch.syspath_prepend(tiny_file.parent)
     suite = own(tiny_suite, "Signs", "Raises", "Dies")
-    _, records = run_all(ProcessExecutor(2, lambda spec, step, loss: None), suite)
+    _, records = run_all(ProcessExecutor(2, lambda spec, step, loss: None, PRELOAD), suite)
     outcome = {label.replace(" sweep seed 0", ""): record["status"] for label, record in records.items()}
     assert outcome == {
         "vit Signs lr=0.001": "finished", "vit Signs lr=0.01": "finished",

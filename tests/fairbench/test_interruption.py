@@ -14,18 +14,18 @@ SLOWER = {"steps = 40": "steps = 300", "sweep_steps = 10": "sweep_steps = 60"}
 """Trials long enough to be killed in their middle."""
 
 
-def command(folder: Path, output: str) -> list[str]:
-    words = [sys.executable, "-m", "fairbench", "run", "--suite", "tiny.toml", "--output-dir", output, "--workers", "2"]
-    return [*words]
+def command(output: str) -> list[str]:
+    words = ["run", "--suite", "tiny.toml", "--output-dir", output, "--workers", "2"]
+    return [sys.executable, "-m", "fairbench", *words]
 
 
 def start(folder: Path, output: str) -> subprocess.Popen[bytes]:
     log = (folder / f"{output}.log").open("ab")
-    return subprocess.Popen(command(folder, output), cwd=folder, stdout=log, stderr=log, start_new_session=True)
+    return subprocess.Popen(command(output), cwd=folder, stdout=log, stderr=log, start_new_session=True)
 
 
 def finish(folder: Path, output: str) -> None:
-    done = subprocess.run(command(folder, output), cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run(command(output), cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
@@ -87,7 +87,7 @@ def test_interrupted_studies_end_like_an_undisturbed_one(tiny_file: Path) -> Non
     tiny_file.write_text(text)
     finish(folder, "undisturbed")
 
-    for kill, records in ((signal.SIGKILL, 1), (signal.SIGINT, 3), (signal.SIGKILL, 6)):
+    for kill, records in ((signal.SIGKILL, 2), (signal.SIGINT, 5)):
         process = start(folder, "disturbed")
         wait_for_records(process, folder / "disturbed", records)
         workers = children(process.pid)

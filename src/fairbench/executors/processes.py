@@ -1,6 +1,9 @@
-"""Trials in worker processes, one thread each."""
+"""Trials in worker processes, one thread each.
 
-import importlib
+Workers are forked from a server that has loaded the heavy libraries once and has done no arithmetic, so that a new
+worker starts at once and shares the libraries' memory with the others.
+"""
+
 import multiprocessing
 import os
 import signal
@@ -17,18 +20,16 @@ from fairbench.plan import Study
 from fairbench.spec import TrialSpec
 from fairbench.suite import Suite
 
+FORKSERVER = multiprocessing.get_context("forkserver")
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
 
 class Worker:
-    """A process that does one job after the other, and the pipe to it.
+    """A process that does one job after the other, and the pipe to it."""
 
-    Args:
-        preload: modules that it imports at once.
-    """
-
-    def __init__(self, preload: Sequence[str]) -> None:
-        context = multiprocessing.get_context("spawn")
-        self.pipe, far_end = context.Pipe()
-        self.process: BaseProcess = context.Process(target=_serve, args=(far_end, preload), daemon=True)
+    def __init__(self) -> None:
+        self.pipe, far_end = FORKSERVER.Pipe()
+        self.process: BaseProcess = FORKSERVER.Process(target=_serve, args=(far_end,), daemon=True)
         self.process.start()
         far_end.close()
         self.spec: TrialSpec | None = None
@@ -54,7 +55,7 @@ class ProcessExecutor:
     Args:
         workers: number of processes, at least 1.
         report: told of the running trials.
-        preload: modules that the trials will need; workers import them while the study is planned.
+        preload: modules that the trials will need.
     """
 
     def __init__(self, workers: int, report: Report, preload: Sequence[str] = ()) -> None:
@@ -63,7 +64,14 @@ class ProcessExecutor:
 
     def __enter__(self) -> "ProcessExecutor":
         """Start the workers."""
-        self._workers = [Worker(self._preload) for _ in range(self._count)]
+        FORKSERVER.set_forkserver_preload(list(self._preload))
+        outside = {name: os.environ.get(name) for name in ONE_THREAD}
+        os.environ |= ONE_THREAD  # for the server, which must not start threads; workers inherit it
+        try:
+            self._workers = [Worker() for _ in range(self._count)]
+        finally:
+            for name, value in outside.items():
+                os.environ.pop(name) if value is None else os.environ.update({name: value})
         return self
 
     def __exit__(
@@ -110,7 +118,7 @@ class ProcessExecutor:
             kind, content = worker.pipe.recv()
         except (EOFError, ConnectionResetError):
             cause = worker.cause_of_death()
-            self._workers[self._workers.index(worker)] = Worker(self._preload)
+            self._workers[self._workers.index(worker)] = Worker()
             return [failure(spec, "WorkerDied", cause, cause)]
         if kind == "progress":
             self._report(spec, *content)
@@ -121,13 +129,10 @@ class ProcessExecutor:
         return [content]
 
 
-def _serve(pipe: Connection, preload: Sequence[str]) -> None:
+def _serve(pipe: Connection) -> None:
     """Do the jobs that come through the pipe, one after the other; what a worker process does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the whole group; the parent decides
     threading.Thread(target=_die_with_parent, daemon=True).start()
-    os.environ["OMP_NUM_THREADS"] = "1"
-    for module in preload:
-        importlib.import_module(module)
 
     def report(spec: TrialSpec, step: int, loss: float) -> None:
         pipe.send(("progress", (step, loss)))
