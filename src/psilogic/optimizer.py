@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import Optimizer, ParamsT, _get_scalar_dtype, _use_grad_for_differentiable
 
+from psilogic import checkpoint
 from psilogic.decision import Chaos, Decision, decide
 from psilogic.equations import normalized_norm
 from psilogic.gradients import adaptive_clip, centralize, clip_factor
@@ -147,7 +148,26 @@ class PsiLogic(Optimizer):
         """
         if isinstance(param_group, dict):
             check_group(param_group, self.defaults)
+            param_group.setdefault("schema", checkpoint.SCHEMA)
         super().add_param_group(param_group)
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Load the state of a PsiLogic, of torch's Adam or AdamW, or of the published package psilogic 0.3 to 0.6.
+
+        From Adam and AdamW the detector and its warm-up start at the moment of loading. The detector's scalars keep
+        their precision beside half-precision parameters. What the state dict says of hyperparameters holds.
+
+        Args:
+            state_dict: what `state_dict()` returned; it is left as it is.
+
+        Raises:
+            ValueError: a newer psilogic wrote it, or it does not fit this optimizer; nothing is changed then.
+        """
+        migrated = checkpoint.migrate(state_dict, self.param_groups)
+        super().load_state_dict(migrated)
+        params = [p for group in self.param_groups for p in group["params"]]
+        saved_ids = [key for group in migrated["param_groups"] for key in group["params"]]
+        checkpoint.restore_scalars(params, saved_ids, migrated["state"], self.state)
 
     @_use_grad_for_differentiable
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -275,9 +295,8 @@ class PsiLogic(Optimizer):
         chaos = ["chaos_fast", "chaos_slow"] + ["chaos_ref"] * (group["chaos_signal"] == "relative")
         if any(name not in state for name in chaos):
             state["chaos_start"] = state["step"].clone()
-            dtype = torch.float64 if p.dtype in (torch.float64, torch.complex128) else torch.float32
             for name in chaos:
-                state[name] = torch.zeros((), dtype=dtype, device=p.device)
+                state[name] = torch.zeros((), dtype=checkpoint.detector_dtype(p), device=p.device)
         return state
 
 

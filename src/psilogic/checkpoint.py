@@ -1,0 +1,122 @@
+"""State dicts: their schema, what other optimizers' checkpoints become, and dtypes that survive loading."""
+
+import logging
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim.optimizer import _get_scalar_dtype
+
+log = logging.getLogger("psilogic")
+
+SCHEMA = 1
+"""Version of the state dict, kept in every parameter group; raised when an older psilogic could not read it."""
+
+DETECTOR = ("chaos_fast", "chaos_slow", "chaos_ref", "chaos_start")
+"""Per-parameter scalars of the chaos detector."""
+
+PUBLISHED = {
+    "m": "exp_avg",
+    "v": "exp_avg_sq",
+    "fast": "chaos_fast",
+    "slow": "chaos_slow",
+    "gn_avg": "chaos_ref",
+}
+"""State keys of the published package psilogic 0.3 to 0.6, and ours."""
+
+ADAM_ONLY = ("amsgrad", "decoupled_weight_decay", "fused")
+PUBLISHED_ONLY = ("use_foreach", "lion_mode", "gamma_auto")
+
+StateDict = dict[str, Any]
+
+
+def detector_dtype(param: Tensor) -> torch.dtype:
+    """The dtype of the detector's scalars: float64 beside float64 parameters, else float32."""
+    return torch.float64 if param.dtype in (torch.float64, torch.complex128) else torch.float32
+
+
+def migrate(state_dict: Mapping[str, Any], groups: list[dict[str, Any]]) -> StateDict:
+    """Make a state dict of ours from one of ours, of torch's Adam or AdamW, or of the published package.
+
+    Args:
+        state_dict: what some optimizer's `state_dict()` returned; it is left as it is.
+        groups: the groups of the optimizer that loads; they give the hyperparameters that the state dict lacks.
+
+    Returns:
+        A state dict that `torch.optim.Optimizer.load_state_dict` takes.
+
+    Raises:
+        ValueError: a newer psilogic wrote it, or it belongs to an optimizer that cannot be continued.
+    """
+    saved_groups = state_dict["param_groups"]
+    schemas = [group.get("schema", 0) for group in saved_groups]
+    if max(schemas, default=SCHEMA) > SCHEMA:
+        raise ValueError(
+            f"the state dict has schema {max(schemas)}, this psilogic reads up to {SCHEMA}: upgrade psilogic to load it"
+        )
+    if all(schemas):
+        return dict(state_dict)
+    entries = {key: _entry(entry) for key, entry in state_dict["state"].items()}
+    if any("exp_avg" not in entry or "exp_avg_sq" not in entry for entry in entries.values() if entry):
+        keys = sorted(set(chain.from_iterable(map(str, entry) for entry in state_dict["state"].values())))
+        raise ValueError(f"the state dict is not of PsiLogic, Adam or AdamW: its state has the keys {', '.join(keys)}")
+    # A group more or fewer is torch's to refuse.
+    own = [*groups, *[{}] * (len(saved_groups) - len(groups))]
+    return {
+        **state_dict,
+        "state": entries,
+        "param_groups": [_group(saved, mine, entries) for saved, mine in zip(saved_groups, own, strict=False)],
+    }
+
+
+def _entry(saved: Mapping[str, Any]) -> StateDict:
+    """The state of one parameter under our names; the running maximum of AMSGrad has no counterpart."""
+    entry = {PUBLISHED.get(name, name): value for name, value in saved.items() if name != "max_exp_avg_sq"}
+    if "t" in entry:
+        entry["step"] = torch.tensor(float(entry.pop("t")), dtype=_get_scalar_dtype())
+        entry["chaos_start"] = torch.zeros_like(entry["step"])
+    if isinstance(entry.get("step"), int | float):  # as torch before 1.12 wrote it
+        entry["step"] = torch.tensor(float(entry["step"]), dtype=_get_scalar_dtype())
+    return {name: value.reshape(()) if name in DETECTOR else value for name, value in entry.items()}
+
+
+def _group(saved: Mapping[str, Any], mine: Mapping[str, Any], entries: Mapping[Any, StateDict]) -> StateDict:
+    """A parameter group with the saved hyperparameters, ours where there are none."""
+    group = {name: value for name, value in {**mine, **saved}.items() if name not in ADAM_ONLY + PUBLISHED_ONLY}
+    states = [entries[key] for key in saved["params"] if entries.get(key)]
+    if saved.get("lion_mode"):
+        raise ValueError("the state dict was written with lion_mode=True, which has no counterpart here")
+    if "use_foreach" in saved:  # the published package measures gn relative to its own average, AGC by whole tensors
+        relative = any("chaos_ref" in state for state in states)
+        group |= {"chaos_signal": "relative" if relative else "raw", "agc_norm": "tensor", "chaos_scope": "tensor"}
+        log.warning("loaded a checkpoint of the published package psilogic: chaos_signal=%r", group["chaos_signal"])
+    else:
+        log.warning("loaded a checkpoint of Adam or AdamW: the chaos detector and its warm-up start now")
+        if saved.get("decoupled_weight_decay") is False and saved.get("weight_decay"):
+            log.warning("weight_decay=%g was coupled (L2) in Adam and is decoupled from now on", saved["weight_decay"])
+    return {**group, "schema": SCHEMA}
+
+
+def restore_scalars(
+    params: Iterable[Tensor],
+    saved_ids: Iterable[Any],
+    saved: Mapping[Any, StateDict],
+    state: Mapping[Tensor, StateDict],
+) -> None:
+    """Give the detector's scalars their saved values back, which torch has cast to the parameter's dtype.
+
+    Args:
+        params: parameters of the optimizer, in the order of its groups.
+        saved_ids: their keys in the state dict, in the same order.
+        saved: the `state` of the state dict.
+        state: the optimizer's state; changed in place.
+    """
+    for param, key in zip(params, saved_ids, strict=True):
+        for name in DETECTOR:
+            value = saved.get(key, {}).get(name)
+            if value is not None:
+                keep = value.dtype if name == "chaos_start" else detector_dtype(param)
+                device = value.device if name == "chaos_start" else param.device
+                state[param][name] = value.detach().to(device=device, dtype=keep, copy=True)

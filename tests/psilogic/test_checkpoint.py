@@ -1,0 +1,193 @@
+"""Checkpoints: nothing is lost, other optimizers' are continued, and what cannot be is refused."""
+
+import copy
+import io
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed.checkpoint as dcp
+from torch import Tensor
+from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict, set_optimizer_state_dict
+
+from psilogic import PsiLogic, PsiLogicGPT
+
+SHAPES = [(4, 3), (5,), ()]
+ACTIVE: dict[str, Any] = {"lr": 1e-2, "chaos_warmup": 0, "gamma": 3.0, "quantum_decay": 0.1, "chaos_signal": "relative"}
+
+
+def parameters(dtype: torch.dtype) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    return [torch.randn(shape, generator=generator).to(dtype).requires_grad_() for shape in SHAPES]
+
+
+def train(optimizer: torch.optim.Optimizer, first: int, steps: int) -> None:
+    """Steps whose gradients depend on the number of the step alone."""
+    params = [p for group in optimizer.param_groups for p in group["params"]]
+    for t in range(first, first + steps):
+        generator = torch.Generator().manual_seed(t)
+        for p in params:
+            p.grad = torch.randn(p.shape, generator=generator).to(p.dtype) * (30 if t % 7 == 6 else 1)
+        optimizer.step()
+
+
+def through_a_file(state_dict: dict[str, Any]) -> dict[str, Any]:
+    file = io.BytesIO()
+    torch.save(state_dict, file)
+    file.seek(0)
+    return torch.load(file, weights_only=True)  # type: ignore[no-any-return]
+
+
+def assert_bitwise(mine: PsiLogic, theirs: PsiLogic) -> None:
+    for a, b in zip(mine.param_groups[0]["params"], theirs.param_groups[0]["params"], strict=True):
+        assert torch.equal(a, b)
+        assert mine.state[a].keys() == theirs.state[b].keys()
+        for name, value in mine.state[a].items():
+            assert value.dtype == theirs.state[b][name].dtype, name
+            assert torch.equal(value, theirs.state[b][name]), name
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.complex64])
+def test_a_saved_run_goes_on_bit_by_bit(dtype: torch.dtype) -> None:
+    undisturbed = PsiLogic(parameters(dtype), **ACTIVE)
+    train(undisturbed, 0, 20)
+
+    first = PsiLogic(parameters(dtype), **ACTIVE)
+    train(first, 0, 11)
+    saved = first.state_dict()
+    before = copy.deepcopy(saved)
+    second = PsiLogic([p.detach().clone().requires_grad_() for p in first.param_groups[0]["params"]], **ACTIVE)
+    second.load_state_dict(through_a_file(saved))
+    second.load_state_dict(saved)  # twice does no harm
+    assert_bitwise(second, first)
+    for key, entry in before["state"].items():
+        assert all(torch.equal(value, saved["state"][key][name]) for name, value in entry.items())
+    assert before["param_groups"] == saved["param_groups"]
+
+    train(second, 11, 9)
+    assert_bitwise(second, undisturbed)
+    for p, entry in second.state.items():
+        scalar = torch.float64 if dtype == torch.float64 else torch.float32
+        assert {entry[name].dtype for name in ("chaos_fast", "chaos_slow", "chaos_ref")} == {scalar}
+        assert entry["exp_avg"].dtype == p.dtype
+
+
+@pytest.mark.parametrize("factory", [torch.optim.AdamW, torch.optim.Adam])
+@pytest.mark.parametrize("flags", [{}, {"amsgrad": True}, {"fused": True}, {"foreach": True}])
+def test_training_goes_on_from_adam(factory: Any, flags: dict[str, bool], caplog: pytest.LogCaptureFixture) -> None:
+    theirs = factory(parameters(torch.float64), lr=3e-3, betas=(0.8, 0.9), weight_decay=0.0, **flags)
+    train(theirs, 0, 10)
+    mine = PsiLogic([p.detach().clone().requires_grad_() for p in theirs.param_groups[0]["params"]], gamma=0.0)
+    with caplog.at_level(logging.WARNING, "psilogic"):
+        mine.load_state_dict(through_a_file(theirs.state_dict()))
+    assert "the chaos detector and its warm-up start now" in caplog.text
+    assert mine.param_groups[0]["lr"] == 3e-3
+    assert mine.param_groups[0]["betas"] in ((0.8, 0.9), [0.8, 0.9])
+    if "amsgrad" not in flags:
+        train(theirs, 10, 10)
+        train(mine, 10, 10)
+        for a, b in zip(mine.param_groups[0]["params"], theirs.param_groups[0]["params"], strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-12, atol=0)
+
+
+def test_the_detector_has_its_own_warmup_after_adamw() -> None:
+    theirs = torch.optim.AdamW(parameters(torch.float64), lr=1e-2)
+    train(theirs, 0, 50)
+    mine = PsiLogic([p.detach().clone().requires_grad_() for p in theirs.param_groups[0]["params"]], chaos_warmup=8)
+    mine.load_state_dict(theirs.state_dict())
+    weights: list[float] = []
+    mine._observers.append(lambda params, group, decision: weights.append(decision.warmup[0].item()))
+    train(mine, 50, 11)
+    assert weights == [0.0] * 8 + [0.5, 1.0, 1.0]
+
+
+def test_hyperparameters_of_the_groups_survive_an_adamw_checkpoint() -> None:
+    model = torch.nn.Sequential(torch.nn.Embedding(5, 4), torch.nn.Linear(4, 4), torch.nn.LayerNorm(4))
+    mine = PsiLogicGPT(model, lr=1e-3)
+    groups = [{"params": group["params"], "weight_decay": group["weight_decay"]} for group in mine.param_groups]
+    theirs = torch.optim.AdamW(groups, lr=7e-3)
+    gammas = [group["gamma"] for group in mine.param_groups]
+    mine.load_state_dict(theirs.state_dict())
+    assert [group["gamma"] for group in mine.param_groups] == gammas
+    assert {group["lr"] for group in mine.param_groups} == {7e-3}
+    assert not any("fused" in group or "amsgrad" in group for group in mine.param_groups)
+
+
+def published(relative: bool, **options: Any) -> dict[str, Any]:
+    """A state dict in the form of the published package psilogic 0.3 to 0.6."""
+    state = {
+        i: {
+            "t": 600,
+            "m": torch.full(shape, 0.5),
+            "v": torch.full(shape, 0.25),
+            "fast": torch.tensor([1.5]),
+            "slow": torch.tensor([1.25]),
+            **({"gn_avg": torch.tensor([0.125])} if relative else {}),
+        }
+        for i, shape in enumerate(SHAPES)
+    }
+    group = {"lr": 2e-3, "betas": (0.9, 0.99), "eps": 1e-8, "weight_decay": 1e-3, "gamma": 0.04, "tau_scale": 2.5,
+             "agc_clip": 0.02, "grad_centralize": True, "use_foreach": True, "lion_mode": False, **options}  # fmt: skip
+    return {"state": state, "param_groups": [{**group, "params": [0, 1, 2]}]}
+
+
+@pytest.mark.parametrize("relative", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_published_packages_checkpoints_migrate(relative: bool, dtype: torch.dtype) -> None:
+    mine = PsiLogic(parameters(dtype))
+    mine.load_state_dict(published(relative))
+    (group,) = mine.param_groups
+    assert (group["lr"], group["gamma"], group["tau_scale"], group["agc_norm"]) == (2e-3, 0.04, 2.5, "tensor")
+    assert group["chaos_signal"] == ("relative" if relative else "raw")
+    assert not {"use_foreach", "lion_mode"} & group.keys()
+    for p in group["params"]:
+        entry = mine.state[p]
+        assert (entry["step"], entry["chaos_start"], entry["chaos_fast"], entry["chaos_slow"]) == (600, 0, 1.5, 1.25)
+        assert torch.equal(entry["exp_avg"], torch.full_like(p, 0.5))
+        assert torch.equal(entry["exp_avg_sq"], torch.full_like(p, 0.25))
+        assert ("chaos_ref" in entry) == relative
+        assert not {"t", "m", "v", "fast", "slow", "gn_avg"} & entry.keys()
+    train(mine, 0, 3)
+    assert mine.state[group["params"][0]]["step"] == 603
+
+
+def test_what_cannot_be_continued_is_refused_and_changes_nothing() -> None:
+    mine = PsiLogic(parameters(torch.float32))
+    train(mine, 0, 3)
+    before = copy.deepcopy(mine.state_dict())
+    future = mine.state_dict()
+    future["param_groups"][0]["schema"] = 99
+    momentum = torch.optim.SGD(parameters(torch.float32), momentum=0.9)
+    train(momentum, 0, 1)
+    for state_dict, complaint in (
+        (future, "schema 99, this psilogic reads up to 1: upgrade psilogic"),
+        (momentum.state_dict(), "not of PsiLogic, Adam or AdamW: its state has the keys momentum_buffer"),
+        (published(True, lion_mode=True), "lion_mode=True"),
+        (torch.optim.AdamW(parameters(torch.float32)[:2]).state_dict(), "doesn't match the size"),
+    ):
+        with pytest.raises(ValueError, match=complaint):
+            mine.load_state_dict(state_dict)
+        after = mine.state_dict()
+        assert after["param_groups"] == before["param_groups"]
+        for key, entry in before["state"].items():
+            assert all(torch.equal(value, after["state"][key][name]) for name, value in entry.items())
+
+
+def test_distributed_checkpoint_round_trip(tmp_path: Path) -> None:
+    def model() -> torch.nn.Module:
+        torch.manual_seed(0)
+        return torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.LayerNorm(3))
+
+    first, second = model(), model()
+    mine, other = PsiLogic(first.parameters(), **ACTIVE), PsiLogic(second.parameters(), **ACTIVE)
+    train(mine, 0, 12)
+    dcp.save({"optimizer": get_optimizer_state_dict(first, mine)}, checkpoint_id=tmp_path)
+    state = {"optimizer": get_optimizer_state_dict(second, other)}
+    dcp.load(state, checkpoint_id=tmp_path)
+    set_optimizer_state_dict(second, other, state["optimizer"])
+    second.load_state_dict(first.state_dict())
+    train(mine, 12, 8)
+    train(other, 12, 8)
+    assert_bitwise(other, mine)
