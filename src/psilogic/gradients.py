@@ -3,13 +3,40 @@
 Every function returns new tensors: `p.grad` is never modified.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
-from psilogic.norms import accumulation_dtype
+from psilogic.norms import Foreach, accumulation_dtype
 
 AGC_FLOOR = 1e-3
 """The smallest parameter norm that AGC compares a gradient with, so that weights at zero can leave it."""
+
+
+def process(grads: Foreach, params: Foreach, group: dict[str, Any], factor: Tensor | None) -> Foreach:
+    """The gradients that the detector and Adam see: sign, unscaling and global clipping, AGC, centralization.
+
+    Args:
+        grads: gradients of one device and dtype.
+        params: their parameters.
+        group: the hyperparameters.
+        factor: what unscaling and global clipping multiply every gradient by; None for nothing.
+
+    Returns:
+        New tensors where anything changes.
+    """
+    if group["maximize"]:
+        grads = list(torch._foreach_neg(grads))
+    if factor is not None:
+        dtype = grads[0].dtype  # which 0-dim gradients lose to the factor's
+        grads = [g.to(dtype) for g in torch._foreach_mul(grads, factor.to(grads[0].device))]
+    if group["agc_clip"] > 0:
+        pairs = zip(grads, params, strict=True)
+        grads = [adaptive_clip(g, p, group["agc_clip"], group["agc_norm"]) for g, p in pairs]
+    if group["grad_centralize"]:
+        grads = [centralize(g) for g in grads]
+    return grads
 
 
 def clip_factor(total_norm: Tensor, max_norm: float) -> Tensor:

@@ -13,6 +13,7 @@ CHOICES = {
     "agc_norm": ("unit", "tensor"),
     "chaos_signal": ("raw", "relative"),
     "chaos_scope": ("tensor", "group", "global"),
+    "bf16_update": ("nearest", "stochastic", "kahan"),
 }
 SWITCHES = ("adaptive_tau", "grad_centralize", "maximize", "capturable", "differentiable")
 SAME_IN_ALL_GROUPS = ("max_grad_norm", "foreach", "capturable", "differentiable")

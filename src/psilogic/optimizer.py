@@ -1,7 +1,6 @@
 """PsiLogic: Adam with a chaos-gated multiplicative damping, as a `torch.optim.Optimizer`."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -9,38 +8,16 @@ from torch import Tensor
 from torch.optim.optimizer import Optimizer, ParamsT, _get_scalar_dtype, _use_grad_for_differentiable
 
 from psilogic import checkpoint
+from psilogic.buckets import Bucket, as_real, collect
 from psilogic.decision import Chaos, Decision, decide
-from psilogic.equations import normalized_norm
-from psilogic.gradients import adaptive_clip, centralize, clip_factor
+from psilogic.equations import Scalar, normalized_norm
+from psilogic.gradients import clip_factor, process
 from psilogic.hyperparameters import check_group, check_hyperparameters
-from psilogic.norms import Foreach, gradient_norms, pooled_norm
+from psilogic.norms import gradient_norms, pooled_norm
 from psilogic.updates.foreach import update_
+from psilogic.updates.rounding import narrow_, widen
 
 Observer = Callable[[list[Tensor], dict[str, Any], Decision], None]
-
-
-@dataclass
-class Bucket:
-    """The tensors of one group that share device and dtype, on their way through one step."""
-
-    group: dict[str, Any]
-    params: Foreach
-    grads: Foreach
-
-    @property
-    def device(self) -> torch.device:
-        return self.params[0].device
-
-    @property
-    def vector_dtype(self) -> torch.dtype:
-        """Vectors over tensors are tiny: float64 costs nothing, where the device has it."""
-        return torch.float32 if self.device.type == "mps" else torch.float64
-
-    @property
-    def numel(self) -> Tensor:
-        """Number of real elements of each tensor, shape (N,)."""
-        counts = [p.numel() * (2 if p.is_complex() else 1) for p in self.params]
-        return torch.tensor(counts, dtype=self.vector_dtype).to(self.device)
 
 
 class PsiLogic(Optimizer):
@@ -58,8 +35,9 @@ class PsiLogic(Optimizer):
         \theta \leftarrow \theta - lr \cdot \hat m / (\sqrt{\hat v} + eps)
 
     With ``gamma=0`` and ``quantum_decay=0`` it is ``torch.optim.AdamW``. State beyond AdamW's is three scalars
-    per tensor (four with ``chaos_signal="relative"``). When gn is not finite the detector keeps its memory and
-    cancels nothing in that step; elements behave as in AdamW.
+    per tensor (four with ``chaos_signal="relative"``). Adam's moments have the parameter's dtype, as in torch.
+    `torch.amp.GradScaler` is served: gradients are unscaled before the norm, and an overflow changes nothing.
+    When gn is not finite the detector keeps its memory and cancels nothing in that step; elements behave as in AdamW.
 
     Args:
         params: parameters, named parameters or parameter groups.
@@ -87,6 +65,9 @@ class PsiLogic(Optimizer):
             elements are pooled over the group, or over all groups with this scope.
         max_grad_norm: clip the global gradient norm inside the step, equal to `clip_grad_norm_` before it,
             except that `p.grad` is left as it is; None is off. The same in all groups.
+        bf16_update: how bfloat16 parameters are written. "nearest" rounds as torch does, so that a decay below half
+            an ulp has no effect; "stochastic" rounds up or down so that the mean is exact; "kahan" keeps what is cut
+            off in another bfloat16 tensor per parameter (2 bytes per element).
         maximize: maximize the objective.
         foreach: False processes one tensor at a time (less memory); None and True all together.
         capturable: keep `step` on the parameter's device. The same in all groups.
@@ -97,6 +78,8 @@ class PsiLogic(Optimizer):
 
     Reference: the PsiLogic paper, section 3; where it leaves a point open, `docs/update-rule.md` says what is done.
     """
+
+    _step_supports_amp_scaling = True  # GradScaler then sets grad_scale and found_inf before the step
 
     def __init__(
         self,
@@ -122,6 +105,7 @@ class PsiLogic(Optimizer):
         chaos_signal: str = "raw",
         chaos_scope: str = "tensor",
         max_grad_norm: float | None = None,
+        bf16_update: str = "nearest",
         maximize: bool = False,
         foreach: bool | None = None,
         capturable: bool = False,
@@ -186,51 +170,33 @@ class PsiLogic(Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        buckets = self._buckets()
-        self._process_gradients(buckets)
+        found_inf = getattr(self, "found_inf", None)
+        if found_inf is not None and found_inf.item():
+            return loss
+        buckets = collect(self.param_groups)
+        factor = self._gradient_factor(buckets)
+        for bucket in buckets:
+            bucket.grads = process(bucket.grads, bucket.params, bucket.group, factor)
         for bucket, gn in zip(buckets, self._signals(buckets), strict=True):
             self._update(bucket, gn)
         return loss
 
-    def _buckets(self) -> list[Bucket]:
-        """The tensors with gradients, by group, device and dtype; gradients as they are."""
-        buckets: list[Bucket] = []
-        for group in self.param_groups:
-            by_kind: dict[tuple[torch.device, torch.dtype], Bucket] = {}
-            for p in group["params"]:
-                if p.grad is None:
-                    continue
-                if p.grad.is_sparse:
-                    raise RuntimeError("PsiLogic does not support sparse gradients; use sparse=False in the embedding")
-                bucket = by_kind.setdefault((p.device, p.dtype), Bucket(group, [], []))
-                bucket.params.append(p)
-                bucket.grads.append(p.grad)
-            buckets += by_kind.values()
-        return buckets
-
-    def _process_gradients(self, buckets: list[Bucket]) -> None:
-        """Sign, global clipping, AGC, centralization: replaces each bucket's gradients by new tensors."""
-        max_norm = self.param_groups[0]["max_grad_norm"]
-        if max_norm is not None and buckets:
-            norms = [gradient_norms(_as_real(b.grads), b.vector_dtype) for b in buckets]
-            factor = clip_factor(pooled_norm(norms), max_norm)
-        for bucket in buckets:
-            group, grads = bucket.group, bucket.grads
-            if group["maximize"]:
-                grads = list(torch._foreach_neg(grads))
-            if max_norm is not None:
-                dtype = grads[0].dtype  # which 0-dim gradients lose to the factor's
-                grads = [g.to(dtype) for g in torch._foreach_mul(grads, factor.to(bucket.device))]
-            if group["agc_clip"] > 0:
-                pairs = zip(grads, bucket.params, strict=True)
-                grads = [adaptive_clip(g, p, group["agc_clip"], group["agc_norm"]) for g, p in pairs]
-            if group["grad_centralize"]:
-                grads = [centralize(g) for g in grads]
-            bucket.grads = grads
+    def _gradient_factor(self, buckets: list[Bucket]) -> Tensor | None:
+        """What every gradient is multiplied by: unscaling and global clipping in one number, None without either."""
+        max_norm, scale = self.param_groups[0]["max_grad_norm"], getattr(self, "grad_scale", None)
+        if not buckets or (max_norm is None and scale is None):
+            return None
+        dtype = buckets[0].vector_dtype
+        unscale = torch.ones((), dtype=dtype) if scale is None else scale.to(dtype).reciprocal().reshape(())
+        if max_norm is None:
+            return unscale
+        total_norm = pooled_norm([gradient_norms(b.real_grads, b.vector_dtype) for b in buckets])
+        unscale = unscale.to(total_norm.device)
+        return unscale * clip_factor(unscale * total_norm, max_norm)
 
     def _signals(self, buckets: list[Bucket]) -> list[Tensor]:
         """gn of each bucket's tensors, shape (N,): their own, or that of the pool their scope puts them in."""
-        norms = [gradient_norms(_as_real(b.grads), b.vector_dtype) for b in buckets]
+        norms = [gradient_norms(b.real_grads, b.vector_dtype) for b in buckets]
         numels = [b.numel for b in buckets]
         signals = [normalized_norm(norm, numel) for norm, numel in zip(norms, numels, strict=True)]
         pools: dict[int, list[int]] = {}
@@ -250,37 +216,21 @@ class PsiLogic(Optimizer):
         group = bucket.group
         states = [self._initialized_state(p, group) for p in bucket.params]
         torch._foreach_add_([state["step"] for state in states], 1.0)
-
         t = _vector(states, "step", gn)
+        lr = group["lr"].to(gn).reshape(()) if isinstance(group["lr"], Tensor) else group["lr"]
         memory = Chaos(
             fast=_vector(states, "chaos_fast", gn),
             slow=_vector(states, "chaos_slow", gn),
             reference=_vector(states, "chaos_ref", gn) if group["chaos_signal"] == "relative" else None,
         )
-        lr = group["lr"]
-        if isinstance(lr, Tensor):
-            lr = lr.to(gn).reshape(())
         decision = decide({**group, "lr": lr}, gn, memory, t, t - _vector(states, "chaos_start", gn))
         for name, vector in zip(("chaos_fast", "chaos_slow", "chaos_ref"), decision.memory, strict=True):
             if vector is not None:
                 torch._foreach_copy_([state[name] for state in states], list(vector.unbind()))
 
-        on_host = gn.device.type == "cpu" and not (group["differentiable"] or torch.compiler.is_compiling())
-        count = len(states)
-        for batch in [slice(None)] if group["foreach"] is not False else [slice(i, i + 1) for i in range(count)]:
-            update_(
-                _as_real(bucket.params[batch]),
-                _as_real(bucket.grads[batch]),
-                _as_real([state["exp_avg"] for state in states[batch]]),
-                _as_real([state["exp_avg_sq"] for state in states[batch]]),
-                t=t[batch],
-                decay=decision.decay[batch],
-                quantum_rate=decision.quantum_rate[batch] if group["quantum_decay"] > 0 else None,
-                lr=lr,
-                betas=group["betas"],
-                eps=group["eps"],
-                on_host=on_host,
-            )
+        every = range(len(states))
+        for batch in [slice(None)] if group["foreach"] is not False else [slice(i, i + 1) for i in every]:
+            _apply(bucket, states, batch, decision, t, lr)
         for observer in self._observers:
             observer(bucket.params, group, decision)
 
@@ -292,6 +242,8 @@ class PsiLogic(Optimizer):
             state["step"] = torch.zeros((), dtype=_get_scalar_dtype(), device=device)
             state["exp_avg"] = torch.zeros_like(p, memory_format=torch.preserve_format)
             state["exp_avg_sq"] = torch.zeros_like(p, memory_format=torch.preserve_format)
+        if group["bf16_update"] == "kahan" and p.dtype == torch.bfloat16 and "compensation" not in state:
+            state["compensation"] = torch.zeros_like(p, memory_format=torch.preserve_format)
         chaos = ["chaos_fast", "chaos_slow"] + ["chaos_ref"] * (group["chaos_signal"] == "relative")
         if any(name not in state for name in chaos):
             state["chaos_start"] = state["step"].clone()
@@ -300,9 +252,28 @@ class PsiLogic(Optimizer):
         return state
 
 
-def _as_real(tensors: Iterable[Tensor]) -> Foreach:
-    """Complex tensors as real views with one more dimension, the others as they are."""
-    return [torch.view_as_real(x) if x.is_complex() else x for x in tensors]
+def _apply(
+    bucket: Bucket, states: list[dict[str, Any]], batch: slice, decision: Decision, t: Tensor, lr: Scalar
+) -> None:
+    """Change the parameters of a batch of the bucket's tensors and their moments."""
+    group, params, rounding = bucket.group, as_real(bucket.params[batch]), bucket.rounding
+    compensations = [state["compensation"] for state in states[batch]] if rounding == "kahan" else None
+    exact = params if rounding == "nearest" else widen(params, compensations)
+    update_(
+        exact,
+        as_real(bucket.grads[batch]),
+        as_real([state["exp_avg"] for state in states[batch]]),
+        as_real([state["exp_avg_sq"] for state in states[batch]]),
+        t=t[batch],
+        decay=decision.decay[batch],
+        quantum_rate=decision.quantum_rate[batch] if group["quantum_decay"] > 0 else None,
+        lr=lr,
+        betas=group["betas"],
+        eps=group["eps"],
+        on_host=t.device.type == "cpu" and not (group["differentiable"] or torch.compiler.is_compiling()),
+    )
+    if rounding != "nearest":
+        narrow_(params, exact, compensations)
 
 
 def _vector(states: list[dict[str, Any]], name: str, like: Tensor) -> Tensor:

@@ -1,0 +1,39 @@
+"""Writing float32 results into bfloat16 parameters so that changes below half an ulp are not lost."""
+
+import torch
+from torch import Tensor
+
+from psilogic.norms import Foreach
+
+DROPPED_BITS = 16
+"""bfloat16 is float32 without its lowest 16 bits."""
+
+
+def stochastically_rounded(x: Tensor) -> Tensor:
+    """Round float32 values to bfloat16's, up in magnitude with the probability of the part that is cut off.
+
+    The mean over many draws is x. The draws come from torch's global generator of the device; what is not finite
+    stays as it is.
+    """
+    bits = x.view(torch.int32)
+    draw = torch.randint_like(bits, 1 << DROPPED_BITS)
+    rounded = ((bits + draw) & (-1 << DROPPED_BITS)).view(torch.float32)
+    return torch.where(torch.isfinite(x), rounded, x)
+
+
+def widen(params: Foreach, compensations: Foreach | None) -> Foreach:
+    """The float32 values of bfloat16 parameters, together with what earlier roundings cut off."""
+    exact = [p.float() for p in params]
+    if compensations is not None:
+        torch._foreach_add_(exact, [c.float() for c in compensations])
+    return exact
+
+
+def narrow_(params: Foreach, exact: Foreach, compensations: Foreach | None) -> None:
+    """params <- exact: to nearest, with compensations <- what that cuts off; stochastically without compensations."""
+    if compensations is None:
+        torch._foreach_copy_(params, [stochastically_rounded(x) for x in exact])
+        return
+    torch._foreach_copy_(params, exact)
+    torch._foreach_sub_(exact, [p.float() for p in params])
+    torch._foreach_copy_(compensations, exact)

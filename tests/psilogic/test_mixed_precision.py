@@ -1,0 +1,139 @@
+"""Loss scaling and bfloat16: what is small is not lost, and what overflows changes nothing."""
+
+import copy
+
+import pytest
+import torch
+
+from psilogic import PsiLogic
+from psilogic.updates.rounding import stochastically_rounded
+
+OPTIONS = {"chaos_warmup": 0, "gamma": 5.0, "quantum_decay": 0.1, "max_grad_norm": 1.0}
+
+
+def model_and_optimizer(dtype: torch.dtype = torch.float32, **options: object) -> tuple[torch.nn.Module, PsiLogic]:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.Tanh(), torch.nn.Linear(5, 1)).to(dtype)
+    return model, PsiLogic(model.parameters(), lr=1e-2, **{**OPTIONS, **options})
+
+
+def loss_of(model: torch.nn.Module, t: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(t)
+    return model(torch.randn(16, 6, generator=generator)).square().mean()
+
+
+@pytest.mark.parametrize("unscale_first", [False, True])
+def test_a_scaled_loss_gives_the_same_training(unscale_first: bool) -> None:
+    plain, plain_optimizer = model_and_optimizer()
+    scaled, scaled_optimizer = model_and_optimizer()
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**12)
+    for t in range(20):
+        plain_optimizer.zero_grad()
+        loss_of(plain, t).backward()
+        plain_optimizer.step()
+        scaled_optimizer.zero_grad()
+        scaler.scale(loss_of(scaled, t)).backward()
+        gradients = [p.grad.clone() for p in scaled.parameters()]
+        if unscale_first:
+            scaler.unscale_(scaled_optimizer)
+        scaler.step(scaled_optimizer)
+        scaler.update()
+        if not unscale_first:
+            assert all(torch.equal(p.grad, g) for p, g in zip(scaled.parameters(), gradients, strict=True))
+        for a, b in zip(plain.parameters(), scaled.parameters(), strict=True):
+            assert torch.equal(a, b)  # a power of two scales without rounding
+            for name, value in plain_optimizer.state[a].items():
+                assert torch.equal(value, scaled_optimizer.state[b][name])
+
+
+def test_an_overflow_changes_nothing() -> None:
+    model, optimizer = model_and_optimizer()
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**12)
+    for t in range(8):
+        optimizer.zero_grad()
+        scaler.scale(loss_of(model, t)).backward()
+        overflow = t == 5
+        if overflow:
+            next(model.parameters()).grad[0, 0] = float("inf")
+            before = copy.deepcopy((model.state_dict(), optimizer.state_dict()["state"]))
+        scaler.step(optimizer)
+        if overflow:
+            assert_same((model.state_dict(), optimizer.state_dict()["state"]), before)
+            assert scaler.get_scale() == 2.0**12
+        scaler.update()
+        assert scaler.get_scale() == 2.0 ** (12 if t < 5 else 11)
+    assert not hasattr(optimizer, "found_inf")
+
+
+def assert_same(mine: object, theirs: object) -> None:
+    torch.testing.assert_close(mine, theirs, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("value", [1.0, -1.0, 3.14159, -1e-30, 1e30, 1.00390625])
+def test_stochastic_rounding_is_unbiased(value: float) -> None:
+    torch.manual_seed(0)
+    x = torch.full((100_000,), value)
+    rounded = stochastically_rounded(x)
+    assert torch.equal(rounded, rounded.bfloat16().float())
+    neighbours = rounded.unique()
+    assert len(neighbours) <= 2
+    ulp = (neighbours[-1] - neighbours[0]).item()
+    error = abs(rounded.double().mean().item() - x[0].double().item())
+    assert error <= 5 * ulp / 2 / 100_000**0.5  # five standard errors of the worst case, a fair coin
+    torch.manual_seed(0)
+    assert torch.equal(stochastically_rounded(x), rounded)
+
+
+def test_what_is_not_finite_stays() -> None:
+    x = torch.tensor([float("inf"), float("-inf"), float("nan"), 0.0, -0.0])
+    torch.testing.assert_close(stochastically_rounded(x), x, rtol=0, atol=0, equal_nan=True)
+
+
+def decayed(mode: str, steps: int) -> torch.Tensor:
+    """bfloat16 ones after steps that only decay, each by a twentieth of half an ulp."""
+    torch.manual_seed(0)
+    p = torch.ones(4096, dtype=torch.bfloat16, requires_grad=True)
+    optimizer = PsiLogic([p], lr=1e-2, weight_decay=1e-2, bf16_update=mode)
+    p.grad = torch.zeros_like(p)
+    for _ in range(steps):
+        optimizer.step()
+    return p.detach().double()
+
+
+def test_a_decay_below_half_an_ulp_does_not_vanish() -> None:
+    steps, expected = 400, (1 - 1e-4) ** 400
+    assert torch.all(decayed("nearest", steps) == 1)
+    assert abs(decayed("stochastic", steps).mean().item() - expected) < 2e-3
+    assert torch.all((decayed("kahan", steps) - expected).abs() < 2**-8)
+
+
+@pytest.mark.parametrize("mode", ["stochastic", "kahan"])
+def test_bfloat16_follows_float32(mode: str) -> None:
+    exact, optimizer = model_and_optimizer(torch.float32)
+    coarse, coarse_optimizer = model_and_optimizer(torch.bfloat16, bf16_update=mode)
+    with torch.no_grad():
+        for a, b in zip(exact.parameters(), coarse.parameters(), strict=True):
+            a.copy_(b)
+    for t in range(100):
+        generator = torch.Generator().manual_seed(t)
+        for a, b in zip(exact.parameters(), coarse.parameters(), strict=True):
+            b.grad = torch.randn(a.shape, generator=generator).bfloat16()
+            a.grad = b.grad.float()
+        optimizer.step()
+        coarse_optimizer.step()
+    for a, b in zip(exact.parameters(), coarse.parameters(), strict=True):
+        torch.testing.assert_close(b.float(), a, rtol=0.03, atol=0.03)
+        extra = {"compensation"} if mode == "kahan" else set()
+        assert coarse_optimizer.state[b].keys() == optimizer.state[a].keys() | extra
+
+
+def test_other_dtypes_ignore_the_rounding() -> None:
+    plain, optimizer = model_and_optimizer()
+    other, other_optimizer = model_and_optimizer(bf16_update="kahan")
+    for t in range(3):
+        for model, step in ((plain, optimizer), (other, other_optimizer)):
+            step.zero_grad()
+            loss_of(model, t).backward()
+            step.step()
+    assert_same(plain.state_dict(), other.state_dict())
+    assert_same(optimizer.state_dict()["state"], other_optimizer.state_dict()["state"])
