@@ -18,7 +18,7 @@ from fairbench.data.sources import Split
 from fairbench.environment import environment, peak_memory, reset_peak_memory
 from fairbench.optimizers import build_optimizer
 from fairbench.spec import TrainingSpec, TrialSpec
-from psilogic import ChaosTally, PsiLogic
+from psilogic import PsiLogic, monitor
 
 Progress = Callable[[int, float], None]
 """Told now and then how many steps are done and what the training loss is."""
@@ -130,7 +130,7 @@ class _Trial:
         self.noise = torch.Generator().manual_seed(spec.seed)
         self.optimizer = build_optimizer(spec.optimizer, self.params)
         self.schedule = LambdaLR(self.optimizer, lambda step: lr_factor(step, self.training))
-        self.tally = ChaosTally(self.optimizer) if isinstance(self.optimizer, PsiLogic) else None
+        self.monitor = monitor(self.optimizer) if isinstance(self.optimizer, PsiLogic) else None
         self.clipped = torch.zeros((), device=self.device)
         self.loss_curve: list[tuple[int, float]] = []
         self.evaluations: list[dict[str, Any]] = []
@@ -197,7 +197,7 @@ class _Trial:
             },
             "parameters": sum(p.numel() for p in self.params),
             "clip_rate": self.clipped.item() / steps,
-            "chaos": self.tally.read() if self.tally else None,
+            "chaos": self.monitor.totals() if self.monitor else None,
         }
         cost = {
             "seconds": {**self.clock.seconds, "total": time.perf_counter() - self.started},

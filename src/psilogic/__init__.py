@@ -1,17 +1,20 @@
 """PsiLogic: Adam with a chaos-gated multiplicative damping, for torch."""
 
 from psilogic.groups import gpt_groups, nlp_groups, vit_groups
-from psilogic.monitor import ChaosTally
+from psilogic.monitor import Monitor, Spike, TensorChaos, monitor
 from psilogic.optimizer import PsiLogic
 from psilogic.presets import PsiLogicGPT, PsiLogicNLP, PsiLogicViT
 
 __all__ = [
-    "ChaosTally",
+    "Monitor",
     "PsiLogic",
     "PsiLogicGPT",
     "PsiLogicNLP",
     "PsiLogicViT",
+    "Spike",
+    "TensorChaos",
     "gpt_groups",
+    "monitor",
     "nlp_groups",
     "vit_groups",
 ]

@@ -1,6 +1,9 @@
-"""What the chaos term did in a run."""
+"""What the chaos detector sees and does, tensor by tensor; nothing is read from the device until it is asked for."""
 
-from typing import Any
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -8,40 +11,206 @@ from torch import Tensor
 from psilogic.decision import Decision
 from psilogic.optimizer import PsiLogic
 
+SPIKE_LOG_STEPS = 1000
+"""Steps that the spike log reaches back."""
 
-class ChaosTally:
-    """Counts what the chaos term does from now on; nothing is read from the device until `read` is called.
 
-    Args:
-        optimizer: the optimizer to watch.
+@dataclass(frozen=True)
+class TensorChaos:
+    """One tensor's chaos term: the last step that gave it a gradient, and all steps since the monitor began.
+
+    Attributes:
+        name: name of the tensor.
+        group: name of its parameter group, else the group's index.
+        gn: scale-normalized norm of the processed gradient.
+        fast: the detector's 0.90-EMA.
+        slow: the detector's 0.99-EMA.
+        ratio: fast / (slow + eps).
+        chaos: the chaos measure, in [0, 1.5).
+        gate: s, True while the tensor spikes.
+        warmup: w, the chaos warm-up weight.
+        cancellation: w c, the share of theta that was cancelled in this step.
+        steps: steps with a gradient.
+        gate_steps: steps with s = 1.
+        active_steps: steps that cancelled something.
+        total_cancellation: sum of w c.
+        total_weight_decay: sum of lr weight_decay.
     """
 
-    def __init__(self, optimizer: PsiLogic) -> None:
-        self._tensor_steps = 0
-        self._sums: Tensor = torch.zeros(4, dtype=torch.float64)
+    name: str
+    group: str
+    gn: float
+    fast: float
+    slow: float
+    ratio: float
+    chaos: float
+    gate: bool
+    warmup: float
+    cancellation: float
+    steps: int
+    gate_steps: int
+    active_steps: int
+    total_cancellation: float
+    total_weight_decay: float
+
+
+class Spike(NamedTuple):
+    """A tensor that spiked: s = 1 after the warm-up.
+
+    Attributes:
+        step: the monitor's count of optimizer steps, from 1.
+        name: name of the tensor.
+        ratio: fast / (slow + eps) in that step.
+    """
+
+    step: int
+    name: str
+    ratio: float
+
+
+class ScalarWriter(Protocol):
+    """What `torch.utils.tensorboard.SummaryWriter` and others like it offer."""
+
+    def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> None:
+        """Record a value."""
+
+
+@dataclass
+class _Seen:
+    """The tensors of a bucket: their sums, shape (4, N), the last decision about them and when it was made."""
+
+    params: list[Tensor]
+    group: dict[str, Any]
+    sums: Tensor
+    decision: Decision
+    step: int
+    steps: int
+
+
+class Monitor:
+    """Watches an optimizer's chaos detector; see `monitor`."""
+
+    def __init__(self, optimizer: PsiLogic, names: Iterable[tuple[str, Tensor]] = ()) -> None:
+        self._optimizer = optimizer
+        self._names = {id(p): name for name, p in names}
+        self._seen: dict[tuple[int, ...], _Seen] = {}
+        self._spikes: deque[tuple[int, list[Tensor], Tensor, Tensor]] = deque()
+        self._step = 0
         optimizer._observers.append(self._observe)
+        self._hook = optimizer.register_step_pre_hook(self._count)
 
-    def _observe(self, params: list[Tensor], group: dict[str, Any], decision: Decision) -> None:
-        self._tensor_steps += len(params)
-        active = decision.cancellation > 0
-        weight_decay = decision.decay - decision.cancellation
-        rows = (decision.gate, active, decision.cancellation, weight_decay)
-        self._sums = self._sums.to(decision.gn.device) + torch.stack([row.double().sum() for row in rows])
+    def detach(self) -> None:
+        """Stop watching; what was seen can still be read."""
+        self._optimizer._observers.remove(self._observe)
+        self._hook.remove()
 
-    def read(self) -> dict[str, float]:
-        """The counts so far.
+    def read(self) -> list[TensorChaos]:
+        """Every tensor that had a gradient so far, in the optimizer's order. This waits for the device."""
+        rows: dict[int, TensorChaos] = {}
+        for seen in sorted(self._seen.values(), key=lambda seen: seen.step):
+            for p, row in zip(seen.params, self._rows(seen), strict=True):
+                rows[id(p)] = _joined(rows[id(p)], row) if id(p) in rows else row
+        order = [id(p) for group in self._optimizer.param_groups for p in group["params"]]
+        return [rows[key] for key in order if key in rows]
+
+    def totals(self) -> dict[str, float]:
+        """All tensors and steps together. This waits for the device.
 
         Returns:
-            tensor_steps: pairs of tensor and step seen; gate_share: share of them with s = 1; active_share:
-            share with w s > 0 and something to cancel; cancellation: sum of w c; weight_decay: sum of
-            lr weight_decay. The two sums say how much of theta each has taken away, all tensors together.
+            tensor_steps: pairs of tensor and step seen; gate_share: share of them with s = 1; active_share: share
+            that cancelled something; cancellation: sum of w c; weight_decay: sum of lr weight_decay.
         """
-        gate, active, cancellation, weight_decay = self._sums.tolist()
-        pairs = max(self._tensor_steps, 1)
+        pairs = sum(len(seen.params) * seen.steps for seen in self._seen.values())
+        sums = sum((seen.sums.sum(dim=1).cpu() for seen in self._seen.values()), torch.zeros(4, dtype=torch.float64))
+        gate, active, cancellation, weight_decay = sums.tolist()
         return {
-            "tensor_steps": self._tensor_steps,
-            "gate_share": gate / pairs,
-            "active_share": active / pairs,
+            "tensor_steps": pairs,
+            "gate_share": gate / max(pairs, 1),
+            "active_share": active / max(pairs, 1),
             "cancellation": cancellation,
             "weight_decay": weight_decay,
         }
+
+    def spikes(self) -> list[Spike]:
+        """Which tensors spiked when: s = 1 after the warm-up, in the last `SPIKE_LOG_STEPS` steps, oldest first."""
+        names = self._all_names()
+        return [
+            Spike(step, names[id(params[i])], float(ratios[i]))
+            for step, params, fired, ratios in self._spikes
+            for i in torch.nonzero(fired).flatten().tolist()
+        ]
+
+    def write(self, writer: ScalarWriter, step: int) -> None:
+        """Write every tensor's quantities as scalars `chaos/<quantity>/<tensor>`.
+
+        Args:
+            writer: a TensorBoard `SummaryWriter`, or anything with its `add_scalar`.
+            step: the step that the writer files them under.
+        """
+        for row in self.read():
+            for quantity in ("gn", "fast", "slow", "ratio", "chaos", "gate", "warmup", "cancellation"):
+                writer.add_scalar(f"chaos/{quantity}/{row.name}", float(getattr(row, quantity)), step)
+            writer.add_scalar(f"chaos/total_cancellation/{row.name}", row.total_cancellation, step)
+
+    def _count(self, *step_arguments: Any) -> None:
+        self._step += 1
+        while self._spikes and self._spikes[0][0] <= self._step - SPIKE_LOG_STEPS:
+            self._spikes.popleft()
+
+    def _observe(self, params: list[Tensor], group: dict[str, Any], decision: Decision) -> None:
+        active = decision.cancellation > 0
+        rows = (decision.gate, active, decision.cancellation, decision.decay - decision.cancellation)
+        sums = torch.stack([row.to(decision.gn.dtype) for row in rows])
+        key = tuple(map(id, params))
+        seen = self._seen.get(key)
+        if seen is None:
+            self._seen[key] = _Seen(params, group, sums, decision, self._step, 1)
+        else:
+            seen.sums, seen.decision, seen.step, seen.steps = seen.sums + sums, decision, self._step, seen.steps + 1
+        self._spikes.append((self._step, params, decision.gate & (decision.warmup > 0), decision.ratio))
+
+    def _rows(self, seen: _Seen) -> Iterator[TensorChaos]:
+        names, groups = self._all_names(), self._optimizer.param_groups
+        index = next(i for i, group in enumerate(groups) if any(p is seen.params[0] for p in group["params"]))
+        group = str(groups[index].get("name", index))
+        d = seen.decision
+        last = (d.gn, d.memory.fast, d.memory.slow, d.ratio, d.chaos, d.gate, d.warmup, d.cancellation)
+        table = torch.stack([vector.to(d.gn.dtype) for vector in last]).T.tolist()
+        for p, (gn, fast, slow, ratio, chaos, gate, w, c), sums in zip(
+            seen.params, table, seen.sums.T.tolist(), strict=True
+        ):
+            counts = (seen.steps, round(sums[0]), round(sums[1]))
+            yield TensorChaos(
+                names[id(p)], group, gn, fast, slow, ratio, chaos, bool(gate), w, c, *counts, sums[2], sums[3]
+            )
+
+    def _all_names(self) -> dict[int, str]:
+        """Names as given, else as the optimizer's groups have them, else `<group>.<position>`."""
+        names: dict[int, str] = {}
+        for i, group in enumerate(self._optimizer.param_groups):
+            known = group.get("param_names") or [f"{group.get('name', i)}.{k}" for k in range(len(group["params"]))]
+            names |= {id(p): name for p, name in zip(group["params"], known, strict=True)}
+        return names | self._names
+
+
+def _joined(earlier: TensorChaos, later: TensorChaos) -> TensorChaos:
+    """The later values with the sums of both: the same tensor, seen in two different buckets."""
+    sums = ("steps", "gate_steps", "active_steps", "total_cancellation", "total_weight_decay")
+    return TensorChaos(**{**vars(later), **{name: getattr(earlier, name) + getattr(later, name) for name in sums}})
+
+
+def monitor(optimizer: PsiLogic, names: Iterable[tuple[str, Tensor]] = ()) -> Monitor:
+    """Watch an optimizer's chaos detector from now on.
+
+    While nothing is read, a step costs a few operations on vectors over tensors and no wait for the device; an
+    optimizer that nobody watches pays nothing.
+
+    Args:
+        optimizer: the optimizer.
+        names: names of the parameters, as `model.named_parameters()`; without them the optimizer's own are used.
+
+    Returns:
+        The monitor: `read()` for each tensor, `totals()` for all together, `spikes()` for which tensors spiked
+        when, `write(writer, step)` for TensorBoard.
+    """
+    return Monitor(optimizer, names)

@@ -1,0 +1,107 @@
+"""The monitor: its numbers are the optimizer's, its log names the tensors that were made to spike."""
+
+import copy
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from trajectories import gradients, parameters, set_gradients, watch
+
+from psilogic import PsiLogic, monitor
+
+NAMES = ["scalar", "empty", "vector", "matrix", "hollow", "kernel"]
+
+
+def test_one_step_by_hand() -> None:
+    p = torch.ones(4, dtype=torch.float64, requires_grad=True)
+    optimizer = PsiLogic([p], lr=0.1, weight_decay=0.01, gamma=2.0, chaos_warmup=0)
+    watching = monitor(optimizer, [("weights", p)])
+    p.grad = torch.full_like(p, 3.0)
+    optimizer.step()
+    (row,) = watching.read()
+    chaos = math.tanh(0.03) * (1 + 0.5 * math.tanh(9.0))
+    expected = {"gn": 3.0, "fast": 0.3, "slow": 0.03, "ratio": 10.0, "chaos": chaos, "cancellation": chaos * 0.1 * 2.0}
+    for name, value in expected.items():
+        assert getattr(row, name) == pytest.approx(value, rel=1e-6), name
+    assert (row.name, row.group, row.gate, row.warmup) == ("weights", "0", True, 1.0)
+    assert (row.steps, row.gate_steps, row.active_steps) == (1, 1, 1)
+    assert row.total_weight_decay == pytest.approx(0.001)
+
+
+def test_sums_are_those_of_the_decisions() -> None:
+    params = parameters()
+    optimizer = PsiLogic(
+        [{"params": params[:3], "name": "first"}, {"params": params[3:], "gamma": 0.5}], lr=0.05, chaos_warmup=30
+    )
+    seen, watching = watch(optimizer), monitor(optimizer, zip(NAMES, params, strict=True))
+    for grads in gradients(200):
+        set_gradients(params, grads)
+        optimizer.step()
+    rows = {row.name: row for row in watching.read()}
+    assert list(rows) == NAMES
+    for name, p in zip(NAMES, params, strict=True):
+        mine = [(d, i) for tensors, _, d in seen for i, tensor in enumerate(tensors) if tensor is p]
+        row, (last, i) = rows[name], mine[-1]
+        assert row.steps == len(mine)
+        assert row.gate_steps == sum(d.gate[k].item() for d, k in mine)
+        assert row.active_steps == sum((d.cancellation[k] > 0).item() for d, k in mine)
+        assert row.total_cancellation == pytest.approx(sum(d.cancellation[k].item() for d, k in mine), rel=1e-12)
+        assert row.total_weight_decay == pytest.approx(0.05 * 1e-4 * len(mine), rel=1e-9)
+        assert (row.gn, row.fast, row.slow) == (last.gn[i], last.memory.fast[i], last.memory.slow[i])
+    assert {row.group for row in rows.values()} == {"first", "1"}
+    totals = watching.totals()
+    assert totals["tensor_steps"] == sum(row.steps for row in rows.values())
+    assert totals["cancellation"] == pytest.approx(sum(row.total_cancellation for row in rows.values()), rel=1e-12)
+    active = sum(row.active_steps for row in rows.values())
+    assert totals["active_share"] == pytest.approx(active / totals["tensor_steps"])
+
+
+def test_the_spike_log_names_tensor_and_step() -> None:
+    params = [torch.ones(3, requires_grad=True) for _ in range(3)]
+    optimizer = PsiLogic([("a", params[0]), ("b", params[1]), ("c", params[2])], chaos_warmup=200)
+    watching = monitor(optimizer)
+    for t in range(1, 401):
+        for i, p in enumerate(params):
+            p.grad = torch.full_like(p, 100.0 if (t, i) in ((100, 0), (300, 1), (350, 2)) else 1.0)
+        optimizer.step()
+    spikes = watching.spikes()
+    first = {name: next(spike for spike in spikes if spike.name == name) for name in ("b", "c")}
+    assert {name: spike.step for name, spike in first.items()} == {"b": 300, "c": 350}
+    assert first["b"].ratio > 2
+    assert "a" not in {spike.name for spike in spikes}  # it spiked before the warm-up was over
+
+
+def test_watching_changes_nothing_and_can_stop() -> None:
+    params, others = parameters(), parameters()
+    optimizer, other = (PsiLogic(p, lr=0.05, chaos_warmup=0) for p in (params, others))
+    watching = monitor(other)
+    for t, grads in enumerate(gradients(60)):
+        set_gradients(params, grads)
+        set_gradients(others, grads)
+        optimizer.step()
+        other.step()
+        if t == 29:
+            watching.detach()
+    assert all(torch.equal(a, b) for a, b in zip(params, others, strict=True))
+    assert max(row.steps for row in watching.read()) == 30
+    assert not copy.deepcopy(other)._observers
+
+
+def test_tensorboard(tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    from torch.utils.tensorboard import SummaryWriter
+
+    p = torch.ones(4, requires_grad=True)
+    optimizer = PsiLogic([p], chaos_warmup=0)
+    watching = monitor(optimizer, [("weights", p)])
+    with SummaryWriter(str(tmp_path)) as writer:
+        for step in (1, 2):
+            p.grad = torch.full_like(p, float(step))
+            optimizer.step()
+            watching.write(writer, step)
+    events = EventAccumulator(str(tmp_path)).Reload()
+    assert [(e.step, e.value) for e in events.Scalars("chaos/gn/weights")] == [(1, 1.0), (2, 2.0)]
+    assert {"chaos/gate/weights", "chaos/ratio/weights", "chaos/total_cancellation/weights"} <= set(
+        events.Tags()["scalars"]
+    )
