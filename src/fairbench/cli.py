@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from fairbench.arenas import ARENAS
 from fairbench.errors import UsageError, unknown
 from fairbench.optimizers import OPTIMIZERS
 from fairbench.suite import OptimizerPlan, Suite
 from fairbench.suite_file import load_suite, suite_names
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 PlanT = TypeVar("PlanT")
 COMMANDS = ("run", "report", "list")
@@ -25,7 +29,7 @@ def parser() -> argparse.ArgumentParser:
     """The command line."""
     top = argparse.ArgumentParser(
         prog="fairbench",
-        description="Compare optimizers on equal terms. Without a command, `run` is meant.",
+        description="Compare optimizers on equal terms. Options without a command are those of `run`.",
         allow_abbrev=False,
     )
     commands = top.add_subparsers(dest="command", metavar="{run,report,list}")
@@ -54,20 +58,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         0; 1 when a trial failed; 2 when the user must mend something; 130 after Ctrl-C.
     """
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    if words and words[0] not in COMMANDS and words[0] not in ("-h", "--help"):
-        if not words[0].startswith("-"):
-            print(f"fairbench: {unknown('command', words[0], COMMANDS)}", file=sys.stderr)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given and given[0] not in COMMANDS and given[0] not in ("-h", "--help"):
+        if not given[0].startswith("-"):
+            print(f"fairbench: {unknown('command', given[0], COMMANDS)}", file=sys.stderr)
             return 2
-        words.insert(0, "run")
-    options = parser().parse_args(words or ["--help"])
+        given.insert(0, "run")
+    options = parser().parse_args(given or ["--help"])
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without a minus sign is no reason to fail
     try:
-        return {"run": run, "report": report, "list": show_list}[options.command](options)
+        code = {"run": run, "report": report, "list": show_list}[options.command](options)
+        sys.stdout.flush()
+        return code
     except UsageError as error:
         print(f"fairbench: {error}", file=sys.stderr)
         return 2
+    except BrokenPipeError:  # as in `fairbench list | head -1`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        print(f"fairbench: {error}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
-        print("fairbench: stopped; finished trials are kept, the same command goes on from here", file=sys.stderr)
+        print("\nfairbench: stopped; finished trials are kept, the same command goes on from here", file=sys.stderr)
         return 130
 
 
@@ -79,11 +94,9 @@ def run(options: argparse.Namespace) -> int:
     if workers < 0:
         raise UsageError(f"--workers must be at least 0, got {workers}")
 
-    from rich.console import Console
-
     from fairbench.study import run_study
 
-    run_study(suite, directory, workers, options.device, Console())
+    run_study(suite, directory, workers, options.device, console())
     return show_report(directory)
 
 
@@ -100,10 +113,9 @@ def chosen_suite(options: argparse.Namespace) -> Suite:
         )
     suite = load_suite("smoke" if options.smoke_test else options.suite or DEFAULT_SUITE)
     if options.arenas:
-        suite = replace(suite, arenas={name: pick("arena", name, suite.arenas) for name in options.arenas.split(",")})
+        suite = replace(suite, arenas={name: pick("arena", name, suite.arenas) for name in words(options.arenas)})
     if options.optimizers:
-        plans = dict(named_optimizer(word, suite) for word in options.optimizers.split(","))
-        suite = replace(suite, optimizers=plans)
+        suite = replace(suite, optimizers=named_optimizers(words(options.optimizers), suite))
     reference = options.reference or suite.reference
     if reference not in suite.optimizers:
         choices = ", ".join(suite.optimizers)
@@ -120,11 +132,22 @@ def pick(kind: str, name: str, known: dict[str, PlanT]) -> PlanT:
     return known[name]
 
 
-def named_optimizer(word: str, suite: Suite) -> tuple[str, OptimizerPlan]:
-    """An optimizer by its name in the suite, by a name that fairbench knows, or as module:Class."""
-    if ":" in word:
-        return word.rpartition(":")[2], OptimizerPlan(factory=word)
-    return word, pick("optimizer", word, {**{name: OptimizerPlan() for name in OPTIMIZERS}, **suite.optimizers})
+def words(text: str) -> list[str]:
+    """The words of a comma-separated list."""
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def named_optimizers(names: list[str], suite: Suite) -> dict[str, OptimizerPlan]:
+    """Optimizers by their names in the suite, by names that fairbench knows, or as module:Class."""
+    known = {**{name: OptimizerPlan() for name in OPTIMIZERS}, **suite.optimizers}
+    plans: dict[str, OptimizerPlan] = {}
+    for word in names:
+        own = ":" in word
+        name = word.rpartition(":")[2] if own else word
+        if name in plans:
+            raise UsageError(f"two optimizers are called {name!r}; give one another name in a suite file")
+        plans[name] = OptimizerPlan(factory=word) if own else pick("optimizer", word, known)
+    return plans
 
 
 def data_needs(suite: Suite) -> set[str]:
@@ -137,6 +160,13 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def console() -> Console:
+    """Where progress and verdicts are shown; names in square brackets are names, not markup."""
+    from rich.console import Console
+
+    return Console(markup=False)
+
+
 def report(options: argparse.Namespace) -> int:
     """`fairbench report`."""
     return show_report(options.directory)
@@ -144,15 +174,13 @@ def report(options: argparse.Namespace) -> int:
 
 def show_report(directory: Path) -> int:
     """Write all derived files and print the verdict table; 1 when a trial failed."""
-    from rich.console import Console
-
     from fairbench.report import write_report
     from fairbench.report.console import print_verdicts
     from fairbench.study import finished_study
 
     with finished_study(directory) as (study, arms, lookup):
         result = write_report(study, arms, lookup, directory)
-    print_verdicts(result, directory, Console())
+    print_verdicts(result, directory, console())
     return 1 if result.failed else 0
 
 

@@ -3,6 +3,7 @@
 import platform
 import resource
 import subprocess
+from contextlib import suppress
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -59,8 +60,9 @@ def reset_peak_memory(device: torch.device) -> None:
     """Start a new measurement of the peak; where the system cannot, peaks are those of the whole process."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
-    elif CLEAR_REFS.exists():
-        CLEAR_REFS.write_text("5")
+    else:
+        with suppress(OSError):
+            CLEAR_REFS.write_text("5")
 
 
 def peak_memory(device: torch.device) -> int:

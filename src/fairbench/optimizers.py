@@ -64,20 +64,40 @@ def load_factory(factory: str) -> Callable[..., torch.optim.Optimizer]:
     if not hasattr(module, class_name):
         classes = [name for name, value in vars(module).items() if inspect.isclass(value)]
         raise unknown(f"class in module {module_name}", class_name, classes)
-    return getattr(module, class_name)  # type: ignore[no-any-return]
+    found = getattr(module, class_name)
+    if not callable(found):
+        raise UsageError(f"optimizer factory {factory!r} is no class but {found!r}")
+    return found  # type: ignore[no-any-return]
 
 
 @cache
 def source_digest(factory: str) -> str:
-    """sha256 of the source that defines the factory: its package's folder, or its file when it is in none."""
-    module = inspect.getmodule(inspect.unwrap(load_factory(factory)))
-    file = Path(str(getattr(module, "__file__", "")))
-    files = sorted(file.parent.rglob("*.py")) if getattr(module, "__package__", "") else [file]
+    """sha256 of the source that defines the factory and its parent classes.
+
+    Of a class in a package that is the package's folder, of one in a file of its own the file.
+    """
     sha = hashlib.sha256()
-    for path in files:
-        content = path.read_bytes() if path.is_file() else b""
-        sha.update(f"{path.relative_to(file.parent).as_posix()} {len(content)} ".encode() + content)
+    for module in dict.fromkeys(map(inspect.getmodule, inspect.getmro(_as_class(load_factory(factory))))):
+        file = Path(str(getattr(module, "__file__", "")))
+        files = sorted(file.parent.rglob("*.py")) if getattr(module, "__package__", "") else [file]
+        for path in files:
+            content = path.read_bytes() if path.is_file() else b""
+            sha.update(f"{path.relative_to(file.parent).as_posix()} {len(content)} ".encode() + content)
     return sha.hexdigest()
+
+
+def _as_class(factory: Callable[..., Any]) -> type:
+    """The factory itself, or the class of nothing but its own module when it is a function."""
+    if inspect.isclass(factory):
+        return factory
+    return type(getattr(factory, "__name__", "factory"), (), {"__module__": inspect.unwrap(factory).__module__})
+
+
+def _horizon(factory: str) -> str:
+    """The argument that takes the number of training steps: that of the known class it is, or descends from."""
+    found = _as_class(load_factory(factory))
+    asking = (facts for facts in OPTIMIZERS.values() if facts.horizon)
+    return next((facts.horizon for facts in asking if issubclass(found, _as_class(load_factory(facts.factory)))), "")
 
 
 @dataclass(frozen=True)
@@ -121,13 +141,25 @@ def resolve_optimizer(name: str, plan: OptimizerPlan) -> ResolvedOptimizer:
     for option in ("lr", *plan.options):
         if option not in known and not takes_any:
             raise unknown(f"hyperparameter of {name}", option, known)
-    defaults = {key: value.default for key, value in known.items() if value.default is not inspect.Parameter.empty}
+    # A default that is no plain value stays where it is, in the source, which the digest covers.
+    defaults = {key: value.default for key, value in known.items() if _is_plain(value.default)}
+    for option, value in plan.options.items():
+        if not _is_plain(value):
+            raise UsageError(f"optimizers.{name}.options.{option} must be a finite plain value, got {value!r}")
+    complete = json.loads(json.dumps({**defaults, **plan.options}))
+    horizon = _horizon(facts.factory)
+    return ResolvedOptimizer(
+        name, facts.factory, complete, "" if horizon in plan.options else horizon, source_digest(facts.factory)
+    )
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether JSON can hold the value."""
     try:
-        complete = json.loads(json.dumps({**defaults, **plan.options}, allow_nan=False))
-    except (TypeError, ValueError) as error:
-        raise UsageError(f"the hyperparameters of {name} must be plain numbers, strings and lists: {error}") from error
-    horizon = "" if facts.horizon in plan.options else facts.horizon
-    return ResolvedOptimizer(name, facts.factory, complete, horizon, source_digest(facts.factory))
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def build_optimizer(spec: OptimizerSpec, params: Iterable[torch.nn.Parameter]) -> torch.optim.Optimizer:

@@ -4,13 +4,15 @@ Nothing is remembered between calls, so an interrupted study goes on as if it ha
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from fairbench.arenas import ARENAS, load_arena
-from fairbench.optimizers import ResolvedOptimizer, resolve_optimizer
+from fairbench.errors import UsageError
+from fairbench.optimizers import ResolvedOptimizer, build_optimizer, resolve_optimizer
 from fairbench.spec import ArenaSpec, TrainingSpec, TrialSpec
-from fairbench.suite import Suite, Sweep
+from fairbench.suite import ArenaPlan, Suite
 from fairbench.suite_file import parse_suite
 
 Record = dict[str, Any]
@@ -47,8 +49,7 @@ class Study:
 
         check_device(device)
         optimizers = {name: resolve_optimizer(name, plan) for name, plan in suite.optimizers.items()}
-        data = {name: load_arena(name).load_data(**plan.data) for name, plan in suite.arenas.items()}
-        fingerprints = {name: value.fingerprint for name, value in data.items()}
+        fingerprints = {name: _rehearse(name, plan, optimizers) for name, plan in suite.arenas.items()}
         return cls(suite, device, fingerprints, optimizers, environment(device))
 
     def to_json(self) -> dict[str, Any]:
@@ -60,7 +61,47 @@ class Study:
         """The study that `to_json` wrote; errors call it `where`."""
         optimizers = {name: ResolvedOptimizer(**fields) for name, fields in value["optimizers"].items()}
         suite = parse_suite(value["suite"], where)
+        if optimizers.keys() != suite.optimizers.keys() or value["fingerprints"].keys() != suite.arenas.keys():
+            raise ValueError("its optimizers or fingerprints are not those of its suite")
         return cls(suite, value["device"], value["fingerprints"], optimizers, value.get("environment", {}))
+
+
+def _rehearse(name: str, plan: ArenaPlan, optimizers: Mapping[str, ResolvedOptimizer]) -> str:
+    """Build the arena's model and every optimizer once, so that what cannot work is said before anything runs.
+
+    The results of the trials do not depend on it: each seeds its own generators.
+
+    Returns:
+        sha256 of the arena's data.
+
+    Raises:
+        UsageError: the model, the batch size or an optimizer's hyperparameters are impossible.
+    """
+    import torch
+
+    arena = load_arena(name)
+    data = arena.load_data(**plan.data)
+    if plan.batch_size > len(data.train.inputs):
+        most = len(data.train.inputs)
+        raise UsageError(
+            f"arenas.{name}.batch_size must be at most {most}, the training examples; got {plan.batch_size}"
+        )
+    with _named(f"arenas.{name}.model: {dict(plan.model)} is impossible"):
+        model = arena.build_model(data, **plan.model)
+        arena.loss(model, data.train.first(plan.batch_size), torch.Generator())
+    for optimizer in optimizers.values():
+        with _named(f"optimizers.{optimizer.name}: {optimizer.factory} cannot be built"):
+            build_optimizer(optimizer.spec(lr=1e-3, steps=plan.steps), model.parameters())
+    return data.fingerprint
+
+
+@contextmanager
+def _named(what: str) -> Iterator[None]:
+    """Say of any exception what could not be done."""
+    try:
+        yield
+    except Exception as error:
+        raise UsageError(f"{what}: {type(error).__name__}: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -87,15 +128,6 @@ class Arm:
         return [*self.sweep, *self.final]
 
 
-def rate(sweep: Sweep, index: int) -> float:
-    """The grid's rate at an index; 0 is `lr_min`, `points` - 1 is `lr_max`, others continue the grid.
-
-    Rounded to six digits, so that a rate is the same number on every machine.
-    """
-    ratio = (sweep.lr_max / sweep.lr_min) ** (1 / (sweep.points - 1))
-    return float(f"{sweep.lr_min * ratio**index:.6g}")
-
-
 def score(record: Record, metric: str, arena: str) -> tuple[float, ...]:
     """How good the validation split's final metrics are: the primary first, the others break ties; lower is better.
 
@@ -120,7 +152,7 @@ def _arm(study: Study, arena: str, optimizer: str, lookup: Lookup) -> Arm:
     sweep, metric = study.suite.sweep, study.suite.arenas[arena].metric
     low, high = 0, sweep.points - 1
     while True:
-        trials = {i: _seeds(study, arena, optimizer, "sweep", rate(sweep, i)) for i in range(low, high + 1)}
+        trials = {i: _seeds(study, arena, optimizer, "sweep", sweep.rate(i)) for i in range(low, high + 1)}
         flat = [spec for specs in trials.values() for spec in specs]
         records = {spec.id: lookup(spec) for spec in flat}
         if any(record is None or record["status"] == "failed" for record in records.values()):
@@ -130,7 +162,7 @@ def _arm(study: Study, arena: str, optimizer: str, lookup: Lookup) -> Arm:
         best = min(scores, key=scores.__getitem__)  # the lowest rate of equals
         extensions = high - low + 1 - sweep.points
         if best not in (low, high) or extensions == sweep.max_extensions:
-            lr = rate(sweep, best)
+            lr = sweep.rate(best)
             return Arm(arena, optimizer, flat, lr, _seeds(study, arena, optimizer, "final", lr))
         low, high = (low - 1, high) if best == low else (low, high + 1)
 

@@ -72,17 +72,21 @@ class Store:
         Raises:
             UsageError: another run holds it, or the directory cannot be written.
         """
+        lock = FileLock(self.directory / ".lock", timeout=0)
         try:
             self.trials.mkdir(parents=True, exist_ok=True)
-            with FileLock(self.directory / ".lock", timeout=0):
-                for leftover in self.trials.glob(".*.tmp"):  # of a run that was killed while it wrote
-                    leftover.unlink()
-                yield
+            lock.acquire()
         except Timeout as error:
             raise UsageError(f"another fairbench run is writing to {self.directory}; wait for it or stop it") from error
-        except (PermissionError, NotADirectoryError, FileExistsError) as error:
-            reason = f"cannot write to {self.directory}: {error.strerror}"
+        except OSError as error:
+            reason = f"cannot write to {self.directory}: {error.strerror or error}"
             raise UsageError(f"{reason}; choose another --output-dir") from error
+        try:
+            for leftover in self.trials.glob(".*.tmp"):  # of a run that was killed while it wrote
+                leftover.unlink()
+            yield
+        finally:
+            lock.release()
 
     def path(self, spec: TrialSpec) -> Path:
         """Where the record of a trial lies."""
@@ -109,7 +113,7 @@ class Store:
                 raise ValueError("it is the record of another trial")
         except FileNotFoundError:
             return None
-        except (ValueError, KeyError, AttributeError, TypeError, UnicodeDecodeError) as error:
+        except (ValueError, KeyError, AttributeError, TypeError, OSError) as error:
             raise UsageError(
                 f"damaged record {path} ({error}); nothing was changed: delete that file to run this trial again"
             ) from error

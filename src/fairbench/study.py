@@ -34,6 +34,8 @@ def run_study(suite: Suite, directory: Path, workers: int, device: str, console:
         KeyboardInterrupt: the user stopped it; finished trials are kept.
     """
     store = Store(directory)
+    stage = max(suite.sweep.points * len(suite.sweep.seeds), len(suite.final.seeds))
+    workers = min(workers, len(suite.arenas) * len(suite.optimizers) * stage)
     with store.locked(), Progress(console, max(workers, 1)) as progress:
         check_directory(suite, directory)
         with executor(suite, workers, progress) as running:
@@ -103,7 +105,7 @@ def read_config(directory: Path) -> Study:
         return Study.from_json(json.loads(path.read_text())["study"], str(path))
     except FileNotFoundError:
         raise UsageError(f"{directory} holds no study: there is no config.json") from None
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
         reason = f"damaged {path} ({type(error).__name__}: {error})"
         raise UsageError(f"{reason}; move it away and run the same suite again: finished trials are kept") from error
 
@@ -111,7 +113,9 @@ def read_config(directory: Path) -> Study:
 @contextmanager
 def finished_study(directory: Path) -> Iterator[tuple[Study, list[Arm], Any]]:
     """The study of an output directory with its arms and the lookup of its records, held against a running study."""
+    if not directory.is_dir():
+        raise UsageError(f"{directory} holds no study: there is no such directory")
     store = Store(directory)
-    study = read_config(directory)
     with store.locked():
+        study = read_config(directory)
         yield study, arms(study, store.read), store.read

@@ -24,6 +24,14 @@ class Sweep:
     seeds: list[int]
     evaluations: int
 
+    def rate(self, index: int) -> float:
+        """The grid's rate at an index: 0 is `lr_min`, `points` - 1 is `lr_max`, others continue the grid.
+
+        Rounded to six digits, so that a rate is the same number on every machine.
+        """
+        ratio = (self.lr_max / self.lr_min) ** (1 / (self.points - 1))
+        return float(f"{self.lr_min * ratio**index:.6g}")
+
 
 @dataclass(frozen=True)
 class Final:

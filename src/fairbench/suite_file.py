@@ -19,7 +19,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-Path_ = tuple[str, ...]
+KeyPath = tuple[str, ...]
 """Where a key stands: ("arenas", "gpt", "steps")."""
 
 
@@ -42,14 +42,16 @@ def load_suite(name_or_path: str) -> Suite:
         file: Traversable = Path(name_or_path)
         if not file.is_file():
             raise UsageError(f"no suite file {name_or_path!r}")
+        if file.name.removesuffix(".toml") in suite_names():
+            raise UsageError(f"{name_or_path}: a suite of that name comes with fairbench; rename the file")
     elif name_or_path in suite_names():
         file = _suites() / f"{name_or_path}.toml"
     else:
         raise unknown("suite", name_or_path, suite_names())
-    text = file.read_text(encoding="utf-8")
     try:
+        text = file.read_bytes().decode("utf-8-sig")
         content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"{file.name}: {error}") from error
     return parse_suite({"name": file.name.removesuffix(".toml"), **content}, file.name, text)
 
@@ -77,14 +79,14 @@ def parse_suite(content: Mapping[str, Any], where: str, text: str = "") -> Suite
 class _Wrong(Exception):
     """What is wrong with the key at `path`."""
 
-    def __init__(self, path: Path_, reason: object) -> None:
+    def __init__(self, path: KeyPath, reason: object) -> None:
         self.path, self.reason = path, reason
 
 
-def line_of(text: str, path: Path_) -> int:
+def line_of(text: str, path: KeyPath) -> int:
     """Line number of the key in the TOML text: of the key itself, else of the nearest table around it; 0 if none."""
     best, best_depth = 0, 0
-    table: Path_ = ()
+    table: KeyPath = ()
     for number, line in enumerate(text.splitlines(), 1):
         if header := re.match(r"\s*\[([^\[\]]+)\]", line):
             table = tuple(part.strip(" \"'") for part in header[1].split("."))
@@ -98,7 +100,7 @@ def line_of(text: str, path: Path_) -> int:
     return best
 
 
-def _build(cls: type, value: Any, path: Path_) -> Any:
+def _build(cls: type, value: Any, path: KeyPath) -> Any:
     """A value of the type that the dataclasses of `fairbench.suite` declare."""
     if is_dataclass(cls):
         if not isinstance(value, Mapping):
@@ -133,6 +135,10 @@ _NAMES = {int: "a whole number", float: "a number", str: "a string"}
 
 def _check_meaning(suite: Suite) -> None:
     """Check what the types cannot say."""
+    if not re.fullmatch(r"[\w.\-]*\w", suite.name):
+        raise _Wrong(("name",), f"must be made of letters, digits, '_', '-' and '.', got {suite.name!r}")
+    if not suite.arenas:
+        raise _Wrong(("arenas",), "needs at least one arena")
     _check_stages(suite)
     for name, arena in suite.arenas.items():
         path = ("arenas", name)
@@ -144,6 +150,8 @@ def _check_meaning(suite: Suite) -> None:
             if getattr(arena, key) < least:
                 raise _Wrong((*path, key), f"must be at least {least}, got {getattr(arena, key)}")
         _check_positive((*path, "margin"), arena.margin)
+        _check_options((*path, "data"), arena.data, ARENAS[name].data_options)
+        _check_options((*path, "model"), arena.model, ARENAS[name].model_options)
     for name, optimizer in suite.optimizers.items():
         if not optimizer.factory and name not in OPTIMIZERS:
             reason = f'{unknown("optimizer", name, OPTIMIZERS)}; your own one needs factory = "module:Class"'
@@ -159,31 +167,49 @@ def _check_stages(suite: Suite) -> None:
     if suite.alpha >= 1:
         raise _Wrong(("alpha",), f"must be below 1, got {suite.alpha}")
     _check_positive(("sweep", "lr_min"), suite.sweep.lr_min)
+    _check_positive(("sweep", "lr_max"), suite.sweep.lr_max)
     if suite.sweep.lr_max <= suite.sweep.lr_min:
         raise _Wrong(("sweep", "lr_max"), f"must be above lr_min = {suite.sweep.lr_min}, got {suite.sweep.lr_max}")
-    if suite.sweep.points < 2:
-        raise _Wrong(("sweep", "points"), f"must be at least 2, got {suite.sweep.points}")
-    for stage, key, value, least in (
-        ("sweep", "max_extensions", suite.sweep.max_extensions, 0),
-        ("sweep", "evaluations", suite.sweep.evaluations, 1),
-        ("final", "evaluations", suite.final.evaluations, 1),
-        ("training", "warmup_steps", suite.training.warmup_steps, 0),
-        ("training", "log_every", suite.training.log_every, 1),
-        ("training", "clip_norm", suite.training.clip_norm, 0),
+    for stage, key, least, most in (
+        ("sweep", "points", 2, 100),
+        ("sweep", "max_extensions", 0, 100),
+        ("sweep", "evaluations", 1, 10_000),
+        ("final", "evaluations", 1, 10_000),
+        ("training", "warmup_steps", 0, 10**9),
+        ("training", "log_every", 1, 10**9),
+        ("training", "clip_norm", 0, 10**9),
     ):
-        if not value >= least:
-            raise _Wrong((stage, key), f"must be at least {least}, got {value}")
+        value = getattr(getattr(suite, stage), key)
+        if not least <= value <= most:
+            raise _Wrong((stage, key), f"must lie in [{least}, {most}], got {value}")
+    sweep = suite.sweep
+    rates = [sweep.rate(i) for i in range(-sweep.max_extensions, sweep.points + sweep.max_extensions)]
+    if not (rates[0] > 0 and rates[-1] < float("inf") and rates == sorted(set(rates))):
+        raise _Wrong(("sweep", "points"), f"gives rates that are not distinct, positive and finite: {rates}")
     _check_seeds(("sweep", "seeds"), suite.sweep.seeds)
     _check_seeds(("final", "seeds"), suite.final.seeds)
     if shared := sorted(set(suite.sweep.seeds) & set(suite.final.seeds)):
         raise _Wrong(("final", "seeds"), f"must not be those of the sweep, both have {shared}")
 
 
-def _check_positive(path: Path_, value: float) -> None:
+def _check_positive(path: KeyPath, value: float) -> None:
     if not 0 < value < float("inf"):
         raise _Wrong(path, f"must be positive and finite, got {value}")
 
 
-def _check_seeds(path: Path_, seeds: Sequence[int]) -> None:
-    if not seeds or len(set(seeds)) < len(seeds) or min(seeds) < 0:
-        raise _Wrong(path, f"must be distinct whole numbers of at least 0, got {list(seeds)}")
+def _check_seeds(path: KeyPath, seeds: Sequence[int]) -> None:
+    if not seeds or len(set(seeds)) < len(seeds) or min(seeds) < 0 or max(seeds) >= 2**63:
+        raise _Wrong(path, f"must be distinct whole numbers in [0, 2^63), got {list(seeds)}")
+
+
+def _check_options(path: KeyPath, options: Mapping[str, Any], types: Mapping[str, Any]) -> None:
+    """Names, types and signs of an arena's data or model options."""
+    for key in options:
+        if key not in types:
+            raise _Wrong((*path, key), unknown("key", key, types))
+    for key, kind in types.items():
+        if key not in options:
+            raise _Wrong((*path, key), "is missing")
+        value = _build(kind, options[key], (*path, key))
+        if not value or min(value if isinstance(value, list) else [value]) < 1:
+            raise _Wrong((*path, key), f"must be at least 1, got {value!r}")

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from fairbench.cli import main
-from fairbench.suite_file import load_suite
 
 
 def fairbench(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -116,11 +115,53 @@ def test_a_wrong_hyperparameter_is_named(folder: Path, capsys: pytest.CaptureFix
 
 
 def test_two_suites_do_not_share_a_directory(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (folder / "out").mkdir()
-    study = {"suite": load_suite("smoke").to_json(), "device": "cpu", "fingerprints": {}, "optimizers": {}}
-    (folder / "out" / "config.json").write_text(json.dumps({"study": study}))
+    assert main(["--smoke-test", "--output-dir", "out", "--workers", "0"]) == 0
     assert main(HERE) == 2
     assert "out holds suite 'smoke', not 'tiny'; choose another --output-dir" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("batch_size = 16", "batch_size = 900", "arenas.vit.batch_size must be at most 899"),
+        ("patch_size = 4", "patch_size = 9", "'heads': 1, 'patch_size': 9} is impossible: RuntimeError"),
+        ("chaos_warmup = 0", "gamma = -1", "optimizers.PsiLogic: psilogic:PsiLogic cannot be built: ValueError: gamma"),
+        ("chaos_warmup = 0", "gamma = inf", "optimizers.PsiLogic.options.gamma must be a finite plain value, got inf"),
+        ("[optimizers.PsiLogic]", "[optimizers.PsiLogic]\nfactory = 'os:sep'", "'os:sep' is no class but '/'"),
+    ],
+)
+def test_what_cannot_work_is_said_before_anything_runs(
+    folder: Path, capsys: pytest.CaptureFixture[str], old: str, new: str, complaint: str
+) -> None:
+    suite = folder / "tiny.toml"
+    assert old in suite.read_text()
+    suite.write_text(suite.read_text().replace(old, new))
+    assert main(HERE) == 2
+    assert complaint in capsys.readouterr().err
+    assert list((folder / "out" / "trials").iterdir()) == []
+
+
+def test_two_optimizers_of_one_name_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*HERE, "--optimizers", "PsiLogic, own_optimizers:Signs, psilogic:PsiLogic,"]) == 2
+    assert "two optimizers are called 'PsiLogic'" in capsys.readouterr().err
+
+
+def test_names_are_no_markup(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    suite = folder / "tiny.toml"
+    own = "[optimizers.'S[fast][/x]']\nfactory = 'own_optimizers:Signs'\n"
+    suite.write_text(suite.read_text().replace("[optimizers.AdamW]\noptions = { weight_decay = 0.01 }", own))
+    assert main(HERE) == 0
+    assert "S[fast][/x]" in capsys.readouterr().out
+
+
+def test_a_damaged_config_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(HERE) == 0
+    config = folder / "out" / "config.json"
+    good = config.read_text()
+    for bad in (good[:99], "[]", json.dumps({"study": None}), good.replace('"fingerprints"', '"fingerprint"')):
+        config.write_text(bad)
+        assert main(["report", "out"]) == 2
+        assert "damaged out/config.json" in capsys.readouterr().err
 
 
 def test_list_shows_suites_arenas_and_optimizers(capsys: pytest.CaptureFixture[str]) -> None:
@@ -128,6 +169,12 @@ def test_list_shows_suites_arenas_and_optimizers(capsys: pytest.CaptureFixture[s
     shown = capsys.readouterr().out
     for name in ("mini", "smoke", "gpt", "vit", "resnet", "ddpm", "Adam", "AdamW", "Lion", "PsiLogic"):
         assert f"  {name} " in shown
+
+
+def test_a_closed_pipe_is_no_error() -> None:
+    command = f"{sys.executable} -m fairbench list | head -1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("suites\n", "")
 
 
 @pytest.mark.parametrize("words", [["--help"], ["list"], ["run", "--help"]])

@@ -62,3 +62,13 @@ def test_failures_stay_in_their_trial(tiny_suite: Suite, tiny_file: Path, monkey
     assert (raised["type"], raised["message"]) == ("ArithmeticError", "this optimizer cannot go on")
     assert "own_optimizers.py" in raised["traceback"]
     assert "killed" in records["vit Dies lr=0.01 sweep seed 0"]["error"]["message"]
+
+
+def test_an_idle_worker_that_died_is_replaced(tiny_suite: Suite) -> None:
+    with ProcessExecutor(1, lambda spec, step, loss: None, PRELOAD) as executor:
+        study = executor.resolve(tiny_suite, "cpu")
+        spec = next(missing(arms(study, lambda spec: None), lambda spec: None))
+        executor._workers[0].process.kill()
+        executor._workers[0].process.join()
+        executor.submit(spec)
+        assert [record["status"] for record in executor.collect()] == ["finished"]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fairbench.optimizers import ResolvedOptimizer
-from fairbench.plan import Arm, Study, arms, missing, outlook, rate
+from fairbench.plan import Arm, Study, arms, missing, outlook
 from fairbench.spec import TrialSpec
 from fairbench.suite import Suite
 from fairbench.suite_file import load_suite, parse_suite
@@ -76,7 +76,7 @@ def test_a_best_rate_on_the_edge_extends_the_grid(
     study: Study, best: float, added: list[float], selected: float
 ) -> None:
     arm, _ = complete(study, distance(best))
-    base = {rate(study.suite.sweep, i) for i in range(5)}
+    base = {study.suite.sweep.rate(i) for i in range(5)}
     assert sorted(set(grid(arm)) - base) == sorted(added)
     assert arm.lr == selected
 

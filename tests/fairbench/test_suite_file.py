@@ -1,9 +1,11 @@
 """Suites: what is wrong in a file is named with its key and its line."""
 
+import inspect
 from pathlib import Path
 
 import pytest
 
+from fairbench.arenas import ARENAS, load_arena
 from fairbench.errors import UsageError
 from fairbench.suite_file import load_suite, parse_suite, suite_names
 
@@ -24,6 +26,13 @@ def test_mini_gives_every_optimizer_the_same_treatment() -> None:
         assert option not in suite.optimizers["PsiLogic"].options
 
 
+@pytest.mark.parametrize("name", ARENAS)
+def test_the_declared_options_are_the_arenas_arguments(name: str) -> None:
+    arena, facts = load_arena(name), ARENAS[name]
+    assert list(inspect.signature(arena.load_data).parameters) == list(facts.data_options)
+    assert list(inspect.signature(arena.build_model).parameters)[1:] == list(facts.model_options)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "complaint"),
     [
@@ -36,12 +45,25 @@ def test_mini_gives_every_optimizer_the_same_treatment() -> None:
         ("seeds = [1, 2]", "seeds = [1, 1]", "line 15: final.seeds: must be distinct"),
         ("seeds = [1, 2]", "seeds = []", "line 15: final.seeds: must be distinct"),
         ("seeds = [1, 2]", "", "line 14: final.seeds: is missing"),
-        ("clip_norm = 1.0", "clip_norm = nan", "line 19: training.clip_norm: must be at least 0, got nan"),
+        ("clip_norm = 1.0", "clip_norm = nan", "line 19: training.clip_norm: must lie in \\[0, 1000000000\\], got nan"),
         ('metric = "accuracy"', 'metric = "acuracy"', "line 24: .*unknown metric 'acuracy'; did you mean 'accuracy'"),
         ("[arenas.vit]", "[arenas.vti]", "line 23: arenas.vti: unknown arena 'vti'; did you mean 'vit'"),
         ("[optimizers.AdamW]", "[optimizers.AdmW]", "line 31: .*unknown optimizer 'AdmW'; did you mean 'AdamW'"),
         ("weight_decay = 0.01 }", "lr = 0.1 }", "line 32: optimizers.AdamW.options.lr: is what the sweep selects"),
         ('reference = "PsiLogic"', 'reference = "PsiLogik"', "line 3: reference: .*did you mean 'PsiLogic'"),
+        ("lr_max = 1e-2", "lr_max = inf", "line 8: sweep.lr_max: must be positive and finite, got inf"),
+        ("lr_max = 1e-2", "lr_max = 1.0000001e-3", "line 9: sweep.points: gives rates that are not distinct"),
+        ("points = 2", "points = 100000000", "line 9: sweep.points: must lie in"),
+        ("seeds = [1, 2]", f"seeds = [{10**26}]", "line 15: final.seeds: must be distinct whole numbers in"),
+        ("hidden_size = 8", "hidden = 8", "line 29: arenas.vit.model.hidden: unknown key .*did you mean 'hidden_size'"),
+        (
+            "hidden_size = 8",
+            "hidden_size = 'a'",
+            "line 29: arenas.vit.model.hidden_size: must be a whole number, got 'a'",
+        ),
+        ("hidden_size = 8", "hidden_size = 0", "line 29: arenas.vit.model.hidden_size: must be at least 1, got 0"),
+        ("heads = 1, ", "", "line 29: arenas.vit.model.heads: is missing"),
+        ("description", "name = '../evil'\ndescription", "line 2: name: must be made of letters"),
         ("alpha = 0.05", "alpha = 5", "line 4: alpha: must be below 1, got 5.0"),
         ("alpha = 0.05", "alpha = = 5", "at line 4"),
     ],
@@ -58,6 +80,25 @@ def test_mistakes_are_named_with_key_and_line(tiny_file: Path, old: str, new: st
 def test_a_wrong_suite_name_is_answered_with_the_nearest() -> None:
     with pytest.raises(UsageError, match="unknown suite 'mnii'; did you mean 'mini'"):
         load_suite("mnii")
+
+
+def test_a_file_must_not_take_the_name_of_a_suite_that_comes_along(tiny_file: Path) -> None:
+    other = tiny_file.rename(tiny_file.with_name("mini.toml"))
+    with pytest.raises(UsageError, match="a suite of that name comes with fairbench; rename the file"):
+        load_suite(str(other))
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"\x00"])
+def test_a_file_that_is_no_text_is_named(tiny_file: Path, content: bytes) -> None:
+    tiny_file.write_bytes(content)
+    with pytest.raises(UsageError, match=r"tiny\.toml: "):
+        load_suite(str(tiny_file))
+
+
+def test_a_byte_order_mark_does_no_harm(tiny_file: Path) -> None:
+    suite = load_suite(str(tiny_file))
+    tiny_file.write_bytes(b"\xef\xbb\xbf" + tiny_file.read_bytes())
+    assert load_suite(str(tiny_file)) == suite
 
 
 def test_a_missing_suite_file_is_named() -> None:

@@ -28,20 +28,50 @@ class ArenaFacts:
         title: model and task in a few words.
         data: where the data comes from.
         metrics: each metric and which direction is better.
+        data_options: the arguments of `load_data` and their types; all of them must be given, numbers positive.
+        model_options: the same for `build_model`.
     """
 
     title: str
     data: str
     metrics: dict[str, Literal["min", "max"]]
+    data_options: dict[str, Any]
+    model_options: dict[str, Any]
 
 
 DIGITS = "scikit-learn's digits, embedded"
 
+TRANSFORMER = {"hidden_size": int, "layers": int, "heads": int}
+
 ARENAS = {
-    "gpt": ArenaFacts("GPT-2, next byte", "the Python standard library's source, embedded", {"loss": "min"}),
-    "vit": ArenaFacts("ViT, image classification", DIGITS, {"accuracy": "max", "loss": "min"}),
-    "resnet": ArenaFacts("ResNet-18, image classification", DIGITS, {"accuracy": "max", "loss": "min"}),
-    "ddpm": ArenaFacts("DDPM with a U-Net, image generation", DIGITS, {"mse": "min"}),
+    "gpt": ArenaFacts(
+        "GPT-2, next byte",
+        "the Python standard library's source, embedded",
+        {"loss": "min"},
+        {"context": int, "evaluated_windows": int},
+        TRANSFORMER,
+    ),
+    "vit": ArenaFacts(
+        "ViT, image classification",
+        DIGITS,
+        {"accuracy": "max", "loss": "min"},
+        {},
+        {**TRANSFORMER, "patch_size": int},
+    ),
+    "resnet": ArenaFacts(
+        "ResNet-18, image classification",
+        DIGITS,
+        {"accuracy": "max", "loss": "min"},
+        {"image_size": int},
+        {"width": int},
+    ),
+    "ddpm": ArenaFacts(
+        "DDPM with a U-Net, image generation",
+        DIGITS,
+        {"mse": "min"},
+        {},
+        {"channels": list[int], "norm_groups": int},
+    ),
 }
 
 

@@ -32,6 +32,10 @@ class Split:
         """The examples at these rows."""
         return self.map(lambda part: part[rows] if part.numel() else part)
 
+    def first(self, count: int) -> "Split":
+        """The first examples."""
+        return self.map(lambda part: part[:count])
+
     def map(self, function: Callable[[Tensor], Tensor]) -> "Split":
         """The split with a function applied to its inputs and to its targets."""
         return Split(function(self.inputs), function(self.targets))

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Protocol
 
+from fairbench.errors import UsageError
 from fairbench.plan import Study
 from fairbench.spec import TrialSpec
 from fairbench.suite import Suite
@@ -36,6 +37,16 @@ class Executor(Protocol):
 
     def collect(self) -> list[Record]:
         """Wait for trials to end: the records of one or more."""
+
+
+def resolve(suite: Suite, device: str) -> Study:
+    """`Study.resolve`; whatever goes wrong is a UsageError, which passes between processes."""
+    try:
+        return Study.resolve(suite, device)
+    except UsageError:
+        raise
+    except Exception as error:
+        raise UsageError(f"cannot load suite {suite.name}:\n{traceback.format_exc()}") from error
 
 
 def attempt(spec: TrialSpec, report: Report) -> Record:

@@ -8,14 +8,15 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from types import TracebackType
 from typing import Any
 
 from fairbench.errors import UsageError
-from fairbench.executors import Record, Report, attempt, failure
+from fairbench.executors import Record, Report, attempt, failure, resolve
 from fairbench.plan import Study
 from fairbench.spec import TrialSpec
 from fairbench.suite import Suite
@@ -30,7 +31,14 @@ class Worker:
     def __init__(self) -> None:
         self.pipe, far_end = FORKSERVER.Pipe()
         self.process: BaseProcess = FORKSERVER.Process(target=_serve, args=(far_end,), daemon=True)
-        self.process.start()
+        try:
+            with _server_can_start():
+                self.process.start()
+        except (OSError, EOFError) as error:
+            raise UsageError(
+                f"cannot start a worker process ({type(error).__name__}: {error}); "
+                "try a shorter TMPDIR, or --workers 0 for this process"
+            ) from error
         far_end.close()
         self.spec: TrialSpec | None = None
 
@@ -46,7 +54,7 @@ class Worker:
         code = self.process.exitcode or 0
         if code == -signal.SIGKILL:
             return "the worker process was killed (out of memory?)"
-        return f"the worker process ended with {signal.Signals(-code).name if code < 0 else f'code {code}'}"
+        return f"the worker process ended with {f'signal {-code}' if code < 0 else f'code {code}'}"
 
 
 class ProcessExecutor:
@@ -65,13 +73,7 @@ class ProcessExecutor:
     def __enter__(self) -> "ProcessExecutor":
         """Start the workers."""
         FORKSERVER.set_forkserver_preload(list(self._preload))
-        outside = {name: os.environ.get(name) for name in ONE_THREAD}
-        os.environ |= ONE_THREAD  # for the server, which must not start threads; workers inherit it
-        try:
-            self._workers = [Worker() for _ in range(self._count)]
-        finally:
-            for name, value in outside.items():
-                os.environ.pop(name) if value is None else os.environ.update({name: value})
+        self._workers = [Worker() for _ in range(self._count)]
         return self
 
     def __exit__(
@@ -100,8 +102,18 @@ class ProcessExecutor:
     def submit(self, spec: TrialSpec) -> None:
         """Give the trial to an idle worker."""
         worker = next(worker for worker in self._workers if worker.spec is None)
+        try:
+            worker.pipe.send(("trial", (spec,)))
+        except OSError:  # it died while it was idle
+            worker = self._replace(worker)
+            worker.pipe.send(("trial", (spec,)))
         worker.spec = spec
-        worker.pipe.send(("trial", (spec,)))
+
+    def _replace(self, worker: Worker) -> Worker:
+        """A new worker in the place of one that died."""
+        worker.stop()
+        new = self._workers[self._workers.index(worker)] = Worker()
+        return new
 
     def collect(self) -> list[Record]:
         """Pass on what the workers say until a trial has ended."""
@@ -118,7 +130,7 @@ class ProcessExecutor:
             kind, content = worker.pipe.recv()
         except (EOFError, ConnectionResetError):
             cause = worker.cause_of_death()
-            self._workers[self._workers.index(worker)] = Worker()
+            self._replace(worker)
             return [failure(spec, "WorkerDied", cause, cause)]
         if kind == "progress":
             self._report(spec, *content)
@@ -129,15 +141,30 @@ class ProcessExecutor:
         return [content]
 
 
+@contextmanager
+def _server_can_start() -> Iterator[None]:
+    """Starting the first worker starts the server: without threads of its own, deaf to Ctrl-C, as its workers."""
+    outside = {name: os.environ.get(name) for name in ONE_THREAD}
+    os.environ |= ONE_THREAD
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        for name, value in outside.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
 def _serve(pipe: Connection) -> None:
     """Do the jobs that come through the pipe, one after the other; what a worker process does."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the whole group; the parent decides
+    # Ctrl-C goes to the whole group, and the parent decides; a server that others started may not block it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_die_with_parent, daemon=True).start()
 
     def report(spec: TrialSpec, step: int, loss: float) -> None:
         pipe.send(("progress", (step, loss)))
 
-    jobs: dict[str, Callable[..., Any]] = {"resolve": Study.resolve, "trial": lambda spec: attempt(spec, report)}
+    jobs: dict[str, Callable[..., Any]] = {"resolve": resolve, "trial": lambda spec: attempt(spec, report)}
     while True:
         try:
             job, arguments = pipe.recv()

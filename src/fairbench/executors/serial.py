@@ -2,7 +2,7 @@
 
 from types import TracebackType
 
-from fairbench.executors import Record, Report, attempt
+from fairbench.executors import Record, Report, attempt, resolve
 from fairbench.plan import Study
 from fairbench.spec import TrialSpec
 from fairbench.suite import Suite
@@ -30,7 +30,7 @@ class SerialExecutor:
 
     def resolve(self, suite: Suite, device: str) -> Study:
         """`Study.resolve`, here."""
-        return Study.resolve(suite, device)
+        return resolve(suite, device)
 
     def has_room(self) -> bool:
         """One trial at a time."""

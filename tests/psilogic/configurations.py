@@ -1,0 +1,75 @@
+"""The options of PsiLogic that change what a step does, and runs that are compared step by step."""
+
+import torch
+from trajectories import set_gradients
+
+from psilogic import PsiLogic
+
+ACTIVE = {"lr": 2.0**-6, "gamma": 3.0, "chaos_warmup": 10, "weight_decay": 0.1}  # an lr that every dtype holds exactly
+STEPS = 56  # beyond the 50 for which `trajectories.gradients` freezes a tensor, with three spikes or four
+PROCESSING = {"max_grad_norm": 5.0, "agc_clip": 0.5, "grad_centralize": True, "maximize": True}
+
+CONFIGURATIONS = {
+    "defaults": {},
+    "gamma=0": {**ACTIVE, "gamma": 0.0},
+    "no warm-up": {**ACTIVE, "chaos_warmup": 0},
+    "schedule": {**ACTIVE, "gamma_T_max": 60, "quantum_decay": 1.0},
+    "absolute gate": {**ACTIVE, "adaptive_tau": False, "chaos_tau": 0.3},
+    "bound": {**ACTIVE, "p_ext": 40.0, "max_cancel": 0.02},
+    "quantum decay": {**ACTIVE, "quantum_decay": 1.0},
+    "AGC": {**ACTIVE, "agc_clip": 0.05},
+    "AGC of tensors": {**ACTIVE, "agc_clip": 0.05, "agc_norm": "tensor"},
+    "GC": {**ACTIVE, "grad_centralize": True},
+    "max_grad_norm": {**ACTIVE, "max_grad_norm": 3.0},
+    "maximize": {**ACTIVE, "maximize": True},
+    "relative": {**ACTIVE, "chaos_signal": "relative"},
+    "group": {**ACTIVE, "chaos_scope": "group"},
+    "global": {**ACTIVE, "chaos_scope": "global"},
+    "everything": {**ACTIVE, **PROCESSING, "quantum_decay": 1.0, "chaos_signal": "relative", "gamma_T_max": 90},
+}
+PER_TENSOR = {  # configurations in which no tensor sees another one
+    name: options
+    for name, options in CONFIGURATIONS.items()
+    if "chaos_scope" not in options and "max_grad_norm" not in options
+}
+
+
+def build(params, **options):
+    """A PsiLogic with two groups, so that the scopes "group" and "global" differ."""
+    half = (len(params) + 1) // 2
+    return PsiLogic([{"params": params[:half]}, {"params": params[half:]}], **options)
+
+
+def snapshot(optimizer, params):
+    """Copies of the parameters and of their state."""
+    return [
+        (p.detach().clone(), {k: v.detach().clone() for k, v in optimizer.state.get(p, {}).items()}) for p in params
+    ]
+
+
+def trace(optimizer, params, script):
+    """A snapshot after each step of the script."""
+    snapshots = []
+    for grads in script:
+        set_gradients(params, grads)
+        optimizer.step()
+        snapshots.append(snapshot(optimizer, params))
+    return snapshots
+
+
+def assert_same(actual, expected, tolerance=0.0):
+    """Parameters and state agree in every snapshot: bit by bit, or to a relative and absolute tolerance."""
+    assert len(actual) == len(expected)
+    how = {"rtol": tolerance, "atol": tolerance, "equal_nan": True}
+
+    def agree(a, b):
+        return a.shape == b.shape and a.dtype == b.dtype and torch.allclose(a, b, **how)
+
+    for t, (mine, theirs) in enumerate(zip(actual, expected, strict=True), 1):
+        pairs = zip(mine, theirs, strict=True)
+        if not all(
+            agree(p, q) and ours.keys() == others.keys() and all(agree(ours[k], others[k]) for k in ours)
+            for (p, ours), (q, others) in pairs
+        ):  # assert_close takes ten times as long, and says where
+            torch.testing.assert_close(mine, theirs, msg=lambda m, t=t: f"step {t}: {m}", **how)
+            raise AssertionError(f"step {t}")

@@ -1,0 +1,200 @@
+"""Gradients beyond what squares can hold, and steps that do not come to their end."""
+
+import copy
+
+import pytest
+import torch
+from configurations import ACTIVE, CONFIGURATIONS, assert_same, build, snapshot, trace
+from trajectories import gradients, parameters, set_gradients, watch
+
+from psilogic import PsiLogic
+
+SHAPE = (16, 4)
+EVERY_CONFIGURATION = pytest.mark.parametrize("options", CONFIGURATIONS.values(), ids=CONFIGURATIONS)
+
+
+def pushed(magnitude, steps=3, dtype=torch.float32, **options):
+    """(PsiLogic's parameter, its state, the last decision) after ones were pushed by gradients of one magnitude."""
+    p = torch.ones(SHAPE, dtype=dtype, requires_grad=True)
+    optimizer = PsiLogic([p], **{**ACTIVE, "chaos_warmup": 0, **options})
+    seen = watch(optimizer)
+    trace(optimizer, [p], [[torch.full(SHAPE, magnitude, dtype=dtype)]] * steps)
+    return p.detach(), optimizer.state[p], seen[-1][-1]
+
+
+# Size of the gradients
+
+
+@pytest.mark.parametrize("magnitude", [1e-18, 1e-10, 1.0, 1e10, 1e18])
+def test_gn_where_float32_holds_the_sum_of_squares(magnitude):
+    *_, decision = pushed(magnitude)
+    torch.testing.assert_close(decision.gn.item(), magnitude, rtol=1e-4, atol=0.0)
+    assert decision.gate
+
+
+@pytest.mark.parametrize("magnitude", [1e-150, 1e-30, 1e30, 1e150])
+def test_gn_of_float64_goes_much_further(magnitude):
+    *_, decision = pushed(magnitude, dtype=torch.float64)
+    torch.testing.assert_close(decision.gn.item(), magnitude, rtol=1e-10, atol=0.0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("magnitude", [1e20, 1e30, 3e38])
+@pytest.mark.parametrize("signal", ["raw", "relative"])
+def test_a_norm_beyond_float32_is_no_observation(dtype, magnitude, signal):
+    """From a norm of 1.8e19 its square is infinite in float32: the detector waits, the elements are AdamW's."""
+    p, state, decision = pushed(magnitude, dtype=dtype, chaos_signal=signal, quantum_decay=1.0)
+    assert decision.gn.isinf()
+    assert decision.cancellation == decision.quantum_rate == 0
+    assert state["chaos_fast"] == state["chaos_slow"] == 0
+    twin = torch.ones(SHAPE, dtype=dtype, requires_grad=True)
+    adamw = torch.optim.AdamW([twin], lr=ACTIVE["lr"], weight_decay=ACTIVE["weight_decay"], foreach=True)
+    for _ in range(3):
+        twin.grad = torch.full(SHAPE, magnitude, dtype=dtype)
+        adamw.step()
+    assert p.isfinite().all()
+    torch.testing.assert_close(p, twin.detach(), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("magnitude", [1e-23, 1e-30, 1e-45])
+@pytest.mark.parametrize("signal", ["raw", "relative"])
+def test_a_norm_below_float32_is_zero(magnitude, signal):
+    """Below about 1e-23 squares vanish in float32: the gate sees a gradient of zero, which never opens it."""
+    p, _, decision = pushed(magnitude, chaos_signal=signal)
+    assert decision.gn == decision.cancellation == 0
+    assert not decision.gate
+    assert p.isfinite().all()
+
+
+@EVERY_CONFIGURATION
+@pytest.mark.parametrize("magnitude", [1e-45, 1e-38, 1e-30, 1e-20, 1e18, 1e19, 1e20, 1e30, 3e38])
+@pytest.mark.parametrize("foreach", [None, False])
+def test_no_finite_gradient_makes_a_parameter_infinite(options, magnitude, foreach):
+    """In the midst of ordinary ones, and the detector's memory stays finite as well."""
+    script = gradients(20, dtype=torch.float32)
+    script[12] = [None if g is None else torch.full_like(g, magnitude) for g in script[12]]
+    params = parameters(dtype=torch.float32)
+    for snapshots in trace(build(params, foreach=foreach, **options), params, script):
+        for p, state in snapshots:
+            assert p.isfinite().all()
+            assert all(value.isfinite() for name, value in state.items() if name.startswith("chaos"))
+
+
+@pytest.mark.parametrize("huge", [1e20, 1e30, float("inf")])
+@pytest.mark.parametrize("config", ["no warm-up", "relative", "quantum decay", "AGC"])
+def test_the_detector_recovers_from_a_norm_that_is_infinite(huge, config):
+    """Its memory is the same as if the step had not been; so is every tensor that had an ordinary gradient."""
+    script = gradients(40, [(3,), (4, 3)], torch.float32, every=10)
+    bad = copy.deepcopy(script)
+    bad[20][1][0, 0] = huge
+    params, twins = (parameters([(3,), (4, 3)], torch.float32) for _ in range(2))
+    ours = PsiLogic(params, **CONFIGURATIONS[config])
+    theirs = PsiLogic(twins, **CONFIGURATIONS[config])
+    seen = watch(ours)
+    for t, (mine, others) in enumerate(zip(bad, script, strict=True)):
+        a, b = trace(ours, params, [mine]), trace(theirs, twins, [others if t != 20 else [others[0], None]])
+        assert_same([a[0][:1]], [b[0][:1]])
+        if config != "AGC":  # which measures the parameters, and these differ from here on
+            memory = [{k: v for k, v in x[0][1][1].items() if k in ("chaos_fast", "chaos_slow")} for x in (a, b)]
+            assert memory[0] == memory[1]
+    assert any(d.cancellation[1] > 0 for *_, d in seen[21:]), "it must work again"
+
+
+@pytest.mark.parametrize(("bad", "damaged"), [(3e38, 0), (float("inf"), 1), (float("nan"), 1)], ids=str)
+def test_centralization_does_not_spread_a_fault(bad, damaged):
+    """A row whose mean is not finite is left as it is, also where finite elements have an infinite sum."""
+    (p,) = parameters([(4, 3)], torch.float32)
+    g = torch.ones(4, 3)
+    g[2, : 1 if damaged else 2] = bad  # one element, or two whose sum is infinite
+    trace(PsiLogic([p], **CONFIGURATIONS["GC"]), [p], [[g]])
+    assert (~p.isfinite()).sum() == damaged
+    assert p[[0, 1, 3]].isfinite().all()
+
+
+@pytest.mark.parametrize("bad", [1e30, float("inf"), float("nan")], ids=str)
+def test_max_grad_norm_treats_faults_as_clip_grad_norm(bad):
+    """An infinite norm makes the factor zero, and one NaN reaches every gradient: so it is with clipping outside."""
+    params, twins = parameters([(3,), (4, 3)], torch.float32), parameters([(3,), (4, 3)], torch.float32)
+    ours = PsiLogic(params, max_grad_norm=1.0, gamma=0.0)
+    theirs = torch.optim.AdamW(twins, weight_decay=1e-4, foreach=True)
+    for t, grads in enumerate(gradients(5, [(3,), (4, 3)], torch.float32)):
+        if t == 2:
+            grads[1][0, 0] = bad
+        trace(ours, params, [grads])
+        set_gradients(twins, grads)
+        torch.nn.utils.clip_grad_norm_(twins, 1.0)
+        theirs.step()
+        torch.testing.assert_close(params, twins, rtol=1e-6, atol=1e-6, equal_nan=True)
+
+
+# Steps that are interrupted
+
+
+class Interrupted(Exception):
+    pass
+
+
+def interrupt(*_):
+    raise Interrupted
+
+
+def by_an_observer(optimizer, params):
+    """After the first bucket has been changed and before the second."""
+    optimizer._observers.append(interrupt)
+    return Interrupted, optimizer._observers.clear
+
+
+def by_a_hook_before(optimizer, params):
+    return Interrupted, optimizer.register_step_pre_hook(interrupt).remove
+
+
+def by_a_hook_after(optimizer, params):
+    return Interrupted, optimizer.register_step_post_hook(interrupt).remove
+
+
+def by_a_broken_group(optimizer, params):
+    good = optimizer.param_groups[1]["betas"]
+    optimizer.param_groups[1]["betas"] = None
+    return TypeError, lambda: optimizer.param_groups[1].update(betas=good)
+
+
+@pytest.mark.parametrize("how", [by_an_observer, by_a_hook_before, by_a_hook_after, by_a_broken_group])
+@pytest.mark.parametrize("at", [0, 12])
+@pytest.mark.parametrize("config", ["no warm-up", "everything", "global"])
+def test_an_interrupted_step_leaves_everything_usable(how, at, config):
+    """The optimizer goes on; its state dict loads, and the one that loads it goes on in the same way, bit by bit."""
+    script, options = gradients(25, every=9), CONFIGURATIONS[config]
+    params = parameters()
+    optimizer = build(params, **options)
+    keys = [set(group) for group in optimizer.param_groups]
+    trace(optimizer, params, script[:at])
+    error, repair = how(optimizer, params)
+    set_gradients(params, script[at])
+    with pytest.raises(error):
+        optimizer.step()
+    repair()
+    assert torch.is_grad_enabled()
+    assert [set(group) for group in optimizer.param_groups] == keys
+    torch.testing.assert_close([p.grad for p in params], script[at], rtol=0, atol=0)
+    others = [p.detach().clone().requires_grad_() for p in params]
+    twin = build(others, **options)
+    twin.load_state_dict(copy.deepcopy(optimizer.state_dict()))  # torch shares the tensors of what it loads
+    assert_same([snapshot(twin, others)], [snapshot(optimizer, params)])
+    rest = script[at + 1 :]
+    ours = trace(optimizer, params, rest)
+    assert_same(trace(twin, others, rest), ours)
+    assert all(p.isfinite().all() for p, _ in ours[-1])
+
+
+@pytest.mark.parametrize("at", [0, 12])
+def test_a_hook_that_raises_before_the_step_lets_nothing_change(at):
+    script, params = gradients(25), parameters()
+    optimizer = build(params, **CONFIGURATIONS["everything"])
+    trace(optimizer, params, script[:at])
+    before = snapshot(optimizer, params)
+    _, repair = by_a_hook_before(optimizer, params)
+    set_gradients(params, script[at])
+    with pytest.raises(Interrupted):
+        optimizer.step()
+    repair()
+    assert_same([snapshot(optimizer, params)], [before])

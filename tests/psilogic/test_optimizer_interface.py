@@ -1,0 +1,249 @@
+"""What training loops do with an optimizer besides `step()`: closures, hooks, groups, copies."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+from configurations import ACTIVE, CONFIGURATIONS, PER_TENSOR, STEPS, assert_same, build, snapshot, trace
+from torch import nn
+from trajectories import SHAPES, gradients, parameters, set_gradients, watch
+
+from psilogic import PsiLogic
+
+EVERY_CONFIGURATION = pytest.mark.parametrize("options", CONFIGURATIONS.values(), ids=CONFIGURATIONS)
+EVERY_PER_TENSOR = pytest.mark.parametrize("options", PER_TENSOR.values(), ids=PER_TENSOR)
+
+
+def undisturbed(options, script):
+    params = parameters()
+    return trace(build(params, **options), params, script)
+
+
+# Closures
+
+
+@EVERY_CONFIGURATION
+@pytest.mark.parametrize("outside", [torch.no_grad, torch.enable_grad])
+def test_closures(options, outside):
+    """The closure computes gradients whatever surrounds the step; its loss is returned, and grad mode is restored."""
+    torch.manual_seed(0)
+    model = nn.Linear(3, 2)
+    twin, x = copy.deepcopy(model), torch.randn(5, 3)
+    ours, theirs = build(list(model.parameters()), **options), build(list(twin.parameters()), **options)
+    for t in range(25):
+
+        def closure(scale=80.0 if t % 8 == 7 else 1.0):
+            ours.zero_grad()
+            loss = (model(x) ** 2).mean() * scale
+            loss.backward()
+            return loss
+
+        theirs.zero_grad()
+        expected = (twin(x) ** 2).mean() * closure.__defaults__[0]
+        expected.backward()
+        assert theirs.step() is None
+        with outside():
+            loss = ours.step(closure)
+            assert torch.is_grad_enabled() == (outside is torch.enable_grad)
+        assert loss.requires_grad
+        assert torch.equal(loss, expected)
+        assert_same([snapshot(ours, list(model.parameters()))], [snapshot(theirs, list(twin.parameters()))])
+
+
+# Hooks
+
+
+def test_step_hooks():
+    """The hook before sees, and may change, the gradients that the step takes; the hook after sees its result."""
+    params, twins = parameters(), parameters()
+    optimizer, calls = build(params, **ACTIVE), []
+
+    def before(opt, args, kwargs):
+        calls.append(("before", opt, [p.detach().clone() for p in params]))
+        for p in params:
+            p.grad.mul_(0.5)
+
+    handles = [
+        optimizer.register_step_pre_hook(before),
+        optimizer.register_step_post_hook(lambda opt, args, kwargs: calls.append(("after", opt, params))),
+    ]
+    (grads,) = gradients(1, SHAPES[:2])
+    grads += [torch.ones_like(p) for p in params[2:]]
+    start = [p.detach().clone() for p in params]
+    ours = trace(optimizer, params, [grads])
+    assert [(when, opt) for when, opt, _ in calls] == [("before", optimizer), ("after", optimizer)]
+    torch.testing.assert_close(calls[0][2], start, rtol=0, atol=0)
+    theirs = build(twins, **ACTIVE)
+    assert_same(ours, trace(theirs, twins, [[g * 0.5 for g in grads]]))
+    for handle in handles:
+        handle.remove()
+    assert_same(trace(optimizer, params, [grads]), trace(theirs, twins, [grads]))
+    assert len(calls) == 2
+
+
+def test_state_dict_hooks():
+    params = parameters()
+    optimizer, calls = build(params, **ACTIVE), []
+    trace(optimizer, params, gradients(3))
+    optimizer.register_state_dict_pre_hook(lambda opt: calls.append(opt))
+    optimizer.register_state_dict_post_hook(lambda opt, state_dict: {**state_dict, "note": len(state_dict["state"])})
+    assert optimizer.state_dict()["note"] == len(optimizer.state)
+    assert calls == [optimizer]
+
+
+def test_load_state_dict_hooks():
+    """What the hook before loading returns is what is loaded, the detector's memory included."""
+    params, others = parameters(), parameters()
+    source, target, calls = build(params, **ACTIVE), build(others, **ACTIVE), []
+    trace(source, params, gradients(STEPS))
+
+    def before(opt, state_dict):
+        calls.append(("before", opt))
+        state = {i: {k: v * 2 if v.is_floating_point() else v for k, v in s.items()} for i, s in saved.items()}
+        return {**state_dict, "state": state}
+
+    saved = source.state_dict()["state"]
+    target.register_load_state_dict_pre_hook(before)
+    target.register_load_state_dict_post_hook(lambda opt: calls.append(("after", opt)))
+    target.load_state_dict(source.state_dict())
+    assert calls == [("before", target), ("after", target)]
+    for p, q in zip(params, others, strict=True):
+        for name, value in source.state[p].items():
+            torch.testing.assert_close(target.state[q][name], value * 2, msg=lambda m, name=name: f"{name}: {m}")
+
+
+# Groups that change
+
+
+@EVERY_PER_TENSOR
+@pytest.mark.parametrize("late", [1, 20, 45])
+def test_a_group_added_later_starts_its_own_clocks(options, late):
+    """Bias correction, warm-up and schedule of the newcomers begin with their own first step."""
+    shapes = SHAPES[:2] + SHAPES[3:]
+    script = [[torch.ones(s, dtype=torch.float64) if g is None else g for s, g in zip(shapes, gs, strict=True)]
+              for gs in gradients(STEPS, shapes, every=15)]  # fmt: skip
+    params, alone = parameters(shapes), parameters(shapes)
+    optimizer = PsiLogic(params[:2], **options)
+    first = trace(optimizer, params, script[:late])
+    assert all(not state for _, state in first[-1][2:])
+    optimizer.add_param_group({"params": params[2:], **options})
+    together = trace(optimizer, params, script[late:])
+    apart = trace(PsiLogic(alone[2:], **options), alone[2:], [grads[2:] for grads in script[late:]])
+    assert_same([snapshots[2:] for snapshots in together], apart)
+    start = trace(PsiLogic(alone[:2], **options), alone[:2], [grads[:2] for grads in script])
+    assert_same([snapshots[:2] for snapshots in first + together], start)
+
+
+@EVERY_PER_TENSOR
+def test_frozen_parameters_stand_still_and_then_go_on(options):
+    """As if the steps in between had not been: nothing decays, no clock ticks."""
+    script = gradients(2 * STEPS, SHAPES[:2], every=15)
+    frozen = range(25, 60)
+    params, alone = parameters(SHAPES[:2]), parameters(SHAPES[:2])
+    optimizer, snapshots = PsiLogic(params, **options), []
+    for t, grads in enumerate(script):
+        params[0].requires_grad_(t not in frozen)
+        set_gradients(params, [None if t in frozen else grads[0], grads[1]])
+        optimizer.step()
+        snapshots.append(snapshot(optimizer, params))
+    for t in frozen:
+        assert_same([snapshots[t][:1]], [snapshots[24][:1]])
+    awake = [t for t in range(len(script)) if t not in frozen]
+    expected = trace(PsiLogic(alone, **options), alone, [[script[t][0], None] for t in awake])
+    assert_same([snapshots[t][:1] for t in awake], [x[:1] for x in expected])
+
+
+def test_a_step_without_any_gradient_does_nothing():
+    params = parameters()
+    optimizer = build(params, **CONFIGURATIONS["everything"])
+    before = snapshot(optimizer, params)
+    assert_same(trace(optimizer, params, [[None] * len(params)]), [before])
+    assert not optimizer.state
+
+
+# Copies
+
+
+@EVERY_CONFIGURATION
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))], ids=["deepcopy", "pickle"])
+def test_copies_in_mid_run_go_on_bit_by_bit(options, copied):
+    script, params = gradients(STEPS, every=15), parameters()
+    optimizer = build(params, **options)
+    watch(optimizer)  # what observes the original is not copied with it
+    trace(optimizer, params, script[:40])
+    others, twin = copied((params, optimizer))
+    assert all(a is b for a, b in zip(others, (p for g in twin.param_groups for p in g["params"]), strict=True))
+    assert repr(twin) == repr(optimizer)
+    after = trace(twin, others, script[40:])
+    assert_same(trace(optimizer, params, script[40:]), after)
+    assert_same(after, undisturbed(options, script)[40:])
+
+
+# The forms that parameters come in
+
+
+def linear():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2)).double()
+
+
+FORMS = {
+    "list": lambda m: list(m.parameters()),
+    "generator": lambda m: m.parameters(),
+    "named": lambda m: m.named_parameters(),
+    "groups": lambda m: [{"params": m[0].parameters()}, {"params": list(m[1].parameters())}],
+    "named groups": lambda m: [{"params": m[0].named_parameters()}, {"params": m[1].named_parameters()}],
+    "one tensor each": lambda m: [{"params": p} for p in m.parameters()],
+}
+
+
+@EVERY_PER_TENSOR
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_forms_of_parameters(options, form):
+    model, twin = linear(), linear()
+    script = gradients(STEPS, [p.shape for p in model.parameters()], every=15)
+    optimizer = PsiLogic(form(model), **options)
+    params, expected = list(model.parameters()), list(twin.parameters())
+    assert_same(trace(optimizer, params, script), trace(PsiLogic(expected, **options), expected, script))
+
+
+def test_names_stay_with_their_parameters():
+    model = linear()
+    optimizer = PsiLogic(model.named_parameters())
+    names = [name for name, _ in model.named_parameters()]
+    assert optimizer.param_groups[0]["param_names"] == optimizer.state_dict()["param_groups"][0]["param_names"] == names
+
+
+def test_the_first_arguments_are_those_of_adamw():
+    ours = PsiLogic(parameters(), 1e-3, (0.9, 0.95), 1e-6, 0.1).defaults
+    theirs = torch.optim.AdamW(parameters(), 1e-3, (0.9, 0.95), 1e-6, 0.1).defaults
+    for name in ("lr", "betas", "eps", "weight_decay"):
+        assert ours[name] == theirs[name]
+
+
+@pytest.mark.parametrize("set_to_none", [True, False])
+def test_zero_grad(set_to_none):
+    """With gradients of zero the step decays and goes on with its momentum; without gradients it does nothing."""
+    params = parameters()
+    optimizer = build(params, **ACTIVE)
+    trace(optimizer, params, [[torch.ones_like(p) for p in params]])
+    before = snapshot(optimizer, params)
+    optimizer.zero_grad(set_to_none=set_to_none)
+    assert all(p.grad is None if set_to_none else not p.grad.any() for p in params)
+    optimizer.step()
+    after = snapshot(optimizer, params)
+    if set_to_none:
+        assert_same([after], [before])
+    else:
+        assert all(not torch.equal(a[0], b[0]) for a, b in zip(after, before, strict=True) if a[0].numel())
+        assert all(state["step"] == 2 for _, state in after)
+
+
+def test_repr_shows_every_option_of_every_group():
+    params = parameters()
+    shown = repr(PsiLogic([{"params": params[:2], "gamma": 0.125}, {"params": params[2:]}], agc_clip=0.375))
+    assert shown.startswith("PsiLogic (")
+    assert "Parameter Group 1" in shown
+    assert shown.count("gamma: 0.125") == 1
+    assert shown.count("agc_clip: 0.375") == 2

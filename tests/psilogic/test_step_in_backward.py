@@ -1,0 +1,74 @@
+"""One optimizer per parameter, stepping as soon as its gradient is there, equals one step after the backward pass."""
+
+import copy
+
+import pytest
+import torch
+from configurations import PER_TENSOR, assert_same, snapshot
+from torch import nn
+
+from psilogic import PsiLogic
+
+STEPS = 25
+
+
+class Net(nn.Module):
+    """Convolution, normalization, embedding, tied weights, and a layer that some batches do not reach."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(7, 6)
+        self.conv = nn.Conv1d(6, 6, 3, padding=1)
+        self.norm = nn.LayerNorm(6)
+        self.side = nn.Linear(6, 6)
+        self.head = nn.Linear(6, 7, bias=False)
+        self.head.weight = self.embed.weight
+
+    def forward(self, tokens, with_side):
+        x = self.embed(tokens)
+        x = self.norm(x + torch.tanh(self.conv(x.mT).mT))
+        return self.head(x + self.side(x) if with_side else x)
+
+
+def losses():
+    """For each step what turns the model into a loss; a few of them are so large that the detector fires."""
+    generator = torch.Generator().manual_seed(3)
+    for t in range(STEPS):
+        tokens = torch.randint(7, (4, 5), generator=generator)
+        scale, with_side = 60.0 if t % 9 == 8 else 1.0, t % 4 != 2
+
+        def loss(model, tokens=tokens, scale=scale, with_side=with_side):
+            logits = model(tokens, with_side)
+            return scale * nn.functional.cross_entropy(logits.flatten(0, 1), tokens.roll(1, 1).flatten())
+
+        yield loss
+
+
+@pytest.mark.parametrize("options", PER_TENSOR.values(), ids=PER_TENSOR)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+@pytest.mark.parametrize("foreach", [None, False])
+def test_step_in_backward_equals_the_step_after_it(options, dtype, foreach):
+    torch.manual_seed(0)
+    model = Net().to(dtype)
+    twin = copy.deepcopy(model)
+    options = {**options, "foreach": foreach}
+
+    after = PsiLogic(model.parameters(), **options)
+    within = {p: PsiLogic([p], **options) for p in twin.parameters()}
+
+    def step(p):
+        within[p].step()
+        within[p].zero_grad()
+
+    for p in twin.parameters():
+        p.register_post_accumulate_grad_hook(step)
+
+    for loss in losses():
+        loss(model).backward()
+        after.step()
+        after.zero_grad()
+        loss(twin).backward()
+        assert all(p.grad is None for p in twin.parameters()), "the gradients are freed on the way"
+        apart = [snapshot(optimizer, [p])[0] for p, optimizer in within.items()]
+        assert_same([apart], [snapshot(after, list(model.parameters()))])
+    assert after.state[model.side.weight]["step"] < after.state[model.conv.weight]["step"] == STEPS

@@ -1,0 +1,32 @@
+"""The documents say what the files say."""
+
+import csv
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text())
+    assert not [link for link in links if not (page.parent / link).exists()]
+
+
+def test_the_verdict_table_of_the_readme_is_the_reference_runs() -> None:
+    """Every number of the table is the one in significance.csv, rounded to the digits that the table shows."""
+    with (ROOT / "docs/results/mini/significance.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    _, *lines = re.findall(r"^\| (\w+) \((\w+)\) \| (.*) \|$", (ROOT / "README.md").read_text(), flags=re.MULTILINE)
+    columns = ("mean_reference", "mean_baseline", "advantage", "ci_low", "ci_high", "p", "p_holm")
+    for (arena, metric, rest), row in zip(lines, rows, strict=True):
+        baseline, verdict, numbers = rest.split(" | ", 2)
+        assert (arena, metric, baseline) == (row["arena"], row["metric"], row["baseline"])
+        assert verdict == ("**better**" if row["verdict"] == "better" else row["verdict"])
+        shown = re.findall(r"[-+]?\d+(?:\.\d+)?", numbers)
+        for text, column in zip(shown, columns, strict=True):
+            digits = len(text.partition(".")[2])
+            assert abs(float(text) - float(row[column])) <= 0.5001 * 10**-digits, (arena, baseline, column)
