@@ -109,3 +109,13 @@ def test_interrupted_studies_end_like_an_undisturbed_one(tiny_file: Path) -> Non
     assert {"summary.csv", "aggregate.csv", "significance.csv", "lr_sweep.csv", "steps.csv"} <= mine.keys()
     assert mine == theirs
     assert "finished trials are kept" in (folder / "disturbed.log").read_text()
+
+
+def test_ctrl_c_while_libraries_load_is_quiet(tiny_file: Path) -> None:
+    process = start(tiny_file.parent, "early")
+    while not children(process.pid):  # the workers' server
+        time.sleep(0.01)
+    time.sleep(0.3)
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait() == 130
+    assert "Traceback" not in (tiny_file.parent / "early.log").read_text()

@@ -10,6 +10,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from types import TracebackType
@@ -144,6 +145,7 @@ class ProcessExecutor:
 @contextmanager
 def _server_can_start() -> Iterator[None]:
     """Starting the first worker starts the server: without threads of its own, deaf to Ctrl-C, as its workers."""
+    resource_tracker.ensure_running()  # which would unblock the signal if it started below
     outside = {name: os.environ.get(name) for name in ONE_THREAD}
     os.environ |= ONE_THREAD
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
