@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from psilogic.norms import Foreach, accumulation_dtype
+from psilogic.norms import Foreach, accumulation_dtype, fresh
 
 AGC_FLOOR = 1e-3
 """The smallest parameter norm that AGC compares a gradient with, so that weights at zero can leave it."""
@@ -30,9 +30,9 @@ def process(grads: Foreach, params: Foreach, group: dict[str, Any], factor: Tens
         grads = list(torch._foreach_neg(grads))
     if factor is not None:
         dtype = grads[0].dtype  # which 0-dim gradients lose to the factor's
-        grads = [g.to(dtype) for g in torch._foreach_mul(grads, factor.to(grads[0].device))]
+        grads = [g.to(dtype) for g in torch._foreach_mul(grads, [factor.to(grads[0].device)] * len(grads))]
     if group["agc_clip"] > 0:
-        pairs = zip(grads, params, strict=True)
+        pairs = zip(grads, fresh(params), strict=True)
         grads = [adaptive_clip(g, p, group["agc_clip"], group["agc_norm"]) for g, p in pairs]
     if group["grad_centralize"]:
         grads = [centralize(g) for g in grads]
@@ -84,4 +84,8 @@ def centralize(grad: Tensor) -> Tensor:
 
     Reference: Yong et al. 2020, "Gradient Centralization: A New Optimization Technique for Deep Neural Networks".
     """
-    return grad - grad.mean(dim=tuple(range(1, grad.ndim)), keepdim=True) if grad.ndim > 1 else grad
+    if grad.ndim <= 1:
+        return grad
+    mean = grad.mean(dim=tuple(range(1, grad.ndim)), keepdim=True)
+    # A mean that is not finite would spread one bad element over its row: leave the row alone.
+    return grad - torch.where(torch.isfinite(mean), mean, 0.0)

@@ -73,6 +73,8 @@ def check_hyperparameters(options: Mapping[str, Any]) -> None:
     for name in SWITCHES:
         if not isinstance(options[name], bool):
             raise ValueError(f"{name} must be True or False, got {options[name]!r}")
+    if options["differentiable"] and options["bf16_update"] != "nearest":
+        raise ValueError(f"bf16_update must be nearest with differentiable=True, got {options['bf16_update']!r}")
     if options["foreach"] is not None and not isinstance(options["foreach"], bool):
         raise ValueError(f"foreach must be None, True or False, got {options['foreach']!r}")
 

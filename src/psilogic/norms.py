@@ -8,6 +8,20 @@ from torch import Tensor
 Foreach = list[Tensor]
 
 
+def fresh(tensors: Sequence[Tensor]) -> Foreach:
+    """Copies where autograd records the step: it keeps operands that later lines change in place."""
+    return [x.clone() for x in tensors] if torch.is_grad_enabled() else list(tensors)
+
+
+def copy_(targets: Foreach, sources: Foreach) -> None:
+    """targets <- sources, also where autograd records the step: `_foreach_copy_` has no derivative."""
+    if torch.is_grad_enabled():
+        for target, source in zip(targets, sources, strict=True):
+            target.copy_(source)
+    else:
+        torch._foreach_copy_(targets, sources)
+
+
 def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:
     """The dtype in which squares are summed: float32 for half precision, else the tensor's own."""
     return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype

@@ -13,7 +13,7 @@ from psilogic.decision import Chaos, Decision, decide
 from psilogic.equations import Scalar, normalized_norm
 from psilogic.gradients import clip_factor, process
 from psilogic.hyperparameters import check_group, check_hyperparameters
-from psilogic.norms import gradient_norms, pooled_norm
+from psilogic.norms import copy_, gradient_norms, pooled_norm
 from psilogic.updates.foreach import update_
 from psilogic.updates.rounding import narrow_, widen
 
@@ -37,7 +37,8 @@ class PsiLogic(Optimizer):
     With ``gamma=0`` and ``quantum_decay=0`` it is ``torch.optim.AdamW``. State beyond AdamW's is three scalars
     per tensor (four with ``chaos_signal="relative"``). Adam's moments have the parameter's dtype, as in torch.
     `torch.amp.GradScaler` is served: gradients are unscaled before the norm, and an overflow changes nothing.
-    When gn is not finite the detector keeps its memory and cancels nothing in that step; elements behave as in AdamW.
+    When gn is not finite (in float32 from a norm of 1.8e19 on) the detector keeps its memory and cancels nothing in
+    that step; elements behave as in AdamW.
 
     Args:
         params: parameters, named parameters or parameter groups.
@@ -63,15 +64,17 @@ class PsiLogic(Optimizer):
             0.99-EMA, which starts at the first gn that is not zero.
         chaos_scope: "tensor" (a detector for each tensor), "group" or "global": the norm and the number of
             elements are pooled over the group, or over all groups with this scope.
-        max_grad_norm: clip the global gradient norm inside the step, equal to `clip_grad_norm_` before it,
-            except that `p.grad` is left as it is; None is off. The same in all groups.
+        max_grad_norm: clip the global gradient norm inside the step, equal to `clip_grad_norm_` before it (also in
+            that one NaN reaches every tensor), except that `p.grad` is left as it is; None is off. The same in all
+            groups.
         bf16_update: how bfloat16 parameters are written. "nearest" rounds as torch does, so that a decay below half
             an ulp has no effect; "stochastic" rounds up or down so that the mean is exact; "kahan" keeps what is cut
             off in another bfloat16 tensor per parameter (2 bytes per element).
         maximize: maximize the objective.
         foreach: False processes one tensor at a time (less memory); None and True all together.
         capturable: keep `step` on the parameter's device. The same in all groups.
-        differentiable: let autograd run through the step. The same in all groups.
+        differentiable: let autograd run through the step; bfloat16 parameters are then rounded to nearest. The same
+            in all groups.
 
     Raises:
         ValueError: a hyperparameter is out of its range; the message names it and its value.
@@ -147,11 +150,27 @@ class PsiLogic(Optimizer):
         Raises:
             ValueError: a newer psilogic wrote it, or it does not fit this optimizer; nothing is changed then.
         """
-        migrated = checkpoint.migrate(state_dict, self.param_groups)
-        super().load_state_dict(migrated)
-        params = [p for group in self.param_groups for p in group["params"]]
-        saved_ids = [key for group in migrated["param_groups"] for key in group["params"]]
-        checkpoint.restore_scalars(params, saved_ids, migrated["state"], self.state)
+        migrated: dict[str, Any] = {}
+
+        def migrate(_: Optimizer, loaded: dict[str, Any]) -> dict[str, Any]:
+            migrated.update(checkpoint.migrate(loaded, self.param_groups))
+            return migrated
+
+        def restore(_: Optimizer) -> None:
+            params = [p for group in self.param_groups for p in group["params"]]
+            saved_ids = [key for group in migrated["param_groups"] for key in group["params"]]
+            checkpoint.restore_scalars(params, saved_ids, migrated["state"], self.state)
+
+        # After the caller's hooks before loading, which may return another dict, and before those after loading.
+        hooks = [
+            self.register_load_state_dict_pre_hook(migrate),
+            self.register_load_state_dict_post_hook(restore, prepend=True),
+        ]
+        try:
+            super().load_state_dict(state_dict)
+        finally:
+            for hook in hooks:
+                hook.remove()
 
     @_use_grad_for_differentiable
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -226,7 +245,7 @@ class PsiLogic(Optimizer):
         decision = decide({**group, "lr": lr}, gn, memory, t, t - _vector(states, "chaos_start", gn))
         for name, vector in zip(("chaos_fast", "chaos_slow", "chaos_ref"), decision.memory, strict=True):
             if vector is not None:
-                torch._foreach_copy_([state[name] for state in states], list(vector.unbind()))
+                copy_([state[name] for state in states], list(vector.unbind()))
 
         every = range(len(states))
         for batch in [slice(None)] if group["foreach"] is not False else [slice(i, i + 1) for i in every]:

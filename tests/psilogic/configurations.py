@@ -1,7 +1,7 @@
 """The options of PsiLogic that change what a step does, and runs that are compared step by step."""
 
 import torch
-from trajectories import set_gradients
+from trajectories import parameters, set_gradients
 
 from psilogic import PsiLogic
 
@@ -55,6 +55,12 @@ def trace(optimizer, params, script):
         optimizer.step()
         snapshots.append(snapshot(optimizer, params))
     return snapshots
+
+
+def one_by_one(options, script, params=None):
+    """The ground truth: one tensor at a time."""
+    params = parameters() if params is None else params
+    return trace(build(params, foreach=False, **options), params, script)
 
 
 def assert_same(actual, expected, tolerance=0.0):

@@ -198,7 +198,7 @@ FORMS = {
 }
 
 
-@EVERY_PER_TENSOR
+@pytest.mark.parametrize("options", [{}, PER_TENSOR["relative"]], ids=["defaults", "relative"])
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 def test_forms_of_parameters(options, form):
     model, twin = linear(), linear()

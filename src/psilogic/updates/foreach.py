@@ -5,7 +5,7 @@ from torch import Tensor
 
 from psilogic import equations as eq
 from psilogic.equations import Scalar
-from psilogic.norms import Foreach
+from psilogic.norms import Foreach, fresh
 
 
 def per_tensor(vector: Tensor, on_host: bool) -> list[float] | list[Tensor]:
@@ -15,8 +15,9 @@ def per_tensor(vector: Tensor, on_host: bool) -> list[float] | list[Tensor]:
 
 def quantum_decay_(params: Foreach, grads: Foreach, rate: Tensor, on_host: bool) -> None:
     """theta <- theta (1 - rate tanh|g|): equation 4 of the paper."""
-    factors = torch._foreach_abs(grads)
+    factors = list(torch._foreach_abs(grads))
     torch._foreach_tanh_(factors)
+    factors = fresh(factors)
     torch._foreach_mul_(factors, per_tensor(-rate, on_host))
     torch._foreach_add_(factors, 1.0)
     torch._foreach_mul_(params, factors)
@@ -39,14 +40,14 @@ def adam_(
     torch._foreach_mul_(exp_avg_sqs, beta2)
     torch._foreach_addcmul_(exp_avg_sqs, grads, grads, 1 - beta2)
 
-    denominators = torch._foreach_sqrt(exp_avg_sqs)
+    denominators = fresh(torch._foreach_sqrt(exp_avg_sqs))
     torch._foreach_div_(denominators, per_tensor(eq.bias_correction(beta2, t).sqrt(), on_host))
     torch._foreach_add_(denominators, eps)
     step_size = -lr / eq.bias_correction(beta1, t)
     if on_host:
         torch._foreach_addcdiv_(params, exp_avgs, denominators, step_size.tolist())
     else:  # addcdiv takes no scalars from the device
-        updates = torch._foreach_div(exp_avgs, denominators)
+        updates = torch._foreach_div(fresh(exp_avgs), denominators)
         torch._foreach_mul_(updates, list(step_size.unbind()))
         torch._foreach_add_(params, updates)
 
