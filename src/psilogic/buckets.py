@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import Parameter
 
 from psilogic.norms import Foreach
 
@@ -48,7 +49,7 @@ def collect(param_groups: list[dict[str, Any]]) -> list[Bucket]:
     """The tensors that have gradients, by group, device and dtype.
 
     Raises:
-        RuntimeError: a gradient is sparse.
+        RuntimeError: a gradient is sparse, or a parameter is sharded: the norm of one shard is not the tensor's.
     """
     buckets: list[Bucket] = []
     for group in param_groups:
@@ -58,6 +59,8 @@ def collect(param_groups: list[dict[str, Any]]) -> list[Bucket]:
                 continue
             if p.grad.is_sparse:
                 raise RuntimeError("PsiLogic does not support sparse gradients; use sparse=False in the embedding")
+            if type(p) not in (Tensor, Parameter) and hasattr(p, "placements"):
+                raise RuntimeError("PsiLogic does not support sharded parameters (DTensor) yet")
             bucket = by_kind.setdefault((p.device, p.dtype), Bucket(group, [], []))
             bucket.params.append(p)
             bucket.grads.append(p.grad)

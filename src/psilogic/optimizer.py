@@ -183,7 +183,7 @@ class PsiLogic(Optimizer):
             The closure's loss, None without one.
 
         Raises:
-            RuntimeError: a gradient is sparse; nothing has been changed then.
+            RuntimeError: a gradient is sparse or a parameter is sharded; nothing has been changed then.
         """
         loss = None
         if closure is not None:
