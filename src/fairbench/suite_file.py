@@ -5,7 +5,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from importlib import resources
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -15,8 +14,12 @@ from fairbench.optimizers import OPTIMIZERS
 from fairbench.suite import Suite
 
 if sys.version_info >= (3, 11):
+    from importlib.resources.abc import Traversable
+
     import tomllib
 else:
+    from importlib.abc import Traversable
+
     import tomli as tomllib
 
 KeyPath = tuple[str, ...]
