@@ -88,7 +88,8 @@ def test_optimizers_get_identical_weights_batches_and_noise(specs: list[TrialSpe
     adamw, psilogic = (trial(spec)["result"]["hashes"] for spec in specs if spec.lr == 1e-3)
     assert adamw.pop("final_weights") != psilogic.pop("final_weights")
     assert adamw == psilogic
-    assert adamw != {**trial(replace(specs[0], seed=9))["result"]["hashes"]}
+    other_seed = trial(replace(specs[0], seed=9))["result"]["hashes"]
+    assert not {adamw[name] for name in adamw} & set(other_seed.values())
 
 
 def test_only_a_final_trial_reads_the_test_split(specs: list[TrialSpec]) -> None:

@@ -137,8 +137,6 @@ class ProcessExecutor:
             self._report(spec, *content)
             return []
         worker.spec = None
-        if kind == "error":
-            raise content
         return [content]
 
 
