@@ -1,27 +1,50 @@
 """The tensors of one step, sorted so that each bucket can be treated at once."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch.nn import Parameter
+from torch.optim import Optimizer
 
-from psilogic.norms import Foreach
+from psilogic.norms import Foreach, accumulation_dtype, as_real
+from psilogic.sharding import Layout, Piece, Sharding, spread
+
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
 
 
 @dataclass
 class Bucket:
-    """The tensors of one group that share device and dtype, on their way through one step."""
+    """The tensors of one group that share device, dtype and the ranks that hold pieces of them.
+
+    Attributes:
+        group: the hyperparameters.
+        ranks: the processes that hold the tensors' pieces; None when this one holds all of them.
+        params: the parameters as the optimizer has them.
+        values: what this rank holds of them.
+        grads: what this rank holds of their gradients.
+        pieces: where that stands in the whole tensors; None throughout when it is all of them.
+        owned: positions of the tensors that this optimizer updates; the others only take part in pooled norms.
+    """
 
     group: dict[str, Any]
-    params: Foreach
-    grads: Foreach
+    ranks: ProcessGroup | None
+    params: list[Tensor] = field(default_factory=list)
+    values: Foreach = field(default_factory=list)
+    grads: Foreach = field(default_factory=list)
+    pieces: list[Piece | None] = field(default_factory=list)
+    owned: list[int] = field(default_factory=list)
 
     @property
     def device(self) -> torch.device:
-        return self.params[0].device
+        return self.values[0].device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.values[0].dtype
 
     @property
     def vector_dtype(self) -> torch.dtype:
@@ -29,45 +52,111 @@ class Bucket:
         return torch.float32 if self.device.type == "mps" else torch.float64
 
     @property
-    def real_grads(self) -> Foreach:
-        """The gradients, complex ones as real views."""
-        return as_real(self.grads)
+    def on_host(self) -> bool:
+        """Vectors may be read as numbers: they lie in host memory and nothing traces them."""
+        return self.device.type == "cpu" and not (self.group["differentiable"] or torch.compiler.is_compiling())
 
     @property
     def rounding(self) -> str:
         """How results are written into the parameters; only bfloat16 has a choice."""
-        return str(self.group["bf16_update"]) if self.params[0].dtype == torch.bfloat16 else "nearest"
+        return str(self.group["bf16_update"]) if self.dtype == torch.bfloat16 else "nearest"
+
+    @property
+    def by_rows(self) -> bool:
+        """Whether AGC or centralization treats rows of dimension 0 as units, rather than whole tensors."""
+        return bool(self.group["grad_centralize"] or (self.group["agc_clip"] > 0 and self.group["agc_norm"] == "unit"))
 
     @property
     def numel(self) -> Tensor:
-        """Number of real elements of each tensor, shape (N,)."""
-        counts = [p.numel() * (2 if p.is_complex() else 1) for p in self.params]
+        """Number of real elements of each tensor that this rank counts, shape (N,)."""
+        per_element = 2 if self.dtype.is_complex else 1
+        counts = [
+            x.numel() * per_element if piece is None or piece.counted else 0
+            for x, piece in zip(self.values, self.pieces, strict=True)
+        ]
         return torch.tensor(counts, dtype=self.vector_dtype).to(self.device)
 
+    @property
+    def units(self) -> list[int]:
+        """Units of each whole tensor: its rows (with their empty places), or 1."""
+        return [
+            count if piece is None or not self.by_rows or len(piece.shape) <= 1 else piece.places
+            for count, piece in zip(self.local_units, self.pieces, strict=True)
+        ]
 
-def collect(param_groups: list[dict[str, Any]]) -> list[Bucket]:
-    """The tensors that have gradients, by group, device and dtype.
+    @property
+    def local_units(self) -> list[int]:
+        """Units of each tensor that this rank holds a part of."""
+        if not self.by_rows:
+            return [1] * len(self.values)
+        return [
+            (len(x) if x.ndim > 1 else 1) if piece is None else piece.row_count(x)
+            for x, piece in zip(self.values, self.pieces, strict=True)
+        ]
+
+    @property
+    def unit_numel(self) -> Tensor:
+        """Number of elements of each unit, at least 1, shape (U,)."""
+        shapes = [x.shape if piece is None else piece.shape for x, piece in zip(self.values, self.pieces, strict=True)]
+        lengths = [max(1, shape[1:].numel()) if len(shape) > 1 else 1 for shape in shapes]
+        return self.repeat(torch.tensor(lengths, dtype=self.vector_dtype).to(self.device))
+
+    def repeat(self, by_tensor: Tensor) -> Tensor:
+        """One value for each tensor, shape (N,), repeated for each of its units, shape (U,)."""
+        return by_tensor.repeat_interleave(torch.tensor(self.units).to(self.device), output_size=sum(self.units))
+
+    def rows(self, tensors: Foreach) -> Foreach:
+        """Real tensors whose norms are wanted as they are, or by rows, those of flattened pieces included."""
+        if not self.by_rows:
+            return as_real(tensors)
+        return [x if piece is None else piece.rows(x) for x, piece in zip(tensors, self.pieces, strict=True)]
+
+    def spread(self, by_unit: Tensor) -> Foreach:
+        """One value for each unit, shape (U,), as tensors that broadcast with the gradients in the dtype of sums."""
+        dtype = accumulation_dtype(self.dtype)
+        parts = by_unit.to(dtype if by_unit.is_complex() else dtype.to_real()).split(self.units)
+        return [
+            spread(part, g) if piece is None else piece.spread(part, g)
+            for part, g, piece in zip(parts, self.grads, self.pieces, strict=True)
+        ]
+
+
+def collect(optimizer: Optimizer, sharding: Sharding) -> list[Bucket]:
+    """The tensors that have gradients, by group, device, dtype and the ranks that hold pieces of them.
 
     Raises:
-        RuntimeError: a gradient is sparse, or a parameter is sharded: the norm of one shard is not the tensor's.
+        RuntimeError: a gradient is sparse, or a parameter is sharded in a way that hides its tensors.
     """
+    pools = sharding.pooled_with(optimizer)
+    layouts = sharding.layouts(p for pool in pools for p in pool)
     buckets: list[Bucket] = []
-    for group in param_groups:
-        by_kind: dict[tuple[torch.device, torch.dtype], Bucket] = {}
-        for p in group["params"]:
-            if p.grad is None:
-                continue
-            if p.grad.is_sparse:
+    for group, pool in zip(optimizer.param_groups, pools, strict=True):
+        foreign = pool is not group["params"]
+        own = {id(p) for p in group["params"]} if foreign else set()
+        by_kind: dict[Any, Bucket] = {}
+        for p in pool:
+            layout = layouts.get(id(p))
+            if layout is None:
+                if p.grad is None:
+                    continue
+                layout = Layout(p, p.grad, None, None)
+            if layout.grad.is_sparse:
                 raise RuntimeError("PsiLogic does not support sparse gradients; use sparse=False in the embedding")
-            if type(p) not in (Tensor, Parameter) and hasattr(p, "placements"):
-                raise RuntimeError("PsiLogic does not support sharded parameters (DTensor) yet")
-            bucket = by_kind.setdefault((p.device, p.dtype), Bucket(group, [], []))
+            bucket = by_kind.setdefault((p.device, p.dtype, layout.ranks), Bucket(group, layout.ranks))
+            if p.grad is not None and not (foreign and id(p) not in own):
+                bucket.owned.append(len(bucket.params))
             bucket.params.append(p)
-            bucket.grads.append(p.grad)
+            bucket.values.append(layout.value)
+            bucket.grads.append(layout.grad)
+            bucket.pieces.append(layout.piece)
         buckets += by_kind.values()
     return buckets
 
 
-def as_real(tensors: Iterable[Tensor]) -> Foreach:
-    """Complex tensors as real views with one more dimension, the others as they are."""
-    return [torch.view_as_real(x) if x.is_complex() else x for x in tensors]
+def own(bucket: Bucket, gn: Tensor) -> tuple[Bucket, Tensor]:
+    """Those tensors of a bucket that this optimizer updates, at least one, with their gn."""
+    if len(bucket.owned) == len(bucket.params):
+        return bucket, gn
+    names = ("params", "values", "grads", "pieces")
+    lists: dict[str, Any] = {name: [getattr(bucket, name)[i] for i in bucket.owned] for name in names}
+    return replace(bucket, **lists, owned=list(range(len(bucket.owned)))), torch.stack([gn[i] for i in bucket.owned])

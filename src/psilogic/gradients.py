@@ -1,42 +1,70 @@
-"""What happens to a gradient before the detector and Adam see it: clipping, AGC, centralization.
+"""What happens to a gradient before the detector and Adam see it: sign, unscaling, clipping, AGC, centralization.
 
-Every function returns new tensors: `p.grad` is never modified.
+All of it follows from sums over units, so that one pass over the gradients, and one reduction where tensors are
+split over ranks, is enough. A unit is what AGC and centralization treat as one: a row of dimension 0, or the whole
+tensor when it has at most one dimension or nothing works by rows.
 """
 
-from typing import Any
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from psilogic.norms import Foreach, accumulation_dtype, fresh
+from psilogic.buckets import Bucket
+from psilogic.norms import Foreach, fresh, parts_sums, per_tensor, root, row_norms, row_sums, tensor_norms
 
 AGC_FLOOR = 1e-3
 """The smallest parameter norm that AGC compares a gradient with, so that weights at zero can leave it."""
 
 
-def process(grads: Foreach, params: Foreach, group: dict[str, Any], factor: Tensor | None) -> Foreach:
-    """The gradients that the detector and Adam see: sign, unscaling and global clipping, AGC, centralization.
+class Statistics(NamedTuple):
+    """Sums over the elements of N tensors with U units in all.
 
-    Args:
-        grads: gradients of one device and dtype.
-        params: their parameters.
-        group: the hyperparameters.
-        factor: what unscaling and global clipping multiply every gradient by; None for nothing.
-
-    Returns:
-        New tensors where anything changes.
+    Attributes:
+        numel: number of real elements, shape (N,).
+        squares: sum of |g|^2 of each unit, shape (U,).
+        sums: sum of g of each unit, shape (U,), complex for complex tensors; None without centralization.
+        param_squares: sum of |theta|^2 of each unit, shape (U,); None without AGC.
     """
-    if group["maximize"]:
-        grads = list(torch._foreach_neg(grads))
-    if factor is not None:
-        dtype = grads[0].dtype  # which 0-dim gradients lose to the factor's
-        grads = [g.to(dtype) for g in torch._foreach_mul(grads, [factor.to(grads[0].device)] * len(grads))]
-    if group["agc_clip"] > 0:
-        pairs = zip(grads, fresh(params), strict=True)
-        grads = [adaptive_clip(g, p, group["agc_clip"], group["agc_norm"]) for g, p in pairs]
+
+    numel: Tensor
+    squares: Tensor
+    sums: Tensor | None
+    param_squares: Tensor | None
+
+
+class Processing(NamedTuple):
+    """What becomes of the gradients of N tensors: g <- scale g - mean, unit by unit.
+
+    Attributes:
+        scale: shape (U,); None for 1.
+        mean: shape (U,); None for 0.
+        norms: ||g||_2 of each tensor after that, shape (N,).
+    """
+
+    scale: Tensor | None
+    mean: Tensor | None
+    norms: Tensor
+
+
+def measure(bucket: Bucket) -> Statistics:
+    """The sums over those elements of the bucket's tensors that this rank holds."""
+    group, dtype = bucket.group, bucket.vector_dtype
+    norms = row_norms if bucket.by_rows else tensor_norms
+    squares = norms(bucket.rows(bucket.grads)).to(dtype).square()
+    sums, param_squares = None, None
     if group["grad_centralize"]:
-        grads = [centralize(g) for g in grads]
-    return grads
+        sums = row_sums(bucket.rows(bucket.grads))
+        sums = sums.to(dtype.to_complex() if sums.is_complex() else dtype)
+    if group["agc_clip"] > 0:
+        param_squares = norms(fresh(bucket.rows(bucket.values))).to(dtype).square()
+    return Statistics(bucket.numel, squares, sums, param_squares)
+
+
+def total_norm(statistics: list[Statistics]) -> Tensor:
+    """||g||_2 of all gradients together, 0-dim, on the device and in the dtype of the first vector."""
+    first = statistics[0].squares
+    return root(torch.stack([s.squares.sum().to(first) for s in statistics]).sum())
 
 
 def clip_factor(total_norm: Tensor, max_norm: float) -> Tensor:
@@ -44,48 +72,68 @@ def clip_factor(total_norm: Tensor, max_norm: float) -> Tensor:
     return torch.clamp(max_norm / (total_norm + 1e-6), max=1.0)
 
 
-def unit_norm(x: Tensor) -> Tensor:
-    """Norm of each row of dimension 0, broadcastable to x; of the whole tensor when ndim <= 1."""
-    rows = tuple(range(1, x.ndim)) or None
-    norm: Tensor = torch.linalg.vector_norm(x, dim=rows, keepdim=True, dtype=accumulation_dtype(x.dtype))
-    return norm
+def agc_scale(norm: Tensor, param_norm: Tensor, clip: float) -> Tensor:
+    """Adaptive gradient clipping: min(1, clip max(||theta||, 1e-3) / ||g||), unit by unit.
 
-
-def tensor_norm(x: Tensor) -> Tensor:
-    """Norm of the whole tensor, 0-dim."""
-    norm: Tensor = torch.linalg.vector_norm(x, dtype=accumulation_dtype(x.dtype))
-    return norm
-
-
-def adaptive_clip(grad: Tensor, param: Tensor, clip: float, unit: str) -> Tensor:
-    """Adaptive gradient clipping: g <- g min(1, clip max(||theta||, 1e-3) / ||g||), per unit.
-
-    Args:
-        grad: the gradient.
-        param: the parameter, of the same shape.
-        clip: the largest allowed ratio of the two norms.
-        unit: "unit" for rows of dimension 0 (the whole tensor when ndim <= 1), "tensor" for the whole tensor.
-
-    Returns:
-        The clipped gradient, a new tensor.
+    Where ||g|| is not finite the factor would spread one bad element over its unit: it is 1 there.
 
     Reference: Brock et al. 2021, "High-Performance Large-Scale Image Recognition Without Normalization".
     """
-    norm = unit_norm if unit == "unit" else tensor_norm
-    largest = clip * norm(param).clamp(min=AGC_FLOOR)
-    grad_norm = norm(grad)
-    # Where the norm is not finite the factor would spread one bad element over its unit: leave it alone.
-    clipped = (grad_norm > largest) & torch.isfinite(grad_norm)
-    return (grad * torch.where(clipped, largest / grad_norm, 1.0)).to(grad.dtype)
+    largest = clip * param_norm.clamp(min=AGC_FLOOR)
+    clipped = (norm > largest) & norm.isfinite()
+    return torch.where(clipped, largest / torch.where(clipped, norm, 1.0), 1.0)
 
 
-def centralize(grad: Tensor) -> Tensor:
-    """Gradient centralization: g minus its mean over all dimensions but the first, when ndim > 1.
+def unit_mean(sums: Tensor, numel: Tensor) -> Tensor:
+    """Gradient centralization: what each row loses, its mean over all dimensions but the first.
+
+    A mean that is not finite would spread one bad element over its row: it is 0 there.
 
     Reference: Yong et al. 2020, "Gradient Centralization: A New Optimization Technique for Deep Neural Networks".
     """
-    if grad.ndim <= 1:
-        return grad
-    mean = grad.mean(dim=tuple(range(1, grad.ndim)), keepdim=True)
-    # A mean that is not finite would spread one bad element over its row: leave the row alone.
-    return grad - torch.where(torch.isfinite(mean), mean, 0.0)
+    mean = sums / numel
+    return torch.where(mean.isfinite(), mean, 0.0)
+
+
+def plan(bucket: Bucket, statistics: Statistics, factor: Tensor | None) -> Processing:
+    """What becomes of the bucket's gradients.
+
+    Args:
+        bucket: the tensors.
+        statistics: the sums over all their elements.
+        factor: what unscaling and global clipping multiply every gradient by, 0-dim; None for nothing.
+
+    Returns:
+        Scale and mean of each unit and the norms that result.
+    """
+    group, units, (_, squares, sums, param_squares) = bucket.group, bucket.units, statistics
+    scales = []
+    if factor is not None or group["maximize"]:
+        sign = torch.full_like(squares, -1.0 if group["maximize"] else 1.0)
+        scales.append(sign if factor is None else sign * factor.to(squares))
+        squares = squares * scales[-1].square()
+    if param_squares is not None:
+        pools = [squares, param_squares]
+        if group["agc_norm"] == "tensor":
+            pools = [bucket.repeat(parts_sums(pool, units)) for pool in pools]
+        scales.append(agc_scale(root(pools[0]), root(pools[1]), group["agc_clip"]))
+        squares = squares * scales[-1].square()
+    scale = scales[0] * scales[1] if len(scales) == 2 else scales[0] if scales else None
+    mean = None
+    if sums is not None:
+        numel = bucket.unit_numel
+        mean = unit_mean(sums if scale is None else sums * scale, numel)
+        squares = torch.clamp(squares - numel * mean.abs().square(), min=0)  # = sum |g - mean|^2
+    return Processing(scale, mean, root(parts_sums(squares, units)))
+
+
+def process(bucket: Bucket, processing: Processing) -> Foreach:
+    """The processed gradients of the bucket's tensors, or what this rank holds of them; `p.grad` stays as it is."""
+    grads, dtype, (scale, mean, _) = bucket.grads, bucket.grads[0].dtype, processing
+    if scale is not None and not bucket.by_rows:
+        grads = list(torch._foreach_mul(grads, per_tensor(scale, bucket.on_host)))
+    elif scale is not None:
+        grads = [g * s for g, s in zip(grads, bucket.spread(scale), strict=True)]
+    if mean is not None:
+        grads = [g - m for g, m in zip(grads, bucket.spread(mean), strict=True)]
+    return [g.to(dtype) for g in grads]  # half precision is scaled and centred in float32

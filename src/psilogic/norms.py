@@ -1,4 +1,4 @@
-"""Norms of gradients, as vectors over tensors, and their pooling over a chaos scope."""
+"""Vectors over tensors: norms of gradients, their roots and sums; and the lists of tensors that foreach takes."""
 
 from collections.abc import Sequence
 
@@ -22,19 +22,51 @@ def copy_(targets: Foreach, sources: Foreach) -> None:
         torch._foreach_copy_(targets, sources)
 
 
+def per_tensor(vector: Tensor, on_host: bool) -> list[float] | list[Tensor]:
+    """One scalar for each tensor: numbers where reading them is free, else 0-dim tensors."""
+    return vector.tolist() if on_host else list(vector.unbind())
+
+
+def as_real(tensors: Sequence[Tensor]) -> Foreach:
+    """Complex tensors as real views with one more dimension, the others as they are."""
+    return [torch.view_as_real(x) if x.is_complex() else x for x in tensors]
+
+
 def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:
-    """The dtype in which squares are summed: float32 for half precision, else the tensor's own."""
+    """The dtype in which sums are formed: float32 for half precision, else the tensor's own."""
     return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
 
 
-def gradient_norms(grads: Foreach, dtype: torch.dtype) -> Tensor:
-    """||g||_2 of each tensor as one vector of shape (N,) in `dtype`; half precision accumulates in float32."""
-    norms = torch._foreach_norm(grads, 2, dtype=accumulation_dtype(grads[0].dtype))
-    return torch.stack(norms).to(dtype)
+def tensor_norms(tensors: Foreach) -> Tensor:
+    """||x||_2 of each tensor, shape (N,); half precision accumulates in float32."""
+    return torch.stack(torch._foreach_norm(tensors, 2, dtype=accumulation_dtype(tensors[0].dtype)))
 
 
-def pooled_norm(norms: Sequence[Tensor]) -> Tensor:
-    """The norm of all tensors together, 0-dim, on the device and in the dtype of the first vector."""
-    first = norms[0]
-    total: Tensor = torch.linalg.vector_norm(torch.cat([norm.to(first.device, first.dtype) for norm in norms]))
-    return total
+def row_norms(tensors: Foreach) -> Tensor:
+    """||x||_2 of each row of dimension 0, or of a whole tensor when ndim <= 1: one vector over all of them."""
+    dtype = accumulation_dtype(tensors[0].dtype)
+    dims = [tuple(range(1, x.ndim)) or None for x in tensors]
+    rows = [torch.linalg.vector_norm(x, dim=dim, dtype=dtype) for x, dim in zip(tensors, dims, strict=True)]
+    return torch.cat([norms.view(-1) for norms in rows])
+
+
+def row_sums(tensors: Foreach) -> Tensor:
+    """The sum of each row of dimension 0, and 0 for a tensor with ndim <= 1: one vector over all of them."""
+    dtype = accumulation_dtype(tensors[0].dtype)
+    dims = [tuple(range(1, x.ndim)) for x in tensors]
+    return torch.cat(
+        [x.sum(dim, dtype=dtype) if dim else x.new_zeros(1, dtype=dtype) for x, dim in zip(tensors, dims, strict=True)]
+    )
+
+
+def root(squares: Tensor) -> Tensor:
+    """Square root whose derivative at zero is zero, as a norm's."""
+    zero = squares == 0
+    return torch.where(zero, 0.0, torch.where(zero, 1.0, squares).sqrt())
+
+
+def parts_sums(vector: Tensor, counts: list[int]) -> Tensor:
+    """The sum of each of N consecutive parts of a vector, shape (N,)."""
+    if len(counts) == len(vector) and all(count == 1 for count in counts):
+        return vector
+    return torch.stack([part.sum() for part in vector.split(counts)])

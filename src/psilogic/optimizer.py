@@ -8,12 +8,14 @@ from torch import Tensor
 from torch.optim.optimizer import Optimizer, ParamsT, _get_scalar_dtype, _use_grad_for_differentiable
 
 from psilogic import checkpoint
-from psilogic.buckets import Bucket, as_real, collect
+from psilogic.buckets import Bucket, collect, own
 from psilogic.decision import Chaos, Decision, decide
 from psilogic.equations import Scalar, normalized_norm
-from psilogic.gradients import clip_factor, process
+from psilogic.gradients import Statistics, clip_factor, measure, plan, process, total_norm
 from psilogic.hyperparameters import check_group, check_hyperparameters
-from psilogic.norms import copy_, gradient_norms, pooled_norm
+from psilogic.norms import Foreach, as_real, copy_, root
+from psilogic.reduction import complete
+from psilogic.sharding import Sharding, local
 from psilogic.updates.foreach import update_
 from psilogic.updates.rounding import narrow_, widen
 
@@ -117,12 +119,14 @@ class PsiLogic(Optimizer):
         defaults = {name: value for name, value in locals().items() if name not in ("self", "params", "__class__")}
         check_hyperparameters(defaults)
         self._observers: list[Observer] = []
+        self._sharding = Sharding()
         super().__init__(params, defaults)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore a pickled or loaded optimizer; groups saved by `torch.optim.AdamW` get PsiLogic's defaults."""
         super().__setstate__(state)
         self.__dict__.setdefault("_observers", [])
+        self.__dict__.setdefault("_sharding", Sharding())
         for group in self.param_groups:
             for name, value in self.defaults.items():
                 group.setdefault(name, value)
@@ -189,34 +193,34 @@ class PsiLogic(Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        found_inf = getattr(self, "found_inf", None)
+        buckets = collect(self, self._sharding)
+        local_statistics = [measure(bucket) for bucket in buckets]
+        statistics, found_inf = complete(buckets, local_statistics, getattr(self, "found_inf", None))
         if found_inf is not None and found_inf.item():
             return loss
-        buckets = collect(self.param_groups)
-        factor = self._gradient_factor(buckets)
-        for bucket in buckets:
-            bucket.grads = process(bucket.grads, bucket.params, bucket.group, factor)
-        for bucket, gn in zip(buckets, self._signals(buckets), strict=True):
-            self._update(bucket, gn)
+        factor = self._gradient_factor(statistics)
+        plans = [plan(bucket, sums, factor) for bucket, sums in zip(buckets, statistics, strict=True)]
+        signals = self._signals(buckets, [sums.numel for sums in statistics], [p.norms for p in plans])
+        for bucket, processing, gn in zip(buckets, plans, signals, strict=True):
+            if bucket.owned:
+                bucket.grads = process(bucket, processing)
+                self._update(*own(bucket, gn))
         return loss
 
-    def _gradient_factor(self, buckets: list[Bucket]) -> Tensor | None:
+    def _gradient_factor(self, statistics: list[Statistics]) -> Tensor | None:
         """What every gradient is multiplied by: unscaling and global clipping in one number, None without either."""
         max_norm, scale = self.param_groups[0]["max_grad_norm"], getattr(self, "grad_scale", None)
-        if not buckets or (max_norm is None and scale is None):
+        if not statistics or (max_norm is None and scale is None):
             return None
-        dtype = buckets[0].vector_dtype
-        unscale = torch.ones((), dtype=dtype) if scale is None else scale.to(dtype).reciprocal().reshape(())
+        like = statistics[0].squares
+        unscale = like.new_ones(()) if scale is None else scale.to(like).reciprocal().reshape(())
         if max_norm is None:
             return unscale
-        total_norm = pooled_norm([gradient_norms(b.real_grads, b.vector_dtype) for b in buckets])
-        unscale = unscale.to(total_norm.device)
-        return unscale * clip_factor(unscale * total_norm, max_norm)
+        return unscale * clip_factor(unscale * total_norm(statistics), max_norm)
 
-    def _signals(self, buckets: list[Bucket]) -> list[Tensor]:
+    @staticmethod
+    def _signals(buckets: list[Bucket], numels: list[Tensor], norms: list[Tensor]) -> list[Tensor]:
         """gn of each bucket's tensors, shape (N,): their own, or that of the pool their scope puts them in."""
-        norms = [gradient_norms(b.real_grads, b.vector_dtype) for b in buckets]
-        numels = [b.numel for b in buckets]
         signals = [normalized_norm(norm, numel) for norm, numel in zip(norms, numels, strict=True)]
         pools: dict[int, list[int]] = {}
         for i, bucket in enumerate(buckets):
@@ -224,8 +228,9 @@ class PsiLogic(Optimizer):
             if scope != "tensor":
                 pools.setdefault(id(bucket.group) if scope == "group" else 0, []).append(i)
         for members in pools.values():
-            numel = torch.stack([numels[i].sum().to(norms[members[0]]) for i in members]).sum()
-            gn = normalized_norm(pooled_norm([norms[i] for i in members]), numel)
+            like = norms[members[0]]
+            squares = torch.stack([norms[i].square().sum().to(like) for i in members]).sum()
+            gn = normalized_norm(root(squares), torch.stack([numels[i].sum().to(like) for i in members]).sum())
             for i in members:
                 signals[i] = gn.to(signals[i]).expand_as(signals[i])
         return signals
@@ -274,22 +279,26 @@ class PsiLogic(Optimizer):
 def _apply(
     bucket: Bucket, states: list[dict[str, Any]], batch: slice, decision: Decision, t: Tensor, lr: Scalar
 ) -> None:
-    """Change the parameters of a batch of the bucket's tensors and their moments."""
-    group, params, rounding = bucket.group, as_real(bucket.params[batch]), bucket.rounding
-    compensations = [state["compensation"] for state in states[batch]] if rounding == "kahan" else None
+    """Change what this rank holds of a batch of the bucket's tensors and of their moments."""
+
+    def held(name: str) -> Foreach:
+        return as_real([local(state[name]) for state in states[batch]])
+
+    group, params, rounding = bucket.group, as_real(bucket.values[batch]), bucket.rounding
+    compensations = held("compensation") if rounding == "kahan" else None
     exact = params if rounding == "nearest" else widen(params, compensations)
     update_(
         exact,
         as_real(bucket.grads[batch]),
-        as_real([state["exp_avg"] for state in states[batch]]),
-        as_real([state["exp_avg_sq"] for state in states[batch]]),
+        held("exp_avg"),
+        held("exp_avg_sq"),
         t=t[batch],
         decay=decision.decay[batch],
         quantum_rate=decision.quantum_rate[batch] if group["quantum_decay"] > 0 else None,
         lr=lr,
         betas=group["betas"],
         eps=group["eps"],
-        on_host=t.device.type == "cpu" and not (group["differentiable"] or torch.compiler.is_compiling()),
+        on_host=bucket.on_host,
     )
     if rounding != "nearest":
         narrow_(params, exact, compensations)

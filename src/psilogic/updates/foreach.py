@@ -5,12 +5,7 @@ from torch import Tensor
 
 from psilogic import equations as eq
 from psilogic.equations import Scalar
-from psilogic.norms import Foreach, fresh
-
-
-def per_tensor(vector: Tensor, on_host: bool) -> list[float] | list[Tensor]:
-    """One scalar for each tensor: numbers where reading them is free, else 0-dim tensors."""
-    return vector.tolist() if on_host else list(vector.unbind())
+from psilogic.norms import Foreach, fresh, per_tensor
 
 
 def quantum_decay_(params: Foreach, grads: Foreach, rate: Tensor, on_host: bool) -> None:
