@@ -15,6 +15,9 @@ from psilogic.sharding import Layout, Piece, Sharding, spread
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
+REAL = {torch.complex32: torch.float16, torch.complex64: torch.float32, torch.complex128: torch.float64}
+"""The dtype of a complex tensor's parts."""
+
 
 @dataclass
 class Bucket:
@@ -114,7 +117,7 @@ class Bucket:
     def spread(self, by_unit: Tensor) -> Foreach:
         """One value for each unit, shape (U,), as tensors that broadcast with the gradients in the dtype of sums."""
         dtype = accumulation_dtype(self.dtype)
-        parts = by_unit.to(dtype if by_unit.is_complex() else dtype.to_real()).split(self.units)
+        parts = by_unit.to(dtype if by_unit.is_complex() else REAL.get(dtype, dtype)).split(self.units)
         return [
             spread(part, g) if piece is None else piece.spread(part, g)
             for part, g, piece in zip(parts, self.grads, self.pieces, strict=True)

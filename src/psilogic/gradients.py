@@ -55,7 +55,7 @@ def measure(bucket: Bucket) -> Statistics:
     sums, param_squares = None, None
     if group["grad_centralize"]:
         sums = row_sums(bucket.rows(bucket.grads))
-        sums = sums.to(dtype.to_complex() if sums.is_complex() else dtype)
+        sums = sums if sums.is_complex() else sums.to(dtype)
     if group["agc_clip"] > 0:
         param_squares = norms(fresh(bucket.rows(bucket.values))).to(dtype).square()
     return Statistics(bucket.numel, squares, sums, param_squares)

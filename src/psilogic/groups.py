@@ -81,22 +81,27 @@ PART_BY_TYPE = (
 )
 
 
-def _words(alternatives: str) -> re.Pattern[str]:
+def words(alternatives: str) -> re.Pattern[str]:
     """Matches any of the words in the snake_case names of a dotted path."""
     return re.compile(rf"(?<![a-z])({alternatives})(?![a-z])")
 
 
-POSITION = _words("pos|position|positions|positional|wpe|pe")
-RELATIVE = _words("rel|relative|distance")
-TOKEN = _words("token|tokens|cls")
-NORM = _words("norm|layernorm|rmsnorm|batchnorm|ln")
-BIAS = _words("bias")
-EMBEDDED = _words("embed|embeds|embedding|embeddings|emb")
+def snake_case(names: str) -> str:
+    """The names of a dotted path in lower case, with underscores where camel case has capitals."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", names).lower()
+
+
+POSITION = words("pos|position|positions|positional|wpe|pe")
+RELATIVE = words("rel|relative|distance")
+TOKEN = words("token|tokens|cls")
+NORM = words("norm|layernorm|rmsnorm|batchnorm|ln")
+BIAS = words("bias")
+EMBEDDED = words("embed|embeds|embedding|embeddings|emb")
 PART_BY_NAME = (
-    (Part.PATCH, _words("patch|patches")),
-    (Part.ATTENTION, _words("attn|attention|attentions")),
-    (Part.MLP, _words("mlp|ff|ffn|feedforward|feed_forward|fc1|fc2|linear1|linear2|intermediate")),
-    (Part.HEAD, _words("head|heads|classifier|score|unembed|unembedding")),
+    (Part.PATCH, words("patch|patches")),
+    (Part.ATTENTION, words("attn|attention|attentions")),
+    (Part.MLP, words("mlp|ff|ffn|feedforward|feed_forward|fc1|fc2|linear1|linear2|intermediate")),
+    (Part.HEAD, words("head|heads|classifier|score|unembed|unembedding")),
 )
 
 
@@ -280,4 +285,4 @@ def _is_token_or_position(place: Place) -> bool:
 def _names(place: Place, last: int | None = None) -> str:
     """The innermost module's class name and the path, or only the path's last names, in snake_case."""
     path = [type(place.modules[0]).__name__, *place.path.split(".")] if last is None else place.path.split(".")[-last:]
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", ".".join(path)).lower()
+    return snake_case(".".join(path))

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
+from torch.optim import Optimizer
 
 from psilogic.decision import Decision
 from psilogic.optimizer import PsiLogic
@@ -199,18 +200,26 @@ def _joined(earlier: TensorChaos, later: TensorChaos) -> TensorChaos:
     return TensorChaos(**{**vars(later), **{name: getattr(earlier, name) + getattr(later, name) for name in sums}})
 
 
-def monitor(optimizer: PsiLogic, names: Iterable[tuple[str, Tensor]] = ()) -> Monitor:
+def monitor(optimizer: Optimizer, names: Iterable[tuple[str, Tensor]] = ()) -> Monitor:
     """Watch an optimizer's chaos detector from now on.
 
     While nothing is read, a step costs a few operations on vectors over tensors and no wait for the device; an
     optimizer that nobody watches pays nothing.
 
     Args:
-        optimizer: the optimizer.
+        optimizer: the optimizer, or what a framework has wrapped it in (Accelerate, Hugging Face's Trainer, Lightning).
         names: names of the parameters, as `model.named_parameters()`; without them the optimizer's own are used.
 
     Returns:
         The monitor: `read()` for each tensor, `totals()` for all together, `spikes()` for which tensors spiked
         when, `write(writer, step)` for TensorBoard.
+
+    Raises:
+        TypeError: it is no PsiLogic.
     """
-    return Monitor(optimizer, names)
+    watched: Any = optimizer
+    while not isinstance(watched, PsiLogic) and hasattr(watched, "optimizer"):
+        watched = watched.optimizer
+    if not isinstance(watched, PsiLogic):
+        raise TypeError(f"monitor watches a PsiLogic, got {type(optimizer).__name__}")
+    return Monitor(watched, names)

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
-from torch.optim.optimizer import Optimizer, ParamsT, _get_scalar_dtype, _use_grad_for_differentiable
+from torch import Tensor, nn
+from torch.optim.optimizer import Optimizer, ParamsT, _get_scalar_dtype
 
 from psilogic import checkpoint
 from psilogic.buckets import Bucket, collect, own
@@ -38,7 +38,7 @@ class PsiLogic(Optimizer):
 
     With ``gamma=0`` and ``quantum_decay=0`` it is ``torch.optim.AdamW``. State beyond AdamW's is three scalars
     per tensor (four with ``chaos_signal="relative"``). Adam's moments have the parameter's dtype, as in torch.
-    `torch.amp.GradScaler` is served: gradients are unscaled before the norm, and an overflow changes nothing.
+    After `torch.amp.GradScaler` found an overflow, nothing changes.
     When gn is not finite (in float32 from a norm of 1.8e19 on) the detector keeps its memory and cancels nothing in
     that step; elements behave as in AdamW.
 
@@ -84,8 +84,6 @@ class PsiLogic(Optimizer):
     Reference: the PsiLogic paper, section 3; where it leaves a point open, `docs/update-rule.md` says what is done.
     """
 
-    _step_supports_amp_scaling = True  # GradScaler then sets grad_scale and found_inf before the step
-
     def __init__(
         self,
         params: ParamsT,
@@ -121,6 +119,28 @@ class PsiLogic(Optimizer):
         self._observers: list[Observer] = []
         self._sharding = Sharding()
         super().__init__(params, defaults)
+
+    @staticmethod
+    def auto(model: nn.Module, lr: float | Tensor, total_steps: int, **options: Any) -> "PsiLogic":
+        """Make the optimizer of the preset that suits a model: see `psilogic.presets.auto`.
+
+        Args:
+            model: the model to train, a module.
+            lr: learning rate, >= 0; a number or a tensor with one element.
+            total_steps: length of the training in steps, 0 when unknown; it sets the chaos warm-up.
+            options: any other hyperparameter of `PsiLogic`, by keyword; it wins over the preset's.
+
+        Returns:
+            `PsiLogicNLP`, `PsiLogicGPT` or `PsiLogicViT`, with the parameter groups of the model.
+
+        Raises:
+            TypeError: `model` is not a module, or `PsiLogic` does not know a keyword.
+            ValueError: nothing in the model tells its field, a hyperparameter is out of its range, or nothing in
+                the module is trainable.
+        """
+        from psilogic.presets import auto  # here, because the presets derive from this class
+
+        return auto(model, lr, total_steps, **options)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore a pickled or loaded optimizer; groups saved by `torch.optim.AdamW` get PsiLogic's defaults."""
@@ -176,7 +196,6 @@ class PsiLogic(Optimizer):
             for hook in hooks:
                 hook.remove()
 
-    @_use_grad_for_differentiable
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Perform one optimization step.
 
@@ -193,11 +212,30 @@ class PsiLogic(Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
+        with torch.set_grad_enabled(self.defaults["differentiable"]):
+            self._step()
+        return loss
+
+    # torch.compile cannot trace the wrapper that a learning-rate scheduler puts around a step without this mark. The
+    # wrapper is there to set `_opt_called`.
+    step._wrapped_by_lr_sched = True  # type: ignore[attr-defined]
+
+    @property
+    def _opt_called(self) -> bool:
+        """Whether a step was taken; schedulers warn when theirs comes first."""
+        return bool(self.state)
+
+    @_opt_called.setter
+    def _opt_called(self, value: bool) -> None:
+        """Wrapped steps of subclasses set it; the state says the same."""
+
+    def _step(self) -> None:
+        """All of the step but the closure; parameters and state change only when nothing speaks against it."""
         buckets = collect(self, self._sharding)
         local_statistics = [measure(bucket) for bucket in buckets]
         statistics, found_inf = complete(buckets, local_statistics, getattr(self, "found_inf", None))
         if found_inf is not None and found_inf.item():
-            return loss
+            return
         factor = self._gradient_factor(statistics)
         plans = [plan(bucket, sums, factor) for bucket, sums in zip(buckets, statistics, strict=True)]
         signals = self._signals(buckets, [sums.numel for sums in statistics], [p.norms for p in plans])
@@ -205,7 +243,6 @@ class PsiLogic(Optimizer):
             if bucket.owned:
                 bucket.grads = process(bucket, processing)
                 self._update(*own(bucket, gn))
-        return loss
 
     def _gradient_factor(self, statistics: list[Statistics]) -> Tensor | None:
         """What every gradient is multiplied by: unscaling and global clipping in one number, None without either."""

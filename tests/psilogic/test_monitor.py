@@ -105,3 +105,8 @@ def test_tensorboard(tmp_path: Path) -> None:
     assert {"chaos/gate/weights", "chaos/ratio/weights", "chaos/total_cancellation/weights"} <= set(
         events.Tags()["scalars"]
     )
+
+
+def test_only_a_psilogic_can_be_watched():
+    with pytest.raises(TypeError, match="watches a PsiLogic, got SGD"):
+        monitor(torch.optim.SGD([torch.ones(1, requires_grad=True)]))

@@ -1,5 +1,7 @@
 """Every learning-rate scheduler of torch drives PsiLogic as it drives AdamW."""
 
+import warnings
+
 import pytest
 import torch
 from configurations import ACTIVE, assert_same, trace
@@ -74,3 +76,27 @@ def test_cancellation_does_not_see_how_lr_is_held(make):
     options = {"gamma": ACTIVE["gamma"], "chaos_warmup": 4, "quantum_decay": 0.5}
     ours, theirs = (scheduled(PsiLogic, make, tensor, script, **options)[0] for tensor in (True, False))
     assert_same(ours, theirs, 1e-12)
+
+
+class Overridden(PsiLogic):
+    """A user's subclass, whose step a scheduler wraps as it does torch's own."""
+
+    def step(self, closure=None):
+        return super().step(closure)
+
+
+@pytest.mark.parametrize("kind", [PsiLogic, Overridden])
+def test_a_scheduler_warns_exactly_when_its_step_comes_first(kind):
+    def first_warnings(*, optimizer_first):
+        p = torch.ones(3, requires_grad=True)
+        p.grad = torch.ones(3)
+        optimizer = kind([p], lr=0.1)
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for step in (optimizer.step, scheduler.step) if optimizer_first else (scheduler.step, optimizer.step):
+                step()
+        return [str(warning.message) for warning in caught]
+
+    assert first_warnings(optimizer_first=True) == []
+    assert "before `optimizer.step()`" in first_warnings(optimizer_first=False)[0]

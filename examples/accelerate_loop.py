@@ -1,0 +1,53 @@
+"""PsiLogic in a loop of your own with Accelerate: gradient accumulation, clipping, bfloat16 and a checkpoint.
+
+python examples/accelerate_loop.py
+"""
+
+import tempfile
+
+import torch
+from accelerate import Accelerator
+from sklearn.datasets import load_digits
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from psilogic import PsiLogicViT, monitor
+
+EPOCHS, ACCUMULATE = 2, 2
+
+torch.manual_seed(0)
+digits = load_digits()
+images = torch.tensor(digits.images, dtype=torch.float32).unsqueeze(1) / 16
+batches = DataLoader(TensorDataset(images, torch.tensor(digits.target)), batch_size=32, shuffle=True)
+model = nn.Sequential(
+    nn.Conv2d(1, 16, 3),
+    nn.BatchNorm2d(16),
+    nn.ReLU(),
+    nn.Conv2d(16, 32, 3),
+    nn.ReLU(),
+    nn.Flatten(),
+    nn.Linear(512, 10),
+)
+
+accelerator = Accelerator(mixed_precision="bf16", gradient_accumulation_steps=ACCUMULATE, cpu=True)
+steps = EPOCHS * -(-len(batches) // ACCUMULATE)  # an epoch's last step accumulates what is left
+optimizer = PsiLogicViT(model, lr=2e-3, total_steps=steps, chaos_warmup=10)
+scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
+chaos = monitor(optimizer, model.named_parameters())  # before `prepare`, which wraps the optimizer
+model, optimizer, scheduler, batches = accelerator.prepare(model, optimizer, scheduler, batches)
+
+for epoch in range(EPOCHS):
+    for x, y in batches:
+        with accelerator.accumulate(model):
+            loss = nn.functional.cross_entropy(model(x), y)
+            accelerator.backward(loss)
+            if accelerator.sync_gradients:
+                accelerator.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            scheduler.step()
+            optimizer.zero_grad()
+    accelerator.print(f"epoch {epoch + 1}: loss {loss.item():.3f}, {chaos.totals()}")
+
+with tempfile.TemporaryDirectory() as directory:
+    accelerator.save_state(directory)  # the detector's state is in it
+    accelerator.load_state(directory)

@@ -1,0 +1,137 @@
+"""The chaos detector of a Lightning training run, in the run's own loggers."""
+
+from typing import TYPE_CHECKING, Any
+
+from psilogic.monitor import Monitor, monitor
+from psilogic.optimizer import PsiLogic
+
+if TYPE_CHECKING:
+    from lightning.fabric.utilities.exceptions import MisconfigurationException
+    from lightning.pytorch import Callback, LightningModule, Trainer
+else:
+    try:
+        from lightning.fabric.utilities.exceptions import MisconfigurationException
+        from lightning.pytorch import Callback
+    except ModuleNotFoundError:
+        try:
+            from lightning_fabric.utilities.exceptions import MisconfigurationException
+            from pytorch_lightning import Callback
+        except ModuleNotFoundError as error:
+            raise ImportError("psilogic.integrations.lightning needs Lightning: pip install lightning") from error
+
+
+class ChaosMonitor(Callback):
+    """Logs what the chaos detector of every PsiLogic does during `Trainer.fit`.
+
+    Logged are `chaos/gate_share`, `chaos/active_share`, `chaos/cancellation` and `chaos/weight_decay`: those of
+    `Monitor.totals`, but over the steps since the previous log, so that a spike between two logs is seen and one
+    long ago is not. With several PsiLogic optimizers the position among them follows: `chaos/gate_share/1`.
+
+    Attributes:
+        monitors: the `psilogic.Monitor` of each PsiLogic optimizer, from the start of the training on; they can be
+            read after it too, `monitors[0].spikes()` for instance.
+
+    Args:
+        every_n_steps: steps between two logs, >= 1; None for the trainer's `log_every_n_steps`.
+        per_tensor: log what `Monitor.write` writes too, nine scalars for every tensor; that is thousands for a
+            large model.
+
+    Raises:
+        ValueError: `every_n_steps` is out of its range.
+    """
+
+    def __init__(self, every_n_steps: int | None = None, per_tensor: bool = False) -> None:
+        if every_n_steps is not None and every_n_steps < 1:
+            raise ValueError(f"every_n_steps must be at least 1, not {every_n_steps}")
+        self.every_n_steps = every_n_steps
+        self.per_tensor = per_tensor
+        self.monitors: list[Monitor] = []
+        self._attached = False
+        self._global_step = 0
+        self._logs_due = 0
+        self._totals: list[dict[str, float]] = []
+
+    def on_train_start(self, trainer: "Trainer", pl_module: "LightningModule") -> None:
+        """Attach a monitor to every PsiLogic optimizer; only now has a checkpoint been restored.
+
+        Raises:
+            MisconfigurationException: none of the optimizers is a PsiLogic.
+        """
+        # A LightningOptimizer is an instance of the class that it wraps, and passes everything on.
+        watched = [optimizer for optimizer in trainer.optimizers if isinstance(optimizer, PsiLogic)]
+        if not watched:
+            names = ", ".join(type(optimizer).__name__ for optimizer in trainer.optimizers)
+            raise MisconfigurationException(f"ChaosMonitor needs a PsiLogic optimizer; the trainer has {names}")
+        self._detach()
+        self.monitors = [monitor(optimizer, pl_module.named_parameters()) for optimizer in watched]
+        self._attached = True
+        self._totals = [watching.totals() for watching in self.monitors]
+        self._global_step = trainer.global_step
+        self._logs_due = self._due(trainer, _batch(trainer))
+
+    def on_train_batch_end(
+        self, trainer: "Trainer", pl_module: "LightningModule", outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """Log when due, after the last batch that the step accumulates."""
+        stepped, self._global_step = trainer.global_step != self._global_step, trainer.global_step
+        due = self._due(trainer, _batch(trainer) + 1)
+        if stepped and due > self._logs_due:
+            self._logs_due = due
+            self._log(trainer)
+
+    def on_train_end(self, trainer: "Trainer", pl_module: "LightningModule") -> None:
+        """Detach the monitors; what they saw can still be read."""
+        self._detach()
+
+    def on_exception(self, trainer: "Trainer", pl_module: "LightningModule", exception: BaseException) -> None:
+        """Detach the monitors; what they saw can still be read."""
+        self._detach()
+
+    def _detach(self) -> None:
+        if self._attached:
+            for watching in self.monitors:
+                watching.detach()
+        self._attached = False
+
+    def _due(self, trainer: "Trainer", steps: int) -> int:
+        """How many logs that many steps of the training call for."""
+        every: int = self.every_n_steps or trainer.log_every_n_steps  # type: ignore[attr-defined]
+        return steps // every if every else 0
+
+    def _log(self, trainer: "Trainer") -> None:
+        if not trainer.loggers:
+            return
+        writer = _Writer()
+        for i, watching in enumerate(self.monitors):
+            before, self._totals[i] = self._totals[i], watching.totals()
+            suffix = f"/{i}" if len(self.monitors) > 1 else ""
+            for quantity, value in _since(before, self._totals[i]).items():
+                writer.metrics[f"chaos/{quantity}{suffix}"] = value
+            if self.per_tensor:
+                watching.write(writer, _batch(trainer))
+        for logger in trainer.loggers:
+            logger.log_metrics(writer.metrics, step=_batch(trainer))
+
+
+class _Writer:
+    """Collects what a monitor writes, since Lightning's loggers take all scalars of a step at once."""
+
+    def __init__(self) -> None:
+        self.metrics: dict[str, float] = {}
+
+    def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> None:
+        self.metrics[tag] = scalar_value
+
+
+def _batch(trainer: "Trainer") -> int:
+    """The step that Lightning files `self.log` under; unlike `global_step` it does not count every optimizer."""
+    return trainer.fit_loop.epoch_loop._batches_that_stepped
+
+
+def _since(before: dict[str, float], now: dict[str, float]) -> dict[str, float]:
+    """`Monitor.totals` of the steps between two of them."""
+    between = {name: now[name] - before[name] for name in ("cancellation", "weight_decay")}
+    pairs = max(now["tensor_steps"] - before["tensor_steps"], 1)
+    for name in ("gate_share", "active_share"):
+        between[name] = (now[name] * now["tensor_steps"] - before[name] * before["tensor_steps"]) / pairs
+    return between

@@ -1,0 +1,311 @@
+"""PsiLogic.auto: which preset a model gets, and that what the caller passes arrives."""
+
+import logging
+from functools import cache
+
+import diffusers
+import pytest
+import torch
+import transformers
+from test_groups import Holder, bert, gpt2, hand_made, llama, resnet, t5, tensor, trainable, transformer, vit, whisper
+from torch import Tensor, nn
+
+from psilogic import PsiLogic, PsiLogicGPT, PsiLogicNLP, PsiLogicViT
+
+SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+TEXT = {"vocab_size": 40, "max_position_embeddings": 16, **SMALL}
+MARKS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+BART = {"vocab_size": 40, "d_model": 16, "decoder_start_token_id": 1, **MARKS} | {
+    f"{side}_{key}": n
+    for side in ("encoder", "decoder")
+    for key, n in (("layers", 1), ("ffn_dim", 32), ("attention_heads", 2))
+}
+build = cache(lambda make: make())
+
+
+def of_transformers(name: str, config: str, **sizes: object):
+    """A function that builds a model of transformers, with random weights; its name is that of the model."""
+
+    def make() -> nn.Module:
+        return getattr(transformers, name)(getattr(transformers, f"{config}Config")(**sizes))
+
+    make.__name__ = name
+    return make
+
+
+def torch_layers() -> list[nn.Module]:
+    return [nn.Embedding(40, 16), nn.TransformerEncoderLayer(16, 2, 32), nn.LayerNorm(16)]
+
+
+class Block(nn.Module):
+    """A block of nanoGPT, with its mask, under names that say nothing."""
+
+    def __init__(self, mask: Tensor | None) -> None:
+        super().__init__()
+        self.qkv, self.out, self.up, self.down = (
+            nn.Linear(*shape) for shape in ((16, 48), (16, 16), (16, 64), (64, 16))
+        )
+        self.norm = nn.LayerNorm(16)
+        if mask is not None:
+            self.register_buffer("mask", mask, persistent=False)
+
+
+class CausalSelfAttention(Block):
+    """Attention whose causality only its name tells, as in nanoGPT with flash attention."""
+
+
+class RobertLayer(Block):
+    """A layer of a home-made BERT."""
+
+
+def tokens_and(*layers: nn.Module, **others: nn.Module) -> nn.Module:
+    """A model that reads 40 tokens and predicts none."""
+    return Holder(tokens=nn.Embedding(40, 16), wpe=nn.Embedding(64, 16), h=nn.ModuleList(layers), **others)
+
+
+def nano_gpt(mask: Tensor | None = None) -> nn.Module:
+    return tokens_and(Block(mask), out=nn.Linear(16, 40, bias=False))
+
+
+def declares_that_it_looks_both_ways() -> nn.Module:
+    model = nano_gpt()
+    model.h[0].is_causal = False
+    return model
+
+
+def tied_with_a_value_head() -> nn.Module:
+    model = Holder(tokens=nn.Embedding(40, 16), body=Block(None), out=nn.Linear(16, 40, bias=False))
+    model.out.weight = model.tokens.weight
+    model.value = nn.Linear(16, 1)
+    return model
+
+
+def stores_its_mask_as_an_attribute() -> nn.Module:
+    model = tokens_and(*torch_layers()[1:])
+    model.mask = torch.full((64, 64), -torch.inf).triu(1)
+    return model
+
+
+def residual_network() -> nn.Module:
+    block = Holder(conv1=nn.Conv2d(8, 8, 3, padding=1), bn1=nn.BatchNorm2d(8), conv2=nn.Conv2d(8, 8, 3, padding=1))
+    return nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), block, nn.Flatten(), nn.Linear(8, 10))
+
+
+def convolutional_vit() -> nn.Module:
+    body = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 32), 2, enable_nested_tensor=False)
+    embed = Holder(proj=nn.Conv2d(3, 16, 4, 4))
+    return Holder(patch_embed=embed, cls_token=tensor(1, 1, 16), blocks=body, head=nn.Linear(16, 10))
+
+
+def linear_vit() -> nn.Module:
+    return Holder(to_patch=nn.Linear(48, 16), blocks=nn.TransformerEncoderLayer(16, 2, 32), head=nn.Linear(16, 10))
+
+
+def unet() -> nn.Module:
+    sizes = {"block_out_channels": (8, 16), "layers_per_block": 1, "norm_num_groups": 4, "attention_head_dim": 8}
+    blocks = {"down_block_types": ("DownBlock2D", "AttnDownBlock2D"), "up_block_types": ("AttnUpBlock2D", "UpBlock2D")}
+    return diffusers.UNet2DModel(sample_size=8, in_channels=1, out_channels=1, num_class_embeds=10, **sizes, **blocks)
+
+
+def labelled_decoder() -> nn.Module:
+    return Holder(label_emb=nn.Embedding(10, 16), up=nn.Sequential(nn.ConvTranspose2d(16, 3, 4)))
+
+
+def flux() -> nn.Module:
+    sizes = {"num_layers": 1, "num_single_layers": 1, "attention_head_dim": 8, "num_attention_heads": 2}
+    axes = {"joint_attention_dim": 16, "pooled_projection_dim": 16, "axes_dims_rope": (2, 2, 4)}
+    return diffusers.FluxTransformer2DModel(in_channels=4, **sizes, **axes)
+
+
+def seq2seq_lstm() -> nn.Module:
+    tables = {"source": nn.Embedding(40, 16), "target": nn.Embedding(40, 16)}
+    return Holder(**tables, encoder=nn.LSTM(16, 16), decoder=nn.LSTM(16, 16), out=nn.Linear(16, 40))
+
+
+def cross_attending() -> nn.Module:
+    block = Block(torch.ones(16, 16).tril())
+    block.cross_attn = nn.MultiheadAttention(16, 2)
+    return tokens_and(block, out=nn.Linear(16, 40))
+
+
+def word_language_model() -> nn.Module:
+    """PyTorch's example: here the encoder is an embedding, and the decoder a linear layer."""
+    return Holder(encoder=nn.Embedding(40, 16), rnn=nn.LSTM(16, 16), decoder=nn.Linear(16, 40))
+
+
+def text_cnn() -> nn.Module:
+    return Holder(embedding=nn.Embedding(40, 16), conv=nn.Conv2d(1, 8, (3, 16)), fc=nn.Linear(8, 2))
+
+
+def binary_classifier_with_segments() -> nn.Module:
+    return Holder(words=nn.Embedding(40, 16), segments=nn.Embedding(2, 16), fc=nn.Linear(16, 2))
+
+
+def vision_encoder_decoder() -> nn.Module:
+    image = transformers.ViTConfig(image_size=16, patch_size=8, **SMALL)
+    text = transformers.GPT2Config(vocab_size=40, n_positions=16, n_embd=16, n_layer=1, n_head=2)
+    config = transformers.VisionEncoderDecoderConfig.from_encoder_decoder_configs(image, text)
+    return transformers.VisionEncoderDecoderModel(config)
+
+
+def llava() -> nn.Module:
+    image = transformers.CLIPVisionConfig(image_size=16, patch_size=8, **SMALL)
+    config = transformers.LlavaConfig(vision_config=image, text_config=transformers.LlamaConfig(**TEXT))
+    return transformers.LlavaForConditionalGeneration(config)
+
+
+SWIN = {"image_size": 16, "patch_size": 2, "embed_dim": 8, "depths": [1, 1], "num_heads": [1, 2], "window_size": 2}
+VISION = [
+    vit,
+    resnet,
+    of_transformers("SwinForImageClassification", "Swin", **SWIN),
+    of_transformers("ConvNextForImageClassification", "ConvNext", hidden_sizes=[8, 8, 8, 8], depths=[1, 1, 1, 1]),
+    of_transformers("CLIPVisionModel", "CLIPVision", image_size=16, patch_size=8, **SMALL),
+    of_transformers("Siglip2VisionModel", "Siglip2Vision", num_patches=4, patch_size=8, **SMALL),
+    residual_network,
+    convolutional_vit,
+    linear_vit,
+    unet,
+    flux,
+    labelled_decoder,
+    lambda: nn.Sequential(nn.Conv1d(1, 8, 3), nn.BatchNorm1d(8), nn.Flatten(), nn.Linear(8, 2)),
+]
+ALIBI = {"vocab_size": 40, "hidden_size": 16, "n_layer": 2, "n_head": 2}
+STATE = {"vocab_size": 40, "hidden_size": 16, "num_hidden_layers": 2, "state_size": 4}
+DECODERS = [
+    gpt2,
+    llama,
+    of_transformers("GPTNeoXForCausalLM", "GPTNeoX", **TEXT),
+    of_transformers("MistralForCausalLM", "Mistral", num_key_value_heads=1, **TEXT),
+    of_transformers("Qwen2ForCausalLM", "Qwen2", num_key_value_heads=1, **TEXT),
+    of_transformers("OPTForCausalLM", "OPT", ffn_dim=32, word_embed_proj_dim=16, **TEXT),
+    of_transformers("BloomForCausalLM", "Bloom", **ALIBI),
+    of_transformers("FalconForCausalLM", "Falcon", **TEXT),
+    of_transformers("MambaForCausalLM", "Mamba", **STATE),
+    of_transformers("LlamaForSequenceClassification", "Llama", num_key_value_heads=1, pad_token_id=0, **TEXT),
+    of_transformers("LlamaModel", "Llama", num_key_value_heads=1, **TEXT),
+    of_transformers("BertLMHeadModel", "Bert", is_decoder=True, **TEXT),
+    of_transformers("BartForCausalLM", "Bart", is_encoder_decoder=False, is_decoder=True, **BART),
+    llava,
+    nano_gpt,
+    lambda: tokens_and(Block(torch.ones(1, 1, 100, 100).tril())),
+    lambda: tokens_and(Block(torch.ones(16, 16, dtype=torch.bool).triu(1))),
+    lambda: tokens_and(CausalSelfAttention(None)),
+    stores_its_mask_as_an_attribute,
+    tied_with_a_value_head,
+    word_language_model,
+    hand_made,
+]
+LANGUAGE = [
+    bert,
+    t5,
+    whisper,
+    transformer,
+    of_transformers("BertForMaskedLM", "Bert", **TEXT),
+    of_transformers("RobertaForMaskedLM", "Roberta", **TEXT),
+    of_transformers("DebertaV2ForMaskedLM", "DebertaV2", **TEXT),
+    of_transformers("BartForConditionalGeneration", "Bart", **BART),
+    of_transformers(
+        "Wav2Vec2ForCTC",
+        "Wav2Vec2",
+        conv_dim=[8],
+        conv_kernel=[4],
+        conv_stride=[2],
+        num_feat_extract_layers=1,
+        num_conv_pos_embeddings=4,
+        num_conv_pos_embedding_groups=2,
+        **TEXT,
+    ),
+    vision_encoder_decoder,
+    cross_attending,
+    seq2seq_lstm,
+    text_cnn,
+    binary_classifier_with_segments,
+    declares_that_it_looks_both_ways,
+    lambda: nn.Sequential(*torch_layers(), nn.Linear(16, 2)),
+    lambda: Holder(tokens=nn.Embedding(40, 16), rnn=nn.LSTM(16, 16), fc=nn.Linear(16, 2)),
+    lambda: Holder(tokens=nn.Embedding(40, 16), rnn=nn.LSTM(16, 8, bidirectional=True), tags=nn.Linear(16, 40)),
+    lambda: tokens_and(RobertLayer(None), out=nn.Linear(16, 40)),
+    lambda: tokens_and(Block(torch.ones(16, 16)), Block(torch.eye(16)), Block(torch.zeros(2, 2).triu(1))),
+    lambda: nn.TransformerEncoderLayer(16, 2, 32),
+    lambda: nn.GRU(16, 16),
+]
+EXPECTED = [
+    *((make, PsiLogicViT) for make in VISION),
+    *((make, PsiLogicGPT) for make in DECODERS),
+    *((make, PsiLogicNLP) for make in LANGUAGE),
+]
+
+
+@pytest.mark.parametrize(("make", "preset"), EXPECTED)
+def test_the_preset_is_that_of_the_model(make, preset):
+    model = build(make)
+    optimizer = PsiLogic.auto(model, 0.01, 100)
+    assert type(optimizer) is preset
+    listed = [id(p) for group in optimizer.param_groups for p in group["params"]]
+    assert len(listed) == len(set(listed))
+    assert set(listed) == {id(p) for p in trainable(model).values()}
+
+
+@pytest.mark.parametrize(("make", "preset"), [(vit, PsiLogicViT), (gpt2, PsiLogicGPT), (bert, PsiLogicNLP)])
+class TestArguments:
+    def test_groups_and_numbers_are_those_of_the_preset(self, make, preset):
+        ours, direct = (
+            [{name: value for name, value in group.items() if name != "params"} for group in optimizer.param_groups]
+            for optimizer in (PsiLogic.auto(build(make), 0.01, 100), preset(build(make), 0.01, total_steps=100))
+        )
+        assert ours == direct
+
+    def test_learning_rate_and_length_arrive(self, make, preset):
+        for group in PsiLogic.auto(build(make), lr=0.25, total_steps=12_345).param_groups:
+            assert (group["lr"], group["total_steps"]) == (0.25, 12_345)
+
+    def test_what_the_caller_passes_wins(self, make, preset):
+        options = {"gamma": 0.07, "agc_clip": 0.5, "betas": (0.8, 0.95), "chaos_warmup": 7, "eps": 1e-6}
+        for group in PsiLogic.auto(build(make), 0.01, 100, weight_decay=0.3, **options).param_groups:
+            assert {name: group[name] for name in options} == options
+            assert group["weight_decay"] == (0.0 if group["name"].endswith("no_decay") else 0.3)
+
+    def test_wrappers_are_looked_through(self, make, preset):
+        assert type(PsiLogic.auto(torch.compile(build(make), backend="eager"), 0.01, 100)) is preset
+        assert type(PsiLogic.auto(Holder(network=build(make)), 0.01, 100)) is preset
+
+
+def test_a_mask_without_data_tells_nothing():
+    with torch.device("meta"):
+        model = tokens_and(Block(torch.ones(16, 16).tril()))
+    assert type(PsiLogic.auto(model, 0.01, 100)) is PsiLogicNLP
+
+
+def test_the_choice_and_its_reason_are_logged(caplog):
+    with caplog.at_level(logging.INFO, logger="psilogic"):
+        PsiLogic.auto(nn.Sequential(nn.Conv2d(3, 8, 3)), 0.01, 100)
+    (record,) = caplog.records
+    assert (record.name, record.levelname) == ("psilogic", "INFO")
+    assert record.getMessage() == (
+        "PsiLogic.auto took PsiLogicViT for a Sequential: convolutions in two or three dimensions"
+    )
+
+
+class TestErrors:
+    @pytest.mark.parametrize("model", [nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)), nn.Identity()])
+    def test_a_model_that_tells_nothing(self, model):
+        with pytest.raises(ValueError, match=f"field of this {type(model).__name__}.*PsiLogicNLP.*PsiLogic with its"):
+            PsiLogic.auto(model, 0.01, 100)
+
+    def test_no_module(self):
+        parameters = build(gpt2).parameters()
+        with pytest.raises(TypeError, match=r"model must be a torch\.nn\.Module, got generator"):
+            PsiLogic.auto(parameters, 0.01, 100)
+        with pytest.raises(TypeError, match=r"model must be a torch\.nn\.Module, got list"):
+            PsiLogic.auto(list(parameters), 0.01, 100)
+
+    def test_wrong_options_are_named(self):
+        with pytest.raises(TypeError, match="gama"):
+            PsiLogic.auto(build(gpt2), 0.01, 100, gama=0.1)
+        with pytest.raises(ValueError, match="total_steps"):
+            PsiLogic.auto(build(gpt2), 0.01, -1)
+
+    def test_nothing_to_train(self):
+        with pytest.raises(ValueError, match="empty parameter list"):
+            PsiLogic.auto(nn.Conv2d(3, 8, 3).requires_grad_(False), 0.01, 100)

@@ -1,0 +1,105 @@
+"""Accelerate: the same steps as a loop written by hand, and checkpoints that go on as if nothing had happened.
+
+It is imported in the fixture, since xdist's workers all import this file and only one of them needs it.
+"""
+
+import pytest
+import torch
+from training import assert_same, bfloat16, classification_batches, classifier, train
+
+from psilogic import PsiLogic, monitor
+
+OPTIONS = {"lr": 0.02, "weight_decay": 0.01, "gamma": 5.0, "total_steps": 12, "chaos_warmup": 3}
+LOSS = torch.nn.functional.cross_entropy
+
+
+@pytest.fixture
+def accelerate():
+    """The package; its settings are singletons, which refuse another precision."""
+    import accelerate
+    from accelerate.state import AcceleratorState, GradientState
+
+    yield accelerate
+    AcceleratorState._reset_state(reset_partial_state=True)
+    GradientState._reset_state()
+
+
+def model_and_optimizer():
+    model = classifier()
+    optimizer = PsiLogic(model.parameters(), **OPTIONS)
+    return model, optimizer, torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 12)
+
+
+def prepared(accelerate, **options):
+    """An accelerator, and what it makes of a model, an optimizer and a scheduler."""
+    accelerator = accelerate.Accelerator(cpu=True, **options)
+    return accelerator, accelerator.prepare(*model_and_optimizer())
+
+
+def run(accelerator, model, optimizer, scheduler, batches):
+    for x, y in batches:
+        with accelerator.accumulate(model):
+            accelerator.backward(LOSS(model(x), y))
+            if accelerator.sync_gradients:
+                accelerator.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            scheduler.step()
+            optimizer.zero_grad()
+
+
+@pytest.mark.parametrize("precision", ["no", "bf16"])
+def test_equals_a_loop_by_hand(accelerate, precision) -> None:
+    model, optimizer, scheduler = model_and_optimizer()
+    batches, watching = classification_batches(24), monitor(optimizer)
+    accelerator, accelerated = prepared(accelerate, mixed_precision=precision, gradient_accumulation_steps=2)
+    run(accelerator, *accelerated, batches)
+
+    def loss_of(batch):
+        return LOSS(model(batch[0]).float(), batch[1])
+
+    context = {"context": bfloat16} if precision == "bf16" else {}
+    train(model, optimizer, scheduler, batches, loss_of, accumulate=2, max_norm=1.0, **context)
+    assert_same(accelerated[1].optimizer, optimizer)
+    assert watching.totals()["cancellation"] > 0
+
+
+def test_resumed_equals_never_stopped(accelerate, tmp_path) -> None:
+    batches = classification_batches(12)
+    accelerator, through = prepared(accelerate)
+    run(accelerator, *through, batches)
+    accelerator, first = prepared(accelerate)
+    run(accelerator, *first, batches[:5])
+    accelerator.save_state(str(tmp_path))
+    accelerator, second = prepared(accelerate)
+    accelerator.load_state(str(tmp_path))
+    run(accelerator, *second, batches[5:])
+    assert_same(second[1].optimizer, through[1].optimizer)
+
+
+@pytest.mark.parametrize("before_prepare", [True, False])
+def test_a_monitor_watches_the_wrapped_optimizer(accelerate, before_prepare) -> None:
+    model, optimizer, _ = model_and_optimizer()
+    watching = monitor(optimizer, model.named_parameters())
+    accelerator = accelerate.Accelerator(cpu=True)
+    model, prepared_optimizer = accelerator.prepare(model, optimizer)
+    if not before_prepare:
+        watching = monitor(prepared_optimizer, model.named_parameters())
+    for x, y in classification_batches(4):
+        accelerator.backward(LOSS(model(x), y))
+        prepared_optimizer.step()
+        prepared_optimizer.zero_grad()
+    assert {row.name: row.steps for row in watching.read()} == dict.fromkeys(dict(model.named_parameters()), 4)
+
+
+def test_an_overflow_is_a_skipped_step_for_accelerate_too(accelerate) -> None:
+    """Its schedulers wait for such a step."""
+    from accelerate.optimizer import AcceleratedOptimizer
+
+    accelerate.Accelerator(cpu=True)
+    p = torch.nn.Parameter(torch.ones(3))
+    scaler = torch.amp.GradScaler("cpu")
+    optimizer = AcceleratedOptimizer(PsiLogic([p]), scaler=scaler)
+    scaler.scale(p.sum() * float("inf")).backward()
+    optimizer.step()
+    assert optimizer.step_was_skipped
+    assert torch.equal(p, torch.ones(3))

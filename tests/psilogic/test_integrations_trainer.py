@@ -1,0 +1,101 @@
+"""Hugging Face's Trainer takes PsiLogic as it is; it is imported in the tests, since only one worker needs it."""
+
+import pytest
+import torch
+from training import assert_same, bfloat16, classification_batches, classifier, train
+
+from psilogic import PsiLogic, PsiLogicGPT, monitor
+
+OPTIONS = {"lr": 0.02, "gamma": 5.0, "total_steps": 8, "chaos_warmup": 2}
+STEPS = 8
+
+
+class Classifier(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = classifier()
+
+    def forward(self, features, labels):
+        logits = self.layers(features)
+        return {"loss": torch.nn.functional.cross_entropy(logits.float(), labels), "logits": logits}
+
+
+def examples():
+    return [
+        {"features": x, "labels": y} for batch in classification_batches(8, size=4) for x, y in zip(*batch, strict=True)
+    ]
+
+
+def trainer(directory, model, data, optimizer, **arguments):
+    from transformers import Trainer, TrainingArguments
+
+    defaults = {"save_strategy": "no", "logging_strategy": "no", "report_to": [], "disable_tqdm": True}
+    settings = TrainingArguments(
+        str(directory), max_steps=STEPS, per_device_train_batch_size=4, use_cpu=True, **{**defaults, **arguments}
+    )
+    return Trainer(model, settings, train_dataset=data, **optimizer)
+
+
+def by_class():
+    return {"optimizer_cls_and_kwargs": (PsiLogic, dict(OPTIONS))}
+
+
+@pytest.mark.parametrize("bf16", [False, True])
+def test_equals_a_loop_by_hand(tmp_path, bf16) -> None:
+    from transformers import default_data_collator, get_cosine_schedule_with_warmup
+
+    model, batches, settings = Classifier(), [], {"lr_scheduler_type": "cosine", "warmup_steps": 2}
+    training = trainer(
+        tmp_path, Classifier(), examples(), by_class(), bf16=bf16, weight_decay=0.1, gradient_accumulation_steps=2,
+        max_grad_norm=0.5, **settings,
+    )  # fmt: skip
+    training.data_collator = lambda chosen: batches.append(default_data_collator(chosen)) or batches[-1]
+    training.train()
+
+    decayed = training.get_decay_parameter_names(model)
+    groups = [
+        {"params": [p for name, p in model.named_parameters() if name in decayed], "weight_decay": 0.1},
+        {"params": [p for name, p in model.named_parameters() if name not in decayed], "weight_decay": 0.0},
+    ]
+    optimizer = PsiLogic(groups, **OPTIONS)
+    watching = monitor(optimizer)
+    scheduler = get_cosine_schedule_with_warmup(optimizer, num_warmup_steps=2, num_training_steps=STEPS)
+    context = {"context": bfloat16} if bf16 else {}
+    train(
+        model, optimizer, scheduler, batches[: 2 * STEPS], lambda batch: model(**batch)["loss"], accumulate=2,
+        max_norm=0.5, **context,
+    )  # fmt: skip
+    assert [len(group["params"]) for group in groups] == [2, 4]
+    assert_same(training.optimizer.optimizer, optimizer)
+    assert watching.totals()["cancellation"] > 0
+
+
+def test_resumed_equals_never_stopped(tmp_path) -> None:
+    through = trainer(tmp_path, Classifier(), examples(), by_class(), save_strategy="steps", save_steps=3)
+    through.train()
+    resumed = trainer(tmp_path / "resumed", Classifier(), examples(), by_class())
+    resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-3"))
+    assert resumed.state.global_step == STEPS
+    assert_same(resumed.optimizer.optimizer, through.optimizer.optimizer)
+
+
+def test_the_groups_of_a_preset(tmp_path) -> None:
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    sizes = {"vocab_size": 32, "n_positions": 16, "n_embd": 16, "n_layer": 1, "n_head": 2}
+    model = GPT2LMHeadModel(GPT2Config(**sizes, bos_token_id=0, eos_token_id=0))
+    sequences = torch.randint(32, (16, 12), generator=torch.Generator().manual_seed(0))
+    optimizer = PsiLogicGPT(model, lr=0.01, total_steps=STEPS)
+
+    def groups():
+        return [(group["name"], group["gamma"], group["weight_decay"]) for group in optimizer.param_groups]
+
+    before = groups()
+    training = trainer(
+        tmp_path, model, [{"input_ids": row, "labels": row} for row in sequences], {"optimizers": (optimizer, None)}
+    )
+    training.train()
+    assert training.optimizer.optimizer is optimizer
+    assert groups() == before
+    assert {weight_decay for _, _, weight_decay in before} == {0.0, 0.1}
+    assert {state["step"].item() for state in optimizer.state.values()} == {STEPS}
