@@ -16,6 +16,12 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert not [link for link in links if not (page.parent / link).exists()]
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_tests_that_prove_it_exist(page: Path) -> None:
+    for name, link in re.findall(r"\[(test_\w+)\]\(([^)]+)\)", page.read_text()):
+        assert f"def {name}(" in (page.parent / link).read_text(), name
+
+
 def test_the_verdict_table_of_the_readme_is_the_reference_runs() -> None:
     """Every number of the table is the one in significance.csv, rounded to the digits that the table shows."""
     with (ROOT / "docs/results/mini/significance.csv").open() as file:

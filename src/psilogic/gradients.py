@@ -5,16 +5,20 @@ split over ranks, is enough. A unit is what AGC and centralization treat as one:
 tensor when it has at most one dimension or nothing works by rows.
 """
 
+import math
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from psilogic.buckets import Bucket
-from psilogic.norms import Foreach, fresh, parts_sums, per_tensor, root, row_norms, row_sums, tensor_norms
+from psilogic.norms import Foreach, fresh, parts_sums, per_tensor, root, row_norms, row_squares_and_sums, tensor_norms
 
 AGC_FLOOR = 1e-3
 """The smallest parameter norm that AGC compares a gradient with, so that weights at zero can leave it."""
+
+NOISE = 1000
+"""Rounding errors, in units of the dtype's eps, that a sum of squares may have."""
 
 
 class Statistics(NamedTuple):
@@ -34,28 +38,28 @@ class Statistics(NamedTuple):
 
 
 class Processing(NamedTuple):
-    """What becomes of the gradients of N tensors: g <- scale g - mean, unit by unit.
+    """What becomes of the gradients of N tensors: g <- scale (g - mean), unit by unit.
 
     Attributes:
-        scale: shape (U,); None for 1.
         mean: shape (U,); None for 0.
+        scale: shape (U,); None for 1.
         norms: ||g||_2 of each tensor after that, shape (N,).
     """
 
-    scale: Tensor | None
     mean: Tensor | None
+    scale: Tensor | None
     norms: Tensor
 
 
 def measure(bucket: Bucket) -> Statistics:
     """The sums over those elements of the bucket's tensors that this rank holds."""
-    group, dtype = bucket.group, bucket.vector_dtype
+    group, dtype, grads = bucket.group, bucket.vector_dtype, bucket.rows(bucket.grads)
     norms = row_norms if bucket.by_rows else tensor_norms
-    squares = norms(bucket.rows(bucket.grads)).to(dtype).square()
     sums, param_squares = None, None
     if group["grad_centralize"]:
-        sums = row_sums(bucket.rows(bucket.grads))
-        sums = sums if sums.is_complex() else sums.to(dtype)
+        squares, sums = row_squares_and_sums(grads, dtype)
+    else:
+        squares = norms(grads).to(dtype).square()
     if group["agc_clip"] > 0:
         param_squares = norms(fresh(bucket.rows(bucket.values))).to(dtype).square()
     return Statistics(bucket.numel, squares, sums, param_squares)
@@ -95,6 +99,15 @@ def unit_mean(sums: Tensor, numel: Tensor) -> Tensor:
     return torch.where(mean.isfinite(), mean, 0.0)
 
 
+def centered_squares(squares: Tensor, mean: Tensor, numel: Tensor) -> Tensor:
+    """sum |g - mean|^2 = sum |g|^2 - numel |mean|^2; 0 when rounding could have left that much.
+
+    A row of equal elements would else have a small norm that is noise, in which a relative signal sees spikes.
+    """
+    difference = squares - numel * mean.abs().square()
+    return torch.where(difference < NOISE * torch.finfo(squares.dtype).eps * squares, 0.0, difference)
+
+
 def plan(bucket: Bucket, statistics: Statistics, factor: Tensor | None) -> Processing:
     """What becomes of the bucket's gradients.
 
@@ -107,33 +120,33 @@ def plan(bucket: Bucket, statistics: Statistics, factor: Tensor | None) -> Proce
         Scale and mean of each unit and the norms that result.
     """
     group, units, (_, squares, sums, param_squares) = bucket.group, bucket.units, statistics
-    scales = []
+    scales: list[Tensor] = []
     if factor is not None or group["maximize"]:
         sign = torch.full_like(squares, -1.0 if group["maximize"] else 1.0)
         scales.append(sign if factor is None else sign * factor.to(squares))
-        squares = squares * scales[-1].square()
     if param_squares is not None:
-        pools = [squares, param_squares]
+        pools = [squares * scales[0].square() if scales else squares, param_squares]
         if group["agc_norm"] == "tensor":
             pools = [bucket.repeat(parts_sums(pool, units)) for pool in pools]
         scales.append(agc_scale(root(pools[0]), root(pools[1]), group["agc_clip"]))
-        squares = squares * scales[-1].square()
-    scale = scales[0] * scales[1] if len(scales) == 2 else scales[0] if scales else None
     mean = None
     if sums is not None:
         numel = bucket.unit_numel
-        mean = unit_mean(sums if scale is None else sums * scale, numel)
-        squares = torch.clamp(squares - numel * mean.abs().square(), min=0)  # = sum |g - mean|^2
-    return Processing(scale, mean, root(parts_sums(squares, units)))
+        mean = unit_mean(sums, numel)
+        squares = centered_squares(squares, mean, numel)
+    scale = math.prod(scales[1:], start=scales[0]) if scales else None
+    if scale is not None:
+        squares = squares * scale.square()
+    return Processing(mean, scale, root(parts_sums(squares, units)))
 
 
 def process(bucket: Bucket, processing: Processing) -> Foreach:
     """The processed gradients of the bucket's tensors, or what this rank holds of them; `p.grad` stays as it is."""
-    grads, dtype, (scale, mean, _) = bucket.grads, bucket.grads[0].dtype, processing
-    if scale is not None and not bucket.by_rows:
-        grads = list(torch._foreach_mul(grads, per_tensor(scale, bucket.on_host)))
-    elif scale is not None:
-        grads = [g * s for g, s in zip(grads, bucket.spread(scale), strict=True)]
+    grads, dtype, (mean, scale, _) = bucket.grads, bucket.grads[0].dtype, processing
     if mean is not None:
         grads = [g - m for g, m in zip(grads, bucket.spread(mean), strict=True)]
-    return [g.to(dtype) for g in grads]  # half precision is scaled and centred in float32
+    if scale is not None and bucket.by_rows:
+        grads = [g * s for g, s in zip(grads, bucket.spread(scale), strict=True)]
+    elif scale is not None:
+        grads = list(torch._foreach_mul(grads, per_tensor(scale, bucket.on_host)))
+    return [g.to(dtype) for g in grads]  # half precision is centred and scaled in float32

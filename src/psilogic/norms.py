@@ -50,13 +50,17 @@ def row_norms(tensors: Foreach) -> Tensor:
     return torch.cat([norms.view(-1) for norms in rows])
 
 
-def row_sums(tensors: Foreach) -> Tensor:
-    """The sum of each row of dimension 0, and 0 for a tensor with ndim <= 1: one vector over all of them."""
-    dtype = accumulation_dtype(tensors[0].dtype)
-    dims = [tuple(range(1, x.ndim)) for x in tensors]
-    return torch.cat(
-        [x.sum(dim, dtype=dtype) if dim else x.new_zeros(1, dtype=dtype) for x, dim in zip(tensors, dims, strict=True)]
-    )
+def row_squares_and_sums(tensors: Foreach, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """sum |x|^2 and sum x of each row of dimension 0, formed in `dtype`, or its complex counterpart.
+
+    A tensor with ndim <= 1 is one row, with 0 for sum x. One vector over all rows for each of the two.
+    """
+    squares, sums = [], []
+    for x in tensors:
+        wide, dim = x.to(torch.promote_types(x.dtype, dtype)), tuple(range(1, x.ndim))
+        squares.append(torch.linalg.vector_norm(wide, dim=dim or None).square().view(-1))
+        sums.append(wide.sum(dim) if dim else wide.new_zeros(1))
+    return torch.cat(squares), torch.cat(sums)
 
 
 def root(squares: Tensor) -> Tensor:
