@@ -145,7 +145,10 @@ def collect(optimizer: Optimizer, sharding: Sharding) -> list[Bucket]:
                 layout = Layout(p, p.grad, None, None)
             if layout.grad.is_sparse:
                 raise RuntimeError("PsiLogic does not support sparse gradients; use sparse=False in the embedding")
-            bucket = by_kind.setdefault((p.device, p.dtype, layout.ranks), Bucket(group, layout.ranks))
+            kind = p.device, p.dtype, layout.ranks
+            if kind not in by_kind:
+                by_kind[kind] = Bucket(group, layout.ranks)
+            bucket = by_kind[kind]
             if p.grad is not None and not (foreign and id(p) not in own):
                 bucket.owned.append(len(bucket.params))
             bucket.params.append(p)

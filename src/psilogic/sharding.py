@@ -177,7 +177,7 @@ class Sharding:
         if p.grad is not None:
             return Layout(p, p.grad, piece, ranks)
         nothing = p.detach().flatten()[:0]  # the ranks that have a gradient still need this one's part in the sum
-        return Layout(nothing, nothing, piece, ranks)
+        return Layout(nothing, nothing, piece._replace(start=0), ranks)
 
 
 def split_dims(p: Any) -> list[int]:

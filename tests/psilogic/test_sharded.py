@@ -1,25 +1,130 @@
-"""Sharded parameters: refused, rather than judged by the norm of one shard."""
+"""Parameters that are spread over processes follow the trajectory of whole ones: parameters and state, every step."""
 
 import pytest
 import torch
-import torch.distributed as dist
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.tensor import Shard, distribute_tensor
+from sharded_cases import ACTIVE, OPTIONS, alone, count, faults, flat_parameters, follow, one_of_each, portions
+from sharded_layouts import SCHEMES
 
-from psilogic import PsiLogic
+# One worker of pytest-xdist then starts the processes, and only one.
+pytestmark = pytest.mark.xdist_group("processes")
+
+# Each kind of layout with every option, its relatives with those that bring everything together.
+THOROUGH = ["Shard(1) on 4", "fully_shard on 4", "FSDP1 on 4", "ZeRO on 4"]
+TOGETHER = ["AGC and GC, group", "everything, global"]
+CASES = [(name, option) for name in SCHEMES for option in (OPTIONS if name in THOROUGH else TOGETHER)]
 
 
-def test_a_sharded_parameter_is_refused_before_any_state_is_touched() -> None:
-    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-    try:
-        plain = torch.ones(3, requires_grad=True)
-        sharded = distribute_tensor(torch.ones(4, 2), init_device_mesh("cpu", (1,)), [Shard(0)]).requires_grad_()
-        optimizer = PsiLogic([plain, sharded])
-        for p in (plain, sharded):
-            p.grad = torch.ones_like(p)
-        with pytest.raises(RuntimeError, match="sharded parameters"):
-            optimizer.step()
-        assert torch.equal(plain, torch.ones(3))
-        assert not optimizer.state
-    finally:
-        dist.destroy_process_group()
+@pytest.mark.parametrize(("name", "option"), CASES)
+def test_the_trajectory_is_that_of_whole_tensors(processes, name, option) -> None:
+    for fired, rested in processes.run(SCHEMES[name].world, follow, name, option):
+        assert fired, "cancellation never acted: the comparison shows nothing of it"
+        assert rested, "the gate never closed"
+
+
+@pytest.mark.parametrize(
+    "name", ["Shard(1) on 4", "Shard(0), Shard(1)", "fully_shard on 4", "FSDP1 on 4", "FSDP1 on 2"]
+)
+@pytest.mark.parametrize("option", ["AGC of tensors", "AGC and GC, group"])
+def test_faults_in_gradients_do_what_they_do_to_whole_tensors(processes, name, option) -> None:
+    processes.run(SCHEMES[name].world, follow, name, option, change=faults)
+
+
+@pytest.mark.parametrize("name", ["Shard(1) on 2", "fully_shard on 4", "FSDP1 on 4"])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 2e-2)])
+def test_lower_precision(processes, name, dtype, tolerance) -> None:
+    processes.run(SCHEMES[name].world, follow, name, "AGC and GC, group", dtype, rtol=tolerance, atol=tolerance)
+
+
+@pytest.fixture(scope="module")
+def held(processes):
+    """What each process has of each tensor, by scheme and rank."""
+    found = {}
+    for world in (2, 4):
+        names = [name for name, scheme in SCHEMES.items() if scheme.world == world]
+        ranks = processes.run(world, portions, names)
+        found |= {name: [rank[name] for rank in ranks] for name in names}
+    return found
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_the_schemes_are_what_their_names_say(held, name) -> None:
+    """Every element is somewhere, and the shares are uneven."""
+    scheme, ranks = SCHEMES[name], held[name]
+    sizes = [torch.Size(shape).numel() for shape in scheme.shapes]
+    for i, size in enumerate(sizes):
+        assert {k for rank in ranks for k in rank[i]} == set(range(size))
+    assert any(len({len(rank[i]) for rank in ranks}) > 1 for i in range(len(sizes))) == scheme.uneven
+
+
+@pytest.mark.parametrize(
+    "name", ["Shard(0) on 4", "Shard(1) on 4", "fully_shard on 4", "FSDP1 on 4", "tensor parallel"]
+)
+def test_some_processes_hold_nothing_of_a_tensor(held, name) -> None:
+    assert any(not part for rank in held[name] for part in rank)
+
+
+def test_fsdp1_cuts_rows_in_the_middle(held) -> None:
+    rows = [torch.Size(shape[1:]).numel() for shape in SCHEMES["FSDP1 on 4"].shapes]
+    assert any(
+        part and row > 1 and (part[0] % row or len(part) % row)
+        for rank in held["FSDP1 on 4"]
+        for row, part in zip(rows, rank, strict=True)
+    )
+
+
+# What a step costs.
+
+SPLIT_ONCE = [
+    "Shard(0) on 2",
+    "Shard(0) on 4",
+    "Shard(1) on 4",
+    "Shard(0), Shard(1)",
+    "Shard(0), Replicate",
+    "all placements of a mesh",
+    "beside plain tensors",
+    "fully_shard on 2",
+    "fully_shard on 4",
+    "HSDP",
+    "tensor parallel",
+    "FSDP1 on 2",
+    "FSDP1 on 4",
+    "FSDP1, hybrid",
+    "ZeRO on 2",
+    "ZeRO on 4",
+]
+BUDGET = (
+    [(name, "everything, global", 1) for name in SPLIT_ONCE]
+    + [(name, "everything, global", 2) for name in ("two meshes", "tensor parallel and fully_shard")]
+    + [(name, option, 0) for name in ("Replicate on 2", "DDP", "FSDP1 without shards") for option in TOGETHER]
+    + [(name, option, 0) for name in ("ZeRO on 2", "ZeRO on 4") for option in ("tensor", "AGC of units")]
+)
+
+
+@pytest.mark.parametrize(("name", "option", "most"), BUDGET)
+def test_collectives_beyond_those_of_adamw(processes, name, option, most) -> None:
+    world = SCHEMES[name].world
+    adamw = processes.run(world, count, name, option, torch.optim.AdamW) if "ZeRO" in name else [[0] * 6] * world
+    for mine, theirs in zip(processes.run(world, count, name, option), adamw, strict=True):
+        first, *later = [n - m for n, m in zip(mine, theirs, strict=True)]
+        assert max(later) <= most
+        assert first <= most + 1  # the first step may look up who takes part
+
+
+def test_the_counter_misses_nothing(processes) -> None:
+    for counts in processes.run(2, one_of_each):
+        assert min(counts) >= 1
+
+
+def test_an_optimizer_of_one_process_waits_for_nobody(processes) -> None:
+    assert processes.run(2, alone) == [{}, {}]
+
+
+# What cannot be right.
+
+
+@pytest.mark.parametrize("shards", [True, False])
+@pytest.mark.parametrize("options", [{}, ACTIVE, {"agc_clip": 0.1, "max_grad_norm": 1.0}])
+def test_flat_parameters_are_refused_before_anything_is_touched(processes, shards, options) -> None:
+    for message, untouched in processes.run(2, flat_parameters, shards, options):
+        assert "use_orig_params=True" in message
+        assert untouched

@@ -1,0 +1,193 @@
+"""Four processes that do jobs together over gloo: started once, because importing torch is what takes the time.
+
+This file is also the program that the processes run: it imports everything, then forks them.
+"""
+
+import faulthandler
+import gc
+import importlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from datetime import timedelta
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from torch.distributed.tensor.debug import _clear_sharding_prop_cache
+
+COUNT = 4
+TIMEOUT = 60.0  # seconds; the longest job takes a tenth of it
+STARTUP = 120.0
+GRACE = 5.0  # when one process has failed, the others may wait for it in a collective for ever
+
+
+class Failed(AssertionError):
+    """A job that failed in some process, or that did not end; the message has what each process said."""
+
+
+class Processes:
+    """A pool of `COUNT` processes that starts with its first job, and again after a job that did not end."""
+
+    def __init__(self) -> None:
+        self._server: subprocess.Popen[bytes] | None = None
+
+    def run(self, world, function, *args, timeout=TIMEOUT, **options):
+        """Call the function in `world` processes at once, each in a process group of that size.
+
+        Args:
+            world: number of processes, at most `COUNT`.
+            function: a function of a module; it finds its rank by `torch.distributed.get_rank`.
+            args: its arguments.
+            timeout: seconds after which the job has failed.
+            options: its keyword arguments.
+
+        Returns:
+            What each process returned, by rank.
+
+        Raises:
+            Failed: it raised in some process, or hangs.
+        """
+        __tracebackhide__ = True
+        if self._server is None:
+            self._start()
+        job = Path(tempfile.mkdtemp(dir=self._directory))
+        call = (function.__module__, function.__name__, args, options)
+        for rank in range(world):
+            self._connections[rank].send((str(job / "store"), rank, world, timeout, call))
+        answers = self._collect(world, time.monotonic() + timeout)
+        failures = {rank: text for rank, (good, text) in answers.items() if not good}
+        if len(answers) == world and not failures:
+            return [answers[rank][1] for rank in range(world)]
+        if len(answers) < world:
+            failures |= {rank: "no answer" for rank in range(world) if rank not in answers}
+            output = self.close()
+            failures |= {"output of the processes": output}
+        raise Failed("\n".join(f"--- {who} of {world}:\n{text}" for who, text in _distinct(failures).items()))
+
+    def close(self) -> str:
+        """End the processes; returns the end of what they wrote to stderr."""
+        if self._server is None:
+            return ""
+        for connection in self._connections:
+            connection.close()
+        try:
+            self._server.wait(0.5)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._server.pid, signal.SIGKILL)  # a session of its own, so nobody else's
+            self._server.wait()
+        self._server = None
+        output = (self._directory / "stderr").read_text(errors="replace")
+        shutil.rmtree(self._directory, ignore_errors=True)
+        return output[-6000:]
+
+    def _start(self) -> None:
+        self._directory = Path(tempfile.mkdtemp(prefix="processes-"))
+        pipes = [Pipe() for _ in range(COUNT)]
+        theirs = [end.fileno() for _, end in pipes]
+        with (self._directory / "stderr").open("wb") as stderr:
+            self._server = subprocess.Popen(
+                [sys.executable, __file__, *map(str, theirs)],
+                pass_fds=theirs,
+                env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                stderr=stderr,
+                start_new_session=True,
+            )
+        self._connections = [mine for mine, _ in pipes]
+        for _, end in pipes:
+            end.close()
+        ready = self._collect(COUNT, time.monotonic() + STARTUP)
+        if len(ready) < COUNT or not all(good for good, _ in ready.values()):
+            raise Failed(f"the processes did not start:\n{self.close()}")
+
+    def _collect(self, world, deadline):
+        """The answers by rank, without those that have not come by the deadline."""
+        answers = {}
+        pending = {self._connections[rank]: rank for rank in range(world)}
+        while pending and (remaining := deadline - time.monotonic()) > 0:
+            for connection in wait(list(pending), remaining):
+                rank = pending.pop(connection)
+                try:
+                    answers[rank] = connection.recv()
+                except (EOFError, ConnectionError):
+                    return answers  # it died; the pool is of no use any more
+                if not answers[rank][0]:
+                    deadline = min(deadline, time.monotonic() + GRACE)
+        return answers
+
+
+def _distinct(failures):
+    """Equal texts once: most failures are the same in every process."""
+    ranks = {}
+    for who, text in failures.items():
+        ranks.setdefault(text, []).append(str(who))
+    return {"rank " + ", ".join(who) if who[0].isdigit() else who[0]: text for text, who in ranks.items()}
+
+
+# What follows runs in the processes.
+
+
+def serve(descriptors):
+    """Import once what the jobs need, fork one worker for each pipe, wait for them."""
+    for module in (
+        "sharded_cases",
+        "sharded_models",
+        "torch._dynamo",
+    ):  # torch.optim imports the latter at its first step
+        importlib.import_module(module)
+    gc.freeze()  # else each worker's first collection copies all the pages that it shares with the others
+    connections = [Connection(descriptor) for descriptor in descriptors]
+    for mine in connections:
+        if os.fork() == 0:
+            for other in connections:
+                if other is not mine:
+                    other.close()
+            work(mine)
+            os._exit(0)
+    for connection in connections:
+        connection.close()
+    for _ in connections:
+        os.wait()
+
+
+def work(connection):
+    """Do jobs until the other side closes the pipe."""
+    torch.set_num_threads(1)
+    connection.send((True, "ready"))
+    while True:
+        try:
+            store, rank, world, timeout, call = connection.recv()
+        except (EOFError, ConnectionError):
+            return
+        faulthandler.dump_traceback_later(timeout * 0.9)
+        try:
+            connection.send(do(store, rank, world, timeout, *call))
+        except ConnectionError:
+            return
+        if dist.is_initialized():
+            dist.destroy_process_group()  # whoever still waits for this one in a collective gets an error now
+        _clear_sharding_prop_cache()  # it would hand out meshes of groups that are no more
+        faulthandler.cancel_dump_traceback_later()
+
+
+def do(store, rank, world, timeout, module, function, args, options):
+    """(True, what the function returned) or (False, its traceback)."""
+    limit = timedelta(seconds=timeout)
+    try:
+        dist.init_process_group("gloo", store=dist.FileStore(store, world), rank=rank, world_size=world, timeout=limit)
+        dist.barrier()  # nobody may be done before everybody is connected
+        torch.manual_seed(0)
+        return True, getattr(importlib.import_module(module), function)(*args, **options)
+    except BaseException:
+        return False, traceback.format_exc()
+
+
+if __name__ == "__main__":
+    serve([int(argument) for argument in sys.argv[1:]])

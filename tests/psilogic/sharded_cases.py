@@ -1,0 +1,249 @@
+"""What the processes do: steps on shares, next to the same steps on whole tensors in the same process."""
+
+from functools import cache, partial
+
+import torch
+import torch.distributed as dist
+from sharded_layouts import SCHEMES, SHAPES, Holder, fsdp1, local
+from torch.distributed.fsdp import ShardingStrategy
+from torch.distributed.optim import ZeroRedundancyOptimizer
+from torch.distributed.tensor import DTensor
+from trajectories import gradients, parameters, set_gradients, watch
+
+from psilogic import PsiLogic
+
+# With tau_scale=7 the gate, which every detector has open at first, closes after 9 steps, and opens at spikes.
+ACTIVE = {"lr": 2.0**-6, "gamma": 3.0, "chaos_warmup": 4, "weight_decay": 0.1, "tau_scale": 7.0}
+ROWS = {"agc_clip": 2.0, "grad_centralize": True, "max_grad_norm": 20.0, "maximize": True, "quantum_decay": 1.0}
+OPTIONS = {
+    "tensor": ACTIVE,
+    "group": {**ACTIVE, "chaos_scope": "group"},
+    "global": {**ACTIVE, "chaos_scope": "global"},
+    "AGC of units": {**ACTIVE, "agc_clip": 0.05},
+    "AGC of tensors": {**ACTIVE, "agc_clip": 0.05, "agc_norm": "tensor"},
+    "GC": {**ACTIVE, "grad_centralize": True},
+    "max_grad_norm": {**ACTIVE, "max_grad_norm": 3.0},
+    "AGC and GC, group": {**ACTIVE, "agc_clip": 0.5, "grad_centralize": True, "chaos_scope": "group"},
+    "everything, tensor": {**ACTIVE, **ROWS, "chaos_signal": "relative", "tau_scale": 2.0, "gamma_T_max": 90},
+    "everything, global": {**ACTIVE, **ROWS, "chaos_scope": "global", "agc_norm": "tensor", "foreach": False},
+}
+STEPS = 22
+
+
+@cache
+def script(shapes, dtype=torch.float64, change=None):
+    """Whole gradients: tensor 2 is frozen for 14 steps, tensor 3 misses every third, and step 17 has none at all.
+
+    Even tensors spike in steps 6 and 20, odd ones in step 14.
+    """
+    steps = gradients(36 + STEPS, shapes, dtype=dtype, every=14)[-STEPS:]
+    steps[16] = [None] * len(shapes)
+    if change is not None:
+        change(steps)
+    return steps
+
+
+def make(params, options, optimizer_class=PsiLogic, zero=False):
+    """The optimizer over two groups; AdamW, which collectives are counted of, knows few of the options."""
+    known = {"lr", "weight_decay", "maximize", "foreach"}
+    if optimizer_class is not PsiLogic:
+        options = {name: value for name, value in options.items() if name in known}
+    half = (len(params) + 1) // 2
+    groups = [{"params": list(params[:half])}, {"params": list(params[half:])}]
+    if zero:
+        return ZeroRedundancyOptimizer(groups, optimizer_class=optimizer_class, **options)
+    return optimizer_class(groups, **options)
+
+
+def snapshot(params, state):
+    """Copies of whole parameters and of their state."""
+    return [(p.detach().clone(), {k: v.clone() for k, v in state.get(p, {}).items()}) for p in params]
+
+
+@cache
+def truth(shapes, option, dtype=torch.float64, change=None):
+    """The same steps on whole tensors: a snapshot after each, and what active cancellation did."""
+    params, steps = parameters(shapes, dtype), script(shapes, dtype, change)
+    optimizer = make(params, OPTIONS[option])
+    seen = watch(optimizer)
+    snapshots = []
+    for grads in steps:
+        set_gradients(params, grads)
+        optimizer.step()
+        snapshots.append(snapshot(params, optimizer.state))
+    return snapshots, acted(seen)
+
+
+class Run:
+    """A scheme's shares and their optimizer."""
+
+    def __init__(self, name, option, dtype=torch.float64, optimizer_class=PsiLogic):
+        self.name, self.scheme = name, SCHEMES[name]
+        self.shares = self.scheme.shares(parameters(self.scheme.shapes, dtype))
+        params = [share.param for share in self.shares]
+        self.optimizer = make(params, OPTIONS[option], optimizer_class, zero=name.startswith("ZeRO"))
+
+    def step(self, grads):
+        for share, grad in zip(self.shares, grads, strict=True):
+            share.set_gradient(grad)
+        self.optimizer.step()
+
+    def check(self, snapshot, where, **tolerance):
+        """Parameters and state are what they are on whole tensors, each process's part of them."""
+        inner = getattr(self.optimizer, "optim", self.optimizer)  # ZeRO's optimizer of this process
+        for i, (share, (whole, theirs)) in enumerate(zip(self.shares, snapshot, strict=True)):
+            at = f"{self.name}, {where}, tensor {i} of shape {tuple(whole.shape)}"
+            same(share.param, share.of(whole), at, **tolerance)
+            mine = inner.state.get(share.param, {})
+            if may_lack_state(share, self.optimizer) and not mine:
+                continue
+            assert mine.keys() == theirs.keys(), f"{at}: state {sorted(mine)} instead of {sorted(theirs)}"
+            for key, value in mine.items():
+                elementwise = key in ("exp_avg", "exp_avg_sq", "compensation")
+                same(value, share.of(theirs[key]) if elementwise else theirs[key], f"{at}, {key}", **tolerance)
+                if elementwise and isinstance(share.param, DTensor):
+                    assert placing(value) == placing(share.param), f"{at}, {key} is placed otherwise"
+
+
+def may_lack_state(share, optimizer):
+    """Whether this process need not know of the parameter: ZeRO's of other processes, FSDP1's without elements."""
+    plain = not isinstance(share.param, DTensor)
+    elsewhere = isinstance(optimizer, ZeroRedundancyOptimizer) and share.param not in optimizer.optim.state
+    return elsewhere or (plain and share.index.numel() == 0)
+
+
+def placing(x):
+    return (x.device_mesh, tuple(x.placements)) if isinstance(x, DTensor) else None
+
+
+def same(actual, expected, where, rtol=1e-10, atol=1e-10):
+    how = {"rtol": rtol, "atol": atol, "equal_nan": True}
+    mine = local(actual)
+    if mine.shape == expected.shape and mine.dtype == expected.dtype and torch.allclose(mine, expected, **how):
+        return  # assert_close takes ten times as long, and says where
+    torch.testing.assert_close(mine, expected, msg=lambda message: f"{where}: {message}", **how)
+    raise AssertionError(where)
+
+
+def acted(seen):
+    """Whether active cancellation took something away in some step, and whether the gate was ever closed after it."""
+    fired = any(bool((decision.cancellation > 0).any()) for *_, decision in seen)
+    rested = any(bool((~decision.gate & (decision.warmup > 0)).any()) for *_, decision in seen)
+    return fired, rested
+
+
+def follow(name, option, dtype=torch.float64, change=None, **tolerance):
+    """Every step of a scheme; raises at the first one after which something differs.
+
+    Args:
+        name: of the scheme.
+        option: name of the hyperparameters.
+        dtype: of the parameters.
+        change: a function of the script that changes it in place.
+        tolerance: rtol and atol.
+
+    Returns:
+        Whether cancellation acted, and whether the gate was closed after the warm-up.
+    """
+    run = Run(name, option, dtype)
+    snapshots, what_happened = truth(run.scheme.shapes, option, dtype, change)
+    steps = script(run.scheme.shapes, dtype, change)
+    for t, (grads, snapshot) in enumerate(zip(steps, snapshots, strict=True), 1):
+        run.step(grads)
+        run.check(snapshot, f"{option}, step {t}", **tolerance)
+    for share, grad in zip(run.shares, steps[-1], strict=True):
+        if grad is not None and share.param.grad is not None and share.placements is None:
+            assert torch.equal(local(share.param.grad), share.of(grad)), "the step changed p.grad"
+    return what_happened
+
+
+def faults(steps):
+    """One element that is not a number, one that is infinite, and a gradient whose norm overflows."""
+    order = [g is not None and tuple(g.shape) for g in steps[14]]
+    steps[14][order.index((3, 2))][2, 0] = float("inf")
+    steps[15][order.index((5, 4))][0, 3] = float("nan")
+    steps[18][order.index((1, 7))].mul_(1e200)
+
+
+def portions(names):
+    """Which elements of each tensor this process holds, for each scheme."""
+    schemes = {name: SCHEMES[name] for name in names}
+    held = {name: scheme.shares(parameters(scheme.shapes)) for name, scheme in schemes.items()}
+    return {name: [share.index.flatten().tolist() for share in shares] for name, shares in held.items()}
+
+
+# Collectives.
+
+
+def collectives():
+    """How many collectives each process group has done so far.
+
+    Gloo numbers them itself, so that none is missed however it was called.
+    """
+    groups = dist.distributed_c10d._world.pg_map
+    return {g.group_name: g._get_backend(torch.device("cpu"))._get_sequence_number_for_group() for g in groups}
+
+
+def counted(function):
+    """The collectives that a call does, by group."""
+    before = collectives()
+    function()
+    return {name: n - before.get(name, 0) for name, n in collectives().items() if n != before.get(name, 0)}
+
+
+def count(name, option, optimizer_class=PsiLogic):
+    """The collectives of a few steps, one of them without any gradient."""
+    run = Run(name, option, optimizer_class=optimizer_class)
+    return [sum(counted(partial(run.step, grads)).values()) for grads in script(run.scheme.shapes)[12:18]]
+
+
+def one_of_each():
+    """The counter's own check: collectives called in different ways, and how many were counted."""
+    x, backend = torch.ones(2), dist.group.WORLD._get_backend(torch.device("cpu"))
+    parts = [torch.ones(2), torch.ones(2)]
+    functional = torch.ops._c10d_functional
+    calls = [
+        lambda: dist.all_reduce(x),
+        lambda: dist.all_reduce(x, async_op=True).wait(),
+        lambda: dist.broadcast(x, 0),
+        lambda: dist.all_gather(parts, x),
+        lambda: dist.reduce_scatter(x, parts),
+        lambda: dist.all_to_all_single(torch.ones(2), x),
+        lambda: dist.barrier(),
+        lambda: functional.wait_tensor(functional.all_reduce(x, "sum", dist.group.WORLD.group_name)),
+        lambda: backend.allreduce([x]).wait(),
+    ]
+    return [sum(counted(call).values()) for call in calls]
+
+
+# Optimizers beside a process group that has nothing to do with them.
+
+
+def alone():
+    """Only the first process steps, and its model is its own: nothing must wait for the others."""
+    if dist.get_rank() > 0:
+        return {}
+    params = parameters()
+    optimizer = make(params, OPTIONS["everything, global"])
+
+    def train():
+        for grads in gradients(3):
+            set_gradients(params, grads)
+            optimizer.step()
+
+    return counted(train)
+
+
+def flat_parameters(shards, options):
+    """FSDP1 without original parameters; returns the error's text and whether all is as before."""
+    strategy = None if shards else ShardingStrategy.NO_SHARD
+    model = fsdp1(2, strategy=strategy, use_orig_params=False)(Holder(parameters(SHAPES)))
+    (flat,) = model.parameters()
+    before = flat.detach().clone()
+    try:
+        optimizer = PsiLogic(model.parameters(), **options)
+        flat.grad = torch.ones_like(flat)
+        optimizer.step()
+    except RuntimeError as error:
+        return str(error), torch.equal(flat, before) and not optimizer.state
+    return "no error", False

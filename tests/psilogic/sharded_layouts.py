@@ -1,0 +1,282 @@
+"""Every way in which parameters are spread over processes, and what each process has of each of them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy, fully_shard
+from torch.distributed.fsdp.wrap import ModuleWrapPolicy
+from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+from torch.nn.parallel import DistributedDataParallel
+
+# On four processes some of these leave a process without elements, others with fewer than its neighbours;
+# flattened and cut into equal parts, as FSDP1 does, rows are cut in the middle.
+SHAPES = ((1, 7), (3,), (5, 4), (2, 3, 2, 2), (1,), (3, 2), (4, 1), (5,))
+WITH_SCALAR = ((), (0, 3), *SHAPES)
+LINEAR = ((5, 4), (5,), (3, 5), (3,), (4,), (3, 2))  # Linear(4, 5), Linear(5, 3) and two parameters beside them
+
+
+@dataclass
+class Share:
+    """A parameter as this process has it.
+
+    Attributes:
+        param: what the optimizer is given.
+        index: which elements of the flattened whole tensor this process holds, in the shape in which it holds them.
+        placements: how its gradient comes; as the parameter itself when None.
+        owner: the wrapped module, which must live as long as its parameters do.
+    """
+
+    param: Tensor
+    index: Tensor
+    placements: tuple | None = None
+    owner: nn.Module | None = None
+
+    def of(self, whole: Tensor) -> Tensor:
+        """The elements of this process of a whole tensor that is laid out like the parameter."""
+        return whole.flatten()[self.index]
+
+    def set_gradient(self, whole: Tensor | None) -> None:
+        """Give the parameter its gradient in the way its wrapper does after a backward pass."""
+        if whole is None:
+            self.param.grad = None
+        elif not isinstance(self.param, DTensor):
+            absent = self.index.numel() == 0 and whole.numel() > 0  # FSDP1 then has no gradient
+            self.param.grad = None if absent else self.of(whole).clone()
+        elif self.placements is None:
+            how = {"run_check": False, "shape": whole.shape, "stride": whole.stride()}
+            mesh, placements = self.param.device_mesh, self.param.placements
+            self.param.grad = DTensor.from_local(self.of(whole), mesh, placements, **how)
+        else:
+            self.param.grad = _other_placement(whole, self.param.device_mesh, self.placements)
+
+
+def local(x: Tensor) -> Tensor:
+    """The part of a tensor that this process has, sharing its memory."""
+    with torch.no_grad():
+        return x.to_local() if isinstance(x, DTensor) else x.detach()
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """A way to spread tensors over processes.
+
+    Attributes:
+        world: number of processes.
+        place: makes the parameters of this process, and the module that owns them, from whole tensors.
+        shapes: shapes that it can take.
+        grad_placements: placements of the i-th gradient where they are not the parameter's.
+        uneven: the shares of some tensor differ in size.
+    """
+
+    world: int
+    place: Callable[[list[Tensor]], tuple[list[Tensor], nn.Module | None]]
+    shapes: tuple = SHAPES
+    grad_placements: Callable[[int], tuple | None] = lambda i: None
+    uneven: bool = True
+
+    def shares(self, wholes: list[Tensor]) -> list[Share]:
+        """The whole tensors as this process has them.
+
+        Which elements these are is read off a second set of parameters, laid out in the same way, whose values are
+        the positions: so nothing is assumed of how a wrapper cuts.
+        """
+        positions = [torch.arange(w.numel(), dtype=w.dtype).reshape(w.shape) for w in wholes]
+        indices = [local(p).long() for p in self.place(positions)[0]]
+        params, owner = self.place([w.detach().clone() for w in wholes])
+        pairs = enumerate(zip(params, indices, strict=True))
+        return [Share(p, index, self.grad_placements(i), owner) for i, (p, index) in pairs]
+
+
+def _other_placement(whole, mesh, placements):
+    """A gradient with other placements than its parameter; partial sums differ from process to process."""
+    if placements != (Partial(),):
+        return distribute_tensor(whole, mesh, placements, src_data_rank=None)
+    summand = whole * (mesh.get_local_rank() + 1) / sum(range(1, mesh.size() + 1))
+    return DTensor.from_local(summand, mesh, placements, run_check=False)
+
+
+# Tensors placed one by one.
+
+
+def _fitting(placement, ndim):
+    """The placement, or what comes closest to it for a tensor with fewer dimensions."""
+    if not isinstance(placement, Shard) or placement.dim < ndim:
+        return placement
+    return Shard(ndim - 1) if ndim else Replicate()
+
+
+def _distributed(whole, mesh, *placements):
+    fitting = [_fitting(placement, whole.ndim) for placement in placements]
+    return distribute_tensor(whole, mesh, fitting, src_data_rank=None).requires_grad_()  # every process has all of it
+
+
+def _placed(mesh_shape, *placements):
+    def place(wholes):
+        mesh = init_device_mesh("cpu", mesh_shape)
+        return [_distributed(w, mesh, *placements) for w in wholes], None
+
+    return place
+
+
+def _beside_plain(wholes):
+    mesh = init_device_mesh("cpu", (4,))
+    return [_distributed(w, mesh, Shard(0)) if i % 2 else w.requires_grad_() for i, w in enumerate(wholes)], None
+
+
+def _one_mesh_in_the_other(wholes):
+    """As experts do: some tensors over all processes, the others over one dimension of a mesh, with equal copies."""
+    everyone, inner = (
+        init_device_mesh("cpu", (4,)),
+        init_device_mesh("cpu", (2, 2), mesh_dim_names=("copies", "shards")),
+    )
+    places = [(everyone, Shard(0)), (inner["shards"], Shard(1)), (inner["shards"], Shard(0))]
+    return [_distributed(w, *places[i % 3]) for i, w in enumerate(wholes)], None
+
+
+def _mixed(wholes):
+    """All the placements that a mesh with two dimensions has, in one optimizer."""
+    mesh = init_device_mesh("cpu", (2, 2))
+    kinds = [Shard(0), Shard(1), Replicate()]
+    pairs = [(first, second) for first in kinds for second in kinds]
+    return [_distributed(w, mesh, *pairs[(2 * i) % 9]) for i, w in enumerate(wholes)], None
+
+
+def _sharded_or_copied(wholes):
+    mesh = init_device_mesh("cpu", (2,))
+    return [_distributed(w, mesh, Shard(0) if i % 2 else Replicate()) for i, w in enumerate(wholes)], None
+
+
+OTHER_PLACEMENTS = [(Partial(),), (Partial(),), (Shard(0),), (Replicate(),)]
+
+# Parameters of modules, placed by a wrapper.
+
+
+class Holder(nn.Module):
+    """A module that has the given parameters, the odd ones in a child."""
+
+    def __init__(self, wholes):
+        super().__init__()
+        self.child = nn.Module()
+        self.order = [f"child.p{i}" if i % 2 else f"p{i}" for i in range(len(wholes))]
+        for i, whole in enumerate(wholes):
+            (self.child if i % 2 else self).register_parameter(f"p{i}", nn.Parameter(whole))
+
+    def params(self):
+        """The parameters in the order in which they were given."""
+        return [self.get_parameter(name) for name in self.order]
+
+
+def _held(wrap):
+    """What a wrapper of modules makes of a module with these parameters."""
+
+    def place(wholes):
+        holder = Holder(wholes)
+        order = {id(p): i for i, p in enumerate(holder.params())}
+        wrapped = wrap(holder)
+        if isinstance(wrapped, Holder):
+            return wrapped.params(), wrapped
+        return sorted(wrapped.parameters(), key=lambda p: order[id(p)]), wrapped  # FSDP1 and DDP keep the objects
+
+    return place
+
+
+def fsdp2(*mesh_shape):
+    """`fully_shard`, the child by itself; two dimensions are HSDP."""
+
+    def wrap(module):
+        names = {1: ("shards",), 2: ("copies", "shards")}[len(mesh_shape)]
+        mesh = init_device_mesh("cpu", mesh_shape, mesh_dim_names=names)
+        for child in [*module.children()][:1]:
+            fully_shard(child, mesh=mesh)
+        return fully_shard(module, mesh=mesh)
+
+    return wrap
+
+
+def fsdp1(*mesh_shape, nested=False, strategy=None, use_orig_params=True):
+    """`FullyShardedDataParallel`; two dimensions are its hybrid strategy."""
+    strategies = {1: ShardingStrategy.FULL_SHARD, 2: ShardingStrategy.HYBRID_SHARD}
+
+    def wrap(module):
+        children = {type(child) for child in module.children()}
+        return FullyShardedDataParallel(
+            module,
+            device_id=torch.device("cpu"),  # without it FSDP1 wants an accelerator
+            device_mesh=init_device_mesh("cpu", mesh_shape),
+            sharding_strategy=strategy or strategies[len(mesh_shape)],
+            auto_wrap_policy=ModuleWrapPolicy(children) if nested else None,
+            use_orig_params=use_orig_params,
+        )
+
+    return wrap
+
+
+def _linear(wrap):
+    """What a wrapper makes of Linear(4, 5), Linear(5, 3) and two parameters beside them."""
+
+    def place(wholes):
+        model = nn.Module()
+        model.up, model.down = nn.Linear(4, 5, dtype=torch.float64), nn.Linear(5, 3, dtype=torch.float64)
+        names = ["up.weight", "up.bias", "down.weight", "down.bias", "scale", "table"]
+        for name, whole in zip(names, wholes, strict=True):
+            owner, _, attribute = name.rpartition(".")
+            setattr(model.get_submodule(owner), attribute, nn.Parameter(whole))
+        model = wrap(model)
+        return [model.get_parameter(name) for name in names], model
+
+    return place
+
+
+def tensor_parallel(mesh):
+    """The plan of a pair of Linear layers: the first is cut along its outputs, the second along its inputs."""
+    return lambda model: parallelize_module(model, mesh, {"up": ColwiseParallel(), "down": RowwiseParallel()})
+
+
+def _tp(model):
+    return tensor_parallel(init_device_mesh("cpu", (4,)))(model)
+
+
+def _tp_and_fsdp2(model):
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+    return fully_shard(tensor_parallel(mesh["tp"])(model), mesh=mesh["dp"])
+
+
+def _plain(wholes):
+    return [w.requires_grad_() for w in wholes], None
+
+
+SCHEMES = {
+    "Shard(0) on 2": Scheme(2, _placed((2,), Shard(0)), WITH_SCALAR),
+    "Shard(0) on 4": Scheme(4, _placed((4,), Shard(0)), WITH_SCALAR),
+    "Shard(1) on 2": Scheme(2, _placed((2,), Shard(1)), WITH_SCALAR),
+    "Shard(1) on 4": Scheme(4, _placed((4,), Shard(1)), WITH_SCALAR),
+    "Shard(3) on 2": Scheme(2, _placed((2,), Shard(3)), WITH_SCALAR),
+    "Replicate on 2": Scheme(2, _placed((2,), Replicate()), WITH_SCALAR, uneven=False),
+    "Shard(0), Shard(1)": Scheme(4, _placed((2, 2), Shard(0), Shard(1)), WITH_SCALAR),
+    "Shard(0), Shard(0)": Scheme(4, _placed((2, 2), Shard(0), Shard(0)), WITH_SCALAR),
+    "Shard(0), Replicate": Scheme(4, _placed((2, 2), Shard(0), Replicate()), WITH_SCALAR),
+    "Replicate, Shard(0)": Scheme(4, _placed((2, 2), Replicate(), Shard(0)), WITH_SCALAR),
+    "Replicate, Shard(1)": Scheme(4, _placed((2, 2), Replicate(), Shard(1)), WITH_SCALAR),
+    "all placements of a mesh": Scheme(4, _mixed, WITH_SCALAR),
+    "beside plain tensors": Scheme(4, _beside_plain, WITH_SCALAR),
+    "two meshes": Scheme(4, _one_mesh_in_the_other, WITH_SCALAR),
+    "gradients placed otherwise": Scheme(
+        2, _sharded_or_copied, grad_placements=lambda i: OTHER_PLACEMENTS[i % len(OTHER_PLACEMENTS)]
+    ),
+    "fully_shard on 2": Scheme(2, _held(fsdp2(2))),
+    "fully_shard on 4": Scheme(4, _held(fsdp2(4))),
+    "HSDP": Scheme(4, _held(fsdp2(2, 2))),
+    "tensor parallel": Scheme(4, _linear(_tp), LINEAR),
+    "tensor parallel and fully_shard": Scheme(4, _linear(_tp_and_fsdp2), LINEAR),
+    "FSDP1 on 2": Scheme(2, _held(fsdp1(2))),
+    "FSDP1 on 4": Scheme(4, _held(fsdp1(4, nested=True))),
+    "FSDP1, hybrid": Scheme(4, _held(fsdp1(2, 2))),
+    "FSDP1 without shards": Scheme(2, _held(fsdp1(2, strategy=ShardingStrategy.NO_SHARD)), uneven=False),
+    "ZeRO on 2": Scheme(2, _plain, WITH_SCALAR, uneven=False),
+    "ZeRO on 4": Scheme(4, _plain, SHAPES[:3], uneven=False),  # a group with fewer tensors than processes
+    "DDP": Scheme(2, _held(DistributedDataParallel), uneven=False),
+}

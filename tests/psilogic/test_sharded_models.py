@@ -1,0 +1,37 @@
+"""Real models under the wrappers of torch: training, the monitor."""
+
+import math
+
+import pytest
+from sharded_models import WRAPPERS, learn, watched
+
+pytestmark = pytest.mark.xdist_group("processes")
+
+
+CASES = [(name, "everything, global") for name in WRAPPERS]
+CASES += [(name, "AGC and GC, group") for name in ("fully_shard on 4", "tensor parallel and fully_shard", "FSDP1 on 4")]
+
+
+@pytest.mark.parametrize(("name", "option"), CASES)
+def test_training_is_that_of_the_model_alone(processes, name, option) -> None:
+    for fired, rested in processes.run(WRAPPERS[name].world, learn, name, option):
+        assert fired
+        assert rested
+
+
+@pytest.mark.parametrize(
+    "name", ["fully_shard on 4", "HSDP", "tensor parallel", "tensor parallel and fully_shard", "DDP"]
+)
+def test_the_monitor_reads_what_it_reads_of_whole_tensors(processes, name) -> None:
+    for (rows, totals, spikes), (rows_alone, totals_alone, spikes_alone) in processes.run(
+        WRAPPERS[name].world, watched, name, "group"
+    ):
+        assert [row.name for row in rows] == [row.name for row in rows_alone]
+        for row, alone in zip(rows, rows_alone, strict=True):
+            for quantity, value in vars(alone).items():
+                mine = getattr(row, quantity)
+                close = mine == value if isinstance(value, str) else math.isclose(mine, value, rel_tol=1e-9)
+                assert close, f"{row.name}, {quantity}: {mine} instead of {value}"
+        assert totals == pytest.approx(totals_alone, rel=1e-9)
+        assert [(spike.step, spike.name) for spike in spikes] == [(spike.step, spike.name) for spike in spikes_alone]
+        assert spikes
