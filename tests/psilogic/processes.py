@@ -56,10 +56,19 @@ class Processes:
             Failed: it raised in some process, or hangs.
         """
         __tracebackhide__ = True
+        call = (function.__module__, function.__name__, args, options)
+        try:
+            return self._once(world, call, timeout)
+        except Failed as failure:
+            if "connectFullMesh" not in str(failure):
+                raise
+        return self._once(world, call, timeout)  # gloo could not form a group, which says nothing about the code
+
+    def _once(self, world, call, timeout):
+        """One attempt at a job."""
         if self._server is None:
             self._start()
         job = Path(tempfile.mkdtemp(dir=self._directory))
-        call = (function.__module__, function.__name__, args, options)
         for rank in range(world):
             self._connections[rank].send((str(job / "store"), rank, world, timeout, call))
         answers = self._collect(world, time.monotonic() + timeout)

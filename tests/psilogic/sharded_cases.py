@@ -172,6 +172,24 @@ def portions(names):
     return {name: [share.index.flatten().tolist() for share in shares] for name, shares in held.items()}
 
 
+def overflow(name):
+    """GradScaler finds an overflow on one process alone; whether parameters and state are as before."""
+    run = Run(name, "everything, global")
+    steps = script(run.scheme.shapes)
+    for grads in steps[:3]:
+        run.step(grads)
+
+    def held():
+        params = [share.param for share in run.shares]
+        tensors = [*params, *(x for p in params for x in run.optimizer.state.get(p, {}).values())]
+        return [local(x).clone() for x in tensors]
+
+    before = held()
+    run.optimizer.found_inf = torch.tensor(float(dist.get_rank() == 0))
+    run.step(steps[3])
+    return all(torch.equal(a, b) for a, b in zip(before, held(), strict=True))
+
+
 # Collectives.
 
 

@@ -2,7 +2,18 @@
 
 import pytest
 import torch
-from sharded_cases import ACTIVE, OPTIONS, alone, count, faults, flat_parameters, follow, one_of_each, portions
+from sharded_cases import (
+    ACTIVE,
+    OPTIONS,
+    alone,
+    count,
+    faults,
+    flat_parameters,
+    follow,
+    one_of_each,
+    overflow,
+    portions,
+)
 from sharded_layouts import SCHEMES
 
 # One worker of pytest-xdist then starts the processes, and only one.
@@ -70,6 +81,11 @@ def test_fsdp1_cuts_rows_in_the_middle(held) -> None:
         for rank in held["FSDP1 on 4"]
         for row, part in zip(rows, rank, strict=True)
     )
+
+
+@pytest.mark.parametrize("name", ["Shard(0), Shard(1)", "fully_shard on 4", "FSDP1 on 4"])
+def test_an_overflow_on_one_process_stops_the_step_on_all(processes, name) -> None:
+    assert processes.run(4, overflow, name) == [True] * 4
 
 
 # What a step costs.
