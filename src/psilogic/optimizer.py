@@ -39,6 +39,7 @@ class PsiLogic(Optimizer):
     With ``gamma=0`` and ``quantum_decay=0`` it is ``torch.optim.AdamW``. State beyond AdamW's is three scalars
     per tensor (four with ``chaos_signal="relative"``). Adam's moments have the parameter's dtype, as in torch.
     After `torch.amp.GradScaler` found an overflow, nothing changes.
+    Norms, AGC and centralization are those of whole tensors, also where ranks hold pieces of them (DTensor, FSDP1).
     When gn is not finite (in float32 from a norm of 1.8e19 on) the detector keeps its memory and cancels nothing in
     that step; elements behave as in AdamW.
 
@@ -206,7 +207,8 @@ class PsiLogic(Optimizer):
             The closure's loss, None without one.
 
         Raises:
-            RuntimeError: a gradient is sparse or a parameter is sharded; nothing has been changed then.
+            RuntimeError: a gradient is sparse, or a parameter is sharded in a way that hides its tensors (FSDP1 without
+                original parameters); nothing has been changed then.
         """
         loss = None
         if closure is not None:

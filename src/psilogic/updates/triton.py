@@ -1,0 +1,310 @@
+"""The update as one Triton kernel for all tensors of a device and dtype, their statistics as one or two.
+
+The update is bound by memory: in float32 it reads 16 bytes of each element and writes 12, once. One program takes one
+chunk of one tensor; a map tells it of which. That map is uploaded again when a size has changed, the table of addresses
+when an address has, which gradients' may in every step. Hyperparameters are arguments of the kernel, so that a schedule
+compiles nothing. Needs the package triton: nothing of psilogic may import this module before it is wanted.
+
+It has run in Triton's interpreter and been compiled for three generations of GPUs, but never run on one: no optimizer
+calls it yet.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import triton.language as tl
+from torch import Tensor
+
+from psilogic.equations import Scalar
+from psilogic.norms import Foreach
+from psilogic.updates.triton_kernels import (
+    INTERPRETED,
+    MIDDLE,
+    SEGMENT,
+    SHORT,
+    TILE,
+    complete_kernel,
+    statistics_kernel,
+    update_kernel,
+)
+
+DTYPES = {
+    torch.float64: tl.float64,
+    torch.float32: tl.float32,
+    torch.bfloat16: tl.bfloat16,
+    torch.float16: tl.float16,
+}
+CHUNK_BYTES = 8192
+"""What one program of the update takes of each array: enough that what it computes once is a small part of its work."""
+PART, PART_BYTES = 1024, 4096
+"""The most that it takes at once, in elements and bytes: as much as leaves registers for ten programs at a time."""
+OPTIONS = {"num_warps": 4, "enable_fp_fusion": True}
+
+
+class Tables:
+    """What the kernels must know of one list of tensors, on the device: uploaded only when it has changed.
+
+    Nothing is written to a table that was uploaded, and another stream gets tables of its own. Those that a CUDA graph
+    was captured with live as long as this object, since the graph reads them at each replay.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[tuple[torch.device, int], list[int], list[Tensor]]] = {}
+        self._spare: dict[str, Tensor] = {}
+        self._captured: list[Tensor] = []
+
+    def get(
+        self, name: str, key: list[int], device: torch.device, build: Callable[[], list[Tensor]], moves: bool = False
+    ) -> list[Tensor]:
+        """The tables that belong to a key.
+
+        Args:
+            name: which tables; the last ones of each name are kept.
+            key: what they depend on.
+            device: where they are wanted.
+            build: makes them, int64 on the host.
+            moves: the key may first change while a graph is captured, as the addresses of gradients do.
+
+        Returns:
+            The tables on the device.
+        """
+        on_gpu = device.type == "cuda"
+        capturing = on_gpu and torch.cuda.is_current_stream_capturing()
+        place = (device, torch.cuda.current_stream(device).cuda_stream if on_gpu else 0)
+        known = self._known.get(name)
+        if known is not None and known[1] == key and (known[0] == place or (capturing and known[0][0] == device)):
+            tables = known[2]
+        else:
+            host = build()
+            flat, sizes = torch.cat(host), [len(x) for x in host]
+            tables = list((self._upload(name, flat, device, capturing, moves) if on_gpu else flat).split(sizes))
+            if not capturing:  # else they are filled only when the graph is replayed
+                self._known[name] = (place, key, tables)
+        if capturing:
+            self._captured += tables
+        return tables
+
+    def _upload(self, name: str, flat: Tensor, device: torch.device, capturing: bool, moves: bool) -> Tensor:
+        """A copy on the device, without waiting for it.
+
+        A graph copies again at each replay, from memory that must still be there then. Before torch 2.10 pinned memory
+        cannot always be allocated during a capture: the steps before it leave some to spare.
+        """
+        spare = self._spare.pop(name, None)
+        if spare is None or len(spare) != len(flat):
+            spare = _pinned(len(flat))
+        host = spare if capturing else _pinned(len(flat))
+        host.copy_(flat)
+        if capturing:
+            self._captured.append(host)
+        elif moves:
+            self._spare[name] = spare
+        return torch.empty_like(flat, device=device).copy_(host, non_blocking=True)
+
+
+def _pinned(size: int) -> Tensor:
+    return torch.empty(size, dtype=torch.int64, device="cpu", pin_memory=True)
+
+
+def _host(numbers: Sequence[int]) -> Tensor:
+    """A vector on the host, whatever the default device is."""
+    return torch.tensor(numbers, dtype=torch.int64, device="cpu")
+
+
+def _addresses(tables: Tables, name: str, columns: Sequence[Foreach]) -> Tensor:
+    """The addresses of N tensors in each of some columns, tensor by tensor."""
+    pointers = [x.data_ptr() for row in zip(*columns, strict=True) for x in row]
+    return tables.get(name, pointers, columns[0][0].device, lambda: [_host(pointers)], moves=True)[0]
+
+
+def _compiled_for(dtype: torch.dtype, wide: bool = False) -> dict[str, Any]:
+    """What kernels are compiled for: the tensors' dtype and that of the arithmetic; and how."""
+    accumulator = tl.float64 if wide or dtype == torch.float64 else tl.float32
+    return {"DTYPE": DTYPES[dtype], "ACC": accumulator, "ITEMSIZE": dtype.itemsize, **OPTIONS}
+
+
+def _exclusive_sum(x: Tensor) -> Tensor:
+    return x.cumsum(0) - x
+
+
+def _row_lengths(numels: Tensor, units: Tensor) -> Tensor:
+    """The number of elements of each unit, shape (N,); 1 where a tensor has no unit."""
+    return torch.where(units > 0, numels // units.clamp(min=1), 1)
+
+
+def _chunks(numels: list[int], units: list[int], chunk: int) -> list[Tensor]:
+    """Records of the tensors (numel, first chunk, first unit, length of a unit), and the tensor of each chunk."""
+    sizes, counts = _host(numels), _host(units)
+    chunks = (sizes + chunk - 1) // chunk
+    records = [sizes, _exclusive_sum(chunks), _exclusive_sum(counts), _row_lengths(sizes, counts).clamp(min=1)]
+    return [torch.stack(records, 1).flatten(), _host(range(len(numels))).repeat_interleave(chunks)]
+
+
+def _items(numels: list[int], units: list[int], centred: list[int]) -> list[Tensor]:
+    """Records of the tensors, the tensor of each program of the statistics, and the rows that several share.
+
+    Of a tensor: units, length of a unit, programs for one unit, first program, first unit, whether it has sums. Of a
+    row that several programs share: its unit, the place of its first part in the output, the number of parts.
+    """
+    counts = _host(units)
+    lengths = _row_lengths(_host(numels), counts)
+    segments = torch.where(lengths > MIDDLE.value, (lengths + SEGMENT.value - 1) // SEGMENT.value, 1)
+    longest = torch.where(lengths <= SHORT.value, SHORT.value, MIDDLE.value)
+    rows = torch.where(lengths <= MIDDLE.value, TILE.value // longest, 1)
+    items = (counts + rows - 1) // rows * segments
+    first_item, first_unit = _exclusive_sum(items), _exclusive_sum(counts)
+    records = torch.stack([counts, lengths, segments, first_item, first_unit, _host(centred)], 1)
+    tensors = _host(range(len(numels))).repeat_interleave(items)
+
+    shared = torch.where(segments > 1, counts, 0)
+    owner = _host(range(len(numels))).repeat_interleave(shared)
+    row = _host(range(len(owner))) - _exclusive_sum(shared)[owner]
+    first_part = sum(units) + first_item[owner] + row * segments[owner]
+    splits = torch.stack([first_unit[owner] + row, first_part, segments[owner]], 1)
+    return [records.flatten(), tensors, splits.flatten()]
+
+
+def _alike(p: Tensor, g: Tensor, m: Tensor, v: Tensor, units: int) -> bool:
+    """Whether a parameter and what belongs to it have their elements at the same places, rows one after the other."""
+    numel = p.numel()
+    if g.numel() != numel or m.numel() != numel or v.numel() != numel:
+        return False
+    if p.is_contiguous() and g.is_contiguous() and m.is_contiguous() and v.is_contiguous():
+        return True
+    strides = [[n for n, size in zip(x.stride(), p.shape, strict=True) if size > 1] for x in (p, g, m, v)]
+    sizes = [size for size in p.shape if size > 1]
+    expected = 1
+    for stride, size in sorted(zip(strides[0], sizes, strict=True)):
+        if stride != expected:
+            return False
+        expected *= size
+    by_rows = units == 1 or p.stride(0) * len(p) == numel
+    return by_rows and all(x.shape == p.shape for x in (g, m, v)) and all(x == strides[0] for x in strides[1:])
+
+
+def supports(params: Foreach, grads: Foreach, exp_avgs: Foreach, exp_avg_sqs: Foreach, units: list[int]) -> bool:
+    """Whether `update_` and `unit_statistics` can treat these tensors; what they cannot is left to foreach.
+
+    They can when all are plain strided tensors of one real dtype on one CUDA device (or on the CPU, in Triton's
+    interpreter); when those of a parameter lie in memory alike and without gaps; and when units, where a tensor has
+    several, are rows that lie there one after the other.
+    """
+    every = [*params, *grads, *exp_avgs, *exp_avg_sqs]
+    if not every or every[0].dtype not in DTYPES or not (every[0].is_cuda or INTERPRETED):
+        return False
+    if len({x.dtype for x in every}) > 1 or len({x.get_device() for x in every}) > 1:
+        return False
+    if {x.layout for x in every} != {torch.strided}:
+        return False
+    if any(kind.__torch_dispatch__ is not Tensor.__torch_dispatch__ for kind in {type(x) for x in every}):
+        return False
+    return all(map(_alike, params, grads, exp_avgs, exp_avg_sqs, units))
+
+
+def update_(
+    params: Foreach,
+    grads: Foreach,
+    exp_avgs: Foreach,
+    exp_avg_sqs: Foreach,
+    *,
+    t: Tensor,
+    decay: Tensor,
+    quantum_rate: Tensor | None,
+    mean: Tensor | None,
+    scale: Tensor | None,
+    units: list[int],
+    lr: Scalar,
+    betas: tuple[float, float],
+    eps: float,
+    tables: Tables,
+) -> None:
+    """One step for N tensors that `supports` accepts, in place: mean and scale, decay, quantum decay, Adam.
+
+    Args:
+        params: the parameters.
+        grads: the gradients as they are; they are not written.
+        exp_avgs: Adam's first moments.
+        exp_avg_sqs: Adam's second moments.
+        t: step of each parameter, from 1, shape (N,).
+        decay: delta, shape (N,).
+        quantum_rate: lr q_t w (1 - s), shape (N,); None when quantum decay is off.
+        mean: what the gradients lose, unit by unit, shape (U,); None for 0.
+        scale: what they are multiplied by after that, shape (U,); None for 1.
+        units: the number of units of each tensor: 1 for the whole tensor, else its rows of dimension 0.
+        lr: learning rate, a number or a tensor with one element on the device.
+        betas: Adam's decay rates of the moments.
+        eps: added to the denominator, outside the root.
+        tables: what was uploaded for these tensors before; no other list of tensors should use it.
+
+    Vectors lie on the device, in float64 where possible.
+    """
+    first = params[0]
+    chunk, part = CHUNK_BYTES // first.dtype.itemsize, min(PART, PART_BYTES // first.dtype.itemsize)
+    numels = [p.numel() for p in params]
+    records, tensors = tables.get(
+        "chunks", [chunk, *numels, *units], first.device, lambda: _chunks(numels, units, chunk)
+    )
+    addresses = _addresses(tables, "update", (params, grads, exp_avgs, exp_avg_sqs))
+    if len(tensors) == 0:
+        return
+    vectors = [None if x is None else x.contiguous() for x in (t, decay, quantum_rate, mean, scale)]
+    lr_pointer, number = (lr, 0.0) if isinstance(lr, Tensor) else (None, lr)
+    logs = [math.log(beta) if beta > 0 else -math.inf for beta in betas]
+    by_rows = (scale is not None or mean is not None) and any(n != 1 for n in units)
+    with torch.cuda.device_of(first):
+        update_kernel[(len(tensors),)](
+            addresses, records, tensors, *vectors, lr_pointer, number, *betas, *logs, eps,
+            BY_ROWS=by_rows, CHUNK=chunk, ALIGNED_PART=part, PART=part // 2, **_compiled_for(first.dtype),
+        )  # fmt: skip
+    torch.autograd.graph.increment_version([*params, *exp_avgs, *exp_avg_sqs])
+
+
+def unit_statistics(
+    grads: Foreach, params: Foreach | None, units: list[int], with_sums: bool, tables: Tables
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """Sums over the units of N tensors that `supports` accepts: one launch, a second one where units are very long.
+
+    Args:
+        grads: the gradients.
+        params: the parameters, when their squares are wanted too.
+        units: the number of units of each tensor: 1 for the whole tensor, else its rows of dimension 0.
+        with_sums: whether the sums of the gradients are wanted too.
+        tables: what was uploaded for these tensors before; no other list of tensors should use it.
+
+    Returns:
+        Of each of the U units, in float64, the sum of |g|^2; the sum of g, 0 for tensors with at most one dimension;
+        and the sum of |theta|^2. With sums all is added in float64, else in float32 (float64 for float64 tensors) by
+        each program. The order is always the same.
+    """
+    first = grads[0]
+    columns = (grads,) if params is None else (grads, params)
+    numels, centred = [g.numel() for g in grads], [int(g.ndim > 1) for g in grads]
+    records, tensors, splits = tables.get(
+        "items", [*numels, *units, *centred], first.device, lambda: _items(numels, units, centred)
+    )
+    addresses = _addresses(tables, "statistics", columns)
+    count = sum(units)
+    width = count + (len(tensors) if len(splits) else 0)
+    out = torch.empty(len(columns) + with_sums, width, dtype=torch.float64, device=first.device)
+    with torch.cuda.device_of(first):
+        if len(tensors):
+            statistics_kernel[(len(tensors), len(columns))](
+                out,
+                addresses,
+                records,
+                tensors,
+                width,
+                WITH_SUMS=with_sums,
+                **_compiled_for(first.dtype, wide=with_sums),
+            )
+        if len(splits):
+            complete_kernel[(len(splits) // 3, len(out))](out, splits, width, PARTS=512, **OPTIONS)
+    rows = out[:, :count]
+    return rows[0], rows[-1] if with_sums else None, None if params is None else rows[1]
+
+
+def squares(grads: Foreach, tables: Tables) -> Tensor:
+    """The sum of |g|^2 of each tensor, shape (N,), in float64."""
+    return unit_statistics(grads, None, [1] * len(grads), False, tables)[0]

@@ -1,0 +1,267 @@
+"""Triton's kernels: the update of a chunk of one tensor, sums over rows or parts of rows, and sums of such sums.
+
+Of tensors, the kernels get addresses in a table, as int64, so that one launch serves any number of them. Numbers that
+belong to a tensor (bias corrections, decay) are computed by each program from vectors on the device: nothing waits for
+the host. Chunks whose addresses are multiples of 16 bytes move as 128-bit words; the others, found out on the device,
+take a path that promises nothing. Elements are computed in float32, those of float64 tensors in float64; where sums of
+gradients are wanted, all is added in float64, so that a row of equal elements is exactly zero without its mean.
+"""
+
+# Triton has no annotations, and what it compiles is not Python that could have any.
+# mypy: disallow-untyped-defs=False, disallow-incomplete-defs=False, disallow-untyped-calls=False
+# mypy: disallow-untyped-decorators=False
+
+import triton
+import triton.language as tl
+
+if tuple(int(part) for part in triton.__version__.split(".")[:2]) < (3, 4):
+    raise ImportError(f"psilogic needs triton 3.4 or newer, not {triton.__version__}: arguments in float64")
+
+TILE, SHORT, MIDDLE = tl.constexpr(2048), tl.constexpr(64), tl.constexpr(512)
+"""One program of the statistics sums TILE elements at once: of one row, or of as many as fit when rows are at most
+SHORT or MIDDLE long."""
+SEGMENT = tl.constexpr(16384)
+"""The most elements of one row that a program sums; longer rows are completed by a second launch."""
+WORD = tl.constexpr(16)
+"""Bytes of the widest load; also, whatever the dtype, a number of elements that fills such loads."""
+
+
+@triton.jit
+def _divide(x, y):
+    """The quotient, rounded to nearest: for numbers that all elements of a tensor share."""
+    return x / y if x.dtype.is_fp64() else tl.div_rn(x, y)
+
+
+@triton.jit
+def _pade(x):
+    """Numerator and denominator of tanh for x <= 1/2, where exponentials cancel; exact there, also in float64."""
+    x = tl.minimum(x, 0.5)
+    x2 = x * x
+    numerator = x * (135135.0 + x2 * (17325.0 + x2 * (378.0 + x2)))
+    return numerator, 135135.0 + x2 * (62370.0 + x2 * (3150.0 + x2 * 28.0))
+
+
+@triton.jit
+def _tanh(x):
+    """The tanh of x >= 0; no exponential overflows."""
+    numerator, denominator = _pade(x)
+    e = tl.exp(-2.0 * x)
+    return tl.where(x < 0.5, numerator, 1.0 - e) / tl.where(x < 0.5, denominator, 1.0 + e)
+
+
+@triton.jit
+def _bias_correction(log_beta, t, DTYPE: tl.constexpr):
+    """1 - beta^t without cancellation: with n / d = tanh(-t log(beta) / 2) it is 2n / (d + n)."""
+    x = (t * log_beta * -0.5).to(DTYPE)
+    numerator, denominator = _pade(x)
+    return tl.where(x < 0.5, _divide(2.0 * numerator, denominator + numerator), 1.0 - tl.exp(-2.0 * x))
+
+
+@triton.jit
+def _number(x, DTYPE: tl.constexpr):
+    """A hyperparameter, float64 or, in the interpreter, Python's own, as a scalar of a dtype."""
+    return (x * tl.full((), 1.0, tl.float64)).to(DTYPE)
+
+
+@triton.jit
+def _row(lane, offset, length, CHUNK: tl.constexpr):
+    """How many rows after that of the chunk's first element, `offset` into its row, each element lies.
+
+    An integer division for each element would cost more than the update. Of a row at least as long as a chunk only
+    one end can lie in it; else all numbers are below 2 CHUNK, and float32 divides them exactly enough: (n + 1/2) /
+    length is at least 1 / (2 length) from a whole number.
+    """
+    n = lane + tl.minimum(offset, CHUNK).to(tl.int32)
+    several = ((n.to(tl.float32) + 0.5) * (1.0 / length.to(tl.float32))).to(tl.int32)
+    one = lane >= tl.minimum(length - offset, CHUNK).to(tl.int32)
+    return tl.where(length < CHUNK, several, one.to(tl.int32))
+
+
+@triton.jit
+def _pointer(address, DTYPE: tl.constexpr):
+    return address.to(tl.pointer_type(DTYPE))
+
+
+@triton.jit
+def _aligned(address, DTYPE: tl.constexpr):
+    """A pointer of which the compiler may know that it is a multiple of 16 bytes.
+
+    The hint is a mark on the operation that makes the pointer: it must be one that the other path does not share.
+    """
+    return tl.multiple_of((address // WORD * WORD).to(tl.pointer_type(DTYPE)), WORD)
+
+
+@triton.jit
+def _part(
+    p, g, m, v, before, size, mean, scale, unit, offset, length, keep, quantum_rate, weight1, beta2, weight2,
+    step_size, inverse_root2, eps, DTYPE: tl.constexpr, ACC: tl.constexpr, BY_ROWS: tl.constexpr, CHUNK: tl.constexpr,
+    PART: tl.constexpr,
+):  # fmt: skip
+    """The update of a part of a chunk: of those elements from `before` on that are among the chunk's `size`."""
+    lane = before + tl.arange(0, PART)  # here, so that each path gets the layout that suits it
+    inside = lane < size
+    if BY_ROWS:
+        unit += tl.where(inside, _row(lane, offset, length, CHUNK), 0)
+    theta = tl.load(p + lane, mask=inside, other=0.0).to(ACC)
+    grad = tl.load(g + lane, mask=inside, other=0.0).to(ACC)
+    exp_avg = tl.load(m + lane, mask=inside, other=0.0).to(ACC)
+    exp_avg_sq = tl.load(v + lane, mask=inside, other=0.0).to(ACC)
+    if mean is not None:
+        grad -= tl.load(mean + unit).to(ACC)
+    if scale is not None:
+        grad *= tl.load(scale + unit).to(ACC)
+    theta *= keep
+    if quantum_rate is not None:
+        theta *= 1.0 - quantum_rate * _tanh(tl.abs(grad))
+    # As torch.lerp: from the nearer end, so that a weight of 1 gives the gradient itself.
+    change = grad - exp_avg
+    exp_avg = tl.where(weight1 < 0.5, exp_avg + weight1 * change, grad - (1.0 - weight1) * change)
+    exp_avg_sq = beta2 * exp_avg_sq + weight2 * grad * grad
+    # The fast root takes what is below 1e-38 for zero: it gets small numbers times 2^64.
+    small = exp_avg_sq < 2.0**-64
+    root = tl.sqrt(tl.where(small, exp_avg_sq * 2.0**64, exp_avg_sq)) * tl.where(small, 2.0**-32, 1.0)
+    theta -= step_size * (exp_avg / (root * inverse_root2 + eps))
+    tl.store(p + lane, theta.to(DTYPE), mask=inside)
+    tl.store(m + lane, exp_avg.to(DTYPE), mask=inside)
+    tl.store(v + lane, exp_avg_sq.to(DTYPE), mask=inside)
+
+
+VECTORS = ["addresses", "records", "tensors", "t", "decay", "quantum_rate", "mean", "scale", "lr_pointer"]
+
+
+@triton.jit(do_not_specialize_on_alignment=VECTORS)
+def update_kernel(
+    addresses, records, tensors, t, decay, quantum_rate, mean, scale, lr_pointer,
+    lr: tl.float64, beta1: tl.float64, beta2: tl.float64, log_beta1: tl.float64, log_beta2: tl.float64, eps: tl.float64,
+    DTYPE: tl.constexpr, ACC: tl.constexpr, ITEMSIZE: tl.constexpr, BY_ROWS: tl.constexpr, CHUNK: tl.constexpr,
+    ALIGNED_PART: tl.constexpr, PART: tl.constexpr,
+):  # fmt: skip
+    """The update of one chunk of one tensor, as `update_` describes it, in parts: loads that are not aligned need more
+    registers, so that their parts are smaller.
+    """
+    program = tl.program_id(0)
+    i = tl.load(tensors + program)
+    p, g = tl.load(addresses + 4 * i), tl.load(addresses + 4 * i + 1)
+    m, v = tl.load(addresses + 4 * i + 2), tl.load(addresses + 4 * i + 3)
+    numel, first_chunk = tl.load(records + 4 * i), tl.load(records + 4 * i + 1)
+    unit = tl.load(records + 4 * i + 2)
+    start = (program - first_chunk) * CHUNK
+    size = tl.minimum(numel - start, CHUNK).to(tl.int32)
+    length, offset = 1, 0
+    if BY_ROWS:
+        length = tl.load(records + 4 * i + 3)
+        unit += start // length
+        offset = start % length
+
+    step = tl.load(t + i).to(tl.float64)
+    if lr_pointer is not None:
+        lr = tl.load(lr_pointer).to(tl.float64)
+    step_size = _divide(_number(lr, ACC), _bias_correction(log_beta1, step, ACC))
+    inverse_root2 = _divide(_number(1.0, ACC), tl.sqrt(_bias_correction(log_beta2, step, ACC)))
+    keep = (1.0 - tl.load(decay + i).to(tl.float64)).to(ACC)
+    rate = None
+    if quantum_rate is not None:
+        rate = tl.load(quantum_rate + i).to(ACC)
+    weight1, weight2 = _number(1.0 - beta1, ACC), _number(1.0 - beta2, ACC)
+    beta2, eps = _number(beta2, ACC), _number(eps, ACC)
+
+    bytes_before = start * ITEMSIZE
+    p, g, m, v = p + bytes_before, g + bytes_before, m + bytes_before, v + bytes_before
+    if (p | g | m | v | size) % WORD == 0:
+        size = size // WORD * WORD
+        for before in range(0, size, ALIGNED_PART):
+            _part(
+                _aligned(p, DTYPE), _aligned(g, DTYPE), _aligned(m, DTYPE), _aligned(v, DTYPE), before, size,
+                mean, scale, unit, offset, length, keep, rate, weight1, beta2, weight2, step_size, inverse_root2, eps,
+                DTYPE, ACC, BY_ROWS, CHUNK, ALIGNED_PART,
+            )  # fmt: skip
+    else:
+        for before in range(0, size, PART):
+            _part(
+                _pointer(p, DTYPE), _pointer(g, DTYPE), _pointer(m, DTYPE), _pointer(v, DTYPE), before, size,
+                mean, scale, unit, offset, length, keep, rate, weight1, beta2, weight2, step_size, inverse_root2, eps,
+                DTYPE, ACC, BY_ROWS, CHUNK, PART,
+            )  # fmt: skip
+
+
+@triton.jit
+def _store(out, slots, mask, squares, sums, width, centred, WITH_SUMS: tl.constexpr):
+    """Squares into this program's row of the output, sums into the last row: those of gradients, where wanted."""
+    tl.store(out + tl.program_id(1) * width + slots, squares.to(tl.float64), mask=mask)
+    if WITH_SUMS:
+        sums = tl.where(centred != 0, sums, 0.0).to(tl.float64)
+        if tl.program_id(1) == 0:
+            tl.store(out + tl.num_programs(1) * width + slots, sums, mask=mask)
+
+
+@triton.jit
+def _sum_rows(
+    out, address, item, units, length, first_unit, width, centred,
+    DTYPE: tl.constexpr, ACC: tl.constexpr, WITH_SUMS: tl.constexpr, LONGEST: tl.constexpr,
+):  # fmt: skip
+    """The sums of as many rows as fit into a tile, none longer than LONGEST."""
+    ROWS: tl.constexpr = TILE // LONGEST
+    first, rows, columns = item * ROWS, tl.arange(0, ROWS), tl.arange(0, LONGEST)
+    inside = (rows < units - first)[:, None] & (columns < length)[None, :]
+    offsets = rows[:, None] * length.to(tl.int32) + columns[None, :]
+    x = tl.load(_pointer(address, DTYPE) + first * length + offsets, mask=inside, other=0.0).to(ACC)
+    slots, mask = first_unit + first + rows, rows < units - first
+    _store(out, slots, mask, tl.sum(x * x, 1), tl.sum(x, 1), width, centred, WITH_SUMS)
+
+
+@triton.jit
+def _sum_part(pointer, size, ACC: tl.constexpr):
+    """The sums of squares and of elements of a part of a row."""
+    squares, sums = tl.zeros([TILE], ACC), tl.zeros([TILE], ACC)
+    for before in range(0, size, TILE):
+        lane = before + tl.arange(0, TILE)
+        x = tl.load(pointer + lane, mask=lane < size, other=0.0).to(ACC)
+        squares += x * x
+        sums += x
+    return tl.sum(squares, 0), tl.sum(sums, 0)
+
+
+@triton.jit(do_not_specialize=["width"], do_not_specialize_on_alignment=["out", "addresses", "records", "tensors"])
+def statistics_kernel(
+    out, addresses, records, tensors, width: tl.int64,
+    DTYPE: tl.constexpr, ACC: tl.constexpr, ITEMSIZE: tl.constexpr, WITH_SUMS: tl.constexpr,
+):  # fmt: skip
+    """The sums of a tile of rows, or of a part of one row, of the tensors that grid axis 1 counts."""
+    program = tl.program_id(0)
+    i = tl.load(tensors + program)
+    address = tl.load(addresses + tl.num_programs(1) * i + tl.program_id(1))
+    units, length, segments = tl.load(records + 6 * i), tl.load(records + 6 * i + 1), tl.load(records + 6 * i + 2)
+    item, first_unit = program - tl.load(records + 6 * i + 3), tl.load(records + 6 * i + 4)
+    centred = tl.load(records + 6 * i + 5)
+    if length <= SHORT:
+        _sum_rows(out, address, item, units, length, first_unit, width, centred, DTYPE, ACC, WITH_SUMS, SHORT)
+    elif length <= MIDDLE:
+        _sum_rows(out, address, item, units, length, first_unit, width, centred, DTYPE, ACC, WITH_SUMS, MIDDLE)
+    else:
+        row, before = item // segments, item % segments * SEGMENT
+        size = tl.minimum(length - before, SEGMENT).to(tl.int32)
+        address += (row * length + before) * ITEMSIZE
+        if (address | size) % WORD == 0:
+            squares, sums = _sum_part(_aligned(address, DTYPE), size // WORD * WORD, ACC)
+        else:
+            squares, sums = _sum_part(_pointer(address, DTYPE), size, ACC)
+        # The parts of a row lie behind the results of all units until they are added.
+        slot = tl.where(segments == 1, first_unit + row, width - tl.num_programs(0) + program)
+        _store(out, slot, size > 0, squares, sums, width, centred, WITH_SUMS)
+
+
+@triton.jit(do_not_specialize=["width"], do_not_specialize_on_alignment=["out", "splits"])
+def complete_kernel(out, splits, width: tl.int64, PARTS: tl.constexpr):
+    """The sum of one long row from those of its parts, in float64 and always in the same order."""
+    split = splits + 3 * tl.program_id(0)
+    unit, first, count = tl.load(split), tl.load(split + 1), tl.load(split + 2)
+    out += tl.program_id(1) * width
+    total = tl.zeros([PARTS], tl.float64)
+    for before in range(0, count, PARTS):
+        part = before + tl.arange(0, PARTS)
+        total += tl.load(out + first + part, mask=part < count, other=0.0)
+    tl.store(out + unit, tl.sum(total, 0))
+
+
+INTERPRETED = not isinstance(update_kernel, triton.JITFunction)
+"""Whether Triton runs kernels in its interpreter, on the CPU: TRITON_INTERPRET=1 was set when it was imported."""

@@ -1,0 +1,204 @@
+"""The update in Triton: in its interpreter, against foreach; and compiled for GPUs that need not be there."""
+
+import os
+import re
+import runpy
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import torch
+
+triton = pytest.importorskip("triton", reason="the package triton is not installed")
+
+from triton_driver import install, resources  # noqa: E402
+
+from psilogic.updates import triton as updates  # noqa: E402
+from psilogic.updates import triton_kernels as kernels  # noqa: E402
+
+DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
+PLAIN = {}
+CLIPPED = {"scale": True, "quantum": True}
+BY_ROWS = {"scale": True, "mean": True, "quantum": True, "by_rows": True, "tensor_lr": True}
+ARCHITECTURES = (80, 90, 100)
+
+
+def step(dtype, *, sizes=((64, 32), (100,)), scale=False, mean=False, quantum=False, by_rows=False, tensor_lr=False,
+         lr=0.1, betas=(0.9, 0.999), t=1.0, tables=None):  # fmt: skip
+    """An update of tensors of zeros, whose numbers nobody looks at."""
+    params, grads, exp_avgs, exp_avg_sqs = ([torch.zeros(size, dtype=dtype) for size in sizes] for _ in range(4))
+    units = [len(p) if by_rows and p.ndim > 1 else 1 for p in params]
+    by_tensor, by_unit = torch.full((len(sizes),), t, dtype=torch.float64), torch.ones(sum(units), dtype=torch.float64)
+    updates.update_(
+        params, grads, exp_avgs, exp_avg_sqs, t=by_tensor, decay=by_tensor, quantum_rate=by_tensor if quantum else None,
+        mean=by_unit if mean else None, scale=by_unit if scale else None, units=units,
+        lr=torch.tensor(lr) if tensor_lr else lr, betas=betas, eps=1e-8, tables=tables or updates.Tables(),
+    )  # fmt: skip
+
+
+def accesses(compiled):
+    """How often each kind of access to global memory occurs, as ("ld", 16) for loads of 16 bytes."""
+    found = re.findall(r"\b(ld|st)\.global(?:\.v(\d))?\.b(\d+)", compiled.asm["ptx"])
+    return Counter((kind, int(count or 1) * int(bits) // 8) for kind, count, bits in found)
+
+
+def test_in_the_interpreter():
+    pytest.importorskip("numpy", reason="Triton's interpreter needs numpy")
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore::RuntimeWarning", Path(__file__).with_name("triton_cases.py")],
+        env={**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_the_update_moves_words_of_16_bytes_and_spills_nothing(monkeypatch, arch):
+    driver = install(monkeypatch, arch)
+    for dtype in DTYPES if arch == 90 else DTYPES[:2]:
+        for options in (PLAIN, CLIPPED, BY_ROWS):
+            step(dtype, **options)
+            kernel, size = driver.compiled()[-1], dtype.itemsize
+            used, found, ptx = resources(kernel), accesses(kernel), kernel.asm["ptx"]
+            assert used["LOCAL"] == used["STACK"] == used["SHARED"] == 0
+            assert used["REG"] <= 128
+            words = 1 if size == 2 else 2  # of each array, for each thread
+            assert (found["ld", 16], found["st", 16]) == (4 * words, 3 * words)
+            # The path without alignment promises nothing: a hint that reached it would make it crash.
+            assert {width for kind, width in found if kind == "st"} == {16, size}
+            assert found["st", size] >= 3 * 2
+            if size == 2:  # rounded to nearest, which the interpreter does not do
+                assert re.search(r"cvt\.rn\.(bf16|f16)(x2)?\.f32", ptx)
+                assert not re.search(r"cvt\.rz\.(bf16|f16)", ptx)
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_the_statistics_spill_nothing(monkeypatch, arch):
+    driver = install(monkeypatch, arch)
+    for dtype in DTYPES if arch == 90 else DTYPES[:2]:
+        xs = [torch.zeros(3, 40000, dtype=dtype)]
+        for with_sums in (False, True):
+            updates.unit_statistics(xs, xs, [3], with_sums, updates.Tables())
+            kernel = driver.compiled()[-2]
+            assert kernel.metadata.name == "statistics_kernel"
+            assert accesses(kernel)["ld", 16] == 2048 // 128 * dtype.itemsize // 16
+    for kernel in driver.compiled():
+        used = resources(kernel)
+        assert used["LOCAL"] == used["STACK"] == 0
+        assert used["REG"] <= 128
+
+
+def test_one_launch_for_an_update_and_two_at_most_for_its_statistics(monkeypatch):
+    driver = install(monkeypatch)
+    many = [(7,)] * 1000
+    step(torch.float32, sizes=many)
+    assert driver.launches == [("update_kernel", (1000, 1))]
+    driver.launches.clear()
+    xs, tables = [torch.zeros(size) for size in many], updates.Tables()
+    updates.squares(xs, tables)
+    updates.unit_statistics(xs, xs, [1] * 1000, True, tables)
+    assert driver.launches == [("statistics_kernel", (1000, 1)), ("statistics_kernel", (1000, 2))]
+    driver.launches.clear()
+    updates.unit_statistics([torch.zeros(3, 40000), torch.zeros(5)], None, [3, 1], True, tables)
+    assert driver.launches == [("statistics_kernel", (10, 1)), ("complete_kernel", (3, 2))]
+    driver.launches.clear()
+    step(torch.float32, sizes=[(0,), (0, 3)])
+    assert driver.launches == []
+
+
+def test_changing_numbers_compiles_nothing(monkeypatch):
+    driver = install(monkeypatch)
+    for i, numbers in enumerate(
+        ({}, {"lr": 0.0}, {"lr": 1}, {"betas": (0.0, 0.5)}, {"t": 2.0**24}, {"sizes": [(1,)]}, {"sizes": [(16,)] * 16})
+    ):
+        step(torch.float32, **numbers)
+        assert (len(driver.compiled()), len(driver.launches)) == (1, i + 1)
+    signature = driver.compiled()[0].src.signature
+    assert all(signature[name] == "fp64" for name in ("lr", "beta1", "beta2", "log_beta1", "log_beta2", "eps"))
+    for sizes in ([(1,)], [(16,)] * 16, [(3, 50000)], [(2, 3)] * 5):
+        xs = [torch.zeros(size) for size in sizes]
+        updates.unit_statistics(xs, None, [len(x) for x in xs], False, updates.Tables())
+    names = Counter(kernel.metadata.name for kernel in driver.compiled())
+    assert names == {"update_kernel": 1, "statistics_kernel": 1, "complete_kernel": 1}
+
+
+def test_vectors_at_any_address_compile_nothing(monkeypatch):
+    driver = install(monkeypatch)
+    xs = [torch.zeros(8) for _ in range(4)]
+    vector = torch.ones(8, dtype=torch.float64)
+    for i in range(3):
+        updates.update_(
+            *([x] for x in xs), t=vector[i : i + 1], decay=vector[i + 1 : i + 2], quantum_rate=None,
+            mean=None, scale=vector[i : i + 1], units=[1], lr=vector[i], betas=(0.9, 0.999), eps=1e-8,
+            tables=updates.Tables(),
+        )  # fmt: skip
+    assert (len(driver.compiled()), len(driver.launches)) == (1, 3)
+
+
+def test_the_cpu_is_not_supported_without_the_interpreter():
+    xs = [torch.zeros(3)]
+    assert not updates.supports(xs, xs, xs, xs, [1])
+
+
+class Uploads:
+    """A CUDA device that is not there: what would be uploaded stays on the host."""
+
+    def __init__(self, monkeypatch):
+        self.stream, self.capturing, self.pinned = 0, False, 0
+        self.device = torch.device("cuda", 0)
+        empty_like = torch.empty_like
+        monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: self.capturing)
+        monkeypatch.setattr(torch.cuda, "current_stream", lambda device: self)
+        monkeypatch.setattr(torch, "empty_like", lambda x, device: empty_like(x))
+        monkeypatch.setattr(updates, "_pinned", self.allocate)
+
+    @property
+    def cuda_stream(self):
+        return self.stream
+
+    def allocate(self, size):
+        self.pinned += 1
+        return torch.zeros(size, dtype=torch.int64)
+
+    def get(self, tables, *key):
+        return tables.get("some", list(key), self.device, lambda: [torch.tensor(key)], moves=True)[0]
+
+
+def test_tables_are_uploaded_when_the_key_or_the_stream_changes(monkeypatch):
+    uploads, tables = Uploads(monkeypatch), updates.Tables()
+    first = uploads.get(tables, 1, 2)
+    assert uploads.get(tables, 1, 2) is first
+    second = uploads.get(tables, 1, 3)
+    assert (first.tolist(), second.tolist()) == ([1, 2], [1, 3])
+    uploads.stream = 5
+    assert uploads.get(tables, 1, 3) is not second
+
+
+def test_captured_tables_stay_and_do_not_serve_other_steps(monkeypatch):
+    uploads, tables = Uploads(monkeypatch), updates.Tables()
+    eager = uploads.get(tables, 1, 2)
+    before = uploads.pinned
+    uploads.capturing, uploads.stream = True, 5
+    assert uploads.get(tables, 1, 2) is eager  # it is filled and nobody changes it
+    captured = uploads.get(tables, 3, 4)
+    assert uploads.pinned == before  # what the step before it left to spare
+    assert captured.tolist() == [3, 4]
+    uploads.capturing, uploads.stream = False, 0
+    assert uploads.get(tables, 1, 2) is eager
+    assert uploads.get(tables, 3, 4) is not captured  # empty until the graph runs
+    kept = [x.data_ptr() for x in tables._captured]
+    assert {eager.data_ptr(), captured.data_ptr()} < set(kept)
+    assert len(kept) == 3  # and the host's copy
+    uploads.capturing = True
+    uploads.get(tables, 5, 6)
+    assert captured.tolist() == [3, 4]
+
+
+def test_an_old_triton_is_refused(monkeypatch):
+    monkeypatch.setattr(triton, "__version__", "3.3.1")
+    with pytest.raises(ImportError, match=r"psilogic needs triton 3\.4 or newer, not 3\.3\.1"):
+        runpy.run_path(kernels.__file__)

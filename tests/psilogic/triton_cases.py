@@ -1,0 +1,435 @@
+"""Cases that run in Triton's interpreter: this file is the program, started with TRITON_INTERPRET=1.
+
+It prints the traceback of each case that fails, after its name, and returns how many those are.
+"""
+
+import math
+import sys
+import traceback
+
+import torch
+import triton
+import triton.language as tl
+
+from psilogic.updates import foreach
+from psilogic.updates import triton as updates
+from psilogic.updates import triton_kernels as kernels
+
+CASES = []
+HALF = (torch.bfloat16, torch.float16)
+TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-6}
+CHUNK = updates.CHUNK_BYTES // 4  # in float32
+SHAPES = [(), (1,), (5,), (0,), (0, 4), (3, 0), (4, 3), (2, 3, 2, 2), (40, 70), (1, 9), (9, 1), (33, 64), (17, 33)]
+FEW = [(), (0,), (9, 1), (2, 3, 2, 2), (17, 33)]
+AROUND = [(n,) for size in (CHUNK // 4, CHUNK // 2, CHUNK, 2 * CHUNK) for n in (size - 1, size, size + 1, size + 16)]
+LONG = [(3, CHUNK + 5), (2, CHUNK), (3, 700), (5, 2 * CHUNK + 16), (2, 3, 1100)]
+BETAS = (0.9, 0.999)
+
+
+def case(function):
+    CASES.append(function)
+    return function
+
+
+def ulp(x):
+    """The distance of a half-precision number to the next one: the interpreter cuts bfloat16 off, it does not round."""
+    eps = torch.finfo(x.dtype).eps
+    return eps * torch.exp2(torch.floor(torch.log2(x.abs().float().clamp(min=torch.finfo(x.dtype).tiny))))
+
+
+def same(actual, expected, message, tolerance=None):
+    if expected.dtype in HALF:
+        equal = (actual == expected) | (actual.isnan() & expected.isnan())
+        distance = (actual.float() - expected.float()).abs()
+        assert (equal | (distance <= ulp(expected) + 1e-6)).all(), f"{message}: {distance[~equal].max()}"
+    else:
+        tolerance = tolerance or TOLERANCE[expected.dtype]
+        torch.testing.assert_close(
+            actual, expected, rtol=tolerance, atol=tolerance, equal_nan=True, msg=lambda text: f"{message}: {text}"
+        )
+
+
+class Problem:
+    """Tensors with state, and the vectors of a step, drawn at random."""
+
+    def __init__(self, shapes, dtype, *, by_rows=True, scale=True, mean=True, quantum=True, seed=0, make=None):
+        generator = torch.Generator().manual_seed(seed)
+        make = make or (lambda x: x)
+
+        def draw(shape):
+            return torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)
+
+        self.params, self.grads, self.exp_avgs = ([make(draw(shape)) for shape in shapes] for _ in range(3))
+        self.exp_avg_sqs = [make(draw(shape).square()) for shape in shapes]
+        self.units = [len(p) if by_rows and p.ndim > 1 else 1 for p in self.params]
+        count, size = sum(self.units), len(shapes)
+        self.t = torch.randint(1, 50, (size,), generator=generator).double()
+        self.decay = torch.rand(size, generator=generator).double() * 0.1
+        self.quantum_rate = torch.rand(size, generator=generator).double() if quantum else None
+        self.scale = torch.rand(count, generator=generator).double() * 2 if scale else None
+        self.mean = torch.randn(count, generator=generator).double() if mean else None
+
+    @property
+    def lists(self):
+        return self.params, self.grads, self.exp_avgs, self.exp_avg_sqs
+
+    def spread(self, vector, dtype):
+        """A value for each unit, as tensors that broadcast with the gradients."""
+        pairs = zip(vector.to(dtype).split(self.units), self.grads, strict=True)
+        return [part.view(-1, *[1] * (g.ndim - 1)) if g.ndim else part[0] for part, g in pairs]
+
+    def expected(self, lr=0.1, betas=BETAS, eps=1e-8):
+        """What foreach makes of it; half precision is computed in float32 and rounded at the end."""
+        dtype = self.params[0].dtype
+        exact = torch.float32 if dtype in HALF else dtype
+        params, grads, exp_avgs, exp_avg_sqs = ([x.detach().to(exact, copy=True) for x in xs] for xs in self.lists)
+        if self.mean is not None:
+            grads = [g - m for g, m in zip(grads, self.spread(self.mean, exact), strict=True)]
+        if self.scale is not None:
+            grads = [g * s for g, s in zip(grads, self.spread(self.scale, exact), strict=True)]
+        foreach.update_(
+            params, grads, exp_avgs, exp_avg_sqs, t=self.t, decay=self.decay, quantum_rate=self.quantum_rate,
+            lr=float(lr), betas=betas, eps=eps, on_host=True,
+        )  # fmt: skip
+        return [[x.to(dtype) for x in xs] for xs in (params, exp_avgs, exp_avg_sqs)]
+
+    def update(self, tables=None, lr=0.1, betas=BETAS, eps=1e-8):
+        updates.update_(
+            *self.lists, t=self.t, decay=self.decay, quantum_rate=self.quantum_rate, mean=self.mean, scale=self.scale,
+            units=self.units, lr=lr, betas=betas, eps=eps, tables=tables or updates.Tables(),
+        )  # fmt: skip
+
+    def check(self, tables=None, tolerance=None, **options):
+        """One step, against foreach."""
+        assert updates.supports(*self.lists, self.units)
+        untouched = [g.clone() for g in self.grads]
+        expected = self.expected(**options)
+        self.update(tables, **options)
+        actual = (self.params, self.exp_avgs, self.exp_avg_sqs)
+        for name, xs, ys in zip(("parameter", "exp_avg", "exp_avg_sq"), actual, expected, strict=True):
+            for x, y in zip(xs, ys, strict=True):
+                same(x, y, f"{name} of shape {tuple(x.shape)}, {x.dtype}", tolerance)
+        for g, before in zip(self.grads, untouched, strict=True):
+            assert torch.equal(g.nan_to_num(7.0), before.nan_to_num(7.0))
+
+
+@case
+def every_option_in_every_dtype():
+    for dtype in updates.DTYPES:
+        for bits in range(16) if dtype == torch.float32 else (0, 2, 15):
+            by_rows, scale, mean, quantum = (bool(bits >> i & 1) for i in range(4))
+            Problem(FEW, dtype, by_rows=by_rows, scale=scale, mean=mean, quantum=quantum, seed=bits).check()
+
+
+@case
+def all_kinds_of_shapes():
+    for dtype in updates.DTYPES:
+        Problem(SHAPES, dtype).check()
+
+
+@case
+def sizes_around_those_of_chunks():
+    Problem(AROUND + LONG, torch.float32).check()
+    Problem(AROUND, torch.float32, scale=False, mean=False, quantum=False).check()
+    Problem([(2 * CHUNK + 16,), (2 * CHUNK - 1,), (3, CHUNK + 1)], torch.bfloat16).check()
+    Problem([(CHUNK // 2 + 16,), (CHUNK // 2 - 1,), (3, CHUNK // 2 + 1)], torch.float64).check()
+
+
+@case
+def many_tiny_tensors():
+    Problem([(1 + i % 7,) for i in range(70)], torch.float32).check()
+
+
+@case
+def several_steps_with_spikes():
+    for dtype in (torch.float32, torch.float64):
+        problem, tables = Problem(FEW, dtype), updates.Tables()
+        for step in range(3):
+            for g in problem.grads:
+                g.copy_(torch.randn(g.shape) * (1e4 if step == 1 else 1))
+            problem.t += 1
+            problem.check(tables)
+
+
+@case
+def hyperparameters():
+    for dtype in (torch.float32, torch.float64):
+        lr = torch.tensor(0.1, dtype=torch.float64)
+        for options in (
+            {"lr": lr}, {"lr": lr.float()}, {"lr": 0.0}, {"betas": (0.0, 0.0)}, {"betas": (0.3, 0.99999)},
+            {"betas": (0.99, 0.5), "eps": 0.1},
+        ):  # fmt: skip
+            Problem(FEW, dtype).check(**options)
+
+
+@case
+def first_steps_with_slow_moments():
+    """1 - beta^t is then a difference of nearly equal numbers."""
+    for dtype in (torch.float32, torch.float64):
+        problem = Problem([(200,)] * 4, dtype, quantum=False)
+        problem.t = torch.tensor([1.0, 2.0, 100.0, 2.0**24], dtype=torch.float64)
+        problem.check(betas=(0.999, 0.9999))
+
+
+@case
+def memory_formats():
+    def channels_last(x):
+        return x.contiguous(memory_format=torch.channels_last) if x.ndim == 4 else x
+
+    shapes = [(6, 5, 3, 3), (4, 1, 3, 3), (1, 4, 2, 2), (7, 3)]
+    Problem(shapes, torch.float32, make=channels_last).check()
+    transposed = Problem([(7, 9)], torch.float32, by_rows=False, make=lambda x: x.t())
+    transposed.check()
+    assert not updates.supports(*transposed.lists, [len(transposed.params[0])])
+
+
+@case
+def what_is_not_finite_stays_in_its_element():
+    problem = Problem([(50, 40), (300,)], torch.float32, mean=False)
+    for i, value in enumerate((math.nan, math.inf, -math.inf, 1e30, 0.0, -0.0)):
+        for xs in (problem.grads, problem.params):
+            xs[0][i, 3 * i] = value
+            xs[1][17 * i] = value
+    problem.check()
+    assert sum(int((~p.isfinite()).sum()) for p in problem.params) <= 2 * 3
+
+
+@case
+def zero_and_tiny_second_moments():
+    problem = Problem([(64,), (64,)], torch.float32, scale=False, mean=False)
+    for i, x in enumerate(problem.grads):
+        x.mul_(1e-18 if i else 0.0)
+    for xs in (problem.exp_avgs, problem.exp_avg_sqs):
+        for x in xs:
+            x.zero_()
+    problem.check()
+    assert all(p.isfinite().all() for p in problem.params)
+    problem.grads[0].fill_(1e-18)
+    problem.exp_avg_sqs[1].fill_(1e-40)
+    problem.check(tolerance=1e-4, eps=0.0)  # numbers below 1e-38 have few digits
+
+
+@case
+def tensors_at_any_address():
+    """Every combination of aligned and misaligned tensors; what lies around them stays."""
+    guards = []
+
+    def shifted(x, by):
+        storage = torch.full((x.numel() + 32,), 7.0, dtype=x.dtype)
+        storage[by : by + x.numel()] = x
+        guards.append((storage, by, x.numel()))
+        return storage[by : by + x.numel()]
+
+    for dtype, sizes in ((torch.float32, (16, 3000)), (torch.bfloat16, (1000,))):
+        problem = Problem([(n,) for n in sizes for _ in range(16)], dtype, quantum=False)
+        for k, xs in enumerate(problem.lists):
+            xs[:] = [shifted(x, 1 if i >> k & 1 else 0) for i, x in enumerate(xs)]
+        problem.check()
+    for storage, by, size in guards:
+        assert (storage[:by] == 7).all()
+        assert (storage[by + size :] == 7).all()
+
+
+@case
+def offsets_beyond_32_bits():
+    """The last chunk of a tensor of more than 2^31 elements, of which only that chunk exists."""
+    for dtype in (torch.float32, torch.bfloat16):
+        chunk = updates.CHUNK_BYTES // dtype.itemsize
+        before, length = 3 * 2**31 // chunk, 3 * 2**31 + 10
+        for units in (1, 2):
+            problem = Problem([(100,)], dtype, quantum=False)
+            first = before * chunk
+            rows = torch.arange(first, first + 100) // length * (units > 1)
+            scale, mean = torch.tensor([3.0, 2.0]), torch.tensor([0.125, 0.25])
+            addresses = [x[0].data_ptr() - first * dtype.itemsize for x in problem.lists]
+            records = [first + 100, -before, 0, length if units > 1 else first + 100]
+            reference = Problem([(100,)], dtype, quantum=False, scale=False, mean=False)
+            reference.t, reference.decay = problem.t, problem.decay
+            reference.grads = [((problem.grads[0].float() - mean[rows]) * scale[rows]).to(dtype)]
+            expected = reference.expected()
+            kernels.update_kernel[(1,)](
+                torch.tensor(addresses), torch.tensor(records), torch.tensor([0]), problem.t, problem.decay, None,
+                mean.double(), scale.double(), None, 0.1, *BETAS, *map(math.log, BETAS), 1e-8,
+                **updates._compiled_for(dtype), BY_ROWS=units > 1, CHUNK=chunk, ALIGNED_PART=1024, PART=512,
+            )  # fmt: skip
+            tolerance = 0.05 if dtype in HALF else 1e-6
+            for x, y in zip((problem.params, problem.exp_avgs, problem.exp_avg_sqs), expected, strict=True):
+                torch.testing.assert_close(x[0], y[0], rtol=tolerance, atol=tolerance)
+
+
+@triton.jit
+def _evaluate(out_tanh, out_correction, x, log_beta, t, DTYPE: tl.constexpr, SIZE: tl.constexpr):
+    lane = tl.arange(0, SIZE)
+    tl.store(out_tanh + lane, kernels._tanh(tl.load(x + lane)))
+    correction = kernels._bias_correction(tl.load(log_beta + lane), tl.load(t + lane), DTYPE)
+    tl.store(out_correction + lane, correction)
+
+
+@case
+def tanh_and_bias_correction_to_the_last_digits():
+    for dtype, tolerance in ((torch.float32, 4e-7), (torch.float64, 1e-15)):
+        smallest = -37 if dtype == torch.float32 else -300
+        x = torch.cat([torch.zeros(1), torch.logspace(smallest, 30, 400), torch.linspace(0.4, 0.6, 110)]).to(dtype)
+        x = torch.cat([x, torch.tensor([math.inf])]).to(dtype)
+        betas = torch.tensor([0.0, 1e-9, 0.1, 0.5, 0.9, 0.99, 0.999, 0.999999], dtype=torch.float64)
+        beta, t = betas.repeat(64), torch.logspace(0, 7, 64).round().double().repeat_interleave(8)
+        tanh, correction = torch.empty(512, dtype=dtype), torch.empty(512, dtype=dtype)
+        _evaluate[(1,)](tanh, correction, x.contiguous(), beta.log(), t, DTYPE=updates.DTYPES[dtype], SIZE=512)
+        torch.testing.assert_close(tanh.double(), x.double().tanh(), rtol=tolerance, atol=0.0)
+        torch.testing.assert_close(correction.double(), -torch.expm1(t * beta.log()), rtol=tolerance, atol=0.0)
+        _evaluate[(1,)](tanh, correction, x.fill_(math.nan), beta.log(), t, DTYPE=updates.DTYPES[dtype], SIZE=512)
+        assert tanh.isnan().all()
+
+
+@case
+def tables_follow_addresses_and_sizes():
+    problem, tables = Problem([(3,), (40, 7)], torch.float32), updates.Tables()
+
+    def known():
+        return {name: entry[2][0] for name, entry in tables._known.items()}
+
+    problem.check(tables)
+    first = known()
+    problem.check(tables)
+    assert all(known()[name] is table for name, table in first.items())
+    before = problem.grads[1]
+    problem.grads[1] = torch.randn_like(before)
+    problem.check(tables)
+    second = known()
+    assert second["update"] is not first["update"]
+    assert second["chunks"] is first["chunks"]
+    problem.exp_avgs[1] = problem.exp_avgs[1].clone()
+    problem.check(tables)
+    assert known()["update"] is not second["update"]
+    for xs in problem.lists:
+        xs[1] = xs[1][:20]
+    problem.units[1] = 20
+    problem.scale, problem.mean = problem.scale[: sum(problem.units)], problem.mean[: sum(problem.units)]
+    problem.check(tables)
+    assert known()["chunks"] is not first["chunks"]
+    updates.squares(problem.grads, tables)
+    third = known()
+    updates.squares(problem.grads, tables)
+    assert known() == third or all(known()[name] is third[name] for name in third)
+
+
+@case
+def autograd_sees_the_change():
+    problem = Problem([(5,), (4, 3)], torch.float32)
+    versions = [x._version for x in problem.params + problem.exp_avgs]
+    gradients = [g._version for g in problem.grads]
+    problem.update()
+    assert all(x._version > v for x, v in zip(problem.params + problem.exp_avgs, versions, strict=True))
+    assert [g._version for g in problem.grads] == gradients
+
+
+@case
+def nothing_to_do():
+    Problem([(0,), (3, 0)], torch.float32).check()
+    grads = [torch.zeros(0), torch.zeros(3, 0), torch.zeros(0, 3)]
+    squares, sums, _ = updates.unit_statistics(grads, None, [1, 3, 0], True, updates.Tables())
+    assert squares.tolist() == sums.tolist() == [0.0] * 4
+
+
+SEGMENT = kernels.SEGMENT.value
+SUMMED = [
+    (), (5,), (0,), (0, 4), (3, 0), (2, 3, 2, 2), (40, 7), (9, 1), (33, 64), (3, 65), (9, 512), (2, 513), (1, SEGMENT),
+    (2, SEGMENT + 1), (1, 2 * SEGMENT + 48), (700,), (3 * SEGMENT,),
+]  # fmt: skip
+
+
+@case
+def statistics_of_units():
+    for dtype in updates.DTYPES:
+        problem, tables = Problem(SUMMED, dtype), updates.Tables()
+        choices = [(True, problem.params), (True, None), (False, problem.params)]
+        for with_sums, params in choices if dtype == torch.float32 else choices[:1]:
+            result = updates.unit_statistics(problem.grads, params, problem.units, with_sums, tables)
+            assert [x is not None for x in result] == [True, with_sums, params is not None]
+            _compare_statistics(problem, *result)
+    again = updates.unit_statistics(problem.grads, params, problem.units, with_sums, tables)
+    assert all(x is y is None or torch.equal(x, y) for x, y in zip(result, again, strict=True))
+
+
+@case
+def rows_of_equal_elements_lose_everything_with_their_mean():
+    for dtype in updates.DTYPES:
+        grads = [torch.full((3, n), 0.3, dtype=dtype) for n in (7, 300, 3 * SEGMENT + 5)]
+        squares, sums, _ = updates.unit_statistics(grads, None, [3] * 3, True, updates.Tables())
+        numel = torch.tensor([7, 300, 3 * SEGMENT + 5], dtype=torch.float64).repeat_interleave(3)
+        assert ((squares - sums.square() / numel).abs() < 1000 * torch.finfo(torch.float64).eps * squares).all()
+
+
+@case
+def squares_of_tensors():
+    problem = Problem(SUMMED, torch.float32, by_rows=False)
+    _compare_statistics(problem, updates.squares(problem.grads, updates.Tables()), None, None)
+
+
+def _compare_statistics(problem, squares, sums, param_squares):
+    def of_units(xs):
+        pairs = zip(xs, problem.units, strict=True)
+        return [x.double().reshape(n, -1) if n else x.new_zeros(0, 1).double() for x, n in pairs]
+
+    tolerance = 1e-14 if problem.grads[0].dtype == torch.float64 or sums is not None else 1e-6
+    rows = of_units(problem.grads)
+    expected = torch.cat([x.square().sum(1) for x in rows])
+    assert squares.dtype == torch.float64
+    torch.testing.assert_close(squares, expected, rtol=tolerance, atol=0.0)
+    if sums is not None:
+        expected = torch.cat([x.sum(1) * (g.ndim > 1) for x, g in zip(rows, problem.grads, strict=True)])
+        error, size = (sums - expected).abs(), torch.cat([x.abs().sum(1) for x in rows])
+        assert (error <= tolerance * size).all()
+    if param_squares is not None:
+        expected = torch.cat([x.square().sum(1) for x in of_units(problem.params)])
+        torch.testing.assert_close(param_squares, expected, rtol=tolerance, atol=0.0)
+
+
+@case
+def statistics_at_any_address_and_not_finite():
+    storage = torch.randn(3 * SEGMENT)
+    grads = [storage[1 : 1 + SEGMENT + 100], storage[SEGMENT + 3 : 2 * SEGMENT].view(1, -1), storage[5:50].view(9, 5)]
+    squares, sums, _ = updates.unit_statistics(grads, None, [1, 1, 9], True, updates.Tables())
+    rows = [g.double().reshape(n, -1) for g, n in zip(grads, (1, 1, 9), strict=True)]
+    torch.testing.assert_close(squares, torch.cat([x.square().sum(1) for x in rows]), rtol=1e-6, atol=0.0)
+    torch.testing.assert_close(sums[1:], torch.cat([x.sum(1) for x in rows[1:]]), rtol=1e-14, atol=1e-11)
+    assert sums[0] == 0.0
+    storage[7] = math.nan
+    squares, sums, _ = updates.unit_statistics(grads, None, [1, 1, 9], True, updates.Tables())
+    assert squares.isnan().tolist() == [True, False, True] + [False] * 8
+    assert sums.isnan().tolist() == [False, False, True] + [False] * 8
+
+
+@case
+def what_is_not_supported():
+    def supported(*tensors, units=1):
+        return updates.supports(*([x] for x in tensors), [units])
+
+    p = torch.zeros(4, 6)
+    assert supported(p, p.clone(), p.clone(), p.clone())
+    assert supported(p, p.clone(), p.clone(), p.clone(), units=4)
+    assert not updates.supports([], [], [], [], [])
+    for other in (
+        p.half(), p.t().contiguous().t(), torch.zeros(4, 7), torch.zeros(4, 12)[:, ::2], torch.zeros(4, 1).expand(4, 6),
+        p.to_sparse(),
+    ):  # fmt: skip
+        assert not supported(p, other, p, p)
+        assert not supported(p, p, p, other)
+    for other in (p.to(torch.complex64), p.int(), torch.zeros(4, 12)[:, ::2], torch.zeros(4, 1).expand(4, 6)):
+        assert not supported(*[other] * 4)
+
+
+def main():
+    failures = 0
+    for function in CASES:
+        torch.manual_seed(0)
+        try:
+            function()
+        except Exception:
+            failures += 1
+            print(f"--- {function.__name__}\n{traceback.format_exc()}", flush=True)
+    return failures
+
+
+if __name__ == "__main__":
+    sys.exit(main())
