@@ -106,7 +106,8 @@ class Bucket:
 
     def repeat(self, by_tensor: Tensor) -> Tensor:
         """One value for each tensor, shape (N,), repeated for each of its units, shape (U,)."""
-        return by_tensor.repeat_interleave(torch.tensor(self.units).to(self.device), output_size=sum(self.units))
+        units = self.units
+        return by_tensor.repeat_interleave(torch.tensor(units).to(self.device), output_size=sum(units))
 
     def rows(self, tensors: Foreach) -> Foreach:
         """Real tensors whose norms are wanted as they are, or by rows, those of flattened pieces included."""

@@ -123,7 +123,16 @@ class PsiLogic(Optimizer):
 
     @staticmethod
     def auto(model: nn.Module, lr: float | Tensor, total_steps: int, **options: Any) -> "PsiLogic":
-        """Make the optimizer of the preset that suits a model: see `psilogic.presets.auto`.
+        """Make the optimizer of the preset that suits a model: vision, decoder-only or other language.
+
+        Only what is stored in modules can be seen, not what `forward` does. Hence the limits:
+
+        * A model that reads and predicts the same tokens is taken to be causal, like most of them; a masked language
+          model that no class name tells from it is not recognized as one.
+        * A causal model without output layer (to classify, say) is recognized only if its attention declares
+          `is_causal`, if it stores its mask, or by a class name.
+        * A spectrogram that is convolved in two dimensions is an image. A model of images and text that predicts no
+          tokens is of the field of what it registers first.
 
         Args:
             model: the model to train, a module.
@@ -139,9 +148,9 @@ class PsiLogic(Optimizer):
             ValueError: nothing in the model tells its field, a hyperparameter is out of its range, or nothing in
                 the module is trainable.
         """
-        from psilogic.presets import auto  # here, because the presets derive from this class
+        from psilogic.presets import suitable  # here, because the presets derive from this class
 
-        return auto(model, lr, total_steps, **options)
+        return suitable(model)(model, lr, total_steps=total_steps, **options)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore a pickled or loaded optimizer; groups saved by `torch.optim.AdamW` get PsiLogic's defaults."""

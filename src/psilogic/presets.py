@@ -133,39 +133,23 @@ PRESET_BY_FIELD: Mapping[Field, type[Preset]] = MappingProxyType(
 )
 
 
-def auto(model: nn.Module, lr: float | Tensor, total_steps: int, **options: Any) -> Preset:
-    """Make the optimizer of the preset that suits a model; `PsiLogic.auto` is this function.
-
-    Vision models get `PsiLogicViT`, decoder-only language models `PsiLogicGPT`, encoders, encoder-decoders (speech
-    to text too) and other models of sequences `PsiLogicNLP`. The rules are those of `recognition.recognize`; which
-    preset was taken and why goes to the logger "psilogic" at level INFO.
-
-    Its limits: only what is stored in modules can be seen, not what `forward` does.
-
-    * A model that reads and predicts the same tokens is taken to be causal, like most of them; a masked language
-      model that no class name tells from it is not recognized as one.
-    * A causal model without output layer (to classify, say) is recognized only if its attention declares `is_causal`,
-      if it stores its mask, or by a class name; one that calls its torch layers with a mask is not.
-    * A spectrogram that is convolved in two dimensions is an image. A model of images and text that predicts no
-      tokens is of the field of what it registers first.
+def suitable(model: nn.Module) -> type[Preset]:
+    """The preset for a model, by the rules of `recognition.recognize`; the logger "psilogic" says why at level INFO.
 
     Args:
-        model: the model to train, a module.
-        lr: learning rate, >= 0; a number or a tensor with one element.
-        total_steps: length of the training in steps, 0 when unknown; it sets the chaos warm-up.
-        options: any other hyperparameter of `PsiLogic`, by keyword; it wins over the preset's.
+        model: any module.
 
     Returns:
-        `PsiLogicNLP`, `PsiLogicGPT` or `PsiLogicViT`, with the parameter groups of the model.
+        `PsiLogicViT` for vision, `PsiLogicGPT` for decoder-only language models, `PsiLogicNLP` for encoders,
+        encoder-decoders (speech to text too) and other models of sequences.
 
     Raises:
-        TypeError: `model` is not a module, or `PsiLogic` does not know a keyword.
-        ValueError: nothing in the model tells its field, a hyperparameter is out of its range, or nothing in the
-            module is trainable.
+        TypeError: `model` is not a module.
+        ValueError: nothing in the model tells its field.
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
     field, reason = recognize(model)
     preset = PRESET_BY_FIELD[field]
     logger.info("PsiLogic.auto took %s for a %s: %s", preset.__name__, type(model).__name__, reason)
-    return preset(model, lr, total_steps=total_steps, **options)
+    return preset

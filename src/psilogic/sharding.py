@@ -144,9 +144,11 @@ class Sharding:
         grad: Any = p.grad
         if grad.placements != p.placements:
             grad = grad.redistribute(p.device_mesh, p.placements)
-        if not split_dims(p):
+        split = split_dims(p)
+        if not split:
             return Layout(p.to_local(), grad.to_local(), None, None)
-        return Layout(p.to_local(), grad.to_local(), dtensor_piece(p, reduced), self._reduction(p.device_mesh, reduced))
+        piece = dtensor_piece(p, split, reduced)
+        return Layout(p.to_local(), grad.to_local(), piece, self._reduction(p.device_mesh, reduced))
 
     def _reduction(self, mesh: DeviceMesh, dims: Sequence[int]) -> ProcessGroup:
         """The ranks that differ from this one in the given dimensions of the mesh only."""
@@ -192,11 +194,11 @@ def split_dims(p: Any) -> list[int]:
     return [d for d, (placement, size) in enumerate(sizes) if not placement.is_replicate() and size > 1]
 
 
-def dtensor_piece(p: DTensor, reduced: Sequence[int]) -> Piece:
-    """Where a DTensor's local part stands; `reduced` are the dimensions of the mesh that statistics are summed over."""
+def dtensor_piece(p: DTensor, split: Sequence[int], reduced: Sequence[int]) -> Piece:
+    """Where a DTensor's local part stands, by the dimensions of the mesh that split it and that sums run over."""
     sizes, coordinate = p.device_mesh.shape, p.device_mesh.get_coordinate() or ()
     placements: Sequence[Any] = p.placements
-    split, share, index = split_dims(p), 1, 0
+    share, index = 1, 0
     for d in split:
         if placements[d].dim == 0:
             share, index = share * sizes[d], index * sizes[d] + coordinate[d]

@@ -30,7 +30,7 @@ def run(compiled_by, tensor_lr=False, schedule=True, **options):
 
     def backend(graph, inputs):
         graphs.append(graph)
-        return graph.forward if compiled_by == "eager" else aot_eager(graph, inputs)
+        return aot_eager(graph, inputs)
 
     params = parameters(SHAPES, torch.float32)
     optimizer = PsiLogic(params, **{"lr": 0.02, **options, **({"lr": torch.tensor(0.02)} if tensor_lr else {})})
