@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from psilogic.norms import Foreach, accumulation_dtype, as_real
-from psilogic.sharding import Layout, Piece, Sharding, spread
+from psilogic.sharding import Piece, Sharding, spread
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
@@ -69,25 +70,26 @@ class Bucket:
         """Whether AGC or centralization treats rows of dimension 0 as units, rather than whole tensors."""
         return bool(self.group["grad_centralize"] or (self.group["agc_clip"] > 0 and self.group["agc_norm"] == "unit"))
 
-    @property
+    @cached_property
     def numel(self) -> Tensor:
         """Number of real elements of each tensor that this rank counts, shape (N,)."""
+        counts = list(map(Tensor.numel, self.values))
+        if self.ranks is not None:
+            counts = [n if piece is None or piece.counted else 0 for n, piece in zip(counts, self.pieces, strict=True)]
         per_element = 2 if self.dtype.is_complex else 1
-        counts = [
-            x.numel() * per_element if piece is None or piece.counted else 0
-            for x, piece in zip(self.values, self.pieces, strict=True)
-        ]
-        return torch.tensor(counts, dtype=self.vector_dtype).to(self.device)
+        return torch.tensor(counts, dtype=self.vector_dtype).mul_(per_element).to(self.device)
 
-    @property
+    @cached_property
     def units(self) -> list[int]:
         """Units of each whole tensor: its rows (with their empty places), or 1."""
+        if not self.by_rows or self.ranks is None:
+            return self.local_units
         return [
-            count if piece is None or not self.by_rows or len(piece.shape) <= 1 else piece.places
+            count if piece is None or len(piece.shape) <= 1 else piece.places
             for count, piece in zip(self.local_units, self.pieces, strict=True)
         ]
 
-    @property
+    @cached_property
     def local_units(self) -> list[int]:
         """Units of each tensor that this rank holds a part of."""
         if not self.by_rows:
@@ -139,31 +141,20 @@ def collect(optimizer: Optimizer, sharding: Sharding) -> list[Bucket]:
         own = {id(p) for p in group["params"]} if foreign else set()
         by_kind: dict[Any, Bucket] = {}
         for p in pool:
-            layout = layouts.get(id(p))
-            if layout is None:
-                if p.grad is None:
-                    continue
-                layout = Layout(p, p.grad, None, None)
-            if layout.grad.is_sparse:
+            value, grad, piece, ranks = layouts.get(id(p), (p, p.grad, None, None))
+            if grad is None:
+                continue
+            if grad.is_sparse:
                 raise RuntimeError("PsiLogic does not support sparse gradients; use sparse=False in the embedding")
-            kind = p.device, p.dtype, layout.ranks
-            if kind not in by_kind:
-                by_kind[kind] = Bucket(group, layout.ranks)
-            bucket = by_kind[kind]
+            kind = p.device, p.dtype, ranks
+            bucket = by_kind.get(kind)
+            if bucket is None:
+                bucket = by_kind[kind] = Bucket(group, ranks)
             if p.grad is not None and not (foreign and id(p) not in own):
                 bucket.owned.append(len(bucket.params))
             bucket.params.append(p)
-            bucket.values.append(layout.value)
-            bucket.grads.append(layout.grad)
-            bucket.pieces.append(layout.piece)
+            bucket.values.append(value)
+            bucket.grads.append(grad)
+            bucket.pieces.append(piece)
         buckets += by_kind.values()
     return buckets
-
-
-def own(bucket: Bucket, gn: Tensor) -> tuple[Bucket, Tensor]:
-    """Those tensors of a bucket that this optimizer updates, at least one, with their gn."""
-    if len(bucket.owned) == len(bucket.params):
-        return bucket, gn
-    names = ("params", "values", "grads", "pieces")
-    lists: dict[str, Any] = {name: [getattr(bucket, name)[i] for i in bucket.owned] for name in names}
-    return replace(bucket, **lists, owned=list(range(len(bucket.owned)))), torch.stack([gn[i] for i in bucket.owned])

@@ -6,16 +6,29 @@ tensor when it has at most one dimension or nothing works by rows.
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from psilogic.buckets import Bucket
-from psilogic.norms import Foreach, fresh, parts_sums, per_tensor, root, row_norms, row_squares_and_sums, tensor_norms
+from psilogic.norms import (
+    Foreach,
+    fresh,
+    host_squares,
+    parts_sums,
+    per_tensor,
+    root,
+    row_squares,
+    row_squares_and_sums,
+    tensor_squares,
+)
 
 AGC_FLOOR = 1e-3
 """The smallest parameter norm that AGC compares a gradient with, so that weights at zero can leave it."""
+
+LISTS = ("params", "values", "grads", "pieces")
+"""What a bucket knows of each of its tensors."""
 
 NOISE = 1000
 """Rounding errors, in units of the dtype's eps, that a sum of squares may have."""
@@ -53,16 +66,22 @@ class Processing(NamedTuple):
 
 def measure(bucket: Bucket) -> Statistics:
     """The sums over those elements of the bucket's tensors that this rank holds."""
-    group, dtype, grads = bucket.group, bucket.vector_dtype, bucket.rows(bucket.grads)
-    norms = row_norms if bucket.by_rows else tensor_norms
+    group, grads = bucket.group, bucket.rows(bucket.grads)
     sums, param_squares = None, None
     if group["grad_centralize"]:
-        squares, sums = row_squares_and_sums(grads, dtype)
+        squares, sums = row_squares_and_sums(grads, bucket.vector_dtype)
     else:
-        squares = norms(grads).to(dtype).square()
+        squares = _squares(bucket, grads)
     if group["agc_clip"] > 0:
-        param_squares = norms(fresh(bucket.rows(bucket.values))).to(dtype).square()
+        param_squares = _squares(bucket, fresh(bucket.rows(bucket.values)))
     return Statistics(bucket.numel, squares, sums, param_squares)
+
+
+def _squares(bucket: Bucket, tensors: Foreach) -> Tensor:
+    """The sum of |x|^2 of each of the bucket's units, shape (U,)."""
+    if bucket.by_rows:
+        return row_squares(tensors, bucket.vector_dtype)
+    return host_squares(tensors) if bucket.on_host else tensor_squares(tensors, bucket.vector_dtype)
 
 
 def total_norm(statistics: list[Statistics]) -> Tensor:
@@ -150,3 +169,18 @@ def process(bucket: Bucket, processing: Processing) -> Foreach:
     elif scale is not None:
         grads = list(torch._foreach_mul(grads, per_tensor(scale, bucket.on_host)))
     return [g.to(dtype) for g in grads]  # half precision is centred and scaled in float32
+
+
+def own(bucket: Bucket, processing: Processing, gn: Tensor) -> tuple[Bucket, Processing, Tensor]:
+    """Those tensors of a bucket that this optimizer updates, at least one, with their processing and their gn."""
+    if len(bucket.owned) == len(bucket.params):
+        return bucket, processing, gn
+
+    def of_owned(by_unit: Tensor | None) -> Tensor | None:
+        return None if by_unit is None else torch.cat([by_unit.split(bucket.units)[i] for i in bucket.owned])
+
+    lists: dict[str, Any] = {name: [getattr(bucket, name)[i] for i in bucket.owned] for name in LISTS}
+    own_bucket = Bucket(bucket.group, bucket.ranks, **lists, owned=list(range(len(bucket.owned))))
+    mean, scale, norms = processing
+    index = torch.tensor(bucket.owned, device=gn.device)
+    return own_bucket, Processing(of_owned(mean), of_owned(scale), norms[index]), gn[index]

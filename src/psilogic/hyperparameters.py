@@ -16,7 +16,7 @@ CHOICES = {
     "bf16_update": ("nearest", "stochastic", "kahan"),
 }
 SWITCHES = ("adaptive_tau", "grad_centralize", "maximize", "capturable", "differentiable")
-SAME_IN_ALL_GROUPS = ("max_grad_norm", "foreach", "capturable", "differentiable")
+SAME_IN_ALL_GROUPS = ("max_grad_norm", "foreach", "fused", "capturable", "differentiable")
 
 
 def number(name: str, value: Any) -> float:
@@ -75,8 +75,12 @@ def check_hyperparameters(options: Mapping[str, Any]) -> None:
             raise ValueError(f"{name} must be True or False, got {options[name]!r}")
     if options["differentiable"] and options["bf16_update"] != "nearest":
         raise ValueError(f"bf16_update must be nearest with differentiable=True, got {options['bf16_update']!r}")
-    if options["foreach"] is not None and not isinstance(options["foreach"], bool):
-        raise ValueError(f"foreach must be None, True or False, got {options['foreach']!r}")
+    for name in ("foreach", "fused"):
+        if options[name] is not None and not isinstance(options[name], bool):
+            raise ValueError(f"{name} must be None, True or False, got {options[name]!r}")
+    if options["fused"] and (options["foreach"] or options["differentiable"]):
+        other = "foreach" if options["foreach"] else "differentiable"
+        raise ValueError(f"fused=True and {other}=True exclude each other; pass one of them")
 
 
 def check_group(group: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:

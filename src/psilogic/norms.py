@@ -7,6 +7,11 @@ from torch import Tensor
 
 Foreach = list[Tensor]
 
+SHORT, STACK = 1 << 12, 1 << 14
+"""Up to so many elements a tensor is not worth a call of its own; how many elements are stacked for one."""
+PART = 1 << 20
+"""The most elements whose squares a CPU sums in float32."""
+
 
 def fresh(tensors: Sequence[Tensor]) -> Foreach:
     """Copies where autograd records the step: it keeps operands that later lines change in place."""
@@ -28,8 +33,8 @@ def per_tensor(vector: Tensor, on_host: bool) -> list[float] | list[Tensor]:
 
 
 def as_real(tensors: Sequence[Tensor]) -> Foreach:
-    """Complex tensors as real views with one more dimension, the others as they are."""
-    return [torch.view_as_real(x) if x.is_complex() else x for x in tensors]
+    """Tensors of one dtype: complex ones as real views with one more dimension, others as they are."""
+    return [torch.view_as_real(x) for x in tensors] if tensors[0].is_complex() else list(tensors)
 
 
 def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:
@@ -37,17 +42,71 @@ def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:
     return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
 
 
-def tensor_norms(tensors: Foreach) -> Tensor:
-    """||x||_2 of each tensor, shape (N,); half precision accumulates in float32."""
-    return torch.stack(torch._foreach_norm(tensors, 2, dtype=accumulation_dtype(tensors[0].dtype)))
+def is_dense(x: Tensor) -> bool:
+    """Whether a tensor's elements lie in memory without gaps or overlaps, in whatever order."""
+    expected = 1
+    for stride, size in sorted((n, size) for n, size in zip(x.stride(), x.shape, strict=True) if size > 1):
+        if stride != expected:
+            return False
+        expected *= size
+    return True
 
 
-def row_norms(tensors: Foreach) -> Tensor:
-    """||x||_2 of each row of dimension 0, or of a whole tensor when ndim <= 1: one vector over all of them."""
-    dtype = accumulation_dtype(tensors[0].dtype)
+def flat(x: Tensor) -> Tensor:
+    """The elements in the order of memory where they lie there without gaps, else a copy of them."""
+    if x.is_contiguous() or not is_dense(x):
+        return x.reshape(-1)
+    return x.as_strided((x.numel(),), (1,))
+
+
+def host_squares(tensors: Foreach) -> Tensor:
+    """The sum of |x|^2 of each real tensor in host memory, shape (N,), in float64.
+
+    Calls are what short tensors cost, so that those of one shape are stacked. Long ones are summed in parts, which are
+    added in float64.
+    """
+    by_shape: dict[torch.Size, list[int]] = {}
+    index: list[int] = []
+    sums: Foreach = []
+    for i, x in enumerate(tensors):
+        numel = x.numel()
+        if numel <= SHORT:
+            by_shape.setdefault(x.shape, []).append(i)
+            continue
+        parts = flat(x).split(PART) if numel > PART else (flat(x),)
+        index += [i] * len(parts)
+        sums += map(_square, parts)
+    squares = [torch.stack(sums).double()] if sums else []
+    for shape, positions in by_shape.items():
+        count = max(1, STACK // max(1, shape.numel()))
+        for start in range(0, len(positions), count):
+            batch = positions[start : start + count]
+            rows = torch.stack([tensors[i] for i in batch]).view(len(batch), shape.numel())
+            squares.append(row_squares([rows], torch.float64))
+            index += batch
+    return torch.zeros(len(tensors), dtype=torch.float64).index_add_(0, torch.tensor(index), torch.cat(squares))
+
+
+def _square(x: Tensor) -> Tensor:
+    """The sum of |x|^2 of a flat tensor, 0-dim, in the dtype in which sums are formed.
+
+    A dot product is faster than a norm and in float32 more exact.
+    """
+    dtype = accumulation_dtype(x.dtype)
+    return torch.dot(x, x) if x.dtype == dtype else torch.linalg.vector_norm(x, dtype=dtype).square()
+
+
+def tensor_squares(tensors: Foreach, dtype: torch.dtype) -> Tensor:
+    """The sum of |x|^2 of each tensor, shape (N,), in `dtype`; half precision accumulates in float32."""
+    return torch.stack(torch._foreach_norm(tensors, 2, dtype=accumulation_dtype(tensors[0].dtype))).to(dtype).square()
+
+
+def row_squares(tensors: Foreach, dtype: torch.dtype) -> Tensor:
+    """The sum of |x|^2 of each row of dimension 0, or of a whole tensor when ndim <= 1: one vector over all of them."""
+    wide = accumulation_dtype(tensors[0].dtype)
     dims = [tuple(range(1, x.ndim)) or None for x in tensors]
-    rows = [torch.linalg.vector_norm(x, dim=dim, dtype=dtype) for x, dim in zip(tensors, dims, strict=True)]
-    return torch.cat([norms.view(-1) for norms in rows])
+    rows = [torch.linalg.vector_norm(x, dim=dim, dtype=wide) for x, dim in zip(tensors, dims, strict=True)]
+    return torch.cat([norms.view(-1) for norms in rows]).to(dtype).square()
 
 
 def row_squares_and_sums(tensors: Foreach, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -71,6 +130,6 @@ def root(squares: Tensor) -> Tensor:
 
 def parts_sums(vector: Tensor, counts: list[int]) -> Tensor:
     """The sum of each of N consecutive parts of a vector, shape (N,)."""
-    if len(counts) == len(vector) and all(count == 1 for count in counts):
+    if counts.count(1) == len(vector):
         return vector
     return torch.stack([part.sum() for part in vector.split(counts)])

@@ -1,5 +1,6 @@
 """PsiLogic: Adam with a chaos-gated multiplicative damping, as a `torch.optim.Optimizer`."""
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -8,16 +9,17 @@ from torch import Tensor, nn
 from torch.optim.optimizer import Optimizer, ParamsT, _get_scalar_dtype
 
 from psilogic import checkpoint
-from psilogic.buckets import Bucket, collect, own
+from psilogic.buckets import Bucket, collect
 from psilogic.decision import Chaos, Decision, decide
-from psilogic.equations import Scalar, normalized_norm
-from psilogic.gradients import Statistics, clip_factor, measure, plan, process, total_norm
+from psilogic.equations import normalized_norm
+from psilogic.gradients import Processing, Statistics, clip_factor, measure, own, plan, total_norm
 from psilogic.hyperparameters import check_group, check_hyperparameters
-from psilogic.norms import Foreach, as_real, copy_, root
+from psilogic.norms import root
 from psilogic.reduction import complete
-from psilogic.sharding import Sharding, local
-from psilogic.updates.foreach import update_
-from psilogic.updates.rounding import narrow_, widen
+from psilogic.scalars import Scalars
+from psilogic.sharding import Sharding
+from psilogic.updates import update_
+from psilogic.updates.operands import Adam
 
 Observer = Callable[[list[Tensor], dict[str, Any], Decision], None]
 
@@ -74,7 +76,11 @@ class PsiLogic(Optimizer):
             an ulp has no effect; "stochastic" rounds up or down so that the mean is exact; "kahan" keeps what is cut
             off in another bfloat16 tensor per parameter (2 bytes per element).
         maximize: maximize the objective.
-        foreach: False processes one tensor at a time (less memory); None and True all together.
+        foreach: True takes torch's foreach operations for the update, False those too, one tensor after the other (less
+            memory); None leaves it to `fused`.
+        fused: True and None take one pass over memory where that can be done: on the CPU torch's own fused kernel,
+            which rounds less often. True takes Triton's kernel on CUDA and announces to `torch.amp.GradScaler` that
+            the step unscales by itself, as torch's optimizers do. What ran is in `executed`. The same in all groups.
         capturable: keep `step` on the parameter's device. The same in all groups.
         differentiable: let autograd run through the step; bfloat16 parameters are then rounded to nearest. The same
             in all groups.
@@ -112,13 +118,13 @@ class PsiLogic(Optimizer):
         bf16_update: str = "nearest",
         maximize: bool = False,
         foreach: bool | None = None,
+        fused: bool | None = None,
         capturable: bool = False,
         differentiable: bool = False,
     ) -> None:
         defaults = {name: value for name, value in locals().items() if name not in ("self", "params", "__class__")}
         check_hyperparameters(defaults)
-        self._observers: list[Observer] = []
-        self._sharding = Sharding()
+        self._start_fresh()
         super().__init__(params, defaults)
 
     @staticmethod
@@ -155,11 +161,19 @@ class PsiLogic(Optimizer):
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore a pickled or loaded optimizer; groups saved by `torch.optim.AdamW` get PsiLogic's defaults."""
         super().__setstate__(state)
-        self.__dict__.setdefault("_observers", [])
-        self.__dict__.setdefault("_sharding", Sharding())
+        if "_scalars" not in self.__dict__:
+            self._start_fresh()
         for group in self.param_groups:
             for name, value in self.defaults.items():
                 group.setdefault(name, value)
+
+    def _start_fresh(self) -> None:
+        """What an optimizer remembers beside its state; neither copies nor pickles take it with them."""
+        self.executed: Counter[str] = Counter()
+        self._observers: list[Observer] = []
+        self._sharding = Sharding()
+        self._scalars = Scalars()
+        self._tables: dict[int, dict[str, Any]] = {}
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add a group of parameters, after a check of its hyperparameters.
@@ -250,10 +264,10 @@ class PsiLogic(Optimizer):
         factor = self._gradient_factor(statistics)
         plans = [plan(bucket, sums, factor) for bucket, sums in zip(buckets, statistics, strict=True)]
         signals = self._signals(buckets, [sums.numel for sums in statistics], [p.norms for p in plans])
-        for bucket, processing, gn in zip(buckets, plans, signals, strict=True):
+        self.executed = Counter()
+        for i, (bucket, processing, gn) in enumerate(zip(buckets, plans, signals, strict=True)):
             if bucket.owned:
-                bucket.grads = process(bucket, processing)
-                self._update(*own(bucket, gn))
+                self._update(i, *own(bucket, processing, gn))
 
     def _gradient_factor(self, statistics: list[Statistics]) -> Tensor | None:
         """What every gradient is multiplied by: unscaling and global clipping in one number, None without either."""
@@ -283,75 +297,48 @@ class PsiLogic(Optimizer):
                 signals[i] = gn.to(signals[i]).expand_as(signals[i])
         return signals
 
-    def _update(self, bucket: Bucket, gn: Tensor) -> None:
-        """Decide for the tensors of one bucket, then change their parameters and state."""
-        group = bucket.group
-        states = [self._initialized_state(p, group) for p in bucket.params]
-        torch._foreach_add_([state["step"] for state in states], 1.0)
-        t = _vector(states, "step", gn)
-        lr = group["lr"].to(gn).reshape(()) if isinstance(group["lr"], Tensor) else group["lr"]
-        memory = Chaos(
-            fast=_vector(states, "chaos_fast", gn),
-            slow=_vector(states, "chaos_slow", gn),
-            reference=_vector(states, "chaos_ref", gn) if group["chaos_signal"] == "relative" else None,
-        )
-        decision = decide({**group, "lr": lr}, gn, memory, t, t - _vector(states, "chaos_start", gn))
-        for name, vector in zip(("chaos_fast", "chaos_slow", "chaos_ref"), decision.memory, strict=True):
-            if vector is not None:
-                copy_([state[name] for state in states], list(vector.unbind()))
+    def _update(self, i: int, bucket: Bucket, processing: Processing, gn: Tensor) -> None:
+        """Decide for the tensors of the i-th bucket, then change their parameters and state."""
+        group, relative, kahan = bucket.group, bucket.group["chaos_signal"] == "relative", bucket.rounding == "kahan"
+        names = ["exp_avg", *["compensation"] * kahan, "chaos_fast", "chaos_slow", *["chaos_ref"] * relative]
+        states = self._states(bucket, names)
 
-        every = range(len(states))
-        for batch in [slice(None)] if group["foreach"] is not False else [slice(i, i + 1) for i in every]:
-            _apply(bucket, states, batch, decision, t, lr)
+        def vector(name: str) -> Tensor:
+            return self._scalars.read(i, states, name).to(gn)
+
+        memory = Chaos(vector("chaos_fast"), vector("chaos_slow"), vector("chaos_ref") if relative else None)
+        t = vector("step") + 1
+        lr = group["lr"].to(t).reshape(()) if isinstance(group["lr"], Tensor) else group["lr"]
+        decision = decide({**group, "lr": lr}, gn, memory, t, t - vector("chaos_start"))
+        fast, slow, reference = decision.memory
+        for name, values in (("step", t), ("chaos_fast", fast), ("chaos_slow", slow), ("chaos_ref", reference)):
+            if values is not None:
+                self._scalars.write(i, states, name, values)
+        adam = Adam(t, lr, group["betas"], group["eps"])
+        execution = update_(bucket, states, processing, decision, adam, self._tables.setdefault(i, {}))
+        self.executed[execution] += len(states)
         for observer in self._observers:
             observer(bucket.params, group, decision)
 
-    def _initialized_state(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        """The parameter's state; what is missing in it starts now, the detector's clock included."""
-        state: dict[str, Any] = self.state[p]
-        device = p.device if group["capturable"] else None
-        if "exp_avg" not in state:
-            state["step"] = torch.zeros((), dtype=_get_scalar_dtype(), device=device)
-            state["exp_avg"] = torch.zeros_like(p, memory_format=torch.preserve_format)
-            state["exp_avg_sq"] = torch.zeros_like(p, memory_format=torch.preserve_format)
-        if group["bf16_update"] == "kahan" and p.dtype == torch.bfloat16 and "compensation" not in state:
-            state["compensation"] = torch.zeros_like(p, memory_format=torch.preserve_format)
-        chaos = ["chaos_fast", "chaos_slow"] + ["chaos_ref"] * (group["chaos_signal"] == "relative")
-        if any(name not in state for name in chaos):
-            state["chaos_start"] = state["step"].clone()
-            for name in chaos:
-                state[name] = torch.zeros((), dtype=checkpoint.detector_dtype(p), device=p.device)
-        return state
+    def _states(self, bucket: Bucket, names: list[str]) -> list[dict[str, Any]]:
+        """The parameters' states, each with all names in it."""
+        states = [self.state[p] for p in bucket.params]
+        if any(name not in state for name in names for state in states):
+            for p, state in zip(bucket.params, states, strict=True):
+                _complete(state, p, names, bucket.group["capturable"])
+        return states
 
 
-def _apply(
-    bucket: Bucket, states: list[dict[str, Any]], batch: slice, decision: Decision, t: Tensor, lr: Scalar
-) -> None:
-    """Change what this rank holds of a batch of the bucket's tensors and of their moments."""
-
-    def held(name: str) -> Foreach:
-        return as_real([local(state[name]) for state in states[batch]])
-
-    group, params, rounding = bucket.group, as_real(bucket.values[batch]), bucket.rounding
-    compensations = held("compensation") if rounding == "kahan" else None
-    exact = params if rounding == "nearest" else widen(params, compensations)
-    update_(
-        exact,
-        as_real(bucket.grads[batch]),
-        held("exp_avg"),
-        held("exp_avg_sq"),
-        t=t[batch],
-        decay=decision.decay[batch],
-        quantum_rate=decision.quantum_rate[batch] if group["quantum_decay"] > 0 else None,
-        lr=lr,
-        betas=group["betas"],
-        eps=group["eps"],
-        on_host=bucket.on_host,
-    )
-    if rounding != "nearest":
-        narrow_(params, exact, compensations)
-
-
-def _vector(states: list[dict[str, Any]], name: str, like: Tensor) -> Tensor:
-    """One scalar of each state as a vector of shape (N,), with the device and dtype of `like`."""
-    return torch.stack([state[name] for state in states]).to(like)
+def _complete(state: dict[str, Any], p: Tensor, names: list[str], capturable: bool) -> None:
+    """Start what is missing in a parameter's state, the detector's clock included."""
+    if "exp_avg" not in state:
+        state["step"] = torch.zeros((), dtype=_get_scalar_dtype(), device=p.device if capturable else None)
+        state["exp_avg"] = torch.zeros_like(p, memory_format=torch.preserve_format)
+        state["exp_avg_sq"] = torch.zeros_like(p, memory_format=torch.preserve_format)
+    if "compensation" in names and "compensation" not in state:
+        state["compensation"] = torch.zeros_like(p, memory_format=torch.preserve_format)
+    chaos = [name for name in names if name.startswith("chaos")]
+    if any(name not in state for name in chaos):
+        state["chaos_start"] = state["step"].clone()
+        for name in chaos:
+            state[name] = torch.zeros((), dtype=checkpoint.detector_dtype(p), device=p.device)

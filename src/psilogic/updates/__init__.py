@@ -1,1 +1,118 @@
 """The same update, executed in different ways; an update knows no equation but Adam's."""
+
+import os
+from operator import is_
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from psilogic.buckets import Bucket
+from psilogic.decision import Decision
+from psilogic.gradients import Processing, process
+from psilogic.norms import Foreach, as_real
+from psilogic.sharding import local
+from psilogic.updates import foreach, fused
+from psilogic.updates.operands import Adam, Tensors
+from psilogic.updates.rounding import narrow_, widen
+
+
+def pick(bucket: Bucket, tensors: Tensors) -> str:
+    """The execution of a bucket's update: fused where it is exact and faster, else foreach.
+
+    Triton's kernel, which has never run on a GPU, is taken only where `fused=True` asks for it.
+    """
+    group, by_rows = bucket.group, bucket.by_rows
+    if group["fused"] is False or (group["fused"] is None and group["foreach"] is not None):
+        return "foreach"
+    if bucket.rounding != "nearest" or group["differentiable"] or torch.compiler.is_compiling():
+        return "foreach"
+    if by_rows and bucket.ranks is not None:  # a piece may begin within a row
+        return "foreach"
+    kernels = _triton(bucket) if group["fused"] else None
+    if kernels is not None and kernels.supports(tensors, by_rows):
+        return "triton"
+    return "fused" if bucket.device.type == "cpu" and fused.supports(tensors, by_rows) else "foreach"
+
+
+def update_(
+    bucket: Bucket,
+    states: list[dict[str, Any]],
+    processing: Processing,
+    decision: Decision,
+    adam: Adam,
+    tables: dict[str, Any],
+) -> str:
+    """Change parameters and moments.
+
+    Args:
+        bucket: the tensors.
+        states: their states.
+        processing: what becomes of their gradients.
+        decision: what the step does to them.
+        adam: the clock and the hyperparameters.
+        tables: what Triton's kernels know of these tensors, kept from step to step.
+
+    Returns:
+        The execution that was picked.
+    """
+    group, decay, mean, scale = bucket.group, decision.decay, processing.mean, processing.scale
+    quantum_rate = decision.quantum_rate if group["quantum_decay"] > 0 else None
+    tensors = _tensors(bucket, states)
+    execution = pick(bucket, tensors)
+    if execution == "fused":
+        means = None if mean is None else bucket.spread(mean)
+        scales = None if scale is None else bucket.spread(scale) if bucket.by_rows else scale.tolist()
+        fused.update_(tensors, adam, group["weight_decay"], decay, quantum_rate, means, scales)
+    elif execution == "triton":
+        kernels = _triton(bucket)
+        known = tables.setdefault("update", kernels.Tables())
+        kernels.update_(tensors, adam, decay, quantum_rate, mean, scale, bucket.units, known)
+    else:
+        tensors = tensors._replace(grads=as_real(process(bucket, processing)))
+        _foreach_update_(bucket, states, tensors, adam, decay, quantum_rate)
+    return execution
+
+
+def _foreach_update_(
+    bucket: Bucket,
+    states: list[dict[str, Any]],
+    tensors: Tensors,
+    adam: Adam,
+    decay: Tensor,
+    quantum_rate: Tensor | None,
+) -> None:
+    """The update of all tensors together, or of one after the other with `foreach=False`."""
+    compensations = _held(bucket, states, "compensation") if bucket.rounding == "kahan" else None
+    every = range(len(states))
+    for batch in [slice(None)] if bucket.group["foreach"] is not False else [slice(i, i + 1) for i in every]:
+        params, *others = (xs[batch] for xs in tensors)
+        cut_off = compensations and compensations[batch]
+        exact = params if bucket.rounding == "nearest" else widen(params, cut_off)
+        rate = None if quantum_rate is None else quantum_rate[batch]
+        foreach.update_(Tensors(exact, *others), adam._replace(t=adam.t[batch]), decay[batch], rate, bucket.on_host)
+        if bucket.rounding != "nearest":
+            narrow_(params, exact, cut_off)
+
+
+def _tensors(bucket: Bucket, states: list[dict[str, Any]]) -> Tensors:
+    """What this rank holds of the bucket's tensors and of their moments, as real tensors."""
+    lists = [bucket.values, bucket.grads, *(_held(bucket, states, name) for name in ("exp_avg", "exp_avg_sq"))]
+    return Tensors(*map(as_real, lists))
+
+
+def _held(bucket: Bucket, states: list[dict[str, Any]], name: str) -> Foreach:
+    """What this rank holds of what the states have under a name."""
+    held = [state[name] for state in states]
+    return held if all(map(is_, bucket.values, bucket.params)) else [local(x) for x in held]
+
+
+def _triton(bucket: Bucket) -> Any:
+    """The module of Triton's kernels, which takes a second to import; None where they cannot run."""
+    if bucket.device.type != "cuda" and os.environ.get("TRITON_INTERPRET") != "1":
+        return None
+    try:
+        from psilogic.updates import triton
+    except ImportError:
+        return None
+    return triton

@@ -4,8 +4,8 @@ import torch
 from torch import Tensor
 
 from psilogic import equations as eq
-from psilogic.equations import Scalar
 from psilogic.norms import Foreach, fresh, per_tensor
+from psilogic.updates.operands import Adam, Tensors
 
 
 def quantum_decay_(params: Foreach, grads: Foreach, rate: Tensor, on_host: bool) -> None:
@@ -18,27 +18,21 @@ def quantum_decay_(params: Foreach, grads: Foreach, rate: Tensor, on_host: bool)
     torch._foreach_mul_(params, factors)
 
 
-def adam_(
-    params: Foreach,
-    grads: Foreach,
-    exp_avgs: Foreach,
-    exp_avg_sqs: Foreach,
-    t: Tensor,
-    lr: Scalar,
-    betas: tuple[float, float],
-    eps: float,
-    on_host: bool,
-) -> None:
-    """theta <- theta - lr m_hat / (sqrt(v_hat) + eps), after the moments have taken in the gradients."""
+def moments_(grads: Foreach, exp_avgs: Foreach, exp_avg_sqs: Foreach, betas: tuple[float, float]) -> None:
+    """m <- beta1 m + (1 - beta1) g, v <- beta2 v + (1 - beta2) g^2."""
     beta1, beta2 = betas
     torch._foreach_lerp_(exp_avgs, grads, 1 - beta1)
     torch._foreach_mul_(exp_avg_sqs, beta2)
     torch._foreach_addcmul_(exp_avg_sqs, grads, grads, 1 - beta2)
 
+
+def descend_(params: Foreach, exp_avgs: Foreach, exp_avg_sqs: Foreach, adam: Adam, on_host: bool) -> None:
+    """theta <- theta - lr m_hat / (sqrt(v_hat) + eps)."""
+    beta1, beta2 = adam.betas
     denominators = fresh(torch._foreach_sqrt(exp_avg_sqs))
-    torch._foreach_div_(denominators, per_tensor(eq.bias_correction(beta2, t).sqrt(), on_host))
-    torch._foreach_add_(denominators, eps)
-    step_size = -lr / eq.bias_correction(beta1, t)
+    torch._foreach_div_(denominators, per_tensor(eq.bias_correction(beta2, adam.t).sqrt(), on_host))
+    torch._foreach_add_(denominators, adam.eps)
+    step_size = -adam.lr / eq.bias_correction(beta1, adam.t)
     if on_host:
         torch._foreach_addcdiv_(params, exp_avgs, denominators, step_size.tolist())
     else:  # addcdiv takes no scalars from the device
@@ -47,36 +41,19 @@ def adam_(
         torch._foreach_add_(params, updates)
 
 
-def update_(
-    params: Foreach,
-    grads: Foreach,
-    exp_avgs: Foreach,
-    exp_avg_sqs: Foreach,
-    *,
-    t: Tensor,
-    decay: Tensor,
-    quantum_rate: Tensor | None,
-    lr: Scalar,
-    betas: tuple[float, float],
-    eps: float,
-    on_host: bool,
-) -> None:
+def update_(tensors: Tensors, adam: Adam, decay: Tensor, quantum_rate: Tensor | None, on_host: bool) -> None:
     """One step for N tensors of one device and dtype, in place: decay, quantum decay, Adam.
 
     Args:
-        params: the parameters (real views of complex ones).
-        grads: the processed gradients.
-        exp_avgs: Adam's first moments.
-        exp_avg_sqs: Adam's second moments.
-        t: step of each parameter, from 1, shape (N,).
+        tensors: the tensors, with processed gradients.
+        adam: the clock and the hyperparameters.
         decay: delta, shape (N,).
         quantum_rate: lr q_t w (1 - s), shape (N,); None when quantum decay is off.
-        lr: learning rate, a number or a tensor with one element.
-        betas: Adam's decay rates of the moments.
-        eps: added to the denominator, outside the root.
         on_host: the vectors may be read as numbers: they lie in host memory and nothing traces them.
     """
+    params, grads, exp_avgs, exp_avg_sqs = tensors
     torch._foreach_mul_(params, per_tensor(1 - decay, on_host))
     if quantum_rate is not None:
         quantum_decay_(params, grads, quantum_rate, on_host)
-    adam_(params, grads, exp_avgs, exp_avg_sqs, t, lr, betas, eps, on_host)
+    moments_(grads, exp_avgs, exp_avg_sqs, adam.betas)
+    descend_(params, exp_avgs, exp_avg_sqs, adam, on_host)

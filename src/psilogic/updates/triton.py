@@ -17,8 +17,8 @@ import torch
 import triton.language as tl
 from torch import Tensor
 
-from psilogic.equations import Scalar
 from psilogic.norms import Foreach
+from psilogic.updates.operands import Adam, Tensors, alike
 from psilogic.updates.triton_kernels import (
     INTERPRETED,
     MIDDLE,
@@ -166,32 +166,14 @@ def _items(numels: list[int], units: list[int], centred: list[int]) -> list[Tens
     return [records.flatten(), tensors, splits.flatten()]
 
 
-def _alike(p: Tensor, g: Tensor, m: Tensor, v: Tensor, units: int) -> bool:
-    """Whether a parameter and what belongs to it have their elements at the same places, rows one after the other."""
-    numel = p.numel()
-    if g.numel() != numel or m.numel() != numel or v.numel() != numel:
-        return False
-    if p.is_contiguous() and g.is_contiguous() and m.is_contiguous() and v.is_contiguous():
-        return True
-    strides = [[n for n, size in zip(x.stride(), p.shape, strict=True) if size > 1] for x in (p, g, m, v)]
-    sizes = [size for size in p.shape if size > 1]
-    expected = 1
-    for stride, size in sorted(zip(strides[0], sizes, strict=True)):
-        if stride != expected:
-            return False
-        expected *= size
-    by_rows = units == 1 or p.stride(0) * len(p) == numel
-    return by_rows and all(x.shape == p.shape for x in (g, m, v)) and all(x == strides[0] for x in strides[1:])
-
-
-def supports(params: Foreach, grads: Foreach, exp_avgs: Foreach, exp_avg_sqs: Foreach, units: list[int]) -> bool:
+def supports(tensors: Tensors, by_rows: bool) -> bool:
     """Whether `update_` and `unit_statistics` can treat these tensors; what they cannot is left to foreach.
 
     They can when all are plain strided tensors of one real dtype on one CUDA device (or on the CPU, in Triton's
     interpreter); when those of a parameter lie in memory alike and without gaps; and when units, where a tensor has
     several, are rows that lie there one after the other.
     """
-    every = [*params, *grads, *exp_avgs, *exp_avg_sqs]
+    every = [x for xs in tensors for x in xs]
     if not every or every[0].dtype not in DTYPES or not (every[0].is_cuda or INTERPRETED):
         return False
     if len({x.dtype for x in every}) > 1 or len({x.get_device() for x in every}) > 1:
@@ -200,62 +182,51 @@ def supports(params: Foreach, grads: Foreach, exp_avgs: Foreach, exp_avg_sqs: Fo
         return False
     if any(kind.__torch_dispatch__ is not Tensor.__torch_dispatch__ for kind in {type(x) for x in every}):
         return False
-    return all(map(_alike, params, grads, exp_avgs, exp_avg_sqs, units))
+    return alike(tensors, by_rows)
 
 
 def update_(
-    params: Foreach,
-    grads: Foreach,
-    exp_avgs: Foreach,
-    exp_avg_sqs: Foreach,
-    *,
-    t: Tensor,
+    tensors: Tensors,
+    adam: Adam,
     decay: Tensor,
     quantum_rate: Tensor | None,
     mean: Tensor | None,
     scale: Tensor | None,
     units: list[int],
-    lr: Scalar,
-    betas: tuple[float, float],
-    eps: float,
     tables: Tables,
 ) -> None:
     """One step for N tensors that `supports` accepts, in place: mean and scale, decay, quantum decay, Adam.
 
     Args:
-        params: the parameters.
-        grads: the gradients as they are; they are not written.
-        exp_avgs: Adam's first moments.
-        exp_avg_sqs: Adam's second moments.
-        t: step of each parameter, from 1, shape (N,).
+        tensors: the tensors, with gradients as they are.
+        adam: the clock and the hyperparameters.
         decay: delta, shape (N,).
         quantum_rate: lr q_t w (1 - s), shape (N,); None when quantum decay is off.
         mean: what the gradients lose, unit by unit, shape (U,); None for 0.
         scale: what they are multiplied by after that, shape (U,); None for 1.
         units: the number of units of each tensor: 1 for the whole tensor, else its rows of dimension 0.
-        lr: learning rate, a number or a tensor with one element on the device.
-        betas: Adam's decay rates of the moments.
-        eps: added to the denominator, outside the root.
         tables: what was uploaded for these tensors before; no other list of tensors should use it.
 
     Vectors lie on the device, in float64 where possible.
     """
+    params, _, exp_avgs, exp_avg_sqs = tensors
+    t, lr, betas, eps = adam
     first = params[0]
     chunk, part = CHUNK_BYTES // first.dtype.itemsize, min(PART, PART_BYTES // first.dtype.itemsize)
     numels = [p.numel() for p in params]
-    records, tensors = tables.get(
+    records, owners = tables.get(
         "chunks", [chunk, *numels, *units], first.device, lambda: _chunks(numels, units, chunk)
     )
-    addresses = _addresses(tables, "update", (params, grads, exp_avgs, exp_avg_sqs))
-    if len(tensors) == 0:
+    addresses = _addresses(tables, "update", tensors)
+    if len(owners) == 0:
         return
     vectors = [None if x is None else x.contiguous() for x in (t, decay, quantum_rate, mean, scale)]
     lr_pointer, number = (lr, 0.0) if isinstance(lr, Tensor) else (None, lr)
     logs = [math.log(beta) if beta > 0 else -math.inf for beta in betas]
     by_rows = (scale is not None or mean is not None) and any(n != 1 for n in units)
     with torch.cuda.device_of(first):
-        update_kernel[(len(tensors),)](
-            addresses, records, tensors, *vectors, lr_pointer, number, *betas, *logs, eps,
+        update_kernel[(len(owners),)](
+            addresses, records, owners, *vectors, lr_pointer, number, *betas, *logs, eps,
             BY_ROWS=by_rows, CHUNK=chunk, ALIGNED_PART=part, PART=part // 2, **_compiled_for(first.dtype),
         )  # fmt: skip
     torch.autograd.graph.increment_version([*params, *exp_avgs, *exp_avg_sqs])

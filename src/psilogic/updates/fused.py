@@ -1,0 +1,146 @@
+"""The update on a CPU through torch's fused AdamW: one pass over a tensor and what belongs to it.
+
+A block of gradients is centred and scaled right before the pass over it: it is still in cache then, and what the update
+needs besides is as small as a block.
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import groupby, repeat
+from operator import attrgetter
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from psilogic.norms import Foreach, flat
+from psilogic.updates import foreach
+from psilogic.updates.operands import Adam, Tensors, alike
+
+BLOCK, SHARE = 1 << 18, 128
+"""The most elements of a block that needs memory of its own, and of how many elements it takes one."""
+DTYPES = {torch.float32, torch.float64, torch.bfloat16, torch.float16}
+
+
+def supports(tensors: Tensors, by_rows: bool) -> bool:
+    """Whether `update_` can treat tensors of one dtype on the CPU; what it cannot is left to foreach.
+
+    It can when those of a parameter lie in memory alike and without gaps; where rows are treated, one row after the
+    other.
+    """
+    dtype = tensors.params[0].dtype
+    return dtype in DTYPES and set(map(attrgetter("dtype"), tensors.grads)) == {dtype} and alike(tensors, by_rows)
+
+
+def update_(
+    tensors: Tensors,
+    adam: Adam,
+    weight_decay: float,
+    decay: Tensor,
+    quantum_rate: Tensor | None,
+    means: Foreach | None,
+    scales: Foreach | list[float] | None,
+) -> None:
+    """One step for N tensors that `supports` accepts, in place: mean and scale, decay, quantum decay, Adam.
+
+    Args:
+        tensors: the tensors, with gradients as they are.
+        adam: the clock and the hyperparameters.
+        weight_decay: lambda.
+        decay: delta, shape (N,).
+        quantum_rate: lr q_t w (1 - s), shape (N,); None when quantum decay is off.
+        means: what each gradient loses, as tensors that broadcast with it; None for 0.
+        scales: what it is multiplied by after that: such tensors, or a number for each; None for 1.
+    """
+    lr, none = float(adam.lr), [None] * len(tensors.params)
+    # delta / lr where a tensor fires; else lambda itself, so that nothing is rounded that AdamW does not round.
+    weight_decays = [weight_decay if delta == lr * weight_decay else delta / lr for delta in decay.tolist()]
+    rates = None if quantum_rate is None else quantum_rate.unbind()
+    columns = [*tensors, _steps(adam.t), weight_decays, rates or none, means or none, scales or none]
+    plain = rates is None and means is None and scales is None
+    for _, (params, grads, *moments, steps, decays, rate, mean, scale) in _blocks(
+        columns, sys.maxsize if plain else _block_size(tensors)
+    ):
+        processed = grads if plain else _processed(grads, mean if means else None, scale if scales else None)
+        if quantum_rate is not None:
+            foreach.quantum_decay_(params, processed, torch.stack(rate), on_host=True)
+        _adamw_([params, processed, *moments, steps, decays], adam)
+
+
+def _processed(grads: Foreach, means: Foreach | None, scales: Foreach | list[float] | None) -> Foreach:
+    """scale (g - mean), part by part; half precision is centred and scaled in float32."""
+    dtype, processed = grads[0].dtype, grads
+    if means is not None:
+        processed = [g - mean for g, mean in zip(grads, means, strict=True)]
+    if scales is not None:
+        processed = list(torch._foreach_mul(processed, scales))
+    return [g.to(dtype) for g in processed]
+
+
+def _adamw_(block: Sequence[Any], adam: Adam) -> None:
+    """torch's fused AdamW, once for each run of parts with the same weight decay."""
+    start = 0
+    for weight_decay, run in groupby(block[5]):
+        end = start + len(list(run))
+        params, grads, exp_avgs, exp_avg_sqs, steps = (column[start:end] for column in block[:5])
+        torch._fused_adamw_(
+            params, grads, exp_avgs, exp_avg_sqs, [], steps, lr=float(adam.lr), beta1=adam.betas[0],
+            beta2=adam.betas[1], weight_decay=weight_decay, eps=adam.eps, amsgrad=False, maximize=False,
+        )  # fmt: skip
+        start = end
+
+
+def _steps(t: Tensor) -> Foreach:
+    """The step of each parameter as a 0-dim tensor; those with the same step share one."""
+    steps = t.tolist()
+    shared = {step: torch.tensor(step, dtype=torch.float64) for step in set(steps)}
+    return [shared[step] for step in steps]
+
+
+def _block_size(tensors: Tensors) -> int:
+    """A share of all elements, at most `BLOCK`."""
+    return max(1, min(BLOCK, sum(p.numel() for p in tensors.params) // SHARE))
+
+
+def _blocks(columns: list[Any], size: int) -> Iterator[tuple[list[int], list[list[Any]]]]:
+    """Tensors and what belongs to them in blocks of at most `size` elements; larger tensors come in parts.
+
+    Args:
+        columns: of N tensors, things that come with them; a tensor of a later column is one for each of the tensor's
+            rows, or for the whole of it; else the same for all parts.
+        size: the most elements of a block.
+
+    Yields:
+        Of each part in a block the number of its tensor; the columns of the parts.
+    """
+    if sum(map(Tensor.numel, columns[0])) <= size:
+        yield list(range(len(columns[0]))), columns
+        return
+    index: list[int] = []
+    block: list[tuple[Any, ...]] = []
+    held = 0
+    for i, row in enumerate(zip(*columns, strict=True)):
+        for part in _parts(row, size):
+            numel = part[0].numel()
+            if block and held + numel > size:
+                yield index, [list(column) for column in zip(*block, strict=True)]
+                index, block, held = [], [], 0
+            index.append(i)
+            block.append(part)
+            held += numel
+    if block:
+        yield index, [list(column) for column in zip(*block, strict=True)]
+
+
+def _parts(row: tuple[Any, ...], size: int) -> list[tuple[Any, ...]]:
+    """A tensor and what belongs to it as parts of at most `size` elements: whole rows where those are small enough."""
+    p = row[0]
+    if p.numel() <= size:
+        return [row]
+    by_row = [isinstance(x, Tensor) and x.ndim > 0 for x in row]
+    if any(mine and len(x) > 1 for x, mine in zip(row[4:], by_row[4:], strict=True)):
+        rows = max(1, size * len(p) // p.numel())
+        split = [x.split(rows) if mine else repeat(x) for x, mine in zip(row, by_row, strict=True)]
+        return [part for piece in zip(*split, strict=False) for part in _parts(piece, size)]
+    whole = [repeat(x.reshape(-1) if mine else x) for x, mine in zip(row[4:], by_row[4:], strict=True)]
+    return list(zip(*(flat(x).split(size) for x in row[:4]), *whole, strict=False))

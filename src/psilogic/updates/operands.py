@@ -1,0 +1,64 @@
+"""What every execution of the update works on."""
+
+from typing import NamedTuple
+
+from torch import Tensor
+
+from psilogic.equations import Scalar
+from psilogic.norms import Foreach, is_dense
+
+
+class Tensors(NamedTuple):
+    """N tensors of one device and real dtype and what belongs to each: what this rank holds of them.
+
+    Attributes:
+        params: the parameters.
+        grads: the gradients; an update never writes them.
+        exp_avgs: Adam's first moments.
+        exp_avg_sqs: Adam's second moments.
+    """
+
+    params: Foreach
+    grads: Foreach
+    exp_avgs: Foreach
+    exp_avg_sqs: Foreach
+
+
+class Adam(NamedTuple):
+    """Adam's clock and hyperparameters.
+
+    Attributes:
+        t: step of each parameter, from 1, shape (N,).
+        lr: learning rate, a number or a tensor with one element.
+        betas: decay rates of the moments.
+        eps: added to the denominator, outside the root.
+    """
+
+    t: Tensor
+    lr: Scalar
+    betas: tuple[float, float]
+    eps: float
+
+
+def alike(tensors: Tensors, by_rows: bool) -> bool:
+    """Whether the tensors of each parameter have their elements at the same places in memory, without gaps.
+
+    With `by_rows` also whether the rows of dimension 0 lie there one after the other.
+    """
+    numels = list(map(Tensor.numel, tensors.params))
+    if any(list(map(Tensor.numel, xs)) != numels for xs in tensors[1:]):
+        return False
+    return all(all(map(Tensor.is_contiguous, xs)) for xs in tensors) or all(
+        _alike(*row, by_rows) for row in zip(*tensors, strict=True)
+    )
+
+
+def _alike(p: Tensor, g: Tensor, m: Tensor, v: Tensor, by_rows: bool) -> bool:
+    """The same of one parameter whose tensors have equally many elements."""
+    if p.is_contiguous() and g.is_contiguous() and m.is_contiguous() and v.is_contiguous():
+        return True
+    if not p.shape == g.shape == m.shape == v.shape:
+        return False
+    strides = [[n for n, size in zip(x.stride(), p.shape, strict=True) if size > 1] for x in (p, g, m, v)]
+    rows_first = p.ndim < 2 or len(p) < 2 or p.stride(0) * len(p) == p.numel()
+    return is_dense(p) and all(x == strides[0] for x in strides) and (rows_first or not by_rows)
