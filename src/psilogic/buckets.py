@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -117,13 +118,20 @@ class Bucket:
             return as_real(tensors)
         return [x if piece is None else piece.rows(x) for x, piece in zip(tensors, self.pieces, strict=True)]
 
-    def spread(self, by_unit: Tensor) -> Foreach:
-        """One value for each unit, shape (U,), as tensors that broadcast with the gradients in the dtype of sums."""
+    def spread(self, by_unit: Tensor, chosen: Iterable[int] | None = None) -> Foreach:
+        """One value for each unit, shape (U,), as tensors that broadcast with the gradients in the dtype of sums.
+
+        Args:
+            by_unit: the values.
+            chosen: positions of the tensors that it is wanted for; None for all.
+        """
         dtype = accumulation_dtype(self.dtype)
         parts = by_unit.to(dtype if by_unit.is_complex() else REAL.get(dtype, dtype)).split(self.units)
         return [
-            spread(part, g) if piece is None else piece.spread(part, g)
-            for part, g, piece in zip(parts, self.grads, self.pieces, strict=True)
+            spread(parts[i], self.grads[i])
+            if (piece := self.pieces[i]) is None
+            else piece.spread(parts[i], self.grads[i])
+            for i in (range(len(parts)) if chosen is None else chosen)
         ]
 
 

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from psilogic import host_norms
 from psilogic.buckets import Bucket
 from psilogic.norms import (
     Foreach,
     fresh,
-    host_squares,
     parts_sums,
     per_tensor,
     root,
@@ -69,7 +69,10 @@ def measure(bucket: Bucket) -> Statistics:
     group, grads = bucket.group, bucket.rows(bucket.grads)
     sums, param_squares = None, None
     if group["grad_centralize"]:
-        squares, sums = row_squares_and_sums(grads, bucket.vector_dtype)
+        real = bucket.on_host and not bucket.dtype.is_complex
+        squares, sums = (
+            host_norms.row_squares_and_row_sums(grads) if real else row_squares_and_sums(grads, bucket.vector_dtype)
+        )
     else:
         squares = _squares(bucket, grads)
     if group["agc_clip"] > 0:
@@ -79,9 +82,9 @@ def measure(bucket: Bucket) -> Statistics:
 
 def _squares(bucket: Bucket, tensors: Foreach) -> Tensor:
     """The sum of |x|^2 of each of the bucket's units, shape (U,)."""
-    if bucket.by_rows:
-        return row_squares(tensors, bucket.vector_dtype)
-    return host_squares(tensors) if bucket.on_host else tensor_squares(tensors, bucket.vector_dtype)
+    if bucket.on_host and not tensors[0].is_complex():
+        return host_norms.row_squares(tensors) if bucket.by_rows else host_norms.squares(tensors)
+    return (row_squares if bucket.by_rows else tensor_squares)(tensors, bucket.vector_dtype)
 
 
 def total_norm(statistics: list[Statistics]) -> Tensor:
@@ -146,7 +149,7 @@ def plan(bucket: Bucket, statistics: Statistics, factor: Tensor | None) -> Proce
     if param_squares is not None:
         pools = [squares * scales[0].square() if scales else squares, param_squares]
         if group["agc_norm"] == "tensor":
-            pools = [bucket.repeat(parts_sums(pool, units)) for pool in pools]
+            pools = [bucket.repeat(parts_sums(pool, units, bucket.on_host)) for pool in pools]
         scales.append(agc_scale(root(pools[0]), root(pools[1]), group["agc_clip"]))
     mean = None
     if sums is not None:
@@ -156,7 +159,7 @@ def plan(bucket: Bucket, statistics: Statistics, factor: Tensor | None) -> Proce
     scale = math.prod(scales[1:], start=scales[0]) if scales else None
     if scale is not None:
         squares = squares * scale.square()
-    return Processing(mean, scale, root(parts_sums(squares, units)))
+    return Processing(mean, scale, root(parts_sums(squares, units, bucket.on_host)))
 
 
 def process(bucket: Bucket, processing: Processing) -> Foreach:

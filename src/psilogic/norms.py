@@ -7,11 +7,6 @@ from torch import Tensor
 
 Foreach = list[Tensor]
 
-SHORT, STACK = 1 << 12, 1 << 14
-"""Up to so many elements a tensor is not worth a call of its own; how many elements are stacked for one."""
-PART = 1 << 20
-"""The most elements whose squares a CPU sums in float32."""
-
 
 def fresh(tensors: Sequence[Tensor]) -> Foreach:
     """Copies where autograd records the step: it keeps operands that later lines change in place."""
@@ -59,43 +54,6 @@ def flat(x: Tensor) -> Tensor:
     return x.as_strided((x.numel(),), (1,))
 
 
-def host_squares(tensors: Foreach) -> Tensor:
-    """The sum of |x|^2 of each real tensor in host memory, shape (N,), in float64.
-
-    Calls are what short tensors cost, so that those of one shape are stacked. Long ones are summed in parts, which are
-    added in float64.
-    """
-    by_shape: dict[torch.Size, list[int]] = {}
-    index: list[int] = []
-    sums: Foreach = []
-    for i, x in enumerate(tensors):
-        numel = x.numel()
-        if numel <= SHORT:
-            by_shape.setdefault(x.shape, []).append(i)
-            continue
-        parts = flat(x).split(PART) if numel > PART else (flat(x),)
-        index += [i] * len(parts)
-        sums += map(_square, parts)
-    squares = [torch.stack(sums).double()] if sums else []
-    for shape, positions in by_shape.items():
-        count = max(1, STACK // max(1, shape.numel()))
-        for start in range(0, len(positions), count):
-            batch = positions[start : start + count]
-            rows = torch.stack([tensors[i] for i in batch]).view(len(batch), shape.numel())
-            squares.append(row_squares([rows], torch.float64))
-            index += batch
-    return torch.zeros(len(tensors), dtype=torch.float64).index_add_(0, torch.tensor(index), torch.cat(squares))
-
-
-def _square(x: Tensor) -> Tensor:
-    """The sum of |x|^2 of a flat tensor, 0-dim, in the dtype in which sums are formed.
-
-    A dot product is faster than a norm and in float32 more exact.
-    """
-    dtype = accumulation_dtype(x.dtype)
-    return torch.dot(x, x) if x.dtype == dtype else torch.linalg.vector_norm(x, dtype=dtype).square()
-
-
 def tensor_squares(tensors: Foreach, dtype: torch.dtype) -> Tensor:
     """The sum of |x|^2 of each tensor, shape (N,), in `dtype`; half precision accumulates in float32."""
     return torch.stack(torch._foreach_norm(tensors, 2, dtype=accumulation_dtype(tensors[0].dtype))).to(dtype).square()
@@ -128,8 +86,11 @@ def root(squares: Tensor) -> Tensor:
     return torch.where(zero, 0.0, torch.where(zero, 1.0, squares).sqrt())
 
 
-def parts_sums(vector: Tensor, counts: list[int]) -> Tensor:
+def parts_sums(vector: Tensor, counts: list[int], on_host: bool) -> Tensor:
     """The sum of each of N consecutive parts of a vector, shape (N,)."""
-    if counts.count(1) == len(vector):
+    if counts.count(1) == len(counts):
         return vector
+    if on_host:  # elsewhere the order of the additions would be left to chance
+        owner = torch.arange(len(counts)).repeat_interleave(torch.tensor(counts))
+        return vector.new_zeros(len(counts)).index_add_(0, owner, vector)
     return torch.stack([part.sum() for part in vector.split(counts)])

@@ -261,7 +261,7 @@ class PsiLogic(Optimizer):
         statistics, found_inf = complete(buckets, local_statistics, getattr(self, "found_inf", None))
         if found_inf is not None and found_inf.item():
             return
-        factor = self._gradient_factor(statistics)
+        factor = self._gradient_factor(buckets, statistics)
         plans = [plan(bucket, sums, factor) for bucket, sums in zip(buckets, statistics, strict=True)]
         signals = self._signals(buckets, [sums.numel for sums in statistics], [p.norms for p in plans])
         self.executed = Counter()
@@ -269,8 +269,11 @@ class PsiLogic(Optimizer):
             if bucket.owned:
                 self._update(i, *own(bucket, processing, gn))
 
-    def _gradient_factor(self, statistics: list[Statistics]) -> Tensor | None:
-        """What every gradient is multiplied by: unscaling and global clipping in one number, None without either."""
+    def _gradient_factor(self, buckets: list[Bucket], statistics: list[Statistics]) -> Tensor | None:
+        """What every gradient is multiplied by: unscaling and global clipping in one number, None without either.
+
+        Where reading it is free, a factor of 1 is none.
+        """
         max_norm, scale = self.param_groups[0]["max_grad_norm"], getattr(self, "grad_scale", None)
         if not statistics or (max_norm is None and scale is None):
             return None
@@ -278,7 +281,8 @@ class PsiLogic(Optimizer):
         unscale = like.new_ones(()) if scale is None else scale.to(like).reciprocal().reshape(())
         if max_norm is None:
             return unscale
-        return unscale * clip_factor(unscale * total_norm(statistics), max_norm)
+        factor = unscale * clip_factor(unscale * total_norm(statistics), max_norm)
+        return None if buckets[0].on_host and factor == 1 else factor
 
     @staticmethod
     def _signals(buckets: list[Bucket], numels: list[Tensor], norms: list[Tensor]) -> list[Tensor]:
@@ -307,11 +311,12 @@ class PsiLogic(Optimizer):
             return self._scalars.read(i, states, name).to(gn)
 
         memory = Chaos(vector("chaos_fast"), vector("chaos_slow"), vector("chaos_ref") if relative else None)
-        t = vector("step") + 1
+        step = self._scalars.read(i, states, "step") + 1  # on the host, if that is where steps are kept
+        t = step.to(gn)
         lr = group["lr"].to(t).reshape(()) if isinstance(group["lr"], Tensor) else group["lr"]
         decision = decide({**group, "lr": lr}, gn, memory, t, t - vector("chaos_start"))
         fast, slow, reference = decision.memory
-        for name, values in (("step", t), ("chaos_fast", fast), ("chaos_slow", slow), ("chaos_ref", reference)):
+        for name, values in (("step", step), ("chaos_fast", fast), ("chaos_slow", slow), ("chaos_ref", reference)):
             if values is not None:
                 self._scalars.write(i, states, name, values)
         adam = Adam(t, lr, group["betas"], group["eps"])

@@ -103,15 +103,16 @@ def test_devices_in_one_group_do_not_meet(options):
     ghosts = [p.detach().to("meta").requires_grad_() for p in params]
     both = [x for pair in zip(ghosts, params, strict=True) for x in pair]
     doubled = [[x for g in grads for x in (None if g is None else g.to("meta"), g)] for grads in script]
-    ours = trace(build(both, **options), both, doubled)
-    assert_same([snapshots[1::2] for snapshots in ours], one_by_one(options, script))
+    ours, alone = trace(build(both, **options), both, doubled), parameters()
+    assert_same([snapshots[1::2] for snapshots in ours], trace(build(alone, **options), alone, script))
 
 
 @EVERY_CONFIGURATION
 def test_default_dtype_float64(options):
     """Only the step counter has the default dtype, as in torch's optimizers."""
     script = gradients(STEPS, every=15, dtype=torch.float32)
-    expected = one_by_one(options, script, parameters(dtype=torch.float32))
+    params = parameters(dtype=torch.float32)
+    expected = trace(build(params, **options), params, script)
     torch.set_default_dtype(torch.float64)
     try:
         params = parameters(dtype=torch.float32)

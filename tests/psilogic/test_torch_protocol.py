@@ -10,7 +10,7 @@ NON_LEAF_GRADIENTS = pytest.mark.filterwarnings("ignore:The .grad attribute of a
 
 
 @EVERY_CONFIGURATION
-@pytest.mark.parametrize("flags", [{"foreach": None}, {"foreach": True}, {"capturable": True}], ids=str)
+@pytest.mark.parametrize("flags", [{"fused": False}, {"foreach": True}, {"foreach": True, "capturable": True}], ids=str)
 def test_execution_flags(options, flags):
     """Torch's own optimizers refuse `capturable` on the CPU; PsiLogic takes the same steps as without."""
     script, params = gradients(STEPS, every=15), parameters()

@@ -1,6 +1,7 @@
 """The same update, executed in different ways; an update knows no equation but Adam's."""
 
 import os
+from itertools import accumulate
 from operator import is_
 from typing import Any
 
@@ -27,7 +28,8 @@ def pick(bucket: Bucket, tensors: Tensors) -> str:
         return "foreach"
     if bucket.rounding != "nearest" or group["differentiable"] or torch.compiler.is_compiling():
         return "foreach"
-    if by_rows and bucket.ranks is not None:  # a piece may begin within a row
+    # A row may begin in another rank's piece; of a complex row the real view has not the mean.
+    if by_rows and (bucket.ranks is not None or bucket.dtype.is_complex):
         return "foreach"
     kernels = _triton(bucket) if group["fused"] else None
     if kernels is not None and kernels.supports(tensors, by_rows):
@@ -56,14 +58,12 @@ def update_(
     Returns:
         The execution that was picked.
     """
-    group, decay, mean, scale = bucket.group, decision.decay, processing.mean, processing.scale
-    quantum_rate = decision.quantum_rate if group["quantum_decay"] > 0 else None
+    decay, mean, scale = decision.decay, processing.mean, processing.scale
+    quantum_rate = decision.quantum_rate if bucket.group["quantum_decay"] > 0 else None
     tensors = _tensors(bucket, states)
     execution = pick(bucket, tensors)
     if execution == "fused":
-        means = None if mean is None else bucket.spread(mean)
-        scales = None if scale is None else bucket.spread(scale) if bucket.by_rows else scale.tolist()
-        fused.update_(tensors, adam, group["weight_decay"], decay, quantum_rate, means, scales)
+        _fused_update_(bucket, tensors, adam, processing, decay, quantum_rate)
     elif execution == "triton":
         kernels = _triton(bucket)
         known = tables.setdefault("update", kernels.Tables())
@@ -72,6 +72,36 @@ def update_(
         tensors = tensors._replace(grads=as_real(process(bucket, processing)))
         _foreach_update_(bucket, states, tensors, adam, decay, quantum_rate)
     return execution
+
+
+def _fused_update_(
+    bucket: Bucket,
+    tensors: Tensors,
+    adam: Adam,
+    processing: Processing,
+    decay: Tensor,
+    quantum_rate: Tensor | None,
+) -> None:
+    """The update of the tensors with rows, and of those that are one unit each: these a number scales."""
+    mean, scale, weight_decay = processing.mean, processing.scale, bucket.group["weight_decay"]
+    with_rows = [bucket.by_rows and x.ndim > 1 for x in bucket.values]
+    first_units = list(accumulate(bucket.units, initial=0))
+    for of_rows in set(with_rows):
+        chosen = [i for i, mine in enumerate(with_rows) if mine == of_rows]
+        index = torch.tensor(chosen)
+        if of_rows:
+            means, scales = (None if x is None else bucket.spread(x, chosen) for x in (mean, scale))
+        else:  # the mean is 0
+            means, scales = None, None if scale is None else scale[[first_units[i] for i in chosen]].tolist()
+        fused.update_(
+            Tensors(*([xs[i] for i in chosen] for xs in tensors)),
+            adam._replace(t=adam.t[index]),
+            weight_decay,
+            decay[index],
+            None if quantum_rate is None else quantum_rate[index],
+            means,
+            scales,
+        )
 
 
 def _foreach_update_(

@@ -4,7 +4,6 @@ A block of gradients is centred and scaled right before the pass over it: it is 
 needs besides is as small as a block.
 """
 
-import sys
 from collections.abc import Iterator, Sequence
 from itertools import groupby, repeat
 from operator import attrgetter
@@ -13,12 +12,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from psilogic.norms import Foreach, flat
+from psilogic.norms import Foreach, accumulation_dtype, flat
 from psilogic.updates import foreach
 from psilogic.updates.operands import Adam, Tensors, alike
 
-BLOCK, SHARE = 1 << 18, 128
-"""The most elements of a block that needs memory of its own, and of how many elements it takes one."""
+LEAST, MOST, SHARE = 1 << 18, 1 << 20, 128
+"""The fewest and the most elements of a block that needs memory of its own; between these, of how many it takes one."""
+WORDS = 64
+"""Blocks end at multiples of so many elements, so that the kernel's vectors see the elements as in one piece."""
 DTYPES = {torch.float32, torch.float64, torch.bfloat16, torch.float16}
 
 
@@ -57,24 +58,34 @@ def update_(
     weight_decays = [weight_decay if delta == lr * weight_decay else delta / lr for delta in decay.tolist()]
     rates = None if quantum_rate is None else quantum_rate.unbind()
     columns = [*tensors, _steps(adam.t), weight_decays, rates or none, means or none, scales or none]
-    plain = rates is None and means is None and scales is None
-    for _, (params, grads, *moments, steps, decays, rate, mean, scale) in _blocks(
-        columns, sys.maxsize if plain else _block_size(tensors)
-    ):
-        processed = grads if plain else _processed(grads, mean if means else None, scale if scales else None)
+    if rates is None and means is None and scales is None:
+        _adamw_(columns, adam)
+        return
+    size = _block_size(tensors)
+    scratch = torch.empty(size, dtype=tensors.params[0].dtype)
+    for params, grads, *moments, steps, decays, rate, mean, scale in _blocks(columns, size):
+        processed = _processed(grads, mean if means else None, scale if scales else None, scratch)
         if quantum_rate is not None:
             foreach.quantum_decay_(params, processed, torch.stack(rate), on_host=True)
         _adamw_([params, processed, *moments, steps, decays], adam)
 
 
-def _processed(grads: Foreach, means: Foreach | None, scales: Foreach | list[float] | None) -> Foreach:
-    """scale (g - mean), part by part; half precision is centred and scaled in float32."""
-    dtype, processed = grads[0].dtype, grads
+def _processed(grads: Foreach, means: Foreach | None, scales: Foreach | list[float] | None, scratch: Tensor) -> Foreach:
+    """scale (g - mean), part by part; half precision is centred and scaled in float32.
+
+    A part that is alone in its block goes to memory that is already there: new pages cost more than the arithmetic.
+    """
+    dtype = grads[0].dtype
+    outs: list[Tensor | None] = [None] * len(grads)
+    if len(grads) == 1 and accumulation_dtype(dtype) == dtype:
+        outs = [scratch.as_strided(grads[0].shape, grads[0].stride())]
     if means is not None:
-        processed = [g - mean for g, mean in zip(grads, means, strict=True)]
-    if scales is not None:
-        processed = list(torch._foreach_mul(processed, scales))
-    return [g.to(dtype) for g in processed]
+        grads = [torch.sub(g, mean, out=out) for g, mean, out in zip(grads, means, outs, strict=True)]
+    if scales is not None and len(grads) == 1:
+        grads = [torch.mul(grads[0], scales[0], out=outs[0])]
+    elif scales is not None:
+        grads = list(torch._foreach_mul(grads, scales))
+    return grads if grads[0].dtype == dtype else [g.to(dtype) for g in grads]
 
 
 def _adamw_(block: Sequence[Any], adam: Adam) -> None:
@@ -98,38 +109,33 @@ def _steps(t: Tensor) -> Foreach:
 
 
 def _block_size(tensors: Tensors) -> int:
-    """A share of all elements, at most `BLOCK`."""
-    return max(1, min(BLOCK, sum(p.numel() for p in tensors.params) // SHARE))
+    """A share of all elements, within bounds."""
+    share = sum(map(Tensor.numel, tensors.params)) // SHARE
+    return max(LEAST, min(MOST, share // WORDS * WORDS))
 
 
-def _blocks(columns: list[Any], size: int) -> Iterator[tuple[list[int], list[list[Any]]]]:
+def _blocks(columns: list[Any], size: int) -> Iterator[list[list[Any]]]:
     """Tensors and what belongs to them in blocks of at most `size` elements; larger tensors come in parts.
 
     Args:
-        columns: of N tensors, things that come with them; a tensor of a later column is one for each of the tensor's
-            rows, or for the whole of it; else the same for all parts.
+        columns: of N tensors the four lists and whatever else belongs to each: a tensor with dimensions has a value
+            for each of the tensor's rows, or one for all of them; anything else is the same for all parts.
         size: the most elements of a block.
 
     Yields:
-        Of each part in a block the number of its tensor; the columns of the parts.
+        The columns of the parts.
     """
-    if sum(map(Tensor.numel, columns[0])) <= size:
-        yield list(range(len(columns[0]))), columns
-        return
-    index: list[int] = []
     block: list[tuple[Any, ...]] = []
     held = 0
-    for i, row in enumerate(zip(*columns, strict=True)):
+    for row in zip(*columns, strict=True):
         for part in _parts(row, size):
             numel = part[0].numel()
-            if block and held + numel > size:
-                yield index, [list(column) for column in zip(*block, strict=True)]
-                index, block, held = [], [], 0
-            index.append(i)
+            if held + numel > size:
+                yield [list(column) for column in zip(*block, strict=True)]
+                block, held = [], 0
             block.append(part)
             held += numel
-    if block:
-        yield index, [list(column) for column in zip(*block, strict=True)]
+    yield [list(column) for column in zip(*block, strict=True)]
 
 
 def _parts(row: tuple[Any, ...], size: int) -> list[tuple[Any, ...]]:
