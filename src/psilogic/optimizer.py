@@ -12,13 +12,13 @@ from psilogic import checkpoint
 from psilogic.buckets import Bucket, collect
 from psilogic.decision import Chaos, Decision, decide
 from psilogic.equations import normalized_norm
-from psilogic.gradients import Processing, Statistics, clip_factor, measure, own, plan, total_norm
+from psilogic.gradients import Processing, Statistics, clip_factor, own, plan, total_norm
 from psilogic.hyperparameters import check_group, check_hyperparameters
 from psilogic.norms import root
 from psilogic.reduction import complete
 from psilogic.scalars import Scalars
 from psilogic.sharding import Sharding
-from psilogic.updates import update_
+from psilogic.updates import statistics, update_
 from psilogic.updates.operands import Adam
 
 Observer = Callable[[list[Tensor], dict[str, Any], Decision], None]
@@ -124,8 +124,8 @@ class PsiLogic(Optimizer):
     ) -> None:
         defaults = {name: value for name, value in locals().items() if name not in ("self", "params", "__class__")}
         check_hyperparameters(defaults)
-        self._start_fresh()
         super().__init__(params, defaults)
+        self._start_fresh()
 
     @staticmethod
     def auto(model: nn.Module, lr: float | Tensor, total_steps: int, **options: Any) -> "PsiLogic":
@@ -168,7 +168,8 @@ class PsiLogic(Optimizer):
                 group.setdefault(name, value)
 
     def _start_fresh(self) -> None:
-        """What an optimizer remembers beside its state; neither copies nor pickles take it with them."""
+        """What an optimizer has beside its state; neither copies nor pickles take it with them."""
+        self._step_supports_amp_scaling = bool(self.defaults.get("fused"))  # torch.amp.GradScaler looks for it
         self.executed: Counter[str] = Counter()
         self._observers: list[Observer] = []
         self._sharding = Sharding()
@@ -257,31 +258,31 @@ class PsiLogic(Optimizer):
     def _step(self) -> None:
         """All of the step but the closure; parameters and state change only when nothing speaks against it."""
         buckets = collect(self, self._sharding)
-        local_statistics = [measure(bucket) for bucket in buckets]
-        statistics, found_inf = complete(buckets, local_statistics, getattr(self, "found_inf", None))
+        local = [statistics(bucket, self._tables.setdefault(i, {})) for i, bucket in enumerate(buckets)]
+        sums, found_inf = complete(buckets, local, getattr(self, "found_inf", None))
         if found_inf is not None and found_inf.item():
             return
-        factor = self._gradient_factor(buckets, statistics)
-        plans = [plan(bucket, sums, factor) for bucket, sums in zip(buckets, statistics, strict=True)]
-        signals = self._signals(buckets, [sums.numel for sums in statistics], [p.norms for p in plans])
+        factor = self._gradient_factor(buckets, sums)
+        plans = [plan(bucket, of_bucket, factor) for bucket, of_bucket in zip(buckets, sums, strict=True)]
+        signals = self._signals(buckets, [of_bucket.numel for of_bucket in sums], [p.norms for p in plans])
         self.executed = Counter()
         for i, (bucket, processing, gn) in enumerate(zip(buckets, plans, signals, strict=True)):
             if bucket.owned:
                 self._update(i, *own(bucket, processing, gn))
 
-    def _gradient_factor(self, buckets: list[Bucket], statistics: list[Statistics]) -> Tensor | None:
+    def _gradient_factor(self, buckets: list[Bucket], sums: list[Statistics]) -> Tensor | None:
         """What every gradient is multiplied by: unscaling and global clipping in one number, None without either.
 
         Where reading it is free, a factor of 1 is none.
         """
         max_norm, scale = self.param_groups[0]["max_grad_norm"], getattr(self, "grad_scale", None)
-        if not statistics or (max_norm is None and scale is None):
+        if not sums or (max_norm is None and scale is None):
             return None
-        like = statistics[0].squares
+        like = sums[0].squares
         unscale = like.new_ones(()) if scale is None else scale.to(like).reciprocal().reshape(())
         if max_norm is None:
             return unscale
-        factor = unscale * clip_factor(unscale * total_norm(statistics), max_norm)
+        factor = unscale * clip_factor(unscale * total_norm(sums), max_norm)
         return None if buckets[0].on_host and factor == 1 else factor
 
     @staticmethod

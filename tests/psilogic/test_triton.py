@@ -17,6 +17,7 @@ from triton_driver import install, resources  # noqa: E402
 
 from psilogic.updates import triton as updates  # noqa: E402
 from psilogic.updates import triton_kernels as kernels  # noqa: E402
+from psilogic.updates.operands import Adam, Tensors  # noqa: E402
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 PLAIN = {}
@@ -31,10 +32,10 @@ def step(dtype, *, sizes=((64, 32), (100,)), scale=False, mean=False, quantum=Fa
     params, grads, exp_avgs, exp_avg_sqs = ([torch.zeros(size, dtype=dtype) for size in sizes] for _ in range(4))
     units = [len(p) if by_rows and p.ndim > 1 else 1 for p in params]
     by_tensor, by_unit = torch.full((len(sizes),), t, dtype=torch.float64), torch.ones(sum(units), dtype=torch.float64)
+    adam = Adam(by_tensor, torch.tensor(lr) if tensor_lr else lr, betas, 1e-8)
     updates.update_(
-        params, grads, exp_avgs, exp_avg_sqs, t=by_tensor, decay=by_tensor, quantum_rate=by_tensor if quantum else None,
-        mean=by_unit if mean else None, scale=by_unit if scale else None, units=units,
-        lr=torch.tensor(lr) if tensor_lr else lr, betas=betas, eps=1e-8, tables=tables or updates.Tables(),
+        Tensors(params, grads, exp_avgs, exp_avg_sqs), adam, by_tensor, by_tensor if quantum else None,
+        by_unit if mean else None, by_unit if scale else None, units, tables or updates.Tables(),
     )  # fmt: skip
 
 

@@ -10,10 +10,13 @@ import traceback
 import torch
 import triton
 import triton.language as tl
+from configurations import CONFIGURATIONS, assert_same, build, trace
+from trajectories import gradients, parameters
 
 from psilogic.updates import foreach
 from psilogic.updates import triton as updates
 from psilogic.updates import triton_kernels as kernels
+from psilogic.updates.operands import Adam, Tensors
 
 CASES = []
 HALF = (torch.bfloat16, torch.float16)
@@ -71,7 +74,11 @@ class Problem:
 
     @property
     def lists(self):
-        return self.params, self.grads, self.exp_avgs, self.exp_avg_sqs
+        return Tensors(self.params, self.grads, self.exp_avgs, self.exp_avg_sqs)
+
+    @property
+    def by_rows(self):
+        return any(n != 1 for n in self.units)
 
     def spread(self, vector, dtype):
         """A value for each unit, as tensors that broadcast with the gradients."""
@@ -87,21 +94,28 @@ class Problem:
             grads = [g - m for g, m in zip(grads, self.spread(self.mean, exact), strict=True)]
         if self.scale is not None:
             grads = [g * s for g, s in zip(grads, self.spread(self.scale, exact), strict=True)]
+        adam = Adam(self.t, float(lr), betas, eps)
         foreach.update_(
-            params, grads, exp_avgs, exp_avg_sqs, t=self.t, decay=self.decay, quantum_rate=self.quantum_rate,
-            lr=float(lr), betas=betas, eps=eps, on_host=True,
-        )  # fmt: skip
+            Tensors(params, grads, exp_avgs, exp_avg_sqs), adam, self.decay, self.quantum_rate, on_host=True
+        )
         return [[x.to(dtype) for x in xs] for xs in (params, exp_avgs, exp_avg_sqs)]
 
     def update(self, tables=None, lr=0.1, betas=BETAS, eps=1e-8):
+        adam = Adam(self.t, lr, betas, eps)
         updates.update_(
-            *self.lists, t=self.t, decay=self.decay, quantum_rate=self.quantum_rate, mean=self.mean, scale=self.scale,
-            units=self.units, lr=lr, betas=betas, eps=eps, tables=tables or updates.Tables(),
-        )  # fmt: skip
+            self.lists,
+            adam,
+            self.decay,
+            self.quantum_rate,
+            self.mean,
+            self.scale,
+            self.units,
+            tables or updates.Tables(),
+        )
 
     def check(self, tables=None, tolerance=None, **options):
         """One step, against foreach."""
-        assert updates.supports(*self.lists, self.units)
+        assert updates.supports(self.lists, self.by_rows)
         untouched = [g.clone() for g in self.grads]
         expected = self.expected(**options)
         self.update(tables, **options)
@@ -180,7 +194,7 @@ def memory_formats():
     Problem(shapes, torch.float32, make=channels_last).check()
     transposed = Problem([(7, 9)], torch.float32, by_rows=False, make=lambda x: x.t())
     transposed.check()
-    assert not updates.supports(*transposed.lists, [len(transposed.params[0])])
+    assert not updates.supports(transposed.lists, by_rows=True)
 
 
 @case
@@ -403,12 +417,12 @@ def statistics_at_any_address_and_not_finite():
 @case
 def what_is_not_supported():
     def supported(*tensors, units=1):
-        return updates.supports(*([x] for x in tensors), [units])
+        return updates.supports(Tensors(*([x] for x in tensors)), by_rows=units > 1)
 
     p = torch.zeros(4, 6)
     assert supported(p, p.clone(), p.clone(), p.clone())
     assert supported(p, p.clone(), p.clone(), p.clone(), units=4)
-    assert not updates.supports([], [], [], [], [])
+    assert not updates.supports(Tensors([], [], [], []), by_rows=False)
     for other in (
         p.half(), p.t().contiguous().t(), torch.zeros(4, 7), torch.zeros(4, 12)[:, ::2], torch.zeros(4, 1).expand(4, 6),
         p.to_sparse(),
@@ -417,6 +431,19 @@ def what_is_not_supported():
         assert not supported(p, p, p, other)
     for other in (p.to(torch.complex64), p.int(), torch.zeros(4, 12)[:, ::2], torch.zeros(4, 1).expand(4, 6)):
         assert not supported(*[other] * 4)
+
+
+@case
+def the_optimizer_takes_the_kernels():
+    """Every configuration, with spikes and tensors that come late; the first step too."""
+    for name, options in CONFIGURATIONS.items():
+        script, runs = gradients(20, dtype=torch.float32, every=15), []
+        for execution in ({"fused": True}, {"foreach": True}):
+            params = parameters(dtype=torch.float32)
+            optimizer = build(params, **options, **execution)
+            runs.append(trace(optimizer, params, script))
+            assert set(optimizer.executed) == ({"triton"} if "fused" in execution else {"foreach"}), name
+        assert_same(*runs, 1e-5)
 
 
 def main():

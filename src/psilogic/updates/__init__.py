@@ -10,7 +10,7 @@ from torch import Tensor
 
 from psilogic.buckets import Bucket
 from psilogic.decision import Decision
-from psilogic.gradients import Processing, process
+from psilogic.gradients import Processing, Statistics, measure, process
 from psilogic.norms import Foreach, as_real
 from psilogic.sharding import local
 from psilogic.updates import foreach, fused
@@ -35,6 +35,24 @@ def pick(bucket: Bucket, tensors: Tensors) -> str:
     if kernels is not None and kernels.supports(tensors, by_rows):
         return "triton"
     return "fused" if bucket.device.type == "cpu" and fused.supports(tensors, by_rows) else "foreach"
+
+
+def statistics(bucket: Bucket, tables: dict[str, Any]) -> Statistics:
+    """What `measure` returns, by Triton's kernels where those will do the update.
+
+    Args:
+        bucket: the tensors.
+        tables: what the kernels know of these tensors, kept from step to step.
+    """
+    group, plain = bucket.group, bucket.ranks is None and len(bucket.owned) == len(bucket.params)
+    kernels = _triton(bucket) if group["fused"] and plain else None
+    tensors = Tensors(bucket.values, bucket.grads, bucket.values, bucket.values)
+    if kernels is None or pick(bucket, tensors) != "triton":
+        return measure(bucket)
+    params = bucket.values if group["agc_clip"] > 0 else None
+    known = tables.setdefault("statistics", kernels.Tables())
+    sums = kernels.unit_statistics(bucket.grads, params, bucket.units, group["grad_centralize"], known)
+    return Statistics(bucket.numel, *sums)
 
 
 def update_(

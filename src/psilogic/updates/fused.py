@@ -13,24 +13,23 @@ import torch
 from torch import Tensor
 
 from psilogic.norms import Foreach, accumulation_dtype, flat
-from psilogic.updates import foreach
-from psilogic.updates.operands import Adam, Tensors, alike
+from psilogic.updates.operands import Adam, Tensors, alike, ordinary
 
-LEAST, MOST, SHARE = 1 << 18, 1 << 20, 128
-"""The fewest and the most elements of a block that needs memory of its own; between these, of how many it takes one."""
-WORDS = 64
-"""Blocks end at multiples of so many elements, so that the kernel's vectors see the elements as in one piece."""
+BLOCK = 1 << 18
+"""The most elements of a block: what it needs besides is 1 MB in float32, and stays in cache."""
 DTYPES = {torch.float32, torch.float64, torch.bfloat16, torch.float16}
 
 
 def supports(tensors: Tensors, by_rows: bool) -> bool:
     """Whether `update_` can treat tensors of one dtype on the CPU; what it cannot is left to foreach.
 
-    It can when those of a parameter lie in memory alike and without gaps; where rows are treated, one row after the
-    other.
+    It can when they are ordinary tensors of which those of a parameter lie in memory alike and without gaps; where rows
+    are treated, one row after the other.
     """
     dtype = tensors.params[0].dtype
-    return dtype in DTYPES and set(map(attrgetter("dtype"), tensors.grads)) == {dtype} and alike(tensors, by_rows)
+    if dtype not in DTYPES or set(map(attrgetter("dtype"), tensors.grads)) != {dtype}:
+        return False
+    return ordinary(tensors) and alike(tensors, by_rows)
 
 
 def update_(
@@ -56,36 +55,38 @@ def update_(
     lr, none = float(adam.lr), [None] * len(tensors.params)
     # delta / lr where a tensor fires; else lambda itself, so that nothing is rounded that AdamW does not round.
     weight_decays = [weight_decay if delta == lr * weight_decay else delta / lr for delta in decay.tolist()]
-    rates = None if quantum_rate is None else quantum_rate.unbind()
+    rates = None if quantum_rate is None else quantum_rate.tolist()
     columns = [*tensors, _steps(adam.t), weight_decays, rates or none, means or none, scales or none]
     if rates is None and means is None and scales is None:
         _adamw_(columns, adam)
         return
-    size = _block_size(tensors)
-    scratch = torch.empty(size, dtype=tensors.params[0].dtype)
-    for params, grads, *moments, steps, decays, rate, mean, scale in _blocks(columns, size):
-        processed = _processed(grads, mean if means else None, scale if scales else None, scratch)
-        if quantum_rate is not None:
-            foreach.quantum_decay_(params, processed, torch.stack(rate), on_host=True)
+    for params, grads, *moments, steps, decays, rate, mean, scale in _blocks(columns, BLOCK):
+        processed = _processed(grads, mean if means else None, scale if scales else None)
+        if rates is not None:
+            _quantum_decay_(params, processed, rate)
         _adamw_([params, processed, *moments, steps, decays], adam)
 
 
-def _processed(grads: Foreach, means: Foreach | None, scales: Foreach | list[float] | None, scratch: Tensor) -> Foreach:
-    """scale (g - mean), part by part; half precision is centred and scaled in float32.
-
-    A part that is alone in its block goes to memory that is already there: new pages cost more than the arithmetic.
-    """
-    dtype = grads[0].dtype
-    outs: list[Tensor | None] = [None] * len(grads)
-    if len(grads) == 1 and accumulation_dtype(dtype) == dtype:
-        outs = [scratch.as_strided(grads[0].shape, grads[0].stride())]
+def _processed(grads: Foreach, means: Foreach | None, scales: Foreach | list[float] | None) -> Foreach:
+    """scale (g - mean), part by part; half precision is centred and scaled in float32."""
+    dtype, processed = grads[0].dtype, grads
     if means is not None:
-        grads = [torch.sub(g, mean, out=out) for g, mean, out in zip(grads, means, outs, strict=True)]
-    if scales is not None and len(grads) == 1:
-        grads = [torch.mul(grads[0], scales[0], out=outs[0])]
+        processed = [g - mean for g, mean in zip(grads, means, strict=True)]
+    if scales is not None and means is not None:
+        torch._foreach_mul_(processed, scales)
     elif scales is not None:
-        grads = list(torch._foreach_mul(grads, scales))
-    return grads if grads[0].dtype == dtype else [g.to(dtype) for g in grads]
+        processed = list(torch._foreach_mul(grads, scales))
+    return processed if processed[0].dtype == dtype else [g.to(dtype) for g in processed]
+
+
+def _quantum_decay_(params: Foreach, grads: Foreach, rates: list[float]) -> None:
+    """theta <- theta (1 - rate tanh|g|), with tanh|g| = 2 sigmoid(2|g|) - 1: several times as fast on a CPU.
+
+    The difference loses digits of a small tanh, but none of the factor. Half precision is decayed in float32.
+    """
+    for p, g, rate in zip(params, grads, rates, strict=True):
+        factor = g.to(accumulation_dtype(g.dtype)).abs()
+        p.mul_(factor.mul_(2).sigmoid_().mul_(-2 * rate).add_(1 + rate))
 
 
 def _adamw_(block: Sequence[Any], adam: Adam) -> None:
@@ -106,12 +107,6 @@ def _steps(t: Tensor) -> Foreach:
     steps = t.tolist()
     shared = {step: torch.tensor(step, dtype=torch.float64) for step in set(steps)}
     return [shared[step] for step in steps]
-
-
-def _block_size(tensors: Tensors) -> int:
-    """A share of all elements, within bounds."""
-    share = sum(map(Tensor.numel, tensors.params)) // SHARE
-    return max(LEAST, min(MOST, share // WORDS * WORDS))
 
 
 def _blocks(columns: list[Any], size: int) -> Iterator[list[list[Any]]]:

@@ -1,7 +1,9 @@
 """What every execution of the update works on."""
 
-from typing import NamedTuple
+from operator import attrgetter
+from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
 from psilogic.equations import Scalar
@@ -38,6 +40,14 @@ class Adam(NamedTuple):
     lr: Scalar
     betas: tuple[float, float]
     eps: float
+
+
+def ordinary(tensors: Tensors) -> bool:
+    """Whether all are strided tensors that lie where they say, rather than what a subclass makes of other tensors."""
+    every = [x for xs in tensors for x in xs]
+    kinds: set[Any] = set(map(type, every))
+    layouts = set(map(attrgetter("layout"), every))
+    return layouts == {torch.strided} and all(k.__torch_dispatch__ is Tensor.__torch_dispatch__ for k in kinds)
 
 
 def alike(tensors: Tensors, by_rows: bool) -> bool:

@@ -5,8 +5,8 @@ chunk of one tensor; a map tells it of which. That map is uploaded again when a 
 when an address has, which gradients' may in every step. Hyperparameters are arguments of the kernel, so that a schedule
 compiles nothing. Needs the package triton: nothing of psilogic may import this module before it is wanted.
 
-It has run in Triton's interpreter and been compiled for three generations of GPUs, but never run on one: no optimizer
-calls it yet.
+It has run in Triton's interpreter and been compiled for three generations of GPUs, but never run on one: `fused=True`
+alone takes it.
 """
 
 import math
@@ -18,7 +18,7 @@ import triton.language as tl
 from torch import Tensor
 
 from psilogic.norms import Foreach
-from psilogic.updates.operands import Adam, Tensors, alike
+from psilogic.updates.operands import Adam, Tensors, alike, ordinary
 from psilogic.updates.triton_kernels import (
     INTERPRETED,
     MIDDLE,
@@ -178,11 +178,7 @@ def supports(tensors: Tensors, by_rows: bool) -> bool:
         return False
     if len({x.dtype for x in every}) > 1 or len({x.get_device() for x in every}) > 1:
         return False
-    if {x.layout for x in every} != {torch.strided}:
-        return False
-    if any(kind.__torch_dispatch__ is not Tensor.__torch_dispatch__ for kind in {type(x) for x in every}):
-        return False
-    return alike(tensors, by_rows)
+    return ordinary(tensors) and alike(tensors, by_rows)
 
 
 def update_(

@@ -1,0 +1,181 @@
+"""The update through torch's fused kernel, block by block, against foreach tensor by tensor; and what is picked."""
+
+import pytest
+import torch
+from configurations import ACTIVE, CONFIGURATIONS, PROCESSING, STEPS, assert_same, build, one_by_one, trace
+from torch import nn
+from trajectories import SHAPES, gradients, parameters, set_gradients, train
+
+from psilogic import PsiLogic
+from psilogic.updates import fused
+from psilogic.updates.operands import Tensors
+
+EVERY_CONFIGURATION = pytest.mark.parametrize("options", CONFIGURATIONS.values(), ids=CONFIGURATIONS)
+LARGER = [*SHAPES, (40, 70), (3, 400), (700,), (5, 4, 3, 3), (1, 300), (300, 1)]
+
+
+@EVERY_CONFIGURATION
+@pytest.mark.parametrize("flags", [{}, {"fused": True}, {"capturable": True}, {"lr": torch.tensor(2.0**-6)}], ids=str)
+def test_double_precision(options, flags):
+    script, params = gradients(STEPS, every=15), parameters()
+    optimizer = build(params, **{**options, **({"lr": 2.0**-6} if "lr" in flags else {}), **flags})
+    expected = one_by_one({**options, **({"lr": 2.0**-6} if "lr" in flags else {})}, script)
+    assert_same(trace(optimizer, params, script), expected, 1e-12)
+    assert set(optimizer.executed) == {"fused"}
+
+
+@EVERY_CONFIGURATION
+@pytest.mark.parametrize("block", [1, 17, 256])
+def test_wherever_blocks_end(monkeypatch, options, block):
+    """Blocks end within tensors, between rows, within rows, and hold several tensors."""
+    monkeypatch.setattr(fused, "BLOCK", block)
+    script, params = gradients(20, LARGER, every=15), parameters(LARGER)
+    expected = one_by_one(options, script, parameters(LARGER))
+    assert_same(trace(build(params, **options), params, script), expected, 1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+@EVERY_CONFIGURATION
+def test_lower_precision(options, dtype):
+    """No farther from the update in float64 than foreach is: parameters are rounded once in a step, not three times."""
+    options = {**options, "eps": 1e-3}  # not 0 in float16
+    script = [[g if g is None else g * 0.1 for g in grads] for grads in gradients(20, dtype=dtype, every=15)]
+    start = [p.detach() for p in parameters(dtype=dtype)]
+
+    def ends(run_in, **flags):
+        params = [p.to(run_in).requires_grad_() for p in start]
+        steps = [[g if g is None else g.to(run_in) for g in grads] for grads in script]
+        return [p.double() for p in train(build(params, **options, **flags), params, steps)]
+
+    exact, ours, theirs = ends(torch.float64), ends(dtype), ends(dtype, foreach=True)
+    for x, y, z in zip(exact, ours, theirs, strict=True):
+        assert (y - x).norm() <= 1.5 * (z - x).norm() + 4 * torch.finfo(dtype).eps * x.norm()
+
+
+@pytest.mark.parametrize(
+    "options", [ACTIVE, {**ACTIVE, **PROCESSING, "quantum_decay": 1.0}], ids=["plain", "everything"]
+)
+def test_a_thousand_tiny_tensors(options):
+    shapes = [(1 + i % 7,) for i in range(900)] + [(2, 1 + i % 5) for i in range(100)]
+    script, params = gradients(18, shapes, every=15), parameters(shapes)
+    assert_same(trace(build(params, **options), params, script), one_by_one(options, script, parameters(shapes)), 1e-12)
+
+
+@pytest.mark.parametrize("options", [ACTIVE, {**ACTIVE, "max_grad_norm": 1.0}], ids=["plain", "clipped"])
+def test_one_tensor_of_50_million_elements(options):
+    p = torch.randn(50_000_000, generator=torch.Generator().manual_seed(0))
+    g = torch.full_like(p, 0.1)  # a sum of so many equal numbers in float32 stops growing
+    twins = [p.clone().requires_grad_(), p.requires_grad_()]
+    for twin, flags in zip(twins, ({}, {"foreach": True}), strict=True):
+        optimizer = PsiLogic([twin], **{**options, "chaos_warmup": 0}, **flags)
+        twin.grad = g
+        optimizer.step()
+        torch.testing.assert_close(optimizer.state[twin]["chaos_fast"].item(), gn(options), rtol=2e-4, atol=0.0)
+    torch.testing.assert_close(*(twin.detach() for twin in twins), rtol=1e-6, atol=1e-8)
+
+
+def gn(options):
+    """fast after the first of the steps above: a tenth of the processed gradient's norm per element."""
+    norm = 0.1 * 50_000_000**0.5
+    return 0.1 * min(0.1, options.get("max_grad_norm", norm) * 0.1 / norm)
+
+
+@EVERY_CONFIGURATION
+def test_the_same_run_twice_is_the_same(options):
+    script, runs = gradients(20, LARGER, torch.float32, every=15), []
+    for _ in range(2):
+        params = parameters(LARGER, torch.float32)
+        runs.append(trace(build(params, **options), params, script))
+    assert_same(*runs)
+
+
+@pytest.mark.parametrize("lr", [0.0, torch.tensor(0.0)])
+def test_a_learning_rate_of_zero_moves_nothing(lr):
+    params = parameters()
+    before = [p.detach().clone() for p in params]
+    train(PsiLogic(params, **{**ACTIVE, "lr": lr, "chaos_warmup": 0, "quantum_decay": 1.0}), params, gradients(20))
+    torch.testing.assert_close([p.detach() for p in params], before, rtol=0, atol=0)
+
+
+PICKED = [
+    ({}, "fused"),
+    ({"fused": True}, "fused"),
+    ({"fused": True, "foreach": False}, "fused"),
+    ({"fused": False}, "foreach"),
+    ({"foreach": True}, "foreach"),
+    ({"foreach": False}, "foreach"),
+    ({"bf16_update": "kahan"}, "foreach"),
+    ({"bf16_update": "stochastic"}, "foreach"),
+]
+
+
+@pytest.mark.parametrize(("flags", "execution"), PICKED, ids=str)
+def test_what_runs_is_recorded(flags, execution):
+    params = parameters(dtype=torch.bfloat16)
+    optimizer = PsiLogic(params, **flags)
+    assert not optimizer.executed
+    train(optimizer, params, gradients(1, dtype=torch.bfloat16))
+    assert optimizer.executed == {execution: 5}  # the first step of the script leaves one tensor out
+
+
+@pytest.mark.parametrize(
+    ("options", "execution"),
+    [({}, "fused"), ({"agc_clip": 0.1, "agc_norm": "tensor"}, "fused"), ({"grad_centralize": True}, "foreach")],
+    ids=str,
+)
+def test_complex_rows_are_left_to_foreach(options, execution):
+    params = parameters(dtype=torch.complex64)
+    optimizer = PsiLogic(params, **options)
+    train(optimizer, params, gradients(1, dtype=torch.complex64))
+    assert set(optimizer.executed) == {execution}
+
+
+def test_both_run_where_layouts_differ():
+    dense, strided = torch.zeros(4, 3), torch.zeros(4, 6)[:, ::2]
+    params = [x.requires_grad_() for x in (dense, strided)]
+    groups = [{"params": [p]} for p in params]
+    optimizer = PsiLogic(groups)
+    set_gradients(params, [torch.ones(4, 3)] * 2)
+    optimizer.step()
+    assert optimizer.executed == {"fused": 1, "foreach": 1}
+
+
+class Wrapped(torch.Tensor):
+    """A tensor that is not where it says: what a library for quantization or sharding may pass."""
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
+def test_subclasses_that_take_over_are_left_to_foreach():
+    x, wrapped = torch.zeros(3), torch.zeros(3).as_subclass(Wrapped)
+    assert fused.supports(Tensors([x], [x], [x], [x]), by_rows=False)
+    for k in range(4):
+        lists = [[wrapped if k == i else x] for i in range(4)]
+        assert not fused.supports(Tensors(*lists), by_rows=False)
+
+
+@pytest.mark.parametrize("other", ["foreach", "differentiable"])
+def test_flags_that_exclude_each_other_are_refused(other):
+    with pytest.raises(ValueError, match=f"fused=True and {other}=True"):
+        PsiLogic([nn.Parameter(torch.zeros(2))], fused=True, **{other: True})
+
+
+def test_state_scalars_stay_those_of_torch():
+    """0-dim tensors of their own, whatever vector they are views of: they can be read, set, saved and moved alone."""
+    params, script = parameters(), gradients(4)
+    optimizer = PsiLogic(params)
+    train(optimizer, params, script)
+    state = optimizer.state[params[5]]
+    state["chaos_fast"].fill_(5.0)
+    others = [optimizer.state[p]["chaos_fast"].clone() for p in params if p is not params[5] and optimizer.state[p]]
+    assert all(float(other) != 5.0 for other in others)
+    state["chaos_slow"] = torch.tensor(7.0, dtype=torch.float64)
+    g = script[3][5]
+    params[5].grad = g.clone()
+    optimizer.step()
+    gn = g.norm() / g.numel() ** 0.5
+    torch.testing.assert_close(state["chaos_fast"].detach(), 0.9 * 5.0 + 0.1 * gn)
+    torch.testing.assert_close(state["chaos_slow"].detach(), 0.99 * 7.0 + 0.01 * gn)
+    assert all(optimizer.state[p]["chaos_fast"].shape == () for p in params if optimizer.state[p])

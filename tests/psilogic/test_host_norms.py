@@ -1,0 +1,72 @@
+"""Sums over tensors on a CPU against sums in float64."""
+
+import pytest
+import torch
+
+from psilogic import host_norms
+
+SHAPES = [(), (0,), (3,), (4, 3), (0, 3), (3, 0), (64, 65), (host_norms.SHORT + 1,), (7, 1000), (2, 3, 4, 5), (3,)]
+
+
+def tensors(dtype, scale=1.0, shapes=SHAPES):
+    generator = torch.Generator().manual_seed(0)
+    return [(torch.randn(shape, generator=generator, dtype=torch.float64) * scale).to(dtype) for shape in shapes]
+
+
+def rows(x):
+    """The tensor by rows, in float64: one of them when it has at most one dimension."""
+    return x.double().reshape(len(x), -1) if x.ndim > 1 and x.numel() else x.double().reshape(1, -1)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("shapes", [SHAPES, [(3,)] * 9, [(3,)], [(4, 3)]], ids=len)
+def test_squares(dtype, shapes):
+    xs = tensors(dtype, shapes=shapes)
+    expected = torch.stack([x.double().square().sum() for x in xs])
+    torch.testing.assert_close(host_norms.squares(xs), expected, rtol=3e-6, atol=0.0)
+
+
+VIEWS = {"transposed": torch.Tensor.t, "strided": lambda x: x[:, ::2], "expanded": lambda x: x.expand(3, *x.shape)}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_squares_of_views(view):
+    x = VIEWS[view](torch.randn(100, 70))
+    expected = x.double().square().sum().reshape(1)
+    torch.testing.assert_close(host_norms.squares([x]), expected, rtol=3e-6, atol=0.0)
+    assert torch.equal(host_norms.squares([x, x[:1, :1]])[:1], host_norms.squares([x]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("shapes", [SHAPES, [(3,)] * 9], ids=len)
+def test_rows(dtype, shapes):
+    xs = tensors(dtype, shapes=shapes)
+    parts = [rows(x) if x.ndim <= 1 or len(x) else x.new_zeros(0, 1).double() for x in xs]
+    parts = [x.double().reshape(len(x), -1) if x.shape == (3, 0) else part for x, part in zip(xs, parts, strict=True)]
+    squares = torch.cat([part.square().sum(1) for part in parts])
+    sums = torch.cat([part.sum(1) * (x.ndim > 1) for x, part in zip(xs, parts, strict=True)])
+    torch.testing.assert_close(host_norms.row_squares(xs), squares, rtol=3e-6, atol=0.0)
+    both = host_norms.row_squares_and_row_sums(xs)
+    torch.testing.assert_close(both[0], squares, rtol=3e-6, atol=0.0)
+    torch.testing.assert_close(both[1], sums, rtol=0, atol=1e-4 if dtype == torch.float32 else 1e-3)
+
+
+@pytest.mark.parametrize("deviation", [0.0, 1e-5, 1e-3, 0.1, 1.0])
+def test_what_the_mean_leaves_of_a_row_is_exact(deviation):
+    """Also where the mean is nearly all of it: then float32 would leave noise."""
+    generator = torch.Generator().manual_seed(1)
+    x = (1.0 + deviation * torch.randn(20, 999, generator=generator)).float()
+    other = torch.randn(5, 7, generator=generator)
+    squares, sums = host_norms.row_squares_and_row_sums([other, x, other[0]])
+    left = (squares - sums.square() / 999)[5:25]
+    expected = (x.double() - x.double().mean(1, keepdim=True)).square().sum(1)
+    torch.testing.assert_close(left, expected, rtol=1e-5, atol=1e-9)
+
+
+def test_a_long_sum_of_equal_numbers():
+    """In float32 it would be wrong by a percent: it is formed in parts."""
+    for dtype in (torch.float32, torch.bfloat16):
+        x = torch.full((20_000_001,), 0.1, dtype=dtype)
+        rtol = 5e-4 if dtype == torch.bfloat16 else 2e-4
+        exact = x[0].double() ** 2 * len(x)
+        torch.testing.assert_close(host_norms.squares([x])[0], exact, rtol=rtol, atol=0.0)
