@@ -2,10 +2,11 @@
 
     python benchmarks/step_time.py [--device cpu] [--sets "ViT-Tiny" ...] [--rounds 31] [--csv FILE]
 
-In each round every contender steps the same tensors once, in an order drawn anew, so that a disturbance of the machine
-meets all of them. A ratio is the median over the rounds of (contender / its baseline in that round). The bytes are
-those that the arithmetic needs per element in float32: AdamW reads p, g, m, v and writes p, m, v (28); a norm reads g
-once more (+4), clipping before the step reads and writes it (+12 with its norm), AGC reads p once more (+4).
+Each contender is measured together with its baseline: in each round both step the same tensors once, in an order drawn
+anew, so that a disturbance of the machine meets both. A ratio is the median over the rounds of (contender / baseline in
+that round). A copy of 256 MB in each round says what the memory does at that time, in bytes read and written. The
+bytes are those that the arithmetic needs per element in float32: AdamW reads p, g, m, v and writes p, m, v (28); a norm
+reads g once more (+4), clipping before the step reads and writes it (+12 with its norm), AGC reads p once more (+4).
 """
 
 import argparse
@@ -15,8 +16,8 @@ import random
 import statistics
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,12 +29,13 @@ from torch import Tensor
 from torch.optim import AdamW
 
 from psilogic import PsiLogic, host_norms
+from psilogic.norms import tensor_squares
 from psilogic.presets import PsiLogicNLP, PsiLogicViT
 
 LR = 1e-7  # small: parameters stay what they are, however many rounds there are
 WARM_UP = 3  # rounds
 COPIED = 1 << 26  # elements copied to measure the bandwidth
-FUSED, CLIPPED, COPY = "AdamW(fused=True)", "clip_grad_norm_ + AdamW(fused=True)", "copy"
+FUSED, CLIPPED = "AdamW(fused=True)", "clip_grad_norm_ + AdamW(fused=True)"
 PEERS = {"pytorch_optimizer": ("Lion", "AdaBelief", "StableAdamW"), "lion_pytorch": ("Lion",)}
 
 
@@ -43,99 +45,92 @@ class Contender:
 
     Attributes:
         name: as the table shows it.
-        run: takes one step.
+        build: makes the step of the given tensors.
         bytes: per element, 0 where nobody counted.
-        baseline: the contender that it is compared with; "" for none.
-        target: the ratio that it should not exceed; None for none.
-        optimizer: whose `executed` is shown; None for anything else.
+        baseline: the name of what it is compared with.
+        targets: the ratio that it should not exceed, by kind of device.
     """
 
     name: str
-    run: Callable[[], Any]
-    bytes: int
+    build: Callable[[list[Tensor]], Callable[[], Any]]
+    bytes: int = 0
     baseline: str = FUSED
-    target: float | None = None
-    optimizer: PsiLogic | None = None
-
-    @property
-    def executed(self) -> str:
-        return "+".join(sorted(self.optimizer.executed)) if self.optimizer else ""
+    targets: dict[str, float] = field(default_factory=dict)
 
 
-def contenders(params: list[Tensor]) -> list[Contender]:
-    """Everything that steps these tensors; each optimizer has its own state."""
-    fused, foreach = AdamW(params, LR, fused=True), AdamW(params, LR, foreach=True)
-    # A factor of 1 costs as much as any other, and leaves the gradients as they are.
-    clip = partial(torch.nn.utils.clip_grad_norm_, params, 1e30)
+def contenders() -> list[Contender]:
+    """Everything that is timed; peers where they are installed."""
+    plain, spikes, presets, clipped = (
+        {"cpu": cpu, "cuda": cuda} for cpu, cuda in ((1.15, 1.15), (1.25, 1.25), (2.0, 1.35), (0.80, 0.85))
+    )
+    peers = [(module, name) for module, names in PEERS.items() if find_spec(module) for name in names]
     return [
-        Contender(FUSED, fused.step, 28, baseline=""),
-        Contender("AdamW(foreach=True)", foreach.step, 28),
-        Contender(CLIPPED, lambda: (clip(), fused.step()), 40),
-        _psilogic("PsiLogic", PsiLogic(params, LR), 32, {"cpu": 1.15, "cuda": 1.15}),
-        _psilogic("PsiLogic, 5% of the tensors fire", _spiking(params), 32, {"cpu": 1.25, "cuda": 1.25}),
-        _psilogic("PsiLogicViT (GC + AGC)", PsiLogicViT(params, LR), 36, {"cpu": 2.0, "cuda": 1.35}),
-        _psilogic("PsiLogicNLP (GC + AGC + quantum decay)", PsiLogicNLP(params, LR), 36, {"cpu": 2.0, "cuda": 1.35}),
-        _psilogic(
-            "PsiLogic(max_grad_norm=1)",
-            PsiLogic(params, LR, max_grad_norm=1.0),
-            32,
-            {"cpu": 0.80, "cuda": 0.85},
-            baseline=CLIPPED,
+        Contender("AdamW(foreach=True)", lambda params: AdamW(params, LR, foreach=True).step, 28),
+        Contender("PsiLogic", _psilogic, 32, targets=plain),
+        Contender("PsiLogic, 5% of the tensors fire", _spiking, 32, targets=spikes),
+        Contender("PsiLogicViT (GC + AGC)", partial(_psilogic, kind=PsiLogicViT), 36, targets=presets),
+        Contender("PsiLogicNLP (GC + AGC + quantum decay)", partial(_psilogic, kind=PsiLogicNLP), 36, targets=presets),
+        Contender("PsiLogic(max_grad_norm), clips", partial(_psilogic, max_grad_norm=1.0), 32, CLIPPED, clipped),
+        Contender(
+            "PsiLogic(max_grad_norm), clips nothing", partial(_psilogic, max_grad_norm=1e30), 32, CLIPPED, clipped
         ),
-        *_parts(params),
-        *_peers(params),
+        Contender("(torch's fused kernel alone)", _kernel, 28),
+        Contender("(norms, then torch's fused kernel)", partial(_kernel, with_norms=True), 32),
+        *(Contender(f"{module}.{name}", partial(_peer, module=module, name=name)) for module, name in peers),
     ]
 
 
-def _psilogic(
-    name: str, optimizer: PsiLogic, bytes_: int, targets: dict[str, float], baseline: str = FUSED
-) -> Contender:
-    target = targets[optimizer.param_groups[0]["params"][0].device.type]
-    return Contender(name, optimizer.step, bytes_, baseline, target, optimizer)
+def _fused(params: list[Tensor]) -> Callable[[], Any]:
+    return AdamW(params, LR, fused=True).step
 
 
-def _spiking(params: list[Tensor]) -> PsiLogic:
+def _clip_and_fused(params: list[Tensor]) -> Callable[[], Any]:
+    """A factor of 1 costs as much as any other, and leaves the gradients as they are."""
+    step = _fused(params)
+    return lambda: (torch.nn.utils.clip_grad_norm_(params, 1e30), step())
+
+
+BASELINES = {FUSED: _fused, CLIPPED: _clip_and_fused}
+
+
+def _psilogic(params: list[Tensor], kind: type[PsiLogic] = PsiLogic, **options: Any) -> Callable[[], Any]:
+    return kind(params, LR, fused=True, **options).step
+
+
+def _spiking(params: list[Tensor]) -> Callable[[], Any]:
     """A PsiLogic in which every 20th tensor fires in every step, from the second on."""
-    optimizer = PsiLogic(params, LR, adaptive_tau=False, chaos_tau=1e3, chaos_warmup=0)
+    optimizer = PsiLogic(params, LR, fused=True, adaptive_tau=False, chaos_tau=1e3, chaos_warmup=0)
     optimizer.step()
     for p in params[::20]:
         optimizer.state[p]["chaos_slow"].fill_(1e9)
-    return optimizer
+    return optimizer.step
 
 
-def _parts(params: list[Tensor]) -> list[Contender]:
-    """What a step on a CPU cannot do without: torch's kernel alone, and a pass for the norms before it."""
-    if params[0].device.type != "cpu":
-        return []
+def _kernel(params: list[Tensor], with_norms: bool = False) -> Callable[[], Any]:
+    """What no step on a CPU can do without: torch's kernel, and a pass for the norms before it."""
     grads = [p.grad for p in params]
     moments = [[torch.zeros_like(p) for p in params] for _ in range(2)]
-    steps = [torch.tensor(9.0)] * len(params)
+    steps = [torch.tensor(9.0, device=params[0].device)] * len(params)
 
     @torch.no_grad()
-    def kernel() -> None:
+    def run() -> None:
+        if with_norms:
+            _norms(grads)
         torch._fused_adamw_(
             params, grads, *moments, [], steps, lr=LR, beta1=0.9, beta2=0.999, weight_decay=0.0, eps=1e-8,
             amsgrad=False, maximize=False,
         )  # fmt: skip
 
-    def norms_and_kernel() -> None:
-        host_norms.squares(grads)
-        kernel()
-
-    return [
-        Contender("(torch's fused kernel alone)", kernel, 28),
-        Contender("(norms, then torch's fused kernel)", norms_and_kernel, 32),
-    ]
+    return run
 
 
-def _peers(params: list[Tensor]) -> list[Contender]:
-    """Other optimizers, where they are installed; nobody counted their bytes."""
-    found = []
-    for module, names in PEERS.items():
-        if find_spec(module):
-            classes = [getattr(importlib.import_module(module), name) for name in names]
-            found += [Contender(f"{module}.{cls.__name__}", cls(params, lr=LR).step, 0) for cls in classes]
-    return found
+def _norms(grads: list[Tensor]) -> Tensor:
+    return host_norms.squares(grads) if grads[0].device.type == "cpu" else tensor_squares(grads, torch.float64)
+
+
+def _peer(params: list[Tensor], module: str, name: str) -> Callable[[], Any]:
+    """Another optimizer; nobody counted its bytes."""
+    return getattr(importlib.import_module(module), name)(params, lr=LR).step
 
 
 def synchronize(device: str) -> None:
@@ -153,57 +148,59 @@ def seconds(run: Callable[[], Any], device: str) -> float:
     return time.perf_counter() - began
 
 
-def measure(name: str, device: str, rounds: int) -> list[dict[str, Any]]:
+def interleaved(runs: list[Callable[[], Any]], device: str, rounds: int) -> list[list[float]]:
+    """Seconds of each run in each round, in an order drawn anew for each."""
+    times: list[list[float]] = [[] for _ in runs]
+    order = list(range(len(runs)))
+    for round_ in range(-WARM_UP, rounds):
+        random.Random(round_).shuffle(order)
+        for i in order:
+            took = seconds(runs[i], device)
+            if round_ >= 0:
+                times[i].append(took)
+    return times
+
+
+def measure(name: str, device: str, rounds: int) -> Iterator[dict[str, Any]]:
     """The table's rows for one set of tensors."""
     params = tensors_with_gradients(name, device)
     numel = sum(p.numel() for p in params)
     source, target = (torch.ones(COPIED, device=device) for _ in range(2))
-    runs = contenders(params)
-    timed: dict[str, Callable[[], Any]] = {c.name: c.run for c in runs} | {COPY: lambda: target.copy_(source)}
-    times: dict[str, list[float]] = {key: [] for key in timed}
-    order = list(timed)
-    for round_ in range(WARM_UP + rounds):
-        random.Random(round_).shuffle(order)
-        for key in order:
-            took = seconds(timed[key], device)
-            if round_ >= WARM_UP:
-                times[key].append(took)
-    bandwidth = 2 * source.nbytes / statistics.median(times[COPY])
-    rows = []
-    for c in runs:
-        median = statistics.median(times[c.name])
-        ratios = [t / b for t, b in zip(times[c.name], times[c.baseline or c.name], strict=True)]
-        rate = c.bytes * numel / median
-        rows.append(
-            {
-                "device": device,
-                "set": name,
-                "tensors": len(params),
-                "elements": numel,
-                "contender": c.name,
-                "executed": c.executed,
-                "milliseconds": round(1e3 * median, 3),
-                "baseline": c.baseline,
-                "ratio": round(statistics.median(ratios), 3),
-                "target": c.target or "",
-                "bytes_per_element": c.bytes or "",
-                "gb_per_s": round(rate / 1e9, 1) if c.bytes else "",
-                "copy_gb_per_s": round(bandwidth / 1e9, 1),
-            }
-        )
-    return rows
+    for contender in contenders():
+        step = contender.build(params)
+        runs = [step, BASELINES[contender.baseline](params), lambda: target.copy_(source)]
+        mine, baseline, copy = interleaved(runs, device, rounds)
+        optimizer = getattr(step, "__self__", None)
+        median = statistics.median(mine)
+        yield {
+            "device": device,
+            "set": name,
+            "tensors": len(params),
+            "elements": numel,
+            "contender": contender.name,
+            "executed": "+".join(getattr(optimizer, "executed", ())),
+            "milliseconds": round(1e3 * median, 3),
+            "baseline": contender.baseline,
+            "baseline_milliseconds": round(1e3 * statistics.median(baseline), 3),
+            "ratio": round(statistics.median(a / b for a, b in zip(mine, baseline, strict=True)), 3),
+            "target": contender.targets.get(device, ""),
+            "bytes_per_element": contender.bytes or "",
+            "gb_per_s": round(contender.bytes * numel / median / 1e9, 1) if contender.bytes else "",
+            "copy_gb_per_s": round(2 * source.nbytes / statistics.median(copy) / 1e9, 1),
+        }
 
 
-def show(rows: list[dict[str, Any]]) -> None:
-    """Print the rows of one set."""
-    first = rows[0]
-    print(f"\n{first['set']}: {first['tensors']} tensors, {first['elements'] / 1e6:.1f}M elements; a copy moves "
-          f"{first['copy_gb_per_s']} GB/s")  # fmt: skip
-    print(f"  {'':40} {'ms':>9} {'ratio':>7} {'target':>7} {'GB/s':>7}  executed")
-    for row in rows:
-        mark = "" if not row["target"] else "met" if row["ratio"] <= row["target"] else "missed"
-        print(f"  {row['contender']:40} {row['milliseconds']:9.3f} {row['ratio']:7.3f} {row['target']:>7} "
-              f"{row['gb_per_s']:>7}  {row['executed']} {mark}", flush=True)  # fmt: skip
+HEAD = f"  {'':40} {'ms':>9} {'baseline':>9} {'ratio':>7} {'target':>7} {'GB/s':>6} {'copy':>6}  executed"
+
+
+def show(row: dict[str, Any]) -> None:
+    """Print one row."""
+    mark = "" if not row["target"] else "met" if row["ratio"] <= row["target"] else "missed"
+    print(
+        f"  {row['contender']:40} {row['milliseconds']:9.3f} {row['baseline_milliseconds']:9.3f} {row['ratio']:7.3f} "
+        f"{row['target']:>7} {row['gb_per_s']:>6} {row['copy_gb_per_s']:6}  {row['executed']} {mark}",
+        flush=True,
+    )
 
 
 def main() -> None:
@@ -216,11 +213,12 @@ def main() -> None:
     chosen = options.parse_args()
     device = torch.cuda.get_device_name() if chosen.device == "cuda" else f"{torch.get_num_threads()} threads"
     print(f"torch {torch.__version__}, {device}, {chosen.rounds} rounds")
-    rows = []
+    rows: list[dict[str, Any]] = []
     for name in chosen.sets:
-        found = measure(name, chosen.device, chosen.rounds)
-        show(found)
-        rows += found
+        print(f"\n{name}\n{HEAD}")
+        for row in measure(name, chosen.device, chosen.rounds):
+            show(row)
+            rows.append(row)
     if chosen.csv:
         with chosen.csv.open("w", newline="") as file:
             writer = csv.DictWriter(file, rows[0], lineterminator="\n")

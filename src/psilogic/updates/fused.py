@@ -60,11 +60,12 @@ def update_(
     if rates is None and means is None and scales is None:
         _adamw_(columns, adam)
         return
-    for params, grads, *moments, steps, decays, rate, mean, scale in _blocks(columns, BLOCK):
-        processed = _processed(grads, mean if means else None, scale if scales else None)
+    for params, grads, *others, rate, mean, scale in _blocks(columns, BLOCK):
+        grads = _processed(grads, mean if means else None, scale if scales else None)
         if rates is not None:
-            _quantum_decay_(params, processed, rate)
-        _adamw_([params, processed, *moments, steps, decays], adam)
+            _quantum_decay_(params, grads, rate)
+        _adamw_([params, grads, *others], adam)
+        del grads  # before the next block needs as much
 
 
 def _processed(grads: Foreach, means: Foreach | None, scales: Foreach | list[float] | None) -> Foreach:

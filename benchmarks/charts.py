@@ -1,0 +1,87 @@
+"""Draw what `step_time.py` and `step_memory.py` have measured.
+
+    python benchmarks/charts.py [--results docs/results/benchmarks]
+
+Reads step_time.csv and step_memory.csv of that folder, writes figures/step.png and figures/step.svg.
+"""
+
+import argparse
+import csv
+import sys
+from pathlib import Path
+
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from fairbench.report.canvas import REFERENCE_COLOR, style
+
+FUSED = "AdamW(fused=True)"
+TIMES = {
+    "AdamW(foreach=True)": ("AdamW(foreach=True)", "#0072b2"),
+    "pytorch_optimizer.Lion": ("Lion (pytorch-optimizer)", "#009e73"),
+    "PsiLogic": ("PsiLogic", REFERENCE_COLOR),
+    "PsiLogicViT (GC + AGC)": ("PsiLogicViT: + GC + AGC", "#e9a06b"),
+    "(norms, then torch's fused kernel)": ("norms, then torch's kernel", "#bbbbbb"),
+}
+MEMORY = {
+    "AdamW(foreach=True)": ("AdamW(foreach=True)", "#0072b2"),
+    "PsiLogic": ("PsiLogic", REFERENCE_COLOR),
+    "PsiLogicViT (GC + AGC)": ("PsiLogicViT: + GC + AGC", "#e9a06b"),
+}
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    """The rows of a CSV file."""
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def bars(axes: Axes, sets: list[str], values: dict[tuple[str, str], float], kinds: dict[str, tuple[str, str]]) -> None:
+    """Horizontal bars, one group for each set of tensors, each with its number."""
+    height = 0.8 / len(kinds)
+    for k, (kind, (label, color)) in enumerate(kinds.items()):
+        for row, name in enumerate(sets):
+            y, value = row + k * height, values[name, kind]
+            axes.barh(y, value, height * 0.9, color=color, label=label if row == 0 else None)
+            axes.annotate(
+                f"{value:.2f}", (value, y), xytext=(3, 0), textcoords="offset points", va="center", fontsize=7
+            )
+    axes.set_yticks([row + 0.4 - height / 2 for row in range(len(sets))], sets)
+    axes.invert_yaxis()
+    axes.grid(axis="y", visible=False)
+    axes.legend(fontsize=7, loc="lower right")
+
+
+def draw(folder: Path) -> Figure:
+    """Both tables, side by side."""
+    times, memory = read(folder / "step_time.csv"), read(folder / "step_memory.csv")
+    sets = list(dict.fromkeys(row["set"] for row in times))
+    figure = Figure(figsize=(11.2, 4.8), layout="constrained")
+    FigureCanvasAgg(figure)
+    left, right = figure.subplots(1, 2)
+    bars(left, sets, {(row["set"], row["contender"]): float(row["ratio"]) for row in times}, TIMES)
+    left.axvline(1.0, color="#444444", linewidth=1)
+    left.set_title("time of one step()")
+    left.set_xlabel(f"multiple of {FUSED}, torch's fastest")
+    peaks = {(row["set"], row["optimizer"]): float(row["peak_per_parameter_byte"]) for row in memory}
+    bars(right, sets, peaks, MEMORY)
+    right.set_title("memory that one step() needs besides")
+    right.set_xlabel("multiple of the parameters' bytes")
+    return figure
+
+
+def main() -> None:
+    """Read, draw, write."""
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--results", type=Path, default=Path("docs/results/benchmarks"))
+    folder = options.parse_args().results
+    with style():
+        figure = draw(folder)
+        (folder / "figures").mkdir(exist_ok=True)
+        figure.savefig(folder / "figures" / "step.png")
+        figure.savefig(folder / "figures" / "step.svg", metadata={"Date": None})
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,79 @@
+"""What PsiLogic costs in a training: whole training steps in the arenas of `mini`, against AdamW, in one run.
+
+    python benchmarks/in_loop.py [--rounds 9] [--csv FILE]
+
+The same loop trains the same model on the same batches with each optimizer, in an order drawn anew for each round; the
+table shows the median milliseconds of one training step (data, forward, backward, clipping, step) and the median of the
+ratios to AdamW, torch's default and torch's fused one, in the same round.
+"""
+
+import argparse
+import csv
+import random
+import statistics
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from harness_overhead import STEPS, bare_seconds, specs
+
+from fairbench.spec import TrialSpec
+
+DEFAULT, FUSED, PSILOGIC = "AdamW", "AdamW(fused=True)", "PsiLogic"
+
+
+def variants(spec: TrialSpec) -> dict[str, TrialSpec]:
+    """The trial with each optimizer, at the same learning rate and weight decay."""
+    adamw = spec.optimizer
+    fused = replace(adamw, options={**adamw.options, "fused": True})
+    shared = {name: adamw.options[name] for name in ("lr", "betas", "eps", "weight_decay")}
+    psilogic = replace(adamw, name=PSILOGIC, factory="psilogic:PsiLogic", options=shared)
+    return {DEFAULT: spec, FUSED: replace(spec, optimizer=fused), PSILOGIC: replace(spec, optimizer=psilogic)}
+
+
+def measure(spec: TrialSpec, rounds: int) -> dict[str, Any]:
+    """The table's row for one arena."""
+    trials = variants(spec)
+    seconds: dict[str, list[float]] = {name: [] for name in trials}
+    order = list(trials)
+    for round_ in range(-1, rounds):
+        random.Random(round_).shuffle(order)
+        for name in order:
+            took = bare_seconds(trials[name])
+            if round_ >= 0:
+                seconds[name].append(took)
+
+    def ratio(baseline: str) -> float:
+        return statistics.median(a / b for a, b in zip(seconds[PSILOGIC], seconds[baseline], strict=True))
+
+    return {
+        "arena": spec.arena.name,
+        "threads": torch.get_num_threads(),
+        **{f"{name} ms": round(1e3 * statistics.median(times) / STEPS, 3) for name, times in seconds.items()},
+        f"ratio to {DEFAULT}": round(ratio(DEFAULT), 3),
+        f"ratio to {FUSED}": round(ratio(FUSED), 3),
+    }
+
+
+def main() -> None:
+    """Measure and print."""
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--rounds", type=int, default=9)
+    options.add_argument("--csv", type=Path)
+    chosen = options.parse_args()
+    torch.set_num_threads(1)  # as the trials of a study, of which as many run as there are cores
+    rows = []
+    for spec in specs():
+        rows.append(measure(spec, chosen.rounds))
+        print("   ".join(f"{name} {value}" for name, value in rows[-1].items()), flush=True)
+    if chosen.csv:
+        with chosen.csv.open("w", newline="") as file:
+            writer = csv.DictWriter(file, rows[0], lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

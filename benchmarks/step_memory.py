@@ -1,0 +1,112 @@
+"""What an optimizer keeps, and what one `optimizer.step()` needs besides, in multiples of the parameters' bytes.
+
+    python benchmarks/step_memory.py [--device cpu] [--sets "ViT-Tiny" ...] [--csv FILE]
+
+Kept is what `optimizer.state` holds after two steps, and what of it is beyond AdamW's, in bytes per tensor. The peak is
+the most that the third step has allocated at one time, by torch's profiler on a CPU and by the allocator on CUDA.
+"""
+
+import argparse
+import csv
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from tensor_sets import TENSOR_SETS, tensors_with_gradients
+from torch.optim import AdamW, Optimizer
+from torch.profiler import ProfilerActivity, profile
+
+from psilogic import PsiLogic
+from psilogic.presets import PsiLogicNLP, PsiLogicViT
+
+OPTIMIZERS: dict[str, Callable[..., Optimizer]] = {
+    "AdamW(fused=True)": partial(AdamW, fused=True),
+    "AdamW(foreach=True)": partial(AdamW, foreach=True),
+    "PsiLogic": partial(PsiLogic, fused=True),
+    "PsiLogic(max_grad_norm=1)": partial(PsiLogic, fused=True, max_grad_norm=1.0),
+    "PsiLogicViT (GC + AGC)": partial(PsiLogicViT, fused=True),
+    "PsiLogicNLP (GC + AGC + quantum decay)": partial(PsiLogicNLP, fused=True),
+    "PsiLogic(foreach=True)": partial(PsiLogic, foreach=True),
+    "PsiLogic(foreach=False)": partial(PsiLogic, foreach=False),
+}
+
+
+def kept(optimizer: Optimizer) -> tuple[int, int]:
+    """Bytes of the whole state, and of what AdamW has not: views count with their own elements."""
+    entries = [(name, x.nbytes) for state in optimizer.state.values() for name, x in state.items()]
+    return sum(n for _, n in entries), sum(n for name, n in entries if name not in ("step", "exp_avg", "exp_avg_sq"))
+
+
+def peak(step: Callable[[], Any], device: str) -> int:
+    """The most bytes that a step has allocated at one time."""
+    if device == "cuda":
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        step()
+        return torch.cuda.max_memory_allocated() - before
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+        step()
+    events = [e for e in profiler.profiler.kineto_results.events() if e.name() == "[memory]"]
+    held = most = 0
+    for event in sorted(events, key=lambda e: e.start_ns()):
+        held += event.nbytes()
+        most = max(most, held)
+    return most
+
+
+def measure(name: str, device: str) -> list[dict[str, Any]]:
+    """The table's rows for one set of tensors."""
+    params = tensors_with_gradients(name, device)
+    size = sum(p.nbytes for p in params)
+    rows = []
+    for title, build in OPTIMIZERS.items():
+        optimizer = build(params, lr=1e-7)
+        optimizer.step(), optimizer.step()
+        state, beyond = kept(optimizer)
+        rows.append(
+            {
+                "device": device,
+                "set": name,
+                "tensors": len(params),
+                "parameter_bytes": size,
+                "optimizer": title,
+                "state_per_parameter_byte": round(state / size, 4),
+                "state_beyond_adamw_per_tensor": beyond / len(params),
+                "peak_bytes": (most := peak(optimizer.step, device)),
+                "peak_per_parameter_byte": round(most / size, 4),
+            }
+        )
+    return rows
+
+
+def main() -> None:
+    """Measure and print."""
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    options.add_argument("--sets", nargs="+", choices=TENSOR_SETS, default=list(TENSOR_SETS), metavar="SET")
+    options.add_argument("--csv", type=Path)
+    chosen = options.parse_args()
+    rows: list[dict[str, Any]] = []
+    for name in chosen.sets:
+        print(f"\n{name}\n  {'':40} {'state':>8} {'beyond AdamW':>14} {'peak':>10} {'share':>8}")
+        for row in measure(name, chosen.device):
+            rows.append(row)
+            print(
+                f"  {row['optimizer']:40} {row['state_per_parameter_byte']:7.3f}x "
+                f"{row['state_beyond_adamw_per_tensor']:4.0f} B/tensor {row['peak_bytes'] / 1e6:7.2f} MB "
+                f"{row['peak_per_parameter_byte']:8.2%}",
+                flush=True,
+            )
+    if chosen.csv:
+        with chosen.csv.open("w", newline="") as file:
+            writer = csv.DictWriter(file, rows[0], lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
