@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -71,7 +70,7 @@ class Bucket:
         """Whether AGC or centralization treats rows of dimension 0 as units, rather than whole tensors."""
         return bool(self.group["grad_centralize"] or (self.group["agc_clip"] > 0 and self.group["agc_norm"] == "unit"))
 
-    @cached_property
+    @property
     def numel(self) -> Tensor:
         """Number of real elements of each tensor that this rank counts, shape (N,)."""
         counts = list(map(Tensor.numel, self.values))
@@ -80,7 +79,7 @@ class Bucket:
         per_element = 2 if self.dtype.is_complex else 1
         return torch.tensor(counts, dtype=self.vector_dtype).mul_(per_element).to(self.device)
 
-    @cached_property
+    @property
     def units(self) -> list[int]:
         """Units of each whole tensor: its rows (with their empty places), or 1."""
         if not self.by_rows or self.ranks is None:
@@ -90,7 +89,7 @@ class Bucket:
             for count, piece in zip(self.local_units, self.pieces, strict=True)
         ]
 
-    @cached_property
+    @property
     def local_units(self) -> list[int]:
         """Units of each tensor that this rank holds a part of."""
         if not self.by_rows:

@@ -7,7 +7,7 @@ from psilogic.norms import Foreach, accumulation_dtype, flat, row_squares_and_su
 
 SHORT, STACK = 1 << 12, 1 << 14
 """Up to so many elements a tensor is not worth a call of its own; how many elements are stacked for one."""
-PART = 1 << 18
+PART = 1 << 20
 """The most elements whose squares are summed in float32."""
 CENTRED = 0.5
 """From this share of a row's squares on that its mean makes up, what remains is not left to sums in float32."""

@@ -19,7 +19,7 @@ from psilogic.reduction import complete
 from psilogic.scalars import Scalars
 from psilogic.sharding import Sharding
 from psilogic.updates import statistics, update_
-from psilogic.updates.operands import Adam
+from psilogic.updates.operands import Step
 
 Observer = Callable[[list[Tensor], dict[str, Any], Decision], None]
 
@@ -320,8 +320,9 @@ class PsiLogic(Optimizer):
         for name, values in (("step", step), ("chaos_fast", fast), ("chaos_slow", slow), ("chaos_ref", reference)):
             if values is not None:
                 self._scalars.write(i, states, name, values)
-        adam = Adam(t, lr, group["betas"], group["eps"])
-        execution = update_(bucket, states, processing, decision, adam, self._tables.setdefault(i, {}))
+        quantum_rate = decision.quantum_rate if group["quantum_decay"] > 0 else None
+        what = Step(t, decision.decay, quantum_rate, lr, group["weight_decay"], group["betas"], group["eps"])
+        execution = update_(bucket, states, processing, what, self._tables.setdefault(i, {}))
         self.executed[execution] += len(states)
         for observer in self._observers:
             observer(bucket.params, group, decision)

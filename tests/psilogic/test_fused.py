@@ -70,7 +70,7 @@ def test_one_tensor_of_50_million_elements(options):
         optimizer = PsiLogic([twin], **{**options, "chaos_warmup": 0}, **flags)
         twin.grad = g
         optimizer.step()
-        torch.testing.assert_close(optimizer.state[twin]["chaos_fast"].item(), gn(options), rtol=2e-4, atol=0.0)
+        torch.testing.assert_close(optimizer.state[twin]["chaos_fast"].item(), gn(options), rtol=5e-4, atol=0.0)
     torch.testing.assert_close(*(twin.detach() for twin in twins), rtol=1e-6, atol=1e-8)
 
 

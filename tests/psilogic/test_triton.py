@@ -17,7 +17,7 @@ from triton_driver import install, resources  # noqa: E402
 
 from psilogic.updates import triton as updates  # noqa: E402
 from psilogic.updates import triton_kernels as kernels  # noqa: E402
-from psilogic.updates.operands import Adam, Tensors  # noqa: E402
+from psilogic.updates.operands import Step, Tensors  # noqa: E402
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 PLAIN = {}
@@ -32,11 +32,15 @@ def step(dtype, *, sizes=((64, 32), (100,)), scale=False, mean=False, quantum=Fa
     params, grads, exp_avgs, exp_avg_sqs = ([torch.zeros(size, dtype=dtype) for size in sizes] for _ in range(4))
     units = [len(p) if by_rows and p.ndim > 1 else 1 for p in params]
     by_tensor, by_unit = torch.full((len(sizes),), t, dtype=torch.float64), torch.ones(sum(units), dtype=torch.float64)
-    adam = Adam(by_tensor, torch.tensor(lr) if tensor_lr else lr, betas, 1e-8)
+    lr, quantum_rate = torch.tensor(lr) if tensor_lr else lr, by_tensor if quantum else None
     updates.update_(
-        Tensors(params, grads, exp_avgs, exp_avg_sqs), adam, by_tensor, by_tensor if quantum else None,
-        by_unit if mean else None, by_unit if scale else None, units, tables or updates.Tables(),
-    )  # fmt: skip
+        Tensors(params, grads, exp_avgs, exp_avg_sqs),
+        Step(by_tensor, by_tensor, quantum_rate, lr, 0.0, betas, 1e-8),
+        by_unit if mean else None,
+        by_unit if scale else None,
+        units,
+        tables or updates.Tables(),
+    )
 
 
 def accesses(compiled):
@@ -132,17 +136,15 @@ def test_vectors_at_any_address_compile_nothing(monkeypatch):
     xs = [torch.zeros(8) for _ in range(4)]
     vector = torch.ones(8, dtype=torch.float64)
     for i in range(3):
-        updates.update_(
-            *([x] for x in xs), t=vector[i : i + 1], decay=vector[i + 1 : i + 2], quantum_rate=None,
-            mean=None, scale=vector[i : i + 1], units=[1], lr=vector[i], betas=(0.9, 0.999), eps=1e-8,
-            tables=updates.Tables(),
-        )  # fmt: skip
+        t, decay, scale = vector[i : i + 1], vector[i + 1 : i + 2], vector[i : i + 1]
+        what = Step(t, decay, None, vector[i], 0.0, (0.9, 0.999), 1e-8)
+        updates.update_(Tensors(*([x] for x in xs)), what, None, scale, [1], updates.Tables())
     assert (len(driver.compiled()), len(driver.launches)) == (1, 3)
 
 
 def test_the_cpu_is_not_supported_without_the_interpreter():
     xs = [torch.zeros(3)]
-    assert not updates.supports(xs, xs, xs, xs, [1])
+    assert not updates.supports(Tensors(xs, xs, xs, xs), by_rows=False)
 
 
 class Uploads:

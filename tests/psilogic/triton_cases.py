@@ -16,7 +16,7 @@ from trajectories import gradients, parameters
 from psilogic.updates import foreach
 from psilogic.updates import triton as updates
 from psilogic.updates import triton_kernels as kernels
-from psilogic.updates.operands import Adam, Tensors
+from psilogic.updates.operands import Step, Tensors
 
 CASES = []
 HALF = (torch.bfloat16, torch.float16)
@@ -94,24 +94,16 @@ class Problem:
             grads = [g - m for g, m in zip(grads, self.spread(self.mean, exact), strict=True)]
         if self.scale is not None:
             grads = [g * s for g, s in zip(grads, self.spread(self.scale, exact), strict=True)]
-        adam = Adam(self.t, float(lr), betas, eps)
-        foreach.update_(
-            Tensors(params, grads, exp_avgs, exp_avg_sqs), adam, self.decay, self.quantum_rate, on_host=True
-        )
+        tensors = Tensors(params, grads, exp_avgs, exp_avg_sqs)
+        foreach.update_(tensors, self.step(float(lr), betas, eps), on_host=True)
         return [[x.to(dtype) for x in xs] for xs in (params, exp_avgs, exp_avg_sqs)]
 
     def update(self, tables=None, lr=0.1, betas=BETAS, eps=1e-8):
-        adam = Adam(self.t, lr, betas, eps)
-        updates.update_(
-            self.lists,
-            adam,
-            self.decay,
-            self.quantum_rate,
-            self.mean,
-            self.scale,
-            self.units,
-            tables or updates.Tables(),
-        )
+        known = tables or updates.Tables()
+        updates.update_(self.lists, self.step(lr, betas, eps), self.mean, self.scale, self.units, known)
+
+    def step(self, lr, betas, eps):
+        return Step(self.t, self.decay, self.quantum_rate, lr, 0.0, betas, eps)
 
     def check(self, tables=None, tolerance=None, **options):
         """One step, against foreach."""

@@ -6,15 +6,13 @@ from operator import is_
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from psilogic.buckets import Bucket
-from psilogic.decision import Decision
 from psilogic.gradients import Processing, Statistics, measure, process
 from psilogic.norms import Foreach, as_real
 from psilogic.sharding import local
 from psilogic.updates import foreach, fused
-from psilogic.updates.operands import Adam, Tensors
+from psilogic.updates.operands import Step, Tensors
 from psilogic.updates.rounding import narrow_, widen
 
 
@@ -56,12 +54,7 @@ def statistics(bucket: Bucket, tables: dict[str, Any]) -> Statistics:
 
 
 def update_(
-    bucket: Bucket,
-    states: list[dict[str, Any]],
-    processing: Processing,
-    decision: Decision,
-    adam: Adam,
-    tables: dict[str, Any],
+    bucket: Bucket, states: list[dict[str, Any]], processing: Processing, step: Step, tables: dict[str, Any]
 ) -> str:
     """Change parameters and moments.
 
@@ -69,76 +62,52 @@ def update_(
         bucket: the tensors.
         states: their states.
         processing: what becomes of their gradients.
-        decision: what the step does to them.
-        adam: the clock and the hyperparameters.
+        step: what to do to the tensors.
         tables: what Triton's kernels know of these tensors, kept from step to step.
 
     Returns:
         The execution that was picked.
     """
-    decay, mean, scale = decision.decay, processing.mean, processing.scale
-    quantum_rate = decision.quantum_rate if bucket.group["quantum_decay"] > 0 else None
     tensors = _tensors(bucket, states)
     execution = pick(bucket, tensors)
     if execution == "fused":
-        _fused_update_(bucket, tensors, adam, processing, decay, quantum_rate)
+        _fused_update_(bucket, tensors, processing, step)
     elif execution == "triton":
         kernels = _triton(bucket)
         known = tables.setdefault("update", kernels.Tables())
-        kernels.update_(tensors, adam, decay, quantum_rate, mean, scale, bucket.units, known)
+        kernels.update_(tensors, step, processing.mean, processing.scale, bucket.units, known)
     else:
+        compensations = _held(bucket, states, "compensation") if bucket.rounding == "kahan" else None
         tensors = tensors._replace(grads=as_real(process(bucket, processing)))
-        _foreach_update_(bucket, states, tensors, adam, decay, quantum_rate)
+        _foreach_update_(bucket, tensors, compensations, step)
     return execution
 
 
-def _fused_update_(
-    bucket: Bucket,
-    tensors: Tensors,
-    adam: Adam,
-    processing: Processing,
-    decay: Tensor,
-    quantum_rate: Tensor | None,
-) -> None:
+def _fused_update_(bucket: Bucket, tensors: Tensors, processing: Processing, step: Step) -> None:
     """The update of the tensors with rows, and of those that are one unit each: these a number scales."""
-    mean, scale, weight_decay = processing.mean, processing.scale, bucket.group["weight_decay"]
-    with_rows = [bucket.by_rows and x.ndim > 1 for x in bucket.values]
+    mean, scale, _ = processing
+    if not bucket.by_rows:
+        fused.update_(tensors, step, None, None if scale is None else scale.tolist())
+        return
+    with_rows = [x.ndim > 1 for x in bucket.values]
     first_units = list(accumulate(bucket.units, initial=0))
     for of_rows in set(with_rows):
         chosen = [i for i, mine in enumerate(with_rows) if mine == of_rows]
-        index = torch.tensor(chosen)
+        part = Tensors(*([xs[i] for i in chosen] for xs in tensors)), step.of(torch.tensor(chosen))
         if of_rows:
-            means, scales = (None if x is None else bucket.spread(x, chosen) for x in (mean, scale))
+            fused.update_(*part, *(None if x is None else bucket.spread(x, chosen) for x in (mean, scale)))
         else:  # the mean is 0
-            means, scales = None, None if scale is None else scale[[first_units[i] for i in chosen]].tolist()
-        fused.update_(
-            Tensors(*([xs[i] for i in chosen] for xs in tensors)),
-            adam._replace(t=adam.t[index]),
-            weight_decay,
-            decay[index],
-            None if quantum_rate is None else quantum_rate[index],
-            means,
-            scales,
-        )
+            fused.update_(*part, None, None if scale is None else scale[[first_units[i] for i in chosen]].tolist())
 
 
-def _foreach_update_(
-    bucket: Bucket,
-    states: list[dict[str, Any]],
-    tensors: Tensors,
-    adam: Adam,
-    decay: Tensor,
-    quantum_rate: Tensor | None,
-) -> None:
+def _foreach_update_(bucket: Bucket, tensors: Tensors, compensations: Foreach | None, step: Step) -> None:
     """The update of all tensors together, or of one after the other with `foreach=False`."""
-    compensations = _held(bucket, states, "compensation") if bucket.rounding == "kahan" else None
-    every = range(len(states))
+    every = range(len(tensors.params))
     for batch in [slice(None)] if bucket.group["foreach"] is not False else [slice(i, i + 1) for i in every]:
         params, *others = (xs[batch] for xs in tensors)
         cut_off = compensations and compensations[batch]
         exact = params if bucket.rounding == "nearest" else widen(params, cut_off)
-        rate = None if quantum_rate is None else quantum_rate[batch]
-        foreach.update_(Tensors(exact, *others), adam._replace(t=adam.t[batch]), decay[batch], rate, bucket.on_host)
+        foreach.update_(Tensors(exact, *others), step.of(batch), bucket.on_host)
         if bucket.rounding != "nearest":
             narrow_(params, exact, cut_off)
 

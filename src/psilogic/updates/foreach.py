@@ -5,7 +5,7 @@ from torch import Tensor
 
 from psilogic import equations as eq
 from psilogic.norms import Foreach, fresh, per_tensor
-from psilogic.updates.operands import Adam, Tensors
+from psilogic.updates.operands import Step, Tensors
 
 
 def quantum_decay_(params: Foreach, grads: Foreach, rate: Tensor, on_host: bool) -> None:
@@ -26,13 +26,13 @@ def moments_(grads: Foreach, exp_avgs: Foreach, exp_avg_sqs: Foreach, betas: tup
     torch._foreach_addcmul_(exp_avg_sqs, grads, grads, 1 - beta2)
 
 
-def descend_(params: Foreach, exp_avgs: Foreach, exp_avg_sqs: Foreach, adam: Adam, on_host: bool) -> None:
+def descend_(params: Foreach, exp_avgs: Foreach, exp_avg_sqs: Foreach, step: Step, on_host: bool) -> None:
     """theta <- theta - lr m_hat / (sqrt(v_hat) + eps)."""
-    beta1, beta2 = adam.betas
+    beta1, beta2 = step.betas
     denominators = fresh(torch._foreach_sqrt(exp_avg_sqs))
-    torch._foreach_div_(denominators, per_tensor(eq.bias_correction(beta2, adam.t).sqrt(), on_host))
-    torch._foreach_add_(denominators, adam.eps)
-    step_size = -adam.lr / eq.bias_correction(beta1, adam.t)
+    torch._foreach_div_(denominators, per_tensor(eq.bias_correction(beta2, step.t).sqrt(), on_host))
+    torch._foreach_add_(denominators, step.eps)
+    step_size = -step.lr / eq.bias_correction(beta1, step.t)
     if on_host:
         torch._foreach_addcdiv_(params, exp_avgs, denominators, step_size.tolist())
     else:  # addcdiv takes no scalars from the device
@@ -41,19 +41,17 @@ def descend_(params: Foreach, exp_avgs: Foreach, exp_avg_sqs: Foreach, adam: Ada
         torch._foreach_add_(params, updates)
 
 
-def update_(tensors: Tensors, adam: Adam, decay: Tensor, quantum_rate: Tensor | None, on_host: bool) -> None:
+def update_(tensors: Tensors, step: Step, on_host: bool) -> None:
     """One step for N tensors of one device and dtype, in place: decay, quantum decay, Adam.
 
     Args:
         tensors: the tensors, with processed gradients.
-        adam: the clock and the hyperparameters.
-        decay: delta, shape (N,).
-        quantum_rate: lr q_t w (1 - s), shape (N,); None when quantum decay is off.
+        step: what to do to them.
         on_host: the vectors may be read as numbers: they lie in host memory and nothing traces them.
     """
     params, grads, exp_avgs, exp_avg_sqs = tensors
-    torch._foreach_mul_(params, per_tensor(1 - decay, on_host))
-    if quantum_rate is not None:
-        quantum_decay_(params, grads, quantum_rate, on_host)
-    moments_(grads, exp_avgs, exp_avg_sqs, adam.betas)
-    descend_(params, exp_avgs, exp_avg_sqs, adam, on_host)
+    torch._foreach_mul_(params, per_tensor(1 - step.decay, on_host))
+    if step.quantum_rate is not None:
+        quantum_decay_(params, grads, step.quantum_rate, on_host)
+    moments_(grads, exp_avgs, exp_avg_sqs, step.betas)
+    descend_(params, exp_avgs, exp_avg_sqs, step, on_host)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from psilogic.norms import Foreach, accumulation_dtype, flat
-from psilogic.updates.operands import Adam, Tensors, alike, ordinary
+from psilogic.updates.operands import Step, Tensors, alike, ordinary
 
 BLOCK = 1 << 18
 """The most elements of a block: what it needs besides is 1 MB in float32, and stays in cache."""
@@ -32,39 +32,29 @@ def supports(tensors: Tensors, by_rows: bool) -> bool:
     return ordinary(tensors) and alike(tensors, by_rows)
 
 
-def update_(
-    tensors: Tensors,
-    adam: Adam,
-    weight_decay: float,
-    decay: Tensor,
-    quantum_rate: Tensor | None,
-    means: Foreach | None,
-    scales: Foreach | list[float] | None,
-) -> None:
+def update_(tensors: Tensors, step: Step, means: Foreach | None, scales: Foreach | list[float] | None) -> None:
     """One step for N tensors that `supports` accepts, in place: mean and scale, decay, quantum decay, Adam.
 
     Args:
         tensors: the tensors, with gradients as they are.
-        adam: the clock and the hyperparameters.
-        weight_decay: lambda.
-        decay: delta, shape (N,).
-        quantum_rate: lr q_t w (1 - s), shape (N,); None when quantum decay is off.
+        step: what to do to them.
         means: what each gradient loses, as tensors that broadcast with it; None for 0.
         scales: what it is multiplied by after that: such tensors, or a number for each; None for 1.
     """
-    lr, none = float(adam.lr), [None] * len(tensors.params)
+    lr, none = float(step.lr), [None] * len(tensors.params)
     # delta / lr where a tensor fires; else lambda itself, so that nothing is rounded that AdamW does not round.
-    weight_decays = [weight_decay if delta == lr * weight_decay else delta / lr for delta in decay.tolist()]
-    rates = None if quantum_rate is None else quantum_rate.tolist()
-    columns = [*tensors, _steps(adam.t), weight_decays, rates or none, means or none, scales or none]
+    quiet = lr * step.weight_decay
+    weight_decays = [step.weight_decay if delta == quiet else delta / lr for delta in step.decay.tolist()]
+    rates = None if step.quantum_rate is None else step.quantum_rate.tolist()
+    columns = [*tensors, _clocks(step.t), weight_decays, rates or none, means or none, scales or none]
     if rates is None and means is None and scales is None:
-        _adamw_(columns, adam)
+        _adamw_(columns, step)
         return
     for params, grads, *others, rate, mean, scale in _blocks(columns, BLOCK):
         grads = _processed(grads, mean if means else None, scale if scales else None)
         if rates is not None:
             _quantum_decay_(params, grads, rate)
-        _adamw_([params, grads, *others], adam)
+        _adamw_([params, grads, *others], step)
         del grads  # before the next block needs as much
 
 
@@ -90,20 +80,20 @@ def _quantum_decay_(params: Foreach, grads: Foreach, rates: list[float]) -> None
         p.mul_(factor.mul_(2).sigmoid_().mul_(-2 * rate).add_(1 + rate))
 
 
-def _adamw_(block: Sequence[Any], adam: Adam) -> None:
+def _adamw_(block: Sequence[Any], step: Step) -> None:
     """torch's fused AdamW, once for each run of parts with the same weight decay."""
     start = 0
     for weight_decay, run in groupby(block[5]):
         end = start + len(list(run))
-        params, grads, exp_avgs, exp_avg_sqs, steps = (column[start:end] for column in block[:5])
+        params, grads, exp_avgs, exp_avg_sqs, clocks = (column[start:end] for column in block[:5])
         torch._fused_adamw_(
-            params, grads, exp_avgs, exp_avg_sqs, [], steps, lr=float(adam.lr), beta1=adam.betas[0],
-            beta2=adam.betas[1], weight_decay=weight_decay, eps=adam.eps, amsgrad=False, maximize=False,
+            params, grads, exp_avgs, exp_avg_sqs, [], clocks, lr=float(step.lr), beta1=step.betas[0],
+            beta2=step.betas[1], weight_decay=weight_decay, eps=step.eps, amsgrad=False, maximize=False,
         )  # fmt: skip
         start = end
 
 
-def _steps(t: Tensor) -> Foreach:
+def _clocks(t: Tensor) -> Foreach:
     """The step of each parameter as a 0-dim tensor; those with the same step share one."""
     steps = t.tolist()
     shared = {step: torch.tensor(step, dtype=torch.float64) for step in set(steps)}

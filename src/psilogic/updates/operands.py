@@ -26,20 +26,31 @@ class Tensors(NamedTuple):
     exp_avg_sqs: Foreach
 
 
-class Adam(NamedTuple):
-    """Adam's clock and hyperparameters.
+class Step(NamedTuple):
+    """What an update does to N tensors: vectors over them, and what they share.
 
     Attributes:
         t: step of each parameter, from 1, shape (N,).
+        decay: delta, shape (N,).
+        quantum_rate: lr q_t w (1 - s), shape (N,); None when quantum decay is off.
         lr: learning rate, a number or a tensor with one element.
-        betas: decay rates of the moments.
+        weight_decay: lambda, for which delta is lr lambda where nothing fires.
+        betas: Adam's decay rates of the moments.
         eps: added to the denominator, outside the root.
     """
 
     t: Tensor
+    decay: Tensor
+    quantum_rate: Tensor | None
     lr: Scalar
+    weight_decay: float
     betas: tuple[float, float]
     eps: float
+
+    def of(self, chosen: slice | Tensor) -> "Step":
+        """The same for some of the tensors."""
+        rate = None if self.quantum_rate is None else self.quantum_rate[chosen]
+        return self._replace(t=self.t[chosen], decay=self.decay[chosen], quantum_rate=rate)
 
 
 def ordinary(tensors: Tensors) -> bool:

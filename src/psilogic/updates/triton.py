@@ -18,7 +18,7 @@ import triton.language as tl
 from torch import Tensor
 
 from psilogic.norms import Foreach
-from psilogic.updates.operands import Adam, Tensors, alike, ordinary
+from psilogic.updates.operands import Step, Tensors, alike, ordinary
 from psilogic.updates.triton_kernels import (
     INTERPRETED,
     MIDDLE,
@@ -183,9 +183,7 @@ def supports(tensors: Tensors, by_rows: bool) -> bool:
 
 def update_(
     tensors: Tensors,
-    adam: Adam,
-    decay: Tensor,
-    quantum_rate: Tensor | None,
+    step: Step,
     mean: Tensor | None,
     scale: Tensor | None,
     units: list[int],
@@ -195,9 +193,7 @@ def update_(
 
     Args:
         tensors: the tensors, with gradients as they are.
-        adam: the clock and the hyperparameters.
-        decay: delta, shape (N,).
-        quantum_rate: lr q_t w (1 - s), shape (N,); None when quantum decay is off.
+        step: what to do to them; a tensor lr lies on the device.
         mean: what the gradients lose, unit by unit, shape (U,); None for 0.
         scale: what they are multiplied by after that, shape (U,); None for 1.
         units: the number of units of each tensor: 1 for the whole tensor, else its rows of dimension 0.
@@ -206,7 +202,7 @@ def update_(
     Vectors lie on the device, in float64 where possible.
     """
     params, _, exp_avgs, exp_avg_sqs = tensors
-    t, lr, betas, eps = adam
+    lr, betas = step.lr, step.betas
     first = params[0]
     chunk, part = CHUNK_BYTES // first.dtype.itemsize, min(PART, PART_BYTES // first.dtype.itemsize)
     numels = [p.numel() for p in params]
@@ -216,13 +212,13 @@ def update_(
     addresses = _addresses(tables, "update", tensors)
     if len(owners) == 0:
         return
-    vectors = [None if x is None else x.contiguous() for x in (t, decay, quantum_rate, mean, scale)]
+    vectors = [None if x is None else x.contiguous() for x in (step.t, step.decay, step.quantum_rate, mean, scale)]
     lr_pointer, number = (lr, 0.0) if isinstance(lr, Tensor) else (None, lr)
     logs = [math.log(beta) if beta > 0 else -math.inf for beta in betas]
     by_rows = (scale is not None or mean is not None) and any(n != 1 for n in units)
     with torch.cuda.device_of(first):
         update_kernel[(len(owners),)](
-            addresses, records, owners, *vectors, lr_pointer, number, *betas, *logs, eps,
+            addresses, records, owners, *vectors, lr_pointer, number, *betas, *logs, step.eps,
             BY_ROWS=by_rows, CHUNK=chunk, ALIGNED_PART=part, PART=part // 2, **_compiled_for(first.dtype),
         )  # fmt: skip
     torch.autograd.graph.increment_version([*params, *exp_avgs, *exp_avg_sqs])
