@@ -22,6 +22,15 @@ def loss_of(model: torch.nn.Module, t: int) -> torch.Tensor:
     return model(torch.randn(16, 6, generator=generator)).square().mean()
 
 
+def test_fused_announces_to_unscale_by_itself() -> None:
+    params = [torch.nn.Parameter(torch.zeros(2))]
+    for fused in (None, False, True):
+        optimizer = PsiLogic(params, fused=fused)
+        for same in (optimizer, copy.deepcopy(optimizer)):
+            assert getattr(same, "_step_supports_amp_scaling", False) is bool(fused)
+    assert torch.optim.AdamW(params, fused=True)._step_supports_amp_scaling
+
+
 # Announced as torch's fused optimizers do, GradScaler leaves unscaling and skipping to the step; else it does both.
 BY_THE_STEP = pytest.mark.parametrize("by_the_step", [False, True])
 
