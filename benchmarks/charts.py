@@ -6,10 +6,10 @@ Reads step_time.csv and step_memory.csv of that folder, writes figures/step.png 
 """
 
 import argparse
-import csv
 import sys
 from pathlib import Path
 
+from csv_files import read_csv
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -31,12 +31,6 @@ MEMORY = {
 }
 
 
-def read(path: Path) -> list[dict[str, str]]:
-    """The rows of a CSV file."""
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
 def bars(axes: Axes, sets: list[str], values: dict[tuple[str, str], float], kinds: dict[str, tuple[str, str]]) -> None:
     """Horizontal bars, one group for each set of tensors, each with its number."""
     height = 0.8 / len(kinds)
@@ -55,7 +49,7 @@ def bars(axes: Axes, sets: list[str], values: dict[tuple[str, str], float], kind
 
 def draw(folder: Path) -> Figure:
     """Both tables, side by side."""
-    times, memory = read(folder / "step_time.csv"), read(folder / "step_memory.csv")
+    times, memory = read_csv(folder / "step_time.csv"), read_csv(folder / "step_memory.csv")
     sets = list(dict.fromkeys(row["set"] for row in times))
     figure = Figure(figsize=(11.2, 4.8), layout="constrained")
     FigureCanvasAgg(figure)

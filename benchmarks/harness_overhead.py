@@ -7,7 +7,6 @@ table shows the median seconds of the training loop alone (no model building, no
 """
 
 import argparse
-import csv
 import statistics
 import sys
 import time
@@ -15,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
+from csv_files import write_csv
 from torch.optim.lr_scheduler import LambdaLR
 
 from fairbench.arenas import load_arena
@@ -82,10 +82,7 @@ def main() -> None:
         rows.append({"arena": spec.arena.name, "steps": STEPS, "harness_s": harness, "bare_s": bare, "ratio": ratio})
         print(f"{spec.arena.name:8} harness {harness:.3f} s   bare {bare:.3f} s   ratio {ratio:.3f}", flush=True)
     if chosen.csv:
-        with chosen.csv.open("w", newline="") as file:
-            writer = csv.DictWriter(file, rows[0])
-            writer.writeheader()
-            writer.writerows(rows)
+        write_csv(rows, chosen.csv)
 
 
 if __name__ == "__main__":

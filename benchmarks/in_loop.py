@@ -8,7 +8,6 @@ ratios to AdamW, torch's default and torch's fused one, in the same round.
 """
 
 import argparse
-import csv
 import random
 import statistics
 import sys
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from csv_files import write_csv
 from harness_overhead import STEPS, bare_seconds, specs
 
 from fairbench.spec import TrialSpec
@@ -69,10 +69,7 @@ def main() -> None:
         rows.append(measure(spec, chosen.rounds))
         print("   ".join(f"{name} {value}" for name, value in rows[-1].items()), flush=True)
     if chosen.csv:
-        with chosen.csv.open("w", newline="") as file:
-            writer = csv.DictWriter(file, rows[0], lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
+        write_csv(rows, chosen.csv)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ the most that the third step has allocated at one time, by torch's profiler on a
 """
 
 import argparse
-import csv
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from csv_files import write_csv
 from tensor_sets import TENSOR_SETS, tensors_with_gradients
 from torch.optim import AdamW, Optimizer
 from torch.profiler import ProfilerActivity, profile
@@ -102,10 +102,7 @@ def main() -> None:
                 flush=True,
             )
     if chosen.csv:
-        with chosen.csv.open("w", newline="") as file:
-            writer = csv.DictWriter(file, rows[0], lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
+        write_csv(rows, chosen.csv)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ reads g once more (+4), clipping before the step reads and writes it (+12 with i
 """
 
 import argparse
-import csv
 import importlib
 import random
 import statistics
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from csv_files import write_csv
 from tensor_sets import TENSOR_SETS, tensors_with_gradients
 from torch import Tensor
 from torch.optim import AdamW
@@ -220,10 +220,7 @@ def main() -> None:
             show(row)
             rows.append(row)
     if chosen.csv:
-        with chosen.csv.open("w", newline="") as file:
-            writer = csv.DictWriter(file, rows[0], lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
+        write_csv(rows, chosen.csv)
 
 
 if __name__ == "__main__":

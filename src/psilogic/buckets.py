@@ -77,7 +77,7 @@ class Bucket:
         if self.ranks is not None:
             counts = [n if piece is None or piece.counted else 0 for n, piece in zip(counts, self.pieces, strict=True)]
         per_element = 2 if self.dtype.is_complex else 1
-        return torch.tensor(counts, dtype=self.vector_dtype).mul_(per_element).to(self.device)
+        return torch.tensor(counts, dtype=self.vector_dtype, device="cpu").mul_(per_element).to(self.device)
 
     @property
     def units(self) -> list[int]:
@@ -104,18 +104,24 @@ class Bucket:
         """Number of elements of each unit, at least 1, shape (U,)."""
         shapes = [x.shape if piece is None else piece.shape for x, piece in zip(self.values, self.pieces, strict=True)]
         lengths = [max(1, shape[1:].numel()) if len(shape) > 1 else 1 for shape in shapes]
-        return self.repeat(torch.tensor(lengths, dtype=self.vector_dtype).to(self.device))
+        return self.repeat(torch.tensor(lengths, dtype=self.vector_dtype, device="cpu").to(self.device))
 
     def repeat(self, by_tensor: Tensor) -> Tensor:
         """One value for each tensor, shape (N,), repeated for each of its units, shape (U,)."""
         units = self.units
-        return by_tensor.repeat_interleave(torch.tensor(units).to(self.device), output_size=sum(units))
+        return by_tensor.repeat_interleave(torch.tensor(units, device="cpu").to(self.device), output_size=sum(units))
 
     def rows(self, tensors: Foreach) -> Foreach:
         """Real tensors whose norms are wanted as they are, or by rows, those of flattened pieces included."""
         if not self.by_rows:
             return as_real(tensors)
         return [x if piece is None else piece.rows(x) for x, piece in zip(tensors, self.pieces, strict=True)]
+
+    def select(self, positions: list[int]) -> Bucket:
+        """Some of the tensors, all of them owned."""
+        params, values, grads = ([xs[i] for i in positions] for xs in (self.params, self.values, self.grads))
+        pieces, owned = [self.pieces[i] for i in positions], list(range(len(positions)))
+        return Bucket(self.group, self.ranks, params, values, grads, pieces, owned)
 
     def spread(self, by_unit: Tensor, chosen: Iterable[int] | None = None) -> Foreach:
         """One value for each unit, shape (U,), as tensors that broadcast with the gradients in the dtype of sums.

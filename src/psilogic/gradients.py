@@ -6,7 +6,7 @@ tensor when it has at most one dimension or nothing works by rows.
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -26,9 +26,6 @@ from psilogic.norms import (
 
 AGC_FLOOR = 1e-3
 """The smallest parameter norm that AGC compares a gradient with, so that weights at zero can leave it."""
-
-LISTS = ("params", "values", "grads", "pieces")
-"""What a bucket knows of each of its tensors."""
 
 NOISE = 1000
 """Rounding errors, in units of the dtype's eps, that a sum of squares may have."""
@@ -69,10 +66,11 @@ def measure(bucket: Bucket) -> Statistics:
     group, grads = bucket.group, bucket.rows(bucket.grads)
     sums, param_squares = None, None
     if group["grad_centralize"]:
-        real = bucket.on_host and not bucket.dtype.is_complex
-        squares, sums = (
-            host_norms.row_squares_and_row_sums(grads) if real else row_squares_and_sums(grads, bucket.vector_dtype)
-        )
+        # What is left of a row without its mean is known when all its pieces are: until then only float64 is safe.
+        if bucket.on_host and bucket.ranks is None and not bucket.dtype.is_complex:
+            squares, sums = host_norms.row_squares_and_sums(grads)
+        else:
+            squares, sums = row_squares_and_sums(grads, bucket.vector_dtype)
     else:
         squares = _squares(bucket, grads)
     if group["agc_clip"] > 0:
@@ -124,7 +122,8 @@ def unit_mean(sums: Tensor, numel: Tensor) -> Tensor:
 def centered_squares(squares: Tensor, mean: Tensor, numel: Tensor) -> Tensor:
     """sum |g - mean|^2 = sum |g|^2 - numel |mean|^2; 0 when rounding could have left that much.
 
-    A row of equal elements would else have a small norm that is noise, in which a relative signal sees spikes.
+    A row of equal elements would else have a small norm that is noise, in which a relative signal sees spikes. Squares
+    and sums may be exact to float32 only where the difference is at least half of the squares.
     """
     difference = squares - numel * mean.abs().square()
     return torch.where(difference < NOISE * torch.finfo(squares.dtype).eps * squares, 0.0, difference)
@@ -180,10 +179,11 @@ def own(bucket: Bucket, processing: Processing, gn: Tensor) -> tuple[Bucket, Pro
         return bucket, processing, gn
 
     def of_owned(by_unit: Tensor | None) -> Tensor | None:
-        return None if by_unit is None else torch.cat([by_unit.split(bucket.units)[i] for i in bucket.owned])
+        if by_unit is None:
+            return None
+        parts = by_unit.split(units)
+        return torch.cat([parts[i] for i in bucket.owned])
 
-    lists: dict[str, Any] = {name: [getattr(bucket, name)[i] for i in bucket.owned] for name in LISTS}
-    own_bucket = Bucket(bucket.group, bucket.ranks, **lists, owned=list(range(len(bucket.owned))))
-    mean, scale, norms = processing
+    (mean, scale, norms), units = processing, bucket.units
     index = torch.tensor(bucket.owned, device=gn.device)
-    return own_bucket, Processing(of_owned(mean), of_owned(scale), norms[index]), gn[index]
+    return bucket.select(bucket.owned), Processing(of_owned(mean), of_owned(scale), norms[index]), gn[index]

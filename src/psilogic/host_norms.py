@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor
 
-from psilogic.norms import Foreach, accumulation_dtype, flat, row_squares_and_sums
+from psilogic import norms
+from psilogic.norms import Foreach, accumulation_dtype, flat
 
 SHORT, STACK = 1 << 12, 1 << 14
 """Up to so many elements a tensor is not worth a call of its own; how many elements are stacked for one."""
@@ -32,54 +33,57 @@ def squares(tensors: Foreach) -> Tensor:
         for start in range(0, len(positions), count):
             batch = positions[start : start + count]
             rows = torch.stack([tensors[i] for i in batch]).reshape(len(batch), shape.numel())
-            vectors.append(_row_norms(rows).double().square())
+            vectors.append(_row_squares(rows))
             index += batch
-    return torch.zeros(len(tensors), dtype=torch.float64).index_add_(0, torch.tensor(index), torch.cat(vectors))
+    found = torch.zeros(len(tensors), dtype=torch.float64, device="cpu")
+    return found.index_add_(0, torch.tensor(index, device="cpu"), torch.cat(vectors))
 
 
 def row_squares(tensors: Foreach) -> Tensor:
     """The sum of |x|^2 of each row of dimension 0, or of a whole tensor when ndim <= 1: shape (U,), in float64."""
     if all(x.ndim <= 1 for x in tensors):
         return squares(tensors)
-    return _with_single([_row_norms(x) if x.ndim > 1 else x for x in tensors], tensors).double().square()
+    return torch.cat(_with_single([_row_squares(x) if x.ndim > 1 else x for x in tensors], tensors))
 
 
-def _with_single(norms: Foreach, tensors: Foreach) -> Tensor:
-    """The norms of all rows, shape (U,), when those of tensors with rows are known."""
-    single = [i for i, x in enumerate(tensors) if x.ndim <= 1]
-    if single:
-        of_single = squares([tensors[i] for i in single]).sqrt().to(accumulation_dtype(tensors[0].dtype))
-        for i, norm in zip(single, of_single.split(1), strict=True):
-            norms[i] = norm
-    return torch.cat(norms)
-
-
-def row_squares_and_row_sums(tensors: Foreach) -> tuple[Tensor, Tensor]:
+def row_squares_and_sums(tensors: Foreach) -> tuple[Tensor, Tensor]:
     """sum |x|^2 and sum x of each row of dimension 0, shape (U,), in float64; sum x is 0 for a tensor without rows.
 
     What is left of a row without its mean is a difference of the two. Where float32 would not do for it, the sums are
     formed in float64.
     """
+    zero = torch.zeros(1, dtype=torch.float64, device="cpu")
     if all(x.ndim <= 1 for x in tensors):
-        return squares(tensors), torch.zeros(len(tensors), dtype=torch.float64)
-    dtype = accumulation_dtype(tensors[0].dtype)
-    zero = torch.zeros(1, dtype=dtype)
-    norms, sums = list(tensors), [zero] * len(tensors)
-    for i, x in enumerate(tensors):
-        if x.ndim > 1:  # one after the other, while x is in cache
-            norms[i], sums[i] = _row_norms(x), x.sum(tuple(range(1, x.ndim)), dtype=dtype)
-    counts = list(map(len, sums))
-    by_unit, of_units = _with_single(norms, tensors).double().square(), torch.cat(sums).double()
-    numel = torch.tensor([x.numel() // n if n else 0 for x, n in zip(tensors, counts, strict=True)])
-    share = of_units.square() / numel.repeat_interleave(torch.tensor(counts))
-    doubtful = share > CENTRED * by_unit
-    if dtype == torch.float32 and doubtful.any():
-        parts = zip(tensors, *(v.split(counts) for v in (doubtful, by_unit, of_units)), strict=True)
-        for x, doubt, of_squares, of_sums in parts:
-            if x.ndim > 1 and doubt.any():
-                exact = row_squares_and_sums([x], torch.float64)
-                of_squares.copy_(exact[0]), of_sums.copy_(exact[1])
-    return by_unit, of_units
+        return squares(tensors), zero.repeat(len(tensors))
+    by_row, sums = list(tensors), [zero] * len(tensors)
+    matrices = [i for i, x in enumerate(tensors) if x.ndim > 1]
+    for i in matrices:  # one after the other, while its elements are in cache
+        by_row[i], sums[i] = _row_squares(tensors[i]), _row_sums(tensors[i])
+    if tensors[0].dtype != torch.float64:
+        _mend(*([xs[i] for i in matrices] for xs in (tensors, by_row, sums)))
+    return torch.cat(_with_single(by_row, tensors)), torch.cat(sums)
+
+
+def _mend(matrices: Foreach, by_row: Foreach, sums: Foreach) -> None:
+    """Form in float64 those sums again of which the mean makes up so much that float32 would not do."""
+    lengths = torch.cat([torch.full_like(x, m.shape[1:].numel()) for x, m in zip(sums, matrices, strict=True)])
+    doubtful = torch.cat(sums).square() > CENTRED * lengths * torch.cat(by_row)
+    if not doubtful.any():
+        return
+    parts = doubtful.split(list(map(len, matrices)))
+    for x, of_squares, of_sums, doubt in zip(matrices, by_row, sums, parts, strict=True):
+        count = max(1, PART // max(1, x.shape[1:].numel()))
+        for rows in doubt.nonzero().flatten().split(count) if doubt.any() else ():
+            of_squares[rows], of_sums[rows] = norms.row_squares_and_sums([x[rows]], torch.float64)
+
+
+def _with_single(by_row: Foreach, tensors: Foreach) -> Foreach:
+    """The squares of tensors with rows, together with those of the others."""
+    single = [i for i, x in enumerate(tensors) if x.ndim <= 1]
+    if single:
+        for i, square in zip(single, squares([tensors[i] for i in single]).split(1), strict=True):
+            by_row[i] = square
+    return by_row
 
 
 def _square(x: Tensor) -> Tensor:
@@ -91,7 +95,20 @@ def _square(x: Tensor) -> Tensor:
     return torch.dot(x, x) if x.dtype == dtype else torch.linalg.vector_norm(x, dtype=dtype).square()
 
 
-def _row_norms(x: Tensor) -> Tensor:
-    """||x||_2 of each row of dimension 0."""
-    norms: Tensor = torch.linalg.vector_norm(x, dim=tuple(range(1, x.ndim)), dtype=accumulation_dtype(x.dtype))
-    return norms
+def _row_squares(x: Tensor) -> Tensor:
+    """The sum of |x|^2 of each row of dimension 0, in float64."""
+    dtype, dims = accumulation_dtype(x.dtype), tuple(range(1, x.ndim))
+    if x.numel() <= PART * len(x):
+        found: Tensor = torch.linalg.vector_norm(x, dim=dims, dtype=dtype).double().square()
+        return found
+    parts = x.flatten(1).split(PART, dim=1)
+    return torch.stack([torch.linalg.vector_norm(part, dim=1, dtype=dtype) for part in parts]).double().square().sum(0)
+
+
+def _row_sums(x: Tensor) -> Tensor:
+    """The sum of x of each row of dimension 0, in float64."""
+    dtype, dims = accumulation_dtype(x.dtype), tuple(range(1, x.ndim))
+    if x.numel() <= PART * len(x):
+        return x.sum(dims, dtype=dtype).double()
+    parts = x.flatten(1).split(PART, dim=1)
+    return torch.stack([part.sum(1, dtype=dtype) for part in parts]).double().sum(0)

@@ -91,6 +91,6 @@ def parts_sums(vector: Tensor, counts: list[int], on_host: bool) -> Tensor:
     if counts.count(1) == len(counts):
         return vector
     if on_host:  # elsewhere the order of the additions would be left to chance
-        owner = torch.arange(len(counts)).repeat_interleave(torch.tensor(counts))
+        owner = torch.tensor(range(len(counts)), device="cpu").repeat_interleave(torch.tensor(counts, device="cpu"))
         return vector.new_zeros(len(counts)).index_add_(0, owner, vector)
     return torch.stack([part.sum() for part in vector.split(counts)])

@@ -77,10 +77,12 @@ class PsiLogic(Optimizer):
             off in another bfloat16 tensor per parameter (2 bytes per element).
         maximize: maximize the objective.
         foreach: True takes torch's foreach operations for the update, False those too, one tensor after the other (less
-            memory); None leaves it to `fused`.
-        fused: True and None take one pass over memory where that can be done: on the CPU torch's own fused kernel,
-            which rounds less often. True takes Triton's kernel on CUDA and announces to `torch.amp.GradScaler` that
-            the step unscales by itself, as torch's optimizers do. What ran is in `executed`. The same in all groups.
+            memory); None leaves it to `fused`, which comes first.
+        fused: None takes torch's fused kernel on the CPU, which rounds less often than foreach; False never does. True
+            also takes Triton's kernel on CUDA, which has never run on one, and announces to `torch.amp.GradScaler` that
+            the step unscales by itself, as torch's optimizers do. Where one of a group's tensors does not fit (its
+            layout, say), those of its dtype and device are left to foreach. `executed` counts the tensors of the last
+            step by what ran: "fused", "triton" or "foreach". The same in all groups.
         capturable: keep `step` on the parameter's device. The same in all groups.
         differentiable: let autograd run through the step; bfloat16 parameters are then rounded to nearest. The same
             in all groups.
@@ -257,6 +259,7 @@ class PsiLogic(Optimizer):
 
     def _step(self) -> None:
         """All of the step but the closure; parameters and state change only when nothing speaks against it."""
+        self.executed = Counter()
         buckets = collect(self, self._sharding)
         local = [statistics(bucket, self._tables.setdefault(i, {})) for i, bucket in enumerate(buckets)]
         sums, found_inf = complete(buckets, local, getattr(self, "found_inf", None))
@@ -265,7 +268,6 @@ class PsiLogic(Optimizer):
         factor = self._gradient_factor(buckets, sums)
         plans = [plan(bucket, of_bucket, factor) for bucket, of_bucket in zip(buckets, sums, strict=True)]
         signals = self._signals(buckets, [of_bucket.numel for of_bucket in sums], [p.norms for p in plans])
-        self.executed = Counter()
         for i, (bucket, processing, gn) in enumerate(zip(buckets, plans, signals, strict=True)):
             if bucket.owned:
                 self._update(i, *own(bucket, processing, gn))
@@ -312,17 +314,17 @@ class PsiLogic(Optimizer):
             return self._scalars.read(i, states, name).to(gn)
 
         memory = Chaos(vector("chaos_fast"), vector("chaos_slow"), vector("chaos_ref") if relative else None)
-        step = self._scalars.read(i, states, "step") + 1  # on the host, if that is where steps are kept
-        t = step.to(gn)
+        steps = self._scalars.read(i, states, "step") + 1  # on the host, if that is where steps are kept
+        t = steps.to(gn)
         lr = group["lr"].to(t).reshape(()) if isinstance(group["lr"], Tensor) else group["lr"]
         decision = decide({**group, "lr": lr}, gn, memory, t, t - vector("chaos_start"))
         fast, slow, reference = decision.memory
-        for name, values in (("step", step), ("chaos_fast", fast), ("chaos_slow", slow), ("chaos_ref", reference)):
+        for name, values in (("step", steps), ("chaos_fast", fast), ("chaos_slow", slow), ("chaos_ref", reference)):
             if values is not None:
                 self._scalars.write(i, states, name, values)
         quantum_rate = decision.quantum_rate if group["quantum_decay"] > 0 else None
-        what = Step(t, decision.decay, quantum_rate, lr, group["weight_decay"], group["betas"], group["eps"])
-        execution = update_(bucket, states, processing, what, self._tables.setdefault(i, {}))
+        step = Step(t, decision.decay, quantum_rate, lr, group["weight_decay"], group["betas"], group["eps"])
+        execution = update_(bucket, states, processing, step, self._tables.setdefault(i, {}))
         self.executed[execution] += len(states)
         for observer in self._observers:
             observer(bucket.params, group, decision)
@@ -332,14 +334,17 @@ class PsiLogic(Optimizer):
         states = [self.state[p] for p in bucket.params]
         if any(name not in state for name in names for state in states):
             for p, state in zip(bucket.params, states, strict=True):
-                _complete(state, p, names, bucket.group["capturable"])
+                _complete(state, p, names, bucket.group["capturable"] or bucket.group["fused"])
         return states
 
 
-def _complete(state: dict[str, Any], p: Tensor, names: list[str], capturable: bool) -> None:
-    """Start what is missing in a parameter's state, the detector's clock included."""
+def _complete(state: dict[str, Any], p: Tensor, names: list[str], step_on_device: bool | None) -> None:
+    """Start what is missing in a parameter's state, the detector's clock included.
+
+    As in torch, `step` and the moments come together, and with `fused=True` loading moves `step` to the device.
+    """
     if "exp_avg" not in state:
-        state["step"] = torch.zeros((), dtype=_get_scalar_dtype(), device=p.device if capturable else None)
+        state["step"] = torch.zeros((), dtype=_get_scalar_dtype(), device=p.device if step_on_device else "cpu")
         state["exp_avg"] = torch.zeros_like(p, memory_format=torch.preserve_format)
         state["exp_avg_sq"] = torch.zeros_like(p, memory_format=torch.preserve_format)
     if "compensation" in names and "compensation" not in state:

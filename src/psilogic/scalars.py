@@ -29,7 +29,7 @@ class Scalars:
         if _traced():
             return torch.stack(scalars)
         vector, views = self._vectors.get((key, name), (None, []))
-        if vector is None or len(views) != len(scalars) or not all(map(is_, views, scalars)):
+        if vector is None or not _views_of(vector, views, scalars):
             vector = torch.stack(scalars)
             views = list(vector.unbind())
             for state, view in zip(states, views, strict=True):
@@ -38,13 +38,25 @@ class Scalars:
         return vector
 
     def write(self, key: Hashable, states: list[State], name: str, values: Tensor) -> None:
-        """Set the scalar of each state that was just read to its value, shape (N,)."""
-        if _traced():
-            copy_([state[name] for state in states], list(values.unbind()))
+        """Set the scalar of each state to its value, shape (N,)."""
+        scalars = [state[name] for state in states]
+        vector, views = self._vectors.get((key, name), (None, []))
+        if _traced() or vector is None or not _views_of(vector, views, scalars):
+            copy_(scalars, list(values.unbind()))
         else:
-            self._vectors[key, name][0].copy_(values)
+            vector.copy_(values)
+
+
+def _views_of(vector: Tensor, views: list[Tensor], scalars: list[Tensor]) -> bool:
+    """Whether the scalars are still the views, and these still lie in the vector: `x.data = ...` moves one away."""
+    if len(views) != len(scalars) or not all(map(is_, views, scalars)):
+        return False
+    last = vector.data_ptr() + (len(views) - 1) * vector.itemsize
+    return views[0].data_ptr() == vector.data_ptr() and views[-1].data_ptr() == last
 
 
 def _traced() -> bool:
-    """Whether a compiler or autograd follows the step: they see tensors, not what they are views of."""
-    return torch.compiler.is_compiling() or torch.is_grad_enabled()
+    """Whether a compiler, autograd or a CUDA graph follows the step: they see tensors, not what they are views of."""
+    if torch.compiler.is_compiling() or torch.is_grad_enabled():
+        return True
+    return torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()

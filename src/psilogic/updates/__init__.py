@@ -17,7 +17,7 @@ from psilogic.updates.rounding import narrow_, widen
 
 
 def pick(bucket: Bucket, tensors: Tensors) -> str:
-    """The execution of a bucket's update: fused where it is exact and faster, else foreach.
+    """The execution of a bucket's update: fused where it can treat all of its tensors, else foreach.
 
     Triton's kernel, which has never run on a GPU, is taken only where `fused=True` asks for it.
     """
@@ -44,8 +44,7 @@ def statistics(bucket: Bucket, tables: dict[str, Any]) -> Statistics:
     """
     group, plain = bucket.group, bucket.ranks is None and len(bucket.owned) == len(bucket.params)
     kernels = _triton(bucket) if group["fused"] and plain else None
-    tensors = Tensors(bucket.values, bucket.grads, bucket.values, bucket.values)
-    if kernels is None or pick(bucket, tensors) != "triton":
+    if kernels is None or pick(bucket, Tensors(bucket.values, bucket.grads, bucket.values, bucket.values)) != "triton":
         return measure(bucket)
     params = bucket.values if group["agc_clip"] > 0 else None
     known = tables.setdefault("statistics", kernels.Tables())
@@ -93,11 +92,12 @@ def _fused_update_(bucket: Bucket, tensors: Tensors, processing: Processing, ste
     first_units = list(accumulate(bucket.units, initial=0))
     for of_rows in set(with_rows):
         chosen = [i for i, mine in enumerate(with_rows) if mine == of_rows]
-        part = Tensors(*([xs[i] for i in chosen] for xs in tensors)), step.of(torch.tensor(chosen))
+        part = Tensors(*([xs[i] for i in chosen] for xs in tensors)), step.of(torch.tensor(chosen, device="cpu"))
         if of_rows:
             fused.update_(*part, *(None if x is None else bucket.spread(x, chosen) for x in (mean, scale)))
         else:  # the mean is 0
-            fused.update_(*part, None, None if scale is None else scale[[first_units[i] for i in chosen]].tolist())
+            values = None if scale is None else scale.tolist()
+            fused.update_(*part, None, None if values is None else [values[first_units[i]] for i in chosen])
 
 
 def _foreach_update_(bucket: Bucket, tensors: Tensors, compensations: Foreach | None, step: Step) -> None:

@@ -5,7 +5,7 @@ needs besides is as small as a block.
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby, repeat
+from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
@@ -26,8 +26,8 @@ def supports(tensors: Tensors, by_rows: bool) -> bool:
     It can when they are ordinary tensors of which those of a parameter lie in memory alike and without gaps; where rows
     are treated, one row after the other.
     """
-    dtype = tensors.params[0].dtype
-    if dtype not in DTYPES or set(map(attrgetter("dtype"), tensors.grads)) != {dtype}:
+    dtypes = {dtype for xs in tensors for dtype in map(attrgetter("dtype"), xs)}
+    if len(dtypes) > 1 or not dtypes <= DTYPES:
         return False
     return ordinary(tensors) and alike(tensors, by_rows)
 
@@ -46,12 +46,13 @@ def update_(tensors: Tensors, step: Step, means: Foreach | None, scales: Foreach
     quiet = lr * step.weight_decay
     weight_decays = [step.weight_decay if delta == quiet else delta / lr for delta in step.decay.tolist()]
     rates = None if step.quantum_rate is None else step.quantum_rate.tolist()
-    columns = [*tensors, _clocks(step.t), weight_decays, rates or none, means or none, scales or none]
+    extras = (none if x is None else x for x in (rates, means, scales))
+    columns = [*tensors, _clocks(step.t), weight_decays, *extras]
     if rates is None and means is None and scales is None:
         _adamw_(columns, step)
         return
     for params, grads, *others, rate, mean, scale in _blocks(columns, BLOCK):
-        grads = _processed(grads, mean if means else None, scale if scales else None)
+        grads = _processed(grads, None if means is None else mean, None if scales is None else scale)
         if rates is not None:
             _quantum_decay_(params, grads, rate)
         _adamw_([params, grads, *others], step)
@@ -73,11 +74,12 @@ def _processed(grads: Foreach, means: Foreach | None, scales: Foreach | list[flo
 def _quantum_decay_(params: Foreach, grads: Foreach, rates: list[float]) -> None:
     """theta <- theta (1 - rate tanh|g|), with tanh|g| = 2 sigmoid(2|g|) - 1: several times as fast on a CPU.
 
-    The difference loses digits of a small tanh, but none of the factor. Half precision is decayed in float32.
+    The difference loses digits of a small tanh, but none of the factor, which is 1 where g is 0. Half precision is
+    decayed in float32.
     """
     for p, g, rate in zip(params, grads, rates, strict=True):
         factor = g.to(accumulation_dtype(g.dtype)).abs()
-        p.mul_(factor.mul_(2).sigmoid_().mul_(-2 * rate).add_(1 + rate))
+        p.mul_(factor.mul_(2).sigmoid_().sub_(0.5).mul_(-2 * rate).add_(1))
 
 
 def _adamw_(block: Sequence[Any], step: Step) -> None:
@@ -96,7 +98,7 @@ def _adamw_(block: Sequence[Any], step: Step) -> None:
 def _clocks(t: Tensor) -> Foreach:
     """The step of each parameter as a 0-dim tensor; those with the same step share one."""
     steps = t.tolist()
-    shared = {step: torch.tensor(step, dtype=torch.float64) for step in set(steps)}
+    shared = {step: torch.tensor(step, dtype=torch.float64, device="cpu") for step in set(steps)}
     return [shared[step] for step in steps]
 
 
@@ -126,13 +128,16 @@ def _blocks(columns: list[Any], size: int) -> Iterator[list[list[Any]]]:
 
 def _parts(row: tuple[Any, ...], size: int) -> list[tuple[Any, ...]]:
     """A tensor and what belongs to it as parts of at most `size` elements: whole rows where those are small enough."""
-    p = row[0]
+    p, others = row[0], row[4:]
     if p.numel() <= size:
         return [row]
-    by_row = [isinstance(x, Tensor) and x.ndim > 0 for x in row]
-    if any(mine and len(x) > 1 for x, mine in zip(row[4:], by_row[4:], strict=True)):
+    by_row = [isinstance(x, Tensor) and x.ndim > 0 for x in others]
+    if any(mine and len(x) > 1 for x, mine in zip(others, by_row, strict=True)):
         rows = max(1, size * len(p) // p.numel())
-        split = [x.split(rows) if mine else repeat(x) for x, mine in zip(row, by_row, strict=True)]
-        return [part for piece in zip(*split, strict=False) for part in _parts(piece, size)]
-    whole = [repeat(x.reshape(-1) if mine else x) for x, mine in zip(row[4:], by_row[4:], strict=True)]
-    return list(zip(*(flat(x).split(size) for x in row[:4]), *whole, strict=False))
+        count = -(-len(p) // rows)
+        split = [x.split(rows) for x in row[:4]]
+        split += [x.split(rows) if mine else [x] * count for x, mine in zip(others, by_row, strict=True)]
+        return [part for piece in zip(*split, strict=True) for part in _parts(piece, size)]
+    count = -(-p.numel() // size)
+    whole = [[x.reshape(-1) if mine else x] * count for x, mine in zip(others, by_row, strict=True)]
+    return list(zip(*(flat(x).split(size) for x in row[:4]), *whole, strict=True))

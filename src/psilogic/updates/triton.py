@@ -266,8 +266,3 @@ def unit_statistics(
             complete_kernel[(len(splits) // 3, len(out))](out, splits, width, PARTS=512, **OPTIONS)
     rows = out[:, :count]
     return rows[0], rows[-1] if with_sums else None, None if params is None else rows[1]
-
-
-def squares(grads: Foreach, tables: Tables) -> Tensor:
-    """The sum of |g|^2 of each tensor, shape (N,), in float64."""
-    return unit_statistics(grads, None, [1] * len(grads), False, tables)[0]

@@ -1,0 +1,20 @@
+"""Tables as CSV files."""
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+
+def write_csv(rows: Sequence[dict[str, Any]], path: Path) -> None:
+    """Write rows that have the same columns."""
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def read_csv(path: Path) -> list[dict[str, str]]:
+    """Read what `write_csv` has written."""
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
