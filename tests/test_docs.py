@@ -36,3 +36,18 @@ def test_the_verdict_table_of_the_readme_is_the_reference_runs() -> None:
         for text, column in zip(shown, columns, strict=True):
             digits = len(text.partition(".")[2])
             assert abs(float(text) - float(row[column])) <= 0.5001 * 10**-digits, (arena, baseline, column)
+
+
+def test_the_step_time_table_of_the_readme_is_the_benchmarks() -> None:
+    """Every ratio is the one in step_time.csv, and so are the sets and targets."""
+    with (ROOT / "docs/results/benchmarks/step_time.csv").open() as file:
+        rows = {(row["contender"], row["set"]): row for row in csv.DictReader(file)}
+    table = (ROOT / "README.md").read_text().partition("| one step, as a multiple of ")[2].partition("\n\n")[0]
+    head, _, *lines = table.splitlines()
+    sets = [name.strip() for name in head.split("|")[1:-2]]
+    assert set(sets) == {name for _, name in rows}
+    for line in lines:
+        contender, *ratios, target = (cell.strip() for cell in line.split("|")[1:-1])
+        for name, ratio in zip(sets, ratios, strict=True):
+            assert abs(float(ratio) - float(rows[contender, name]["ratio"])) <= 0.00501, (contender, name)
+            assert target == rows[contender, name]["target"], contender

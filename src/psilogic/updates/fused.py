@@ -26,7 +26,7 @@ def supports(tensors: Tensors, by_rows: bool) -> bool:
     It can when they are ordinary tensors of which those of a parameter lie in memory alike and without gaps; where rows
     are treated, one row after the other.
     """
-    dtypes = {dtype for xs in tensors for dtype in map(attrgetter("dtype"), xs)}
+    dtypes = set().union(*(map(attrgetter("dtype"), xs) for xs in tensors))
     if len(dtypes) > 1 or not dtypes <= DTYPES:
         return False
     return ordinary(tensors) and alike(tensors, by_rows)

@@ -55,9 +55,8 @@ class Step(NamedTuple):
 
 def ordinary(tensors: Tensors) -> bool:
     """Whether all are strided tensors that lie where they say, rather than what a subclass makes of other tensors."""
-    every = [x for xs in tensors for x in xs]
-    kinds: set[Any] = set(map(type, every))
-    layouts = set(map(attrgetter("layout"), every))
+    kinds: set[Any] = set().union(*(map(type, xs) for xs in tensors))
+    layouts = set().union(*(map(attrgetter("layout"), xs) for xs in tensors))
     return layouts == {torch.strided} and all(k.__torch_dispatch__ is Tensor.__torch_dispatch__ for k in kinds)
 
 
@@ -66,8 +65,8 @@ def alike(tensors: Tensors, by_rows: bool) -> bool:
 
     With `by_rows` also whether the rows of dimension 0 lie there one after the other.
     """
-    shapes = [list(map(attrgetter("shape"), xs)) for xs in tensors]
-    if any(of_list != shapes[0] for of_list in shapes[1:]):
+    numels = list(map(Tensor.numel, tensors.params))
+    if any(list(map(Tensor.numel, xs)) != numels for xs in tensors[1:]):
         return False
     return all(all(map(Tensor.is_contiguous, xs)) for xs in tensors) or all(
         _alike(*row, by_rows) for row in zip(*tensors, strict=True)
@@ -75,9 +74,11 @@ def alike(tensors: Tensors, by_rows: bool) -> bool:
 
 
 def _alike(p: Tensor, g: Tensor, m: Tensor, v: Tensor, by_rows: bool) -> bool:
-    """The same of one parameter whose tensors have one shape."""
+    """The same of one parameter whose tensors have equally many elements."""
     if p.is_contiguous() and g.is_contiguous() and m.is_contiguous() and v.is_contiguous():
         return True
+    if not p.shape == g.shape == m.shape == v.shape:
+        return False
     strides = [[n for n, size in zip(x.stride(), p.shape, strict=True) if size > 1] for x in (p, g, m, v)]
     rows_first = p.ndim < 2 or len(p) < 2 or p.stride(0) * len(p) == p.numel()
     return is_dense(p) and all(x == strides[0] for x in strides) and (rows_first or not by_rows)
