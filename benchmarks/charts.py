@@ -44,7 +44,6 @@ def bars(axes: Axes, sets: list[str], values: dict[tuple[str, str], float], kind
     axes.set_yticks([row + 0.4 - height / 2 for row in range(len(sets))], sets)
     axes.invert_yaxis()
     axes.grid(axis="y", visible=False)
-    axes.legend(fontsize=7, loc="lower right")
 
 
 def draw(folder: Path) -> Figure:
@@ -60,6 +59,7 @@ def draw(folder: Path) -> Figure:
     left.set_xlabel(f"multiple of {FUSED}, torch's fastest")
     peaks = {(row["set"], row["optimizer"]): float(row["peak_per_parameter_byte"]) for row in memory}
     bars(right, sets, peaks, MEMORY)
+    figure.legend(*left.get_legend_handles_labels(), loc="outside upper center", ncols=len(TIMES), fontsize=8)
     right.set_title("memory that one step() needs besides")
     right.set_xlabel("multiple of the parameters' bytes")
     return figure
