@@ -26,7 +26,7 @@ def channels_last(x):
 @EVERY_CONFIGURATION
 @pytest.mark.parametrize(
     ("of_param", "of_grad"),
-    [(transposed, strided), (strided, torch.clone), (channels_last, strided)],
+    [(transposed, strided), (transposed, transposed), (strided, torch.clone), (channels_last, strided)],
 )
 def test_layouts(options, of_param, of_grad):
     script = gradients(STEPS, every=15)
