@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from configurations import ACTIVE, CONFIGURATIONS, PROCESSING, STEPS, assert_same, build, one_by_one, trace
+from configurations import ACTIVE, CONFIGURATIONS, PROCESSING, STEPS, assert_same, build, one_by_one, snapshot, trace
 from torch import nn
 from trajectories import SHAPES, gradients, parameters, set_gradients, train
 
@@ -32,6 +32,23 @@ def test_wherever_blocks_end(monkeypatch, options, block):
     script, params = gradients(20, LARGER, every=15), parameters(LARGER)
     expected = one_by_one(options, script, parameters(LARGER))
     assert_same(trace(build(params, **options), params, script), expected, 1e-12)
+
+
+@pytest.mark.parametrize("name", ["GC", "AGC", "max_grad_norm"])
+def test_rows_that_do_not_lie_together(monkeypatch, name):
+    """A block of rows of a transposed tensor is no block of memory."""
+    monkeypatch.setattr(fused, "BLOCK", 30)
+    shapes = [(9, 8), (5,)]
+    script = [[g.t().contiguous().t() if g.ndim > 1 else g for g in gs] for gs in gradients(18, shapes, every=15)]
+    params = [p.detach().t().contiguous().t().requires_grad_() if p.ndim > 1 else p for p in parameters(shapes)]
+    expected = one_by_one(CONFIGURATIONS[name], script, parameters(shapes))
+    optimizer, actual = build(params, **CONFIGURATIONS[name]), []
+    for grads in script:
+        for p, g in zip(params, grads, strict=True):
+            p.grad = g
+        optimizer.step()
+        actual.append(snapshot(optimizer, params))
+    assert_same(actual, expected, 1e-12)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
