@@ -11,7 +11,7 @@ from psilogic.buckets import Bucket
 from psilogic.gradients import Processing, Statistics, measure, process
 from psilogic.norms import Foreach, as_real
 from psilogic.sharding import local
-from psilogic.updates import foreach, fused
+from psilogic.updates import foreach, fused, native
 from psilogic.updates.operands import Step, Tensors
 from psilogic.updates.rounding import narrow_, widen
 
@@ -32,7 +32,11 @@ def pick(bucket: Bucket, tensors: Tensors) -> str:
     kernels = _triton(bucket) if group["fused"] else None
     if kernels is not None and kernels.supports(tensors, by_rows):
         return "triton"
-    return "fused" if bucket.device.type == "cpu" and fused.supports(tensors, by_rows) else "foreach"
+    if bucket.device.type != "cpu":
+        return "foreach"
+    if native.supports(tensors, by_rows):
+        return "native"
+    return "fused" if fused.supports(tensors, by_rows) else "foreach"
 
 
 def statistics(bucket: Bucket, tables: dict[str, Any]) -> Statistics:
@@ -43,10 +47,17 @@ def statistics(bucket: Bucket, tables: dict[str, Any]) -> Statistics:
         tables: what the kernels know of these tensors, kept from step to step.
     """
     group, plain = bucket.group, bucket.ranks is None and len(bucket.owned) == len(bucket.params)
-    kernels = _triton(bucket) if group["fused"] and plain else None
-    if kernels is None or pick(bucket, Tensors(bucket.values, bucket.grads, bucket.values, bucket.values)) != "triton":
+    if not plain:
         return measure(bucket)
-    params = bucket.values if group["agc_clip"] > 0 else None
+    values, grads = as_real(bucket.values), as_real(bucket.grads)
+    execution = pick(bucket, Tensors(values, grads, values, values))
+    params = values if group["agc_clip"] > 0 else None
+    if execution == "native":
+        sums = native.unit_statistics(grads, params, bucket.units, group["grad_centralize"])
+        return Statistics(bucket.numel, *sums)
+    if execution != "triton":
+        return measure(bucket)
+    kernels = _triton(bucket)
     known = tables.setdefault("statistics", kernels.Tables())
     sums = kernels.unit_statistics(bucket.grads, params, bucket.units, group["grad_centralize"], known)
     return Statistics(bucket.numel, *sums)
@@ -69,7 +80,9 @@ def update_(
     """
     tensors = _tensors(bucket, states)
     execution = pick(bucket, tensors)
-    if execution == "fused":
+    if execution == "native":
+        native.update_(tensors, step, processing.mean, processing.scale, bucket.units)
+    elif execution == "fused":
         _fused_update_(bucket, tensors, processing, step)
     elif execution == "triton":
         kernels = _triton(bucket)
