@@ -18,7 +18,7 @@ from psilogic.norms import root
 from psilogic.reduction import complete
 from psilogic.scalars import Scalars
 from psilogic.sharding import Sharding
-from psilogic.updates import statistics, update_
+from psilogic.updates import cancel_, foreseeable, statistics, update_, update_ahead_
 from psilogic.updates.operands import Step
 
 Observer = Callable[[list[Tensor], dict[str, Any], Decision], None]
@@ -261,7 +261,11 @@ class PsiLogic(Optimizer):
         """All of the step but the closure; parameters and state change only when nothing speaks against it."""
         self.executed = Counter()
         buckets = collect(self, self._sharding)
-        local = [statistics(bucket, self._tables.setdefault(i, {})) for i, bucket in enumerate(buckets)]
+        ahead = [self._update_ahead(i, bucket) for i, bucket in enumerate(buckets)]
+        local = [
+            statistics(bucket, self._tables.setdefault(i, {})) if of_bucket is None else of_bucket
+            for i, (bucket, of_bucket) in enumerate(zip(buckets, ahead, strict=True))
+        ]
         sums, found_inf = complete(buckets, local, getattr(self, "found_inf", None))
         if found_inf is not None and found_inf.item():
             return
@@ -270,7 +274,18 @@ class PsiLogic(Optimizer):
         signals = self._signals(buckets, [of_bucket.numel for of_bucket in sums], [p.norms for p in plans])
         for i, (bucket, processing, gn) in enumerate(zip(buckets, plans, signals, strict=True)):
             if bucket.owned:
-                self._update(i, *own(bucket, processing, gn))
+                self._update(i, *own(bucket, processing, gn), ahead[i] is not None)
+
+    def _update_ahead(self, i: int, bucket: Bucket) -> Statistics | None:
+        """Change what the i-th bucket holds as if no tensor fired, and form its sums in the same pass over memory.
+
+        None, with nothing changed, where more must be known first, or where such a pass cannot be had.
+        """
+        unscaled = all(getattr(self, name, None) is None for name in ("found_inf", "grad_scale"))
+        if not unscaled or self.param_groups[0]["max_grad_norm"] is not None or not foreseeable(bucket):
+            return None
+        states = self._states(bucket)
+        return update_ahead_(bucket, states, self._quiet_step(i, bucket, states)[1])
 
     def _gradient_factor(self, buckets: list[Bucket], sums: list[Statistics]) -> Tensor | None:
         """What every gradient is multiplied by: unscaling and global clipping in one number, None without either.
@@ -304,33 +319,46 @@ class PsiLogic(Optimizer):
                 signals[i] = gn.to(signals[i]).expand_as(signals[i])
         return signals
 
-    def _update(self, i: int, bucket: Bucket, processing: Processing, gn: Tensor) -> None:
-        """Decide for the tensors of the i-th bucket, then change their parameters and state."""
-        group, relative, kahan = bucket.group, bucket.group["chaos_signal"] == "relative", bucket.rounding == "kahan"
-        names = ["exp_avg", *["compensation"] * kahan, "chaos_fast", "chaos_slow", *["chaos_ref"] * relative]
-        states = self._states(bucket, names)
+    def _update(self, i: int, bucket: Bucket, processing: Processing, gn: Tensor, ahead: bool) -> None:
+        """Decide for the tensors of the i-th bucket, then change their parameters and state.
+
+        After an update ahead only what fires is left to change.
+        """
+        group, states = bucket.group, self._states(bucket)
 
         def vector(name: str) -> Tensor:
             return self._scalars.read(i, states, name).to(gn)
 
+        relative = group["chaos_signal"] == "relative"
         memory = Chaos(vector("chaos_fast"), vector("chaos_slow"), vector("chaos_ref") if relative else None)
-        steps = self._scalars.read(i, states, "step") + 1  # on the host, if that is where steps are kept
-        t = steps.to(gn)
-        lr = group["lr"].to(t).reshape(()) if isinstance(group["lr"], Tensor) else group["lr"]
-        decision = decide({**group, "lr": lr}, gn, memory, t, t - vector("chaos_start"))
+        steps, quiet = self._quiet_step(i, bucket, states)
+        decision = decide({**group, "lr": quiet.lr}, gn, memory, quiet.t, quiet.t - vector("chaos_start"))
         fast, slow, reference = decision.memory
         for name, values in (("step", steps), ("chaos_fast", fast), ("chaos_slow", slow), ("chaos_ref", reference)):
             if values is not None:
                 self._scalars.write(i, states, name, values)
         quantum_rate = decision.quantum_rate if group["quantum_decay"] > 0 else None
-        step = Step(t, decision.decay, quantum_rate, lr, group["weight_decay"], group["betas"], group["eps"])
-        execution = update_(bucket, states, processing, step, self._tables.setdefault(i, {}))
+        step = quiet._replace(decay=decision.decay, quantum_rate=quantum_rate)
+        if ahead:
+            execution = cancel_(bucket, states, quiet, step)
+        else:
+            execution = update_(bucket, states, processing, step, self._tables.setdefault(i, {}))
         self.executed[execution] += len(states)
         for observer in self._observers:
             observer(bucket.params, group, decision)
 
-    def _states(self, bucket: Bucket, names: list[str]) -> list[dict[str, Any]]:
-        """The parameters' states, each with all names in it."""
+    def _quiet_step(self, i: int, bucket: Bucket, states: list[dict[str, Any]]) -> tuple[Tensor, Step]:
+        """The new step counts, where states keep theirs, and what is done to tensors that do not fire."""
+        group, steps = bucket.group, self._scalars.read(i, states, "step") + 1
+        t = steps.to(bucket.device, bucket.vector_dtype)
+        lr = group["lr"].to(t).reshape(()) if isinstance(group["lr"], Tensor) else group["lr"]
+        decay = torch.ones_like(t) * (lr * group["weight_decay"])
+        return steps, Step(t, decay, None, lr, group["weight_decay"], group["betas"], group["eps"])
+
+    def _states(self, bucket: Bucket) -> list[dict[str, Any]]:
+        """The parameters' states, each with all that its group keeps."""
+        relative, kahan = bucket.group["chaos_signal"] == "relative", bucket.rounding == "kahan"
+        names = ["exp_avg", *["compensation"] * kahan, "chaos_fast", "chaos_slow", *["chaos_ref"] * relative]
         states = [self.state[p] for p in bucket.params]
         if any(name not in state for name in names for state in states):
             for p, state in zip(bucket.params, states, strict=True):

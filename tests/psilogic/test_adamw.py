@@ -59,7 +59,7 @@ def test_double_precision(options, dtype):
 @pytest.mark.parametrize("execution", [FOREACH, FUSED], ids=name)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.complex64, torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("options", OPTIONS, ids=name)
-def test_low_precision_is_bitwise(options, dtype, execution):
+def test_low_precision_is_bitwise(torch_kernels, options, dtype, execution):
     """The same kernels in the same order, hence the same rounding (torch's loop rounds halves otherwise).
 
     Element by element NaN too: eps is 0 in float16 with foreach.
@@ -74,7 +74,7 @@ def test_low_precision_is_bitwise(options, dtype, execution):
 
 
 @pytest.mark.parametrize("psilogic", [OFF, {"gamma": 1.0}, {"gamma": 1.0, "chaos_scope": "global"}], ids=name)
-def test_before_the_warmup_ends_it_is_adamw(psilogic):
+def test_before_the_warmup_ends_it_is_adamw(torch_kernels, psilogic):
     """Whatever gamma is: until then nothing but Adam and weight decay touches the parameters."""
     psilogic = {**psilogic, "chaos_warmup": 60}
     ours, theirs, *_ = both(gradients(60, dtype=torch.float32), torch.float32, psilogic, FUSED)

@@ -16,17 +16,17 @@ LARGER = [*SHAPES, (40, 170), (3, 400), (700,), (5, 4, 3, 3), (1, 300), (300, 1)
 
 @EVERY_CONFIGURATION
 @pytest.mark.parametrize("flags", [{}, {"fused": True}, {"capturable": True}, {"lr": torch.tensor(2.0**-6)}], ids=str)
-def test_double_precision(options, flags):
+def test_double_precision(execution, options, flags):
     script, params = gradients(STEPS, every=15), parameters()
     options = {**options, "lr": 2.0**-6}
     optimizer, expected = build(params, **{**options, **flags}), one_by_one(options, script)
     assert_same(trace(optimizer, params, script), expected, 1e-12)
-    assert set(optimizer.executed) == {"fused"}
+    assert set(optimizer.executed) == {execution}
 
 
 @EVERY_CONFIGURATION
 @pytest.mark.parametrize("block", [1, 17, 256])
-def test_wherever_blocks_end(monkeypatch, options, block):
+def test_wherever_blocks_end(monkeypatch, torch_kernels, options, block):
     """Blocks end within tensors, between rows, within rows, and hold several tensors."""
     monkeypatch.setattr(fused, "BLOCK", block)
     script, params = gradients(20, LARGER, every=15), parameters(LARGER)
@@ -35,7 +35,7 @@ def test_wherever_blocks_end(monkeypatch, options, block):
 
 
 @pytest.mark.parametrize("name", ["GC", "AGC", "max_grad_norm"])
-def test_rows_that_do_not_lie_together(monkeypatch, name):
+def test_rows_that_do_not_lie_together(execution, monkeypatch, name):
     """A block of rows of a transposed tensor is no block of memory."""
     monkeypatch.setattr(fused, "BLOCK", 30)
     shapes = [(9, 8), (5,)]
@@ -53,7 +53,7 @@ def test_rows_that_do_not_lie_together(monkeypatch, name):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
 @EVERY_CONFIGURATION
-def test_lower_precision(options, dtype):
+def test_lower_precision(execution, options, dtype):
     """About as far from the update in float64 as foreach is, though parameters are rounded less often."""
     options = {**options, "eps": 1e-3}  # not 0 in float16
     script = [[g if g is None else g * 0.1 for g in grads] for grads in gradients(20, dtype=dtype, every=15)]
@@ -72,14 +72,14 @@ def test_lower_precision(options, dtype):
 @pytest.mark.parametrize(
     "options", [ACTIVE, {**ACTIVE, **PROCESSING, "quantum_decay": 1.0}], ids=["plain", "everything"]
 )
-def test_a_thousand_tiny_tensors(options):
+def test_a_thousand_tiny_tensors(execution, options):
     shapes = [(1 + i % 7,) for i in range(900)] + [(2, 1 + i % 5) for i in range(100)]
     script, params = gradients(18, shapes, every=15), parameters(shapes)
     assert_same(trace(build(params, **options), params, script), one_by_one(options, script, parameters(shapes)), 1e-12)
 
 
 @pytest.mark.parametrize("options", [ACTIVE, {**ACTIVE, "max_grad_norm": 1.0}], ids=["plain", "clipped"])
-def test_one_tensor_of_50_million_elements(options):
+def test_one_tensor_of_50_million_elements(execution, options):
     p = torch.randn(50_000_000, generator=torch.Generator().manual_seed(0))
     g = torch.full_like(p, 0.1)  # a sum of so many equal numbers in float32 stops growing
     twins = [p.clone().requires_grad_(), p.requires_grad_()]
@@ -98,7 +98,7 @@ def gn(options):
 
 
 @EVERY_CONFIGURATION
-def test_the_same_run_twice_is_the_same(options):
+def test_the_same_run_twice_is_the_same(execution, options):
     """With two threads, as the tests else are not run."""
     script, runs = gradients(20, LARGER, torch.float32, every=15), []
     torch.set_num_threads(2)
@@ -112,7 +112,7 @@ def test_the_same_run_twice_is_the_same(options):
 
 
 @pytest.mark.parametrize("lr", [0.0, torch.tensor(0.0)])
-def test_a_learning_rate_of_zero_moves_nothing(lr):
+def test_a_learning_rate_of_zero_moves_nothing(execution, lr):
     params = parameters()
     before = [p.detach().clone() for p in params]
     train(PsiLogic(params, **{**ACTIVE, "lr": lr, "chaos_warmup": 0, "quantum_decay": 1.0}), params, gradients(20))
@@ -131,35 +131,36 @@ PICKED = [
 ]
 
 
-@pytest.mark.parametrize(("flags", "execution"), PICKED, ids=str)
-def test_what_runs_is_recorded(flags, execution):
+@pytest.mark.parametrize(("flags", "picked"), PICKED, ids=str)
+def test_what_runs_is_recorded(execution, flags, picked):
+    picked = execution if picked == "fused" else picked
     params = parameters(dtype=torch.bfloat16)
     optimizer = PsiLogic(params, **flags)
     assert not optimizer.executed
     train(optimizer, params, gradients(1, dtype=torch.bfloat16))
-    assert optimizer.executed == {execution: 5}  # the first step of the script leaves one tensor out
+    assert optimizer.executed == {picked: 5}  # the first step of the script leaves one tensor out
 
 
 @pytest.mark.parametrize(
-    ("options", "execution"),
+    ("options", "picked"),
     [({}, "fused"), ({"agc_clip": 0.1, "agc_norm": "tensor"}, "fused"), ({"grad_centralize": True}, "foreach")],
     ids=str,
 )
-def test_complex_rows_are_left_to_foreach(options, execution):
+def test_complex_rows_are_left_to_foreach(execution, options, picked):
     params = parameters(dtype=torch.complex64)
     optimizer = PsiLogic(params, **options)
     train(optimizer, params, gradients(1, dtype=torch.complex64))
-    assert set(optimizer.executed) == {execution}
+    assert set(optimizer.executed) == {execution if picked == "fused" else picked}
 
 
-def test_both_run_where_layouts_differ():
+def test_both_run_where_layouts_differ(execution):
     dense, strided = torch.zeros(4, 3), torch.zeros(4, 6)[:, ::2]
     params = [x.requires_grad_() for x in (dense, strided)]
     groups = [{"params": [p]} for p in params]
     optimizer = PsiLogic(groups)
     set_gradients(params, [torch.ones(4, 3)] * 2)
     optimizer.step()
-    assert optimizer.executed == {"fused": 1, "foreach": 1}
+    assert optimizer.executed == {execution: 1, "foreach": 1}
 
 
 class Wrapped(torch.Tensor):
@@ -219,7 +220,7 @@ def test_state_that_moved_away_is_followed():
 
 
 @pytest.mark.parametrize("quantum_decay", [0.1, 0.37, 3.0, 17.0, 70.0, 123.0, 300.0])
-def test_quantum_decay_leaves_what_has_no_gradient(quantum_decay):
+def test_quantum_decay_leaves_what_has_no_gradient(execution, quantum_decay):
     p = torch.randn(1000).requires_grad_()
     optimizer = PsiLogic([p], quantum_decay=quantum_decay, chaos_warmup=0, weight_decay=0.0, adaptive_tau=False)
     before = p.detach().clone()
@@ -232,7 +233,7 @@ def test_quantum_decay_leaves_what_has_no_gradient(quantum_decay):
     assert not torch.equal(p.detach(), before)
 
 
-def test_moments_of_another_size_are_not_written_past():
+def test_moments_of_another_size_are_not_written_past(execution):
     p = torch.zeros(4, 7).requires_grad_()
     optimizer = PsiLogic([p])
     train(optimizer, [p], [[torch.ones(4, 7)]])

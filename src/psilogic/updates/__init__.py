@@ -63,6 +63,53 @@ def statistics(bucket: Bucket, tables: dict[str, Any]) -> Statistics:
     return Statistics(bucket.numel, *sums)
 
 
+def foreseeable(bucket: Bucket) -> bool:
+    """Whether what an update does is known before the norms are, but for what active cancellation adds to it."""
+    group = bucket.group
+    whole = bucket.on_host and bucket.ranks is None and len(bucket.owned) == len(bucket.params)
+    unprocessed = not (bucket.by_rows or group["agc_clip"] > 0 or group["maximize"] or group["quantum_decay"] > 0)
+    # The gate of `chaos_tau` would stay open for long; of a parameter that loses all there is nothing left to cancel.
+    return whole and unprocessed and group["adaptive_tau"] and float(group["lr"]) * group["weight_decay"] < 0.5
+
+
+def update_ahead_(bucket: Bucket, states: list[dict[str, Any]], quiet: Step) -> Statistics | None:
+    """Change parameters and moments as if nothing fired, and sum in the same pass.
+
+    Args:
+        bucket: the tensors, which are `foreseeable`.
+        states: their states.
+        quiet: what to do to tensors that do not fire.
+
+    Returns:
+        What `measure` returns; None, with nothing changed, where no execution can do both at once.
+    """
+    tensors = _tensors(bucket, states)
+    if pick(bucket, tensors) != "native":
+        return None
+    return Statistics(bucket.numel, native.update_(tensors, quiet, None, None, bucket.units), None, None)
+
+
+def cancel_(bucket: Bucket, states: list[dict[str, Any]], quiet: Step, step: Step) -> str:
+    """Let those tensors lose what they should have lost besides in the update ahead.
+
+    Args:
+        bucket: the tensors.
+        states: their states.
+        quiet: what was done to them.
+        step: what should have been done.
+
+    Returns:
+        The execution of the update.
+    """
+    shares = (step.decay - quiet.decay) / (1 - quiet.decay)
+    fired = shares.nonzero().flatten()
+    if len(fired):
+        tensors = _tensors(bucket, states)
+        chosen = Tensors(*([xs[i] for i in fired.tolist()] for xs in tensors))
+        native.cancel_(chosen, quiet.of(fired), shares[fired])
+    return "native"
+
+
 def update_(
     bucket: Bucket, states: list[dict[str, Any]], processing: Processing, step: Step, tables: dict[str, Any]
 ) -> str:

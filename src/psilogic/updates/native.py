@@ -8,6 +8,7 @@ import platform
 from array import array
 from itertools import accumulate
 from types import ModuleType
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -29,17 +30,19 @@ def _load() -> ModuleType | None:
     return native_kernels
 
 
-kernels = _load()
+kernels: Any = _load()
 
 
 def supports(tensors: Tensors, by_rows: bool) -> bool:
     """Whether `update_` and `unit_statistics` can treat tensors of one dtype on the CPU.
 
-    They can when they are ordinary tensors of which those of a parameter lie in memory alike and without gaps; where rows
-    are treated, one row after the other.
+    They can when they are ordinary tensors of which those of a parameter lie in memory alike and without gaps; where
+    rows are treated, one row after the other.
     """
     dtypes = {x.dtype for xs in tensors for x in xs}
-    return kernels is not None and len(dtypes) == 1 and dtypes <= DTYPES and ordinary(tensors) and alike(tensors, by_rows)
+    return (
+        kernels is not None and len(dtypes) == 1 and dtypes <= DTYPES and ordinary(tensors) and alike(tensors, by_rows)
+    )
 
 
 def unit_statistics(
@@ -64,7 +67,7 @@ def unit_statistics(
     return squares, sums, None if params is None else _row_sums(params, units, False)[0]
 
 
-def update_(tensors: Tensors, step: Step, mean: Tensor | None, scale: Tensor | None, units: list[int]) -> None:
+def update_(tensors: Tensors, step: Step, mean: Tensor | None, scale: Tensor | None, units: list[int]) -> Tensor:
     """One step for N tensors that `supports` accepts, in place: mean and scale, decay, quantum decay, Adam.
 
     Args:
@@ -73,15 +76,41 @@ def update_(tensors: Tensors, step: Step, mean: Tensor | None, scale: Tensor | N
         mean: what the gradients lose, unit by unit, shape (U,); None for 0.
         scale: what they are multiplied by after that, shape (U,); None for 1.
         units: the number of units of each tensor: 1 for the whole tensor, else its rows of dimension 0.
+
+    Returns:
+        The sum of |g|^2 of each tensor, of gradients as they were, shape (N,), in float64.
     """
     params, _, exp_avgs, exp_avg_sqs = tensors
+    squares = torch.empty(len(params), dtype=torch.float64, device="cpu")
     tables = [*map(_addresses, tensors), array("q", map(Tensor.numel, params)), array("q", units)]
     vectors = [None if x is None else x.contiguous() for x in (step.t, step.decay, step.quantum_rate, mean, scale)]
     kernels.update_(
-        params[0].itemsize, torch.get_num_threads(), len(params), *map(_address, tables), *map(_address, vectors),
-        float(step.lr), *step.betas, step.eps,
-    )  # fmt: skip
+        *_common(params), *_addresses_of(tables, [*vectors, squares]), float(step.lr), *step.betas, step.eps
+    )
     torch.autograd.graph.increment_version([*params, *exp_avgs, *exp_avg_sqs])
+    return squares
+
+
+def cancel_(tensors: Tensors, step: Step, share: Tensor) -> None:
+    """What is missing after `update_` with too small a decay: theta' <- theta' - share (theta' + u).
+
+    With u what Adam subtracted, theta' + u is the parameter after its decay.
+
+    Args:
+        tensors: the tensors after the update; gradients are not read.
+        step: what was done to them.
+        share: of each tensor what it should have lost besides, in proportion to what was left, shape (N,).
+    """
+    params, _, exp_avgs, exp_avg_sqs = tensors
+    columns = map(_addresses, (params, exp_avgs, exp_avg_sqs))
+    tables = [*columns, array("q", map(Tensor.numel, params)), array("q", [1] * len(params))]
+    kernels.cancel_(*_common(params), *_addresses_of(tables, [step.t, share]), float(step.lr), *step.betas, step.eps)
+    torch.autograd.graph.increment_version(params)
+
+
+def _common(tensors: Foreach) -> tuple[int, int, int]:
+    """What every kernel is told first: the dtype, by the size of its elements; threads; tensors."""
+    return tensors[0].itemsize, torch.get_num_threads(), len(tensors)
 
 
 def _row_sums(tensors: Foreach, units: list[int], with_sums: bool) -> tuple[Tensor, Tensor | None]:
@@ -89,9 +118,7 @@ def _row_sums(tensors: Foreach, units: list[int], with_sums: bool) -> tuple[Tens
     squares = torch.empty(sum(units), dtype=torch.float64, device="cpu")
     sums = torch.empty_like(squares) if with_sums else None
     tables = [_addresses(tensors), array("q", map(Tensor.numel, tensors)), array("q", units)]
-    kernels.row_sums(
-        tensors[0].itemsize, torch.get_num_threads(), len(tensors), *map(_address, [*tables, squares, sums])
-    )
+    kernels.row_sums(*_common(tensors), *_addresses_of(tables, [squares, sums]))
     return squares, sums
 
 
@@ -99,8 +126,6 @@ def _addresses(tensors: Foreach) -> "array[int]":
     return array("q", map(Tensor.data_ptr, tensors))
 
 
-def _address(x: "array[int] | Tensor | None") -> int:
-    """Where numbers lie that a kernel reads or writes; 0 for None."""
-    if x is None:
-        return 0
-    return x.data_ptr() if isinstance(x, Tensor) else x.buffer_info()[0]
+def _addresses_of(tables: list["array[int]"], vectors: list[Tensor | None]) -> list[int]:
+    """Where the numbers lie that a kernel reads or writes, 0 for what is not there; they must outlive the call."""
+    return [table.buffer_info()[0] for table in tables] + [0 if x is None else x.data_ptr() for x in vectors]
