@@ -1,4 +1,4 @@
-"""The one part of the package that is compiled: the kernels of the update on a CPU.
+"""The part of the package that is compiled: the kernels of the update on a CPU, once for each kind of processor.
 
 Where that fails, the package is installed without them, and torch's own kernels do the work.
 """
@@ -8,18 +8,28 @@ import sys
 
 from setuptools import Extension, setup
 
-FLAGS = ["-std=c++17", "-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off"]
-if platform.machine() == "x86_64":
-    FLAGS += ["-mavx2", "-mfma"]  # psilogic.updates.native asks the processor before it loads them
+FLAGS = ["-std=c++17", "-O3", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off"]
+AVX2 = ["-mavx2", "-mfma"]
+AVX512 = [*AVX2, "-mavx512f", "-mavx512vl", "-mavx512bw", "-mavx512dq", "-mprefer-vector-width=512"]
+# By the names of torch.backends.cpu.get_cpu_capability(): psilogic.updates.native asks it which to load.
+CAPABILITIES = {"avx2": AVX2, "avx512": AVX512} if platform.machine() == "x86_64" else {"default": []}
 
-kernels = Extension(
-    "psilogic.updates.native_kernels",
-    ["src/psilogic/updates/native_kernels.cpp"],
-    extra_compile_args=FLAGS,
-    py_limited_api=True,
-    optional=True,
-)
+
+def kernels(capability: str, flags: list[str]) -> Extension:
+    """The kernels for one kind of processor, as a module of its own."""
+    name = f"native_kernels_{capability}"
+    return Extension(
+        f"psilogic.updates.{name}",
+        ["src/psilogic/updates/native_kernels.cpp"],
+        define_macros=[("INIT", f"PyInit_{name}")],
+        extra_compile_args=FLAGS + flags,
+        py_limited_api=True,
+        optional=True,
+    )
+
+
+on_linux = sys.platform == "linux"
 setup(
-    ext_modules=[kernels] if sys.platform == "linux" else [],
-    options={"bdist_wheel": {"py_limited_api": "cp310"}} if sys.platform == "linux" else {},
+    ext_modules=[kernels(*item) for item in CAPABILITIES.items()] if on_linux else [],
+    options={"bdist_wheel": {"py_limited_api": "cp310"}} if on_linux else {},
 )

@@ -1,13 +1,13 @@
 """The update on a CPU through kernels of our own: one call, and one pass over memory, for all tensors of a dtype.
 
-`native_kernels.cpp` is compiled when the package is installed. Where it was not (no compiler, another system), or the
-processor lacks what it was compiled for, `kernels` is None and `supports` says no.
+`native_kernels.cpp` is compiled when the package is installed. Where it was not (no compiler, another system than
+Linux), or the processor lacks what it was compiled for, `kernels` is None and `supports` says no.
 """
 
-import platform
 from array import array
+from collections.abc import Sequence
+from importlib import import_module
 from itertools import accumulate
-from types import ModuleType
 from typing import Any
 
 import torch
@@ -19,18 +19,16 @@ from psilogic.updates.operands import Step, Tensors, alike, ordinary
 DTYPES = {torch.float32, torch.float64, torch.bfloat16}
 
 
-def _load() -> ModuleType | None:
-    """The compiled kernels, if they are there and can run here."""
-    if platform.machine() == "x86_64" and not torch.backends.cpu.get_cpu_capability().startswith("AVX"):
-        return None
+def _load() -> Any:
+    """The kernels that were compiled for this processor; None where there are none."""
+    capability = torch.backends.cpu.get_cpu_capability().lower()
     try:
-        from psilogic.updates import native_kernels
+        return import_module(f"psilogic.updates.native_kernels_{capability}")
     except ImportError:
         return None
-    return native_kernels
 
 
-kernels: Any = _load()
+kernels = _load()
 
 
 def supports(tensors: Tensors, by_rows: bool) -> bool:
@@ -40,9 +38,9 @@ def supports(tensors: Tensors, by_rows: bool) -> bool:
     rows are treated, one row after the other.
     """
     dtypes = {x.dtype for xs in tensors for x in xs}
-    return (
-        kernels is not None and len(dtypes) == 1 and dtypes <= DTYPES and ordinary(tensors) and alike(tensors, by_rows)
-    )
+    if kernels is None or len(dtypes) > 1 or not dtypes <= DTYPES:
+        return False
+    return ordinary(tensors) and alike(tensors, by_rows)
 
 
 def unit_statistics(
@@ -80,52 +78,56 @@ def update_(tensors: Tensors, step: Step, mean: Tensor | None, scale: Tensor | N
     Returns:
         The sum of |g|^2 of each tensor, of gradients as they were, shape (N,), in float64.
     """
-    params, _, exp_avgs, exp_avg_sqs = tensors
-    squares = torch.empty(len(params), dtype=torch.float64, device="cpu")
-    tables = [*map(_addresses, tensors), array("q", map(Tensor.numel, params)), array("q", units)]
-    vectors = [None if x is None else x.contiguous() for x in (step.t, step.decay, step.quantum_rate, mean, scale)]
-    kernels.update_(
-        *_common(params), *_addresses_of(tables, [*vectors, squares]), float(step.lr), *step.betas, step.eps
-    )
-    torch.autograd.graph.increment_version([*params, *exp_avgs, *exp_avg_sqs])
+    squares = torch.zeros(len(units), dtype=torch.float64, device="cpu")
+    rates = [step.decay, step.quantum_rate, mean, scale]
+    _run(kernels.update_, tensors, units, step, rates, squares)
+    torch.autograd.graph.increment_version([*tensors.params, *tensors.exp_avgs, *tensors.exp_avg_sqs])
     return squares
 
 
-def cancel_(tensors: Tensors, step: Step, share: Tensor) -> None:
-    """What is missing after `update_` with too small a decay: theta' <- theta' - share (theta' + u).
+def cancel_(tensors: Tensors, step: Step, lost: Tensor) -> None:
+    """What is missing after `update_` with too small a decay: theta <- theta - lost (theta + u).
 
-    With u what Adam subtracted, theta' + u is the parameter after its decay.
+    With u, what Adam subtracted, theta + u is what that decay had left.
 
     Args:
         tensors: the tensors after the update; gradients are not read.
         step: what was done to them.
-        share: of each tensor what it should have lost besides, in proportion to what was left, shape (N,).
+        lost: of each tensor the share of that which it loses, shape (N,).
     """
-    params, _, exp_avgs, exp_avg_sqs = tensors
-    columns = map(_addresses, (params, exp_avgs, exp_avg_sqs))
-    tables = [*columns, array("q", map(Tensor.numel, params)), array("q", [1] * len(params))]
-    kernels.cancel_(*_common(params), *_addresses_of(tables, [step.t, share]), float(step.lr), *step.betas, step.eps)
-    torch.autograd.graph.increment_version(params)
+    _run(kernels.cancel_, tensors, [1] * len(lost), step, [lost, None, None, None], None)
+    torch.autograd.graph.increment_version(tensors.params)
 
 
-def _common(tensors: Foreach) -> tuple[int, int, int]:
-    """What every kernel is told first: the dtype, by the size of its elements; threads; tensors."""
-    return tensors[0].itemsize, torch.get_num_threads(), len(tensors)
+def _run(
+    kernel: Any, tensors: Tensors, units: list[int], step: Step, rates: Sequence[Tensor | None], squares: Tensor | None
+) -> None:
+    """Call a kernel with its `UpdateTables`."""
+    integers = [*map(_addresses, tensors), array("q", map(Tensor.numel, tensors.params)), array("q", units)]
+    vectors = [None if x is None else x.contiguous() for x in (step.t, *rates, squares)]
+    tables = _table(integers, vectors)
+    kernel(*_common(tensors.params), tables, float(step.lr), *step.betas, step.eps)
 
 
 def _row_sums(tensors: Foreach, units: list[int], with_sums: bool) -> tuple[Tensor, Tensor | None]:
     """The sum of |x|^2 of each unit of N tensors, and that of x if it is wanted."""
-    squares = torch.empty(sum(units), dtype=torch.float64, device="cpu")
-    sums = torch.empty_like(squares) if with_sums else None
-    tables = [_addresses(tensors), array("q", map(Tensor.numel, tensors)), array("q", units)]
-    kernels.row_sums(*_common(tensors), *_addresses_of(tables, [squares, sums]))
+    squares = torch.zeros(sum(units), dtype=torch.float64, device="cpu")
+    sums = torch.zeros_like(squares) if with_sums else None
+    integers = [_addresses(tensors), array("q", map(Tensor.numel, tensors)), array("q", units)]
+    kernels.row_sums(*_common(tensors), _table(integers, [squares, sums]))
     return squares, sums
+
+
+def _common(tensors: Foreach) -> tuple[int, int, int]:
+    """What every kernel is told first: the size of an element, which says the dtype; threads; tensors."""
+    return tensors[0].itemsize, torch.get_num_threads(), len(tensors)
 
 
 def _addresses(tensors: Foreach) -> "array[int]":
     return array("q", map(Tensor.data_ptr, tensors))
 
 
-def _addresses_of(tables: list["array[int]"], vectors: list[Tensor | None]) -> list[int]:
-    """Where the numbers lie that a kernel reads or writes, 0 for what is not there; they must outlive the call."""
-    return [table.buffer_info()[0] for table in tables] + [0 if x is None else x.data_ptr() for x in vectors]
+def _table(integers: Sequence["array[int]"], vectors: Sequence[Tensor | None]) -> bytes:
+    """Where a kernel finds its numbers, 0 for what is not there; they must outlive the call."""
+    addresses = [numbers.buffer_info()[0] for numbers in integers]
+    return array("q", [*addresses, *(0 if x is None else x.data_ptr() for x in vectors)]).tobytes()

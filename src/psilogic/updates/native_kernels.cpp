@@ -1,8 +1,8 @@
-// The kernels of updates/native.py: sums over the rows of many tensors, and the update of many tensors, one pass each.
+// The kernels of updates/native.py: sums over the rows of many tensors, and the update of many tensors, one call each.
 //
-// Of tensors they get addresses, so that nothing of torch is needed to build them. They run on the threads that torch
-// runs its own operations on. Elements are computed in float, those of double tensors in double; sums always in double,
-// in an order that does not depend on the number of threads.
+// Of tensors they get addresses, so that nothing of torch is needed to build them; they run on the threads that torch
+// runs its own operations on. Elements are computed in float, those of double tensors in double. Which thread does what
+// is left to chance, the order of additions is not.
 
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x030A0000
@@ -14,7 +14,6 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <numeric>
 #include <type_traits>
 #include <vector>
 
@@ -22,12 +21,13 @@ namespace {
 
 using Index = std::int64_t;
 
+// Numbers as they lie in memory, and as they are computed with
+
 struct bfloat16 {
     std::uint16_t bits;
 };
 
-template <class T> struct Computed { using type = T; };
-template <> struct Computed<bfloat16> { using type = float; };
+template <class T> using Computed = std::conditional_t<std::is_same_v<T, bfloat16>, float, T>;
 
 inline float widen(float x) { return x; }
 inline double widen(double x) { return x; }
@@ -43,30 +43,13 @@ inline void narrow(double x, double &to) { to = x; }
 inline void narrow(float x, bfloat16 &to) {  // to nearest, ties to even
     std::uint32_t bits;
     std::memcpy(&bits, &x, sizeof bits);
-    const std::uint32_t rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16;
-    to.bits = static_cast<std::uint16_t>(x != x ? 0x7FC0 : rounded);
+    to.bits = static_cast<std::uint16_t>(x != x ? 0x7FC0 : (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
 }
 
-// exp(-2x) for x >= 0. In float 2^y, by a polynomial around the nearest whole number: off by less than 2e-7.
-inline double decaying(double x) { return std::exp(-2 * x); }
-inline float decaying(float x) {
-    const float y = std::max(x * -2.8853900817779268f, -126.0f), whole = std::rint(y), z = (y - whole) * 0.69314718056f;
-    const float half = std::fma(std::fma(std::fma(1 / 720.f, z, 1 / 120.f), z, 1 / 24.f), z, 1 / 6.f);
-    const float fraction = std::fma(std::fma(std::fma(half, z, 0.5f), z, 1.0f), z, 1.0f);
-    const std::int32_t bits = (static_cast<std::int32_t>(whole) + 127) << 23;
-    float power;
-    std::memcpy(&power, &bits, sizeof power);
-    return fraction * power;
-}
-
-// tanh|g|, exactly 0 for 0; digits of a small one are lost, which the factor 1 - rate tanh|g| would not have.
-template <class Real> inline Real tanh_of_size(Real g) {
-    const Real e = decaying(std::abs(g));
-    return (1 - e) / (1 + e);
-}
+// Work and threads
 
 using Parallel = void (*)(void (*)(void *), void *, unsigned, unsigned);
-Parallel parallel = nullptr;  // OpenMP's entry for GNU C, from the library that torch has loaded
+Parallel parallel = nullptr;  // how OpenMP starts threads for GNU's compilers, from the library that torch has loaded
 
 // Calls work(i) for each i below count.
 template <class Work> void share(Index count, unsigned threads, const Work &work) {
@@ -79,135 +62,137 @@ template <class Work> void share(Index count, unsigned threads, const Work &work
         auto &mine = *static_cast<Shared *>(argument);
         for (Index i; (i = mine.next.fetch_add(1, std::memory_order_relaxed)) < mine.count;) mine.work(i);
     };
-    threads = static_cast<unsigned>(std::min<Index>(threads, count));
-    if (threads > 1)
+    if (threads > 1 && count > 1)
         parallel(run, &shared, threads, 0);
     else
         run(&shared);
 }
 
-const Index SERIAL = 1 << 15;   // so few elements are not worth a second thread
-const Index SEGMENT = 1 << 14;  // elements that one thread takes at a time
-const Index TILE = 1 << 11;     // elements of which the gradients are still in the first cache after their update
+const Index SERIAL = 1 << 15;  // so few elements are not worth a second thread
+const Index PIECES = 64, SHORTEST = 1 << 14, LONGEST = 1 << 21;  // about so many pieces, of so many elements
+const Index TILE = 1 << 11;  // as many squares as float can add without a loss
 
-// N tensors with numels[i] elements in units[i] rows each, cut into pieces of about SEGMENT elements: of a row, or rows.
-struct Pieces {
-    const Index *numels, *units;
-    std::vector<Index> first, first_unit;  // of each tensor the first piece and the first row; at the end, their number
-    Index total = 0;
-
-    Pieces(Index n, const Index *numels, const Index *units, bool rows_kept) : numels(numels), units(units), first(n + 1), first_unit(n + 1) {
-        for (Index i = 0; i < n; ++i) {
-            const Index length = row_length(i);
-            const Index count = !rows_kept ? ceil(numels[i], SEGMENT)
-                : length > SEGMENT ? units[i] * ceil(length, SEGMENT) : ceil(units[i], rows_per_piece(i));
-            first[i + 1] = first[i] + count;
-            first_unit[i + 1] = first_unit[i] + units[i];
-            total += numels[i];
-        }
-    }
-    static Index ceil(Index a, Index b) { return (a + b - 1) / b; }
-    Index row_length(Index i) const { return units[i] ? numels[i] / units[i] : 0; }
-    Index rows_per_piece(Index i) const { return std::max<Index>(1, SEGMENT / std::max<Index>(1, row_length(i))); }
-    Index segments(Index i) const { return std::max<Index>(1, ceil(row_length(i), SEGMENT)); }
-    Index count() const { return first.back(); }
-    Index tensor_of(Index piece) const { return std::upper_bound(first.begin(), first.end(), piece) - first.begin() - 1; }
-    unsigned threads(unsigned wanted) const { return total < SERIAL ? 1 : wanted; }
+struct Piece {
+    Index tensor, from, to;  // elements of the tensor
 };
+
+// N tensors with numels[i] elements in units[i] rows each, cut into pieces.
+struct Work {
+    Index n, total = 0, size;
+    const Index *numels, *units;
+    std::vector<Index> first_unit;  // the number of rows in all tensors before this one
+    std::vector<Piece> pieces;
+
+    Work(Index n, const Index *numels, const Index *units) : n(n), numels(numels), units(units), first_unit(n + 1) {
+        for (Index i = 0; i < n; ++i) total += numels[i], first_unit[i + 1] = first_unit[i] + units[i];
+        size = std::clamp(total / PIECES, SHORTEST, LONGEST);
+    }
+    Index length(Index i) const { return units[i] ? numels[i] / units[i] : 0; }
+    bool splits(Index i) const { return length(i) > size; }
+    unsigned threads(unsigned wanted) const { return total < SERIAL ? 1 : wanted; }
+
+    void cut(Index i, Index from, Index to, Index step) {
+        for (; from < to; from += step) pieces.push_back({i, from, std::min(to, from + step)});
+    }
+    void cut_anywhere() {
+        for (Index i = 0; i < n; ++i) cut(i, 0, numels[i], size);
+    }
+    // So that a piece holds whole rows, or a part of one row.
+    void cut_rows() {
+        for (Index i = 0; i < n; ++i)
+            if (const Index row = length(i); !splits(i))
+                cut(i, 0, numels[i], row ? size / row * row : 1);
+            else
+                for (Index from = 0; from < numels[i]; from += row) cut(i, from, from + row, size);
+    }
+};
+
+// Sums over rows
 
 struct Sums {
-    double squares, elements;
+    double squares = 0, elements = 0;
 };
 
-// Four vectors are summed side by side, so that no addition waits for the one before it.
-template <class Real> struct Lanes {
-    static const int WIDTH = 32 / sizeof(Real), COUNT = 4, STRIDE = WIDTH * COUNT;
+// Sums in Real, of four stretches of x at once: memory delivers several streams faster than one.
+template <class Real, bool WITH_ELEMENTS, class T> Sums sum(const T *x, Index n) {
+    const int WIDTH = 32 / sizeof(Real), STREAMS = 4;
     typedef Real Vector __attribute__((vector_size(32)));
-    Vector vectors[COUNT] = {};
-
-    static double total(const Vector &x) {
-        double sum = 0;
-        for (int k = 0; k < WIDTH; ++k) sum += x[k];
-        return sum;
-    }
-    double total() const { return total((vectors[0] + vectors[1]) + (vectors[2] + vectors[3])); }
-};
-
-template <class Real, class T> inline typename Lanes<Real>::Vector load(const T *x) {
-    typename Lanes<Real>::Vector vector;
-    for (int k = 0; k < Lanes<Real>::WIDTH; ++k) vector[k] = widen(x[k]);
-    return vector;
-}
-
-// Sums in Real, for as many elements as it is good for.
-template <class Real, bool WITH_ELEMENTS, class T> inline Sums sum(const T *x, Index n) {
-    Lanes<Real> squares, elements;
-    Index j = 0;
-    for (; j + Lanes<Real>::STRIDE <= n; j += Lanes<Real>::STRIDE)
+    const Index stretch = n / (STREAMS * WIDTH) * WIDTH;
+    Sums total;
+    for (Index from = 0; from < stretch; from += TILE / STREAMS) {
+        const Index to = std::min(stretch, from + TILE / STREAMS);
+        Vector squares[STREAMS] = {}, elements[STREAMS] = {};
+        for (Index j = from; j < to; j += WIDTH)
 #pragma GCC unroll 4
-        for (int k = 0; k < Lanes<Real>::COUNT; ++k) {
-            const auto wide = load<Real>(x + j + k * Lanes<Real>::WIDTH);
-            squares.vectors[k] += wide * wide;
-            if (WITH_ELEMENTS) elements.vectors[k] += wide;
+            for (int k = 0; k < STREAMS; ++k) {
+                Vector wide;
+                for (int l = 0; l < WIDTH; ++l) wide[l] = widen(x[k * stretch + j + l]);
+                squares[k] += wide * wide;
+                if (WITH_ELEMENTS) elements[k] += wide;
+            }
+        for (int l = 0; l < WIDTH; ++l) {
+            total.squares += (squares[0][l] + squares[1][l]) + (squares[2][l] + squares[3][l]);
+            total.elements += (elements[0][l] + elements[1][l]) + (elements[2][l] + elements[3][l]);
         }
-    Sums total{squares.total(), elements.total()};
-    for (; j < n; ++j) {
+    }
+    for (Index j = STREAMS * stretch; j < n; ++j) {
         const Real wide = widen(x[j]);
         total.squares += wide * wide;
-        if (WITH_ELEMENTS) total.elements += wide;
+        total.elements += wide;
     }
     return total;
 }
 
-// Squares alone in float, tile by tile; with the sum of elements all in double, since their difference is wanted.
-template <bool WITH_ELEMENTS, class T> Sums sums_of(const T *x, Index n) {
-    using Real = std::conditional_t<WITH_ELEMENTS, double, typename Computed<T>::type>;
-    Sums total{0, 0};
-    for (Index from = 0; from < n; from += TILE) {
-        const Sums found = sum<Real, WITH_ELEMENTS>(x + from, std::min(TILE, n - from));
-        total.squares += found.squares, total.elements += found.elements;
-    }
-    return total;
-}
+struct RowTables {
+    const Index *tensors, *numels, *units;
+    double *squares, *elements;  // one of each row; the last may be null
+};
 
-// For each row the sum of squares into squares[row], and unless it is null the sum of elements into elements[row].
-template <bool WITH_ELEMENTS, class T>
-void row_sums(Index n, const Index *addresses, const Index *numels, const Index *units, unsigned threads, double *squares, double *elements) {
-    const Pieces pieces(n, numels, units, true);
-    std::vector<Sums> parts(pieces.count());
-    share(pieces.count(), pieces.threads(threads), [&](Index piece) {
-        const Index i = pieces.tensor_of(piece), item = piece - pieces.first[i], length = pieces.row_length(i);
-        const T *x = reinterpret_cast<const T *>(addresses[i]);
-        const Index segments = pieces.segments(i);
-        if (segments > 1) {
-            const Index before = item % segments * SEGMENT;
-            parts[piece] = sums_of<WITH_ELEMENTS>(x + item / segments * length + before, std::min(SEGMENT, length - before));
-            return;
-        }
-        const Index rows = pieces.rows_per_piece(i), end = std::min(units[i], (item + 1) * rows);
-        for (Index row = item * rows; row < end; ++row) {
-            const Sums found = sums_of<WITH_ELEMENTS>(x + row * length, length);
-            squares[pieces.first_unit[i] + row] = found.squares;
-            if (WITH_ELEMENTS) elements[pieces.first_unit[i] + row] = found.elements;
-        }
+template <class T, bool WITH_ELEMENTS> void row_sums(Index n, unsigned threads, const RowTables &tables) {
+    using Real = std::conditional_t<WITH_ELEMENTS, double, Computed<T>>;  // a difference of the two sums is wanted
+    Work work(n, tables.numels, tables.units);
+    work.cut_rows();
+    const auto add = [&](Index row, const Sums &found) {
+        tables.squares[row] += found.squares;
+        if (WITH_ELEMENTS) tables.elements[row] += found.elements;
+    };
+    std::vector<Sums> parts(work.pieces.size());
+    share(work.pieces.size(), work.threads(threads), [&](Index k) {
+        const auto [i, from, to] = work.pieces[k];
+        const T *x = reinterpret_cast<const T *>(tables.tensors[i]);
+        const Index length = work.length(i), row = work.first_unit[i] + from / length;
+        if (work.splits(i))
+            parts[k] = sum<Real, WITH_ELEMENTS>(x + from, to - from);
+        else
+            for (Index j = 0; from + j * length < to; ++j) add(row + j, sum<Real, WITH_ELEMENTS>(x + from + j * length, length));
     });
-    for (Index i = 0; i < n; ++i) {
-        const Index segments = pieces.segments(i);
-        for (Index row = 0; segments > 1 && row < units[i]; ++row) {
-            Sums total{0, 0};
-            for (Index k = 0; k < segments; ++k) {
-                const Sums &part = parts[pieces.first[i] + row * segments + k];
-                total.squares += part.squares, total.elements += part.elements;
-            }
-            squares[pieces.first_unit[i] + row] = total.squares;
-            if (WITH_ELEMENTS) elements[pieces.first_unit[i] + row] = total.elements;
-        }
-    }
+    for (std::size_t k = 0; k < parts.size(); ++k)
+        if (const auto [i, from, to] = work.pieces[k]; work.splits(i)) add(work.first_unit[i] + from / work.length(i), parts[k]);
 }
 
-// What all elements of a row share.
+// The update
+
+// exp(-2x) for x >= 0. In float 2^y, by a polynomial around the nearest whole number: off by less than 2e-7.
+inline double decaying(double x) { return std::exp(-2 * x); }
+inline float decaying(float x) {
+    const float y = std::max(x * -2.8853900817779268f, -126.0f), whole = std::rint(y), z = (y - whole) * 0.69314718056f;
+    const float high = std::fma(std::fma(std::fma(1 / 720.f, z, 1 / 120.f), z, 1 / 24.f), z, 1 / 6.f);
+    const float fraction = std::fma(std::fma(std::fma(high, z, 0.5f), z, 1.0f), z, 1.0f);
+    const std::int32_t bits = (static_cast<std::int32_t>(whole) + 127) << 23;
+    float power;
+    std::memcpy(&power, &bits, sizeof power);
+    return fraction * power;
+}
+
+// tanh|g|, exactly 0 for 0; digits of a small one are lost, which the factor 1 - rate tanh|g| would not have.
+template <class Real> inline Real tanh_of_size(Real g) {
+    const Real e = decaying(std::abs(g));
+    return (1 - e) / (1 + e);
+}
+
+// What all elements of a tensor share, or of a row.
 template <class Real> struct Numbers {
-    Real mean = 0, scale = 1, keep, quantum_rate, weight1, beta2, weight2, step_size, root2, eps;
+    Real keep, quantum_rate, weight1, beta2, weight2, step_size, root2, eps, mean = 0, scale = 1;
 };
 
 // lr m_hat / (sqrt(v_hat) + eps)
@@ -215,9 +200,10 @@ template <class Real> inline Real descent(Real exp_avg, Real exp_avg_sq, const N
     return x.step_size * exp_avg / (std::sqrt(exp_avg_sq) / x.root2 + x.eps);
 }
 
-// The operations, fused where torch's kernel fuses them, so that whole vectors come out as those of its AdamW.
-template <class T, bool PROCESSED, bool QUANTUM, bool FAR, class Real = typename Computed<T>::type>
-Real update_row(T *p, const T *g, T *m, T *v, Index n, const Numbers<Real> x) {
+// Returns the sum of the squares of the gradients as they were. Multiplications and additions are fused where torch's
+// kernel fuses them, and lerp starts from the nearer end (FAR: from the gradient), so that elements come out as AdamW's.
+template <class T, bool PROCESSED, bool QUANTUM, bool FAR, class Real = Computed<T>>
+Real update_elements(T *p, const T *g, T *m, T *v, Index n, const Numbers<Real> x) {
     Real squares = 0;
 #pragma omp simd reduction(+ : squares)
     for (Index j = 0; j < n; ++j) {
@@ -225,8 +211,8 @@ Real update_row(T *p, const T *g, T *m, T *v, Index n, const Numbers<Real> x) {
         squares += grad * grad;
         if (PROCESSED) grad = (grad - x.mean) * x.scale;
         if (QUANTUM) theta *= 1 - x.quantum_rate * tanh_of_size(grad);
-        const Real before = widen(m[j]);
-        const Real exp_avg = FAR ? std::fma(x.weight1 - 1, grad - before, grad) : std::fma(x.weight1, grad - before, before);
+        const Real before = widen(m[j]), change = grad - before;
+        const Real exp_avg = FAR ? std::fma(x.weight1 - 1, change, grad) : std::fma(x.weight1, change, before);
         const Real exp_avg_sq = std::fma(x.weight2 * grad, grad, widen(v[j]) * x.beta2);
         narrow(theta - descent(exp_avg, exp_avg_sq, x), p[j]);
         narrow(exp_avg, m[j]);
@@ -235,128 +221,138 @@ Real update_row(T *p, const T *g, T *m, T *v, Index n, const Numbers<Real> x) {
     return squares;
 }
 
-// After an update that took theta to theta' with less decay: theta' + u, where u is its descent, is what was decayed.
-template <class T, class Real = typename Computed<T>::type>
-void cancel_row(T *p, const T *m, const T *v, Index n, Real share, const Numbers<Real> x) {
-#pragma GCC ivdep
+// After an update that took a parameter to p: with what it descended by, it is what its decay had left.
+template <class T, class Real = Computed<T>>
+void cancel_elements(T *p, const T *m, const T *v, Index n, Real lost, const Numbers<Real> x) {
+#pragma omp simd
     for (Index j = 0; j < n; ++j) {
         const Real theta = widen(p[j]);
-        narrow(theta - share * (theta + descent<Real>(widen(m[j]), widen(v[j]), x)), p[j]);
+        narrow(theta - lost * (theta + descent<Real>(widen(m[j]), widen(v[j]), x)), p[j]);
     }
 }
 
-struct Update {
+struct UpdateTables {
     const Index *params, *grads, *exp_avgs, *exp_avg_sqs, *numels, *units;
-    const double *t, *decay, *quantum_rate, *mean, *scale;  // the last three may be null
+    const double *t, *decay, *quantum_rate, *mean, *scale;  // of each tensor; the last two of each row; null for nothing
+    double *squares;                                        // of each tensor
+};
+
+struct Hyperparameters {
     double lr, beta1, beta2, eps;
 };
 
-template <class Real> Numbers<Real> numbers(const Update &u, Index i) {
+template <class Real> Numbers<Real> numbers(const UpdateTables &tables, const Hyperparameters &h, Index i) {
     Numbers<Real> x;
-    x.keep = static_cast<Real>(1 - u.decay[i]);
-    x.quantum_rate = u.quantum_rate ? static_cast<Real>(u.quantum_rate[i]) : 0;
-    x.weight1 = static_cast<Real>(1 - u.beta1);
-    x.beta2 = static_cast<Real>(u.beta2);
-    x.weight2 = static_cast<Real>(1 - u.beta2);
-    x.step_size = static_cast<Real>(u.lr / (1 - std::pow(u.beta1, u.t[i])));
-    x.root2 = static_cast<Real>(std::sqrt(1 - std::pow(u.beta2, u.t[i])));
-    x.eps = static_cast<Real>(u.eps);
+    x.keep = static_cast<Real>(1 - tables.decay[i]);
+    x.quantum_rate = tables.quantum_rate ? static_cast<Real>(tables.quantum_rate[i]) : 0;
+    x.weight1 = static_cast<Real>(1 - h.beta1);
+    x.beta2 = static_cast<Real>(h.beta2);
+    x.weight2 = static_cast<Real>(1 - h.beta2);
+    x.step_size = static_cast<Real>(h.lr / (1 - std::pow(h.beta1, tables.t[i])));
+    x.root2 = static_cast<Real>(std::sqrt(1 - std::pow(h.beta2, tables.t[i])));
+    x.eps = static_cast<Real>(h.eps);
     return x;
 }
 
-template <class T> T *at(const Index *column, Index i, Index element) { return reinterpret_cast<T *>(column[i]) + element; }
+template <class T> T *at(const Index *tensors, Index i, Index element) {
+    return reinterpret_cast<T *>(tensors[i]) + element;
+}
 
 template <class T, bool PROCESSED, bool QUANTUM>
-void update(Index n, unsigned threads, const Update &u, double *squares) {
-    using Real = typename Computed<T>::type;
-    const Pieces pieces(n, u.numels, u.units, false);
-    std::vector<double> parts(pieces.count());
-    share(pieces.count(), pieces.threads(threads), [&](Index piece) {
-        const Index i = pieces.tensor_of(piece), length = pieces.row_length(i);
-        Index from = (piece - pieces.first[i]) * SEGMENT;
-        const Index end = std::min(u.numels[i], from + SEGMENT);
-        Numbers<Real> x = numbers<Real>(u, i);
-        while (from < end) {
-            Index to = std::min(end, from + TILE);
+void update(Index n, unsigned threads, const UpdateTables &tables, const Hyperparameters &h) {
+    using Real = Computed<T>;
+    const auto elements = 1 - h.beta1 < 0.5 ? update_elements<T, PROCESSED, QUANTUM, false> : update_elements<T, PROCESSED, QUANTUM, true>;
+    Work work(n, tables.numels, tables.units);
+    work.cut_anywhere();
+    std::vector<double> squares(work.pieces.size());
+    share(work.pieces.size(), work.threads(threads), [&](Index k) {
+        auto [i, from, end] = work.pieces[k];
+        auto x = numbers<Real>(tables, h, i);
+        for (Index to; from < end; from = to) {
+            to = std::min(end, from + TILE);
             if (PROCESSED) {
-                const Index row = from / length, unit = pieces.first_unit[i] + row;
-                to = std::min(end, (row + 1) * length);
-                if (u.mean) x.mean = static_cast<Real>(u.mean[unit]);
-                if (u.scale) x.scale = static_cast<Real>(u.scale[unit]);
+                const Index row = from / work.length(i), unit = work.first_unit[i] + row;
+                to = std::min(to, (row + 1) * work.length(i));
+                if (tables.mean) x.mean = static_cast<Real>(tables.mean[unit]);
+                if (tables.scale) x.scale = static_cast<Real>(tables.scale[unit]);
             }
-            const auto row = x.weight1 < Real(0.5) ? update_row<T, PROCESSED, QUANTUM, false> : update_row<T, PROCESSED, QUANTUM, true>;
-            parts[piece] += row(at<T>(u.params, i, from), at<T>(u.grads, i, from), at<T>(u.exp_avgs, i, from), at<T>(u.exp_avg_sqs, i, from), to - from, x);
-            from = to;
+            squares[k] += elements(
+                at<T>(tables.params, i, from), at<T>(tables.grads, i, from), at<T>(tables.exp_avgs, i, from),
+                at<T>(tables.exp_avg_sqs, i, from), to - from, x);
         }
     });
-    for (Index i = 0; squares && i < n; ++i) squares[i] = std::accumulate(&parts[pieces.first[i]], &parts[pieces.first[i + 1]], 0.0);
+    for (std::size_t k = 0; k < squares.size(); ++k) tables.squares[work.pieces[k].tensor] += squares[k];
 }
 
-template <class T> void cancel(Index n, unsigned threads, const Update &u) {
-    using Real = typename Computed<T>::type;
-    const Pieces pieces(n, u.numels, u.units, false);
-    share(pieces.count(), pieces.threads(threads), [&](Index piece) {
-        const Index i = pieces.tensor_of(piece), from = (piece - pieces.first[i]) * SEGMENT;
-        const Index size = std::min(u.numels[i] - from, SEGMENT);
-        cancel_row<T>(at<T>(u.params, i, from), at<T>(u.exp_avgs, i, from), at<T>(u.exp_avg_sqs, i, from), size, static_cast<Real>(u.decay[i]), numbers<Real>(u, i));
+template <class T> void any_update(Index n, unsigned threads, const UpdateTables &tables, const Hyperparameters &h) {
+    if (tables.mean || tables.scale)
+        (tables.quantum_rate ? update<T, true, true> : update<T, true, false>)(n, threads, tables, h);
+    else
+        (tables.quantum_rate ? update<T, false, true> : update<T, false, false>)(n, threads, tables, h);
+}
+
+template <class T> void cancel(Index n, unsigned threads, const UpdateTables &tables, const Hyperparameters &h) {
+    using Real = Computed<T>;
+    Work work(n, tables.numels, tables.units);
+    work.cut_anywhere();
+    share(work.pieces.size(), work.threads(threads), [&](Index k) {
+        const auto [i, from, to] = work.pieces[k];
+        cancel_elements<T>(
+            at<T>(tables.params, i, from), at<T>(tables.exp_avgs, i, from), at<T>(tables.exp_avg_sqs, i, from), to - from,
+            static_cast<Real>(tables.decay[i]), numbers<Real>(tables, h, i));
     });
 }
 
-template <class T> void any_update(Index n, unsigned threads, const Update &u, double *squares) {
-    if (u.mean || u.scale)
-        (u.quantum_rate ? update<T, true, true> : update<T, true, false>)(n, threads, u, squares);
-    else
-        (u.quantum_rate ? update<T, false, true> : update<T, false, false>)(n, threads, u, squares);
-}
+// The module: each function gets the size of an element (2 is bfloat16), threads, tensors, and a table's addresses
 
-template <class T> T *pointer(unsigned long long address) { return reinterpret_cast<T *>(address); }
+template <class Tables> bool unpack(const char *bytes, Py_ssize_t size, Tables &tables) {
+    if (size != sizeof tables) {
+        PyErr_Format(PyExc_ValueError, "a table of %zd bytes, not %zd", sizeof tables, size);
+        return false;
+    }
+    std::memcpy(&tables, bytes, sizeof tables);
+    return true;
+}
 
 PyObject *py_row_sums(PyObject *, PyObject *arguments) {
-    unsigned long long addresses, numels, units, squares, elements;
-    long long n;
     int itemsize, threads;
-    if (!PyArg_ParseTuple(arguments, "iiLKKKKK", &itemsize, &threads, &n, &addresses, &numels, &units, &squares, &elements)) return nullptr;
-    const auto run = elements ? (itemsize == 2 ? row_sums<true, bfloat16> : itemsize == 4 ? row_sums<true, float> : row_sums<true, double>)
-                              : (itemsize == 2 ? row_sums<false, bfloat16> : itemsize == 4 ? row_sums<false, float> : row_sums<false, double>);
-    Py_BEGIN_ALLOW_THREADS
-    run(n, pointer<Index>(addresses), pointer<Index>(numels), pointer<Index>(units), threads, pointer<double>(squares), pointer<double>(elements));
-    Py_END_ALLOW_THREADS
-    Py_RETURN_NONE;
+    long long n;
+    const char *bytes;
+    Py_ssize_t size;
+    RowTables tables;
+    if (!PyArg_ParseTuple(arguments, "iiLy#", &itemsize, &threads, &n, &bytes, &size) || !unpack(bytes, size, tables))
+        return nullptr;
+    const auto run = tables.elements
+        ? (itemsize == 2 ? row_sums<bfloat16, true> : itemsize == 4 ? row_sums<float, true> : row_sums<double, true>)
+        : (itemsize == 2 ? row_sums<bfloat16, false> : itemsize == 4 ? row_sums<float, false> : row_sums<double, false>);
+    Py_BEGIN_ALLOW_THREADS run(n, threads, tables);
+    Py_END_ALLOW_THREADS Py_RETURN_NONE;
 }
 
-// The arguments that updates share, up to `decay`.
-PyObject *py_update(PyObject *, PyObject *arguments) {
-    unsigned long long a[12];
-    long long n;
+using Update = void (*)(Index, unsigned, const UpdateTables &, const Hyperparameters &);
+
+PyObject *run_update(PyObject *arguments, Update of_bfloat16, Update of_float, Update of_double) {
     int itemsize, threads;
-    Update u;
-    if (!PyArg_ParseTuple(arguments, "iiLKKKKKKKKKKKKdddd", &itemsize, &threads, &n, a, a + 1, a + 2, a + 3, a + 4, a + 5, a + 6, a + 7, a + 8, a + 9, a + 10, a + 11, &u.lr, &u.beta1, &u.beta2, &u.eps))
+    long long n;
+    const char *bytes;
+    Py_ssize_t size;
+    UpdateTables tables;
+    Hyperparameters h;
+    if (!PyArg_ParseTuple(
+            arguments, "iiLy#dddd", &itemsize, &threads, &n, &bytes, &size, &h.lr, &h.beta1, &h.beta2, &h.eps) ||
+        !unpack(bytes, size, tables))
         return nullptr;
-    u.params = pointer<Index>(a[0]), u.grads = pointer<Index>(a[1]), u.exp_avgs = pointer<Index>(a[2]), u.exp_avg_sqs = pointer<Index>(a[3]);
-    u.numels = pointer<Index>(a[4]), u.units = pointer<Index>(a[5]);
-    u.t = pointer<double>(a[6]), u.decay = pointer<double>(a[7]), u.quantum_rate = pointer<double>(a[8]), u.mean = pointer<double>(a[9]), u.scale = pointer<double>(a[10]);
-    const auto run = itemsize == 2 ? any_update<bfloat16> : itemsize == 4 ? any_update<float> : any_update<double>;
-    Py_BEGIN_ALLOW_THREADS
-    run(n, threads, u, pointer<double>(a[11]));
-    Py_END_ALLOW_THREADS
-    Py_RETURN_NONE;
+    const Update run = itemsize == 2 ? of_bfloat16 : itemsize == 4 ? of_float : of_double;
+    Py_BEGIN_ALLOW_THREADS run(n, threads, tables, h);
+    Py_END_ALLOW_THREADS Py_RETURN_NONE;
+}
+
+PyObject *py_update(PyObject *, PyObject *arguments) {
+    return run_update(arguments, any_update<bfloat16>, any_update<float>, any_update<double>);
 }
 
 PyObject *py_cancel(PyObject *, PyObject *arguments) {
-    unsigned long long a[7];
-    long long n;
-    int itemsize, threads;
-    Update u{};
-    if (!PyArg_ParseTuple(arguments, "iiLKKKKKKKdddd", &itemsize, &threads, &n, a, a + 1, a + 2, a + 3, a + 4, a + 5, a + 6, &u.lr, &u.beta1, &u.beta2, &u.eps))
-        return nullptr;
-    u.params = pointer<Index>(a[0]), u.exp_avgs = pointer<Index>(a[1]), u.exp_avg_sqs = pointer<Index>(a[2]);
-    u.numels = pointer<Index>(a[3]), u.units = pointer<Index>(a[4]);
-    u.t = pointer<double>(a[5]), u.decay = pointer<double>(a[6]);
-    const auto run = itemsize == 2 ? cancel<bfloat16> : itemsize == 4 ? cancel<float> : cancel<double>;
-    Py_BEGIN_ALLOW_THREADS
-    run(n, threads, u);
-    Py_END_ALLOW_THREADS
-    Py_RETURN_NONE;
+    return run_update(arguments, cancel<bfloat16>, cancel<float>, cancel<double>);
 }
 
 PyMethodDef methods[] = {
@@ -365,15 +361,14 @@ PyMethodDef methods[] = {
     {"cancel_", py_cancel, METH_VARARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
-PyModuleDef module = {PyModuleDef_HEAD_INIT, "native_kernels", nullptr, -1, methods, nullptr, nullptr, nullptr, nullptr};
+PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "native_kernels", nullptr, -1, methods, nullptr, nullptr, nullptr, nullptr};
 
 }  // namespace
 
-PyMODINIT_FUNC PyInit_native_kernels() {
+PyMODINIT_FUNC INIT() {  // PyInit_ and the name of the module, as which setup.py compiles this
     parallel = reinterpret_cast<Parallel>(dlsym(RTLD_DEFAULT, "GOMP_parallel"));
-    if (!parallel) {
-        PyErr_SetString(PyExc_ImportError, "torch has not loaded an OpenMP library with GNU's entries");
-        return nullptr;
-    }
-    return PyModule_Create(&module);
+    if (parallel) return PyModule_Create(&definition);
+    PyErr_SetString(PyExc_ImportError, "torch has loaded no OpenMP that serves code of GNU's compilers");
+    return nullptr;
 }
