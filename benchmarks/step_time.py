@@ -98,11 +98,12 @@ def _psilogic(params: list[Tensor], kind: type[PsiLogic] = PsiLogic, **options: 
 
 
 def _spiking(params: list[Tensor]) -> Callable[[], Any]:
-    """A PsiLogic in which every 20th tensor fires in every step, from the second on."""
-    optimizer = PsiLogic(params, LR, fused=True, adaptive_tau=False, chaos_tau=1e3, chaos_warmup=0)
+    """A PsiLogic in which every 20th tensor fires in every step from the second on: so high does its fast EMA start."""
+    optimizer = PsiLogic(params, LR, fused=True, chaos_warmup=0)
     optimizer.step()
-    for p in params[::20]:
-        optimizer.state[p]["chaos_slow"].fill_(1e9)
+    for i, p in enumerate(params):
+        optimizer.state[p]["chaos_slow"].fill_(1.0)
+        optimizer.state[p]["chaos_fast"].fill_(1.0 if i % 20 else 1e9)
     return optimizer.step
 
 

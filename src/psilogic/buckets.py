@@ -154,7 +154,8 @@ def collect(optimizer: Optimizer, sharding: Sharding) -> list[Bucket]:
         own = {id(p) for p in group["params"]} if foreign else set()
         by_kind: dict[Any, Bucket] = {}
         for p in pool:
-            value, grad, piece, ranks = layouts.get(id(p), (p, p.grad, None, None))
+            layout = layouts.get(id(p)) if layouts else None
+            value, grad, piece, ranks = layout or (p, p.grad, None, None)
             if grad is None:
                 continue
             if grad.is_sparse:
@@ -163,7 +164,7 @@ def collect(optimizer: Optimizer, sharding: Sharding) -> list[Bucket]:
             bucket = by_kind.get(kind)
             if bucket is None:
                 bucket = by_kind[kind] = Bucket(group, ranks)
-            if p.grad is not None and not (foreign and id(p) not in own):
+            if (layout is None or p.grad is not None) and (not foreign or id(p) in own):
                 bucket.owned.append(len(bucket.params))
             bucket.params.append(p)
             bucket.values.append(value)

@@ -165,6 +165,7 @@ class PsiLogic(Optimizer):
         super().__setstate__(state)
         if "_scalars" not in self.__dict__:
             self._start_fresh()
+        self._tables.clear()  # they hold the tensors of the state before
         for group in self.param_groups:
             for name, value in self.defaults.items():
                 group.setdefault(name, value)
@@ -284,8 +285,8 @@ class PsiLogic(Optimizer):
         unscaled = all(getattr(self, name, None) is None for name in ("found_inf", "grad_scale"))
         if not unscaled or self.param_groups[0]["max_grad_norm"] is not None or not foreseeable(bucket):
             return None
-        states = self._states(bucket)
-        return update_ahead_(bucket, states, self._quiet_step(i, bucket, states)[1])
+        states, tables = self._states(bucket), self._tables.setdefault(i, {})
+        return update_ahead_(bucket, states, self._quiet_step(i, bucket, states)[1], tables)
 
     def _gradient_factor(self, buckets: list[Bucket], sums: list[Statistics]) -> Tensor | None:
         """What every gradient is multiplied by: unscaling and global clipping in one number, None without either.

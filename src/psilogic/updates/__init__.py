@@ -10,56 +10,60 @@ import torch
 from psilogic.buckets import Bucket
 from psilogic.gradients import Processing, Statistics, measure, process
 from psilogic.norms import Foreach, as_real
+from psilogic.scalars import State
 from psilogic.sharding import local
 from psilogic.updates import foreach, fused, native
 from psilogic.updates.operands import Step, Tensors
 from psilogic.updates.rounding import narrow_, widen
 
+Tables = dict[str, Any]
 
-def pick(bucket: Bucket, tensors: Tensors) -> str:
-    """The execution of a bucket's update: fused where it can treat all of its tensors, else foreach.
+
+def candidates(bucket: Bucket) -> list[str]:
+    """The executions besides foreach that a bucket's flags and kind admit, the best one first.
 
     Triton's kernel, which has never run on a GPU, is taken only where `fused=True` asks for it.
     """
-    group, by_rows = bucket.group, bucket.by_rows
+    group = bucket.group
     if group["fused"] is False or (group["fused"] is None and group["foreach"] is not None):
-        return "foreach"
+        return []
     if bucket.rounding != "nearest" or group["differentiable"] or torch.compiler.is_compiling():
-        return "foreach"
+        return []
     # A row may begin in another rank's piece; of a complex row the real view has not the mean.
-    if by_rows and (bucket.ranks is not None or bucket.dtype.is_complex):
-        return "foreach"
-    kernels = _triton(bucket) if group["fused"] else None
-    if kernels is not None and kernels.supports(tensors, by_rows):
+    if bucket.by_rows and (bucket.ranks is not None or bucket.dtype.is_complex):
+        return []
+    with_triton = group["fused"] and _triton(bucket) is not None
+    return ["triton"] * with_triton + ["native", "fused"] * (bucket.device.type == "cpu")
+
+
+def pick(bucket: Bucket, tensors: Tensors, tables: Tables) -> str:
+    """The execution of a bucket's update: the first one that can treat all of its tensors, else foreach."""
+    admitted, by_rows = candidates(bucket), bucket.by_rows
+    if "triton" in admitted and _triton(bucket).supports(tensors, by_rows):
         return "triton"
-    if bucket.device.type != "cpu":
-        return "foreach"
-    if native.supports(tensors, by_rows):
+    if "native" in admitted and tables.setdefault("native", native.Known()).supports(tensors, by_rows):
         return "native"
-    return "fused" if fused.supports(tensors, by_rows) else "foreach"
+    return "fused" if "fused" in admitted and fused.supports(tensors, by_rows) else "foreach"
 
 
-def statistics(bucket: Bucket, tables: dict[str, Any]) -> Statistics:
-    """What `measure` returns, by Triton's kernels where those will do the update.
+def statistics(bucket: Bucket, tables: Tables) -> Statistics:
+    """What `measure` returns, by kernels where they can sum these tensors.
 
     Args:
         bucket: the tensors.
         tables: what the kernels know of these tensors, kept from step to step.
     """
-    group, plain = bucket.group, bucket.ranks is None and len(bucket.owned) == len(bucket.params)
-    if not plain:
-        return measure(bucket)
+    group, admitted = bucket.group, candidates(bucket)
     values, grads = as_real(bucket.values), as_real(bucket.grads)
-    execution = pick(bucket, Tensors(values, grads, values, values))
     params = values if group["agc_clip"] > 0 else None
-    if execution == "native":
+    whole = bucket.ranks is None and len(bucket.owned) == len(bucket.params)
+    if "triton" in admitted and whole and _triton(bucket).supports((values, grads), bucket.by_rows):
+        known = tables.setdefault("statistics", _triton(bucket).Tables())
+        sums = _triton(bucket).unit_statistics(grads, params, bucket.units, group["grad_centralize"], known)
+    elif "native" in admitted and native.supports((values, grads), bucket.by_rows):
         sums = native.unit_statistics(grads, params, bucket.units, group["grad_centralize"])
-        return Statistics(bucket.numel, *sums)
-    if execution != "triton":
+    else:
         return measure(bucket)
-    kernels = _triton(bucket)
-    known = tables.setdefault("statistics", kernels.Tables())
-    sums = kernels.unit_statistics(bucket.grads, params, bucket.units, group["grad_centralize"], known)
     return Statistics(bucket.numel, *sums)
 
 
@@ -72,24 +76,26 @@ def foreseeable(bucket: Bucket) -> bool:
     return whole and unprocessed and group["adaptive_tau"] and float(group["lr"]) * group["weight_decay"] < 0.5
 
 
-def update_ahead_(bucket: Bucket, states: list[dict[str, Any]], quiet: Step) -> Statistics | None:
+def update_ahead_(bucket: Bucket, states: list[State], quiet: Step, tables: Tables) -> Statistics | None:
     """Change parameters and moments as if nothing fired, and sum in the same pass.
 
     Args:
         bucket: the tensors, which are `foreseeable`.
         states: their states.
         quiet: what to do to tensors that do not fire.
+        tables: what the kernels know of these tensors, kept from step to step.
 
     Returns:
         What `measure` returns; None, with nothing changed, where no execution can do both at once.
     """
     tensors = _tensors(bucket, states)
-    if pick(bucket, tensors) != "native":
+    if pick(bucket, tensors, tables) != "native":
         return None
-    return Statistics(bucket.numel, native.update_(tensors, quiet, None, None, bucket.units), None, None)
+    squares = native.update_(tensors, quiet, None, None, bucket.units, tables["native"])
+    return Statistics(bucket.numel, squares, None, None)
 
 
-def cancel_(bucket: Bucket, states: list[dict[str, Any]], quiet: Step, step: Step) -> str:
+def cancel_(bucket: Bucket, states: list[State], quiet: Step, step: Step) -> str:
     """Let those tensors lose what they should have lost besides in the update ahead.
 
     Args:
@@ -101,18 +107,15 @@ def cancel_(bucket: Bucket, states: list[dict[str, Any]], quiet: Step, step: Ste
     Returns:
         The execution of the update.
     """
-    shares = (step.decay - quiet.decay) / (1 - quiet.decay)
-    fired = shares.nonzero().flatten()
+    lost = (step.decay - quiet.decay) / (1 - quiet.decay)
+    fired = lost.nonzero().flatten()
     if len(fired):
-        tensors = _tensors(bucket, states)
-        chosen = Tensors(*([xs[i] for i in fired.tolist()] for xs in tensors))
-        native.cancel_(chosen, quiet.of(fired), shares[fired])
+        chosen = Tensors(*([xs[i] for i in fired.tolist()] for xs in _tensors(bucket, states)))
+        native.cancel_(chosen, quiet.of(fired), lost[fired])
     return "native"
 
 
-def update_(
-    bucket: Bucket, states: list[dict[str, Any]], processing: Processing, step: Step, tables: dict[str, Any]
-) -> str:
+def update_(bucket: Bucket, states: list[State], processing: Processing, step: Step, tables: Tables) -> str:
     """Change parameters and moments.
 
     Args:
@@ -120,15 +123,15 @@ def update_(
         states: their states.
         processing: what becomes of their gradients.
         step: what to do to the tensors.
-        tables: what Triton's kernels know of these tensors, kept from step to step.
+        tables: what the kernels know of these tensors, kept from step to step.
 
     Returns:
         The execution that was picked.
     """
     tensors = _tensors(bucket, states)
-    execution = pick(bucket, tensors)
+    execution = pick(bucket, tensors, tables)
     if execution == "native":
-        native.update_(tensors, step, processing.mean, processing.scale, bucket.units)
+        native.update_(tensors, step, processing.mean, processing.scale, bucket.units, tables["native"])
     elif execution == "fused":
         _fused_update_(bucket, tensors, processing, step)
     elif execution == "triton":
@@ -172,13 +175,13 @@ def _foreach_update_(bucket: Bucket, tensors: Tensors, compensations: Foreach | 
             narrow_(params, exact, cut_off)
 
 
-def _tensors(bucket: Bucket, states: list[dict[str, Any]]) -> Tensors:
+def _tensors(bucket: Bucket, states: list[State]) -> Tensors:
     """What this rank holds of the bucket's tensors and of their moments, as real tensors."""
     lists = [bucket.values, bucket.grads, *(_held(bucket, states, name) for name in ("exp_avg", "exp_avg_sq"))]
     return Tensors(*map(as_real, lists))
 
 
-def _held(bucket: Bucket, states: list[dict[str, Any]], name: str) -> Foreach:
+def _held(bucket: Bucket, states: list[State], name: str) -> Foreach:
     """What this rank holds of what the states have under a name."""
     held = [state[name] for state in states]
     return held if all(map(is_, bucket.values, bucket.params)) else [local(x) for x in held]

@@ -6,30 +6,27 @@ needs besides is as small as a block.
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from operator import attrgetter
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from psilogic.norms import Foreach, accumulation_dtype, flat
-from psilogic.updates.operands import Step, Tensors, alike, ordinary
+from psilogic.updates.operands import Step, Tensors, alike, dtypes, ordinary
 
 BLOCK = 1 << 18
 """The most elements of a block: what it needs besides is 1 MB in float32, and stays in cache."""
 DTYPES = {torch.float32, torch.float64, torch.bfloat16, torch.float16}
 
 
-def supports(tensors: Tensors, by_rows: bool) -> bool:
+def supports(columns: Sequence[Foreach], by_rows: bool) -> bool:
     """Whether `update_` can treat tensors of one dtype on the CPU; what it cannot is left to foreach.
 
     It can when they are ordinary tensors of which those of a parameter lie in memory alike and without gaps; where rows
     are treated, one row after the other.
     """
-    dtypes = set().union(*(map(attrgetter("dtype"), xs) for xs in tensors))
-    if len(dtypes) > 1 or not dtypes <= DTYPES:
-        return False
-    return ordinary(tensors) and alike(tensors, by_rows)
+    found = dtypes(columns)
+    return len(found) == 1 and found <= DTYPES and ordinary(columns) and alike(columns, by_rows)
 
 
 def update_(tensors: Tensors, step: Step, means: Foreach | None, scales: Foreach | list[float] | None) -> None:

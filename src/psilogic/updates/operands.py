@@ -1,5 +1,6 @@
 """What every execution of the update works on."""
 
+from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -53,32 +54,42 @@ class Step(NamedTuple):
         return self._replace(t=self.t[chosen], decay=self.decay[chosen], quantum_rate=rate)
 
 
-def ordinary(tensors: Tensors) -> bool:
+def ordinary(columns: Sequence[Foreach]) -> bool:
     """Whether all are strided tensors that lie where they say, rather than what a subclass makes of other tensors."""
-    kinds: set[Any] = set().union(*(map(type, xs) for xs in tensors))
-    layouts = set().union(*(map(attrgetter("layout"), xs) for xs in tensors))
+    kinds: set[Any] = set().union(*(map(type, xs) for xs in columns))
+    layouts = set().union(*(map(attrgetter("layout"), xs) for xs in columns))
     return layouts == {torch.strided} and all(k.__torch_dispatch__ is Tensor.__torch_dispatch__ for k in kinds)
 
 
-def alike(tensors: Tensors, by_rows: bool) -> bool:
+def dtypes(columns: Sequence[Foreach]) -> set[torch.dtype]:
+    """The dtypes that occur."""
+    return set().union(*(map(attrgetter("dtype"), xs) for xs in columns))
+
+
+def alike(columns: Sequence[Foreach], by_rows: bool) -> bool:
     """Whether the tensors of each parameter have their elements at the same places in memory, without gaps.
 
     With `by_rows` also whether the rows of dimension 0 lie there one after the other.
+
+    Args:
+        columns: lists of as many tensors, of each parameter one in each, such as its gradient.
+        by_rows: whether rows are treated.
     """
-    numels = list(map(Tensor.numel, tensors.params))
-    if any(list(map(Tensor.numel, xs)) != numels for xs in tensors[1:]):
+    numels = list(map(Tensor.numel, columns[0]))
+    if any(list(map(Tensor.numel, xs)) != numels for xs in columns[1:]):
         return False
-    return all(all(map(Tensor.is_contiguous, xs)) for xs in tensors) or all(
-        _alike(*row, by_rows) for row in zip(*tensors, strict=True)
+    return all(all(map(Tensor.is_contiguous, xs)) for xs in columns) or all(
+        _alike(row, by_rows) for row in zip(*columns, strict=True)
     )
 
 
-def _alike(p: Tensor, g: Tensor, m: Tensor, v: Tensor, by_rows: bool) -> bool:
+def _alike(tensors: tuple[Tensor, ...], by_rows: bool) -> bool:
     """The same of one parameter whose tensors have equally many elements."""
-    if p.is_contiguous() and g.is_contiguous() and m.is_contiguous() and v.is_contiguous():
+    p = tensors[0]
+    if all(map(Tensor.is_contiguous, tensors)):
         return True
-    if not p.shape == g.shape == m.shape == v.shape:
+    if any(x.shape != p.shape for x in tensors):
         return False
-    strides = [[n for n, size in zip(x.stride(), p.shape, strict=True) if size > 1] for x in (p, g, m, v)]
+    strides = [[n for n, size in zip(x.stride(), p.shape, strict=True) if size > 1] for x in tensors]
     rows_first = p.ndim < 2 or len(p) < 2 or p.stride(0) * len(p) == p.numel()
     return is_dense(p) and all(x == strides[0] for x in strides) and (rows_first or not by_rows)

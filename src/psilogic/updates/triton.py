@@ -166,19 +166,19 @@ def _items(numels: list[int], units: list[int], centred: list[int]) -> list[Tens
     return [records.flatten(), tensors, splits.flatten()]
 
 
-def supports(tensors: Tensors, by_rows: bool) -> bool:
+def supports(columns: Sequence[Foreach], by_rows: bool) -> bool:
     """Whether `update_` and `unit_statistics` can treat these tensors; what they cannot is left to foreach.
 
     They can when all are plain strided tensors of one real dtype on one CUDA device (or on the CPU, in Triton's
     interpreter); when those of a parameter lie in memory alike and without gaps; and when units, where a tensor has
     several, are rows that lie there one after the other.
     """
-    every = [x for xs in tensors for x in xs]
+    every = [x for xs in columns for x in xs]
     if not every or every[0].dtype not in DTYPES or not (every[0].is_cuda or INTERPRETED):
         return False
     if len({x.dtype for x in every}) > 1 or len({x.get_device() for x in every}) > 1:
         return False
-    return ordinary(tensors) and alike(tensors, by_rows)
+    return ordinary(columns) and alike(columns, by_rows)
 
 
 def update_(
