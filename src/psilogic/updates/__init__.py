@@ -32,8 +32,8 @@ def candidates(bucket: Bucket) -> list[str]:
     # A row may begin in another rank's piece; of a complex row the real view has not the mean.
     if bucket.by_rows and (bucket.ranks is not None or bucket.dtype.is_complex):
         return []
-    with_triton = group["fused"] and _triton(bucket) is not None
-    return ["triton"] * with_triton + ["native", "fused"] * (bucket.device.type == "cpu")
+    triton = ["triton"] if group["fused"] and _triton(bucket) is not None else []
+    return [*triton, "native", "fused"] if bucket.device.type == "cpu" else triton
 
 
 def pick(bucket: Bucket, tensors: Tensors, tables: Tables) -> str:

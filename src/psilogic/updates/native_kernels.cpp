@@ -107,6 +107,10 @@ struct Work {
     }
 };
 
+template <class T> T *at(const Index *tensors, Index i, Index element) {
+    return reinterpret_cast<T *>(tensors[i]) + element;
+}
+
 // Sums over rows
 
 struct Sums {
@@ -152,22 +156,27 @@ template <class T, bool WITH_ELEMENTS> void row_sums(Index n, unsigned threads, 
     using Real = std::conditional_t<WITH_ELEMENTS, double, Computed<T>>;  // a difference of the two sums is wanted
     Work work(n, tables.numels, tables.units);
     work.cut_rows();
-    const auto add = [&](Index row, const Sums &found) {
+    const auto add = [&](Index i, Index element, const Sums &found) {
+        const Index row = work.first_unit[i] + element / work.length(i);
         tables.squares[row] += found.squares;
         if (WITH_ELEMENTS) tables.elements[row] += found.elements;
     };
-    std::vector<Sums> parts(work.pieces.size());
+    std::vector<Sums> parts(work.pieces.size());  // of rows that are split
     share(work.pieces.size(), work.threads(threads), [&](Index k) {
-        const auto [i, from, to] = work.pieces[k];
-        const T *x = reinterpret_cast<const T *>(tables.tensors[i]);
-        const Index length = work.length(i), row = work.first_unit[i] + from / length;
+        auto [i, from, to] = work.pieces[k];
+        const T *x = at<const T>(tables.tensors, i, 0);
         if (work.splits(i))
             parts[k] = sum<Real, WITH_ELEMENTS>(x + from, to - from);
         else
-            for (Index j = 0; from + j * length < to; ++j) add(row + j, sum<Real, WITH_ELEMENTS>(x + from + j * length, length));
+            for (const Index length = work.length(i); from < to; from += length)
+                add(i, from, sum<Real, WITH_ELEMENTS>(x + from, length));
     });
     for (std::size_t k = 0; k < parts.size(); ++k)
-        if (const auto [i, from, to] = work.pieces[k]; work.splits(i)) add(work.first_unit[i] + from / work.length(i), parts[k]);
+        if (const Piece &piece = work.pieces[k]; work.splits(piece.tensor)) add(piece.tensor, piece.from, parts[k]);
+}
+
+template <class T> void any_row_sums(Index n, unsigned threads, const RowTables &tables) {
+    (tables.elements ? row_sums<T, true> : row_sums<T, false>)(n, threads, tables);
 }
 
 // The update
@@ -175,7 +184,8 @@ template <class T, bool WITH_ELEMENTS> void row_sums(Index n, unsigned threads, 
 // exp(-2x) for x >= 0. In float 2^y, by a polynomial around the nearest whole number: off by less than 2e-7.
 inline double decaying(double x) { return std::exp(-2 * x); }
 inline float decaying(float x) {
-    const float y = std::max(x * -2.8853900817779268f, -126.0f), whole = std::rint(y), z = (y - whole) * 0.69314718056f;
+    const float y = std::max(x * -2.8853900817779268f, -126.0f);  // -2 / log(2)
+    const float whole = std::rint(y), z = (y - whole) * 0.69314718056f;
     const float high = std::fma(std::fma(std::fma(1 / 720.f, z, 1 / 120.f), z, 1 / 24.f), z, 1 / 6.f);
     const float fraction = std::fma(std::fma(std::fma(high, z, 0.5f), z, 1.0f), z, 1.0f);
     const std::int32_t bits = (static_cast<std::int32_t>(whole) + 127) << 23;
@@ -201,7 +211,7 @@ template <class Real> inline Real descent(Real exp_avg, Real exp_avg_sq, const N
 }
 
 // Returns the sum of the squares of the gradients as they were. Multiplications and additions are fused where torch's
-// kernel fuses them, and lerp starts from the nearer end (FAR: from the gradient), so that elements come out as AdamW's.
+// kernel fuses them, and lerp starts from the nearer end (FAR: the gradient), so that elements come out as AdamW's.
 template <class T, bool PROCESSED, bool QUANTUM, bool FAR, class Real = Computed<T>>
 Real update_elements(T *p, const T *g, T *m, T *v, Index n, const Numbers<Real> x) {
     Real squares = 0;
@@ -233,8 +243,9 @@ void cancel_elements(T *p, const T *m, const T *v, Index n, Real lost, const Num
 
 struct UpdateTables {
     const Index *params, *grads, *exp_avgs, *exp_avg_sqs, *numels, *units;
-    const double *t, *decay, *quantum_rate, *mean, *scale;  // of each tensor; the last two of each row; null for nothing
-    double *squares;                                        // of each tensor
+    const double *t, *decay, *quantum_rate;  // of each tensor
+    const double *mean, *scale;              // of each row; these two and the rate may be null
+    double *squares;                         // of each tensor
 };
 
 struct Hyperparameters {
@@ -254,14 +265,11 @@ template <class Real> Numbers<Real> numbers(const UpdateTables &tables, const Hy
     return x;
 }
 
-template <class T> T *at(const Index *tensors, Index i, Index element) {
-    return reinterpret_cast<T *>(tensors[i]) + element;
-}
-
 template <class T, bool PROCESSED, bool QUANTUM>
 void update(Index n, unsigned threads, const UpdateTables &tables, const Hyperparameters &h) {
     using Real = Computed<T>;
-    const auto elements = 1 - h.beta1 < 0.5 ? update_elements<T, PROCESSED, QUANTUM, false> : update_elements<T, PROCESSED, QUANTUM, true>;
+    const auto elements = 1 - h.beta1 < 0.5 ? update_elements<T, PROCESSED, QUANTUM, false>
+                                            : update_elements<T, PROCESSED, QUANTUM, true>;
     Work work(n, tables.numels, tables.units);
     work.cut_anywhere();
     std::vector<double> squares(work.pieces.size());
@@ -298,8 +306,8 @@ template <class T> void cancel(Index n, unsigned threads, const UpdateTables &ta
     share(work.pieces.size(), work.threads(threads), [&](Index k) {
         const auto [i, from, to] = work.pieces[k];
         cancel_elements<T>(
-            at<T>(tables.params, i, from), at<T>(tables.exp_avgs, i, from), at<T>(tables.exp_avg_sqs, i, from), to - from,
-            static_cast<Real>(tables.decay[i]), numbers<Real>(tables, h, i));
+            at<T>(tables.params, i, from), at<T>(tables.exp_avgs, i, from), at<T>(tables.exp_avg_sqs, i, from),
+            to - from, static_cast<Real>(tables.decay[i]), numbers<Real>(tables, h, i));
     });
 }
 
@@ -314,6 +322,17 @@ template <class Tables> bool unpack(const char *bytes, Py_ssize_t size, Tables &
     return true;
 }
 
+// A tensor whose memory was given back, as libraries do that keep it elsewhere, has elements but no address.
+bool in_memory(Index n, const Index *tensors, const Index *numels) {
+    for (Index i = 0; i < n; ++i)
+        if (!tensors[i] && numels[i]) {
+            const auto count = static_cast<long long>(numels[i]);
+            PyErr_Format(PyExc_RuntimeError, "a tensor of %lld elements has no memory", count);
+            return false;
+        }
+    return true;
+}
+
 PyObject *py_row_sums(PyObject *, PyObject *arguments) {
     int itemsize, threads;
     long long n;
@@ -322,9 +341,10 @@ PyObject *py_row_sums(PyObject *, PyObject *arguments) {
     RowTables tables;
     if (!PyArg_ParseTuple(arguments, "iiLy#", &itemsize, &threads, &n, &bytes, &size) || !unpack(bytes, size, tables))
         return nullptr;
-    const auto run = tables.elements
-        ? (itemsize == 2 ? row_sums<bfloat16, true> : itemsize == 4 ? row_sums<float, true> : row_sums<double, true>)
-        : (itemsize == 2 ? row_sums<bfloat16, false> : itemsize == 4 ? row_sums<float, false> : row_sums<double, false>);
+    if (!in_memory(n, tables.tensors, tables.numels)) return nullptr;
+    const auto run = itemsize == 2   ? any_row_sums<bfloat16>
+                     : itemsize == 4 ? any_row_sums<float>
+                                     : any_row_sums<double>;
     Py_BEGIN_ALLOW_THREADS run(n, threads, tables);
     Py_END_ALLOW_THREADS Py_RETURN_NONE;
 }
@@ -342,6 +362,8 @@ PyObject *run_update(PyObject *arguments, Update of_bfloat16, Update of_float, U
             arguments, "iiLy#dddd", &itemsize, &threads, &n, &bytes, &size, &h.lr, &h.beta1, &h.beta2, &h.eps) ||
         !unpack(bytes, size, tables))
         return nullptr;
+    for (const Index *tensors : {tables.params, tables.grads, tables.exp_avgs, tables.exp_avg_sqs})
+        if (!in_memory(n, tensors, tables.numels)) return nullptr;
     const Update run = itemsize == 2 ? of_bfloat16 : itemsize == 4 ? of_float : of_double;
     Py_BEGIN_ALLOW_THREADS run(n, threads, tables, h);
     Py_END_ALLOW_THREADS Py_RETURN_NONE;

@@ -55,7 +55,12 @@ class Step(NamedTuple):
 
 
 def ordinary(columns: Sequence[Foreach]) -> bool:
-    """Whether all are strided tensors that lie where they say, rather than what a subclass makes of other tensors."""
+    """Whether all are strided tensors that lie where they say, as they are.
+
+    Rather than what a subclass makes of other tensors, or what is still to be negated.
+    """
+    if any(any(map(Tensor.is_neg, xs)) for xs in columns):
+        return False
     kinds: set[Any] = set().union(*(map(type, xs) for xs in columns))
     layouts = set().union(*(map(attrgetter("layout"), xs) for xs in columns))
     return layouts == {torch.strided} and all(k.__torch_dispatch__ is Tensor.__torch_dispatch__ for k in kinds)

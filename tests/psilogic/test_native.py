@@ -1,0 +1,219 @@
+"""The update through kernels of our own: what they share with torch's, what they do not, and how they are built."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from configurations import ACTIVE, CONFIGURATIONS, STEPS, assert_same, build, one_by_one, trace
+from torch.optim import AdamW
+from trajectories import gradients, parameters, set_gradients, train, watch
+
+from psilogic import PsiLogic
+from psilogic.updates import native
+from psilogic.updates.operands import Step, Tensors
+
+ROOT = Path(__file__).parents[2]
+LARGE = [(1, 70_000), (90_000,), (3, 30_000), (700, 9), (5, 7, 3, 3), (), (0,), (2, 0)]  # more than a piece, and less
+
+pytestmark = pytest.mark.skipif(
+    native.kernels is None and shutil.which("c++") is None, reason="no compiler has built the kernels"
+)
+
+
+@pytest.fixture
+def threads():
+    """Sets the number of torch's threads, for this test."""
+    yield torch.set_num_threads
+    torch.set_num_threads(1)
+
+
+def test_they_are_built_and_picked():
+    p = torch.zeros(3, requires_grad=True)
+    optimizer = PsiLogic([p])
+    train(optimizer, [p], [[torch.ones(3)]])
+    assert optimizer.executed == {"native": 1}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"betas": (0.0, 0.9)}, {"betas": (0.5, 0.5)}, {"lr": 0.3, "weight_decay": 0.7, "eps": 1e-2}],
+    ids=str,
+)
+def test_whole_vectors_are_those_of_adamw(options, dtype):
+    """Bit by bit, up to the last elements of a tensor, which torch's kernel rounds otherwise."""
+    shapes = [(64,), (16, 48), (128 * 300,)]
+    script = gradients(STEPS, shapes, dtype)
+    params, twins = parameters(shapes, dtype), parameters(shapes, dtype)
+    options = {"weight_decay": 1e-2, **options}
+    ours, theirs = PsiLogic(params, gamma=0.0, **options), AdamW(twins, fused=True, **options)
+    torch.testing.assert_close(train(ours, params, script), train(theirs, twins, script), rtol=0, atol=0)
+    for name in ("exp_avg", "exp_avg_sq"):
+        moments = ([o.state[p][name] for p in ps] for o, ps in ((ours, params), (theirs, twins)))
+        torch.testing.assert_close(*moments, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("options", CONFIGURATIONS.values(), ids=CONFIGURATIONS)
+def test_threads_change_no_bit(threads, options):
+    script, runs = gradients(14, LARGE, torch.float32, every=6), []
+    for count in (1, 2, 3):
+        threads(count)
+        params = parameters(LARGE, torch.float32)
+        runs.append(trace(build(params, **options), params, script)[-1:])
+    assert_same(runs[1], runs[0])
+    assert_same(runs[2], runs[0])
+
+
+@pytest.mark.parametrize("options", CONFIGURATIONS.values(), ids=CONFIGURATIONS)
+def test_wherever_pieces_end(threads, options):
+    threads(2)
+    script, params = gradients(14, LARGE, every=6), parameters(LARGE)
+    expected = one_by_one(options, script, parameters(LARGE))
+    assert_same(trace(build(params, **options), params, script), expected, 1e-12)
+
+
+# Sums
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("by_rows", [False, True])
+def test_sums(threads, dtype, by_rows):
+    threads(2)
+    grads, params = [x.detach() for x in parameters(LARGE, dtype)], [x.detach() for x in parameters(LARGE, dtype, 2)]
+    units = [len(x) if by_rows and x.ndim > 1 else 1 for x in grads]
+
+    def rows(x, n):
+        return x.double().reshape(n, x.numel() // n) if n else x.double().new_zeros(0, 1)
+
+    def exact_squares(tensors):
+        return torch.cat([rows(x, n).square().sum(1) for x, n in zip(tensors, units, strict=True)])
+
+    squares, sums, param_squares = native.unit_statistics(grads, params, units, with_sums=True)
+    torch.testing.assert_close(squares, exact_squares(grads), rtol=1e-13, atol=0)
+    exact = torch.cat([rows(x, n).sum(1) * (x.ndim > 1) for x, n in zip(grads, units, strict=True)])
+    torch.testing.assert_close(sums, exact, rtol=1e-13, atol=1e-11)
+    squares_alone, none, _ = native.unit_statistics(grads, None, units, with_sums=False)
+    assert none is None
+    rtol = 1e-13 if dtype == torch.float64 else 1e-6
+    torch.testing.assert_close(squares_alone, squares, rtol=rtol, atol=0)
+    torch.testing.assert_close(param_squares, exact_squares(params), rtol=rtol, atol=0)
+
+
+def test_equal_elements_add_up():
+    """In float32 a sum of so many stops growing."""
+    p = torch.zeros(20_000_000, requires_grad=True)
+    p.grad = torch.full_like(p, 0.1)
+    for options in ({}, {"max_grad_norm": 1e9}):  # in the pass of the update, and before it
+        optimizer = PsiLogic([p], **options)
+        optimizer.step()
+        torch.testing.assert_close(optimizer.state[p]["chaos_fast"].item(), 0.01, rtol=2e-6, atol=0)
+
+
+# The update ahead
+
+
+@pytest.mark.parametrize("weight_decay", [0.1, 31.0, 33.0, 64.0])
+def test_what_fires_after_the_update(weight_decay):
+    """Decay and cancellation together, also from half of the parameter on, where decay leaves little to cancel."""
+    options = {**ACTIVE, "chaos_warmup": 0, "weight_decay": weight_decay, "gamma": 30.0}
+    script, params = gradients(30, every=15), parameters()
+    optimizer = build(params, **options)
+    seen = watch(optimizer)
+    actual = trace(optimizer, params, script)
+    assert any((decision.cancellation > 0.01).any() for *_, decision in seen)
+    assert_same(actual, one_by_one(options, script), 1e-12)
+
+
+def test_few_fire_among_many():
+    shapes = [(40,)] * 6
+    script = gradients(84, shapes, every=1000)  # the gate closes after 68 steps
+    script[81][4] *= 1000
+    params = parameters(shapes)
+    optimizer = PsiLogic(params, **ACTIVE)
+    seen = watch(optimizer)
+    actual = trace(optimizer, params, script)
+    assert seen[81][-1].gate.tolist() == [False] * 4 + [True, False]
+    reference = PsiLogic(twins := parameters(shapes), foreach=False, **ACTIVE)
+    assert_same(actual, trace(reference, twins, script), 1e-12)
+
+
+def test_an_optimizer_in_bfloat16_rounds_what_fires_twice_at_most():
+    script = [[g.bfloat16()] for (g,) in gradients(40, [(400,)], every=15)]
+    runs = []
+    for foreach in (None, False):
+        (p,) = parameters([(400,)], torch.bfloat16)
+        optimizer = PsiLogic([p], **{**ACTIVE, "chaos_warmup": 0}, foreach=foreach)
+        runs.append(train(optimizer, [p], script)[0].float())
+    assert (runs[0] - runs[1]).abs().max() <= 40 * 2**-8 * runs[1].abs().max()
+
+
+# Tensors that are not what they were, or not what they seem
+
+
+def test_memory_that_was_given_back_is_not_touched():
+    p = torch.zeros(5, requires_grad=True)
+    optimizer = PsiLogic([p])
+    train(optimizer, [p], [[torch.ones(5)]])
+    before = p.detach().clone()
+    optimizer.state[p]["exp_avg"].untyped_storage().resize_(0)
+    with pytest.raises(RuntimeError, match="a tensor of 5 elements has no memory"):
+        train(optimizer, [p], [[torch.ones(5)]])
+    assert torch.equal(p.detach(), before)
+
+
+def test_a_gradient_that_is_still_to_be_negated():
+    runs, g = [], torch.randn(40, dtype=torch.float64)
+    for grad in (torch._neg_view(g), -g):
+        params = parameters([(40,)])
+        params[0].grad = grad
+        PsiLogic(params).step()
+        runs.append(params[0].detach())
+    torch.testing.assert_close(*runs, rtol=0, atol=1e-15)
+
+
+def test_autograd_notices_that_parameters_changed():
+    for options in ({}, {"max_grad_norm": 1.0}):
+        p = torch.ones(3, requires_grad=True)
+        loss = p.square().sum()
+        set_gradients([p], [torch.ones(3)])
+        PsiLogic([p], **options).step()
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            loss.backward()
+
+
+def test_tensors_that_lie_elsewhere_are_found_out():
+    """What is known of a list of tensors holds only while they are the same ones at the same places."""
+    known, xs = native.Known(), [torch.zeros(4, 6) for _ in range(4)]
+    tensors = Tensors(*([x] for x in xs))
+    assert known.supports(tensors, by_rows=False)
+    assert known.supports(tensors, by_rows=False)
+    xs[2].data = torch.zeros(6, 4).t()  # the same object, laid out otherwise
+    assert not known.supports(tensors, by_rows=False)
+    step = Step(torch.ones(1).double(), torch.zeros(1).double(), None, 0.1, 0.0, (0.9, 0.999), 1e-8)
+    xs[2].data = torch.zeros(4, 6)
+    assert known.supports(tensors, by_rows=False)
+    xs[1].fill_(1.0)
+    native.update_(tensors, step, None, None, [1], known)
+    torch.testing.assert_close(xs[2], torch.full((4, 6), 0.1))
+
+
+# Installation
+
+
+@pytest.mark.parametrize("compiler", ["c++", "false"])
+def test_an_installation_with_and_without_a_compiler(tmp_path, compiler):
+    """Without one the build succeeds as well, and leaves the kernels out."""
+    if shutil.which(compiler) is None:
+        pytest.skip(f"{compiler} is not there")
+    environment = {**os.environ, "CC": compiler, "CXX": compiler}
+    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tmp_path)
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("*.so", "__pycache__", "*.egg-info"))
+    command = [sys.executable, "setup.py", "--quiet", "build_ext", "--build-lib", "built"]
+    subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True)
+    built = list((tmp_path / "built").rglob("native_kernels_*.so"))
+    assert bool(built) == (compiler == "c++")
