@@ -69,10 +69,9 @@ def test_threads_change_no_bit(threads, options):
 
 
 @pytest.mark.parametrize("options", CONFIGURATIONS.values(), ids=CONFIGURATIONS)
-def test_wherever_pieces_end(threads, options):
+def test_wherever_pieces_end(options):
     script, params = gradients(14, LARGE, every=6), parameters(LARGE)
     expected = one_by_one(options, script, parameters(LARGE))
-    threads(2)
     assert_same(trace(build(params, **options), params, script), expected, 1e-12)
 
 
@@ -136,7 +135,7 @@ def test_few_fire_among_many():
     optimizer = PsiLogic(params, **ACTIVE)
     seen = watch(optimizer)
     actual = trace(optimizer, params, script)
-    assert seen[81][-1].gate.tolist() == [False, False, True, False, True, False]  # the third began late
+    assert seen[81][-1].gate.tolist() == [False, False, True, True, True, False]  # two have seen fewer gradients
     reference = PsiLogic(twins := parameters(shapes), foreach=False, **ACTIVE)
     assert_same(actual, trace(reference, twins, script), 1e-12)
 
