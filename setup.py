@@ -12,7 +12,7 @@ FLAGS = ["-std=c++17", "-O3", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping
 AVX2 = ["-mavx2", "-mfma"]
 AVX512 = [*AVX2, "-mavx512f", "-mavx512vl", "-mavx512bw", "-mavx512dq", "-mprefer-vector-width=512"]
 # By the names of torch.backends.cpu.get_cpu_capability(): psilogic.updates.native asks it which to load.
-CAPABILITIES = {"avx2": AVX2, "avx512": AVX512} if platform.machine() == "x86_64" else {"default": []}
+CAPABILITIES = {"avx2": AVX2, "avx512": AVX512}
 
 
 def kernels(capability: str, flags: list[str]) -> Extension:
@@ -28,8 +28,10 @@ def kernels(capability: str, flags: list[str]) -> Extension:
     )
 
 
-on_linux = sys.platform == "linux"
-setup(
-    ext_modules=[kernels(*item) for item in CAPABILITIES.items()] if on_linux else [],
-    options={"bdist_wheel": {"py_limited_api": "cp310"}} if on_linux else {},
-)
+if sys.platform == "linux" and platform.machine() == "x86_64":
+    setup(
+        ext_modules=[kernels(*item) for item in CAPABILITIES.items()],
+        options={"bdist_wheel": {"py_limited_api": "cp310"}},
+    )
+else:
+    setup()
