@@ -31,4 +31,4 @@ test: check
 	$(VENV)/bin/pytest -n 2
 
 clean:
-	rm -rf $(VENV)
+	rm -rf $(VENV) build src/psilogic/updates/*.so
