@@ -78,12 +78,12 @@ class PsiLogic(Optimizer):
         maximize: maximize the objective.
         foreach: True takes torch's foreach operations for the update, False those too, one tensor after the other (less
             memory); None leaves it to `fused`, which comes first.
-        fused: None takes, on a CPU, kernels of our own if the package was installed with them, else torch's fused kernel;
-            both round less often than foreach. False never does. True also takes Triton's kernel on CUDA, which has
-            never run on one, and announces to `torch.amp.GradScaler` that the step unscales by itself, as torch's
-            optimizers do. Where one of a group's tensors does not fit (its layout, say), those of its dtype and device
-            are left to foreach. `executed` counts the tensors of the last step by what ran: "native", "fused",
-            "triton" or "foreach". The same in all groups.
+        fused: None takes, on a CPU, kernels of our own if the package was installed with them, else torch's fused
+            kernel; both round less often than foreach. False never does. True also takes Triton's kernel on CUDA,
+            which has never run on one, and announces to `torch.amp.GradScaler` that the step unscales by itself, as
+            torch's optimizers do. Where one of a group's tensors does not fit (its layout, say), those of its dtype
+            and device are left to foreach. `executed` counts the tensors of the last step by what ran: "native",
+            "fused", "triton" or "foreach". The same in all groups.
         capturable: keep `step` on the parameter's device. The same in all groups.
         differentiable: let autograd run through the step; bfloat16 parameters are then rounded to nearest. The same
             in all groups.
