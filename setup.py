@@ -5,6 +5,7 @@ Where that fails, the package is installed without them, and torch's own kernels
 
 import platform
 import sys
+import sysconfig
 
 from setuptools import Extension, setup
 
@@ -13,6 +14,7 @@ AVX2 = ["-mavx2", "-mfma"]
 AVX512 = [*AVX2, "-mavx512f", "-mavx512vl", "-mavx512bw", "-mavx512dq", "-mprefer-vector-width=512"]
 # By the names of torch.backends.cpu.get_cpu_capability(): psilogic.updates.native asks it which to load.
 CAPABILITIES = {"avx2": AVX2, "avx512": AVX512}
+STABLE = not sysconfig.get_config_var("Py_GIL_DISABLED")  # Python's stable interface needs its lock
 
 
 def kernels(capability: str, flags: list[str]) -> Extension:
@@ -23,7 +25,7 @@ def kernels(capability: str, flags: list[str]) -> Extension:
         ["src/psilogic/updates/native_kernels.cpp"],
         define_macros=[("INIT", f"PyInit_{name}")],
         extra_compile_args=FLAGS + flags,
-        py_limited_api=True,
+        py_limited_api=STABLE,
         optional=True,
     )
 
@@ -31,7 +33,7 @@ def kernels(capability: str, flags: list[str]) -> Extension:
 if sys.platform == "linux" and platform.machine() == "x86_64":
     setup(
         ext_modules=[kernels(*item) for item in CAPABILITIES.items()],
-        options={"bdist_wheel": {"py_limited_api": "cp310"}},
+        options={"bdist_wheel": {"py_limited_api": "cp310"}} if STABLE else {},
     )
 else:
     setup()

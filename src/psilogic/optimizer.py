@@ -18,8 +18,8 @@ from psilogic.norms import root
 from psilogic.reduction import complete
 from psilogic.scalars import Scalars
 from psilogic.sharding import Sharding
-from psilogic.updates import cancel_, foreseeable, statistics, update_, update_ahead_
-from psilogic.updates.operands import Step
+from psilogic.updates import ahead, cancel_, foreseeable, statistics, update_, update_ahead_
+from psilogic.updates.operands import Step, Tensors
 
 Observer = Callable[[list[Tensor], dict[str, Any], Decision], None]
 
@@ -166,7 +166,6 @@ class PsiLogic(Optimizer):
         super().__setstate__(state)
         if "_scalars" not in self.__dict__:
             self._start_fresh()
-        self._tables.clear()  # they hold the tensors of the state before
         for group in self.param_groups:
             for name, value in self.defaults.items():
                 group.setdefault(name, value)
@@ -263,31 +262,28 @@ class PsiLogic(Optimizer):
         """All of the step but the closure; parameters and state change only when nothing speaks against it."""
         self.executed = Counter()
         buckets = collect(self, self._sharding)
-        ahead = [self._update_ahead(i, bucket) for i, bucket in enumerate(buckets)]
-        local = [
-            statistics(bucket, self._tables.setdefault(i, {})) if of_bucket is None else of_bucket
-            for i, (bucket, of_bucket) in enumerate(zip(buckets, ahead, strict=True))
-        ]
-        sums, found_inf = complete(buckets, local, getattr(self, "found_inf", None))
+        tables = [self._tables.setdefault(i, {}) for i in range(len(buckets))]
+        early = self._early(buckets)
+        local = {i: statistics(bucket, tables[i]) for i, bucket in enumerate(buckets) if i not in early}
+        for i, tensors in early.items():  # from here on nothing that is foreseen can fail
+            states = self._states(buckets[i])
+            local[i] = update_ahead_(buckets[i], tensors, self._quiet_step(i, buckets[i], states)[1])
+        sums, found_inf = complete(buckets, [local[i] for i in range(len(buckets))], getattr(self, "found_inf", None))
         if found_inf is not None and found_inf.item():
             return
         factor = self._gradient_factor(buckets, sums)
         plans = [plan(bucket, of_bucket, factor) for bucket, of_bucket in zip(buckets, sums, strict=True)]
         signals = self._signals(buckets, [of_bucket.numel for of_bucket in sums], [p.norms for p in plans])
-        for i, (bucket, processing, gn) in enumerate(zip(buckets, plans, signals, strict=True)):
-            if bucket.owned:
-                self._update(i, *own(bucket, processing, gn), ahead[i] is not None)
+        for i in sorted(range(len(buckets)), key=lambda i: i not in early):  # first end what has begun
+            if buckets[i].owned:
+                self._update(i, *own(buckets[i], plans[i], signals[i]), i in early)
 
-    def _update_ahead(self, i: int, bucket: Bucket) -> Statistics | None:
-        """Change what the i-th bucket holds as if no tensor fired, and form its sums in the same pass over memory.
-
-        None, with nothing changed, where more must be known first, or where such a pass cannot be had.
-        """
-        unscaled = all(getattr(self, name, None) is None for name in ("found_inf", "grad_scale"))
-        if not unscaled or self.param_groups[0]["max_grad_norm"] is not None or not foreseeable(bucket):
-            return None
-        states, tables = self._states(bucket), self._tables.setdefault(i, {})
-        return update_ahead_(bucket, states, self._quiet_step(i, bucket, states)[1], tables)
+    def _early(self, buckets: list[Bucket]) -> dict[int, Tensors]:
+        """The tensors of those buckets whose update can be made before the norms are known, as if nothing fired."""
+        if any(getattr(self, name, None) is not None for name in ("found_inf", "grad_scale")):
+            return {}
+        found = {i: ahead(b, self._states(b)) for i, b in enumerate(buckets) if foreseeable(b)}
+        return {i: tensors for i, tensors in found.items() if tensors is not None}
 
     def _gradient_factor(self, buckets: list[Bucket], sums: list[Statistics]) -> Tensor | None:
         """What every gradient is multiplied by: unscaling and global clipping in one number, None without either.
@@ -321,10 +317,10 @@ class PsiLogic(Optimizer):
                 signals[i] = gn.to(signals[i]).expand_as(signals[i])
         return signals
 
-    def _update(self, i: int, bucket: Bucket, processing: Processing, gn: Tensor, ahead: bool) -> None:
+    def _update(self, i: int, bucket: Bucket, processing: Processing, gn: Tensor, early: bool) -> None:
         """Decide for the tensors of the i-th bucket, then change their parameters and state.
 
-        After an update ahead only what fires is left to change.
+        After an early update only what fires is left to change.
         """
         group, states = bucket.group, self._states(bucket)
 
@@ -341,10 +337,10 @@ class PsiLogic(Optimizer):
                 self._scalars.write(i, states, name, values)
         quantum_rate = decision.quantum_rate if group["quantum_decay"] > 0 else None
         step = quiet._replace(decay=decision.decay, quantum_rate=quantum_rate)
-        if ahead:
+        if early:
             execution = cancel_(bucket, states, quiet, step)
         else:
-            execution = update_(bucket, states, processing, step, self._tables.setdefault(i, {}))
+            execution = update_(bucket, states, processing, step, self._tables[i])
         self.executed[execution] += len(states)
         for observer in self._observers:
             observer(bucket.params, group, decision)

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 import torch
 from configurations import ACTIVE, CONFIGURATIONS, STEPS, assert_same, build, one_by_one, trace
+from torch import nn
 from torch.optim import AdamW
 from trajectories import gradients, parameters, set_gradients, train, watch
 
 from psilogic import PsiLogic
 from psilogic.updates import native
-from psilogic.updates.operands import Step, Tensors
 
 ROOT = Path(__file__).parents[2]
 LARGE = [(1, 70_000), (90_000,), (3, 30_000), (700, 9), (5, 7, 3, 3), (), (0,), (2, 0)]  # more than a piece, and less
@@ -189,20 +189,45 @@ def test_autograd_notices_that_parameters_changed():
             loss.backward()
 
 
-def test_tensors_that_lie_elsewhere_are_found_out():
-    """What is known of a list of tensors holds only while they are the same ones at the same places."""
-    known, xs = native.Known(), [torch.zeros(4, 6) for _ in range(4)]
-    tensors = Tensors(*([x] for x in xs))
-    assert known.supports(tensors, by_rows=False)
-    assert known.supports(tensors, by_rows=False)
-    xs[2].data = torch.zeros(6, 4).t()  # the same object, laid out otherwise
-    assert not known.supports(tensors, by_rows=False)
-    step = Step(torch.ones(1).double(), torch.zeros(1).double(), None, 0.1, 0.0, (0.9, 0.999), 1e-8)
-    xs[2].data = torch.zeros(4, 6)
-    assert known.supports(tensors, by_rows=False)
-    xs[1].fill_(1.0)
-    native.update_(tensors, step, None, None, [1], known)
-    torch.testing.assert_close(xs[2], torch.full((4, 6), 0.1))
+@pytest.mark.parametrize("size", [3, 8])
+def test_parameters_that_grew_or_shrank_where_they_lie(size):
+    """Moments of another size than the parameter's are an error, as in torch, and nothing is written past them."""
+    memory = torch.zeros(8)
+    p = memory[:5].requires_grad_()
+    optimizer = PsiLogic([p])
+    train(optimizer, [p], [[torch.ones(5)]])
+    p.grad, p.data = None, memory[:size]
+    beyond = memory[5:].clone()
+    with pytest.raises(RuntimeError, match="size"):
+        train(optimizer, [p], [[torch.ones(size)]])
+    moments = [optimizer.state[p][name] for name in ("exp_avg", "exp_avg_sq")]
+    assert [x.shape for x in moments] == [(5,), (5,)]
+    assert torch.equal(memory[5:], beyond)
+
+
+def test_parameters_that_share_memory_are_changed_one_after_the_other(threads):
+    runs = []
+    for foreach in (None, None, None, False):
+        threads(1 if foreach is False else 2)
+        memory = torch.linspace(-1, 1, 16_000)
+        params = [nn.Parameter(torch.empty(0)) for _ in range(4)]
+        for p in params:
+            p.data = memory
+        optimizer = PsiLogic(params, foreach=foreach, **{**ACTIVE, "chaos_warmup": 0})
+        runs.append(train(optimizer, params, gradients(4, [(16_000,)] * 4, torch.float32))[0])
+    for run in runs[:-1]:
+        torch.testing.assert_close(run, runs[-1], rtol=1e-5, atol=1e-6)
+
+
+def test_a_group_that_cannot_step_leaves_the_others_as_they_are():
+    real, pair = torch.ones(5, requires_grad=True), torch.ones(3, dtype=torch.complex64, requires_grad=True)
+    optimizer = PsiLogic([{"params": [real]}, {"params": [pair]}])
+    train(optimizer, [real, pair], [[torch.ones(5), torch.ones_like(pair)]])
+    before = {name: value.clone() for name, value in optimizer.state[real].items()}, real.detach().clone()
+    real.grad, pair.grad = torch.ones(5), torch.ones_like(pair).detach().conj()  # which torch does not view as real
+    with pytest.raises(RuntimeError, match="conjugated"):
+        optimizer.step()
+    torch.testing.assert_close((optimizer.state[real], real.detach()), before, rtol=0, atol=0)
 
 
 # Installation

@@ -36,12 +36,12 @@ def candidates(bucket: Bucket) -> list[str]:
     return [*triton, "native", "fused"] if bucket.device.type == "cpu" else triton
 
 
-def pick(bucket: Bucket, tensors: Tensors, tables: Tables) -> str:
+def pick(bucket: Bucket, tensors: Tensors) -> str:
     """The execution of a bucket's update: the first one that can treat all of its tensors, else foreach."""
     admitted, by_rows = candidates(bucket), bucket.by_rows
     if "triton" in admitted and _triton(bucket).supports(tensors, by_rows):
         return "triton"
-    if "native" in admitted and tables.setdefault("native", native.Known()).supports(tensors, by_rows):
+    if "native" in admitted and native.supports(tensors, by_rows):
         return "native"
     return "fused" if "fused" in admitted and fused.supports(tensors, by_rows) else "foreach"
 
@@ -69,30 +69,32 @@ def statistics(bucket: Bucket, tables: Tables) -> Statistics:
 
 def foreseeable(bucket: Bucket) -> bool:
     """Whether what an update does is known before the norms are, but for what active cancellation adds to it."""
-    group = bucket.group
-    whole = bucket.on_host and bucket.ranks is None and len(bucket.owned) == len(bucket.params)
-    unprocessed = not (bucket.by_rows or group["agc_clip"] > 0 or group["maximize"] or group["quantum_decay"] > 0)
+    group, whole = bucket.group, bucket.ranks is None and len(bucket.owned) == len(bucket.params)
+    as_it_is = not (bucket.by_rows or group["agc_clip"] > 0 or group["max_grad_norm"] is not None or group["maximize"])
+    if not (bucket.on_host and whole and as_it_is) or group["quantum_decay"] > 0:
+        return False
     # The gate of `chaos_tau` would stay open for long; of a parameter that loses all there is nothing left to cancel.
-    return whole and unprocessed and group["adaptive_tau"] and float(group["lr"]) * group["weight_decay"] < 0.5
+    return bool(group["adaptive_tau"] and group["lr"] * group["weight_decay"] < 0.5)
 
 
-def update_ahead_(bucket: Bucket, states: list[State], quiet: Step, tables: Tables) -> Statistics | None:
+def ahead(bucket: Bucket, states: list[State]) -> Tensors | None:
+    """The tensors of a `foreseeable` update, if an execution can change them and sum in the same pass."""
+    tensors = _tensors(bucket, states)
+    return tensors if pick(bucket, tensors) == "native" else None
+
+
+def update_ahead_(bucket: Bucket, tensors: Tensors, quiet: Step) -> Statistics:
     """Change parameters and moments as if nothing fired, and sum in the same pass.
 
     Args:
-        bucket: the tensors, which are `foreseeable`.
-        states: their states.
+        bucket: the tensors.
+        tensors: what `ahead` returned.
         quiet: what to do to tensors that do not fire.
-        tables: what the kernels know of these tensors, kept from step to step.
 
     Returns:
-        What `measure` returns; None, with nothing changed, where no execution can do both at once.
+        What `measure` returns.
     """
-    tensors = _tensors(bucket, states)
-    if pick(bucket, tensors, tables) != "native":
-        return None
-    squares = native.update_(tensors, quiet, None, None, bucket.units, tables["native"])
-    return Statistics(bucket.numel, squares, None, None)
+    return Statistics(bucket.numel, native.update_(tensors, quiet, None, None, bucket.units), None, None)
 
 
 def cancel_(bucket: Bucket, states: list[State], quiet: Step, step: Step) -> str:
@@ -129,9 +131,9 @@ def update_(bucket: Bucket, states: list[State], processing: Processing, step: S
         The execution that was picked.
     """
     tensors = _tensors(bucket, states)
-    execution = pick(bucket, tensors, tables)
+    execution = pick(bucket, tensors)
     if execution == "native":
-        native.update_(tensors, step, processing.mean, processing.scale, bucket.units, tables["native"])
+        native.update_(tensors, step, processing.mean, processing.scale, bucket.units)
     elif execution == "fused":
         _fused_update_(bucket, tensors, processing, step)
     elif execution == "triton":

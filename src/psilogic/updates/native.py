@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Sequence
 from importlib import import_module
 from itertools import accumulate
-from operator import is_
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -36,39 +36,20 @@ def supports(columns: Sequence[Foreach], by_rows: bool) -> bool:
     """Whether `update_` and `unit_statistics` can treat tensors of one dtype on the CPU.
 
     They can when they are ordinary tensors of which those of a parameter lie in memory alike and without gaps; where
-    rows are treated, one row after the other.
+    rows are treated, one row after the other. Parameters that share their memory would be changed by several threads
+    at once.
     """
     found = dtypes(columns)
-    return kernels is not None and len(found) == 1 and found <= DTYPES and ordinary(columns) and alike(columns, by_rows)
+    if kernels is None or len(found) > 1 or not found <= DTYPES or not ordinary(columns):
+        return False
+    on_host = all(all(map(attrgetter("is_cpu"), xs)) for xs in columns)
+    return on_host and alike(columns, by_rows) and _distinct(columns[0])
 
 
-class Known:
-    """The parameters and moments of one list of tensors that `supports` has accepted, and where they lie.
-
-    While they are the same objects at the same places, only the gradients of a step have to be looked at.
-    """
-
-    def __init__(self) -> None:
-        self._held: tuple[Foreach, ...] = ()
-        self._by_rows = False
-        self.addresses: list[array[int]] = []
-
-    def supports(self, tensors: Tensors, by_rows: bool) -> bool:
-        """What the function of this name says of these tensors."""
-        held = tensors.params, tensors.exp_avgs, tensors.exp_avg_sqs
-        if self._by_rows == by_rows and self._same(held):
-            return supports((tensors.params, tensors.grads), by_rows)
-        self._held, self._by_rows = (), by_rows
-        if not supports(tensors, by_rows):
-            return False
-        self._held, self.addresses = held, list(map(_addresses, held))
-        return True
-
-    def _same(self, held: tuple[Foreach, ...]) -> bool:
-        return len(self._held) == len(held) and all(
-            len(xs) == len(ys) and all(map(is_, xs, ys)) and _addresses(ys) == known
-            for xs, ys, known in zip(self._held, held, self.addresses, strict=True)
-        )
+def _distinct(tensors: Foreach) -> bool:
+    """Whether no two tensors begin at the same place; empty ones lie nowhere."""
+    addresses = list(filter(None, map(Tensor.data_ptr, tensors)))
+    return len(set(addresses)) == len(addresses)
 
 
 def unit_statistics(
@@ -93,10 +74,8 @@ def unit_statistics(
     return squares, sums, None if params is None else _row_sums(params, units, False)[0]
 
 
-def update_(
-    tensors: Tensors, step: Step, mean: Tensor | None, scale: Tensor | None, units: list[int], known: Known
-) -> Tensor:
-    """One step for N tensors that `known` has accepted, in place: mean and scale, decay, quantum decay, Adam.
+def update_(tensors: Tensors, step: Step, mean: Tensor | None, scale: Tensor | None, units: list[int]) -> Tensor:
+    """One step for N tensors that `supports` accepts, in place: mean and scale, decay, quantum decay, Adam.
 
     Args:
         tensors: the tensors, with gradients as they are.
@@ -104,15 +83,12 @@ def update_(
         mean: what the gradients lose, unit by unit, shape (U,); None for 0.
         scale: what they are multiplied by after that, shape (U,); None for 1.
         units: the number of units of each tensor: 1 for the whole tensor, else its rows of dimension 0.
-        known: where the tensors lie.
 
     Returns:
         The sum of |g|^2 of each tensor, of gradients as they were, shape (N,), in float64.
     """
-    params, exp_avgs, exp_avg_sqs = known.addresses
-    addresses = [params, _addresses(tensors.grads), exp_avgs, exp_avg_sqs]
     squares = torch.zeros(len(units), dtype=torch.float64, device="cpu")
-    _run(kernels.update_, tensors.params, addresses, units, step, [step.decay, step.quantum_rate, mean, scale, squares])
+    _run(kernels.update_, tensors, units, step, [step.decay, step.quantum_rate, mean, scale, squares])
     torch.autograd.graph.increment_version([*tensors.params, *tensors.exp_avgs, *tensors.exp_avg_sqs])
     return squares
 
@@ -127,24 +103,16 @@ def cancel_(tensors: Tensors, step: Step, lost: Tensor) -> None:
         step: what was done to them.
         lost: of each tensor the share of that which it loses, shape (N,).
     """
-    vectors = [lost, None, None, None, None]
-    _run(kernels.cancel_, tensors.params, list(map(_addresses, tensors)), [1] * len(lost), step, vectors)
+    _run(kernels.cancel_, tensors, [1] * len(lost), step, [lost, None, None, None, None])
     torch.autograd.graph.increment_version(tensors.params)
 
 
-def _run(
-    kernel: Any,
-    params: Foreach,
-    addresses: "list[array[int]]",
-    units: list[int],
-    step: Step,
-    vectors: Sequence[Tensor | None],
-) -> None:
+def _run(kernel: Any, tensors: Tensors, units: list[int], step: Step, vectors: Sequence[Tensor | None]) -> None:
     """Call a kernel with its `UpdateTables`."""
-    integers = [*addresses, array("q", map(Tensor.numel, params)), array("q", units)]
+    integers = [*map(_addresses, tensors), array("q", map(Tensor.numel, tensors.params)), array("q", units)]
     # Each in its own memory, one number after the other, until the kernel has returned.
     vectors = [None if x is None else x.contiguous() for x in (step.t, *vectors)]
-    kernel(*_common(params), _table(integers, vectors), float(step.lr), *step.betas, step.eps)
+    kernel(*_common(tensors.params), _table(integers, vectors), float(step.lr), *step.betas, step.eps)
 
 
 def _row_sums(tensors: Foreach, units: list[int], with_sums: bool) -> tuple[Tensor, Tensor | None]:

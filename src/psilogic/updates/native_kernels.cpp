@@ -14,6 +14,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <new>
 #include <type_traits>
 #include <vector>
 
@@ -184,7 +185,7 @@ template <class T> void any_row_sums(Index n, unsigned threads, const RowTables 
 // exp(-2x) for x >= 0. In float 2^y, by a polynomial around the nearest whole number: off by less than 2e-7.
 inline double decaying(double x) { return std::exp(-2 * x); }
 inline float decaying(float x) {
-    const float y = std::max(x * -2.8853900817779268f, -126.0f);  // -2 / log(2)
+    const float y = std::max(-126.0f, x * -2.8853900817779268f);  // -2 / log(2); -126 for NaN
     const float whole = std::rint(y), z = (y - whole) * 0.69314718056f;
     const float high = std::fma(std::fma(std::fma(1 / 720.f, z, 1 / 120.f), z, 1 / 24.f), z, 1 / 6.f);
     const float fraction = std::fma(std::fma(std::fma(high, z, 0.5f), z, 1.0f), z, 1.0f);
@@ -333,6 +334,20 @@ bool in_memory(Index n, const Index *tensors, const Index *numels) {
     return true;
 }
 
+// Runs without Python's lock.
+template <class Run> PyObject *run_freely(const Run &run) {
+    bool out_of_memory = false;
+    Py_BEGIN_ALLOW_THREADS;
+    try {
+        run();
+    } catch (const std::bad_alloc &) {
+        out_of_memory = true;
+    }
+    Py_END_ALLOW_THREADS;
+    if (out_of_memory) return PyErr_NoMemory();
+    Py_RETURN_NONE;
+}
+
 PyObject *py_row_sums(PyObject *, PyObject *arguments) {
     int itemsize, threads;
     long long n;
@@ -345,8 +360,7 @@ PyObject *py_row_sums(PyObject *, PyObject *arguments) {
     const auto run = itemsize == 2   ? any_row_sums<bfloat16>
                      : itemsize == 4 ? any_row_sums<float>
                                      : any_row_sums<double>;
-    Py_BEGIN_ALLOW_THREADS run(n, threads, tables);
-    Py_END_ALLOW_THREADS Py_RETURN_NONE;
+    return run_freely([&] { run(n, threads, tables); });
 }
 
 using Update = void (*)(Index, unsigned, const UpdateTables &, const Hyperparameters &);
@@ -365,8 +379,7 @@ PyObject *run_update(PyObject *arguments, Update of_bfloat16, Update of_float, U
     for (const Index *tensors : {tables.params, tables.grads, tables.exp_avgs, tables.exp_avg_sqs})
         if (!in_memory(n, tensors, tables.numels)) return nullptr;
     const Update run = itemsize == 2 ? of_bfloat16 : itemsize == 4 ? of_float : of_double;
-    Py_BEGIN_ALLOW_THREADS run(n, threads, tables, h);
-    Py_END_ALLOW_THREADS Py_RETURN_NONE;
+    return run_freely([&] { run(n, threads, tables, h); });
 }
 
 PyObject *py_update(PyObject *, PyObject *arguments) {
