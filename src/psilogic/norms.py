@@ -82,6 +82,8 @@ def row_squares_and_sums(tensors: Foreach, dtype: torch.dtype) -> tuple[Tensor, 
 
 def root(squares: Tensor) -> Tensor:
     """Square root whose derivative at zero is zero, as a norm's."""
+    if not torch.is_grad_enabled():
+        return squares.sqrt()
     zero = squares == 0
     return torch.where(zero, 0.0, torch.where(zero, 1.0, squares).sqrt())
 

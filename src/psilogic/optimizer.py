@@ -265,9 +265,9 @@ class PsiLogic(Optimizer):
         tables = [self._tables.setdefault(i, {}) for i in range(len(buckets))]
         early = self._early(buckets)
         local = {i: statistics(bucket, tables[i]) for i, bucket in enumerate(buckets) if i not in early}
+        begun = {i: self._quiet_step(i, buckets[i], self._states(buckets[i])) for i in early}
         for i, tensors in early.items():  # from here on nothing that is foreseen can fail
-            states = self._states(buckets[i])
-            local[i] = update_ahead_(buckets[i], tensors, self._quiet_step(i, buckets[i], states)[1])
+            local[i] = update_ahead_(buckets[i], tensors, begun[i][1])
         sums, found_inf = complete(buckets, [local[i] for i in range(len(buckets))], getattr(self, "found_inf", None))
         if found_inf is not None and found_inf.item():
             return
@@ -276,7 +276,7 @@ class PsiLogic(Optimizer):
         signals = self._signals(buckets, [of_bucket.numel for of_bucket in sums], [p.norms for p in plans])
         for i in sorted(range(len(buckets)), key=lambda i: i not in early):  # first end what has begun
             if buckets[i].owned:
-                self._update(i, *own(buckets[i], plans[i], signals[i]), i in early)
+                self._update(i, *own(buckets[i], plans[i], signals[i]), begun.get(i))
 
     def _early(self, buckets: list[Bucket]) -> dict[int, Tensors]:
         """The tensors of those buckets whose update can be made before the norms are known, as if nothing fired."""
@@ -317,10 +317,12 @@ class PsiLogic(Optimizer):
                 signals[i] = gn.to(signals[i]).expand_as(signals[i])
         return signals
 
-    def _update(self, i: int, bucket: Bucket, processing: Processing, gn: Tensor, early: bool) -> None:
+    def _update(
+        self, i: int, bucket: Bucket, processing: Processing, gn: Tensor, begun: tuple[Tensor, Step] | None
+    ) -> None:
         """Decide for the tensors of the i-th bucket, then change their parameters and state.
 
-        After an early update only what fires is left to change.
+        After an early update, which has `begun` with the quiet step, only what fires is left to change.
         """
         group, states = bucket.group, self._states(bucket)
 
@@ -329,7 +331,7 @@ class PsiLogic(Optimizer):
 
         relative = group["chaos_signal"] == "relative"
         memory = Chaos(vector("chaos_fast"), vector("chaos_slow"), vector("chaos_ref") if relative else None)
-        steps, quiet = self._quiet_step(i, bucket, states)
+        steps, quiet = begun or self._quiet_step(i, bucket, states)
         decision = decide({**group, "lr": quiet.lr}, gn, memory, quiet.t, quiet.t - vector("chaos_start"))
         fast, slow, reference = decision.memory
         for name, values in (("step", steps), ("chaos_fast", fast), ("chaos_slow", slow), ("chaos_ref", reference)):
@@ -337,7 +339,7 @@ class PsiLogic(Optimizer):
                 self._scalars.write(i, states, name, values)
         quantum_rate = decision.quantum_rate if group["quantum_decay"] > 0 else None
         step = quiet._replace(decay=decision.decay, quantum_rate=quantum_rate)
-        if early:
+        if begun:
             execution = cancel_(bucket, states, quiet, step)
         else:
             execution = update_(bucket, states, processing, step, self._tables[i])
