@@ -5,8 +5,9 @@
 Each contender is measured together with its baseline: in each round both step the same tensors once, in an order drawn
 anew, so that a disturbance of the machine meets both. A ratio is the median over the rounds of (contender / baseline in
 that round). A copy of 256 MB in each round says what the memory does at that time, in bytes read and written. The
-bytes are those that the arithmetic needs per element in float32: AdamW reads p, g, m, v and writes p, m, v (28); a norm
-reads g once more (+4), clipping before the step reads and writes it (+12 with its norm), AGC reads p once more (+4).
+bytes are those that the arithmetic needs per element in float32: AdamW reads p, g, m, v and writes p, m, v (28); where
+they must be known before the update, sums read g once more (+4), AGC's p too (+4), and what fires after an update is
+read and written again (+16); clipping before the step reads and writes g besides (+12 with its norm).
 """
 
 import argparse
@@ -66,8 +67,8 @@ def contenders() -> list[Contender]:
     peers = [(module, name) for module, names in PEERS.items() if find_spec(module) for name in names]
     return [
         Contender("AdamW(foreach=True)", lambda params: AdamW(params, LR, foreach=True).step, 28),
-        Contender("PsiLogic", _psilogic, 32, targets=plain),
-        Contender("PsiLogic, 5% of the tensors fire", _spiking, 32, targets=spikes),
+        Contender("PsiLogic", _psilogic, 28, targets=plain),
+        Contender("PsiLogic, 5% of the tensors fire", _spiking, 28, targets=spikes),
         Contender("PsiLogicViT (GC + AGC)", partial(_psilogic, kind=PsiLogicViT), 36, targets=presets),
         Contender("PsiLogicNLP (GC + AGC + quantum decay)", partial(_psilogic, kind=PsiLogicNLP), 36, targets=presets),
         Contender("PsiLogic(max_grad_norm), clips", partial(_psilogic, max_grad_norm=1.0), 32, CLIPPED, clipped),

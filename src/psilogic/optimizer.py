@@ -274,9 +274,14 @@ class PsiLogic(Optimizer):
         factor = self._gradient_factor(buckets, sums)
         plans = [plan(bucket, of_bucket, factor) for bucket, of_bucket in zip(buckets, sums, strict=True)]
         signals = self._signals(buckets, [of_bucket.numel for of_bucket in sums], [p.norms for p in plans])
+        decisions = {}
         for i in sorted(range(len(buckets)), key=lambda i: i not in early):  # first end what has begun
             if buckets[i].owned:
-                self._update(i, *own(buckets[i], plans[i], signals[i]), begun.get(i))
+                bucket, processing, gn = own(buckets[i], plans[i], signals[i])
+                decisions[i] = bucket, self._update(i, bucket, processing, gn, begun.get(i))
+        for _, (bucket, decision) in sorted(decisions.items()):
+            for observer in self._observers:
+                observer(bucket.params, bucket.group, decision)
 
     def _early(self, buckets: list[Bucket]) -> dict[int, Tensors]:
         """The tensors of those buckets whose update can be made before the norms are known, as if nothing fired."""
@@ -319,7 +324,7 @@ class PsiLogic(Optimizer):
 
     def _update(
         self, i: int, bucket: Bucket, processing: Processing, gn: Tensor, begun: tuple[Tensor, Step] | None
-    ) -> None:
+    ) -> Decision:
         """Decide for the tensors of the i-th bucket, then change their parameters and state.
 
         After an early update, which has `begun` with the quiet step, only what fires is left to change.
@@ -344,8 +349,7 @@ class PsiLogic(Optimizer):
         else:
             execution = update_(bucket, states, processing, step, self._tables[i])
         self.executed[execution] += len(states)
-        for observer in self._observers:
-            observer(bucket.params, group, decision)
+        return decision
 
     def _quiet_step(self, i: int, bucket: Bucket, states: list[dict[str, Any]]) -> tuple[Tensor, Step]:
         """The new step counts, where states keep theirs, and what is done to tensors that do not fire."""
