@@ -279,7 +279,7 @@ class PsiLogic(Optimizer):
             if buckets[i].owned:
                 bucket, processing, gn = own(buckets[i], plans[i], signals[i])
                 decisions[i] = bucket, self._update(i, bucket, processing, gn, begun.get(i))
-        for _, (bucket, decision) in sorted(decisions.items()):
+        for bucket, decision in [decisions[i] for i in range(len(buckets)) if i in decisions]:
             for observer in self._observers:
                 observer(bucket.params, bucket.group, decision)
 
