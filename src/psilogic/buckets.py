@@ -12,6 +12,7 @@ from torch.optim import Optimizer
 
 from psilogic.norms import Foreach, accumulation_dtype, as_real
 from psilogic.sharding import Piece, Sharding, spread
+from psilogic.uploads import Uploads
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
@@ -27,6 +28,7 @@ class Bucket:
     Attributes:
         group: the hyperparameters.
         ranks: the processes that hold the tensors' pieces; None when this one holds all of them.
+        uploads: what is known of the tensors on their device, from step to step.
         params: the parameters as the optimizer has them.
         values: what this rank holds of them.
         grads: what this rank holds of their gradients.
@@ -36,6 +38,7 @@ class Bucket:
 
     group: dict[str, Any]
     ranks: ProcessGroup | None
+    uploads: Uploads
     params: list[Tensor] = field(default_factory=list)
     values: Foreach = field(default_factory=list)
     grads: Foreach = field(default_factory=list)
@@ -76,8 +79,9 @@ class Bucket:
         counts = list(map(Tensor.numel, self.values))
         if self.ranks is not None:
             counts = [n if piece is None or piece.counted else 0 for n, piece in zip(counts, self.pieces, strict=True)]
-        per_element = 2 if self.dtype.is_complex else 1
-        return torch.tensor(counts, dtype=self.vector_dtype, device="cpu").mul_(per_element).to(self.device)
+        if self.dtype.is_complex:
+            counts = [2 * n for n in counts]
+        return self.uploads.vector("numel", counts, self.vector_dtype, self.device)
 
     @property
     def units(self) -> list[int]:
@@ -104,12 +108,13 @@ class Bucket:
         """Number of elements of each unit, at least 1, shape (U,)."""
         shapes = [x.shape if piece is None else piece.shape for x, piece in zip(self.values, self.pieces, strict=True)]
         lengths = [max(1, shape[1:].numel()) if len(shape) > 1 else 1 for shape in shapes]
-        return self.repeat(torch.tensor(lengths, dtype=self.vector_dtype, device="cpu").to(self.device))
+        return self.repeat(self.uploads.vector("unit_numel", lengths, self.vector_dtype, self.device))
 
     def repeat(self, by_tensor: Tensor) -> Tensor:
         """One value for each tensor, shape (N,), repeated for each of its units, shape (U,)."""
         units = self.units
-        return by_tensor.repeat_interleave(torch.tensor(units, device="cpu").to(self.device), output_size=sum(units))
+        counts = self.uploads.vector("units", units, torch.int64, self.device)
+        return by_tensor.repeat_interleave(counts, output_size=sum(units))
 
     def rows(self, tensors: Foreach) -> Foreach:
         """Real tensors whose norms are wanted as they are, or by rows, those of flattened pieces included."""
@@ -121,7 +126,7 @@ class Bucket:
         """Some of the tensors, all of them owned."""
         params, values, grads = ([xs[i] for i in positions] for xs in (self.params, self.values, self.grads))
         pieces, owned = [self.pieces[i] for i in positions], list(range(len(positions)))
-        return Bucket(self.group, self.ranks, params, values, grads, pieces, owned)
+        return Bucket(self.group, self.ranks, self.uploads, params, values, grads, pieces, owned)
 
     def spread(self, by_unit: Tensor, chosen: Iterable[int] | None = None) -> Foreach:
         """One value for each unit, shape (U,), as tensors that broadcast with the gradients in the dtype of sums.
@@ -140,8 +145,13 @@ class Bucket:
         ]
 
 
-def collect(optimizer: Optimizer, sharding: Sharding) -> list[Bucket]:
+def collect(optimizer: Optimizer, sharding: Sharding, uploads: dict[int, Uploads]) -> list[Bucket]:
     """The tensors that have gradients, by group, device, dtype and the ranks that hold pieces of them.
+
+    Args:
+        optimizer: has the groups.
+        sharding: knows what is split, and how.
+        uploads: those of each bucket, by its position; what is missing is added.
 
     Raises:
         RuntimeError: a gradient is sparse, or a parameter is sharded in a way that hides its tensors.
@@ -163,7 +173,8 @@ def collect(optimizer: Optimizer, sharding: Sharding) -> list[Bucket]:
             kind = p.device, p.dtype, ranks
             bucket = by_kind.get(kind)
             if bucket is None:
-                bucket = by_kind[kind] = Bucket(group, ranks)
+                position = len(buckets) + len(by_kind)
+                bucket = by_kind[kind] = Bucket(group, ranks, uploads.setdefault(position, Uploads()))
             if (layout is None or p.grad is not None) and (not foreign or id(p) in own):
                 bucket.owned.append(len(bucket.params))
             bucket.params.append(p)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from psilogic import host_norms
 from psilogic.buckets import Bucket
+from psilogic.equations import normalized_norm
 from psilogic.norms import (
     Foreach,
     fresh,
@@ -85,10 +86,42 @@ def _squares(bucket: Bucket, tensors: Foreach) -> Tensor:
     return (row_squares if bucket.by_rows else tensor_squares)(tensors, bucket.vector_dtype)
 
 
-def total_norm(statistics: list[Statistics]) -> Tensor:
-    """||g||_2 of all gradients together, 0-dim, on the device and in the dtype of the first vector."""
-    first = statistics[0].squares
-    return root(torch.stack([s.squares.sum().to(first) for s in statistics]).sum())
+class Rescaling(NamedTuple):
+    """What multiplies every gradient: unscaling and global clipping, None for neither.
+
+    Attributes:
+        total: the sum of |g|^2 over all gradients as they are, 0-dim; None without clipping.
+        max_norm: the largest norm that clipping leaves.
+        grad_scale: what the loss was multiplied by, one element.
+    """
+
+    total: Tensor | None
+    max_norm: float | None
+    grad_scale: Tensor | None
+
+    @staticmethod
+    def of(totals: list[Tensor], max_norm: float | None, grad_scale: Tensor | None) -> "Rescaling":
+        """The same, with the total of the totals of all buckets; an empty list for none."""
+        if max_norm is None or not totals:
+            return Rescaling(None, None, grad_scale)
+        total = totals[0] if len(totals) == 1 else torch.stack([x.to(totals[0]) for x in totals]).sum()
+        return Rescaling(total, max_norm, grad_scale)
+
+    def to(self, device: torch.device) -> "Rescaling":
+        """The same on another device."""
+        total, scale = (None if x is None else x.to(device, non_blocking=True) for x in (self.total, self.grad_scale))
+        return Rescaling(total, self.max_norm, scale)
+
+    def factor(self, like: Tensor) -> Tensor | None:
+        """Both in one number, 0-dim, on the device and in the dtype of a vector."""
+        if self.total is None and self.grad_scale is None:
+            return None
+        unscale = like.new_ones(())
+        if self.grad_scale is not None:
+            unscale = self.grad_scale.to(like).reciprocal().reshape(())
+        if self.total is None or self.max_norm is None:
+            return unscale
+        return unscale * clip_factor(unscale * root(self.total.to(like)), self.max_norm)
 
 
 def clip_factor(total_norm: Tensor, max_norm: float) -> Tensor:
@@ -161,6 +194,23 @@ def plan(bucket: Bucket, statistics: Statistics, factor: Tensor | None) -> Proce
     return Processing(mean, scale, root(parts_sums(squares, units, bucket.on_host)))
 
 
+def signals(buckets: list[Bucket], numels: list[Tensor], norms: list[Tensor]) -> list[Tensor]:
+    """gn of each bucket's tensors, shape (N,): their own, or that of the pool their scope puts them in."""
+    every_gn = [normalized_norm(norm, numel) for norm, numel in zip(norms, numels, strict=True)]
+    pools: dict[int, list[int]] = {}
+    for i, bucket in enumerate(buckets):
+        scope = bucket.group["chaos_scope"]
+        if scope != "tensor":
+            pools.setdefault(id(bucket.group) if scope == "group" else 0, []).append(i)
+    for members in pools.values():
+        like = norms[members[0]]
+        squares = torch.stack([norms[i].square().sum().to(like) for i in members]).sum()
+        gn = normalized_norm(root(squares), torch.stack([numels[i].sum().to(like) for i in members]).sum())
+        for i in members:
+            every_gn[i] = gn.to(every_gn[i]).expand_as(every_gn[i])
+    return every_gn
+
+
 def process(bucket: Bucket, processing: Processing) -> Foreach:
     """The processed gradients of the bucket's tensors, or what this rank holds of them; `p.grad` stays as it is."""
     grads, dtype, (mean, scale, _) = bucket.grads, bucket.grads[0].dtype, processing
@@ -185,5 +235,5 @@ def own(bucket: Bucket, processing: Processing, gn: Tensor) -> tuple[Bucket, Pro
         return torch.cat([parts[i] for i in bucket.owned])
 
     (mean, scale, norms), units = processing, bucket.units
-    index = torch.tensor(bucket.owned, device=gn.device)
+    index = bucket.uploads.vector("owned", bucket.owned, torch.int64, gn.device)
     return bucket.select(bucket.owned), Processing(of_owned(mean), of_owned(scale), norms[index]), gn[index]

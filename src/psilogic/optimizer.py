@@ -6,20 +6,21 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.optim.optimizer import Optimizer, ParamsT, _get_scalar_dtype
+from torch.optim.optimizer import Optimizer, ParamsT
 
-from psilogic import checkpoint
+from psilogic import checkpoint, on_device
 from psilogic.buckets import Bucket, collect
 from psilogic.decision import Chaos, Decision, decide
-from psilogic.equations import normalized_norm
-from psilogic.gradients import Processing, Statistics, clip_factor, own, plan, total_norm
+from psilogic.gradients import Processing, Rescaling, Statistics, own, plan, signals
 from psilogic.hyperparameters import check_group, check_hyperparameters
-from psilogic.norms import root
+from psilogic.on_device import Work
 from psilogic.reduction import complete
 from psilogic.scalars import Scalars
 from psilogic.sharding import Sharding
-from psilogic.updates import ahead, cancel_, foreseeable, statistics, update_, update_ahead_
+from psilogic.state import memory_names, states_of
+from psilogic.updates import ahead, cancel_, foreseeable, pick, statistics, tensors_of, update_, update_ahead_
 from psilogic.updates.operands import Step, Tensors
+from psilogic.uploads import Uploads, upload
 
 Observer = Callable[[list[Tensor], dict[str, Any], Decision], None]
 
@@ -177,7 +178,7 @@ class PsiLogic(Optimizer):
         self._observers: list[Observer] = []
         self._sharding = Sharding()
         self._scalars = Scalars()
-        self._tables: dict[int, dict[str, Any]] = {}
+        self._uploads: dict[int, Uploads] = {}
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add a group of parameters, after a check of its hyperparameters.
@@ -261,78 +262,94 @@ class PsiLogic(Optimizer):
     def _step(self) -> None:
         """All of the step but the closure; parameters and state change only when nothing speaks against it."""
         self.executed = Counter()
-        buckets = collect(self, self._sharding)
-        tables = [self._tables.setdefault(i, {}) for i in range(len(buckets))]
+        found_inf = getattr(self, "found_inf", None)
+        buckets = collect(self, self._sharding, self._uploads)
+        host_must_know = found_inf is not None and self._observers  # they see no step that did not happen
+        works = [] if host_must_know else self._works(buckets)
+        if works:
+            scaling = self.param_groups[0]["max_grad_norm"], getattr(self, "grad_scale", None)
+            decisions = list(zip(buckets, on_device.step_(works, *scaling, found_inf), strict=True))
+            self.executed["triton"] = sum(len(bucket.params) for bucket in buckets)
+        else:
+            decisions = self._step_by_vectors(buckets, found_inf)
+        for bucket, decision in decisions:
+            for observer in self._observers:
+                observer(bucket.params, bucket.group, decision)
+
+    def _works(self, buckets: list[Bucket]) -> list[Work]:
+        """What kernels on the device need for all of the step; nothing if they cannot do all of it."""
+        works: list[Work] = []
+        for i, bucket in enumerate(buckets if all(map(on_device.admitted, buckets)) else ()):
+            states = states_of(self.state, bucket)
+            names = ["step", "chaos_start", *memory_names(bucket)]
+            scalars = {name: self._scalars.read(i, states, name) for name in names}
+            work = on_device.prepare(bucket, states, scalars)
+            if work is None:
+                return []
+            works.append(work)
+        return works
+
+    def _step_by_vectors(self, buckets: list[Bucket], found_inf: Tensor | None) -> list[tuple[Bucket, Decision]]:
+        """The step of which torch's operations on vectors over the tensors form the decisions."""
         early = self._early(buckets)
-        local = {i: statistics(bucket, tables[i]) for i, bucket in enumerate(buckets) if i not in early}
-        begun = {i: self._quiet_step(i, buckets[i], self._states(buckets[i])) for i in early}
+        local = {i: statistics(bucket) for i, bucket in enumerate(buckets) if i not in early}
+        begun = {i: self._quiet_step(i, buckets[i], states_of(self.state, buckets[i])) for i in early}
         for i, tensors in early.items():  # from here on nothing that is foreseen can fail
             local[i] = update_ahead_(buckets[i], tensors, begun[i][1])
-        sums, found_inf = complete(buckets, [local[i] for i in range(len(buckets))], getattr(self, "found_inf", None))
-        if found_inf is not None and found_inf.item():
-            return
+        sums, found_inf = complete(buckets, [local[i] for i in range(len(buckets))], found_inf)
+        if found_inf is not None and not self._skips_by_itself(buckets):
+            if found_inf.item():
+                return []
+            found_inf = None
         factor = self._gradient_factor(buckets, sums)
         plans = [plan(bucket, of_bucket, factor) for bucket, of_bucket in zip(buckets, sums, strict=True)]
-        signals = self._signals(buckets, [of_bucket.numel for of_bucket in sums], [p.norms for p in plans])
+        every_gn = signals(buckets, [of_bucket.numel for of_bucket in sums], [p.norms for p in plans])
         decisions = {}
         for i in sorted(range(len(buckets)), key=lambda i: i not in early):  # first end what has begun
             if buckets[i].owned:
-                bucket, processing, gn = own(buckets[i], plans[i], signals[i])
-                decisions[i] = bucket, self._update(i, bucket, processing, gn, begun.get(i))
-        for bucket, decision in [decisions[i] for i in range(len(buckets)) if i in decisions]:
-            for observer in self._observers:
-                observer(bucket.params, bucket.group, decision)
+                bucket, processing, gn = own(buckets[i], plans[i], every_gn[i])
+                decisions[i] = bucket, self._update(i, bucket, processing, gn, begun.get(i), found_inf)
+        return [decisions[i] for i in range(len(buckets)) if i in decisions]
 
     def _early(self, buckets: list[Bucket]) -> dict[int, Tensors]:
         """The tensors of those buckets whose update can be made before the norms are known, as if nothing fired."""
         if any(getattr(self, name, None) is not None for name in ("found_inf", "grad_scale")):
             return {}
-        found = {i: ahead(b, self._states(b)) for i, b in enumerate(buckets) if foreseeable(b)}
+        found = {i: ahead(b, states_of(self.state, b)) for i, b in enumerate(buckets) if foreseeable(b)}
         return {i: tensors for i, tensors in found.items() if tensors is not None}
 
+    def _skips_by_itself(self, buckets: list[Bucket]) -> bool:
+        """Whether each update asks on the device whether there was an overflow, so that the host need not know."""
+        mine = [bucket.select(bucket.owned) for bucket in buckets if bucket.owned]
+        return not self._observers and all(pick(b, tensors_of(b, states_of(self.state, b))) == "triton" for b in mine)
+
     def _gradient_factor(self, buckets: list[Bucket], sums: list[Statistics]) -> Tensor | None:
-        """What every gradient is multiplied by: unscaling and global clipping in one number, None without either.
-
-        Where reading it is free, a factor of 1 is none.
-        """
-        max_norm, scale = self.param_groups[0]["max_grad_norm"], getattr(self, "grad_scale", None)
-        if not sums or (max_norm is None and scale is None):
-            return None
-        like = sums[0].squares
-        unscale = like.new_ones(()) if scale is None else scale.to(like).reciprocal().reshape(())
-        if max_norm is None:
-            return unscale
-        factor = unscale * clip_factor(unscale * total_norm(sums), max_norm)
-        return None if buckets[0].on_host and factor == 1 else factor
-
-    @staticmethod
-    def _signals(buckets: list[Bucket], numels: list[Tensor], norms: list[Tensor]) -> list[Tensor]:
-        """gn of each bucket's tensors, shape (N,): their own, or that of the pool their scope puts them in."""
-        signals = [normalized_norm(norm, numel) for norm, numel in zip(norms, numels, strict=True)]
-        pools: dict[int, list[int]] = {}
-        for i, bucket in enumerate(buckets):
-            scope = bucket.group["chaos_scope"]
-            if scope != "tensor":
-                pools.setdefault(id(bucket.group) if scope == "group" else 0, []).append(i)
-        for members in pools.values():
-            like = norms[members[0]]
-            squares = torch.stack([norms[i].square().sum().to(like) for i in members]).sum()
-            gn = normalized_norm(root(squares), torch.stack([numels[i].sum().to(like) for i in members]).sum())
-            for i in members:
-                signals[i] = gn.to(signals[i]).expand_as(signals[i])
-        return signals
+        """What every gradient is multiplied by; where reading it is free, a factor of 1 is none."""
+        max_norm = self.param_groups[0]["max_grad_norm"]
+        totals = [of_bucket.squares.sum() for of_bucket in sums] if max_norm is not None else []
+        rescaling = Rescaling.of(totals, max_norm, getattr(self, "grad_scale", None))
+        factor = rescaling.factor(sums[0].squares) if sums else None
+        return None if factor is not None and buckets[0].on_host and factor == 1 else factor
 
     def _update(
-        self, i: int, bucket: Bucket, processing: Processing, gn: Tensor, begun: tuple[Tensor, Step] | None
+        self,
+        i: int,
+        bucket: Bucket,
+        processing: Processing,
+        gn: Tensor,
+        begun: tuple[Tensor, Step] | None,
+        found_inf: Tensor | None,
     ) -> Decision:
         """Decide for the tensors of the i-th bucket, then change their parameters and state.
 
-        After an early update, which has `begun` with the quiet step, only what fires is left to change.
+        After an early update, which has `begun` with the quiet step, only what fires is left to change. Where
+        `found_inf` is given and above 0, nothing changes.
         """
-        group, states = bucket.group, self._states(bucket)
+        group, states = bucket.group, states_of(self.state, bucket)
+        found_inf = None if found_inf is None else found_inf.to(bucket.device, non_blocking=True)
 
         def vector(name: str) -> Tensor:
-            return self._scalars.read(i, states, name).to(gn)
+            return upload(name, self._scalars.read(i, states, name).to(gn.dtype), gn.device)
 
         relative = group["chaos_signal"] == "relative"
         memory = Chaos(vector("chaos_fast"), vector("chaos_slow"), vector("chaos_ref") if relative else None)
@@ -340,6 +357,9 @@ class PsiLogic(Optimizer):
         decision = decide({**group, "lr": quiet.lr}, gn, memory, quiet.t, quiet.t - vector("chaos_start"))
         fast, slow, reference = decision.memory
         for name, values in (("step", steps), ("chaos_fast", fast), ("chaos_slow", slow), ("chaos_ref", reference)):
+            if values is not None and found_inf is not None:
+                overflow = found_inf.to(values.device) > 0
+                values = torch.where(overflow, self._scalars.read(i, states, name), values)
             if values is not None:
                 self._scalars.write(i, states, name, values)
         quantum_rate = decision.quantum_rate if group["quantum_decay"] > 0 else None
@@ -347,42 +367,15 @@ class PsiLogic(Optimizer):
         if begun:
             execution = cancel_(bucket, states, quiet, step)
         else:
-            execution = update_(bucket, states, processing, step, self._tables[i])
+            execution = update_(bucket, states, processing, step, found_inf)
         self.executed[execution] += len(states)
         return decision
 
     def _quiet_step(self, i: int, bucket: Bucket, states: list[dict[str, Any]]) -> tuple[Tensor, Step]:
         """The new step counts, where states keep theirs, and what is done to tensors that do not fire."""
         group, steps = bucket.group, self._scalars.read(i, states, "step") + 1
-        t = steps.to(bucket.device, bucket.vector_dtype)
-        lr = group["lr"].to(t).reshape(()) if isinstance(group["lr"], Tensor) else group["lr"]
+        t, lr = upload("step", steps.to(bucket.vector_dtype), bucket.device), group["lr"]
+        if isinstance(lr, Tensor):
+            lr = upload("lr", lr.reshape(1).to(t.dtype), bucket.device).reshape(())
         decay = torch.ones_like(t) * (lr * group["weight_decay"])
         return steps, Step(t, decay, None, lr, group["weight_decay"], group["betas"], group["eps"])
-
-    def _states(self, bucket: Bucket) -> list[dict[str, Any]]:
-        """The parameters' states, each with all that its group keeps."""
-        relative, kahan = bucket.group["chaos_signal"] == "relative", bucket.rounding == "kahan"
-        names = ["exp_avg", *["compensation"] * kahan, "chaos_fast", "chaos_slow", *["chaos_ref"] * relative]
-        states = [self.state[p] for p in bucket.params]
-        if any(name not in state for name in names for state in states):
-            for p, state in zip(bucket.params, states, strict=True):
-                _complete(state, p, names, bucket.group["capturable"] or bucket.group["fused"])
-        return states
-
-
-def _complete(state: dict[str, Any], p: Tensor, names: list[str], step_on_device: bool | None) -> None:
-    """Start what is missing in a parameter's state, the detector's clock included.
-
-    As in torch, `step` and the moments come together, and with `fused=True` loading moves `step` to the device.
-    """
-    if "exp_avg" not in state:
-        state["step"] = torch.zeros((), dtype=_get_scalar_dtype(), device=p.device if step_on_device else "cpu")
-        state["exp_avg"] = torch.zeros_like(p, memory_format=torch.preserve_format)
-        state["exp_avg_sq"] = torch.zeros_like(p, memory_format=torch.preserve_format)
-    if "compensation" in names and "compensation" not in state:
-        state["compensation"] = torch.zeros_like(p, memory_format=torch.preserve_format)
-    chaos = [name for name in names if name.startswith("chaos")]
-    if any(name not in state for name in chaos):
-        state["chaos_start"] = state["step"].clone()
-        for name in chaos:
-            state[name] = torch.zeros((), dtype=checkpoint.detector_dtype(p), device=p.device)

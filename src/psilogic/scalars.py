@@ -38,12 +38,12 @@ class Scalars:
         return vector
 
     def write(self, key: Hashable, states: list[State], name: str, values: Tensor) -> None:
-        """Set the scalar of each state to its value, shape (N,)."""
+        """Set the scalar of each state to its value, shape (N,), also what `read` returned, changed in place."""
         vector, views = self._vectors.get((key, name), (None, []))
         scalars = [state[name] for state in states]
         if _traced() or vector is None or not _views_of(vector, views, scalars):
             copy_(scalars, list(values.unbind()))
-        else:
+        elif values is not vector:
             vector.copy_(values)
 
 

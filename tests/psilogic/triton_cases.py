@@ -6,17 +6,25 @@ It prints the traceback of each case that fails, after its name, and returns how
 import math
 import sys
 import traceback
+from contextlib import contextmanager
+from unittest.mock import patch
 
 import torch
 import triton
 import triton.language as tl
-from configurations import CONFIGURATIONS, assert_same, build, trace
-from trajectories import gradients, parameters
+from configurations import CONFIGURATIONS, assert_same, build, snapshot, trace
+from torch.utils._python_dispatch import TorchDispatchMode
+from trajectories import gradients, parameters, set_gradients, watch
 
+from psilogic import decision as truth
+from psilogic import triton_decision as decision
+from psilogic.buckets import Bucket
+from psilogic.gradients import Rescaling, measure, plan, signals
 from psilogic.updates import foreach
 from psilogic.updates import triton as updates
 from psilogic.updates import triton_kernels as kernels
 from psilogic.updates.operands import Step, Tensors
+from psilogic.uploads import Uploads
 
 CASES = []
 HALF = (torch.bfloat16, torch.float16)
@@ -104,7 +112,7 @@ class Problem:
         return [[x.to(dtype) for x in xs] for xs in (params, exp_avgs, exp_avg_sqs)]
 
     def update(self, tables=None, lr=0.1, betas=BETAS, eps=1e-8):
-        known = tables or updates.Tables()
+        known = tables or Uploads()
         updates.update_(self.lists, self.step(lr, betas, eps), self.mean, self.scale, self.units, known)
 
     def step(self, lr, betas, eps):
@@ -154,7 +162,7 @@ def many_tiny_tensors():
 @case
 def several_steps_with_spikes():
     for dtype in (torch.float32, torch.float64):
-        problem, tables = Problem(FEW, dtype), updates.Tables()
+        problem, tables = Problem(FEW, dtype), Uploads()
         for step in range(3):
             for g in problem.grads:
                 g.copy_(torch.randn(g.shape) * (1e4 if step == 1 else 1))
@@ -260,7 +268,7 @@ def offsets_beyond_32_bits():
             expected = reference.expected()
             kernels.update_kernel[(1,)](
                 torch.tensor(addresses), torch.tensor(records), torch.tensor([0]), problem.t, problem.decay, None,
-                mean.double(), scale.double(), None, 0.1, *BETAS, *map(math.log, BETAS), 1e-8,
+                mean.double(), scale.double(), None, None, 0.1, *BETAS, *map(math.log, BETAS), 1e-8,
                 **updates._compiled_for(dtype), BY_ROWS=units > 1, CHUNK=chunk, ALIGNED_PART=1024, PART=512,
             )  # fmt: skip
             tolerance = 0.05 if dtype in HALF else 1e-6
@@ -294,7 +302,7 @@ def tanh_and_bias_correction_to_the_last_digits():
 
 @case
 def tables_follow_addresses_and_sizes():
-    problem, tables = Problem([(3,), (40, 7)], torch.float32), updates.Tables()
+    problem, tables = Problem([(3,), (40, 7)], torch.float32), Uploads()
 
     def known():
         return {name: entry[2][0] for name, entry in tables._known.items()}
@@ -338,7 +346,7 @@ def autograd_sees_the_change():
 def nothing_to_do():
     Problem([(0,), (3, 0)], torch.float32).check()
     grads = [torch.zeros(0), torch.zeros(3, 0), torch.zeros(0, 3)]
-    squares, sums, _ = updates.unit_statistics(grads, None, [1, 3, 0], True, updates.Tables())
+    squares, sums, _ = updates.unit_statistics(grads, None, [1, 3, 0], True, Uploads())
     assert squares.tolist() == sums.tolist() == [0.0] * 4
 
 
@@ -352,7 +360,7 @@ SUMMED = [
 @case
 def statistics_of_units():
     for dtype in updates.DTYPES:
-        problem, tables = Problem(SUMMED, dtype), updates.Tables()
+        problem, tables = Problem(SUMMED, dtype), Uploads()
         choices = [(True, problem.params), (True, None), (False, problem.params)]
         for with_sums, params in choices if dtype == torch.float32 else choices[:1]:
             result = updates.unit_statistics(problem.grads, params, problem.units, with_sums, tables)
@@ -366,7 +374,7 @@ def statistics_of_units():
 def rows_of_equal_elements_lose_everything_with_their_mean():
     for dtype in updates.DTYPES:
         grads = [torch.full((3, n), 0.3, dtype=dtype) for n in (7, 300, 3 * SEGMENT + 5)]
-        squares, sums, _ = updates.unit_statistics(grads, None, [3] * 3, True, updates.Tables())
+        squares, sums, _ = updates.unit_statistics(grads, None, [3] * 3, True, Uploads())
         numel = torch.tensor([7, 300, 3 * SEGMENT + 5], dtype=torch.float64).repeat_interleave(3)
         assert ((squares - sums.square() / numel).abs() < 1000 * torch.finfo(torch.float64).eps * squares).all()
 
@@ -374,7 +382,7 @@ def rows_of_equal_elements_lose_everything_with_their_mean():
 @case
 def squares_of_tensors():
     problem = Problem(SUMMED, torch.float32, by_rows=False)
-    _compare_statistics(problem, squares(problem.grads, updates.Tables()), None, None)
+    _compare_statistics(problem, squares(problem.grads, Uploads()), None, None)
 
 
 def _compare_statistics(problem, squares, sums, param_squares):
@@ -400,13 +408,13 @@ def _compare_statistics(problem, squares, sums, param_squares):
 def statistics_at_any_address_and_not_finite():
     storage = torch.randn(3 * SEGMENT)
     grads = [storage[1 : 1 + SEGMENT + 100], storage[SEGMENT + 3 : 2 * SEGMENT].view(1, -1), storage[5:50].view(9, 5)]
-    squares, sums, _ = updates.unit_statistics(grads, None, [1, 1, 9], True, updates.Tables())
+    squares, sums, _ = updates.unit_statistics(grads, None, [1, 1, 9], True, Uploads())
     rows = [g.double().reshape(n, -1) for g, n in zip(grads, (1, 1, 9), strict=True)]
     torch.testing.assert_close(squares, torch.cat([x.square().sum(1) for x in rows]), rtol=1e-6, atol=0.0)
     torch.testing.assert_close(sums[1:], torch.cat([x.sum(1) for x in rows[1:]]), rtol=1e-14, atol=1e-11)
     assert sums[0] == 0.0
     storage[7] = math.nan
-    squares, sums, _ = updates.unit_statistics(grads, None, [1, 1, 9], True, updates.Tables())
+    squares, sums, _ = updates.unit_statistics(grads, None, [1, 1, 9], True, Uploads())
     assert squares.isnan().tolist() == [True, False, True] + [False] * 8
     assert sums.isnan().tolist() == [False, False, True] + [False] * 8
 
@@ -430,17 +438,168 @@ def what_is_not_supported():
         assert not supported(*[other] * 4)
 
 
+@contextmanager
+def noted(kernel):
+    """The launches of a kernel."""
+    launches, run = [], kernel.run
+
+    def note(*args, **kwargs):
+        launches.append(kwargs["grid"])
+        return run(*args, **kwargs)
+
+    kernel.run = note
+    try:
+        yield launches
+    finally:
+        del kernel.run
+
+
+class NothingIsRead(TorchDispatchMode):
+    """No number reaches the host."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        assert func not in (torch.ops.aten._local_scalar_dense.default, torch.ops.aten.nonzero.default)
+        return func(*args, **(kwargs or {}))
+
+
+def drawn(generator, *choices):
+    return choices[torch.randint(len(choices), (), generator=generator).item()]
+
+
+def random_group(generator):
+    """Hyperparameters drawn at random."""
+    choices = {
+        "lr": (0.1, 0.0, 1, torch.tensor(0.3)), "weight_decay": (0.0, 0.1), "eps": (1e-8, 0.0), "gamma": (0.0, 3.0),
+        "p_ext": (1.0, 0.5), "max_cancel": (0.05, 0.5), "adaptive_tau": (True, True, False), "tau_scale": (2.0, 0.7),
+        "chaos_tau": (0.1, 0.5), "chaos_warmup": (0, 10, 30, -1), "total_steps": (0, 100), "gamma_T_max": (0, 7, 50),
+        "quantum_decay": (0.0, 1.0), "agc_clip": (0.0, 0.0, 0.01, 0.5), "agc_norm": ("unit", "tensor"),
+        "grad_centralize": (False, True), "chaos_signal": ("raw", "relative"), "chaos_scope": ("tensor",),
+        "max_grad_norm": (None, 1.0, 1e6), "maximize": (False, True), "differentiable": (False,),
+    }  # fmt: skip
+    return {name: drawn(generator, *values) for name, values in choices.items()}
+
+
+DECIDED = [(), (5,), (0,), (0, 4), (3, 0), (40, 7), (1500, 3), (2, SEGMENT + 1), (33 * SEGMENT + 5,), (3, 33 * SEGMENT)]
+
+
+def by_torch(bucket, memory, steps, start, grad_scale):
+    """What `decide` says of tensors, by torch's operations: their processing, their decision."""
+    group, sums = bucket.group, measure(bucket)
+    rescaling = Rescaling.of([sums.squares.sum()], group["max_grad_norm"], grad_scale)
+    processing = plan(bucket, sums, rescaling.factor(sums.squares))
+    (gn,) = signals([bucket], [sums.numel], [processing.norms])
+    lr = group["lr"].double() if isinstance(group["lr"], torch.Tensor) else group["lr"]
+    return processing, truth.decide({**group, "lr": lr}, gn, memory, steps + 1, steps + 1 - start)
+
+
+@case
+def decisions_are_those_of_torch():
+    """Every option, what is not finite, rows in parts; and what a state keeps after an overflow."""
+    generator = torch.Generator().manual_seed(0)
+    for trial in range(45):
+        group, shapes = random_group(generator), DECIDED if trial % 15 == 0 else DECIDED[:7]
+        params, grads = ([torch.randn(s, generator=generator, dtype=torch.float64) for s in shapes] for _ in range(2))
+        if trial % 3 == 0:
+            grads[5][3, 1], grads[1][2], params[6][7, 0] = math.nan, math.inf, math.inf
+        bucket = Bucket(group, None, Uploads(), params, params, grads, [None] * len(params), list(range(len(params))))
+        n, relative = len(params), group["chaos_signal"] == "relative"
+        fast, slow, reference = torch.rand(3, n, generator=generator, dtype=torch.float64)
+        fast[0] = slow[0] = reference[0] = reference[5] = 0.0
+        steps = torch.randint(0, 60, (n,), generator=generator).double()
+        start = torch.minimum(steps, torch.tensor(5.0))
+        grad_scale = drawn(generator, None, torch.tensor([64.0]))
+        memory = truth.Chaos(fast, slow, reference if relative else None)
+        expected, wanted = by_torch(bucket, memory, steps, start, grad_scale)
+
+        kept = {"step": steps, "chaos_start": start, "chaos_fast": fast, "chaos_slow": slow, "chaos_ref": reference}
+        overflow, scalars = trial % 5 == 4, {name: x.clone() for name, x in kept.items()}
+        sums = updates.unit_sums(
+            grads, params if group["agc_clip"] > 0 else None, bucket.units, group["grad_centralize"], Uploads()
+        )
+        total = [sums.total] if group["max_grad_norm"] is not None else []
+        t, processing, actual = decision.decide(
+            group, group["lr"], sums, scalars, Rescaling.of(total, group["max_grad_norm"], grad_scale),
+            torch.tensor([float(overflow)]) if trial % 2 == 0 or overflow else None,
+        )  # fmt: skip
+
+        def close(x, y, what, group=group):
+            message = f"{what} of {group}"
+            assert (x is None) == (y is None), message
+            if x is not None:
+                torch.testing.assert_close(
+                    x, y, rtol=1e-11, atol=1e-14, equal_nan=True, msg=lambda text: f"{message}: {text}"
+                )
+
+        close(t, steps + 1, "t")
+        for name in ("mean", "scale"):
+            close(getattr(processing, name), getattr(expected, name), name)
+        for name in wanted._fields:
+            if name != "memory":
+                close(getattr(actual, name), getattr(wanted, name), name)
+        names = ["chaos_fast", "chaos_slow", *["chaos_ref"] * relative]
+        after = {**kept, "step": steps + 1, **dict(zip(names, wanted.memory, strict=False))}
+        for name, mine, theirs in zip(names, actual.memory, wanted.memory, strict=False):
+            close(mine, theirs, name)
+        for name, value in (kept if overflow else after).items():
+            close(scalars[name], value, name)
+
+
+POOLED = ("group", "global")
+
+
 @case
 def the_optimizer_takes_the_kernels():
     """Every configuration, with spikes and tensors that come late; the first step too."""
     for name, options in CONFIGURATIONS.items():
-        script, runs = gradients(20, dtype=torch.float32, every=15), []
+        single = [(torch.float32, 1e-5)] if name in ("no warm-up", "everything") else []
+        for dtype, tolerance in [(torch.float64, 1e-11), *single]:
+            script, runs = gradients(18, dtype=dtype, every=15), []
+            for execution in ({"fused": True}, {"foreach": True}):
+                params = parameters(dtype=dtype)
+                optimizer = build(params, **options, **execution)
+                with noted(decision.decide_kernel) as launches:
+                    runs.append(trace(optimizer, params, script))
+                assert set(optimizer.executed) == ({"triton"} if "fused" in execution else {"foreach"}), name
+                assert bool(launches) == ("fused" in execution and name not in POOLED), name
+            assert_same(*runs, tolerance)
+
+
+@case
+def an_overflow_changes_nothing_and_nothing_is_read():
+    """As GradScaler leaves unscaling and skipping to the step: like foreach, which is spared the overflows."""
+    for name in ("defaults", "everything", *POOLED):
+        script, runs = gradients(10, every=15), []
         for execution in ({"fused": True}, {"foreach": True}):
-            params = parameters(dtype=torch.float32)
-            optimizer = build(params, **options, **execution)
-            runs.append(trace(optimizer, params, script))
-            assert set(optimizer.executed) == ({"triton"} if "fused" in execution else {"foreach"}), name
-        assert_same(*runs, 1e-5)
+            params = parameters()
+            optimizer, snapshots = build(params, **CONFIGURATIONS[name], **execution), []
+            for t, grads in enumerate(script):
+                overflow = t in (0, 7)
+                if execution == {"foreach": True}:
+                    snapshots += [] if overflow else trace(optimizer, params, [grads])
+                    continue
+                optimizer.grad_scale, optimizer.found_inf = torch.tensor([64.0]), torch.tensor([float(overflow)])
+                before = snapshot(optimizer, params)
+                set_gradients(params, [None if g is None else g * (math.inf if overflow else 64.0) for g in grads])
+                with NothingIsRead(), patch.object(Bucket, "on_host", False):  # as on another device
+                    optimizer.step()
+                if not overflow:
+                    snapshots.append(snapshot(optimizer, params))
+                elif t > 0:
+                    assert_same([snapshot(optimizer, params)], [before])
+            runs.append(snapshots)
+        assert_same(*runs, 1e-11)
+
+
+@case
+def the_monitor_sees_no_step_that_was_skipped():
+    params = parameters()
+    optimizer = build(params, fused=True)
+    seen = watch(optimizer)
+    for found in (0.0, 1.0, 0.0):
+        set_gradients(params, [torch.ones_like(p) for p in params])
+        optimizer.grad_scale, optimizer.found_inf = torch.tensor([2.0]), torch.tensor([found])
+        optimizer.step()
+    assert len(seen) == 2 * 2  # steps and groups
 
 
 def main():

@@ -6,6 +6,7 @@ from operator import is_
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from psilogic.buckets import Bucket
 from psilogic.gradients import Processing, Statistics, measure, process
@@ -15,8 +16,6 @@ from psilogic.sharding import local
 from psilogic.updates import foreach, fused, native
 from psilogic.updates.operands import Step, Tensors
 from psilogic.updates.rounding import narrow_, widen
-
-Tables = dict[str, Any]
 
 
 def candidates(bucket: Bucket) -> list[str]:
@@ -32,34 +31,29 @@ def candidates(bucket: Bucket) -> list[str]:
     # A row may begin in another rank's piece; of a complex row the real view has not the mean.
     if bucket.by_rows and (bucket.ranks is not None or bucket.dtype.is_complex):
         return []
-    triton = ["triton"] if group["fused"] and _triton(bucket) is not None else []
+    triton = ["triton"] if group["fused"] and triton_module(bucket) is not None else []
     return [*triton, "native", "fused"] if bucket.device.type == "cpu" else triton
 
 
 def pick(bucket: Bucket, tensors: Tensors) -> str:
     """The execution of a bucket's update: the first one that can treat all of its tensors, else foreach."""
     admitted, by_rows = candidates(bucket), bucket.by_rows
-    if "triton" in admitted and _triton(bucket).supports(tensors, by_rows):
+    if "triton" in admitted and triton_module(bucket).supports(tensors, by_rows):
         return "triton"
     if "native" in admitted and native.supports(tensors, by_rows):
         return "native"
     return "fused" if "fused" in admitted and fused.supports(tensors, by_rows) else "foreach"
 
 
-def statistics(bucket: Bucket, tables: Tables) -> Statistics:
-    """What `measure` returns, by kernels where they can sum these tensors.
-
-    Args:
-        bucket: the tensors.
-        tables: what the kernels know of these tensors, kept from step to step.
-    """
+def statistics(bucket: Bucket) -> Statistics:
+    """What `measure` returns, by kernels where they can sum these tensors."""
     group, admitted = bucket.group, candidates(bucket)
     values, grads = as_real(bucket.values), as_real(bucket.grads)
     params = values if group["agc_clip"] > 0 else None
     whole = bucket.ranks is None and len(bucket.owned) == len(bucket.params)
-    if "triton" in admitted and whole and _triton(bucket).supports((values, grads), bucket.by_rows):
-        known = tables.setdefault("statistics", _triton(bucket).Tables())
-        sums = _triton(bucket).unit_statistics(grads, params, bucket.units, group["grad_centralize"], known)
+    if "triton" in admitted and whole and triton_module(bucket).supports((values, grads), bucket.by_rows):
+        kernels, with_sums = triton_module(bucket), group["grad_centralize"]
+        sums = kernels.unit_statistics(grads, params, bucket.units, with_sums, bucket.uploads)
     elif "native" in admitted and native.supports((values, grads), bucket.by_rows):
         sums = native.unit_statistics(grads, params, bucket.units, group["grad_centralize"])
     else:
@@ -79,7 +73,7 @@ def foreseeable(bucket: Bucket) -> bool:
 
 def ahead(bucket: Bucket, states: list[State]) -> Tensors | None:
     """The tensors of a `foreseeable` update, if an execution can change them and sum in the same pass."""
-    tensors = _tensors(bucket, states)
+    tensors = tensors_of(bucket, states)
     return tensors if pick(bucket, tensors) == "native" else None
 
 
@@ -112,12 +106,14 @@ def cancel_(bucket: Bucket, states: list[State], quiet: Step, step: Step) -> str
     lost = (step.decay - quiet.decay) / (1 - quiet.decay)
     fired = lost.nonzero().flatten()
     if len(fired):
-        chosen = Tensors(*([xs[i] for i in fired.tolist()] for xs in _tensors(bucket, states)))
+        chosen = Tensors(*([xs[i] for i in fired.tolist()] for xs in tensors_of(bucket, states)))
         native.cancel_(chosen, quiet.of(fired), lost[fired])
     return "native"
 
 
-def update_(bucket: Bucket, states: list[State], processing: Processing, step: Step, tables: Tables) -> str:
+def update_(
+    bucket: Bucket, states: list[State], processing: Processing, step: Step, found_inf: Tensor | None = None
+) -> str:
     """Change parameters and moments.
 
     Args:
@@ -125,21 +121,20 @@ def update_(bucket: Bucket, states: list[State], processing: Processing, step: S
         states: their states.
         processing: what becomes of their gradients.
         step: what to do to the tensors.
-        tables: what the kernels know of these tensors, kept from step to step.
+        found_inf: above 0 where nothing may change, which only Triton's kernel asks; None for 0.
 
     Returns:
         The execution that was picked.
     """
-    tensors = _tensors(bucket, states)
+    tensors = tensors_of(bucket, states)
     execution = pick(bucket, tensors)
     if execution == "native":
         native.update_(tensors, step, processing.mean, processing.scale, bucket.units)
     elif execution == "fused":
         _fused_update_(bucket, tensors, processing, step)
     elif execution == "triton":
-        kernels = _triton(bucket)
-        known = tables.setdefault("update", kernels.Tables())
-        kernels.update_(tensors, step, processing.mean, processing.scale, bucket.units, known)
+        mean, scale, _ = processing
+        triton_module(bucket).update_(tensors, step, mean, scale, bucket.units, bucket.uploads, found_inf)
     else:
         compensations = _held(bucket, states, "compensation") if bucket.rounding == "kahan" else None
         tensors = tensors._replace(grads=as_real(process(bucket, processing)))
@@ -177,7 +172,7 @@ def _foreach_update_(bucket: Bucket, tensors: Tensors, compensations: Foreach | 
             narrow_(params, exact, cut_off)
 
 
-def _tensors(bucket: Bucket, states: list[State]) -> Tensors:
+def tensors_of(bucket: Bucket, states: list[State]) -> Tensors:
     """What this rank holds of the bucket's tensors and of their moments, as real tensors."""
     lists = [bucket.values, bucket.grads, *(_held(bucket, states, name) for name in ("exp_avg", "exp_avg_sq"))]
     return Tensors(*map(as_real, lists))
@@ -189,7 +184,7 @@ def _held(bucket: Bucket, states: list[State], name: str) -> Foreach:
     return held if all(map(is_, bucket.values, bucket.params)) else [local(x) for x in held]
 
 
-def _triton(bucket: Bucket) -> Any:
+def triton_module(bucket: Bucket) -> Any:
     """The module of Triton's kernels, which takes a second to import; None where they cannot run."""
     if bucket.device.type != "cuda" and os.environ.get("TRITON_INTERPRET") != "1":
         return None

@@ -10,8 +10,8 @@ alone takes it.
 """
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import torch
 import triton.language as tl
@@ -29,6 +29,7 @@ from psilogic.updates.triton_kernels import (
     statistics_kernel,
     update_kernel,
 )
+from psilogic.uploads import Uploads, host
 
 DTYPES = {
     torch.float64: tl.float64,
@@ -43,80 +44,10 @@ PART, PART_BYTES = 1024, 4096
 OPTIONS = {"num_warps": 4, "enable_fp_fusion": True}
 
 
-class Tables:
-    """What the kernels must know of one list of tensors, on the device: uploaded only when it has changed.
-
-    Nothing is written to a table that was uploaded, and another stream gets tables of its own. Those that a CUDA graph
-    was captured with live as long as this object, since the graph reads them at each replay.
-    """
-
-    def __init__(self) -> None:
-        self._known: dict[str, tuple[tuple[torch.device, int], list[int], list[Tensor]]] = {}
-        self._spare: dict[str, Tensor] = {}
-        self._captured: list[Tensor] = []
-
-    def get(
-        self, name: str, key: list[int], device: torch.device, build: Callable[[], list[Tensor]], moves: bool = False
-    ) -> list[Tensor]:
-        """The tables that belong to a key.
-
-        Args:
-            name: which tables; the last ones of each name are kept.
-            key: what they depend on.
-            device: where they are wanted.
-            build: makes them, int64 on the host.
-            moves: the key may first change while a graph is captured, as the addresses of gradients do.
-
-        Returns:
-            The tables on the device.
-        """
-        on_gpu = device.type == "cuda"
-        capturing = on_gpu and torch.cuda.is_current_stream_capturing()
-        place = (device, torch.cuda.current_stream(device).cuda_stream if on_gpu else 0)
-        known = self._known.get(name)
-        if known is not None and known[1] == key and (known[0] == place or (capturing and known[0][0] == device)):
-            tables = known[2]
-        else:
-            host = build()
-            flat, sizes = torch.cat(host), [len(x) for x in host]
-            tables = list((self._upload(name, flat, device, capturing, moves) if on_gpu else flat).split(sizes))
-            if not capturing:  # else they are filled only when the graph is replayed
-                self._known[name] = (place, key, tables)
-        if capturing:
-            self._captured += tables
-        return tables
-
-    def _upload(self, name: str, flat: Tensor, device: torch.device, capturing: bool, moves: bool) -> Tensor:
-        """A copy on the device, without waiting for it.
-
-        A graph copies again at each replay, from memory that must still be there then. Before torch 2.10 pinned memory
-        cannot always be allocated during a capture: the steps before it leave some to spare.
-        """
-        spare = self._spare.pop(name, None)
-        if spare is None or len(spare) != len(flat):
-            spare = _pinned(len(flat))
-        host = spare if capturing else _pinned(len(flat))
-        host.copy_(flat)
-        if capturing:
-            self._captured.append(host)
-        elif moves:
-            self._spare[name] = spare
-        return torch.empty_like(flat, device=device).copy_(host, non_blocking=True)
-
-
-def _pinned(size: int) -> Tensor:
-    return torch.empty(size, dtype=torch.int64, device="cpu", pin_memory=True)
-
-
-def _host(numbers: Sequence[int]) -> Tensor:
-    """A vector on the host, whatever the default device is."""
-    return torch.tensor(numbers, dtype=torch.int64, device="cpu")
-
-
-def _addresses(tables: Tables, name: str, columns: Sequence[Foreach]) -> Tensor:
+def _addresses(uploads: Uploads, name: str, columns: Sequence[Foreach]) -> Tensor:
     """The addresses of N tensors in each of some columns, tensor by tensor."""
     pointers = [x.data_ptr() for row in zip(*columns, strict=True) for x in row]
-    return tables.get(name, pointers, columns[0][0].device, lambda: [_host(pointers)], moves=True)[0]
+    return uploads.get(name, pointers, columns[0][0].device, lambda: [host(pointers)], moves=True)[0]
 
 
 def _compiled_for(dtype: torch.dtype, wide: bool = False) -> dict[str, Any]:
@@ -136,10 +67,10 @@ def _row_lengths(numels: Tensor, units: Tensor) -> Tensor:
 
 def _chunks(numels: list[int], units: list[int], chunk: int) -> list[Tensor]:
     """Records of the tensors (numel, first chunk, first unit, length of a unit), and the tensor of each chunk."""
-    sizes, counts = _host(numels), _host(units)
+    sizes, counts = host(numels), host(units)
     chunks = (sizes + chunk - 1) // chunk
     records = [sizes, _exclusive_sum(chunks), _exclusive_sum(counts), _row_lengths(sizes, counts).clamp(min=1)]
-    return [torch.stack(records, 1).flatten(), _host(range(len(numels))).repeat_interleave(chunks)]
+    return [torch.stack(records, 1).flatten(), host(range(len(numels))).repeat_interleave(chunks)]
 
 
 def _items(numels: list[int], units: list[int], centred: list[int]) -> list[Tensor]:
@@ -148,19 +79,19 @@ def _items(numels: list[int], units: list[int], centred: list[int]) -> list[Tens
     Of a tensor: units, length of a unit, programs for one unit, first program, first unit, whether it has sums. Of a
     row that several programs share: its unit, the place of its first part in the output, the number of parts.
     """
-    counts = _host(units)
-    lengths = _row_lengths(_host(numels), counts)
+    counts = host(units)
+    lengths = _row_lengths(host(numels), counts)
     segments = torch.where(lengths > MIDDLE.value, (lengths + SEGMENT.value - 1) // SEGMENT.value, 1)
     longest = torch.where(lengths <= SHORT.value, SHORT.value, MIDDLE.value)
     rows = torch.where(lengths <= MIDDLE.value, TILE.value // longest, 1)
     items = (counts + rows - 1) // rows * segments
     first_item, first_unit = _exclusive_sum(items), _exclusive_sum(counts)
-    records = torch.stack([counts, lengths, segments, first_item, first_unit, _host(centred)], 1)
-    tensors = _host(range(len(numels))).repeat_interleave(items)
+    records = torch.stack([counts, lengths, segments, first_item, first_unit, host(centred)], 1)
+    tensors = host(range(len(numels))).repeat_interleave(items)
 
     shared = torch.where(segments > 1, counts, 0)
-    owner = _host(range(len(numels))).repeat_interleave(shared)
-    row = _host(range(len(owner))) - _exclusive_sum(shared)[owner]
+    owner = host(range(len(numels))).repeat_interleave(shared)
+    row = host(range(len(owner))) - _exclusive_sum(shared)[owner]
     first_part = sum(units) + first_item[owner] + row * segments[owner]
     splits = torch.stack([first_unit[owner] + row, first_part, segments[owner]], 1)
     return [records.flatten(), tensors, splits.flatten()]
@@ -187,7 +118,8 @@ def update_(
     mean: Tensor | None,
     scale: Tensor | None,
     units: list[int],
-    tables: Tables,
+    uploads: Uploads,
+    found_inf: Tensor | None = None,
 ) -> None:
     """One step for N tensors that `supports` accepts, in place: mean and scale, decay, quantum decay, Adam.
 
@@ -197,7 +129,8 @@ def update_(
         mean: what the gradients lose, unit by unit, shape (U,); None for 0.
         scale: what they are multiplied by after that, shape (U,); None for 1.
         units: the number of units of each tensor: 1 for the whole tensor, else its rows of dimension 0.
-        tables: what was uploaded for these tensors before; no other list of tensors should use it.
+        uploads: those of these tensors; no other list of tensors should use it.
+        found_inf: above 0 where nothing may change, one element; None for 0.
 
     Vectors lie on the device, in float64 where possible.
     """
@@ -206,10 +139,10 @@ def update_(
     first = params[0]
     chunk, part = CHUNK_BYTES // first.dtype.itemsize, min(PART, PART_BYTES // first.dtype.itemsize)
     numels = [p.numel() for p in params]
-    records, owners = tables.get(
+    records, owners = uploads.get(
         "chunks", [chunk, *numels, *units], first.device, lambda: _chunks(numels, units, chunk)
     )
-    addresses = _addresses(tables, "update", tensors)
+    addresses = _addresses(uploads, "update", tensors)
     if len(owners) == 0:
         return
     vectors = [None if x is None else x.contiguous() for x in (step.t, step.decay, step.quantum_rate, mean, scale)]
@@ -218,51 +151,78 @@ def update_(
     by_rows = (scale is not None or mean is not None) and any(n != 1 for n in units)
     with torch.cuda.device_of(first):
         update_kernel[(len(owners),)](
-            addresses, records, owners, *vectors, lr_pointer, number, *betas, *logs, step.eps,
+            addresses, records, owners, *vectors, lr_pointer, found_inf, number, *betas, *logs, step.eps,
             BY_ROWS=by_rows, CHUNK=chunk, ALIGNED_PART=part, PART=part // 2, **_compiled_for(first.dtype),
         )  # fmt: skip
     torch.autograd.graph.increment_version([*params, *exp_avgs, *exp_avg_sqs])
 
 
-def unit_statistics(
-    grads: Foreach, params: Foreach | None, units: list[int], with_sums: bool, tables: Tables
-) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    """Sums over the units of N tensors that `supports` accepts: one launch, a second one where units are very long.
+class UnitSums(NamedTuple):
+    """Sums over the units of N tensors, those of long rows in parts.
+
+    Attributes:
+        parts: first of |g|^2, then of |theta|^2 where wanted, then of g where wanted, 0 for tensors with at most one
+            dimension; in float64, each of shape (U,), or (U + parts,) where rows have parts: the sum of their row is 0.
+        units: the number of units of each tensor.
+        records: what the kernels know of each tensor, as `_items` says.
+        splits: the rows that have parts.
+    """
+
+    parts: Tensor
+    units: list[int]
+    records: Tensor
+    splits: Tensor
+
+    @property
+    def total(self) -> Tensor:
+        """The sum of |g|^2 of all tensors, 0-dim."""
+        return self.parts[0].sum()
+
+    def complete(self) -> Tensor:
+        """The sums of all units, those of long rows in one more launch; `total` is then without meaning."""
+        if len(self.splits):
+            with torch.cuda.device_of(self.parts):
+                complete_kernel[(len(self.splits) // 3, len(self.parts))](
+                    self.parts, self.splits, self.parts.shape[1], PARTS=512, **OPTIONS
+                )
+        return self.parts[:, : sum(self.units)]
+
+
+def unit_sums(grads: Foreach, params: Foreach | None, units: list[int], with_sums: bool, uploads: Uploads) -> UnitSums:
+    """Sums over the units of N tensors that `supports` accepts, in one launch.
+
+    With sums of g all is added in float64, else in float32 (float64 for float64 tensors) by each program. The order is
+    always the same.
 
     Args:
         grads: the gradients.
         params: the parameters, when their squares are wanted too.
         units: the number of units of each tensor: 1 for the whole tensor, else its rows of dimension 0.
         with_sums: whether the sums of the gradients are wanted too.
-        tables: what was uploaded for these tensors before; no other list of tensors should use it.
-
-    Returns:
-        Of each of the U units, in float64, the sum of |g|^2; the sum of g, 0 for tensors with at most one dimension;
-        and the sum of |theta|^2. With sums all is added in float64, else in float32 (float64 for float64 tensors) by
-        each program. The order is always the same.
+        uploads: those of these tensors; no other list of tensors should use it.
     """
     first = grads[0]
     columns = (grads,) if params is None else (grads, params)
     numels, centred = [g.numel() for g in grads], [int(g.ndim > 1) for g in grads]
-    records, tensors, splits = tables.get(
+    records, tensors, splits = uploads.get(
         "items", [*numels, *units, *centred], first.device, lambda: _items(numels, units, centred)
     )
-    addresses = _addresses(tables, "statistics", columns)
+    addresses = _addresses(uploads, "statistics", columns)
     count = sum(units)
     width = count + (len(tensors) if len(splits) else 0)
     out = torch.empty(len(columns) + with_sums, width, dtype=torch.float64, device=first.device)
-    with torch.cuda.device_of(first):
-        if len(tensors):
+    if len(tensors):
+        with torch.cuda.device_of(first):
             statistics_kernel[(len(tensors), len(columns))](
-                out,
-                addresses,
-                records,
-                tensors,
-                width,
-                WITH_SUMS=with_sums,
-                **_compiled_for(first.dtype, wide=with_sums),
-            )
-        if len(splits):
-            complete_kernel[(len(splits) // 3, len(out))](out, splits, width, PARTS=512, **OPTIONS)
-    rows = out[:, :count]
+                out, addresses, records, tensors, count, width,
+                WITH_SUMS=with_sums, **_compiled_for(first.dtype, wide=with_sums),
+            )  # fmt: skip
+    return UnitSums(out, units, records, splits)
+
+
+def unit_statistics(
+    grads: Foreach, params: Foreach | None, units: list[int], with_sums: bool, uploads: Uploads
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """Of each of the U units the sums of |g|^2, of g and of |theta|^2, the last two where `unit_sums` forms them."""
+    rows = unit_sums(grads, params, units, with_sums, uploads).complete()
     return rows[0], rows[-1] if with_sums else None, None if params is None else rows[1]

@@ -126,12 +126,12 @@ def _part(
     tl.store(v + lane, exp_avg_sq.to(DTYPE), mask=inside)
 
 
-VECTORS = ["addresses", "records", "tensors", "t", "decay", "quantum_rate", "mean", "scale", "lr_pointer"]
+VECTORS = ["addresses", "records", "tensors", "t", "decay", "quantum_rate", "mean", "scale", "lr_pointer", "found_inf"]
 
 
 @triton.jit(do_not_specialize_on_alignment=VECTORS)
 def update_kernel(
-    addresses, records, tensors, t, decay, quantum_rate, mean, scale, lr_pointer,
+    addresses, records, tensors, t, decay, quantum_rate, mean, scale, lr_pointer, found_inf,
     lr: tl.float64, beta1: tl.float64, beta2: tl.float64, log_beta1: tl.float64, log_beta2: tl.float64, eps: tl.float64,
     DTYPE: tl.constexpr, ACC: tl.constexpr, ITEMSIZE: tl.constexpr, BY_ROWS: tl.constexpr, CHUNK: tl.constexpr,
     ALIGNED_PART: tl.constexpr, PART: tl.constexpr,
@@ -147,6 +147,8 @@ def update_kernel(
     unit = tl.load(records + 4 * i + 2)
     start = (program - first_chunk) * CHUNK
     size = tl.minimum(numel - start, CHUNK).to(tl.int32)
+    if found_inf is not None:
+        size = tl.where(tl.load(found_inf) > 0.0, 0, size)
     length, offset = 1, 0
     if BY_ROWS:
         length = tl.load(records + 4 * i + 3)
@@ -221,9 +223,11 @@ def _sum_part(pointer, size, ACC: tl.constexpr):
     return tl.sum(squares, 0), tl.sum(sums, 0)
 
 
-@triton.jit(do_not_specialize=["width"], do_not_specialize_on_alignment=["out", "addresses", "records", "tensors"])
+@triton.jit(
+    do_not_specialize=["count", "width"], do_not_specialize_on_alignment=["out", "addresses", "records", "tensors"]
+)
 def statistics_kernel(
-    out, addresses, records, tensors, width: tl.int64,
+    out, addresses, records, tensors, count: tl.int64, width: tl.int64,
     DTYPE: tl.constexpr, ACC: tl.constexpr, ITEMSIZE: tl.constexpr, WITH_SUMS: tl.constexpr,
 ):  # fmt: skip
     """The sums of a tile of rows, or of a part of one row, of the tensors that grid axis 1 counts."""
@@ -245,9 +249,13 @@ def statistics_kernel(
             squares, sums = _sum_part(_aligned(address, DTYPE), size // WORD * WORD, ACC)
         else:
             squares, sums = _sum_part(_pointer(address, DTYPE), size, ACC)
-        # The parts of a row lie behind the results of all units until they are added.
-        slot = tl.where(segments == 1, first_unit + row, width - tl.num_programs(0) + program)
+        # The parts of a row lie behind the results of all units.
+        slot = tl.where(segments == 1, first_unit + row, count + program)
         _store(out, slot, size > 0, squares, sums, width, centred, WITH_SUMS)
+    # What then is no sum is 0: the place of a row in parts, and of what could have been a part.
+    if width > count:
+        other = tl.where(segments == 1, count + program, first_unit + item // segments)
+        tl.store(out + tl.program_id(1) * width + other, 0.0)
 
 
 @triton.jit(do_not_specialize=["width"], do_not_specialize_on_alignment=["out", "splits"])

@@ -1,0 +1,99 @@
+"""What the host tells a GPU about a list of tensors: without waiting for it, and again only when it has changed."""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+
+class Uploads:
+    """Tables on the device that belong to one list of tensors.
+
+    Nothing is written to a table that was uploaded, and another stream gets tables of its own. Those that a CUDA graph
+    was captured with live as long as this object, since the graph reads them at each replay.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[tuple[torch.device, int], list[int], list[Tensor]]] = {}
+        self._spare: dict[str, Tensor] = {}
+        self._captured: list[Tensor] = []
+
+    def get(
+        self, name: str, key: list[int], device: torch.device, build: Callable[[], list[Tensor]], moves: bool = False
+    ) -> list[Tensor]:
+        """The tables that belong to a key.
+
+        Args:
+            name: which tables; the last ones of each name are kept.
+            key: what they depend on.
+            device: where they are wanted.
+            build: makes them on the host, all of one dtype.
+            moves: the key may first change while a graph is captured, as the addresses of gradients do.
+
+        Returns:
+            The tables on the device.
+        """
+        on_gpu = device.type == "cuda"
+        capturing = on_gpu and torch.cuda.is_current_stream_capturing()
+        place = (device, torch.cuda.current_stream(device).cuda_stream if on_gpu else 0)
+        known = self._known.get(name)
+        if known is not None and known[1] == key and (known[0] == place or (capturing and known[0][0] == device)):
+            tables = known[2]
+        else:
+            host = build()
+            flat, sizes = torch.cat(host), [len(x) for x in host]
+            tables = list((self._upload(name, flat, device, capturing, moves) if on_gpu else flat).split(sizes))
+            if not capturing:  # else they are filled only when the graph is replayed
+                self._known[name] = (place, key, tables)
+        if capturing:
+            self._captured += tables
+        return tables
+
+    def vector(self, name: str, numbers: list[int], dtype: torch.dtype, device: torch.device) -> Tensor:
+        """One number for each tensor, shape (N,)."""
+        if device.type != "cuda" or torch.compiler.is_compiling():
+            return torch.tensor(numbers, dtype=dtype, device="cpu").to(device)
+        return self.get(name, numbers, device, lambda: [torch.tensor(numbers, dtype=dtype, device="cpu")])[0]
+
+    def _upload(self, name: str, flat: Tensor, device: torch.device, capturing: bool, moves: bool) -> Tensor:
+        """A copy on the device, without waiting for it.
+
+        A graph copies again at each replay, from memory that must still be there then. Before torch 2.10 pinned memory
+        cannot always be allocated during a capture: the steps before it leave some to spare.
+        """
+        spare = self._spare.pop(name, None)
+        if spare is None or len(spare) != len(flat):
+            spare = _pinned(len(flat), flat.dtype)
+        host = spare if capturing else _pinned(len(flat), flat.dtype)
+        host.copy_(flat)
+        if capturing:
+            self._captured.append(host)
+        elif moves:
+            self._spare[name] = spare
+        return torch.empty_like(flat, device=device).copy_(host, non_blocking=True)
+
+
+def upload(name: str, values: Tensor, device: torch.device) -> Tensor:
+    """Values of something named, shape (N,), on a device; without waiting for it where they come from the host.
+
+    Raises:
+        RuntimeError: a CUDA graph is being captured, which would keep for ever what the host has now.
+    """
+    if values.device.type != "cpu" or device.type != "cuda" or torch.compiler.is_compiling():
+        return values.to(device)
+    if torch.cuda.is_current_stream_capturing():
+        raise RuntimeError(
+            f"a CUDA graph would keep the present value of {name}, which lies on the CPU; "
+            f"use capturable=True, and for a learning rate a tensor on {device}"
+        )
+    pinned = _pinned(len(values), values.dtype).copy_(values)
+    return torch.empty_like(values, device=device).copy_(pinned, non_blocking=True)
+
+
+def host(numbers: Sequence[int]) -> Tensor:
+    """A vector on the host, int64, whatever the default device is."""
+    return torch.tensor(numbers, dtype=torch.int64, device="cpu")
+
+
+def _pinned(size: int, dtype: torch.dtype) -> Tensor:
+    return torch.empty(size, dtype=dtype, device="cpu", pin_memory=True)
