@@ -33,7 +33,7 @@ class Uploads:
         Returns:
             The tables on the device.
         """
-        on_gpu = device.type == "cuda"
+        on_gpu = _on_gpu(device)
         capturing = on_gpu and torch.cuda.is_current_stream_capturing()
         place = (device, torch.cuda.current_stream(device).cuda_stream if on_gpu else 0)
         known = self._known.get(name)
@@ -51,7 +51,7 @@ class Uploads:
 
     def vector(self, name: str, numbers: list[int], dtype: torch.dtype, device: torch.device) -> Tensor:
         """One number for each tensor, shape (N,)."""
-        if device.type != "cuda" or torch.compiler.is_compiling():
+        if not _on_gpu(device) or torch.compiler.is_compiling():
             return torch.tensor(numbers, dtype=dtype, device="cpu").to(device)
         return self.get(name, numbers, device, lambda: [torch.tensor(numbers, dtype=dtype, device="cpu")])[0]
 
@@ -79,7 +79,7 @@ def upload(name: str, values: Tensor, device: torch.device) -> Tensor:
     Raises:
         RuntimeError: a CUDA graph is being captured, which would keep for ever what the host has now.
     """
-    if values.device.type != "cpu" or device.type != "cuda" or torch.compiler.is_compiling():
+    if values.device.type != "cpu" or not _on_gpu(device) or torch.compiler.is_compiling():
         return values.to(device)
     if torch.cuda.is_current_stream_capturing():
         raise RuntimeError(
@@ -93,6 +93,10 @@ def upload(name: str, values: Tensor, device: torch.device) -> Tensor:
 def host(numbers: Sequence[int]) -> Tensor:
     """A vector on the host, int64, whatever the default device is."""
     return torch.tensor(numbers, dtype=torch.int64, device="cpu")
+
+
+def _on_gpu(device: torch.device) -> bool:
+    return device.type == "cuda"
 
 
 def _pinned(size: int, dtype: torch.dtype) -> Tensor:

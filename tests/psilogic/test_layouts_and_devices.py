@@ -1,11 +1,15 @@
 """However tensors are laid out, and whatever lies beside them in a group, a step means the same for them."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from configurations import ACTIVE, CONFIGURATIONS, PER_TENSOR, STEPS, assert_same, build, one_by_one, snapshot, trace
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 from trajectories import gradients, parameters, set_gradients, watch
 
-from psilogic import PsiLogic
+from psilogic import PsiLogic, uploads
 
 EVERY_CONFIGURATION = pytest.mark.parametrize("options", CONFIGURATIONS.values(), ids=CONFIGURATIONS)
 EVERY_PER_TENSOR = pytest.mark.parametrize("options", PER_TENSOR.values(), ids=PER_TENSOR)
@@ -94,6 +98,49 @@ def test_meta_parameters(options, flags):
         set_gradients(params, [torch.ones_like(p) for p in params])
         optimizer.step()
     assert all(optimizer.state[p][name].is_meta for p in params for name in ("exp_avg", "exp_avg_sq", "chaos_fast"))
+
+
+class Transfers(TorchDispatchMode):
+    """How often something is copied from the host to the meta device: at once, or while the host goes on."""
+
+    def __init__(self):
+        super().__init__()
+        self.waits, self.goes_on = 0, 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result, name = func(*args, **(kwargs or {})), func.overloadpacket.__name__
+        sources = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+        if name == "copy_" and args[0].is_meta and not args[1].is_meta:
+            self.goes_on += args[2]
+            self.waits += not args[2]
+        elif name == "_to_copy" and result.is_meta and not sources[0].is_meta:
+            self.waits += 1
+        return result
+
+
+@EVERY_CONFIGURATION
+@pytest.mark.parametrize("flags", [{}, {"capturable": True}, {"lr": torch.tensor(0.1)}], ids=str)
+def test_no_transfer_to_a_gpu_is_waited_for(options, flags, monkeypatch):
+    """Only the clock is sent, and a learning rate on the host; with `capturable` nothing is."""
+    monkeypatch.setattr(uploads, "_on_gpu", lambda device: device.type == "meta")
+    monkeypatch.setattr(uploads, "_pinned", lambda size, dtype: torch.empty(size, dtype=dtype))
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: SimpleNamespace(cuda_stream=0))
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    params = [p.detach().to("meta").requires_grad_() for p in parameters()]
+    optimizer = build(params, **{**options, **flags})
+    for _ in range(2):
+        set_gradients(params, [torch.ones_like(p) for p in params])
+        with Transfers() as transfers:
+            optimizer.step()
+    assert transfers.waits == 0
+    assert transfers.goes_on == 2 * {"{}": 2, "capturable": 0, "lr": 3}[next(iter(flags), "{}")]  # for each group
+
+
+def test_a_graph_that_would_not_see_the_clock_is_refused(monkeypatch):
+    monkeypatch.setattr(uploads, "_on_gpu", lambda device: device.type == "meta")
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    with pytest.raises(RuntimeError, match=r"present value of step, which lies on the CPU; use capturable=True"):
+        uploads.upload("step", torch.ones(3), torch.device("meta"))
 
 
 @EVERY_PER_TENSOR

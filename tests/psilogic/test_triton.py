@@ -13,8 +13,10 @@ import torch
 
 triton = pytest.importorskip("triton", reason="the package triton is not installed")
 
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from triton_driver import install, resources  # noqa: E402
 
+from psilogic import PsiLogic, uploads  # noqa: E402
 from psilogic.updates import triton as updates  # noqa: E402
 from psilogic.updates import triton_kernels as kernels  # noqa: E402
 from psilogic.updates.operands import Step, Tensors  # noqa: E402
@@ -39,7 +41,7 @@ def step(dtype, *, sizes=((64, 32), (100,)), scale=False, mean=False, quantum=Fa
         by_unit if mean else None,
         by_unit if scale else None,
         units,
-        tables or updates.Tables(),
+        tables or uploads.Uploads(),
     )
 
 
@@ -87,7 +89,7 @@ def test_the_statistics_spill_nothing(monkeypatch, arch):
     for dtype in DTYPES if arch == 90 else DTYPES[:2]:
         xs = [torch.zeros(3, 40000, dtype=dtype)]
         for with_sums in (False, True):
-            updates.unit_statistics(xs, xs, [3], with_sums, updates.Tables())
+            updates.unit_statistics(xs, xs, [3], with_sums, uploads.Uploads())
             kernel = driver.compiled()[-2]
             assert kernel.metadata.name == "statistics_kernel"
             assert accesses(kernel)["ld", 16] == 2048 // 128 * dtype.itemsize // 16
@@ -103,7 +105,7 @@ def test_one_launch_for_an_update_and_two_at_most_for_its_statistics(monkeypatch
     step(torch.float32, sizes=many)
     assert driver.launches == [("update_kernel", (1000, 1))]
     driver.launches.clear()
-    xs, tables = [torch.zeros(size) for size in many], updates.Tables()
+    xs, tables = [torch.zeros(size) for size in many], uploads.Uploads()
     updates.unit_statistics(xs, None, [1] * 1000, False, tables)
     updates.unit_statistics(xs, xs, [1] * 1000, True, tables)
     assert driver.launches == [("statistics_kernel", (1000, 1)), ("statistics_kernel", (1000, 2))]
@@ -113,6 +115,72 @@ def test_one_launch_for_an_update_and_two_at_most_for_its_statistics(monkeypatch
     driver.launches.clear()
     step(torch.float32, sizes=[(0,), (0, 3)])
     assert driver.launches == []
+
+
+class Operations(TorchDispatchMode):
+    """The operations of torch that would be launches on a device: all but those that only make tensors or views."""
+
+    FREE = ("empty", "select", "slice", "view", "unbind", "split", "detach", "alias", "_reshape_alias", "unsqueeze")
+
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        name = func.overloadpacket.__name__
+        self.names += [] if name in self.FREE or name.startswith("_record_function") else [name]
+        return func(*args, **(kwargs or {}))
+
+
+def optimizer_on_the_device(monkeypatch, sizes, **options):
+    """A PsiLogic that takes the CPU for a device whose launches are noted."""
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    monkeypatch.setattr(updates, "INTERPRETED", True)
+    params = [torch.nn.Parameter(torch.zeros(size)) for size in sizes]
+    optimizer = PsiLogic(params, fused=True, **options)
+    for p in params:
+        p.grad = torch.zeros_like(p)
+    return optimizer
+
+
+PRESET = {"agc_clip": 0.01, "grad_centralize": True, "quantum_decay": 0.1, "chaos_signal": "relative"}
+
+
+@pytest.mark.parametrize("options", [{}, PRESET, {"lr": torch.tensor([0.1])}], ids=str)
+@pytest.mark.parametrize("clipping", [{}, {"max_grad_norm": 1.0}], ids=str)
+@pytest.mark.parametrize("scaled", [False, True])
+def test_a_step_is_three_launches_and_with_global_clipping_four(monkeypatch, options, clipping, scaled):
+    driver = install(monkeypatch)
+    optimizer = optimizer_on_the_device(monkeypatch, [(7,)] * 50 + [(3, 40000)], **options, **clipping)
+    if scaled:
+        optimizer.grad_scale, optimizer.found_inf = torch.tensor([64.0]), torch.tensor([0.0])
+    for _ in range(2):
+        driver.launches.clear()
+        with Operations() as operations:
+            optimizer.step()
+    names = [name for name, _ in driver.launches]
+    assert names == ["statistics_kernel", "decide_kernel", "update_kernel"]
+    assert operations.names == ["sum"] * len(clipping)
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_the_decision_spills_nothing(monkeypatch, arch):
+    driver = install(monkeypatch, arch)
+    for options in ({}, PRESET, {**PRESET, "agc_norm": "tensor", "adaptive_tau": False, "max_grad_norm": 1.0}):
+        optimizer_on_the_device(monkeypatch, [(3, 40)], **options).step()
+        used = resources(driver.compiled()[-1])
+        assert driver.compiled()[-1].metadata.name == "decide_kernel"
+        assert used["LOCAL"] == 0
+        assert used["STACK"] <= 64  # the cosine of a large number; a spill takes far more
+        assert used["REG"] <= 128
+
+
+def test_a_schedule_compiles_no_decision(monkeypatch):
+    driver = install(monkeypatch)
+    for numbers in ({}, {"lr": 1}, {"lr": 0.0}, {"gamma": 1}, {"eps": 0.0}, {"gamma_T_max": 1}, {"chaos_warmup": 16}):
+        for sizes in ([(1,)], [(16,)] * 16, [(3, 50000)]):
+            optimizer_on_the_device(monkeypatch, sizes, **numbers).step()
+    assert [kernel.metadata.name for kernel in driver.compiled()].count("decide_kernel") == 1
 
 
 def test_changing_numbers_compiles_nothing(monkeypatch):
@@ -126,7 +194,7 @@ def test_changing_numbers_compiles_nothing(monkeypatch):
     assert all(signature[name] == "fp64" for name in ("lr", "beta1", "beta2", "log_beta1", "log_beta2", "eps"))
     for sizes in ([(1,)], [(16,)] * 16, [(3, 50000)], [(2, 3)] * 5):
         xs = [torch.zeros(size) for size in sizes]
-        updates.unit_statistics(xs, None, [len(x) for x in xs], False, updates.Tables())
+        updates.unit_statistics(xs, None, [len(x) for x in xs], False, uploads.Uploads())
     names = Counter(kernel.metadata.name for kernel in driver.compiled())
     assert names == {"update_kernel": 1, "statistics_kernel": 1, "complete_kernel": 1}
 
@@ -138,7 +206,7 @@ def test_vectors_at_any_address_compile_nothing(monkeypatch):
     for i in range(3):
         t, decay, scale = vector[i : i + 1], vector[i + 1 : i + 2], vector[i : i + 1]
         what = Step(t, decay, None, vector[i], 0.0, (0.9, 0.999), 1e-8)
-        updates.update_(Tensors(*([x] for x in xs)), what, None, scale, [1], updates.Tables())
+        updates.update_(Tensors(*([x] for x in xs)), what, None, scale, [1], uploads.Uploads())
     assert (len(driver.compiled()), len(driver.launches)) == (1, 3)
 
 
@@ -147,57 +215,57 @@ def test_the_cpu_is_not_supported_without_the_interpreter():
     assert not updates.supports(Tensors(xs, xs, xs, xs), by_rows=False)
 
 
-class Uploads:
+class Device:
     """A CUDA device that is not there: what would be uploaded stays on the host."""
 
     def __init__(self, monkeypatch):
         self.stream, self.capturing, self.pinned = 0, False, 0
-        self.device = torch.device("cuda", 0)
+        self.name = torch.device("cuda", 0)
         empty_like = torch.empty_like
         monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: self.capturing)
         monkeypatch.setattr(torch.cuda, "current_stream", lambda device: self)
         monkeypatch.setattr(torch, "empty_like", lambda x, device: empty_like(x))
-        monkeypatch.setattr(updates, "_pinned", self.allocate)
+        monkeypatch.setattr(uploads, "_pinned", self.allocate)
 
     @property
     def cuda_stream(self):
         return self.stream
 
-    def allocate(self, size):
+    def allocate(self, size, dtype):
         self.pinned += 1
-        return torch.zeros(size, dtype=torch.int64)
+        return torch.zeros(size, dtype=dtype)
 
     def get(self, tables, *key):
-        return tables.get("some", list(key), self.device, lambda: [torch.tensor(key)], moves=True)[0]
+        return tables.get("some", list(key), self.name, lambda: [torch.tensor(key)], moves=True)[0]
 
 
 def test_tables_are_uploaded_when_the_key_or_the_stream_changes(monkeypatch):
-    uploads, tables = Uploads(monkeypatch), updates.Tables()
-    first = uploads.get(tables, 1, 2)
-    assert uploads.get(tables, 1, 2) is first
-    second = uploads.get(tables, 1, 3)
+    device, tables = Device(monkeypatch), uploads.Uploads()
+    first = device.get(tables, 1, 2)
+    assert device.get(tables, 1, 2) is first
+    second = device.get(tables, 1, 3)
     assert (first.tolist(), second.tolist()) == ([1, 2], [1, 3])
-    uploads.stream = 5
-    assert uploads.get(tables, 1, 3) is not second
+    device.stream = 5
+    assert device.get(tables, 1, 3) is not second
 
 
 def test_captured_tables_stay_and_do_not_serve_other_steps(monkeypatch):
-    uploads, tables = Uploads(monkeypatch), updates.Tables()
-    eager = uploads.get(tables, 1, 2)
-    before = uploads.pinned
-    uploads.capturing, uploads.stream = True, 5
-    assert uploads.get(tables, 1, 2) is eager  # it is filled and nobody changes it
-    captured = uploads.get(tables, 3, 4)
-    assert uploads.pinned == before  # what the step before it left to spare
+    device, tables = Device(monkeypatch), uploads.Uploads()
+    eager = device.get(tables, 1, 2)
+    before = device.pinned
+    device.capturing, device.stream = True, 5
+    assert device.get(tables, 1, 2) is eager  # it is filled and nobody changes it
+    captured = device.get(tables, 3, 4)
+    assert device.pinned == before  # what the step before it left to spare
     assert captured.tolist() == [3, 4]
-    uploads.capturing, uploads.stream = False, 0
-    assert uploads.get(tables, 1, 2) is eager
-    assert uploads.get(tables, 3, 4) is not captured  # empty until the graph runs
+    device.capturing, device.stream = False, 0
+    assert device.get(tables, 1, 2) is eager
+    assert device.get(tables, 3, 4) is not captured  # empty until the graph runs
     kept = [x.data_ptr() for x in tables._captured]
     assert {eager.data_ptr(), captured.data_ptr()} < set(kept)
     assert len(kept) == 3  # and the host's copy
-    uploads.capturing = True
-    uploads.get(tables, 5, 6)
+    device.capturing = True
+    device.get(tables, 5, 6)
     assert captured.tolist() == [3, 4]
 
 
