@@ -1,6 +1,6 @@
 """The step of which kernels on the device do every part: the host reads nothing and forms no vectors."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
@@ -18,11 +18,13 @@ class Work(NamedTuple):
 
     Attributes:
         bucket: the tensors.
+        states: theirs.
         tensors: the same with their moments.
-        scalars: those of their states, each of shape (N,).
+        scalars: those of the states, each of shape (N,); a step changes them in place.
     """
 
     bucket: Bucket
+    states: list[State]
     tensors: Tensors
     scalars: dict[str, Tensor]
 
@@ -37,7 +39,7 @@ def prepare(bucket: Bucket, states: list[State], scalars: dict[str, Tensor]) -> 
     """The work on an `admitted` bucket, if its tensors and scalars lie where the kernels can have them."""
     tensors = tensors_of(bucket, states)
     here = all(scalar.device == bucket.device for scalar in scalars.values())
-    return Work(bucket, tensors, scalars) if here and pick(bucket, tensors) == "triton" else None
+    return Work(bucket, states, tensors, scalars) if here and pick(bucket, tensors) == "triton" else None
 
 
 def step_(
@@ -54,25 +56,31 @@ def step_(
     Returns:
         What was decided, bucket by bucket; without meaning where nothing changed.
     """
+    sums = [_sums(work) for work in works]
+    rescaling = Rescaling.of([x.total for x in sums] if max_norm is not None else [], max_norm, grad_scale)
+    return [_decide_and_update_(work, x, rescaling, found_inf) for work, x in zip(works, sums, strict=True)]
+
+
+def _sums(work: Work) -> Any:
+    """The sums over units that a bucket's decisions need."""
+    bucket, (params, grads, *_) = work.bucket, work.tensors
+    by_agc = params if bucket.group["agc_clip"] > 0 else None
+    with_sums = bucket.group["grad_centralize"]
+    return triton_module(bucket).unit_sums(grads, by_agc, bucket.units, with_sums, bucket.uploads)
+
+
+def _decide_and_update_(work: Work, sums: Any, rescaling: Rescaling, found_inf: Tensor | None) -> Decision:
+    """The step of one bucket, once it is known what all gradients are multiplied by."""
     from psilogic import triton_decision  # here, because it needs triton
 
-    sums = []
-    for bucket, tensors, _ in works:
-        group, params = bucket.group, tensors.params if bucket.group["agc_clip"] > 0 else None
-        kernels = triton_module(bucket)
-        sums.append(kernels.unit_sums(tensors.grads, params, bucket.units, group["grad_centralize"], bucket.uploads))
-    rescaling = Rescaling.of([x.total for x in sums] if max_norm is not None else [], max_norm, grad_scale)
-    decisions = []
-    for (bucket, tensors, scalars), of_bucket in zip(works, sums, strict=True):
-        group, device = bucket.group, bucket.device
-        lr = group["lr"]
-        if isinstance(lr, Tensor):
-            lr = upload("lr", lr.reshape(1), device)
-        here = rescaling.to(device)
-        skip = None if found_inf is None else found_inf.to(device, non_blocking=True)
-        t, (mean, scale, _), decision = triton_decision.decide(group, lr, of_bucket, scalars, here, skip)
-        rate = decision.quantum_rate if group["quantum_decay"] > 0 else None
-        step = Step(t, decision.decay, rate, lr, group["weight_decay"], group["betas"], group["eps"])
-        triton_module(bucket).update_(tensors, step, mean, scale, bucket.units, bucket.uploads, skip)
-        decisions.append(decision)
-    return decisions
+    (bucket, _, tensors, scalars), group, device = work, work.bucket.group, work.bucket.device
+    lr = group["lr"]
+    if isinstance(lr, Tensor):
+        lr = upload("lr", lr.reshape(1), device)
+    if found_inf is not None:
+        found_inf = found_inf.to(device, non_blocking=True)
+    t, (mean, scale, _), decision = triton_decision.decide(group, lr, sums, scalars, rescaling.to(device), found_inf)
+    rate = decision.quantum_rate if group["quantum_decay"] > 0 else None
+    step = Step(t, decision.decay, rate, lr, group["weight_decay"], group["betas"], group["eps"])
+    triton_module(bucket).update_(tensors, step, mean, scale, bucket.units, bucket.uploads, found_inf)
+    return decision

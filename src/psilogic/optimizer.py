@@ -80,8 +80,8 @@ class PsiLogic(Optimizer):
         foreach: True takes torch's foreach operations for the update, False those too, one tensor after the other (less
             memory); None leaves it to `fused`, which comes first.
         fused: None takes, on a CPU, kernels of our own if the package was installed with them, else torch's fused
-            kernel; both round less often than foreach. False never does. True also takes Triton's kernel on CUDA,
-            which has never run on one, and announces to `torch.amp.GradScaler` that the step unscales by itself, as
+            kernel; both round less often than foreach. False never does. True also takes Triton's kernels on CUDA,
+            which have never run on one, and announces to `torch.amp.GradScaler` that the step unscales by itself, as
             torch's optimizers do. Where one of a group's tensors does not fit (its layout, say), those of its dtype
             and device are left to foreach. `executed` counts the tensors of the last step by what ran: "native",
             "fused", "triton" or "foreach". The same in all groups.
@@ -266,12 +266,7 @@ class PsiLogic(Optimizer):
         buckets = collect(self, self._sharding, self._uploads)
         host_must_know = found_inf is not None and self._observers  # they see no step that did not happen
         works = [] if host_must_know else self._works(buckets)
-        if works:
-            scaling = self.param_groups[0]["max_grad_norm"], getattr(self, "grad_scale", None)
-            decisions = list(zip(buckets, on_device.step_(works, *scaling, found_inf), strict=True))
-            self.executed["triton"] = sum(len(bucket.params) for bucket in buckets)
-        else:
-            decisions = self._step_by_vectors(buckets, found_inf)
+        decisions = self._step_by_kernels(works, found_inf) if works else self._step_by_vectors(buckets, found_inf)
         for bucket, decision in decisions:
             for observer in self._observers:
                 observer(bucket.params, bucket.group, decision)
@@ -288,6 +283,16 @@ class PsiLogic(Optimizer):
                 return []
             works.append(work)
         return works
+
+    def _step_by_kernels(self, works: list[Work], found_inf: Tensor | None) -> list[tuple[Bucket, Decision]]:
+        """The step of which kernels on the device do every part."""
+        scaling = self.param_groups[0]["max_grad_norm"], getattr(self, "grad_scale", None)
+        decisions = on_device.step_(works, *scaling, found_inf)
+        for i, (bucket, states, _, scalars) in enumerate(works):
+            for name in ("step", *memory_names(bucket)):
+                self._scalars.write(i, states, name, scalars[name])
+            self.executed["triton"] += len(states)
+        return [(work.bucket, decision) for work, decision in zip(works, decisions, strict=True)]
 
     def _step_by_vectors(self, buckets: list[Bucket], found_inf: Tensor | None) -> list[tuple[Bucket, Decision]]:
         """The step of which torch's operations on vectors over the tensors form the decisions."""

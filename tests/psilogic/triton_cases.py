@@ -591,6 +591,24 @@ def an_overflow_changes_nothing_and_nothing_is_read():
 
 
 @case
+def a_captured_step_writes_the_state():
+    """While a CUDA graph is captured no tensor of the state may be replaced by a view of another."""
+    runs = []
+    for execution in ({"fused": True}, {"foreach": True}):
+        params = parameters()
+        optimizer = build(params, **CONFIGURATIONS["everything"], **execution)
+        runs.append(trace(optimizer, params, gradients(2)))
+        kept = [x for p in params if p in optimizer.state for x in optimizer.state[p].values()]
+        with (
+            patch("torch.cuda.is_initialized", lambda: True),
+            patch("torch.cuda.is_current_stream_capturing", lambda: True),
+        ):
+            runs[-1] += trace(optimizer, params, gradients(3))
+        assert [id(x) for p in params if p in optimizer.state for x in optimizer.state[p].values()] == [*map(id, kept)]
+    assert_same(*runs, 1e-11)
+
+
+@case
 def the_monitor_sees_no_step_that_was_skipped():
     params = parameters()
     optimizer = build(params, fused=True)
