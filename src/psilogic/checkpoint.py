@@ -48,7 +48,8 @@ def migrate(state_dict: Mapping[str, Any], groups: list[dict[str, Any]]) -> Stat
         A state dict that `torch.optim.Optimizer.load_state_dict` takes.
 
     Raises:
-        ValueError: a newer psilogic wrote it, or it belongs to an optimizer that cannot be continued.
+        ValueError: a newer psilogic wrote it, it belongs to an optimizer that cannot be continued, or Adam's moments
+            have not the parameters' shapes.
     """
     saved_groups = state_dict["param_groups"]
     schemas = [group.get("schema", 0) for group in saved_groups]
@@ -57,11 +58,13 @@ def migrate(state_dict: Mapping[str, Any], groups: list[dict[str, Any]]) -> Stat
             f"the state dict has schema {max(schemas)}, this psilogic reads up to {SCHEMA}: upgrade psilogic to load it"
         )
     if all(schemas):
+        _check_shapes(state_dict["state"], saved_groups, groups)
         return dict(state_dict)
     entries = {key: _entry(entry) for key, entry in state_dict["state"].items()}
     if any("exp_avg" not in entry or "exp_avg_sq" not in entry for entry in entries.values() if entry):
         keys = sorted(set(chain.from_iterable(map(str, entry) for entry in state_dict["state"].values())))
         raise ValueError(f"the state dict is not of PsiLogic, Adam or AdamW: its state has the keys {', '.join(keys)}")
+    _check_shapes(entries, saved_groups, groups)
     # A group more or fewer is torch's to refuse.
     own = [*groups, *[{}] * (len(saved_groups) - len(groups))]
     return {
@@ -69,6 +72,21 @@ def migrate(state_dict: Mapping[str, Any], groups: list[dict[str, Any]]) -> Stat
         "state": entries,
         "param_groups": [_group(saved, mine, entries) for saved, mine in zip(saved_groups, own, strict=False)],
     }
+
+
+def _check_shapes(
+    entries: Mapping[Any, StateDict], saved_groups: list[dict[str, Any]], groups: list[dict[str, Any]]
+) -> None:
+    """Refuse moments of other shapes; how many groups and parameters there are is torch's to check."""
+    for i, (saved, mine) in enumerate(zip(saved_groups, groups, strict=False)):
+        for j, (key, p) in enumerate(zip(saved["params"], mine["params"], strict=False)):
+            for name in ("exp_avg", "exp_avg_sq"):
+                moment = entries.get(key, {}).get(name)
+                if moment is not None and moment.shape != p.shape:
+                    raise ValueError(
+                        f"the state dict does not fit: {name} of parameter {j} in group {i} has the shape "
+                        f"{tuple(moment.shape)}, the parameter {tuple(p.shape)}; was it saved with other parameters?"
+                    )
 
 
 def _entry(saved: Mapping[str, Any]) -> StateDict:

@@ -161,10 +161,19 @@ def test_what_cannot_be_continued_is_refused_and_changes_nothing() -> None:
     future["param_groups"][0]["schema"] = 99
     momentum = torch.optim.SGD(parameters(torch.float32), momentum=0.9)
     train(momentum, 0, 1)
+    turned, adamw = copy.deepcopy(mine.state_dict()), torch.optim.AdamW(parameters(torch.float32))
+    train(adamw, 0, 1)
+    turned_adamw = adamw.state_dict()
+    for other in (turned, turned_adamw):
+        key = next(key for key, entry in other["state"].items() if entry["exp_avg_sq"].ndim > 1)
+        other["state"][key]["exp_avg_sq"] = other["state"][key]["exp_avg_sq"].flatten()
+    shapes = rf"does not fit: exp_avg_sq of parameter {key} in group 0 has the shape \(\d+,\), the parameter \(\d+, "
     for state_dict, complaint in (
         (future, "schema 99, this psilogic reads up to 1: upgrade psilogic"),
         (momentum.state_dict(), "not of PsiLogic, Adam or AdamW: its state has the keys momentum_buffer"),
         (published(True, lion_mode=True), "lion_mode=True"),
+        (turned, shapes),
+        (turned_adamw, shapes),
         (torch.optim.AdamW(parameters(torch.float32)[:2]).state_dict(), "doesn't match the size"),
     ):
         with pytest.raises(ValueError, match=complaint):
