@@ -19,7 +19,7 @@ from psilogic.scalars import Scalars
 from psilogic.sharding import Sharding
 from psilogic.state import memory_names, states_of
 from psilogic.updates import ahead, cancel_, foreseeable, pick, statistics, tensors_of, update_, update_ahead_
-from psilogic.updates.operands import Step, Tensors
+from psilogic.updates.operands import Begun, Step
 from psilogic.uploads import Uploads, upload
 
 Observer = Callable[[list[Tensor], dict[str, Any], Decision], None]
@@ -298,9 +298,8 @@ class PsiLogic(Optimizer):
         """The step of which torch's operations on vectors over the tensors form the decisions."""
         early = self._early(buckets)
         local = {i: statistics(bucket) for i, bucket in enumerate(buckets) if i not in early}
-        begun = {i: self._quiet_step(i, buckets[i], states_of(self.state, buckets[i])) for i in early}
-        for i, tensors in early.items():  # from here on nothing that is foreseen can fail
-            local[i] = update_ahead_(buckets[i], tensors, begun[i][1])
+        for i, begun in early.items():  # from here on nothing that is foreseen can fail
+            local[i] = update_ahead_(buckets[i], begun.tensors, begun.quiet)
         sums, found_inf = complete(buckets, [local[i] for i in range(len(buckets))], found_inf)
         if found_inf is not None and not self._skips_by_itself(buckets):
             if found_inf.item():
@@ -313,15 +312,20 @@ class PsiLogic(Optimizer):
         for i in sorted(range(len(buckets)), key=lambda i: i not in early):  # first end what has begun
             if buckets[i].owned:
                 bucket, processing, gn = own(buckets[i], plans[i], every_gn[i])
-                decisions[i] = bucket, self._update(i, bucket, processing, gn, begun.get(i), found_inf)
+                decisions[i] = bucket, self._update(i, bucket, processing, gn, early.get(i), found_inf)
         return [decisions[i] for i in range(len(buckets)) if i in decisions]
 
-    def _early(self, buckets: list[Bucket]) -> dict[int, Tensors]:
-        """The tensors of those buckets whose update can be made before the norms are known, as if nothing fired."""
+    def _early(self, buckets: list[Bucket]) -> dict[int, Begun]:
+        """Those updates that can be made before the norms are known, as if nothing fired."""
         if any(getattr(self, name, None) is not None for name in ("found_inf", "grad_scale")):
             return {}
-        found = {i: ahead(b, states_of(self.state, b)) for i, b in enumerate(buckets) if foreseeable(b)}
-        return {i: tensors for i, tensors in found.items() if tensors is not None}
+        early = {}
+        for i, bucket in enumerate(buckets):
+            states = states_of(self.state, bucket) if foreseeable(bucket) else []
+            tensors = ahead(bucket, states) if states else None
+            if tensors is not None:
+                early[i] = Begun(tensors, *self._quiet_step(i, bucket, states))
+        return early
 
     def _skips_by_itself(self, buckets: list[Bucket]) -> bool:
         """Whether each update asks on the device whether there was an overflow, so that the host need not know."""
@@ -342,12 +346,12 @@ class PsiLogic(Optimizer):
         bucket: Bucket,
         processing: Processing,
         gn: Tensor,
-        begun: tuple[Tensor, Step] | None,
+        begun: Begun | None,
         found_inf: Tensor | None,
     ) -> Decision:
         """Decide for the tensors of the i-th bucket, then change their parameters and state.
 
-        After an early update, which has `begun` with the quiet step, only what fires is left to change. Where
+        After an early update, which has `begun`, only what fires is left to change. Where
         `found_inf` is given and above 0, nothing changes.
         """
         group, states = bucket.group, states_of(self.state, bucket)
@@ -358,7 +362,7 @@ class PsiLogic(Optimizer):
 
         relative = group["chaos_signal"] == "relative"
         memory = Chaos(vector("chaos_fast"), vector("chaos_slow"), vector("chaos_ref") if relative else None)
-        steps, quiet = begun or self._quiet_step(i, bucket, states)
+        steps, quiet = (begun.steps, begun.quiet) if begun else self._quiet_step(i, bucket, states)
         decision = decide({**group, "lr": quiet.lr}, gn, memory, quiet.t, quiet.t - vector("chaos_start"))
         fast, slow, reference = decision.memory
         for name, values in (("step", steps), ("chaos_fast", fast), ("chaos_slow", slow), ("chaos_ref", reference)):
@@ -370,7 +374,7 @@ class PsiLogic(Optimizer):
         quantum_rate = decision.quantum_rate if group["quantum_decay"] > 0 else None
         step = quiet._replace(decay=decision.decay, quantum_rate=quantum_rate)
         if begun:
-            execution = cancel_(bucket, states, quiet, step)
+            execution = cancel_(begun.tensors, quiet, step)
         else:
             execution = update_(bucket, states, processing, step, found_inf)
         self.executed[execution] += len(states)

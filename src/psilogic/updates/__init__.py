@@ -91,12 +91,11 @@ def update_ahead_(bucket: Bucket, tensors: Tensors, quiet: Step) -> Statistics:
     return Statistics(bucket.numel, native.update_(tensors, quiet, None, None, bucket.units), None, None)
 
 
-def cancel_(bucket: Bucket, states: list[State], quiet: Step, step: Step) -> str:
+def cancel_(tensors: Tensors, quiet: Step, step: Step) -> str:
     """Let those tensors lose what they should have lost besides in the update ahead.
 
     Args:
-        bucket: the tensors.
-        states: their states.
+        tensors: what was updated.
         quiet: what was done to them.
         step: what should have been done.
 
@@ -106,7 +105,7 @@ def cancel_(bucket: Bucket, states: list[State], quiet: Step, step: Step) -> str
     lost = (step.decay - quiet.decay) / (1 - quiet.decay)
     fired = lost.nonzero().flatten()
     if len(fired):
-        chosen = Tensors(*([xs[i] for i in fired.tolist()] for xs in tensors_of(bucket, states)))
+        chosen = Tensors(*([xs[i] for i in fired.tolist()] for xs in tensors))
         native.cancel_(chosen, quiet.of(fired), lost[fired])
     return "native"
 
