@@ -122,11 +122,13 @@ class Bucket:
             return as_real(tensors)
         return [x if piece is None else piece.rows(x) for x, piece in zip(tensors, self.pieces, strict=True)]
 
-    def select(self, positions: list[int]) -> Bucket:
-        """Some of the tensors, all of them owned."""
-        params, values, grads = ([xs[i] for i in positions] for xs in (self.params, self.values, self.grads))
-        pieces, owned = [self.pieces[i] for i in positions], list(range(len(positions)))
-        return Bucket(self.group, self.ranks, self.uploads, params, values, grads, pieces, owned)
+    def mine(self) -> Bucket:
+        """Those tensors that this optimizer updates."""
+        if len(self.owned) == len(self.params):
+            return self
+        params, values, grads = ([xs[i] for i in self.owned] for xs in (self.params, self.values, self.grads))
+        pieces, every = [self.pieces[i] for i in self.owned], list(range(len(self.owned)))
+        return Bucket(self.group, self.ranks, self.uploads, params, values, grads, pieces, every)
 
     def spread(self, by_unit: Tensor, chosen: Iterable[int] | None = None) -> Foreach:
         """One value for each unit, shape (U,), as tensors that broadcast with the gradients in the dtype of sums.

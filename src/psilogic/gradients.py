@@ -223,10 +223,10 @@ def process(bucket: Bucket, processing: Processing) -> Foreach:
     return [g.to(dtype) for g in grads]  # half precision is centred and scaled in float32
 
 
-def own(bucket: Bucket, processing: Processing, gn: Tensor) -> tuple[Bucket, Processing, Tensor]:
-    """Those tensors of a bucket that this optimizer updates, at least one, with their processing and their gn."""
+def own(bucket: Bucket, processing: Processing, gn: Tensor) -> tuple[Processing, Tensor]:
+    """The processing and the gn of those tensors of a bucket that this optimizer updates."""
     if len(bucket.owned) == len(bucket.params):
-        return bucket, processing, gn
+        return processing, gn
 
     def of_owned(by_unit: Tensor | None) -> Tensor | None:
         if by_unit is None:
@@ -236,4 +236,4 @@ def own(bucket: Bucket, processing: Processing, gn: Tensor) -> tuple[Bucket, Pro
 
     (mean, scale, norms), units = processing, bucket.units
     index = bucket.uploads.vector("owned", bucket.owned, torch.int64, gn.device)
-    return bucket.select(bucket.owned), Processing(of_owned(mean), of_owned(scale), norms[index]), gn[index]
+    return Processing(of_owned(mean), of_owned(scale), norms[index]), gn[index]

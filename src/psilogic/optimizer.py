@@ -13,13 +13,12 @@ from psilogic.buckets import Bucket, collect
 from psilogic.decision import Chaos, Decision, decide
 from psilogic.gradients import Processing, Rescaling, Statistics, own, plan, signals
 from psilogic.hyperparameters import check_group, check_hyperparameters
-from psilogic.on_device import Work
 from psilogic.reduction import complete
 from psilogic.scalars import Scalars
 from psilogic.sharding import Sharding
 from psilogic.state import memory_names, states_of
-from psilogic.updates import ahead, cancel_, foreseeable, pick, statistics, tensors_of, update_, update_ahead_
-from psilogic.updates.operands import Begun, Step
+from psilogic.updates import Work, cancel_, foreseeable, prepare, statistics, update_, update_ahead_
+from psilogic.updates.operands import Step
 from psilogic.uploads import Uploads, upload
 
 Observer = Callable[[list[Tensor], dict[str, Any], Decision], None]
@@ -262,75 +261,78 @@ class PsiLogic(Optimizer):
     def _step(self) -> None:
         """All of the step but the closure; parameters and state change only when nothing speaks against it."""
         self.executed = Counter()
-        found_inf = getattr(self, "found_inf", None)
         buckets = collect(self, self._sharding, self._uploads)
-        host_must_know = found_inf is not None and self._observers  # they see no step that did not happen
-        works = [] if host_must_know else self._works(buckets)
-        decisions = self._step_by_kernels(works, found_inf) if works else self._step_by_vectors(buckets, found_inf)
-        for bucket, decision in decisions:
+        works = {i: self._work(bucket) for i, bucket in enumerate(buckets) if bucket.owned}
+        found_inf = getattr(self, "found_inf", None)
+        scalars = self._scalars_on_device(buckets, works, found_inf)
+        if scalars:
+            decisions = self._step_by_kernels(works, scalars, found_inf)
+        else:
+            decisions = self._step_by_vectors(buckets, works, found_inf)
+        for i in decisions:
+            self.executed[works[i].execution] += len(works[i].states)
+        for i, bucket in [(i, works[i].bucket) for i in range(len(buckets)) if i in decisions]:
             for observer in self._observers:
-                observer(bucket.params, bucket.group, decision)
+                observer(bucket.params, bucket.group, decisions[i])
 
-    def _works(self, buckets: list[Bucket]) -> list[Work]:
-        """What kernels on the device need for all of the step; nothing if they cannot do all of it."""
-        works: list[Work] = []
-        for i, bucket in enumerate(buckets if all(map(on_device.admitted, buckets)) else ()):
-            states = states_of(self.state, bucket)
-            names = ["step", "chaos_start", *memory_names(bucket)]
-            scalars = {name: self._scalars.read(i, states, name) for name in names}
-            work = on_device.prepare(bucket, states, scalars)
-            if work is None:
-                return []
-            works.append(work)
-        return works
+    def _work(self, bucket: Bucket) -> Work:
+        """What is updated of a bucket."""
+        mine = bucket.mine()
+        return prepare(mine, states_of(self.state, mine))
 
-    def _step_by_kernels(self, works: list[Work], found_inf: Tensor | None) -> list[tuple[Bucket, Decision]]:
+    def _scalars_on_device(
+        self, buckets: list[Bucket], works: dict[int, Work], found_inf: Tensor | None
+    ) -> dict[int, dict[str, Tensor]]:
+        """The scalars of each bucket's states, if kernels on the device can do all of the step; else nothing."""
+        if found_inf is not None and self._observers:  # they see no step that did not happen: the host must know
+            return {}
+        if any(not on_device.admits(bucket, works.get(i)) for i, bucket in enumerate(buckets)):
+            return {}
+        scalars = {}
+        for i, work in works.items():
+            names = ["step", "chaos_start", *memory_names(work.bucket)]
+            scalars[i] = {name: self._scalars.read(i, work.states, name) for name in names}
+            if any(vector.device != work.bucket.device for vector in scalars[i].values()):
+                return {}
+        return scalars
+
+    def _step_by_kernels(
+        self, works: dict[int, Work], scalars: dict[int, dict[str, Tensor]], found_inf: Tensor | None
+    ) -> dict[int, Decision]:
         """The step of which kernels on the device do every part."""
         scaling = self.param_groups[0]["max_grad_norm"], getattr(self, "grad_scale", None)
-        decisions = on_device.step_(works, *scaling, found_inf)
-        for i, (bucket, states, _, scalars) in enumerate(works):
-            for name in ("step", *memory_names(bucket)):
-                self._scalars.write(i, states, name, scalars[name])
-            self.executed["triton"] += len(states)
-        return [(work.bucket, decision) for work, decision in zip(works, decisions, strict=True)]
+        decisions = on_device.step_(list(works.values()), list(scalars.values()), *scaling, found_inf)
+        for i, work in works.items():
+            for name in ("step", *memory_names(work.bucket)):
+                self._scalars.write(i, work.states, name, scalars[i][name])
+        return dict(zip(works, decisions, strict=True))
 
-    def _step_by_vectors(self, buckets: list[Bucket], found_inf: Tensor | None) -> list[tuple[Bucket, Decision]]:
+    def _step_by_vectors(
+        self, buckets: list[Bucket], works: dict[int, Work], found_inf: Tensor | None
+    ) -> dict[int, Decision]:
         """The step of which torch's operations on vectors over the tensors form the decisions."""
-        early = self._early(buckets)
-        local = {i: statistics(bucket) for i, bucket in enumerate(buckets) if i not in early}
-        for i, begun in early.items():  # from here on nothing that is foreseen can fail
-            local[i] = update_ahead_(buckets[i], begun.tensors, begun.quiet)
+        early = {i: self._quiet_step(i, work) for i, work in works.items() if self._goes_ahead(work)}
+        local = {i: statistics(bucket, works.get(i)) for i, bucket in enumerate(buckets) if i not in early}
+        for i, (_, quiet) in early.items():  # from here on nothing that is foreseen can fail
+            local[i] = update_ahead_(works[i], quiet)
         sums, found_inf = complete(buckets, [local[i] for i in range(len(buckets))], found_inf)
-        if found_inf is not None and not self._skips_by_itself(buckets):
+        if found_inf is not None and (self._observers or any(x.execution != "triton" for x in works.values())):
             if found_inf.item():
-                return []
-            found_inf = None
+                return {}
+            found_inf = None  # where it is kept, the updates ask for it on the device
         factor = self._gradient_factor(buckets, sums)
         plans = [plan(bucket, of_bucket, factor) for bucket, of_bucket in zip(buckets, sums, strict=True)]
         every_gn = signals(buckets, [of_bucket.numel for of_bucket in sums], [p.norms for p in plans])
         decisions = {}
-        for i in sorted(range(len(buckets)), key=lambda i: i not in early):  # first end what has begun
-            if buckets[i].owned:
-                bucket, processing, gn = own(buckets[i], plans[i], every_gn[i])
-                decisions[i] = bucket, self._update(i, bucket, processing, gn, early.get(i), found_inf)
-        return [decisions[i] for i in range(len(buckets)) if i in decisions]
+        for i in [*early, *(i for i in works if i not in early)]:  # first end what has begun
+            processing, gn = own(buckets[i], plans[i], every_gn[i])
+            decisions[i] = self._update(i, works[i], processing, gn, early.get(i), found_inf)
+        return decisions
 
-    def _early(self, buckets: list[Bucket]) -> dict[int, Begun]:
-        """Those updates that can be made before the norms are known, as if nothing fired."""
-        if any(getattr(self, name, None) is not None for name in ("found_inf", "grad_scale")):
-            return {}
-        early = {}
-        for i, bucket in enumerate(buckets):
-            states = states_of(self.state, bucket) if foreseeable(bucket) else []
-            tensors = ahead(bucket, states) if states else None
-            if tensors is not None:
-                early[i] = Begun(tensors, *self._quiet_step(i, bucket, states))
-        return early
-
-    def _skips_by_itself(self, buckets: list[Bucket]) -> bool:
-        """Whether each update asks on the device whether there was an overflow, so that the host need not know."""
-        mine = [bucket.select(bucket.owned) for bucket in buckets if bucket.owned]
-        return not self._observers and all(pick(b, tensors_of(b, states_of(self.state, b))) == "triton" for b in mine)
+    def _goes_ahead(self, work: Work) -> bool:
+        """Whether an update can be made before the norms are known, as if nothing fired."""
+        scaled = any(getattr(self, name, None) is not None for name in ("found_inf", "grad_scale"))
+        return not scaled and foreseeable(work)
 
     def _gradient_factor(self, buckets: list[Bucket], sums: list[Statistics]) -> Tensor | None:
         """What every gradient is multiplied by; where reading it is free, a factor of 1 is none."""
@@ -343,47 +345,46 @@ class PsiLogic(Optimizer):
     def _update(
         self,
         i: int,
-        bucket: Bucket,
+        work: Work,
         processing: Processing,
         gn: Tensor,
-        begun: Begun | None,
+        begun: tuple[Tensor, Step] | None,
         found_inf: Tensor | None,
     ) -> Decision:
         """Decide for the tensors of the i-th bucket, then change their parameters and state.
 
-        After an early update, which has `begun`, only what fires is left to change. Where
+        After an early update, which `begun` describes as `_quiet_step` does, only what fires is left to change. Where
         `found_inf` is given and above 0, nothing changes.
         """
-        group, states = bucket.group, states_of(self.state, bucket)
-        found_inf = None if found_inf is None else found_inf.to(bucket.device, non_blocking=True)
+        group, states = work.bucket.group, work.states
+        found_inf = None if found_inf is None else found_inf.to(gn.device, non_blocking=True)
 
         def vector(name: str) -> Tensor:
             return upload(name, self._scalars.read(i, states, name).to(gn.dtype), gn.device)
 
         relative = group["chaos_signal"] == "relative"
         memory = Chaos(vector("chaos_fast"), vector("chaos_slow"), vector("chaos_ref") if relative else None)
-        steps, quiet = (begun.steps, begun.quiet) if begun else self._quiet_step(i, bucket, states)
+        steps, quiet = begun or self._quiet_step(i, work)
         decision = decide({**group, "lr": quiet.lr}, gn, memory, quiet.t, quiet.t - vector("chaos_start"))
         fast, slow, reference = decision.memory
         for name, values in (("step", steps), ("chaos_fast", fast), ("chaos_slow", slow), ("chaos_ref", reference)):
             if values is not None and found_inf is not None:
-                overflow = found_inf.to(values.device) > 0
-                values = torch.where(overflow, self._scalars.read(i, states, name), values)
+                values = torch.where(found_inf.to(values.device) > 0, self._scalars.read(i, states, name), values)
             if values is not None:
                 self._scalars.write(i, states, name, values)
         quantum_rate = decision.quantum_rate if group["quantum_decay"] > 0 else None
         step = quiet._replace(decay=decision.decay, quantum_rate=quantum_rate)
         if begun:
-            execution = cancel_(begun.tensors, quiet, step)
+            cancel_(work, quiet, step)
         else:
-            execution = update_(bucket, states, processing, step, found_inf)
-        self.executed[execution] += len(states)
+            update_(work, processing, step, found_inf)
         return decision
 
-    def _quiet_step(self, i: int, bucket: Bucket, states: list[dict[str, Any]]) -> tuple[Tensor, Step]:
+    def _quiet_step(self, i: int, work: Work) -> tuple[Tensor, Step]:
         """The new step counts, where states keep theirs, and what is done to tensors that do not fire."""
-        group, steps = bucket.group, self._scalars.read(i, states, "step") + 1
-        t, lr = upload("step", steps.to(bucket.vector_dtype), bucket.device), group["lr"]
+        bucket, group = work.bucket, work.bucket.group
+        steps, lr = self._scalars.read(i, work.states, "step") + 1, group["lr"]
+        t = upload("step", steps.to(bucket.vector_dtype), bucket.device)
         if isinstance(lr, Tensor):
             lr = upload("lr", lr.reshape(1).to(t.dtype), bucket.device).reshape(())
         decay = torch.ones_like(t) * (lr * group["weight_decay"])

@@ -3,7 +3,7 @@
 import os
 from itertools import accumulate
 from operator import is_
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,7 +18,30 @@ from psilogic.updates.operands import Step, Tensors
 from psilogic.updates.rounding import narrow_, widen
 
 
-def candidates(bucket: Bucket) -> list[str]:
+class Work(NamedTuple):
+    """What this process updates of a bucket.
+
+    Attributes:
+        bucket: the tensors, all of them owned.
+        states: theirs.
+        tensors: what this rank holds of them and of their moments, as real tensors.
+        execution: what changes them.
+    """
+
+    bucket: Bucket
+    states: list[State]
+    tensors: Tensors
+    execution: str
+
+
+def prepare(bucket: Bucket, states: list[State]) -> Work:
+    """Pick the execution of the update of a bucket's tensors, with their states, which have all that they need."""
+    lists = [bucket.values, bucket.grads, *(_held(bucket, states, name) for name in ("exp_avg", "exp_avg_sq"))]
+    tensors = Tensors(*map(as_real, lists))
+    return Work(bucket, states, tensors, _pick(bucket, tensors))
+
+
+def _candidates(bucket: Bucket) -> list[str]:
     """The executions besides foreach that a bucket's flags and kind admit, the best one first.
 
     Triton's kernel, which has never run on a GPU, is taken only where `fused=True` asks for it.
@@ -35,9 +58,9 @@ def candidates(bucket: Bucket) -> list[str]:
     return [*triton, "native", "fused"] if bucket.device.type == "cpu" else triton
 
 
-def pick(bucket: Bucket, tensors: Tensors) -> str:
-    """The execution of a bucket's update: the first one that can treat all of its tensors, else foreach."""
-    admitted, by_rows = candidates(bucket), bucket.by_rows
+def _pick(bucket: Bucket, tensors: Tensors) -> str:
+    """The first execution that can treat all of a bucket's tensors, else foreach."""
+    admitted, by_rows = _candidates(bucket), bucket.by_rows
     if "triton" in admitted and triton_module(bucket).supports(tensors, by_rows):
         return "triton"
     if "native" in admitted and native.supports(tensors, by_rows):
@@ -45,100 +68,87 @@ def pick(bucket: Bucket, tensors: Tensors) -> str:
     return "fused" if "fused" in admitted and fused.supports(tensors, by_rows) else "foreach"
 
 
-def statistics(bucket: Bucket) -> Statistics:
-    """What `measure` returns, by kernels where they can sum these tensors."""
-    group, admitted = bucket.group, candidates(bucket)
-    values, grads = as_real(bucket.values), as_real(bucket.grads)
-    params = values if group["agc_clip"] > 0 else None
-    whole = bucket.ranks is None and len(bucket.owned) == len(bucket.params)
-    if "triton" in admitted and whole and triton_module(bucket).supports((values, grads), bucket.by_rows):
-        kernels, with_sums = triton_module(bucket), group["grad_centralize"]
-        sums = kernels.unit_statistics(grads, params, bucket.units, with_sums, bucket.uploads)
-    elif "native" in admitted and native.supports((values, grads), bucket.by_rows):
-        sums = native.unit_statistics(grads, params, bucket.units, group["grad_centralize"])
-    else:
+def statistics(bucket: Bucket, work: Work | None) -> Statistics:
+    """What `measure` returns, by kernels where they change all of the bucket's tensors.
+
+    Args:
+        bucket: the tensors.
+        work: what is updated of them, None for nothing.
+    """
+    if work is None or work.bucket is not bucket:
         return measure(bucket)
-    return Statistics(bucket.numel, *sums)
+    group, (params, grads, *_) = bucket.group, work.tensors
+    what = grads, params if group["agc_clip"] > 0 else None, bucket.units, group["grad_centralize"]
+    if work.execution == "native":
+        return Statistics(bucket.numel, *native.unit_statistics(*what))
+    if work.execution == "triton" and bucket.ranks is None:
+        return Statistics(bucket.numel, *triton_module(bucket).unit_statistics(*what, bucket.uploads))
+    return measure(bucket)
 
 
-def foreseeable(bucket: Bucket) -> bool:
-    """Whether what an update does is known before the norms are, but for what active cancellation adds to it."""
-    group, whole = bucket.group, bucket.ranks is None and len(bucket.owned) == len(bucket.params)
+def foreseeable(work: Work) -> bool:
+    """Whether an execution can change the tensors and sum in one pass.
+
+    What it does must be known before the norms are, but for what active cancellation adds to it.
+    """
+    bucket, group = work.bucket, work.bucket.group
     as_it_is = not (bucket.by_rows or group["agc_clip"] > 0 or group["max_grad_norm"] is not None or group["maximize"])
-    if not (bucket.on_host and whole and as_it_is) or group["quantum_decay"] > 0:
+    if work.execution != "native" or bucket.ranks is not None or not as_it_is or group["quantum_decay"] > 0:
         return False
     # The gate of `chaos_tau` would stay open for long; of a parameter that loses all there is nothing left to cancel.
     return bool(group["adaptive_tau"] and group["lr"] * group["weight_decay"] < 0.5)
 
 
-def ahead(bucket: Bucket, states: list[State]) -> Tensors | None:
-    """The tensors of a `foreseeable` update, if an execution can change them and sum in the same pass."""
-    tensors = tensors_of(bucket, states)
-    return tensors if pick(bucket, tensors) == "native" else None
-
-
-def update_ahead_(bucket: Bucket, tensors: Tensors, quiet: Step) -> Statistics:
+def update_ahead_(work: Work, quiet: Step) -> Statistics:
     """Change parameters and moments as if nothing fired, and sum in the same pass.
 
     Args:
-        bucket: the tensors.
-        tensors: what `ahead` returned.
+        work: what to change, `foreseeable`.
         quiet: what to do to tensors that do not fire.
 
     Returns:
         What `measure` returns.
     """
-    return Statistics(bucket.numel, native.update_(tensors, quiet, None, None, bucket.units), None, None)
+    bucket = work.bucket
+    return Statistics(bucket.numel, native.update_(work.tensors, quiet, None, None, bucket.units), None, None)
 
 
-def cancel_(tensors: Tensors, quiet: Step, step: Step) -> str:
+def cancel_(work: Work, quiet: Step, step: Step) -> None:
     """Let those tensors lose what they should have lost besides in the update ahead.
 
     Args:
-        tensors: what was updated.
-        quiet: what was done to them.
+        work: what was changed.
+        quiet: what was done to it.
         step: what should have been done.
-
-    Returns:
-        The execution of the update.
     """
     lost = (step.decay - quiet.decay) / (1 - quiet.decay)
     fired = lost.nonzero().flatten()
     if len(fired):
-        chosen = Tensors(*([xs[i] for i in fired.tolist()] for xs in tensors))
+        chosen = Tensors(*([xs[i] for i in fired.tolist()] for xs in work.tensors))
         native.cancel_(chosen, quiet.of(fired), lost[fired])
-    return "native"
 
 
-def update_(
-    bucket: Bucket, states: list[State], processing: Processing, step: Step, found_inf: Tensor | None = None
-) -> str:
+def update_(work: Work, processing: Processing, step: Step, found_inf: Tensor | None = None) -> None:
     """Change parameters and moments.
 
     Args:
-        bucket: the tensors.
-        states: their states.
-        processing: what becomes of their gradients.
+        work: what to change.
+        processing: what becomes of the gradients.
         step: what to do to the tensors.
         found_inf: above 0 where nothing may change, which only Triton's kernel asks; None for 0.
-
-    Returns:
-        The execution that was picked.
     """
-    tensors = tensors_of(bucket, states)
-    execution = pick(bucket, tensors)
+    bucket, states, tensors, execution = work
+    mean, scale, _ = processing
     if execution == "native":
-        native.update_(tensors, step, processing.mean, processing.scale, bucket.units)
+        native.update_(tensors, step, mean, scale, bucket.units)
     elif execution == "fused":
         _fused_update_(bucket, tensors, processing, step)
     elif execution == "triton":
-        mean, scale, _ = processing
         triton_module(bucket).update_(tensors, step, mean, scale, bucket.units, bucket.uploads, found_inf)
     else:
         compensations = _held(bucket, states, "compensation") if bucket.rounding == "kahan" else None
         tensors = tensors._replace(grads=as_real(process(bucket, processing)))
         _foreach_update_(bucket, tensors, compensations, step)
-    return execution
 
 
 def _fused_update_(bucket: Bucket, tensors: Tensors, processing: Processing, step: Step) -> None:
@@ -169,12 +179,6 @@ def _foreach_update_(bucket: Bucket, tensors: Tensors, compensations: Foreach | 
         foreach.update_(Tensors(exact, *others), step.of(batch), bucket.on_host)
         if bucket.rounding != "nearest":
             narrow_(params, exact, cut_off)
-
-
-def tensors_of(bucket: Bucket, states: list[State]) -> Tensors:
-    """What this rank holds of the bucket's tensors and of their moments, as real tensors."""
-    lists = [bucket.values, bucket.grads, *(_held(bucket, states, name) for name in ("exp_avg", "exp_avg_sq"))]
-    return Tensors(*map(as_real, lists))
 
 
 def _held(bucket: Bucket, states: list[State], name: str) -> Foreach:

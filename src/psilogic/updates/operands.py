@@ -54,20 +54,6 @@ class Step(NamedTuple):
         return self._replace(t=self.t[chosen], decay=self.decay[chosen], quantum_rate=rate)
 
 
-class Begun(NamedTuple):
-    """An update that is made before the norms are known, as if nothing fired.
-
-    Attributes:
-        tensors: what it changes.
-        steps: the new step counts, where states keep theirs.
-        quiet: what it does.
-    """
-
-    tensors: Tensors
-    steps: Tensor
-    quiet: Step
-
-
 def ordinary(columns: Sequence[Foreach]) -> bool:
     """Whether all are strided tensors that lie where they say, as they are.
 
