@@ -25,7 +25,7 @@ def step_(
     grad_scale: Tensor | None,
     found_inf: Tensor | None,
 ) -> list[Decision]:
-    """Decide and update: for each bucket three launches, with global clipping four.
+    """Decide and update: for each bucket three launches, one more with global clipping, one more where units are rows.
 
     Args:
         works: all that is updated in this step.

@@ -311,7 +311,7 @@ class PsiLogic(Optimizer):
         self, buckets: list[Bucket], works: dict[int, Work], found_inf: Tensor | None
     ) -> dict[int, Decision]:
         """The step of which torch's operations on vectors over the tensors form the decisions."""
-        early = {i: self._quiet_step(i, work) for i, work in works.items() if self._goes_ahead(work)}
+        early = {i: self._quiet_step(i, works[i]) for i in works if self._goes_ahead(buckets[i], works[i])}
         local = {i: statistics(bucket, works.get(i)) for i, bucket in enumerate(buckets) if i not in early}
         for i, (_, quiet) in early.items():  # from here on nothing that is foreseen can fail
             local[i] = update_ahead_(works[i], quiet)
@@ -329,10 +329,10 @@ class PsiLogic(Optimizer):
             decisions[i] = self._update(i, works[i], processing, gn, early.get(i), found_inf)
         return decisions
 
-    def _goes_ahead(self, work: Work) -> bool:
-        """Whether an update can be made before the norms are known, as if nothing fired."""
+    def _goes_ahead(self, bucket: Bucket, work: Work) -> bool:
+        """Whether a bucket can be updated before the norms are known, as if nothing fired, and summed by that."""
         scaled = any(getattr(self, name, None) is not None for name in ("found_inf", "grad_scale"))
-        return not scaled and foreseeable(work)
+        return not scaled and work.bucket is bucket and foreseeable(work)
 
     def _gradient_factor(self, buckets: list[Bucket], sums: list[Statistics]) -> Tensor | None:
         """What every gradient is multiplied by; where reading it is free, a factor of 1 is none."""

@@ -1,227 +1,21 @@
-"""The decision for all tensors of a bucket as one Triton kernel: from sums over units to decay rates and new memory.
+"""The decision for all tensors of a bucket in one launch, or two where units are rows.
 
-On a GPU the some forty small operations of `plan` and `decide` would cost more than the update, in launches. Each
-program takes one tensor, in float64, and writes what `psilogic.decision` says, which is the truth it is tested against.
-Needs the package triton; never run on a GPU, as `psilogic.updates.triton` says.
+On a GPU the some forty small operations of `plan` and `decide` would cost more than the update, in launches. Needs the
+package triton; never run on a GPU, as `psilogic.updates.triton` says.
 """
 
-# Triton has no annotations, and what it compiles is not Python that could have any.
-# mypy: disallow-untyped-defs=False, disallow-incomplete-defs=False, disallow-untyped-calls=False
-# mypy: disallow-untyped-decorators=False
-
-import math
 from typing import Any
 
 import torch
-import triton
-import triton.language as tl
 from torch import Tensor
 
 from psilogic import equations as eq
 from psilogic.decision import Chaos, Decision
 from psilogic.equations import Scalar
-from psilogic.gradients import AGC_FLOOR, NOISE, Processing, Rescaling
-from psilogic.updates.triton import OPTIONS, UnitSums
-from psilogic.updates.triton_kernels import _tanh
-
-FLOOR, NOISE_EPS = tl.constexpr(AGC_FLOOR), tl.constexpr(NOISE * torch.finfo(torch.float64).eps)
-INF, PI = tl.constexpr(math.inf), tl.constexpr(math.pi)
-FEW = tl.constexpr(32)
-"""Rows of at most so many parts are summed many at a time, part after part; others in tiles of parts."""
-
-
-@triton.jit
-def _is_finite(x):
-    return tl.abs(x) < INF
-
-
-@triton.jit
-def _at_most(x, bound):
-    """As torch.clamp(x, max=bound): NaN stays."""
-    return tl.where(x > bound, bound, x)
-
-
-@triton.jit
-def _sums(parts, row, units, segments, PARTS: tl.constexpr):
-    """The sums of units, each from its parts, which lie one after the other."""
-    part = tl.arange(0, PARTS)
-    total = tl.zeros([row.shape[0], PARTS], tl.float64)
-    for before in range(0, segments, PARTS):
-        inside = (row < units)[:, None] & (part < segments - before)[None, :]
-        total += tl.load(parts + row[:, None] * segments + (before + part)[None, :], mask=inside, other=0.0)
-    return tl.sum(total, 1)
-
-
-@triton.jit
-def _agc_scale(squares, param_squares, clip):
-    """As `gradients.agc_scale`."""
-    norm, largest = tl.sqrt(squares), clip * tl.maximum(tl.sqrt(param_squares), FLOOR)
-    clipped = (norm > largest) & _is_finite(norm)
-    return tl.where(clipped, largest / tl.where(clipped, norm, 1.0), 1.0)
-
-
-@triton.jit
-def _plan(
-    parts, sums, param_parts, mean, scale, units, segments, length, factor, agc_clip,
-    AGC_BY_TENSOR: tl.constexpr, ROWS: tl.constexpr, PARTS: tl.constexpr,
-):  # fmt: skip
-    """As `gradients.plan`, for one tensor: writes mean and scale of its units, returns ||g||^2 after both."""
-    one = factor
-    if AGC_BY_TENSOR:
-        squares, param_squares = tl.zeros([ROWS], tl.float64), tl.zeros([ROWS], tl.float64)
-        for before in range(0, units, ROWS):
-            row = before + tl.arange(0, ROWS)
-            squares += _sums(parts, row, units, segments, PARTS)
-            param_squares += _sums(param_parts, row, units, segments, PARTS)
-        one *= _agc_scale(tl.sum(squares, 0) * factor * factor, tl.sum(param_squares, 0), agc_clip)
-    total = tl.zeros([ROWS], tl.float64)
-    for before in range(0, units, ROWS):
-        row = before + tl.arange(0, ROWS)
-        inside = row < units
-        squares = _sums(parts, row, units, segments, PARTS)
-        factors = tl.zeros([ROWS], tl.float64) + one
-        if param_parts is not None and not AGC_BY_TENSOR:
-            param_squares = _sums(param_parts, row, units, segments, PARTS)
-            factors *= _agc_scale(squares * factor * factor, param_squares, agc_clip)
-        if mean is not None:
-            means = _sums(sums, row, units, segments, PARTS) / length
-            means = tl.where(_is_finite(means), means, 0.0)
-            tl.store(mean + row, means, mask=inside)
-            centered = squares - length * means * means
-            squares = tl.where(centered < squares * NOISE_EPS, 0.0, centered)
-        if scale is not None:
-            tl.store(scale + row, factors, mask=inside)
-            squares *= factors * factors
-        total += tl.where(inside, squares, 0.0)
-    return tl.sum(total, 0)
-
-
-@triton.jit
-def _factor(total, grad_scale, max_norm, MAXIMIZE: tl.constexpr):
-    """What every gradient is multiplied by, as `Rescaling.factor` and the sign of `maximize`."""
-    factor = tl.full((), -1.0 if MAXIMIZE else 1.0, tl.float64)
-    unscale = tl.full((), 1.0, tl.float64)
-    if grad_scale is not None:
-        unscale /= tl.load(grad_scale).to(tl.float64)
-    if total is not None:
-        unscale *= _at_most(max_norm / (unscale * tl.sqrt(tl.load(total)) + 1e-6), 1.0)
-    return factor * unscale
-
-
-@triton.jit
-def _observe(gn, fast, slow, reference, eps, RELATIVE: tl.constexpr):
-    """As `decision.observe`."""
-    finite, signal, starts = _is_finite(gn), gn, False
-    new_reference = reference
-    if RELATIVE:
-        starts = reference == 0.0
-        new_reference = tl.where(starts, gn, 0.99 * reference + 0.01 * gn)
-        signal = gn / (new_reference + eps)
-    new_fast, new_slow = 0.90 * fast + 0.10 * signal, 0.99 * slow + 0.01 * signal
-    new_fast, new_slow = tl.where(starts, 1.0, new_fast), tl.where(starts, 1.0, new_slow)
-    return (
-        tl.where(finite, new_fast, fast),
-        tl.where(finite, new_slow, slow),
-        tl.where(finite, new_reference, reference),
-    )
-
-
-@triton.jit
-def _remember(pointer, value, overflow):
-    """Write a scalar of the state; after an overflow it stays."""
-    old = tl.load(pointer)
-    tl.store(pointer, tl.where(overflow, old, value.to(old.dtype)))
-
-
-POINTERS = [
-    "out", "gates", "mean", "scale", "parts", "records", "total", "grad_scale", "found_inf", "step", "start", "fast",
-    "slow", "reference", "lr_pointer",
-]  # fmt: skip
-
-
-@triton.jit(do_not_specialize=["width", "count"], do_not_specialize_on_alignment=POINTERS)
-def decide_kernel(
-    out, gates, mean, scale, parts, records, total, grad_scale, found_inf, step, start, fast, slow, reference,
-    lr_pointer, width: tl.int64, count: tl.int64, lr: tl.float64, weight_decay: tl.float64, eps: tl.float64,
-    gamma: tl.float64, p_ext: tl.float64, max_cancel: tl.float64, tau: tl.float64, t_warm: tl.float64,
-    T_max: tl.float64, quantum_decay: tl.float64, agc_clip: tl.float64, max_norm: tl.float64,
-    WITH_PARAMS: tl.constexpr, AGC_BY_TENSOR: tl.constexpr, ADAPTIVE: tl.constexpr, MAXIMIZE: tl.constexpr,
-):  # fmt: skip
-    """The decision for one tensor, as `decide` describes it."""
-    i, n = tl.program_id(0), tl.num_programs(0)
-    units, length, segments = tl.load(records + 6 * i), tl.load(records + 6 * i + 1), tl.load(records + 6 * i + 2)
-    first_part = count + tl.load(records + 6 * i + 3)
-    first_unit = tl.load(records + 6 * i + 4)
-    parts += tl.where(segments == 1, first_unit, first_part)
-    factor = _factor(total, grad_scale, max_norm, MAXIMIZE)
-    sums, param_parts = None, None
-    if mean is not None:
-        mean += first_unit
-        sums = parts + (2 if WITH_PARAMS else 1) * width
-    if WITH_PARAMS:
-        param_parts = parts + width
-    if scale is not None:
-        scale += first_unit
-    divisor = tl.maximum(length, 1).to(tl.float64)
-    if segments <= FEW:
-        squares = _plan(
-            parts, sums, param_parts, mean, scale, units, segments, divisor, factor, agc_clip, AGC_BY_TENSOR, 512, 1
-        )  # fmt: skip
-    else:
-        squares = _plan(
-            parts, sums, param_parts, mean, scale, units, segments, divisor, factor, agc_clip, AGC_BY_TENSOR, 2, 256
-        )  # fmt: skip
-    gn = tl.sqrt(squares) / tl.sqrt(tl.maximum(units * length, 1).to(tl.float64))
-
-    if lr_pointer is not None:
-        lr = tl.load(lr_pointer)
-    one = tl.full((), 1.0, tl.float64)
-    lr, eps = lr * one, eps * one
-    overflow = False
-    if found_inf is not None:
-        overflow = tl.load(found_inf) > 0.0
-    t = tl.load(step + i) + 1
-    since = t.to(tl.float64) - tl.load(start + i).to(tl.float64)
-    _remember(step + i, t, overflow)
-    t = t.to(tl.float64)
-    old_reference = 0.0
-    if reference is not None:
-        old_reference = tl.load(reference + i).to(tl.float64)
-    old_fast, old_slow = tl.load(fast + i).to(tl.float64), tl.load(slow + i).to(tl.float64)
-    new_fast, new_slow, new_reference = _observe(gn, old_fast, old_slow, old_reference, eps, reference is not None)
-    _remember(fast + i, new_fast, overflow)
-    _remember(slow + i, new_slow, overflow)
-    margin = 0.0
-    if reference is not None:
-        _remember(reference + i, new_reference, overflow)
-        margin = eps
-
-    ratio = new_fast / (new_slow + eps)
-    excess = ratio - 1.0
-    chaos = _tanh(new_slow) * (1.0 + 0.5 * _tanh(tl.where(excess < 0.0, 0.0, excess)))
-    gate = new_fast > tau * new_slow + margin if ADAPTIVE else new_slow >= tau
-    known = _is_finite(gn)
-    warmup = tl.where(t_warm > 0.0, tl.minimum(tl.maximum((since - t_warm) / (t_warm * 0.25), 0.0), 1.0), 1.0)
-    warmup = tl.where(known, warmup, 0.0)
-    schedule = tl.where(T_max > 0.0, 0.5 * (1.0 + tl.cos(tl.minimum(t / T_max, 1.0) * PI)), 1.0)
-    cancelled = _at_most(chaos * lr * gamma * schedule * p_ext, max_cancel)
-    cancelled = warmup * tl.where(gate & known, cancelled, 0.0)
-    decay = lr * weight_decay + cancelled
-    quantum_rate = lr * quantum_decay * schedule * warmup * tl.where(gate, 0.0, 1.0)
-
-    out += i
-    tl.store(out, t)
-    tl.store(out + n, decay)
-    tl.store(out + 2 * n, quantum_rate)
-    tl.store(out + 3 * n, gn)
-    tl.store(out + 4 * n, new_fast)
-    tl.store(out + 5 * n, new_slow)
-    tl.store(out + 6 * n, new_reference)
-    tl.store(out + 7 * n, ratio)
-    tl.store(out + 8 * n, chaos)
-    tl.store(out + 9 * n, warmup)
-    tl.store(out + 10 * n, cancelled)
-    tl.store(gates + i, gate.to(tl.int8))
+from psilogic.gradients import Processing, Rescaling
+from psilogic.triton_decision_kernels import FEW, FEW_ROWS, MANY_ROWS, decide_kernel, plan_kernel
+from psilogic.updates.triton import OPTIONS, UnitSums, part_counts
+from psilogic.uploads import host
 
 
 def decide(
@@ -245,28 +39,59 @@ def decide(
     Returns:
         The tensors' steps, from 1, shape (N,); what becomes of their gradients; and the decision.
     """
-    n, count, device = len(scalars["step"]), sum(sums.units), sums.parts.device
-    out = torch.empty(11, n, dtype=torch.float64, device=device)
-    gates = torch.empty(n, dtype=torch.int8, device=device)
-    with_params, relative = group["agc_clip"] > 0, group["chaos_signal"] == "relative"
-    mean = torch.empty(count, dtype=torch.float64, device=device) if group["grad_centralize"] else None
-    scaled = with_params or group["maximize"] or rescaling.total is not None or rescaling.grad_scale is not None
-    scale = torch.empty(count, dtype=torch.float64, device=device) if scaled else None
+    n, relative = len(scalars["step"]), group["chaos_signal"] == "relative"
+    out = sums.parts.new_empty(11, n)
+    gates = torch.empty(n, dtype=torch.int8, device=out.device)
+    mean, scale, planned = _plan_units(group, sums, rescaling)
     t_warm = eq.warmup_horizon(group["chaos_warmup"], group["total_steps"], group["gamma_T_max"])
     tau = group["tau_scale"] if group["adaptive_tau"] else group["chaos_tau"]
     lr_pointer, number = (lr, 0.0) if isinstance(lr, Tensor) else (None, lr)
     states = [scalars[name] for name in ("step", "chaos_start", "chaos_fast", "chaos_slow")]
-    with torch.cuda.device_of(sums.parts):
+    with torch.cuda.device_of(out):
         decide_kernel[(n,)](
-            out, gates, mean, scale, sums.parts, sums.records, rescaling.total, rescaling.grad_scale, found_inf,
-            *states, scalars["chaos_ref"] if relative else None, lr_pointer, sums.parts.shape[1], count, number,
-            group["weight_decay"], group["eps"], group["gamma"], group["p_ext"], group["max_cancel"], tau, t_warm,
-            group["gamma_T_max"], group["quantum_decay"], group["agc_clip"], rescaling.max_norm or 0.0,
-            WITH_PARAMS=with_params, AGC_BY_TENSOR=with_params and group["agc_norm"] == "tensor",
-            ADAPTIVE=group["adaptive_tau"], MAXIMIZE=group["maximize"], **OPTIONS,
+            out, gates, scale, sums.parts, sums.records, *planned, rescaling.total, rescaling.grad_scale, found_inf,
+            *states, scalars["chaos_ref"] if relative else None, lr_pointer, sums.parts.shape[1], sum(sums.units),
+            number, group["weight_decay"], group["eps"], group["gamma"], group["p_ext"], group["max_cancel"], tau,
+            t_warm, group["gamma_T_max"], group["quantum_decay"], group["agc_clip"], rescaling.max_norm or 0.0,
+            WITH_PARAMS=group["agc_clip"] > 0, ADAPTIVE=group["adaptive_tau"], MAXIMIZE=group["maximize"], **OPTIONS,
         )  # fmt: skip
     torch.autograd.graph.increment_version([x for name, x in scalars.items() if name != "chaos_start"])
     t, decay, quantum_rate, gn, fast, slow, reference, ratio, chaos, warmup, cancellation = out
     memory = Chaos(fast, slow, reference if relative else None)
     decision = Decision(gn, memory, ratio, chaos, gates.view(torch.bool), warmup, cancellation, decay, quantum_rate)
     return t, Processing(mean, scale, gn), decision
+
+
+def _plan_units(
+    group: dict[str, Any], sums: UnitSums, rescaling: Rescaling
+) -> tuple[Tensor | None, Tensor | None, tuple[Tensor | None, Tensor | None]]:
+    """Mean and scale of the units, and the squares after both by tiles of rows, with where each tensor's are.
+
+    Where tensors are single units, `decide_kernel` fills the scale, and there are no tiles.
+    """
+    count, with_params = sum(sums.units), group["agc_clip"] > 0
+    scaled = with_params or group["maximize"] or rescaling.total is not None or rescaling.grad_scale is not None
+    scale = sums.parts.new_empty(count) if scaled else None
+    if not group["grad_centralize"] and all(n == 1 for n in sums.units):
+        return None, scale, (None, None)
+    mean = sums.parts.new_empty(count) if group["grad_centralize"] else None
+    numels, units = sums.numels, sums.units
+    tiles, tensors = sums.uploads.get("tiles", [*numels, *units], sums.parts.device, lambda: _tiles(numels, units))
+    squares = sums.parts.new_empty(len(tensors))
+    if len(tensors):
+        with torch.cuda.device_of(squares):
+            plan_kernel[(len(tensors),)](
+                squares, mean, scale, sums.parts, sums.records, tiles, tensors, rescaling.total, rescaling.grad_scale,
+                sums.parts.shape[1], count, group["agc_clip"], rescaling.max_norm or 0.0, WITH_PARAMS=with_params,
+                AGC_BY_TENSOR=with_params and group["agc_norm"] == "tensor", MAXIMIZE=group["maximize"], **OPTIONS,
+            )  # fmt: skip
+    return mean, scale, (squares, tiles)
+
+
+def _tiles(numels: list[int], units: list[int]) -> list[Tensor]:
+    """Of each tensor the first of the tiles that `plan_kernel` treats and their number; the tensor of each tile."""
+    counts = host(units)
+    rows = torch.where(part_counts(host(numels), counts) <= FEW.value, MANY_ROWS.value, FEW_ROWS.value)
+    tiles = (counts + rows - 1) // rows
+    first = tiles.cumsum(0) - tiles
+    return [torch.stack([first, tiles], 1).flatten(), host(range(len(units))).repeat_interleave(tiles)]

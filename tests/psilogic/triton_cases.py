@@ -18,6 +18,7 @@ from trajectories import gradients, parameters, set_gradients, watch
 
 from psilogic import decision as truth
 from psilogic import triton_decision as decision
+from psilogic import triton_decision_kernels as decision_kernels
 from psilogic.buckets import Bucket
 from psilogic.gradients import Rescaling, measure, plan, signals
 from psilogic.updates import foreach
@@ -557,7 +558,7 @@ def the_optimizer_takes_the_kernels():
             for execution in ({"fused": True}, {"foreach": True}):
                 params = parameters(dtype=dtype)
                 optimizer = build(params, **options, **execution)
-                with noted(decision.decide_kernel) as launches:
+                with noted(decision_kernels.decide_kernel) as launches:
                     runs.append(trace(optimizer, params, script))
                 assert set(optimizer.executed) == ({"triton"} if "fused" in execution else {"foreach"}), name
                 assert bool(launches) == ("fused" in execution and name not in POOLED), name

@@ -9,10 +9,10 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 
-from psilogic.triton_decision import decide_kernel
+from psilogic.triton_decision_kernels import decide_kernel, plan_kernel
 from psilogic.updates import triton_kernels as kernels
 
-KERNELS = (kernels.update_kernel, kernels.statistics_kernel, kernels.complete_kernel, decide_kernel)
+KERNELS = (kernels.update_kernel, kernels.statistics_kernel, kernels.complete_kernel, plan_kernel, decide_kernel)
 
 
 class Driver:

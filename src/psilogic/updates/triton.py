@@ -65,6 +65,12 @@ def _row_lengths(numels: Tensor, units: Tensor) -> Tensor:
     return torch.where(units > 0, numels // units.clamp(min=1), 1)
 
 
+def part_counts(numels: Tensor, units: Tensor) -> Tensor:
+    """In how many parts each unit of a tensor is summed, shape (N,)."""
+    lengths = _row_lengths(numels, units)
+    return torch.where(lengths > MIDDLE.value, (lengths + SEGMENT.value - 1) // SEGMENT.value, 1)
+
+
 def _chunks(numels: list[int], units: list[int], chunk: int) -> list[Tensor]:
     """Records of the tensors (numel, first chunk, first unit, length of a unit), and the tensor of each chunk."""
     sizes, counts = host(numels), host(units)
@@ -81,7 +87,7 @@ def _items(numels: list[int], units: list[int], centred: list[int]) -> list[Tens
     """
     counts = host(units)
     lengths = _row_lengths(host(numels), counts)
-    segments = torch.where(lengths > MIDDLE.value, (lengths + SEGMENT.value - 1) // SEGMENT.value, 1)
+    segments = part_counts(host(numels), counts)
     longest = torch.where(lengths <= SHORT.value, SHORT.value, MIDDLE.value)
     rows = torch.where(lengths <= MIDDLE.value, TILE.value // longest, 1)
     items = (counts + rows - 1) // rows * segments
@@ -163,15 +169,19 @@ class UnitSums(NamedTuple):
     Attributes:
         parts: first of |g|^2, then of |theta|^2 where wanted, then of g where wanted, 0 for tensors with at most one
             dimension; in float64, each of shape (U,), or (U + parts,) where rows have parts: the sum of their row is 0.
+        numels: the number of elements of each tensor.
         units: the number of units of each tensor.
         records: what the kernels know of each tensor, as `_items` says.
         splits: the rows that have parts.
+        uploads: those of these tensors.
     """
 
     parts: Tensor
+    numels: list[int]
     units: list[int]
     records: Tensor
     splits: Tensor
+    uploads: Uploads
 
     @property
     def total(self) -> Tensor:
@@ -217,7 +227,7 @@ def unit_sums(grads: Foreach, params: Foreach | None, units: list[int], with_sum
                 out, addresses, records, tensors, count, width,
                 WITH_SUMS=with_sums, **_compiled_for(first.dtype, wide=with_sums),
             )  # fmt: skip
-    return UnitSums(out, units, records, splits)
+    return UnitSums(out, numels, units, records, splits, uploads)
 
 
 def unit_statistics(
