@@ -61,15 +61,14 @@ class Uploads:
         A graph copies again at each replay, from memory that must still be there then. Before torch 2.10 pinned memory
         cannot always be allocated during a capture: the steps before it leave some to spare.
         """
-        spare = self._spare.pop(name, None)
-        if spare is None or len(spare) != len(flat):
-            spare = _pinned(len(flat), flat.dtype)
-        host = spare if capturing else _pinned(len(flat), flat.dtype)
+        spare = self._spare.get(name)
+        fits = spare is not None and len(spare) == len(flat)
+        host = self._spare.pop(name) if capturing and fits else _pinned(len(flat), flat.dtype)
         host.copy_(flat)
         if capturing:
             self._captured.append(host)
-        elif moves:
-            self._spare[name] = spare
+        elif moves and not fits:
+            self._spare[name] = _pinned(len(flat), flat.dtype)
         return torch.empty_like(flat, device=device).copy_(host, non_blocking=True)
 
 

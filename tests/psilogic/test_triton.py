@@ -284,6 +284,22 @@ def test_captured_tables_stay_and_do_not_serve_other_steps(monkeypatch):
     assert captured.tolist() == [3, 4]
 
 
+def test_memory_for_a_capture_is_kept_and_not_used_before(monkeypatch):
+    device, tables = Device(monkeypatch), uploads.Uploads()
+    device.get(tables, 1, 2)
+    before = device.pinned
+    device.get(tables, 3, 4)
+    assert device.pinned == before + 1  # a copy from the last one may still be on its way
+    device.get(tables, 5, 6, 7)
+    before, device.capturing = device.pinned, True
+    assert device.get(tables, 8, 9, 10).tolist() == [8, 9, 10]
+    assert device.pinned == before
+    device.capturing = False
+    before = device.pinned
+    tables.get("what does not move", [1], device.name, lambda: [torch.tensor([1])])
+    assert device.pinned == before + 1
+
+
 def test_an_old_triton_is_refused(monkeypatch):
     monkeypatch.setattr(triton, "__version__", "3.3.1")
     with pytest.raises(ImportError, match=r"psilogic needs triton 3\.4 or newer, not 3\.3\.1"):
