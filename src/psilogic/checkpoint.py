@@ -136,5 +136,5 @@ def restore_scalars(
             value = saved.get(key, {}).get(name)
             if value is not None:
                 keep = value.dtype if name == "chaos_start" else detector_dtype(param)
-                device = value.device if name == "chaos_start" else param.device
+                device = state[param]["step"].device if name == "chaos_start" else param.device
                 state[param][name] = value.detach().to(device=device, dtype=keep, copy=True)

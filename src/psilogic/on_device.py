@@ -13,9 +13,16 @@ from psilogic.uploads import upload
 
 
 def admits(bucket: Bucket, work: Work | None) -> bool:
-    """Whether kernels may do all of a bucket's step: no other process or bucket has a say in its decisions."""
-    alone = bucket.ranks is None and bucket.group["chaos_scope"] == "tensor"
-    return alone and work is not None and work.bucket is bucket and work.execution == "triton"
+    """Whether kernels may do all of a bucket's step."""
+    if work is None or work.bucket is not bucket or bucket.ranks is not None:
+        return False
+    return work.execution == "triton" and admits_group(bucket.group)
+
+
+def admits_group(group: dict[str, Any]) -> bool:
+    """Whether each decision follows from one tensor, and the scale of each unit from that unit."""
+    rows_together = group["grad_centralize"] and group["agc_clip"] > 0 and group["agc_norm"] == "tensor"
+    return group["chaos_scope"] == "tensor" and not rows_together
 
 
 def step_(

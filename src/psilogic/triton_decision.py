@@ -29,7 +29,7 @@ def decide(
     """Decide for N tensors from the sums over their units, and write their detector's memory and their steps.
 
     Args:
-        group: the hyperparameters; the scope of the detector is the tensor.
+        group: the hyperparameters; the scope of the detector is the tensor, and AGC treats units.
         lr: the learning rate, a number or a tensor on the device.
         sums: the sums over the units of the gradients as they are.
         scalars: those of the states, on the device, each of shape (N,); changed in place.
@@ -83,7 +83,7 @@ def _plan_units(
             plan_kernel[(len(tensors),)](
                 squares, mean, scale, sums.parts, sums.records, tiles, tensors, rescaling.total, rescaling.grad_scale,
                 sums.parts.shape[1], count, group["agc_clip"], rescaling.max_norm or 0.0, WITH_PARAMS=with_params,
-                AGC_BY_TENSOR=with_params and group["agc_norm"] == "tensor", MAXIMIZE=group["maximize"], **OPTIONS,
+                MAXIMIZE=group["maximize"], **OPTIONS,
             )  # fmt: skip
     return mean, scale, (squares, tiles)
 

@@ -48,35 +48,23 @@ def _sums(parts, row, units, segments, PARTS: tl.constexpr):
 @triton.jit
 def _agc_scale(squares, param_squares, clip):
     """As `gradients.agc_scale`."""
-    norm, largest = tl.sqrt(squares), clip * tl.maximum(tl.sqrt(param_squares), FLOOR)
+    norm, param_norm = tl.sqrt(squares), tl.sqrt(param_squares)
+    largest = clip * tl.where(param_norm < FLOOR, FLOOR, param_norm)
     clipped = (norm > largest) & _is_finite(norm)
     return tl.where(clipped, largest / tl.where(clipped, norm, 1.0), 1.0)
 
 
 @triton.jit
-def _pooled_agc_scale(parts, param_parts, units, segments, factor, agc_clip, ROWS: tl.constexpr, SIZE: tl.constexpr):
-    """The factor of AGC for a tensor as a whole."""
-    squares, param_squares = tl.zeros([ROWS], tl.float64), tl.zeros([ROWS], tl.float64)
-    for before in range(0, units, ROWS):
-        row = before + tl.arange(0, ROWS)
-        squares += _sums(parts, row, units, segments, SIZE)
-        param_squares += _sums(param_parts, row, units, segments, SIZE)
-    return _agc_scale(tl.sum(squares, 0) * factor * factor, tl.sum(param_squares, 0), agc_clip)
-
-
-@triton.jit
 def _plan(
     parts, sums, param_parts, mean, scale, first_row, units, segments, length, factor, agc_clip,
-    AGC_BY_TENSOR: tl.constexpr, ROWS: tl.constexpr, SIZE: tl.constexpr,
+    ROWS: tl.constexpr, SIZE: tl.constexpr,
 ):  # fmt: skip
     """As `gradients.plan`, for some units of one tensor: writes their mean and scale, returns ||g||^2 after both."""
     row = first_row + tl.arange(0, ROWS)
     inside = row < units
     squares = _sums(parts, row, units, segments, SIZE)
     factors = tl.zeros([ROWS], tl.float64) + factor
-    if AGC_BY_TENSOR:
-        factors *= _pooled_agc_scale(parts, param_parts, units, segments, factor, agc_clip, ROWS, SIZE)
-    elif param_parts is not None:
+    if param_parts is not None:
         param_squares = _sums(param_parts, row, units, segments, SIZE)
         factors *= _agc_scale(squares * factor * factor, param_squares, agc_clip)
     if mean is not None:
@@ -94,7 +82,7 @@ def _plan(
 @triton.jit
 def _plan_of_tensor(
     i, first_row, mean, scale, parts, records, total, grad_scale, width, count, agc_clip, max_norm,
-    WITH_PARAMS: tl.constexpr, AGC_BY_TENSOR: tl.constexpr, MAXIMIZE: tl.constexpr, ROWS: tl.constexpr,
+    WITH_PARAMS: tl.constexpr, MAXIMIZE: tl.constexpr, ROWS: tl.constexpr,
     SIZE: tl.constexpr,
 ):  # fmt: skip
     """The plan for some units of the i-th tensor."""
@@ -113,7 +101,7 @@ def _plan_of_tensor(
     divisor = tl.maximum(length, 1).to(tl.float64)
     return _plan(
         parts, sums, param_parts, mean, scale, first_row, units, segments, divisor, factor, agc_clip,
-        AGC_BY_TENSOR, ROWS, SIZE,
+        ROWS, SIZE,
     )  # fmt: skip
 
 
@@ -161,7 +149,7 @@ PLANNED = ["squares", "mean", "scale", "parts", "records", "tiles", "tensors", "
 def plan_kernel(
     squares, mean, scale, parts, records, tiles, tensors, total, grad_scale, width: tl.int64, count: tl.int64,
     agc_clip: tl.float64, max_norm: tl.float64,
-    WITH_PARAMS: tl.constexpr, AGC_BY_TENSOR: tl.constexpr, MAXIMIZE: tl.constexpr,
+    WITH_PARAMS: tl.constexpr, MAXIMIZE: tl.constexpr,
 ):  # fmt: skip
     """The plan for a tile of rows of one tensor, and their ||g||^2 after it."""
     program = tl.program_id(0)
@@ -170,12 +158,12 @@ def plan_kernel(
     if tl.load(records + 6 * i + 2) <= FEW:
         result = _plan_of_tensor(
             i, tile * MANY_ROWS, mean, scale, parts, records, total, grad_scale, width, count, agc_clip, max_norm,
-            WITH_PARAMS, AGC_BY_TENSOR, MAXIMIZE, MANY_ROWS, 1,
+            WITH_PARAMS, MAXIMIZE, MANY_ROWS, 1,
         )  # fmt: skip
     else:
         result = _plan_of_tensor(
             i, tile * FEW_ROWS, mean, scale, parts, records, total, grad_scale, width, count, agc_clip, max_norm,
-            WITH_PARAMS, AGC_BY_TENSOR, MAXIMIZE, FEW_ROWS, PARTS,
+            WITH_PARAMS, MAXIMIZE, FEW_ROWS, PARTS,
         )  # fmt: skip
     tl.store(squares + program, result)
 
@@ -208,7 +196,7 @@ def decide_kernel(
     else:
         squares_after = _plan_of_tensor(
             i, 0, None, scale, parts, records, total, grad_scale, width, count, agc_clip, max_norm,
-            WITH_PARAMS, False, MAXIMIZE, 1, PARTS,
+            WITH_PARAMS, MAXIMIZE, 1, PARTS,
         )  # fmt: skip
     numel = tl.load(records + 6 * i) * tl.load(records + 6 * i + 1)
     gn = tl.sqrt(squares_after) / tl.sqrt(tl.maximum(numel, 1).to(tl.float64))

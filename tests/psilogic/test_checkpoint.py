@@ -153,6 +153,22 @@ def test_the_published_packages_checkpoints_migrate(relative: bool, dtype: torch
     assert mine.state[group["params"][0]]["step"] == 603
 
 
+def test_a_run_saved_elsewhere_goes_on_where_the_parameters_are() -> None:
+    """The detector's clock too, beside parameters that join later."""
+    saved = PsiLogic(parameters(torch.float32), capturable=True)
+    train(saved, 0, 2)
+    params = [p.detach().to("meta").requires_grad_() for p in parameters(torch.float32)]
+    mine = PsiLogic([*params, torch.zeros(3, device="meta", requires_grad=True)], capturable=True)
+    late = mine.param_groups[0]["params"].pop()
+    mine.load_state_dict(saved.state_dict())
+    assert all(value.is_meta for p in params for value in mine.state[p].values())
+    mine.param_groups[0]["params"].append(late)
+    for p in mine.param_groups[0]["params"]:
+        p.grad = torch.ones_like(p)
+    mine.step()
+    assert mine.state[late]["chaos_start"].is_meta
+
+
 def test_what_cannot_be_continued_is_refused_and_changes_nothing() -> None:
     mine = PsiLogic(parameters(torch.float32))
     train(mine, 0, 3)

@@ -17,6 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from trajectories import gradients, parameters, set_gradients, watch
 
 from psilogic import decision as truth
+from psilogic import on_device
 from psilogic import triton_decision as decision
 from psilogic import triton_decision_kernels as decision_kernels
 from psilogic.buckets import Bucket
@@ -477,10 +478,22 @@ def random_group(generator):
         "grad_centralize": (False, True), "chaos_signal": ("raw", "relative"), "chaos_scope": ("tensor",),
         "max_grad_norm": (None, 1.0, 1e6), "maximize": (False, True), "differentiable": (False,),
     }  # fmt: skip
-    return {name: drawn(generator, *values) for name, values in choices.items()}
+    group = {name: drawn(generator, *values) for name, values in choices.items()}
+    return group if on_device.admits_group(group) else {**group, "agc_norm": "unit"}
 
 
-DECIDED = [(), (5,), (0,), (0, 4), (3, 0), (40, 7), (1500, 3), (2, SEGMENT + 1), (33 * SEGMENT + 5,), (3, 33 * SEGMENT)]
+DECIDED = [
+    (),
+    (5,),
+    (0,),
+    (0, 4),
+    (3, 0),
+    (40, 7),
+    (1500, 3),
+    (2, SEGMENT + 1),
+    (257 * SEGMENT + 5,),
+    (3, 33 * SEGMENT),
+]
 
 
 def by_torch(bucket, memory, steps, start, grad_scale):
@@ -500,8 +513,10 @@ def decisions_are_those_of_torch():
     for trial in range(45):
         group, shapes = random_group(generator), DECIDED if trial % 15 == 1 else DECIDED[:7]
         params, grads = ([torch.randn(s, generator=generator, dtype=torch.float64) for s in shapes] for _ in range(2))
+        if trial % 15 == 1:
+            group["max_grad_norm"] = 1.0 if trial % 2 else None
         if trial % 3 == 0:
-            grads[5][3, 1], grads[1][2], params[6][7, 0] = math.nan, math.inf, math.inf
+            grads[5][3, 1], grads[1][2], params[6][7, 0], params[5][4, 4] = math.nan, math.inf, math.inf, math.nan
         elif trial % 3 == 1:
             grads[6] = grads[6][:, :1].expand(-1, 3).contiguous()  # nothing is left without the rows' means
         bucket = Bucket(group, None, Uploads(), params, params, grads, [None] * len(params), list(range(len(params))))
@@ -524,7 +539,7 @@ def decisions_are_those_of_torch():
         total = [sums.total] if group["max_grad_norm"] is not None else []
         t, processing, actual = decision.decide(
             group, group["lr"], sums, scalars, Rescaling.of(total, group["max_grad_norm"], grad_scale),
-            torch.tensor([float(overflow)]) if trial % 2 == 0 or overflow else None,
+            torch.tensor([2.0 * overflow]) if trial % 2 == 0 or overflow else None,
         )  # fmt: skip
 
         def close(x, y, what, group=group):
@@ -583,7 +598,7 @@ def an_overflow_changes_nothing_and_nothing_is_read():
                 if execution == {"foreach": True}:
                     snapshots += [] if overflow else trace(optimizer, params, [grads])
                     continue
-                optimizer.grad_scale, optimizer.found_inf = torch.tensor([64.0]), torch.tensor([float(overflow)])
+                optimizer.grad_scale, optimizer.found_inf = torch.tensor([64.0]), torch.tensor([2.0 * overflow])
                 before = snapshot(optimizer, params)
                 set_gradients(params, [None if g is None else g * (math.inf if overflow else 64.0) for g in grads])
                 with NothingIsRead(), patch.object(Bucket, "on_host", False):  # as on another device
@@ -619,11 +634,36 @@ def the_monitor_sees_no_step_that_was_skipped():
     params = parameters()
     optimizer = build(params, fused=True)
     seen = watch(optimizer)
-    for found in (0.0, 1.0, 0.0):
+    for found in (0.0, 1.0, 0.0, None):
         set_gradients(params, [torch.ones_like(p) for p in params])
-        optimizer.grad_scale, optimizer.found_inf = torch.tensor([2.0]), torch.tensor([found])
-        optimizer.step()
-    assert len(seen) == 2 * 2  # steps and groups
+        optimizer.grad_scale = torch.tensor([2.0])
+        optimizer.found_inf = None if found is None else torch.tensor([found])
+        with noted(decision_kernels.decide_kernel) as launches:
+            optimizer.step()
+        assert bool(launches) == (found is None)
+    assert len(seen) == 3 * 2  # steps and groups
+
+
+@case
+def what_the_kernels_cannot_do_is_done_as_before():
+    """Gradients with gaps in one of two groups; AGC of whole tensors beside centralization of rows."""
+    for options in (CONFIGURATIONS["max_grad_norm"], {**CONFIGURATIONS["AGC of tensors"], "grad_centralize": True}):
+        runs, gaps = [], options is CONFIGURATIONS["max_grad_norm"]
+        for execution in ({"fused": True}, {"foreach": True}):
+            params, snapshots = parameters([(3,), (4, 3), (5, 2)]), []
+            optimizer = build(params, **options, **execution)
+            for _ in range(3):
+                set_gradients(params, [torch.ones_like(p) for p in params])
+                if gaps:
+                    params[2].grad = torch.ones(5, 4, dtype=torch.float64)[:, ::2]
+                with noted(decision_kernels.decide_kernel) as launches:
+                    optimizer.step()
+                assert not launches
+                snapshots.append(snapshot(optimizer, params))
+            if "fused" in execution:
+                assert set(optimizer.executed) == ({"triton", "foreach"} if gaps else {"triton"})
+            runs.append(snapshots)
+        assert_same(*runs, 1e-11)
 
 
 def main():
