@@ -66,6 +66,16 @@ def observe(gn: Tensor, memory: Chaos, eps: float) -> Chaos:
     return Chaos(torch.where(finite, fast, memory.fast), torch.where(finite, slow, memory.slow), reference)
 
 
+def quiet_quantum_rate(group: dict[str, Any], t: Tensor, t_detector: Tensor) -> Tensor:
+    """lr q_t w: the quantum rate of those tensors that will not fire, shape (N,); arguments as of `decide`."""
+    w, schedule = eq.warmup_weight(t_detector, _t_warm(group)), eq.cosine_schedule(t, group["gamma_T_max"])
+    return eq.quantum_rate(group["lr"], group["quantum_decay"] * schedule, w, torch.zeros_like(t, dtype=torch.bool))
+
+
+def _t_warm(group: dict[str, Any]) -> float:
+    return eq.warmup_horizon(group["chaos_warmup"], group["total_steps"], group["gamma_T_max"])
+
+
 def decide(group: dict[str, Any], gn: Tensor, memory: Chaos, t: Tensor, t_detector: Tensor) -> Decision:
     """Compose the paper's equations for the tensors of one group.
 
@@ -88,10 +98,9 @@ def decide(group: dict[str, Any], gn: Tensor, memory: Chaos, t: Tensor, t_detect
         s = eq.adaptive_gate(fast, slow, group["tau_scale"], margin=0.0 if reference is None else eps)
     else:
         s = eq.absolute_gate(slow, group["chaos_tau"])
-    t_warm = eq.warmup_horizon(group["chaos_warmup"], group["total_steps"], group["gamma_T_max"])
     # Without a finite gn nothing is known of this step: no cancellation, no quantum decay.
     known = torch.isfinite(gn)
-    w = torch.where(known, eq.warmup_weight(t_detector, t_warm), 0.0)
+    w = torch.where(known, eq.warmup_weight(t_detector, _t_warm(group)), 0.0)
     schedule = eq.cosine_schedule(t, group["gamma_T_max"])
     c = eq.cancellation(s & known, chaos, lr, group["gamma"] * schedule, group["p_ext"], group["max_cancel"])
     return Decision(

@@ -6,7 +6,7 @@ tensor when it has at most one dimension or nothing works by rows.
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -162,6 +162,11 @@ def centered_squares(squares: Tensor, mean: Tensor, numel: Tensor) -> Tensor:
     return torch.where(difference < NOISE * torch.finfo(squares.dtype).eps * squares, 0.0, difference)
 
 
+def decided_by_unit(group: dict[str, Any]) -> bool:
+    """Whether what becomes of a unit's gradients follows from sums over that unit, but for what all have in common."""
+    return not (group["grad_centralize"] and group["agc_clip"] > 0 and group["agc_norm"] == "tensor")
+
+
 def plan(bucket: Bucket, statistics: Statistics, factor: Tensor | None) -> Processing:
     """What becomes of the bucket's gradients.
 
@@ -228,12 +233,14 @@ def own(bucket: Bucket, processing: Processing, gn: Tensor) -> tuple[Processing,
     if len(bucket.owned) == len(bucket.params):
         return processing, gn
 
-    def of_owned(by_unit: Tensor | None) -> Tensor | None:
-        if by_unit is None:
-            return None
-        parts = by_unit.split(units)
-        return torch.cat([parts[i] for i in bucket.owned])
-
-    (mean, scale, norms), units = processing, bucket.units
     index = bucket.uploads.vector("owned", bucket.owned, torch.int64, gn.device)
-    return Processing(of_owned(mean), of_owned(scale), norms[index]), gn[index]
+    mean, scale = (units_of(x, bucket.units, bucket.owned) for x in processing[:2])
+    return Processing(mean, scale, processing.norms[index]), gn[index]
+
+
+def units_of(by_unit: Tensor | None, units: list[int], chosen: list[int]) -> Tensor | None:
+    """The values of some tensors' units, out of those of all; None for None."""
+    if by_unit is None:
+        return None
+    parts = by_unit.split(units)
+    return torch.cat([parts[i] for i in chosen])

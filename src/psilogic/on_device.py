@@ -6,7 +6,7 @@ from torch import Tensor
 
 from psilogic.buckets import Bucket
 from psilogic.decision import Decision
-from psilogic.gradients import Rescaling
+from psilogic.gradients import Rescaling, decided_by_unit
 from psilogic.updates import Work, triton_module, update_
 from psilogic.updates.operands import Step
 from psilogic.uploads import upload
@@ -21,8 +21,7 @@ def admits(bucket: Bucket, work: Work | None) -> bool:
 
 def admits_group(group: dict[str, Any]) -> bool:
     """Whether each decision follows from one tensor, and the scale of each unit from that unit."""
-    rows_together = group["grad_centralize"] and group["agc_clip"] > 0 and group["agc_norm"] == "tensor"
-    return group["chaos_scope"] == "tensor" and not rows_together
+    return group["chaos_scope"] == "tensor" and decided_by_unit(group)
 
 
 def step_(

@@ -10,7 +10,7 @@ from torch.optim.optimizer import Optimizer, ParamsT
 
 from psilogic import checkpoint, on_device
 from psilogic.buckets import Bucket, collect
-from psilogic.decision import Chaos, Decision, decide
+from psilogic.decision import Chaos, Decision, decide, quiet_quantum_rate
 from psilogic.gradients import Processing, Rescaling, Statistics, own, plan, signals
 from psilogic.hyperparameters import check_group, check_hyperparameters
 from psilogic.reduction import complete
@@ -311,18 +311,19 @@ class PsiLogic(Optimizer):
         self, buckets: list[Bucket], works: dict[int, Work], found_inf: Tensor | None
     ) -> dict[int, Decision]:
         """The step of which torch's operations on vectors over the tensors form the decisions."""
-        early = {i: self._quiet_step(i, works[i]) for i in works if self._goes_ahead(buckets[i], works[i])}
+        early = {i: self._foreseen_step(i, works[i]) for i in works if self._goes_ahead(buckets[i], works[i])}
         local = {i: statistics(bucket, works.get(i)) for i, bucket in enumerate(buckets) if i not in early}
-        for i, (_, quiet) in early.items():  # from here on nothing that is foreseen can fail
-            local[i] = update_ahead_(works[i], quiet)
-        sums, found_inf = complete(buckets, [local[i] for i in range(len(buckets))], found_inf)
+        # From here on nothing that is foreseen can fail.
+        done = {i: update_ahead_(works[i], quiet) for i, (_, quiet) in early.items()}
+        sums, found_inf = complete(buckets, local, found_inf)
         if found_inf is not None and (self._observers or any(x.execution != "triton" for x in works.values())):
             if found_inf.item():
                 return {}
             found_inf = None  # where it is kept, the updates ask for it on the device
-        factor = self._gradient_factor(buckets, sums)
-        plans = [plan(bucket, of_bucket, factor) for bucket, of_bucket in zip(buckets, sums, strict=True)]
-        every_gn = signals(buckets, [of_bucket.numel for of_bucket in sums], [p.norms for p in plans])
+        factor = self._gradient_factor(buckets, list(sums.values()))
+        plans = done | {i: plan(buckets[i], of_bucket, factor) for i, of_bucket in sums.items()}
+        numels = [sums[i].numel if i in sums else bucket.numel for i, bucket in enumerate(buckets)]
+        every_gn = signals(buckets, numels, [plans[i].norms for i in range(len(buckets))])
         decisions = {}
         for i in [*early, *(i for i in works if i not in early)]:  # first end what has begun
             processing, gn = own(buckets[i], plans[i], every_gn[i])
@@ -353,8 +354,8 @@ class PsiLogic(Optimizer):
     ) -> Decision:
         """Decide for the tensors of the i-th bucket, then change their parameters and state.
 
-        After an early update, which `begun` describes as `_quiet_step` does, only what fires is left to change. Where
-        `found_inf` is given and above 0, nothing changes.
+        After an early update, which `begun` describes as `_foreseen_step` does, only what fires is left to change.
+        Where `found_inf` is given and above 0, nothing changes.
         """
         group, states = work.bucket.group, work.states
         found_inf = None if found_inf is None else found_inf.to(gn.device, non_blocking=True)
@@ -375,10 +376,19 @@ class PsiLogic(Optimizer):
         quantum_rate = decision.quantum_rate if group["quantum_decay"] > 0 else None
         step = quiet._replace(decay=decision.decay, quantum_rate=quantum_rate)
         if begun:
-            cancel_(work, quiet, step)
+            cancel_(work, processing, quiet, step)
         else:
             update_(work, processing, step, found_inf)
         return decision
+
+    def _foreseen_step(self, i: int, work: Work) -> tuple[Tensor, Step]:
+        """The same as `_quiet_step`, with the quantum decay of tensors that do not fire."""
+        steps, quiet = self._quiet_step(i, work)
+        if work.bucket.group["quantum_decay"] > 0:
+            start = self._scalars.read(i, work.states, "chaos_start").to(quiet.t.dtype)
+            group = {**work.bucket.group, "lr": quiet.lr}
+            quiet = quiet._replace(quantum_rate=quiet_quantum_rate(group, quiet.t, quiet.t - start))
+        return steps, quiet
 
     def _quiet_step(self, i: int, work: Work) -> tuple[Tensor, Step]:
         """The new step counts, where states keep theirs, and what is done to tensors that do not fire."""

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 def complete(
-    buckets: list[Bucket], statistics: list[Statistics], found_inf: Tensor | None
-) -> tuple[list[Statistics], Tensor | None]:
+    buckets: list[Bucket], statistics: dict[int, Statistics], found_inf: Tensor | None
+) -> tuple[dict[int, Statistics], Tensor | None]:
     """Sum the statistics of split tensors over the ranks that hold their pieces.
 
     Args:
         buckets: the tensors of this step; those that are split come in the same order on all their ranks.
-        statistics: the sums over this rank's elements, bucket by bucket.
+        statistics: the sums over this rank's elements, by the position of the bucket; split ones are among them.
         found_inf: above 0 where GradScaler found an overflow, one element; None without GradScaler.
 
     Returns:
@@ -33,7 +33,7 @@ def complete(
     for i, bucket in enumerate(buckets):
         if bucket.ranks is not None:
             by_ranks.setdefault(bucket.ranks, []).append(i)
-    completed = list(statistics)
+    completed = dict(statistics)
     for ranks, members in by_ranks.items():
         vectors = [] if found_inf is None else [found_inf.reshape(1)]
         vectors += [vector for i in members for vector in _placed(buckets[i], statistics[i])]

@@ -93,26 +93,70 @@ def update_(tensors: Tensors, step: Step, mean: Tensor | None, scale: Tensor | N
     return squares
 
 
-def cancel_(tensors: Tensors, step: Step, lost: Tensor) -> None:
-    """What is missing after `update_` with too small a decay: theta <- theta - lost (theta + u).
+def process_and_update_(
+    tensors: Tensors, step: Step, units: list[int], agc_clip: float, grad_centralize: bool
+) -> tuple[Tensor | None, Tensor | None, Tensor]:
+    """One step for N tensors that `supports` accepts, in place: AGC, centralization, decay, quantum decay, Adam.
 
-    With u, what Adam subtracted, theta + u is what that decay had left.
+    A unit is summed just before it is updated, so that it is read from cache for the second time.
 
     Args:
-        tensors: the tensors after the update; gradients are not read.
-        step: what was done to them.
-        lost: of each tensor the share of that which it loses, shape (N,).
+        tensors: the tensors, with gradients as they are.
+        step: what to do to them.
+        units: the number of units of each tensor: 1 for the whole tensor, else its rows of dimension 0.
+        agc_clip: the largest ratio of gradient norm to parameter norm of a unit; 0 for any.
+        grad_centralize: whether rows of tensors with more than one dimension lose their mean.
+
+    Returns:
+        What the gradients lost, unit by unit, and what they were multiplied by after that, shape (U,), None where there
+        is no quantum decay, which alone asks for it afterwards; and the sum of |g|^2 of each tensor, of gradients as
+        they became, shape (N,). All in float64.
     """
-    _run(kernels.cancel_, tensors, [1] * len(lost), step, [lost, None, None, None, None])
+    squares = torch.zeros(len(units), dtype=torch.float64, device="cpu")
+    mean = squares.new_empty(sum(units)) if step.quantum_rate is not None else None
+    scale = None if mean is None else torch.empty_like(mean)
+    centered = [grad_centralize and g.ndim > 1 for g in tensors.grads]
+    vectors = [step.decay, step.quantum_rate, mean, scale, squares]
+    _run(kernels.process_and_update_, tensors, units, step, vectors, centered, agc_clip)
+    torch.autograd.graph.increment_version([*tensors.params, *tensors.exp_avgs, *tensors.exp_avg_sqs])
+    return mean, scale, squares
+
+
+def cancel_(
+    tensors: Tensors, step: Step, lost: Tensor, mean: Tensor | None, scale: Tensor | None, units: list[int]
+) -> None:
+    """What is missing after an update with too small a decay: theta <- theta - share (theta + u).
+
+    With u, what Adam subtracted, theta + u is what decay and quantum decay had left. What the latter took comes back:
+    share = 1 - (1 - lost) / (1 - quantum_rate tanh|g|), which is `lost` without it.
+
+    Args:
+        tensors: the tensors after the update; gradients are read only for the quantum decay.
+        step: what was done to them.
+        lost: of each tensor the share that it loses of what the decay had left, shape (N,).
+        mean: what the gradients lost, unit by unit, shape (U,); None for 0.
+        scale: what they were multiplied by after that, shape (U,); None for 1.
+        units: the number of units of each tensor.
+    """
+    _run(kernels.cancel_, tensors, units, step, [lost, step.quantum_rate, mean, scale, None])
     torch.autograd.graph.increment_version(tensors.params)
 
 
-def _run(kernel: Any, tensors: Tensors, units: list[int], step: Step, vectors: Sequence[Tensor | None]) -> None:
+def _run(
+    kernel: Any,
+    tensors: Tensors,
+    units: list[int],
+    step: Step,
+    vectors: Sequence[Tensor | None],
+    centered: Sequence[bool] = (),
+    agc_clip: float = 0.0,
+) -> None:
     """Call a kernel with its `UpdateTables`."""
-    integers = [*map(_addresses, tensors), array("q", map(Tensor.numel, tensors.params)), array("q", units)]
+    numels = array("q", map(Tensor.numel, tensors.params))
+    integers = [*map(_addresses, tensors), numels, array("q", units), array("q", centered)]
     # Each in its own memory, one number after the other, until the kernel has returned.
     vectors = [None if x is None else x.contiguous() for x in (step.t, *vectors)]
-    kernel(*_common(tensors.params), _table(integers, vectors), float(step.lr), *step.betas, step.eps)
+    kernel(*_common(tensors.params), _table(integers, vectors), float(step.lr), *step.betas, step.eps, agc_clip)
 
 
 def _row_sums(tensors: Foreach, units: list[int], with_sums: bool) -> tuple[Tensor, Tensor | None]:

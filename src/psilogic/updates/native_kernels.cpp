@@ -14,6 +14,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <new>
 #include <type_traits>
 #include <vector>
@@ -236,25 +237,30 @@ Real update_elements(T *p, const T *g, T *m, T *v, Index n, const Numbers<Real> 
     return squares;
 }
 
-// After an update that took a parameter to p: with what it descended by, it is what its decay had left.
-template <class T, class Real = Computed<T>>
-void cancel_elements(T *p, const T *m, const T *v, Index n, Real lost, const Numbers<Real> x) {
+// After an update that took a parameter to p: with what it descended by, it is what decay and quantum decay had left.
+// Of that it loses a share, and gets back what quantum decay took, 1 - (1 - lost) / (1 - rate tanh|g|).
+template <class T, bool QUANTUM, class Real = Computed<T>>
+void cancel_elements(T *p, const T *g, const T *m, const T *v, Index n, Real lost, const Numbers<Real> x) {
 #pragma omp simd
     for (Index j = 0; j < n; ++j) {
-        const Real theta = widen(p[j]);
-        narrow(theta - lost * (theta + descent<Real>(widen(m[j]), widen(v[j]), x)), p[j]);
+        Real theta = widen(p[j]), share = lost;
+        if (QUANTUM) {
+            const Real taken = x.quantum_rate * tanh_of_size((widen(g[j]) - x.mean) * x.scale);
+            share = (lost - taken) / (1 - taken);
+        }
+        narrow(theta - share * (theta + descent<Real>(widen(m[j]), widen(v[j]), x)), p[j]);
     }
 }
 
 struct UpdateTables {
-    const Index *params, *grads, *exp_avgs, *exp_avg_sqs, *numels, *units;
+    const Index *params, *grads, *exp_avgs, *exp_avg_sqs, *numels, *units, *centered;
     const double *t, *decay, *quantum_rate;  // of each tensor
-    const double *mean, *scale;              // of each row; these two and the rate may be null
+    double *mean, *scale;                    // of each row; these two and the rate may be null
     double *squares;                         // of each tensor
 };
 
 struct Hyperparameters {
-    double lr, beta1, beta2, eps;
+    double lr, beta1, beta2, eps, agc_clip;
 };
 
 template <class Real> Numbers<Real> numbers(const UpdateTables &tables, const Hyperparameters &h, Index i) {
@@ -270,6 +276,17 @@ template <class Real> Numbers<Real> numbers(const UpdateTables &tables, const Hy
     return x;
 }
 
+// Where a stretch of at most TILE elements ends of which all are in one row, and what these share.
+template <class Real>
+Index stretch(const Work &work, const UpdateTables &tables, Index i, Index from, Index end, Numbers<Real> &x) {
+    const Index to = std::min(end, from + TILE);
+    if (!tables.mean && !tables.scale) return to;
+    const Index row = from / work.length(i), unit = work.first_unit[i] + row;
+    if (tables.mean) x.mean = static_cast<Real>(tables.mean[unit]);
+    if (tables.scale) x.scale = static_cast<Real>(tables.scale[unit]);
+    return std::min(to, (row + 1) * work.length(i));
+}
+
 template <class T, bool PROCESSED, bool QUANTUM>
 void update(Index n, unsigned threads, const UpdateTables &tables, const Hyperparameters &h) {
     using Real = Computed<T>;
@@ -282,19 +299,116 @@ void update(Index n, unsigned threads, const UpdateTables &tables, const Hyperpa
         auto [i, from, end] = work.pieces[k];
         auto x = numbers<Real>(tables, h, i);
         for (Index to; from < end; from = to) {
-            to = std::min(end, from + TILE);
-            if (PROCESSED) {
-                const Index row = from / work.length(i), unit = work.first_unit[i] + row;
-                to = std::min(to, (row + 1) * work.length(i));
-                if (tables.mean) x.mean = static_cast<Real>(tables.mean[unit]);
-                if (tables.scale) x.scale = static_cast<Real>(tables.scale[unit]);
-            }
+            to = stretch(work, tables, i, from, end, x);
             squares[k] += elements(
                 at<T>(tables.params, i, from), at<T>(tables.grads, i, from), at<T>(tables.exp_avgs, i, from),
                 at<T>(tables.exp_avg_sqs, i, from), to - from, x);
         }
     });
     for (std::size_t k = 0; k < squares.size(); ++k) tables.squares[work.pieces[k].tensor] += squares[k];
+}
+
+// Processing and update in one pass: the sums of a row are formed while the update will find it in cache.
+
+// What becomes of a row's gradients: g <- scale (g - mean), and the sum of |g|^2 after that.
+struct Processed {
+    double mean = 0, scale = 1, squares;
+};
+
+const double AGC_FLOOR = 1e-3, NOISE = 1000 * std::numeric_limits<double>::epsilon();
+
+// AGC, then centralization, as `gradients.plan` has them.
+Processed process(const Sums &grads, double param_squares, Index n, bool centered, double agc_clip) {
+    Processed row{0, 1, grads.squares};
+    const double norm = std::sqrt(grads.squares), largest = agc_clip * std::max(std::sqrt(param_squares), AGC_FLOOR);
+    if (agc_clip > 0 && norm > largest && std::isfinite(norm)) row.scale = largest / norm;
+    if (centered) {
+        const double mean = grads.elements / n;
+        if (std::isfinite(mean)) row.mean = mean;
+        row.squares -= n * row.mean * row.mean;
+        if (row.squares < NOISE * grads.squares) row.squares = 0;
+    }
+    row.squares *= row.scale * row.scale;
+    return row;
+}
+
+struct RowSums {
+    Sums grads;
+    double param_squares = 0;
+};
+
+template <class T> RowSums measure(const UpdateTables &tables, const Hyperparameters &h, const Piece &piece) {
+    const Index i = piece.tensor, n = piece.to - piece.from;
+    const T *g = at<T>(tables.grads, i, piece.from), *p = at<T>(tables.params, i, piece.from);
+    RowSums found;
+    found.grads = tables.centered[i] ? sum<double, true>(g, n) : sum<Computed<T>, false>(g, n);
+    if (h.agc_clip > 0) found.param_squares = sum<Computed<T>, false>(p, n).squares;
+    return found;
+}
+
+// The processing of rows that are split over pieces, for each of these; of others nothing.
+template <class T>
+std::vector<Processed> process_split(
+    const Work &work, unsigned threads, const UpdateTables &tables, const Hyperparameters &h) {
+    const auto &pieces = work.pieces;
+    std::vector<RowSums> sums(pieces.size());
+    std::vector<Processed> rows(pieces.size());
+    share(pieces.size(), threads, [&](Index k) {
+        if (work.splits(pieces[k].tensor)) sums[k] = measure<T>(tables, h, pieces[k]);
+    });
+    for (std::size_t first = 0, end; first < pieces.size(); first = end) {
+        end = first + 1;
+        const Index i = pieces[first].tensor, length = work.length(i);
+        if (!work.splits(i)) continue;
+        RowSums total = sums[first];
+        for (; pieces[end - 1].to % length; ++end) {
+            total.grads.squares += sums[end].grads.squares;
+            total.grads.elements += sums[end].grads.elements;
+            total.param_squares += sums[end].param_squares;
+        }
+        rows[first] = process(total.grads, total.param_squares, length, tables.centered[i], h.agc_clip);
+        std::fill(rows.begin() + first + 1, rows.begin() + end, Processed{rows[first].mean, rows[first].scale, 0});
+    }
+    return rows;
+}
+
+template <class T, bool QUANTUM>
+void process_and_update(Index n, unsigned threads, const UpdateTables &tables, const Hyperparameters &h) {
+    using Real = Computed<T>;
+    const auto elements = 1 - h.beta1 < 0.5 ? update_elements<T, true, QUANTUM, false>
+                                            : update_elements<T, true, QUANTUM, true>;
+    Work work(n, tables.numels, tables.units);
+    work.cut_rows();
+    threads = work.threads(threads);
+    const auto split = process_split<T>(work, threads, tables, h);
+    std::vector<double> squares(work.pieces.size());
+    share(work.pieces.size(), threads, [&](Index k) {
+        auto [i, from, end] = work.pieces[k];
+        const Index length = work.length(i);
+        auto x = numbers<Real>(tables, h, i);
+        for (Index to; from < end; from = to) {
+            to = std::min(end, from + length);
+            Processed row = split[k];
+            if (!work.splits(i)) {
+                const RowSums found = measure<T>(tables, h, {i, from, to});
+                row = process(found.grads, found.param_squares, length, tables.centered[i], h.agc_clip);
+            }
+            const Index unit = work.first_unit[i] + from / length;
+            if (tables.mean && from % length == 0) tables.mean[unit] = row.mean;
+            if (tables.scale && from % length == 0) tables.scale[unit] = row.scale;
+            x.mean = static_cast<Real>(row.mean), x.scale = static_cast<Real>(row.scale);
+            elements(
+                at<T>(tables.params, i, from), at<T>(tables.grads, i, from), at<T>(tables.exp_avgs, i, from),
+                at<T>(tables.exp_avg_sqs, i, from), to - from, x);
+            squares[k] += row.squares;
+        }
+    });
+    for (std::size_t k = 0; k < squares.size(); ++k) tables.squares[work.pieces[k].tensor] += squares[k];
+}
+
+template <class T>
+void any_process_and_update(Index n, unsigned threads, const UpdateTables &tables, const Hyperparameters &h) {
+    (tables.quantum_rate ? process_and_update<T, true> : process_and_update<T, false>)(n, threads, tables, h);
 }
 
 template <class T> void any_update(Index n, unsigned threads, const UpdateTables &tables, const Hyperparameters &h) {
@@ -306,13 +420,18 @@ template <class T> void any_update(Index n, unsigned threads, const UpdateTables
 
 template <class T> void cancel(Index n, unsigned threads, const UpdateTables &tables, const Hyperparameters &h) {
     using Real = Computed<T>;
+    const auto elements = tables.quantum_rate ? cancel_elements<T, true> : cancel_elements<T, false>;
     Work work(n, tables.numels, tables.units);
     work.cut_anywhere();
     share(work.pieces.size(), work.threads(threads), [&](Index k) {
-        const auto [i, from, to] = work.pieces[k];
-        cancel_elements<T>(
-            at<T>(tables.params, i, from), at<T>(tables.exp_avgs, i, from), at<T>(tables.exp_avg_sqs, i, from),
-            to - from, static_cast<Real>(tables.decay[i]), numbers<Real>(tables, h, i));
+        auto [i, from, end] = work.pieces[k];
+        auto x = numbers<Real>(tables, h, i);
+        for (Index to; from < end; from = to) {
+            to = stretch(work, tables, i, from, end, x);
+            elements(
+                at<T>(tables.params, i, from), at<T>(tables.grads, i, from), at<T>(tables.exp_avgs, i, from),
+                at<T>(tables.exp_avg_sqs, i, from), to - from, static_cast<Real>(tables.decay[i]), x);
+        }
     });
 }
 
@@ -377,7 +496,8 @@ PyObject *run_update(PyObject *arguments, Update of_bfloat16, Update of_float, U
     UpdateTables tables;
     Hyperparameters h;
     if (!PyArg_ParseTuple(
-            arguments, "iiLy#dddd", &itemsize, &threads, &n, &bytes, &size, &h.lr, &h.beta1, &h.beta2, &h.eps) ||
+            arguments, "iiLy#ddddd", &itemsize, &threads, &n, &bytes, &size, &h.lr, &h.beta1, &h.beta2, &h.eps,
+            &h.agc_clip) ||
         !unpack(bytes, size, tables))
         return nullptr;
     for (const Index *tensors : {tables.params, tables.grads, tables.exp_avgs, tables.exp_avg_sqs})
@@ -390,6 +510,11 @@ PyObject *py_update(PyObject *, PyObject *arguments) {
     return run_update(arguments, any_update<bfloat16>, any_update<float>, any_update<double>);
 }
 
+PyObject *py_process_and_update(PyObject *, PyObject *arguments) {
+    return run_update(
+        arguments, any_process_and_update<bfloat16>, any_process_and_update<float>, any_process_and_update<double>);
+}
+
 PyObject *py_cancel(PyObject *, PyObject *arguments) {
     return run_update(arguments, cancel<bfloat16>, cancel<float>, cancel<double>);
 }
@@ -397,6 +522,7 @@ PyObject *py_cancel(PyObject *, PyObject *arguments) {
 PyMethodDef methods[] = {
     {"row_sums", py_row_sums, METH_VARARGS, nullptr},
     {"update_", py_update, METH_VARARGS, nullptr},
+    {"process_and_update_", py_process_and_update, METH_VARARGS, nullptr},
     {"cancel_", py_cancel, METH_VARARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
