@@ -6,9 +6,11 @@ Where that fails, the package is installed without them, and torch's own kernels
 import platform
 import sys
 import sysconfig
+from pathlib import Path
 
 from setuptools import Extension, setup
 
+SOURCES = Path("src/psilogic/updates/native_kernels")
 FLAGS = ["-std=c++17", "-O3", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off"]
 AVX2 = ["-mavx2", "-mfma"]
 AVX512 = [*AVX2, "-mavx512f", "-mavx512vl", "-mavx512bw", "-mavx512dq", "-mprefer-vector-width=512"]
@@ -22,7 +24,8 @@ def kernels(capability: str, flags: list[str]) -> Extension:
     name = f"native_kernels_{capability}"
     return Extension(
         f"psilogic.updates.{name}",
-        ["src/psilogic/updates/native_kernels.cpp"],
+        [str(SOURCES / "module.cpp")],
+        depends=[str(header) for header in sorted(SOURCES.glob("*.h"))],
         define_macros=[("INIT", f"PyInit_{name}")],
         extra_compile_args=FLAGS + flags,
         py_limited_api=STABLE,

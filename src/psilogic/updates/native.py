@@ -1,7 +1,7 @@
 """The update on a CPU through kernels of our own: one call, and one pass over memory, for all tensors of a dtype.
 
-`native_kernels.cpp` is compiled when the package is installed. Where it was not (no compiler, another system than Linux
-on x86-64), or the processor lacks what it was compiled for, `kernels` is None and `supports` says no.
+The folder `native_kernels` is compiled when the package is installed. Where it was not (no compiler, another system than
+Linux on x86-64), or the processor lacks what it was compiled for, `kernels` is None and `supports` says no.
 """
 
 from array import array

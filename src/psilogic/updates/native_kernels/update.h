@@ -1,0 +1,156 @@
+// The update of many tensors, and what is missing where one did too little.
+
+#pragma once
+
+#include <cmath>
+
+#include "work.h"
+
+namespace {
+
+// exp(-2x) for x >= 0. In float 2^y, by a polynomial around the nearest whole number: off by less than 2e-7.
+inline double decaying(double x) { return std::exp(-2 * x); }
+inline float decaying(float x) {
+    const float y = std::max(-126.0f, x * -2.8853900817779268f);  // -2 / log(2); -126 for NaN
+    const float whole = std::rint(y), z = (y - whole) * 0.69314718056f;
+    const float high = std::fma(std::fma(std::fma(1 / 720.f, z, 1 / 120.f), z, 1 / 24.f), z, 1 / 6.f);
+    const float fraction = std::fma(std::fma(std::fma(high, z, 0.5f), z, 1.0f), z, 1.0f);
+    const std::int32_t bits = (static_cast<std::int32_t>(whole) + 127) << 23;
+    float power;
+    std::memcpy(&power, &bits, sizeof power);
+    return fraction * power;
+}
+
+// tanh|g|, exactly 0 for 0; digits of a small one are lost, which the factor 1 - rate tanh|g| would not have.
+template <class Real> inline Real tanh_of_size(Real g) {
+    const Real e = decaying(std::abs(g));
+    return (1 - e) / (1 + e);
+}
+
+// What all elements of a tensor share, or of a row.
+template <class Real> struct Numbers {
+    Real keep, quantum_rate, weight1, beta2, weight2, step_size, root2, eps, mean = 0, scale = 1;
+};
+
+// lr m_hat / (sqrt(v_hat) + eps)
+template <class Real> inline Real descent(Real exp_avg, Real exp_avg_sq, const Numbers<Real> &x) {
+    return x.step_size * exp_avg / (std::sqrt(exp_avg_sq) / x.root2 + x.eps);
+}
+
+// Returns the sum of the squares of the gradients as they were. Multiplications and additions are fused where torch's
+// kernel fuses them, and lerp starts from the nearer end (FAR: the gradient), so that elements come out as AdamW's.
+template <class T, bool PROCESSED, bool QUANTUM, bool FAR, class Real = Computed<T>>
+Real update_elements(T *p, const T *g, T *m, T *v, Index n, const Numbers<Real> x) {
+    Real squares = 0;
+#pragma omp simd reduction(+ : squares)
+    for (Index j = 0; j < n; ++j) {
+        Real grad = widen(g[j]), theta = widen(p[j]) * x.keep;
+        squares += grad * grad;
+        if (PROCESSED) grad = (grad - x.mean) * x.scale;
+        if (QUANTUM) theta *= 1 - x.quantum_rate * tanh_of_size(grad);
+        const Real before = widen(m[j]), change = grad - before;
+        const Real exp_avg = FAR ? std::fma(x.weight1 - 1, change, grad) : std::fma(x.weight1, change, before);
+        const Real exp_avg_sq = std::fma(x.weight2 * grad, grad, widen(v[j]) * x.beta2);
+        narrow(theta - descent(exp_avg, exp_avg_sq, x), p[j]);
+        narrow(exp_avg, m[j]);
+        narrow(exp_avg_sq, v[j]);
+    }
+    return squares;
+}
+
+// After an update that took a parameter to p: with what it descended by, it is what decay and quantum decay had left.
+// Of that it loses a share, and gets back what quantum decay took, 1 - (1 - lost) / (1 - rate tanh|g|).
+template <class T, bool QUANTUM, class Real = Computed<T>>
+void cancel_elements(T *p, const T *g, const T *m, const T *v, Index n, Real lost, const Numbers<Real> x) {
+#pragma omp simd
+    for (Index j = 0; j < n; ++j) {
+        Real theta = widen(p[j]), share = lost;
+        if (QUANTUM) {
+            const Real taken = x.quantum_rate * tanh_of_size((widen(g[j]) - x.mean) * x.scale);
+            share = (lost - taken) / (1 - taken);
+        }
+        narrow(theta - share * (theta + descent<Real>(widen(m[j]), widen(v[j]), x)), p[j]);
+    }
+}
+
+struct UpdateTables {
+    const Index *params, *grads, *exp_avgs, *exp_avg_sqs, *numels, *units, *centered;
+    const double *t, *decay, *quantum_rate;  // of each tensor
+    double *mean, *scale;                    // of each row; these two and the rate may be null
+    double *squares;                         // of each tensor
+};
+
+struct Hyperparameters {
+    double lr, beta1, beta2, eps, agc_clip;
+};
+
+template <class Real> Numbers<Real> numbers(const UpdateTables &tables, const Hyperparameters &h, Index i) {
+    Numbers<Real> x;
+    x.keep = static_cast<Real>(1 - tables.decay[i]);
+    x.quantum_rate = tables.quantum_rate ? static_cast<Real>(tables.quantum_rate[i]) : 0;
+    x.weight1 = static_cast<Real>(1 - h.beta1);
+    x.beta2 = static_cast<Real>(h.beta2);
+    x.weight2 = static_cast<Real>(1 - h.beta2);
+    x.step_size = static_cast<Real>(h.lr / (1 - std::pow(h.beta1, tables.t[i])));
+    x.root2 = static_cast<Real>(std::sqrt(1 - std::pow(h.beta2, tables.t[i])));
+    x.eps = static_cast<Real>(h.eps);
+    return x;
+}
+
+// Where a stretch of at most TILE elements ends of which all are in one row, and what these share.
+template <class Real>
+Index stretch(const Work &work, const UpdateTables &tables, Index i, Index from, Index end, Numbers<Real> &x) {
+    const Index to = std::min(end, from + TILE);
+    if (!tables.mean && !tables.scale) return to;
+    const Index row = from / work.length(i), unit = work.first_unit[i] + row;
+    if (tables.mean) x.mean = static_cast<Real>(tables.mean[unit]);
+    if (tables.scale) x.scale = static_cast<Real>(tables.scale[unit]);
+    return std::min(to, (row + 1) * work.length(i));
+}
+
+template <class T, bool PROCESSED, bool QUANTUM>
+void update(Index n, unsigned threads, const UpdateTables &tables, const Hyperparameters &h) {
+    using Real = Computed<T>;
+    const auto elements = 1 - h.beta1 < 0.5 ? update_elements<T, PROCESSED, QUANTUM, false>
+                                            : update_elements<T, PROCESSED, QUANTUM, true>;
+    Work work(n, tables.numels, tables.units);
+    work.cut_anywhere();
+    std::vector<double> squares(work.pieces.size());
+    share(work.pieces.size(), work.threads(threads), [&](Index k) {
+        auto [i, from, end] = work.pieces[k];
+        auto x = numbers<Real>(tables, h, i);
+        for (Index to; from < end; from = to) {
+            to = stretch(work, tables, i, from, end, x);
+            squares[k] += elements(
+                at<T>(tables.params, i, from), at<T>(tables.grads, i, from), at<T>(tables.exp_avgs, i, from),
+                at<T>(tables.exp_avg_sqs, i, from), to - from, x);
+        }
+    });
+    for (std::size_t k = 0; k < squares.size(); ++k) tables.squares[work.pieces[k].tensor] += squares[k];
+}
+
+template <class T> void any_update(Index n, unsigned threads, const UpdateTables &tables, const Hyperparameters &h) {
+    if (tables.mean || tables.scale)
+        (tables.quantum_rate ? update<T, true, true> : update<T, true, false>)(n, threads, tables, h);
+    else
+        (tables.quantum_rate ? update<T, false, true> : update<T, false, false>)(n, threads, tables, h);
+}
+
+template <class T> void cancel(Index n, unsigned threads, const UpdateTables &tables, const Hyperparameters &h) {
+    using Real = Computed<T>;
+    const auto elements = tables.quantum_rate ? cancel_elements<T, true> : cancel_elements<T, false>;
+    Work work(n, tables.numels, tables.units);
+    work.cut_anywhere();
+    share(work.pieces.size(), work.threads(threads), [&](Index k) {
+        auto [i, from, end] = work.pieces[k];
+        auto x = numbers<Real>(tables, h, i);
+        for (Index to; from < end; from = to) {
+            to = stretch(work, tables, i, from, end, x);
+            elements(
+                at<T>(tables.params, i, from), at<T>(tables.grads, i, from), at<T>(tables.exp_avgs, i, from),
+                at<T>(tables.exp_avg_sqs, i, from), to - from, static_cast<Real>(tables.decay[i]), x);
+        }
+    });
+}
+
+}  // namespace

@@ -1,0 +1,106 @@
+// Numbers, threads, and the pieces that tensors are cut into for these.
+
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+#include <vector>
+
+namespace {
+
+using Index = std::int64_t;
+
+// Numbers as they lie in memory, and as they are computed with
+
+struct bfloat16 {
+    std::uint16_t bits;
+};
+
+template <class T> using Computed = std::conditional_t<std::is_same_v<T, bfloat16>, float, T>;
+
+inline float widen(float x) { return x; }
+inline double widen(double x) { return x; }
+inline float widen(bfloat16 x) {
+    const std::uint32_t bits = static_cast<std::uint32_t>(x.bits) << 16;
+    float wide;
+    std::memcpy(&wide, &bits, sizeof wide);
+    return wide;
+}
+
+inline void narrow(float x, float &to) { to = x; }
+inline void narrow(double x, double &to) { to = x; }
+inline void narrow(float x, bfloat16 &to) {  // to nearest, ties to even
+    std::uint32_t bits;
+    std::memcpy(&bits, &x, sizeof bits);
+    to.bits = static_cast<std::uint16_t>(x != x ? 0x7FC0 : (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
+}
+
+// Work and threads
+
+using Parallel = void (*)(void (*)(void *), void *, unsigned, unsigned);
+Parallel parallel = nullptr;  // how OpenMP starts threads for GNU's compilers, from the library that torch has loaded
+
+// Calls work(i) for each i below count.
+template <class Work> void share(Index count, unsigned threads, const Work &work) {
+    struct Shared {
+        const Work &work;
+        const Index count;
+        std::atomic<Index> next;
+    } shared{work, count, {0}};
+    const auto run = [](void *argument) {
+        auto &mine = *static_cast<Shared *>(argument);
+        for (Index i; (i = mine.next.fetch_add(1, std::memory_order_relaxed)) < mine.count;) mine.work(i);
+    };
+    if (threads > 1 && count > 1)
+        parallel(run, &shared, threads, 0);
+    else
+        run(&shared);
+}
+
+const Index SERIAL = 1 << 15;  // so few elements are not worth a second thread
+const Index PIECES = 64, SHORTEST = 1 << 14, LONGEST = 1 << 21;  // about so many pieces, of so many elements
+const Index TILE = 1 << 11;  // as many squares as float can add without a loss
+
+struct Piece {
+    Index tensor, from, to;  // elements of the tensor
+};
+
+// N tensors with numels[i] elements in units[i] rows each, cut into pieces.
+struct Work {
+    Index n, total = 0, size;
+    const Index *numels, *units;
+    std::vector<Index> first_unit;  // the number of rows in all tensors before this one
+    std::vector<Piece> pieces;
+
+    Work(Index n, const Index *numels, const Index *units) : n(n), numels(numels), units(units), first_unit(n + 1) {
+        for (Index i = 0; i < n; ++i) total += numels[i], first_unit[i + 1] = first_unit[i] + units[i];
+        size = std::clamp(total / PIECES, SHORTEST, LONGEST);
+    }
+    Index length(Index i) const { return units[i] ? numels[i] / units[i] : 0; }
+    bool splits(Index i) const { return length(i) > size; }
+    unsigned threads(unsigned wanted) const { return total < SERIAL ? 1 : wanted; }
+
+    void cut(Index i, Index from, Index to, Index step) {
+        for (; from < to; from += step) pieces.push_back({i, from, std::min(to, from + step)});
+    }
+    void cut_anywhere() {
+        for (Index i = 0; i < n; ++i) cut(i, 0, numels[i], size);
+    }
+    // So that a piece holds whole rows, or a part of one row.
+    void cut_rows() {
+        for (Index i = 0; i < n; ++i)
+            if (const Index row = length(i); !splits(i))
+                cut(i, 0, numels[i], row ? size / row * row : 1);
+            else
+                for (Index from = 0; from < numels[i]; from += row) cut(i, from, from + row, size);
+    }
+};
+
+template <class T> T *at(const Index *tensors, Index i, Index element) {
+    return reinterpret_cast<T *>(tensors[i]) + element;
+}
+
+}  // namespace
