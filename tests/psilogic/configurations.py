@@ -25,6 +25,7 @@ CONFIGURATIONS = {
     "relative": {**ACTIVE, "chaos_signal": "relative"},
     "group": {**ACTIVE, "chaos_scope": "group"},
     "global": {**ACTIVE, "chaos_scope": "global"},
+    "everything but clipping": {**ACTIVE, "agc_clip": 0.3, "grad_centralize": True, "quantum_decay": 1.0},
     "everything": {**ACTIVE, **PROCESSING, "quantum_decay": 1.0, "chaos_signal": "relative", "gamma_T_max": 90},
 }
 PER_TENSOR = {  # configurations in which no tensor sees another one
