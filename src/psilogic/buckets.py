@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -73,7 +74,7 @@ class Bucket:
         """Whether AGC or centralization treats rows of dimension 0 as units, rather than whole tensors."""
         return bool(self.group["grad_centralize"] or (self.group["agc_clip"] > 0 and self.group["agc_norm"] == "unit"))
 
-    @property
+    @cached_property
     def numel(self) -> Tensor:
         """Number of real elements of each tensor that this rank counts, shape (N,)."""
         counts = list(map(Tensor.numel, self.values))
@@ -83,7 +84,7 @@ class Bucket:
             counts = [2 * n for n in counts]
         return self.uploads.vector("numel", counts, self.vector_dtype, self.device)
 
-    @property
+    @cached_property
     def units(self) -> list[int]:
         """Units of each whole tensor: its rows (with their empty places), or 1."""
         if not self.by_rows or self.ranks is None:
@@ -93,7 +94,7 @@ class Bucket:
             for count, piece in zip(self.local_units, self.pieces, strict=True)
         ]
 
-    @property
+    @cached_property
     def local_units(self) -> list[int]:
         """Units of each tensor that this rank holds a part of."""
         if not self.by_rows:
@@ -103,7 +104,7 @@ class Bucket:
             for x, piece in zip(self.values, self.pieces, strict=True)
         ]
 
-    @property
+    @cached_property
     def unit_numel(self) -> Tensor:
         """Number of elements of each unit, at least 1, shape (U,)."""
         shapes = [x.shape if piece is None else piece.shape for x, piece in zip(self.values, self.pieces, strict=True)]

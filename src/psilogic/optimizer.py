@@ -18,6 +18,7 @@ from psilogic.scalars import Scalars
 from psilogic.sharding import Sharding
 from psilogic.state import memory_names, states_of
 from psilogic.updates import Work, cancel_, foreseeable, prepare, statistics, update_, update_ahead_
+from psilogic.updates.guarded import Guarded
 from psilogic.updates.operands import Step
 from psilogic.uploads import Uploads, upload
 
@@ -178,6 +179,7 @@ class PsiLogic(Optimizer):
         self._sharding = Sharding()
         self._scalars = Scalars()
         self._uploads: dict[int, Uploads] = {}
+        self._guarded: dict[int, Guarded] = {}
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add a group of parameters, after a check of its hyperparameters.
@@ -262,7 +264,7 @@ class PsiLogic(Optimizer):
         """All of the step but the closure; parameters and state change only when nothing speaks against it."""
         self.executed = Counter()
         buckets = collect(self, self._sharding, self._uploads)
-        works = {i: self._work(bucket) for i, bucket in enumerate(buckets) if bucket.owned}
+        works = {i: self._work(i, bucket) for i, bucket in enumerate(buckets) if bucket.owned}
         found_inf = getattr(self, "found_inf", None)
         scalars = self._scalars_on_device(buckets, works, found_inf)
         if scalars:
@@ -275,10 +277,10 @@ class PsiLogic(Optimizer):
             for observer in self._observers:
                 observer(bucket.params, bucket.group, decisions[i])
 
-    def _work(self, bucket: Bucket) -> Work:
-        """What is updated of a bucket."""
+    def _work(self, i: int, bucket: Bucket) -> Work:
+        """What is updated of the i-th bucket."""
         mine = bucket.mine()
-        return prepare(mine, states_of(self.state, mine))
+        return prepare(mine, states_of(self.state, mine), self._guarded.setdefault(i, Guarded()))
 
     def _scalars_on_device(
         self, buckets: list[Bucket], works: dict[int, Work], found_inf: Tensor | None

@@ -1,7 +1,7 @@
 """The same update, executed in different ways; an update knows no equation but Adam's."""
 
 import os
-from itertools import accumulate
+from itertools import accumulate, chain
 from operator import is_
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ from psilogic.norms import Foreach, as_real, root
 from psilogic.scalars import State
 from psilogic.sharding import local
 from psilogic.updates import foreach, fused, native
+from psilogic.updates.guarded import Guarded
 from psilogic.updates.operands import Step, Tensors
 from psilogic.updates.rounding import narrow_, widen
 
@@ -34,11 +35,17 @@ class Work(NamedTuple):
     execution: str
 
 
-def prepare(bucket: Bucket, states: list[State]) -> Work:
-    """Pick the execution of the update of a bucket's tensors, with their states, which have all that they need."""
+def prepare(bucket: Bucket, states: list[State], guarded: Guarded) -> Work:
+    """Pick the execution of the update of a bucket's tensors.
+
+    Args:
+        bucket: the tensors, all of them owned.
+        states: theirs, which have all that they need.
+        guarded: what was found out about them in earlier steps.
+    """
     lists = [bucket.values, bucket.grads, *(_held(bucket, states, name) for name in ("exp_avg", "exp_avg_sq"))]
     tensors = Tensors(*map(as_real, lists))
-    return Work(bucket, states, tensors, _pick(bucket, tensors))
+    return Work(bucket, states, tensors, _pick(bucket, tensors, guarded))
 
 
 def _candidates(bucket: Bucket) -> list[str]:
@@ -58,14 +65,19 @@ def _candidates(bucket: Bucket) -> list[str]:
     return [*triton, "native", "fused"] if bucket.device.type == "cpu" else triton
 
 
-def _pick(bucket: Bucket, tensors: Tensors) -> str:
+def _pick(bucket: Bucket, tensors: Tensors, guarded: Guarded) -> str:
     """The first execution that can treat all of a bucket's tensors, else foreach."""
     admitted, by_rows = _candidates(bucket), bucket.by_rows
-    if "triton" in admitted and triton_module(bucket).supports(tensors, by_rows):
-        return "triton"
-    if "native" in admitted and native.supports(tensors, by_rows):
-        return "native"
-    return "fused" if "fused" in admitted and fused.supports(tensors, by_rows) else "foreach"
+    if not admitted:
+        return "foreach"
+
+    def find() -> str | None:
+        modules = {"triton": triton_module(bucket), "native": native, "fused": fused}
+        return next((name for name in admitted if modules[name].supports(tensors, by_rows)), None)
+
+    found = guarded.get((admitted, by_rows, list(map(id, bucket.params))), list(chain(*tensors)), find)
+    # Parameters that share their memory would be changed by several threads at once.
+    return "fused" if found == "native" and not native.distinct(tensors.params) else found or "foreach"
 
 
 def statistics(bucket: Bucket, work: Work | None) -> Statistics:

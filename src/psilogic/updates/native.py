@@ -1,7 +1,7 @@
 """The update on a CPU through kernels of our own: one call, and one pass over memory, for all tensors of a dtype.
 
-The folder `native_kernels` is compiled when the package is installed. Where it was not (no compiler, another system than
-Linux on x86-64), or the processor lacks what it was compiled for, `kernels` is None and `supports` says no.
+What is in the folder `native_kernels` is compiled when the package is installed. Where it was not (no compiler, another
+system than Linux on x86-64), or the processor lacks what it was compiled for, `kernels` is None and `supports` says no.
 """
 
 from array import array
@@ -36,17 +36,16 @@ def supports(columns: Sequence[Foreach], by_rows: bool) -> bool:
     """Whether `update_` and `unit_statistics` can treat tensors of one dtype on the CPU.
 
     They can when they are ordinary tensors of which those of a parameter lie in memory alike and without gaps; where
-    rows are treated, one row after the other. Parameters that share their memory would be changed by several threads
-    at once.
+    rows are treated, one row after the other.
     """
     found = dtypes(columns)
     if kernels is None or len(found) > 1 or not found <= DTYPES or not ordinary(columns):
         return False
     on_host = all(all(map(attrgetter("is_cpu"), xs)) for xs in columns)
-    return on_host and alike(columns, by_rows) and _distinct(columns[0])
+    return on_host and alike(columns, by_rows)
 
 
-def _distinct(tensors: Foreach) -> bool:
+def distinct(tensors: Foreach) -> bool:
     """Whether no two tensors begin at the same place; empty ones lie nowhere."""
     addresses = list(filter(None, map(Tensor.data_ptr, tensors)))
     return len(set(addresses)) == len(addresses)
