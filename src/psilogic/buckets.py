@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -35,16 +34,34 @@ class Bucket:
         grads: what this rank holds of their gradients.
         pieces: where that stands in the whole tensors; None throughout when it is all of them.
         owned: positions of the tensors that this optimizer updates; the others only take part in pooled norms.
+        local_units: units of each tensor that this rank holds a part of: rows of dimension 0, or 1.
+        units: units of each whole tensor, rows with their empty places.
     """
 
     group: dict[str, Any]
     ranks: ProcessGroup | None
     uploads: Uploads
-    params: list[Tensor] = field(default_factory=list)
-    values: Foreach = field(default_factory=list)
-    grads: Foreach = field(default_factory=list)
-    pieces: list[Piece | None] = field(default_factory=list)
-    owned: list[int] = field(default_factory=list)
+    params: list[Tensor]
+    values: Foreach
+    grads: Foreach
+    pieces: list[Piece | None]
+    owned: list[int]
+    local_units: list[int] = field(init=False)
+    units: list[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.units = self.local_units = [1] * len(self.values)
+        if not self.by_rows:
+            return
+        self.units = self.local_units = [
+            (len(x) if x.ndim > 1 else 1) if piece is None else piece.row_count(x)
+            for x, piece in zip(self.values, self.pieces, strict=True)
+        ]
+        if self.ranks is not None:
+            self.units = [
+                count if piece is None or len(piece.shape) <= 1 else piece.places
+                for count, piece in zip(self.local_units, self.pieces, strict=True)
+            ]
 
     @property
     def device(self) -> torch.device:
@@ -74,7 +91,7 @@ class Bucket:
         """Whether AGC or centralization treats rows of dimension 0 as units, rather than whole tensors."""
         return bool(self.group["grad_centralize"] or (self.group["agc_clip"] > 0 and self.group["agc_norm"] == "unit"))
 
-    @cached_property
+    @property
     def numel(self) -> Tensor:
         """Number of real elements of each tensor that this rank counts, shape (N,)."""
         counts = list(map(Tensor.numel, self.values))
@@ -84,27 +101,7 @@ class Bucket:
             counts = [2 * n for n in counts]
         return self.uploads.vector("numel", counts, self.vector_dtype, self.device)
 
-    @cached_property
-    def units(self) -> list[int]:
-        """Units of each whole tensor: its rows (with their empty places), or 1."""
-        if not self.by_rows or self.ranks is None:
-            return self.local_units
-        return [
-            count if piece is None or len(piece.shape) <= 1 else piece.places
-            for count, piece in zip(self.local_units, self.pieces, strict=True)
-        ]
-
-    @cached_property
-    def local_units(self) -> list[int]:
-        """Units of each tensor that this rank holds a part of."""
-        if not self.by_rows:
-            return [1] * len(self.values)
-        return [
-            (len(x) if x.ndim > 1 else 1) if piece is None else piece.row_count(x)
-            for x, piece in zip(self.values, self.pieces, strict=True)
-        ]
-
-    @cached_property
+    @property
     def unit_numel(self) -> Tensor:
         """Number of elements of each unit, at least 1, shape (U,)."""
         shapes = [x.shape if piece is None else piece.shape for x, piece in zip(self.values, self.pieces, strict=True)]
@@ -165,7 +162,7 @@ def collect(optimizer: Optimizer, sharding: Sharding, uploads: dict[int, Uploads
     for group, pool in zip(optimizer.param_groups, pools, strict=True):
         foreign = pool is not group["params"]
         own = {id(p) for p in group["params"]} if foreign else set()
-        by_kind: dict[Any, Bucket] = {}
+        by_kind: dict[Any, list[Any]] = {}
         for p in pool:
             layout = layouts.get(id(p)) if layouts else None
             value, grad, piece, ranks = layout or (p, p.grad, None, None)
@@ -173,16 +170,11 @@ def collect(optimizer: Optimizer, sharding: Sharding, uploads: dict[int, Uploads
                 continue
             if grad.is_sparse:
                 raise RuntimeError("PsiLogic does not support sparse gradients; use sparse=False in the embedding")
-            kind = p.device, p.dtype, ranks
-            bucket = by_kind.get(kind)
-            if bucket is None:
-                position = len(buckets) + len(by_kind)
-                bucket = by_kind[kind] = Bucket(group, ranks, uploads.setdefault(position, Uploads()))
-            if (layout is None or p.grad is not None) and (not foreign or id(p) in own):
-                bucket.owned.append(len(bucket.params))
-            bucket.params.append(p)
-            bucket.values.append(value)
-            bucket.grads.append(grad)
-            bucket.pieces.append(piece)
-        buckets += by_kind.values()
+            updated = (layout is None or p.grad is not None) and (not foreign or id(p) in own)
+            by_kind.setdefault((p.device, p.dtype, ranks), []).append((p, value, grad, piece, updated))
+        for (_, _, ranks), rows in by_kind.items():
+            params, values, grads, pieces, updates = map(list, zip(*rows, strict=True))
+            owned = [i for i, updated in enumerate(updates) if updated]
+            known = uploads.setdefault(len(buckets), Uploads())
+            buckets.append(Bucket(group, ranks, known, params, values, grads, pieces, owned))
     return buckets
