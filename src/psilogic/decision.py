@@ -72,6 +72,21 @@ def quiet_quantum_rate(group: dict[str, Any], t: Tensor, t_detector: Tensor) -> 
     return eq.quantum_rate(group["lr"], group["quantum_decay"] * schedule, w, torch.zeros_like(t, dtype=torch.bool))
 
 
+def likely_to_fire(group: dict[str, Any], memory: Chaos, t_detector: Tensor) -> Tensor:
+    """Those tensors whose memory before a step makes it likely that they fire in it, shape (N,).
+
+    The fast EMA, once above the gate, needs several steps to come down.
+    """
+    return _gate(group, memory) & (eq.warmup_weight(t_detector, _t_warm(group)) > 0)
+
+
+def _gate(group: dict[str, Any], memory: Chaos) -> Tensor:
+    if not group["adaptive_tau"]:
+        return eq.absolute_gate(memory.slow, group["chaos_tau"])
+    margin = 0.0 if memory.reference is None else group["eps"]
+    return eq.adaptive_gate(memory.fast, memory.slow, group["tau_scale"], margin)
+
+
 def _t_warm(group: dict[str, Any]) -> float:
     return eq.warmup_horizon(group["chaos_warmup"], group["total_steps"], group["gamma_T_max"])
 
@@ -91,13 +106,10 @@ def decide(group: dict[str, Any], gn: Tensor, memory: Chaos, t: Tensor, t_detect
     """
     lr, eps = group["lr"], group["eps"]
     memory_after = observe(gn, memory, eps)
-    fast, slow, reference = memory_after
+    fast, slow, _ = memory_after
     ratio = eq.chaos_ratio(fast, slow, eps)
     chaos = eq.chaos(slow, ratio)
-    if group["adaptive_tau"]:
-        s = eq.adaptive_gate(fast, slow, group["tau_scale"], margin=0.0 if reference is None else eps)
-    else:
-        s = eq.absolute_gate(slow, group["chaos_tau"])
+    s = _gate(group, memory_after)
     # Without a finite gn nothing is known of this step: no cancellation, no quantum decay.
     known = torch.isfinite(gn)
     w = torch.where(known, eq.warmup_weight(t_detector, _t_warm(group)), 0.0)

@@ -10,16 +10,16 @@ from torch.optim.optimizer import Optimizer, ParamsT
 
 from psilogic import checkpoint, on_device
 from psilogic.buckets import Bucket, collect
-from psilogic.decision import Chaos, Decision, decide, quiet_quantum_rate
-from psilogic.gradients import Processing, Rescaling, Statistics, own, plan, signals
+from psilogic.decision import Chaos, Decision, decide
+from psilogic.gradients import Rescaling, Statistics, own, plan, signals
 from psilogic.hyperparameters import check_group, check_hyperparameters
 from psilogic.reduction import complete
 from psilogic.scalars import Scalars
 from psilogic.sharding import Sharding
-from psilogic.state import memory_names, states_of
-from psilogic.updates import Work, cancel_, foreseeable, prepare, statistics, update_, update_ahead_
+from psilogic.state import Before, memory_names, states_of
+from psilogic.updates import Work, prepare, statistics, update_
+from psilogic.updates.ahead import complete_, foresee, foreseeable, independent, update_ahead_
 from psilogic.updates.guarded import Guarded
-from psilogic.updates.operands import Step
 from psilogic.uploads import Uploads, upload
 
 Observer = Callable[[list[Tensor], dict[str, Any], Decision], None]
@@ -313,10 +313,12 @@ class PsiLogic(Optimizer):
         self, buckets: list[Bucket], works: dict[int, Work], found_inf: Tensor | None
     ) -> dict[int, Decision]:
         """The step of which torch's operations on vectors over the tensors form the decisions."""
-        early = {i: self._foreseen_step(i, works[i]) for i in works if self._goes_ahead(buckets[i], works[i])}
+        before = {i: self._before(i, work) for i, work in works.items()}
+        ahead = [i for i in works if self._goes_ahead(buckets[i], works[i])]
+        early = {i: foresee(works[i], before[i]) for i in ahead} if independent([works[i] for i in ahead]) else {}
         local = {i: statistics(bucket, works.get(i)) for i, bucket in enumerate(buckets) if i not in early}
         # From here on nothing that is foreseen can fail.
-        done = {i: update_ahead_(works[i], quiet) for i, (_, quiet) in early.items()}
+        done = {i: update_ahead_(works[i], foresight) for i, foresight in early.items()}
         sums, found_inf = complete(buckets, local, found_inf)
         if found_inf is not None and (self._observers or any(x.execution != "triton" for x in works.values())):
             if found_inf.item():
@@ -329,7 +331,14 @@ class PsiLogic(Optimizer):
         decisions = {}
         for i in [*early, *(i for i in works if i not in early)]:  # first end what has begun
             processing, gn = own(buckets[i], plans[i], every_gn[i])
-            decisions[i] = self._update(i, works[i], processing, gn, early.get(i), found_inf)
+            decision = self._decide(i, works[i], before[i], gn, found_inf)
+            rate = decision.quantum_rate if buckets[i].group["quantum_decay"] > 0 else None
+            step = before[i].quiet_step(buckets[i].group)._replace(decay=decision.decay, quantum_rate=rate)
+            if i in early:
+                complete_(works[i], processing, early[i], step)
+            else:
+                update_(works[i], processing, step, found_inf)
+            decisions[i] = decision
         return decisions
 
     def _goes_ahead(self, bucket: Bucket, work: Work) -> bool:
@@ -345,59 +354,32 @@ class PsiLogic(Optimizer):
         factor = rescaling.factor(sums[0].squares) if sums else None
         return None if factor is not None and buckets[0].on_host and factor == 1 else factor
 
-    def _update(
-        self,
-        i: int,
-        work: Work,
-        processing: Processing,
-        gn: Tensor,
-        begun: tuple[Tensor, Step] | None,
-        found_inf: Tensor | None,
-    ) -> Decision:
-        """Decide for the tensors of the i-th bucket, then change their parameters and state.
-
-        After an early update, which `begun` describes as `_foreseen_step` does, only what fires is left to change.
-        Where `found_inf` is given and above 0, nothing changes.
-        """
-        group, states = work.bucket.group, work.states
-        found_inf = None if found_inf is None else found_inf.to(gn.device, non_blocking=True)
+    def _before(self, i: int, work: Work) -> Before:
+        """What the step of the i-th bucket starts from."""
+        bucket, lr = work.bucket, work.bucket.group["lr"]
 
         def vector(name: str) -> Tensor:
-            return upload(name, self._scalars.read(i, states, name).to(gn.dtype), gn.device)
+            return upload(name, self._scalars.read(i, work.states, name).to(bucket.vector_dtype), bucket.device)
 
-        relative = group["chaos_signal"] == "relative"
+        relative = bucket.group["chaos_signal"] == "relative"
         memory = Chaos(vector("chaos_fast"), vector("chaos_slow"), vector("chaos_ref") if relative else None)
-        steps, quiet = begun or self._quiet_step(i, work)
-        decision = decide({**group, "lr": quiet.lr}, gn, memory, quiet.t, quiet.t - vector("chaos_start"))
-        fast, slow, reference = decision.memory
-        for name, values in (("step", steps), ("chaos_fast", fast), ("chaos_slow", slow), ("chaos_ref", reference)):
-            if values is not None and found_inf is not None:
-                values = torch.where(found_inf.to(values.device) > 0, self._scalars.read(i, states, name), values)
-            if values is not None:
-                self._scalars.write(i, states, name, values)
-        quantum_rate = decision.quantum_rate if group["quantum_decay"] > 0 else None
-        step = quiet._replace(decay=decision.decay, quantum_rate=quantum_rate)
-        if begun:
-            cancel_(work, processing, quiet, step)
-        else:
-            update_(work, processing, step, found_inf)
-        return decision
-
-    def _foreseen_step(self, i: int, work: Work) -> tuple[Tensor, Step]:
-        """The same as `_quiet_step`, with the quantum decay of tensors that do not fire."""
-        steps, quiet = self._quiet_step(i, work)
-        if work.bucket.group["quantum_decay"] > 0:
-            start = self._scalars.read(i, work.states, "chaos_start").to(quiet.t.dtype)
-            group = {**work.bucket.group, "lr": quiet.lr}
-            quiet = quiet._replace(quantum_rate=quiet_quantum_rate(group, quiet.t, quiet.t - start))
-        return steps, quiet
-
-    def _quiet_step(self, i: int, work: Work) -> tuple[Tensor, Step]:
-        """The new step counts, where states keep theirs, and what is done to tensors that do not fire."""
-        bucket, group = work.bucket, work.bucket.group
-        steps, lr = self._scalars.read(i, work.states, "step") + 1, group["lr"]
+        steps = self._scalars.read(i, work.states, "step") + 1
         t = upload("step", steps.to(bucket.vector_dtype), bucket.device)
         if isinstance(lr, Tensor):
             lr = upload("lr", lr.reshape(1).to(t.dtype), bucket.device).reshape(())
-        decay = torch.ones_like(t) * (lr * group["weight_decay"])
-        return steps, Step(t, decay, None, lr, group["weight_decay"], group["betas"], group["eps"])
+        return Before(steps, t, t - vector("chaos_start"), memory, lr)
+
+    def _decide(self, i: int, work: Work, before: Before, gn: Tensor, found_inf: Tensor | None) -> Decision:
+        """Decide for the tensors of the i-th bucket, and write steps and memory, if `found_inf` is not above 0."""
+        group = {**work.bucket.group, "lr": before.lr}
+        found_inf = None if found_inf is None else found_inf.to(gn.device, non_blocking=True)
+        decision = decide(group, gn, before.memory, before.t, before.t_detector)
+        names = ("step", "chaos_fast", "chaos_slow", "chaos_ref")
+        for name, values in zip(names, (before.steps, *decision.memory), strict=True):
+            if values is None:
+                continue
+            if found_inf is not None:
+                kept = self._scalars.read(i, work.states, name)
+                values = torch.where(found_inf.to(values.device) > 0, kept, values)
+            self._scalars.write(i, work.states, name, values)
+        return decision

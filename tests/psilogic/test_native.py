@@ -1,5 +1,6 @@
 """The update through kernels of our own: what they share with torch's, what they do not, and how they are built."""
 
+import copy
 import os
 import platform
 import shutil
@@ -126,11 +127,12 @@ UNITS = {
     "rows without AGC": {"grad_centralize": True},
     "rows without centralization": {"agc_clip": 0.3},
     "tensors": {"agc_clip": 0.3, "agc_norm": "tensor"},
+    "tensors and rows": {"agc_clip": 0.3, "agc_norm": "tensor", "grad_centralize": True},
 }
 
 
 @pytest.mark.parametrize("shapes", [SHAPES, LARGE], ids=["small", "large"])
-@pytest.mark.parametrize("decays", [(0.1, 0.0), (31.0, 0.0), (33.0, 0.0), (64.0, 0.0), (0.1, 31.0), (31.0, 33.0)])
+@pytest.mark.parametrize("decays", [(0.1, 0.0), (31.0, 0.0), (33.0, 0.0), (64.0, 0.0), (0.1, 31.0), (31.0, 64.0)])
 @pytest.mark.parametrize("units", UNITS.values(), ids=UNITS)
 def test_what_fires_after_the_update(units, decays, shapes):
     """Decay and cancellation together, also from half of the parameter on, where decay leaves little to cancel."""
@@ -159,6 +161,79 @@ def test_few_fire_among_many(units, quantum_decay):
     assert seen[81][-1].gate.tolist() == [False, False, True, True, True, False]  # two have seen fewer gradients
     reference = PsiLogic(twins := parameters(shapes), foreach=False, **options)
     assert_same(actual, trace(reference, twins, script), 1e-12)
+
+
+def test_what_fires_for_long_waits_for_the_norms(monkeypatch):
+    """So that its memory is not read and written once more in each of these steps."""
+    cancelled, cancel_ = [], native.cancel_
+    monkeypatch.setattr(
+        native, "cancel_", lambda tensors, *rest: cancelled.append(len(tensors[0])) or cancel_(tensors, *rest)
+    )
+    script = gradients(100, [(40,)] * 4, every=1000)
+    for grads in script:
+        grads[2] = torch.ones(40, dtype=torch.float64)
+    script[80][1] *= 1000
+    optimizer = PsiLogic(params := parameters([(40,)] * 4), **ACTIVE)
+    seen = watch(optimizer)
+    train(optimizer, params, script)
+    fired = [decision.gate & (decision.warmup > 0) for *_, decision in seen]
+    assert sum(int(gate.sum()) for gate in fired) > 4 * 58
+    assert cancelled == [1]  # at the spike, not in the steps that follow, nor when the warm-up ends
+
+
+@pytest.mark.parametrize("options", [{"chaos_warmup": 0}, {"chaos_warmup": 90, "gamma_T_max": 400}], ids=str)
+def test_quantum_decay_after_a_start_from_adamw(options):
+    """The cosine goes by the parameter's own steps, the warm-up by the detector's."""
+    shapes, runs = [(8, 5), (40,)], []
+    script = gradients(120, shapes, every=1000)
+    adamw = AdamW(params := parameters(shapes))
+    train(adamw, params, gradients(150, shapes))
+    for foreach in (None, False):
+        params = parameters(shapes)
+        optimizer = PsiLogic(params, foreach=foreach, **{**ACTIVE, "quantum_decay": 3.0, **options})
+        hyperparameters = optimizer.state_dict()["param_groups"]
+        moments = copy.deepcopy(adamw.state_dict()["state"])
+        optimizer.load_state_dict({"state": moments, "param_groups": hyperparameters})
+        runs.append(trace(optimizer, params, script))
+    assert_same(*runs, 1e-12)
+
+
+def test_equal_elements_have_no_norm_without_their_mean():
+    """What rounding leaves of them is not a norm: a relative signal would see spikes in it."""
+    p = torch.zeros(3, 700, requires_grad=True)
+    p.grad = torch.full_like(p, 0.1) * torch.tensor([[1.0], [3.0], [7.0]])
+    optimizer = PsiLogic([p], grad_centralize=True)
+    optimizer.step()
+    assert optimizer.state[p]["chaos_fast"] == 0
+
+
+@pytest.mark.parametrize("quantum_decay", [0.0, 3.0])
+@pytest.mark.parametrize("units", UNITS.values(), ids=UNITS)
+def test_groups_that_share_memory_change_it_one_after_the_other(units, quantum_decay):
+    runs, script = [], gradients(6, [(30, 40)] * 2)
+    for foreach in (None, False):
+        memory = torch.linspace(-1, 1, 1200, dtype=torch.float64).view(30, 40)
+        params = [nn.Parameter(memory), nn.Parameter(memory)]
+        optimizer = build(
+            params, foreach=foreach, quantum_decay=quantum_decay, **units, **{**ACTIVE, "chaos_warmup": 0}
+        )
+        runs.append(trace(optimizer, params, script))
+    assert_same(*runs, 1e-11)
+
+
+@pytest.mark.parametrize("units", UNITS.values(), ids=UNITS)
+def test_gradients_that_lie_in_their_parameters(units):
+    runs = []
+    for foreach in (None, False):
+        (p,) = parameters([(30, 40)])
+        # Everything fires, so that nothing decays before gradients are read.
+        options = {"gamma": 0.0, "weight_decay": 0.0, "chaos_warmup": 0, "quantum_decay": 3.0}
+        optimizer = PsiLogic([p], foreach=foreach, lr=0.1, **options, **units)
+        for _ in range(5):
+            p.grad = p.detach()
+            optimizer.step()
+        runs.append(p.detach())
+    torch.testing.assert_close(*runs, rtol=1e-11, atol=1e-11)
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])

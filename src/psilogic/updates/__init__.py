@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from psilogic.buckets import Bucket
-from psilogic.gradients import Processing, Statistics, decided_by_unit, measure, process, units_of
-from psilogic.norms import Foreach, as_real, root
+from psilogic.gradients import Processing, Statistics, measure, process
+from psilogic.norms import Foreach, as_real
 from psilogic.scalars import State
 from psilogic.sharding import local
 from psilogic.updates import foreach, fused, native
@@ -76,8 +76,9 @@ def _pick(bucket: Bucket, tensors: Tensors, guarded: Guarded) -> str:
         return next((name for name in admitted if modules[name].supports(tensors, by_rows)), None)
 
     found = guarded.get((admitted, by_rows, list(map(id, bucket.params))), list(chain(*tensors)), find)
-    # Parameters that share their memory would be changed by several threads at once.
-    return "fused" if found == "native" and not native.distinct(tensors.params) else found or "foreach"
+    if found == "native" and len(set(places := native.places(tensors.params))) < len(places):
+        return "fused"  # parameters that share their memory would be changed by several threads at once
+    return found or "foreach"
 
 
 def statistics(bucket: Bucket, work: Work | None) -> Statistics:
@@ -96,60 +97,6 @@ def statistics(bucket: Bucket, work: Work | None) -> Statistics:
     if work.execution == "triton" and bucket.ranks is None:
         return Statistics(bucket.numel, *triton_module(bucket).unit_statistics(*what, bucket.uploads))
     return measure(bucket)
-
-
-def foreseeable(work: Work) -> bool:
-    """Whether an execution can change the tensors and sum in one pass.
-
-    What it does must be known before the norms are, but for what active cancellation adds to it.
-    """
-    bucket, group = work.bucket, work.bucket.group
-    if work.execution != "native" or bucket.ranks is not None or group["max_grad_norm"] is not None:
-        return False
-    if group["maximize"] or not decided_by_unit(group):
-        return False
-    # The gate of `chaos_tau` would stay open for long; of a parameter that loses all there is nothing left to cancel.
-    rate = group["lr"] * max(group["weight_decay"], group["quantum_decay"])
-    return bool(group["adaptive_tau"] and rate < 0.5)
-
-
-def update_ahead_(work: Work, quiet: Step) -> Processing:
-    """Process gradients, change parameters and moments as if nothing fired, and sum, all in the same pass.
-
-    Args:
-        work: what to change, `foreseeable`.
-        quiet: what to do to tensors that do not fire.
-
-    Returns:
-        What became of the gradients; mean and scale only where quantum decay depends on them.
-    """
-    bucket, group = work.bucket, work.bucket.group
-    if not (bucket.by_rows or group["agc_clip"] > 0):
-        return Processing(None, None, root(native.update_(work.tensors, quiet, None, None, bucket.units)))
-    how = group["agc_clip"], group["grad_centralize"]
-    mean, scale, squares = native.process_and_update_(work.tensors, quiet, bucket.units, *how)
-    return Processing(mean, scale, root(squares))
-
-
-def cancel_(work: Work, processing: Processing, quiet: Step, step: Step) -> None:
-    """Let those tensors that fire lose what they should have lost in the update ahead.
-
-    Args:
-        work: what was changed.
-        processing: what became of the gradients.
-        quiet: what was done to the tensors.
-        step: what should have been done: another decay, and no quantum decay, wherever it differs.
-    """
-    lost, units = (step.decay - quiet.decay) / (1 - quiet.decay), work.bucket.units
-    differs = lost != 0
-    if step.quantum_rate is not None:
-        differs |= step.quantum_rate != quiet.quantum_rate
-    fired = differs.nonzero().flatten()
-    chosen = fired.tolist()
-    if chosen:
-        tensors = Tensors(*([xs[i] for i in chosen] for xs in work.tensors))
-        mean, scale = (units_of(x, units, chosen) for x in processing[:2])
-        native.cancel_(tensors, quiet.of(fired), lost[fired], mean, scale, [units[i] for i in chosen])
 
 
 def update_(work: Work, processing: Processing, step: Step, found_inf: Tensor | None = None) -> None:

@@ -45,10 +45,9 @@ def supports(columns: Sequence[Foreach], by_rows: bool) -> bool:
     return on_host and alike(columns, by_rows)
 
 
-def distinct(tensors: Foreach) -> bool:
-    """Whether no two tensors begin at the same place; empty ones lie nowhere."""
-    addresses = list(filter(None, map(Tensor.data_ptr, tensors)))
-    return len(set(addresses)) == len(addresses)
+def places(tensors: Foreach) -> list[int]:
+    """Where tensors begin; empty ones lie nowhere."""
+    return list(filter(None, map(Tensor.data_ptr, tensors)))
 
 
 def unit_statistics(
@@ -73,7 +72,14 @@ def unit_statistics(
     return squares, sums, None if params is None else _row_sums(params, units, False)[0]
 
 
-def update_(tensors: Tensors, step: Step, mean: Tensor | None, scale: Tensor | None, units: list[int]) -> Tensor:
+def update_(
+    tensors: Tensors,
+    step: Step,
+    mean: Tensor | None,
+    scale: Tensor | None,
+    units: list[int],
+    waits: list[bool] | None = None,
+) -> Tensor:
     """One step for N tensors that `supports` accepts, in place: mean and scale, decay, quantum decay, Adam.
 
     Args:
@@ -82,18 +88,19 @@ def update_(tensors: Tensors, step: Step, mean: Tensor | None, scale: Tensor | N
         mean: what the gradients lose, unit by unit, shape (U,); None for 0.
         scale: what they are multiplied by after that, shape (U,); None for 1.
         units: the number of units of each tensor: 1 for the whole tensor, else its rows of dimension 0.
+        waits: of each tensor whether it is only summed; None for no tensor.
 
     Returns:
         The sum of |g|^2 of each tensor, of gradients as they were, shape (N,), in float64.
     """
     squares = torch.zeros(len(units), dtype=torch.float64, device="cpu")
-    _run(kernels.update_, tensors, units, step, [step.decay, step.quantum_rate, mean, scale, squares])
+    _run(kernels.update_, tensors, units, step, [step.decay, step.quantum_rate, mean, scale, squares], waits=waits)
     torch.autograd.graph.increment_version([*tensors.params, *tensors.exp_avgs, *tensors.exp_avg_sqs])
     return squares
 
 
 def process_and_update_(
-    tensors: Tensors, step: Step, units: list[int], agc_clip: float, grad_centralize: bool
+    tensors: Tensors, step: Step, units: list[int], waits: list[bool], agc_clip: float, grad_centralize: bool
 ) -> tuple[Tensor | None, Tensor | None, Tensor]:
     """One step for N tensors that `supports` accepts, in place: AGC, centralization, decay, quantum decay, Adam.
 
@@ -103,20 +110,21 @@ def process_and_update_(
         tensors: the tensors, with gradients as they are.
         step: what to do to them.
         units: the number of units of each tensor: 1 for the whole tensor, else its rows of dimension 0.
+        waits: of each tensor whether it is only summed.
         agc_clip: the largest ratio of gradient norm to parameter norm of a unit; 0 for any.
         grad_centralize: whether rows of tensors with more than one dimension lose their mean.
 
     Returns:
-        What the gradients lost, unit by unit, and what they were multiplied by after that, shape (U,), None where there
-        is no quantum decay, which alone asks for it afterwards; and the sum of |g|^2 of each tensor, of gradients as
-        they became, shape (N,). All in float64.
+        What the gradients lose, unit by unit, and what they are multiplied by after that, shape (U,), None where nobody
+        asks for it afterwards, since no tensor waits and there is no quantum decay; and the sum of |g|^2 of each
+        tensor, of gradients as they become, shape (N,). All in float64.
     """
     squares = torch.zeros(len(units), dtype=torch.float64, device="cpu")
-    mean = squares.new_empty(sum(units)) if step.quantum_rate is not None else None
+    mean = squares.new_empty(sum(units)) if step.quantum_rate is not None or any(waits) else None
     scale = None if mean is None else torch.empty_like(mean)
     centered = [grad_centralize and g.ndim > 1 for g in tensors.grads]
     vectors = [step.decay, step.quantum_rate, mean, scale, squares]
-    _run(kernels.process_and_update_, tensors, units, step, vectors, centered, agc_clip)
+    _run(kernels.process_and_update_, tensors, units, step, vectors, centered, waits, agc_clip)
     torch.autograd.graph.increment_version([*tensors.params, *tensors.exp_avgs, *tensors.exp_avg_sqs])
     return mean, scale, squares
 
@@ -147,12 +155,14 @@ def _run(
     units: list[int],
     step: Step,
     vectors: Sequence[Tensor | None],
-    centered: Sequence[bool] = (),
+    centered: list[bool] | None = None,
+    waits: list[bool] | None = None,
     agc_clip: float = 0.0,
 ) -> None:
     """Call a kernel with its `UpdateTables`."""
     numels = array("q", map(Tensor.numel, tensors.params))
-    integers = [*map(_addresses, tensors), numels, array("q", units), array("q", centered)]
+    integers = [*map(_addresses, tensors), numels, array("q", units)]
+    integers += [array("q") if x is None else array("q", x) for x in (centered, waits)]
     # Each in its own memory, one number after the other, until the kernel has returned.
     vectors = [None if x is None else x.contiguous() for x in (step.t, *vectors)]
     kernel(*_common(tensors.params), _table(integers, vectors), float(step.lr), *step.betas, step.eps, agc_clip)
@@ -178,5 +188,5 @@ def _addresses(tensors: Foreach) -> "array[int]":
 
 def _table(integers: Sequence["array[int]"], vectors: Sequence[Tensor | None]) -> bytes:
     """Where a kernel finds its numbers, 0 for what is not there; they must outlive the call."""
-    addresses = [numbers.buffer_info()[0] for numbers in integers]
+    addresses = [numbers.buffer_info()[0] if numbers else 0 for numbers in integers]
     return array("q", [*addresses, *(0 if x is None else x.data_ptr() for x in vectors)]).tobytes()

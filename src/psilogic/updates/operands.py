@@ -48,7 +48,7 @@ class Step(NamedTuple):
     betas: tuple[float, float]
     eps: float
 
-    def of(self, chosen: slice | Tensor) -> "Step":
+    def of(self, chosen: slice | Tensor | list[int]) -> "Step":
         """The same for some of the tensors."""
         rate = None if self.quantum_rate is None else self.quantum_rate[chosen]
         return self._replace(t=self.t[chosen], decay=self.decay[chosen], quantum_rate=rate)

@@ -11,14 +11,15 @@ namespace {
 
 // What becomes of a row's gradients: g <- scale (g - mean), and the sum of |g|^2 after that.
 struct Processed {
-    double mean = 0, scale = 1, squares;
+    double mean = 0, scale = 1, squares = 0;
 };
 
 const double AGC_FLOOR = 1e-3, NOISE = 1000 * std::numeric_limits<double>::epsilon();
 
 // AGC, then centralization, as `gradients.plan` has them.
 Processed process(const Sums &grads, double param_squares, Index n, bool centered, double agc_clip) {
-    Processed row{0, 1, grads.squares};
+    Processed row;
+    row.squares = grads.squares;
     const double norm = std::sqrt(grads.squares), largest = agc_clip * std::max(std::sqrt(param_squares), AGC_FLOOR);
     if (agc_clip > 0 && norm > largest && std::isfinite(norm)) row.scale = largest / norm;
     if (centered) {
@@ -82,12 +83,11 @@ template <class T> void fetch(const UpdateTables &tables, const Hyperparameters 
 template <class T, bool QUANTUM>
 void process_and_update(Index n, unsigned threads, const UpdateTables &tables, const Hyperparameters &h) {
     using Real = Computed<T>;
-    const auto elements = 1 - h.beta1 < 0.5 ? update_elements<T, true, QUANTUM, false>
-                                            : update_elements<T, true, QUANTUM, true>;
+    const auto elements = update_of_elements<T, true, QUANTUM>(h);
     Work work(n, tables.numels, tables.units);
     work.cut_rows();
     threads = work.threads(threads);
-    const auto split = process_split<T>(work, threads, tables, h);
+    const auto of_split = process_split<T>(work, threads, tables, h);
     std::vector<double> squares(work.pieces.size());
     share(work.pieces.size(), threads, [&](Index k) {
         auto [i, from, end] = work.pieces[k];
@@ -95,7 +95,7 @@ void process_and_update(Index n, unsigned threads, const UpdateTables &tables, c
         auto x = numbers<Real>(tables, h, i);
         while (from < end) {
             const Index to = std::min(end, from + length);
-            Processed row = split[k];
+            Processed row = of_split[k];
             if (!work.splits(i)) {
                 const RowSums found = measure<T>(tables, h, {i, from, to});
                 row = process(found.grads, found.param_squares, length, tables.centered[i], h.agc_clip);
@@ -105,13 +105,15 @@ void process_and_update(Index n, unsigned threads, const UpdateTables &tables, c
             if (tables.scale && from % length == 0) tables.scale[unit] = row.scale;
             x.mean = static_cast<Real>(row.mean), x.scale = static_cast<Real>(row.scale);
             squares[k] += row.squares;
-            for (Index next; from < to; from = next) {
-                next = std::min(to, from + STRETCH);
-                fetch<T>(tables, h, i, from + length, std::min(end, next + length));
+            const bool waits = tables.waits && tables.waits[i];
+            for (Index here = from, next; here < to && !waits; here = next) {
+                next = std::min(to, here + STRETCH);
+                fetch<T>(tables, h, i, here + length, std::min(end, next + length));
                 elements(
-                    at<T>(tables.params, i, from), at<T>(tables.grads, i, from), at<T>(tables.exp_avgs, i, from),
-                    at<T>(tables.exp_avg_sqs, i, from), next - from, x);
+                    at<T>(tables.params, i, here), at<T>(tables.grads, i, here), at<T>(tables.exp_avgs, i, here),
+                    at<T>(tables.exp_avg_sqs, i, here), next - here, x);
             }
+            from = to;
         }
     });
     for (std::size_t k = 0; k < squares.size(); ++k) tables.squares[work.pieces[k].tensor] += squares[k];

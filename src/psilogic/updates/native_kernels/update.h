@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "sums.h"
 #include "work.h"
 
 namespace {
@@ -73,11 +74,12 @@ void cancel_elements(T *p, const T *g, const T *m, const T *v, Index n, Real los
     }
 }
 
-struct UpdateTables {
-    const Index *params, *grads, *exp_avgs, *exp_avg_sqs, *numels, *units, *centered;
-    const double *t, *decay, *quantum_rate;  // of each tensor
-    double *mean, *scale;                    // of each row; these two and the rate may be null
-    double *squares;                         // of each tensor
+struct UpdateTables {  // of each tensor, but for mean and scale, which are of each row
+    const Index *params, *grads, *exp_avgs, *exp_avg_sqs, *numels, *units;
+    const Index *centered, *waits;           // may be null
+    const double *t, *decay, *quantum_rate;  // the rate may be null; to cancel, decay is what is lost besides
+    double *mean, *scale;                    // may be null; results where they are formed in the pass of the update
+    double *squares;                         // a result
 };
 
 struct Hyperparameters {
@@ -97,6 +99,11 @@ template <class Real> Numbers<Real> numbers(const UpdateTables &tables, const Hy
     return x;
 }
 
+template <class T, bool PROCESSED, bool QUANTUM> auto update_of_elements(const Hyperparameters &h) {
+    return 1 - h.beta1 < 0.5 ? update_elements<T, PROCESSED, QUANTUM, false>
+                             : update_elements<T, PROCESSED, QUANTUM, true>;
+}
+
 // Where a stretch of at most TILE elements ends of which all are in one row, and what these share.
 template <class Real>
 Index stretch(const Work &work, const UpdateTables &tables, Index i, Index from, Index end, Numbers<Real> &x) {
@@ -111,13 +118,16 @@ Index stretch(const Work &work, const UpdateTables &tables, Index i, Index from,
 template <class T, bool PROCESSED, bool QUANTUM>
 void update(Index n, unsigned threads, const UpdateTables &tables, const Hyperparameters &h) {
     using Real = Computed<T>;
-    const auto elements = 1 - h.beta1 < 0.5 ? update_elements<T, PROCESSED, QUANTUM, false>
-                                            : update_elements<T, PROCESSED, QUANTUM, true>;
+    const auto elements = update_of_elements<T, PROCESSED, QUANTUM>(h);
     Work work(n, tables.numels, tables.units);
     work.cut_anywhere();
     std::vector<double> squares(work.pieces.size());
     share(work.pieces.size(), work.threads(threads), [&](Index k) {
         auto [i, from, end] = work.pieces[k];
+        if (tables.waits && tables.waits[i]) {
+            squares[k] = sums<T, false>(at<T>(tables.grads, i, from), end - from).squares;
+            return;
+        }
         auto x = numbers<Real>(tables, h, i);
         for (Index to; from < end; from = to) {
             to = stretch(work, tables, i, from, end, x);
