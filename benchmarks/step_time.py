@@ -2,12 +2,13 @@
 
     python benchmarks/step_time.py [--device cpu] [--sets "ViT-Tiny" ...] [--rounds 31] [--csv FILE]
 
-Each contender is measured together with its baseline: in each round both step the same tensors once, in an order drawn
-anew, so that a disturbance of the machine meets both. A ratio is the median over the rounds of (contender / baseline in
-that round). A copy of 256 MB in each round says what the memory does at that time, in bytes read and written. The
-bytes are those that the arithmetic needs per element in float32: AdamW reads p, g, m, v and writes p, m, v (28); where
-they must be known before the update, sums read g once more (+4), AGC's p too (+4), and what fires after an update is
-read and written again (+16); clipping before the step reads and writes g besides (+12 with its norm).
+Each contender is measured together with its baseline: in each round both step the same tensors once, with moments at
+the same place, in an order drawn anew, so that a disturbance of the machine meets both. A ratio is the median over the
+rounds of (contender / baseline in that round). A copy of 256 MB in each round says what the memory does at that time,
+in bytes read and written. The bytes are those that the arithmetic needs per element in float32: AdamW reads p, g, m, v
+and writes p, m, v (28); where they must be known before the update, sums read g once more (+4), AGC's p too (+4), and
+what fires all the same after an update is read and written again (+16); clipping before the step reads and writes g
+besides (+12 with its norm).
 """
 
 import argparse
@@ -27,7 +28,7 @@ import torch
 from csv_files import write_csv
 from tensor_sets import TENSOR_SETS, tensors_with_gradients
 from torch import Tensor
-from torch.optim import AdamW
+from torch.optim import AdamW, Optimizer
 
 from psilogic import PsiLogic, host_norms
 from psilogic.norms import tensor_squares
@@ -61,7 +62,7 @@ class Contender:
 
 def contenders(device: str) -> list[Contender]:
     """Everything that is timed; peers where they are installed."""
-    ahead = 28 if device == "cpu" else 32  # on a CPU the sums come with the update, on a GPU they come first
+    ahead, by_rows = (28, 28) if device == "cpu" else (32, 36)  # on a CPU the sums come with the update
     plain, spikes, presets, clipped = (
         {"cpu": cpu, "cuda": cuda} for cpu, cuda in ((1.15, 1.15), (1.25, 1.25), (2.0, 1.35), (0.80, 0.85))
     )
@@ -70,8 +71,10 @@ def contenders(device: str) -> list[Contender]:
         Contender("AdamW(foreach=True)", lambda params: AdamW(params, LR, foreach=True).step, 28),
         Contender("PsiLogic", _psilogic, ahead, targets=plain),
         Contender("PsiLogic, 5% of the tensors fire", _spiking, ahead, targets=spikes),
-        Contender("PsiLogicViT (GC + AGC)", partial(_psilogic, kind=PsiLogicViT), 36, targets=presets),
-        Contender("PsiLogicNLP (GC + AGC + quantum decay)", partial(_psilogic, kind=PsiLogicNLP), 36, targets=presets),
+        Contender("PsiLogicViT (GC + AGC)", partial(_psilogic, kind=PsiLogicViT), by_rows, targets=presets),
+        Contender(
+            "PsiLogicNLP (GC + AGC + quantum decay)", partial(_psilogic, kind=PsiLogicNLP), by_rows, targets=presets
+        ),
         Contender("PsiLogic(max_grad_norm), clips", partial(_psilogic, max_grad_norm=1.0), 32, CLIPPED, clipped),
         Contender(
             "PsiLogic(max_grad_norm), clips nothing", partial(_psilogic, max_grad_norm=1e30), 32, CLIPPED, clipped
@@ -82,17 +85,9 @@ def contenders(device: str) -> list[Contender]:
     ]
 
 
-def _fused(params: list[Tensor]) -> Callable[[], Any]:
-    return AdamW(params, LR, fused=True).step
-
-
-def _clip_and_fused(params: list[Tensor]) -> Callable[[], Any]:
+def _clipping(params: list[Tensor], step: Callable[[], Any]) -> Callable[[], Any]:
     """A factor of 1 costs as much as any other, and leaves the gradients as they are."""
-    step = _fused(params)
     return lambda: (torch.nn.utils.clip_grad_norm_(params, 1e30), step())
-
-
-BASELINES = {FUSED: _fused, CLIPPED: _clip_and_fused}
 
 
 def _psilogic(params: list[Tensor], kind: type[PsiLogic] = PsiLogic, **options: Any) -> Callable[[], Any]:
@@ -164,16 +159,25 @@ def interleaved(runs: list[Callable[[], Any]], device: str, rounds: int) -> list
     return times
 
 
+def share_moments(optimizer: Optimizer | None, adamw: AdamW) -> None:
+    """Let both keep their moments at the same place: what memory delivers depends on where it lies, run for run."""
+    for p, state in adamw.state.items():
+        kept = {} if optimizer is None else optimizer.state[p]
+        state.update({name: kept[name] for name in ("exp_avg", "exp_avg_sq") if name in kept})
+
+
 def measure(name: str, device: str, rounds: int) -> Iterator[dict[str, Any]]:
     """The table's rows for one set of tensors."""
     params = tensors_with_gradients(name, device)
     numel = sum(p.numel() for p in params)
     source, target = (torch.ones(COPIED, device=device) for _ in range(2))
     for contender in contenders(device):
-        step = contender.build(params)
-        runs = [step, BASELINES[contender.baseline](params), lambda: target.copy_(source)]
-        mine, baseline, copy = interleaved(runs, device, rounds)
+        step, adamw = contender.build(params), AdamW(params, LR, fused=True)
         optimizer = getattr(step, "__self__", None)
+        step(), adamw.step()
+        share_moments(optimizer, adamw)
+        against = _clipping(params, adamw.step) if contender.baseline == CLIPPED else adamw.step
+        mine, baseline, copy = interleaved([step, against, lambda: target.copy_(source)], device, rounds)
         median = statistics.median(mine)
         yield {
             "device": device,

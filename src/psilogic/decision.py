@@ -48,12 +48,11 @@ class Decision(NamedTuple):
     quantum_rate: Tensor
 
 
-def observe(gn: Tensor, memory: Chaos, eps: float) -> Chaos:
-    """Update the detector's memory with gn; where gn is not finite the memory stays as it is.
+def observe(gn: Tensor, finite: Tensor, memory: Chaos, eps: float) -> Chaos:
+    """Update the detector's memory with gn; where that is not finite the memory stays as it is.
 
     One NaN would otherwise stay in an EMA for ever.
     """
-    finite = torch.isfinite(gn)
     if memory.reference is None:
         fast, slow, reference = eq.fast_ema(memory.fast, gn), eq.slow_ema(memory.slow, gn), None
     else:
@@ -77,7 +76,7 @@ def likely_to_fire(group: dict[str, Any], memory: Chaos, t_detector: Tensor) -> 
 
     The fast EMA, once above the gate, needs several steps to come down.
     """
-    return _gate(group, memory) & (eq.warmup_weight(t_detector, _t_warm(group)) > 0)
+    return _gate(group, memory) & (t_detector > _t_warm(group))
 
 
 def _gate(group: dict[str, Any], memory: Chaos) -> Tensor:
@@ -105,13 +104,13 @@ def decide(group: dict[str, Any], gn: Tensor, memory: Chaos, t: Tensor, t_detect
         The decision for each tensor.
     """
     lr, eps = group["lr"], group["eps"]
-    memory_after = observe(gn, memory, eps)
+    known = torch.isfinite(gn)
+    memory_after = observe(gn, known, memory, eps)
     fast, slow, _ = memory_after
     ratio = eq.chaos_ratio(fast, slow, eps)
     chaos = eq.chaos(slow, ratio)
     s = _gate(group, memory_after)
     # Without a finite gn nothing is known of this step: no cancellation, no quantum decay.
-    known = torch.isfinite(gn)
     w = torch.where(known, eq.warmup_weight(t_detector, _t_warm(group)), 0.0)
     schedule = eq.cosine_schedule(t, group["gamma_T_max"])
     c = eq.cancellation(s & known, chaos, lr, group["gamma"] * schedule, group["p_ext"], group["max_cancel"])

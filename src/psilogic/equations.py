@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 Scalar = float | Tensor
-"""A hyperparameter: a number, or a tensor with one element (a learning rate that lives on the device)."""
+"""A hyperparameter, or what becomes of it: a number, or a tensor (a learning rate that lives on the device)."""
 
 
 def normalized_norm(norm: Tensor, numel: Tensor) -> Tensor:
@@ -67,12 +67,12 @@ def warmup_weight(t: Tensor, t_warm: float) -> Tensor:
     return torch.clamp((t - t_warm) / (t_warm / 4), 0, 1) if t_warm > 0 else torch.ones_like(t)
 
 
-def cosine_schedule(t: Tensor, T_max: int) -> Tensor:
+def cosine_schedule(t: Tensor, T_max: int) -> Scalar:
     """0.5 (1 + cos(pi min(t / T_max, 1))), and constantly 1 when T_max = 0 (section 3.4)."""
-    return 0.5 * (1 + torch.cos(math.pi * torch.clamp(t / T_max, max=1))) if T_max > 0 else torch.ones_like(t)
+    return 0.5 * (1 + torch.cos(math.pi * torch.clamp(t / T_max, max=1))) if T_max > 0 else 1.0
 
 
-def cancellation(s: Tensor, chaos: Tensor, lr: Scalar, gamma: Tensor, p_ext: float, max_cancel: float) -> Tensor:
+def cancellation(s: Tensor, chaos: Tensor, lr: Scalar, gamma: Scalar, p_ext: float, max_cancel: float) -> Tensor:
     """c = min(s chaos lr gamma P_k, c_max): equation 2 and the clamp of equation 3."""
     return torch.where(s, torch.clamp(chaos * lr * gamma * p_ext, max=max_cancel), 0.0)
 
@@ -82,7 +82,7 @@ def unified_decay(lr: Scalar, weight_decay: float, w: Tensor, c: Tensor) -> Tens
     return lr * weight_decay + w * c
 
 
-def quantum_rate(lr: Scalar, q: Tensor, w: Tensor, s: Tensor) -> Tensor:
+def quantum_rate(lr: Scalar, q: Scalar, w: Tensor, s: Tensor) -> Tensor:
     """lr q_t w (1 - s): what equation 4 multiplies tanh|g| by."""
     return lr * q * w * ~s
 

@@ -20,6 +20,7 @@ from psilogic.state import Before, memory_names, states_of
 from psilogic.updates import Work, prepare, statistics, update_
 from psilogic.updates.ahead import complete_, foresee, foreseeable, independent, update_ahead_
 from psilogic.updates.guarded import Guarded
+from psilogic.updates.operands import Step
 from psilogic.uploads import Uploads, upload
 
 Observer = Callable[[list[Tensor], dict[str, Any], Decision], None]
@@ -333,7 +334,7 @@ class PsiLogic(Optimizer):
             processing, gn = own(buckets[i], plans[i], every_gn[i])
             decision = self._decide(i, works[i], before[i], gn, found_inf)
             rate = decision.quantum_rate if buckets[i].group["quantum_decay"] > 0 else None
-            step = before[i].quiet_step(buckets[i].group)._replace(decay=decision.decay, quantum_rate=rate)
+            step = before[i].quiet._replace(decay=decision.decay, quantum_rate=rate)
             if i in early:
                 complete_(works[i], processing, early[i], step)
             else:
@@ -367,13 +368,15 @@ class PsiLogic(Optimizer):
         t = upload("step", steps.to(bucket.vector_dtype), bucket.device)
         if isinstance(lr, Tensor):
             lr = upload("lr", lr.reshape(1).to(t.dtype), bucket.device).reshape(())
-        return Before(steps, t, t - vector("chaos_start"), memory, lr)
+        decay = torch.ones_like(t) * (lr * bucket.group["weight_decay"])
+        quiet = Step(t, decay, None, lr, *(bucket.group[name] for name in ("weight_decay", "betas", "eps")))
+        return Before(steps, t - vector("chaos_start"), memory, quiet)
 
     def _decide(self, i: int, work: Work, before: Before, gn: Tensor, found_inf: Tensor | None) -> Decision:
         """Decide for the tensors of the i-th bucket, and write steps and memory, if `found_inf` is not above 0."""
-        group = {**work.bucket.group, "lr": before.lr}
+        group, t = {**work.bucket.group, "lr": before.quiet.lr}, before.quiet.t
         found_inf = None if found_inf is None else found_inf.to(gn.device, non_blocking=True)
-        decision = decide(group, gn, before.memory, before.t, before.t_detector)
+        decision = decide(group, gn, before.memory, t, before.t_detector)
         names = ("step", "chaos_fast", "chaos_slow", "chaos_ref")
         for name, values in zip(names, (before.steps, *decision.memory), strict=True):
             if values is None:

@@ -10,7 +10,6 @@ from torch.optim.optimizer import _get_scalar_dtype
 from psilogic.buckets import Bucket
 from psilogic.checkpoint import detector_dtype
 from psilogic.decision import Chaos
-from psilogic.equations import Scalar
 from psilogic.scalars import State
 from psilogic.updates.operands import Step
 
@@ -20,22 +19,15 @@ class Before(NamedTuple):
 
     Attributes:
         steps: the new step counts, where the states keep theirs, shape (N,).
-        t: the same, where decisions are formed.
         t_detector: the detector's own updates, from 1, shape (N,).
         memory: the detector's memory.
-        lr: learning rate, a number or a 0-dim tensor where decisions are formed.
+        quiet: what is done to tensors that do not fire, but for quantum decay.
     """
 
     steps: Tensor
-    t: Tensor
     t_detector: Tensor
     memory: Chaos
-    lr: Scalar
-
-    def quiet_step(self, group: dict[str, Any]) -> Step:
-        """What is done to tensors that do not fire, but for quantum decay."""
-        decay = torch.ones_like(self.t) * (self.lr * group["weight_decay"])
-        return Step(self.t, decay, None, self.lr, group["weight_decay"], group["betas"], group["eps"])
+    quiet: Step
 
 
 def states_of(every: MutableMapping[Tensor, Any], bucket: Bucket) -> list[State]:

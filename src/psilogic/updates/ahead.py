@@ -41,14 +41,14 @@ def independent(works: list[Work]) -> bool:
 
 def foresee(work: Work, before: Before) -> Foresight:
     """What is done to tensors that do not fire, and which ones wait, since they will fire or would keep too little."""
-    group, quiet = work.bucket.group, before.quiet_step(work.bucket.group)
+    group, quiet = work.bucket.group, before.quiet
     if group["quantum_decay"] > 0:
-        rate = quiet_quantum_rate({**group, "lr": quiet.lr}, before.t, before.t_detector)
+        rate = quiet_quantum_rate({**group, "lr": quiet.lr}, quiet.t, before.t_detector)
         quiet = quiet._replace(quantum_rate=rate)
     if quiet.lr * max(group["weight_decay"], group["quantum_decay"]) >= 0.5:  # little is left to cancel of
-        return Foresight(quiet, [True] * len(before.t))
+        return Foresight(quiet, [True] * len(work.states))
     if group["gamma"] == 0 and group["quantum_decay"] == 0:
-        return Foresight(quiet, [False] * len(before.t))
+        return Foresight(quiet, [False] * len(work.states))
     return Foresight(quiet, likely_to_fire(group, before.memory, before.t_detector).tolist())
 
 
@@ -85,12 +85,12 @@ def complete_(work: Work, processing: Processing, foresight: Foresight, step: St
     if waiting:
         tensors, mean, scale, units = _part(work, processing, waiting)
         native.update_(tensors, step.of(waiting), mean, scale, units)
-    lost = (step.decay - quiet.decay) / (1 - quiet.decay)
-    differs = lost != 0
+    differs = step.decay != quiet.decay
     if step.quantum_rate is not None:
         differs |= step.quantum_rate != quiet.quantum_rate
     fired = [i for i in differs.nonzero().flatten().tolist() if not waits[i]]
     if fired:
+        lost = (step.decay - quiet.decay) / (1 - quiet.decay)
         tensors, mean, scale, units = _part(work, processing, fired)
         native.cancel_(tensors, quiet.of(fired), lost[fired], mean, scale, units)
 
