@@ -81,7 +81,7 @@ def as_rows(x):
     return torch.cat([x.detach().real, x.detach().imag])
 
 
-ROW_WISE = ("AGC", "GC", "everything")
+ROW_WISE = ("AGC", "GC", "everything but clipping", "everything")
 
 
 @pytest.mark.parametrize(
