@@ -1,5 +1,7 @@
 """What was found out about tensors holds until they look different: nothing that changes between steps is missed."""
 
+import weakref
+
 import pytest
 import torch
 from configurations import ACTIVE
@@ -113,3 +115,11 @@ def test_what_is_found_is_asked_for_again_only_if_something_changed():
     assert [get(2, x.double()), get(2, x.double()), get(2, x)] == [True, False, True]
     assert [get(3, x, found=None) for _ in range(3)] == [True] * 3
     assert [get(4, x, y), get(4, x, y), get(4, x, y), get(4, x, y.t())] == [True, True, False, True]
+
+
+def test_no_tensor_is_kept_alive_by_what_was_found_out():
+    optimizer, params = several_steps()
+    old = weakref.ref(params[0].grad)
+    params[0].grad = None
+    assert optimizer._guarded[0]._guard is not None
+    assert old() is None
