@@ -144,8 +144,9 @@ def test_what_fires_after_the_update(units, decays, shapes):
     optimizer = build(params, **options)
     seen = watch(optimizer)
     actual = trace(optimizer, params, script)
-    assert any((decision.cancellation > 1e-4).any() for *_, decision in seen)
-    assert_same(actual, one_by_one(options, script, parameters(shapes)), 1e-11)
+    least = 1e-4 if "agc_clip" in units else 0.01  # AGC leaves the detector little to see in a parameter that shrinks
+    assert any((decision.cancellation > least).any() for *_, decision in seen)
+    assert_same(actual, one_by_one(options, script, parameters(shapes)), 1e-12)
 
 
 @pytest.mark.parametrize("quantum_decay", [0.0, 3.0])
