@@ -10,20 +10,20 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 
-SOURCES = Path("src/psilogic/updates/native_kernels")
+SOURCES = Path("src/psilogic/updates/native/cpp")
 FLAGS = ["-std=c++17", "-O3", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off"]
 AVX2 = ["-mavx2", "-mfma"]
 AVX512 = [*AVX2, "-mavx512f", "-mavx512vl", "-mavx512bw", "-mavx512dq", "-mprefer-vector-width=512"]
-# By the names of torch.backends.cpu.get_cpu_capability(): psilogic.updates.native asks it which to load.
+# By the names of torch.backends.cpu.get_cpu_capability(): psilogic.updates.native.kernels asks it which to load.
 CAPABILITIES = {"avx2": AVX2, "avx512": AVX512}
 STABLE = not sysconfig.get_config_var("Py_GIL_DISABLED")  # Python's stable interface needs its lock
 
 
 def kernels(capability: str, flags: list[str]) -> Extension:
     """The kernels for one kind of processor, as a module of its own."""
-    name = f"native_kernels_{capability}"
+    name = f"kernels_{capability}"
     return Extension(
-        f"psilogic.updates.{name}",
+        f"psilogic.updates.native.{name}",
         [str(SOURCES / "module.cpp")],
         depends=[str(header) for header in sorted(SOURCES.glob("*.h"))],
         define_macros=[("INIT", f"PyInit_{name}")],

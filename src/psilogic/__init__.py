@@ -1,9 +1,9 @@
 """PsiLogic: Adam with a chaos-gated multiplicative damping, for torch."""
 
-from psilogic.groups import gpt_groups, nlp_groups, vit_groups
+from psilogic.models.groups import gpt_groups, nlp_groups, vit_groups
+from psilogic.models.presets import PsiLogicGPT, PsiLogicNLP, PsiLogicViT, auto
 from psilogic.monitor import Monitor, Spike, TensorChaos, monitor
 from psilogic.optimizer import PsiLogic
-from psilogic.presets import PsiLogicGPT, PsiLogicNLP, PsiLogicViT
 
 __all__ = [
     "Monitor",
@@ -13,6 +13,7 @@ __all__ = [
     "PsiLogicViT",
     "Spike",
     "TensorChaos",
+    "auto",
     "gpt_groups",
     "monitor",
     "nlp_groups",

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import _get_scalar_dtype
 
+from psilogic.tensors.state import detector_dtype
+
 log = logging.getLogger("psilogic")
 
 SCHEMA = 1
@@ -30,11 +32,6 @@ ADAM_ONLY = ("amsgrad", "decoupled_weight_decay", "fused")
 PUBLISHED_ONLY = ("use_foreach", "lion_mode", "gamma_auto")
 
 StateDict = dict[str, Any]
-
-
-def detector_dtype(param: Tensor) -> torch.dtype:
-    """The dtype of the detector's scalars: float64 beside float64 parameters, else float32."""
-    return torch.float64 if param.dtype in (torch.float64, torch.complex128) else torch.float32
 
 
 def migrate(state_dict: Mapping[str, Any], groups: list[dict[str, Any]]) -> StateDict:

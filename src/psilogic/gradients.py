@@ -6,19 +6,19 @@ tensor when it has at most one dimension or nothing works by rows.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from psilogic import host_norms
-from psilogic.buckets import Bucket
 from psilogic.equations import normalized_norm
-from psilogic.norms import (
+from psilogic.tensors import host_norms
+from psilogic.tensors.buckets import Bucket
+from psilogic.tensors.norms import (
     Foreach,
     fresh,
     parts_sums,
-    per_tensor,
     root,
     row_squares,
     row_squares_and_sums,
@@ -30,6 +30,22 @@ AGC_FLOOR = 1e-3
 
 NOISE = 1000
 """Rounding errors, in units of the dtype's eps, that a sum of squares may have."""
+
+
+class Processing(NamedTuple):
+    """What becomes of the gradients of N tensors: g <- scale (g - mean), unit by unit.
+
+    Attributes:
+        mean: shape (U,); None for 0.
+        scale: shape (U,); None for 1.
+        norms: ||g||_2 of each whole tensor after that, shape (N,).
+        numel: number of real elements of each whole tensor, shape (N,).
+    """
+
+    mean: Tensor | None
+    scale: Tensor | None
+    norms: Tensor
+    numel: Tensor
 
 
 class Statistics(NamedTuple):
@@ -47,19 +63,37 @@ class Statistics(NamedTuple):
     sums: Tensor | None
     param_squares: Tensor | None
 
+    @property
+    def total(self) -> Tensor:
+        """The sum of |g|^2 of all tensors, 0-dim."""
+        return self.squares.sum()
 
-class Processing(NamedTuple):
-    """What becomes of the gradients of N tensors: g <- scale (g - mean), unit by unit.
+    def plan(self, bucket: Bucket, factor: Tensor | None) -> Processing:
+        """What becomes of the gradients whose sums these are.
 
-    Attributes:
-        mean: shape (U,); None for 0.
-        scale: shape (U,); None for 1.
-        norms: ||g||_2 of each tensor after that, shape (N,).
-    """
-
-    mean: Tensor | None
-    scale: Tensor | None
-    norms: Tensor
+        Args:
+            bucket: the tensors.
+            factor: what unscaling and global clipping multiply every gradient by, 0-dim; None for nothing.
+        """
+        group, units, (_, squares, sums, param_squares) = bucket.group, bucket.units, self
+        scales: list[Tensor] = []
+        if factor is not None or group["maximize"]:
+            sign = torch.full_like(squares, -1.0 if group["maximize"] else 1.0)
+            scales.append(sign if factor is None else sign * factor.to(squares))
+        if param_squares is not None:
+            pools = [squares * scales[0].square() if scales else squares, param_squares]
+            if group["agc_norm"] == "tensor":
+                pools = [bucket.repeat(parts_sums(pool, units, bucket.on_host)) for pool in pools]
+            scales.append(agc_scale(root(pools[0]), root(pools[1]), group["agc_clip"]))
+        mean = None
+        if sums is not None:
+            numel = bucket.unit_numel
+            mean = unit_mean(sums, numel)
+            squares = centered_squares(squares, mean, numel)
+        scale = math.prod(scales[1:], start=scales[0]) if scales else None
+        if scale is not None:
+            squares = squares * scale.square()
+        return Processing(mean, scale, root(parts_sums(squares, units, bucket.on_host)), self.numel)
 
 
 def measure(bucket: Bucket) -> Statistics:
@@ -100,10 +134,11 @@ class Rescaling(NamedTuple):
     grad_scale: Tensor | None
 
     @staticmethod
-    def of(totals: list[Tensor], max_norm: float | None, grad_scale: Tensor | None) -> "Rescaling":
-        """The same, with the total of the totals of all buckets; an empty list for none."""
-        if max_norm is None or not totals:
+    def of(sums: Sequence[Any], max_norm: float | None, grad_scale: Tensor | None) -> "Rescaling":
+        """The same, from what is known of all buckets, which have a `total` if there is a `max_norm`."""
+        if max_norm is None:
             return Rescaling(None, None, grad_scale)
+        totals = [x.total for x in sums]
         total = totals[0] if len(totals) == 1 else torch.stack([x.to(totals[0]) for x in totals]).sum()
         return Rescaling(total, max_norm, grad_scale)
 
@@ -167,40 +202,9 @@ def decided_by_unit(group: dict[str, Any]) -> bool:
     return not (group["grad_centralize"] and group["agc_clip"] > 0 and group["agc_norm"] == "tensor")
 
 
-def plan(bucket: Bucket, statistics: Statistics, factor: Tensor | None) -> Processing:
-    """What becomes of the bucket's gradients.
-
-    Args:
-        bucket: the tensors.
-        statistics: the sums over all their elements.
-        factor: what unscaling and global clipping multiply every gradient by, 0-dim; None for nothing.
-
-    Returns:
-        Scale and mean of each unit and the norms that result.
-    """
-    group, units, (_, squares, sums, param_squares) = bucket.group, bucket.units, statistics
-    scales: list[Tensor] = []
-    if factor is not None or group["maximize"]:
-        sign = torch.full_like(squares, -1.0 if group["maximize"] else 1.0)
-        scales.append(sign if factor is None else sign * factor.to(squares))
-    if param_squares is not None:
-        pools = [squares * scales[0].square() if scales else squares, param_squares]
-        if group["agc_norm"] == "tensor":
-            pools = [bucket.repeat(parts_sums(pool, units, bucket.on_host)) for pool in pools]
-        scales.append(agc_scale(root(pools[0]), root(pools[1]), group["agc_clip"]))
-    mean = None
-    if sums is not None:
-        numel = bucket.unit_numel
-        mean = unit_mean(sums, numel)
-        squares = centered_squares(squares, mean, numel)
-    scale = math.prod(scales[1:], start=scales[0]) if scales else None
-    if scale is not None:
-        squares = squares * scale.square()
-    return Processing(mean, scale, root(parts_sums(squares, units, bucket.on_host)))
-
-
-def signals(buckets: list[Bucket], numels: list[Tensor], norms: list[Tensor]) -> list[Tensor]:
+def signals(buckets: list[Bucket], processings: list[Processing]) -> list[Tensor]:
     """gn of each bucket's tensors, shape (N,): their own, or that of the pool their scope puts them in."""
+    norms, numels = [x.norms for x in processings], [x.numel for x in processings]
     every_gn = [normalized_norm(norm, numel) for norm, numel in zip(norms, numels, strict=True)]
     pools: dict[int, list[int]] = {}
     for i, bucket in enumerate(buckets):
@@ -216,26 +220,14 @@ def signals(buckets: list[Bucket], numels: list[Tensor], norms: list[Tensor]) ->
     return every_gn
 
 
-def process(bucket: Bucket, processing: Processing) -> Foreach:
-    """The processed gradients of the bucket's tensors, or what this rank holds of them; `p.grad` stays as it is."""
-    grads, dtype, (mean, scale, _) = bucket.grads, bucket.grads[0].dtype, processing
-    if mean is not None:
-        grads = [g - m for g, m in zip(grads, bucket.spread(mean), strict=True)]
-    if scale is not None and bucket.by_rows:
-        grads = [g * s for g, s in zip(grads, bucket.spread(scale), strict=True)]
-    elif scale is not None:
-        grads = list(torch._foreach_mul(grads, per_tensor(scale, bucket.on_host)))
-    return [g.to(dtype) for g in grads]  # half precision is centred and scaled in float32
-
-
 def own(bucket: Bucket, processing: Processing, gn: Tensor) -> tuple[Processing, Tensor]:
     """The processing and the gn of those tensors of a bucket that this optimizer updates."""
     if len(bucket.owned) == len(bucket.params):
         return processing, gn
 
-    index = bucket.uploads.vector("owned", bucket.owned, torch.int64, gn.device)
-    mean, scale = (units_of(x, bucket.units, bucket.owned) for x in processing[:2])
-    return Processing(mean, scale, processing.norms[index]), gn[index]
+    index = bucket.known.uploads.vector("owned", bucket.owned, torch.int64, gn.device)
+    mean, scale = (units_of(x, bucket.units, bucket.owned) for x in (processing.mean, processing.scale))
+    return Processing(mean, scale, processing.norms[index], processing.numel[index]), gn[index]
 
 
 def units_of(by_unit: Tensor | None, units: list[int], chosen: list[int]) -> Tensor | None:
@@ -243,4 +235,4 @@ def units_of(by_unit: Tensor | None, units: list[int], chosen: list[int]) -> Ten
     if by_unit is None:
         return None
     parts = by_unit.split(units)
-    return torch.cat([parts[i] for i in chosen])
+    return torch.cat([parts[i] for i in chosen]) if chosen else by_unit[:0]

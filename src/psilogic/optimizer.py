@@ -5,23 +5,16 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.optim.optimizer import Optimizer, ParamsT
 
-from psilogic import checkpoint, on_device
-from psilogic.buckets import Bucket, collect
-from psilogic.decision import Chaos, Decision, decide
-from psilogic.gradients import Rescaling, Statistics, own, plan, signals
+from psilogic import checkpoint, updates
+from psilogic.decision import Decision
+from psilogic.gradients import Rescaling
 from psilogic.hyperparameters import check_group, check_hyperparameters
-from psilogic.reduction import complete
-from psilogic.scalars import Scalars
-from psilogic.sharding import Sharding
-from psilogic.state import Before, memory_names, states_of
-from psilogic.updates import Work, prepare, statistics, update_
-from psilogic.updates.ahead import complete_, foresee, foreseeable, independent, update_ahead_
-from psilogic.updates.guarded import Guarded
-from psilogic.updates.operands import Step
-from psilogic.uploads import Uploads, upload
+from psilogic.tensors.buckets import Known, collect
+from psilogic.tensors.sharding import Sharding
+from psilogic.updates.work import Settled, Work
 
 Observer = Callable[[list[Tensor], dict[str, Any], Decision], None]
 
@@ -132,41 +125,10 @@ class PsiLogic(Optimizer):
         super().__init__(params, defaults)
         self._start_fresh()
 
-    @staticmethod
-    def auto(model: nn.Module, lr: float | Tensor, total_steps: int, **options: Any) -> "PsiLogic":
-        """Make the optimizer of the preset that suits a model: vision, decoder-only or other language.
-
-        Only what is stored in modules can be seen, not what `forward` does. Hence the limits:
-
-        * A model that reads and predicts the same tokens is taken to be causal, like most of them; a masked language
-          model that no class name tells from it is not recognized as one.
-        * A causal model without output layer (to classify, say) is recognized only if its attention declares
-          `is_causal`, if it stores its mask, or by a class name.
-        * A spectrogram that is convolved in two dimensions is an image. A model of images and text that predicts no
-          tokens is of the field of what it registers first.
-
-        Args:
-            model: the model to train, a module.
-            lr: learning rate, >= 0; a number or a tensor with one element.
-            total_steps: length of the training in steps, 0 when unknown; it sets the chaos warm-up.
-            options: any other hyperparameter of `PsiLogic`, by keyword; it wins over the preset's.
-
-        Returns:
-            `PsiLogicNLP`, `PsiLogicGPT` or `PsiLogicViT`, with the parameter groups of the model.
-
-        Raises:
-            TypeError: `model` is not a module, or `PsiLogic` does not know a keyword.
-            ValueError: nothing in the model tells its field, a hyperparameter is out of its range, or nothing in
-                the module is trainable.
-        """
-        from psilogic.presets import suitable  # here, because the presets derive from this class
-
-        return suitable(model)(model, lr, total_steps=total_steps, **options)
-
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore a pickled or loaded optimizer; groups saved by `torch.optim.AdamW` get PsiLogic's defaults."""
         super().__setstate__(state)
-        if "_scalars" not in self.__dict__:
+        if "_known" not in self.__dict__:
             self._start_fresh()
         for group in self.param_groups:
             for name, value in self.defaults.items():
@@ -178,9 +140,7 @@ class PsiLogic(Optimizer):
         self.executed: Counter[str] = Counter()
         self._observers: list[Observer] = []
         self._sharding = Sharding()
-        self._scalars = Scalars()
-        self._uploads: dict[int, Uploads] = {}
-        self._guarded: dict[int, Guarded] = {}
+        self._known: dict[int, Known] = {}
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add a group of parameters, after a check of its hyperparameters.
@@ -264,125 +224,27 @@ class PsiLogic(Optimizer):
     def _step(self) -> None:
         """All of the step but the closure; parameters and state change only when nothing speaks against it."""
         self.executed = Counter()
-        buckets = collect(self, self._sharding, self._uploads)
-        works = {i: self._work(i, bucket) for i, bucket in enumerate(buckets) if bucket.owned}
-        found_inf = getattr(self, "found_inf", None)
-        scalars = self._scalars_on_device(buckets, works, found_inf)
-        if scalars:
-            decisions = self._step_by_kernels(works, scalars, found_inf)
-        else:
-            decisions = self._step_by_vectors(buckets, works, found_inf)
-        for i in decisions:
-            self.executed[works[i].execution] += len(works[i].states)
-        for i, bucket in [(i, works[i].bucket) for i in range(len(buckets)) if i in decisions]:
-            for observer in self._observers:
-                observer(bucket.params, bucket.group, decisions[i])
-
-    def _work(self, i: int, bucket: Bucket) -> Work:
-        """What is updated of the i-th bucket."""
-        mine = bucket.mine()
-        return prepare(mine, states_of(self.state, mine), self._guarded.setdefault(i, Guarded()))
-
-    def _scalars_on_device(
-        self, buckets: list[Bucket], works: dict[int, Work], found_inf: Tensor | None
-    ) -> dict[int, dict[str, Tensor]]:
-        """The scalars of each bucket's states, if kernels on the device can do all of the step; else nothing."""
-        if found_inf is not None and self._observers:  # they see no step that did not happen: the host must know
-            return {}
-        if any(not on_device.admits(bucket, works.get(i)) for i, bucket in enumerate(buckets)):
-            return {}
-        scalars = {}
-        for i, work in works.items():
-            names = ["step", "chaos_start", *memory_names(work.bucket)]
-            scalars[i] = {name: self._scalars.read(i, work.states, name) for name in names}
-            if any(vector.device != work.bucket.device for vector in scalars[i].values()):
-                return {}
-        return scalars
-
-    def _step_by_kernels(
-        self, works: dict[int, Work], scalars: dict[int, dict[str, Tensor]], found_inf: Tensor | None
-    ) -> dict[int, Decision]:
-        """The step of which kernels on the device do every part."""
-        scaling = self.param_groups[0]["max_grad_norm"], getattr(self, "grad_scale", None)
-        decisions = on_device.step_(list(works.values()), list(scalars.values()), *scaling, found_inf)
-        for i, work in works.items():
-            for name in ("step", *memory_names(work.bucket)):
-                self._scalars.write(i, work.states, name, scalars[i][name])
-        return dict(zip(works, decisions, strict=True))
-
-    def _step_by_vectors(
-        self, buckets: list[Bucket], works: dict[int, Work], found_inf: Tensor | None
-    ) -> dict[int, Decision]:
-        """The step of which torch's operations on vectors over the tensors form the decisions."""
-        before = {i: self._before(i, work) for i, work in works.items()}
-        ahead = [i for i in works if self._goes_ahead(buckets[i], works[i])]
-        early = {i: foresee(works[i], before[i]) for i in ahead} if independent([works[i] for i in ahead]) else {}
-        local = {i: statistics(bucket, works.get(i)) for i, bucket in enumerate(buckets) if i not in early}
-        # From here on nothing that is foreseen can fail.
-        done = {i: update_ahead_(works[i], foresight) for i, foresight in early.items()}
-        sums, found_inf = complete(buckets, local, found_inf)
-        if found_inf is not None and (self._observers or any(x.execution != "triton" for x in works.values())):
+        found_inf, grad_scale = (getattr(self, name, None) for name in ("found_inf", "grad_scale"))
+        buckets = collect(self, self._sharding, self._known)
+        if not buckets:
+            return
+        works = updates.prepare(buckets, self.state, scaled=found_inf is not None or grad_scale is not None)
+        decider = updates.decider(works)
+        before = [decider.before(work) for work in works]
+        measured, found_inf = updates.measure(works, before, found_inf)
+        if found_inf is not None and (self._observers or not all(work.execution.skips for work in works)):
             if found_inf.item():
-                return {}
+                return
             found_inf = None  # where it is kept, the updates ask for it on the device
-        factor = self._gradient_factor(buckets, list(sums.values()))
-        plans = done | {i: plan(buckets[i], of_bucket, factor) for i, of_bucket in sums.items()}
-        numels = [sums[i].numel if i in sums else bucket.numel for i, bucket in enumerate(buckets)]
-        every_gn = signals(buckets, numels, [plans[i].norms for i in range(len(buckets))])
-        decisions = {}
-        for i in [*early, *(i for i in works if i not in early)]:  # first end what has begun
-            processing, gn = own(buckets[i], plans[i], every_gn[i])
-            decision = self._decide(i, works[i], before[i], gn, found_inf)
-            rate = decision.quantum_rate if buckets[i].group["quantum_decay"] > 0 else None
-            step = before[i].quiet._replace(decay=decision.decay, quantum_rate=rate)
-            if i in early:
-                complete_(works[i], processing, early[i], step)
-            else:
-                update_(works[i], processing, step, found_inf)
-            decisions[i] = decision
-        return decisions
+        rescaling = Rescaling.of(measured, self.param_groups[0]["max_grad_norm"], grad_scale)
+        settled = decider.decide(works, before, measured, rescaling, found_inf)
+        updates.update_(works, measured, settled, found_inf)
+        self._tell(works, settled)
 
-    def _goes_ahead(self, bucket: Bucket, work: Work) -> bool:
-        """Whether a bucket can be updated before the norms are known, as if nothing fired, and summed by that."""
-        scaled = any(getattr(self, name, None) is not None for name in ("found_inf", "grad_scale"))
-        return not scaled and work.bucket is bucket and foreseeable(work)
-
-    def _gradient_factor(self, buckets: list[Bucket], sums: list[Statistics]) -> Tensor | None:
-        """What every gradient is multiplied by; where reading it is free, a factor of 1 is none."""
-        max_norm = self.param_groups[0]["max_grad_norm"]
-        totals = [of_bucket.squares.sum() for of_bucket in sums] if max_norm is not None else []
-        rescaling = Rescaling.of(totals, max_norm, getattr(self, "grad_scale", None))
-        factor = rescaling.factor(sums[0].squares) if sums else None
-        return None if factor is not None and buckets[0].on_host and factor == 1 else factor
-
-    def _before(self, i: int, work: Work) -> Before:
-        """What the step of the i-th bucket starts from."""
-        bucket, lr = work.bucket, work.bucket.group["lr"]
-
-        def vector(name: str) -> Tensor:
-            return upload(name, self._scalars.read(i, work.states, name).to(bucket.vector_dtype), bucket.device)
-
-        relative = bucket.group["chaos_signal"] == "relative"
-        memory = Chaos(vector("chaos_fast"), vector("chaos_slow"), vector("chaos_ref") if relative else None)
-        steps = self._scalars.read(i, work.states, "step") + 1
-        t = upload("step", steps.to(bucket.vector_dtype), bucket.device)
-        if isinstance(lr, Tensor):
-            lr = upload("lr", lr.reshape(1).to(t.dtype), bucket.device).reshape(())
-        decay = torch.ones_like(t) * (lr * bucket.group["weight_decay"])
-        quiet = Step(t, decay, None, lr, *(bucket.group[name] for name in ("weight_decay", "betas", "eps")))
-        return Before(steps, t - vector("chaos_start"), memory, quiet)
-
-    def _decide(self, i: int, work: Work, before: Before, gn: Tensor, found_inf: Tensor | None) -> Decision:
-        """Decide for the tensors of the i-th bucket, and write steps and memory, if `found_inf` is not above 0."""
-        group, t = {**work.bucket.group, "lr": before.quiet.lr}, before.quiet.t
-        found_inf = None if found_inf is None else found_inf.to(gn.device, non_blocking=True)
-        decision = decide(group, gn, before.memory, t, before.t_detector)
-        names = ("step", "chaos_fast", "chaos_slow", "chaos_ref")
-        for name, values in zip(names, (before.steps, *decision.memory), strict=True):
-            if values is None:
-                continue
-            if found_inf is not None:
-                kept = self._scalars.read(i, work.states, name)
-                values = torch.where(found_inf.to(values.device) > 0, kept, values)
-            self._scalars.write(i, work.states, name, values)
-        return decision
+    def _tell(self, works: list[Work], settled: list[Settled]) -> None:
+        """Say what ran, and to the observers what was decided."""
+        for work, decided in zip(works, settled, strict=True):
+            if work.states:
+                self.executed[work.execution.name] += len(work.states)
+                for observer in self._observers:
+                    observer(work.mine.params, work.mine.group, decided.decision)

@@ -4,13 +4,71 @@ import torch
 from torch import Tensor
 
 from psilogic import equations as eq
-from psilogic.norms import Foreach, fresh, per_tensor
-from psilogic.updates.operands import Step, Tensors
+from psilogic.gradients import Statistics
+from psilogic.gradients import measure as measure_bucket
+from psilogic.tensors.buckets import Bucket
+from psilogic.tensors.norms import Foreach, as_real, fresh, per_tensor
+from psilogic.tensors.state import held
+from psilogic.updates.rounding import narrow_, widen
+from psilogic.updates.work import Before, Execution, Settled, Step, Tensors, Work
+
+
+def supports(tensors: Tensors, by_rows: bool) -> bool:
+    """Any tensors, in whatever way they lie in memory."""
+    return True
+
+
+def measure(work: Work, before: Before | None) -> Statistics:
+    """The sums over units, by torch's operations."""
+    return measure_bucket(work.bucket)
+
+
+def update_(work: Work, measured: Statistics, settled: Settled, found_inf: Tensor | None) -> None:
+    """Change all tensors together, or one after the other with `foreach=False`."""
+    bucket, step = work.mine, settled.step
+    compensations = held(bucket, work.states, "compensation") if bucket.rounding == "kahan" else None
+    tensors = work.tensors._replace(grads=as_real(process(bucket, settled.mean, settled.scale)))
+    every = range(len(tensors.params))
+    for batch in [slice(None)] if bucket.group["foreach"] is not False else [slice(i, i + 1) for i in every]:
+        params, *others = (xs[batch] for xs in tensors)
+        cut_off = compensations and compensations[batch]
+        exact = params if bucket.rounding == "nearest" else widen(params, cut_off)
+        adam_(Tensors(exact, *others), step.of(batch), bucket.on_host)
+        if bucket.rounding != "nearest":
+            narrow_(params, exact, cut_off)
+
+
+def process(bucket: Bucket, mean: Tensor | None, scale: Tensor | None) -> Foreach:
+    """The processed gradients of the bucket's tensors, or what this rank holds of them; `p.grad` stays as it is."""
+    grads = bucket.grads
+    if mean is not None:
+        grads = [g - m for g, m in zip(grads, bucket.spread(mean), strict=True)]
+    if scale is not None and bucket.by_rows:
+        grads = [g * s for g, s in zip(grads, bucket.spread(scale), strict=True)]
+    elif scale is not None:
+        grads = list(torch._foreach_mul(grads, per_tensor(scale, bucket.on_host)))
+    return [g.to(bucket.dtype) for g in grads]  # half precision is centred and scaled in float32
+
+
+def adam_(tensors: Tensors, step: Step, on_host: bool) -> None:
+    """One step for N tensors of one device and dtype, in place: decay, quantum decay, Adam.
+
+    Args:
+        tensors: the tensors, with processed gradients.
+        step: what to do to them.
+        on_host: the vectors may be read as numbers: they lie in host memory and nothing traces them.
+    """
+    params, grads, exp_avgs, exp_avg_sqs = tensors
+    torch._foreach_mul_(params, per_tensor(1 - step.decay, on_host))
+    if step.quantum_rate is not None:
+        quantum_decay_(params, grads, step.quantum_rate, on_host)
+    moments_(grads, exp_avgs, exp_avg_sqs, step.betas)
+    descend_(params, exp_avgs, exp_avg_sqs, step, on_host)
 
 
 def quantum_decay_(params: Foreach, grads: Foreach, rate: Tensor, on_host: bool) -> None:
-    """theta <- theta (1 - rate tanh|g|): equation 4 of the paper."""
-    factors = list(torch._foreach_abs(grads))
+    """theta <- theta (1 - rate tanh|g|), in the dtype of theta: equation 4 of the paper."""
+    factors = [g.to(p.dtype) for p, g in zip(params, torch._foreach_abs(grads), strict=True)]
     torch._foreach_tanh_(factors)
     factors = fresh(factors)
     torch._foreach_mul_(factors, per_tensor(-rate, on_host))
@@ -41,17 +99,4 @@ def descend_(params: Foreach, exp_avgs: Foreach, exp_avg_sqs: Foreach, step: Ste
         torch._foreach_add_(params, updates)
 
 
-def update_(tensors: Tensors, step: Step, on_host: bool) -> None:
-    """One step for N tensors of one device and dtype, in place: decay, quantum decay, Adam.
-
-    Args:
-        tensors: the tensors, with processed gradients.
-        step: what to do to them.
-        on_host: the vectors may be read as numbers: they lie in host memory and nothing traces them.
-    """
-    params, grads, exp_avgs, exp_avg_sqs = tensors
-    torch._foreach_mul_(params, per_tensor(1 - step.decay, on_host))
-    if step.quantum_rate is not None:
-        quantum_decay_(params, grads, step.quantum_rate, on_host)
-    moments_(grads, exp_avgs, exp_avg_sqs, step.betas)
-    descend_(params, exp_avgs, exp_avg_sqs, step, on_host)
+execution = Execution("foreach", supports, measure, update_)

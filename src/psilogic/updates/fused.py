@@ -5,22 +5,25 @@ needs besides is as small as a block.
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import accumulate, groupby
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from psilogic.norms import Foreach, accumulation_dtype, flat
-from psilogic.updates.operands import Step, Tensors, alike, dtypes, ordinary
+from psilogic.gradients import Statistics
+from psilogic.gradients import measure as measure_bucket
+from psilogic.tensors.memory import alike, dtypes, flat, ordinary
+from psilogic.tensors.norms import Foreach, accumulation_dtype
+from psilogic.updates.work import Before, Execution, Settled, Step, Tensors, Work
 
 BLOCK = 1 << 18
 """The most elements of a block: what it needs besides is 1 MB in float32, and stays in cache."""
 DTYPES = {torch.float32, torch.float64, torch.bfloat16, torch.float16}
 
 
-def supports(columns: Sequence[Foreach], by_rows: bool) -> bool:
-    """Whether `update_` can treat tensors of one dtype on the CPU; what it cannot is left to foreach.
+def supports(columns: Tensors, by_rows: bool) -> bool:
+    """Whether torch's kernel can treat tensors of one dtype on the CPU.
 
     It can when they are ordinary tensors of which those of a parameter lie in memory alike and without gaps; where rows
     are treated, one row after the other.
@@ -29,7 +32,31 @@ def supports(columns: Sequence[Foreach], by_rows: bool) -> bool:
     return len(found) == 1 and found <= DTYPES and ordinary(columns) and alike(columns, by_rows)
 
 
-def update_(tensors: Tensors, step: Step, means: Foreach | None, scales: Foreach | list[float] | None) -> None:
+def measure(work: Work, before: Before | None) -> Statistics:
+    """The sums over units, by torch's operations."""
+    return measure_bucket(work.bucket)
+
+
+def update_(work: Work, measured: Statistics, settled: Settled, found_inf: Tensor | None) -> None:
+    """Change the tensors with rows, and those that are one unit each: these a number scales."""
+    bucket, tensors, step = work.mine, work.tensors, settled.step
+    mean, scale = settled.mean, settled.scale
+    numbers = None if scale is None else scale.tolist()
+    if not bucket.by_rows:
+        adamw_(tensors, step, None, numbers)
+        return
+    with_rows = [x.ndim > 1 for x in bucket.values]
+    first_units = list(accumulate(bucket.units, initial=0))
+    for of_rows in set(with_rows):
+        chosen = [i for i, mine in enumerate(with_rows) if mine == of_rows]
+        part = tensors.of(chosen), step.of(chosen)
+        if of_rows:
+            adamw_(*part, *(None if x is None else bucket.spread(x, chosen) for x in (mean, scale)))
+        else:  # the mean is 0
+            adamw_(*part, None, numbers and [numbers[first_units[i]] for i in chosen])
+
+
+def adamw_(tensors: Tensors, step: Step, means: Foreach | None, scales: Foreach | list[float] | None) -> None:
     """One step for N tensors that `supports` accepts, in place: mean and scale, decay, quantum decay, Adam.
 
     Args:
@@ -138,3 +165,6 @@ def _parts(row: tuple[Any, ...], size: int) -> list[tuple[Any, ...]]:
     count = -(-p.numel() // size)
     whole = [[x.reshape(-1) if mine else x] * count for x, mine in zip(others, by_row, strict=True)]
     return list(zip(*(flat(x).split(size) for x in row[:4]), *whole, strict=True))
+
+
+execution = Execution("fused", supports, measure, update_)

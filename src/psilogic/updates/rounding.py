@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from psilogic.norms import Foreach
+from psilogic.tensors.norms import Foreach
 
 DROPPED_BITS = 16
 """bfloat16 is float32 without its lowest 16 bits."""

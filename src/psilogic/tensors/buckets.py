@@ -10,9 +10,11 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from psilogic.norms import Foreach, accumulation_dtype, as_real
-from psilogic.sharding import Piece, Sharding, spread
-from psilogic.uploads import Uploads
+from psilogic.tensors.guarded import Guarded
+from psilogic.tensors.norms import Foreach, accumulation_dtype, as_real
+from psilogic.tensors.scalars import Scalars
+from psilogic.tensors.sharding import Piece, Sharding, spread
+from psilogic.tensors.uploads import Uploads
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
@@ -22,13 +24,24 @@ REAL = {torch.complex32: torch.float16, torch.complex64: torch.float32, torch.co
 
 
 @dataclass
+class Known:
+    """What is known of a bucket's tensors from step to step; all of it is checked, and can be found out again."""
+
+    scalars: Scalars = field(default_factory=Scalars)
+    uploads: Uploads = field(default_factory=Uploads)
+    guarded: Guarded = field(default_factory=Guarded)
+
+
+@dataclass
 class Bucket:
     """The tensors of one group that share device, dtype and the ranks that hold pieces of them.
 
     Attributes:
         group: the hyperparameters.
+        device: where the tensors are.
+        dtype: theirs.
         ranks: the processes that hold the tensors' pieces; None when this one holds all of them.
-        uploads: what is known of the tensors on their device, from step to step.
+        known: what is known of the tensors from step to step.
         params: the parameters as the optimizer has them.
         values: what this rank holds of them.
         grads: what this rank holds of their gradients.
@@ -39,8 +52,10 @@ class Bucket:
     """
 
     group: dict[str, Any]
+    device: torch.device
+    dtype: torch.dtype
     ranks: ProcessGroup | None
-    uploads: Uploads
+    known: Known
     params: list[Tensor]
     values: Foreach
     grads: Foreach
@@ -62,14 +77,6 @@ class Bucket:
                 count if piece is None or len(piece.shape) <= 1 else piece.places
                 for count, piece in zip(self.local_units, self.pieces, strict=True)
             ]
-
-    @property
-    def device(self) -> torch.device:
-        return self.values[0].device
-
-    @property
-    def dtype(self) -> torch.dtype:
-        return self.values[0].dtype
 
     @property
     def vector_dtype(self) -> torch.dtype:
@@ -99,19 +106,19 @@ class Bucket:
             counts = [n if piece is None or piece.counted else 0 for n, piece in zip(counts, self.pieces, strict=True)]
         if self.dtype.is_complex:
             counts = [2 * n for n in counts]
-        return self.uploads.vector("numel", counts, self.vector_dtype, self.device)
+        return self.known.uploads.vector("numel", counts, self.vector_dtype, self.device)
 
     @property
     def unit_numel(self) -> Tensor:
         """Number of elements of each unit, at least 1, shape (U,)."""
         shapes = [x.shape if piece is None else piece.shape for x, piece in zip(self.values, self.pieces, strict=True)]
         lengths = [max(1, shape[1:].numel()) if len(shape) > 1 else 1 for shape in shapes]
-        return self.repeat(self.uploads.vector("unit_numel", lengths, self.vector_dtype, self.device))
+        return self.repeat(self.known.uploads.vector("unit_numel", lengths, self.vector_dtype, self.device))
 
     def repeat(self, by_tensor: Tensor) -> Tensor:
         """One value for each tensor, shape (N,), repeated for each of its units, shape (U,)."""
         units = self.units
-        counts = self.uploads.vector("units", units, torch.int64, self.device)
+        counts = self.known.uploads.vector("units", units, torch.int64, self.device)
         return by_tensor.repeat_interleave(counts, output_size=sum(units))
 
     def rows(self, tensors: Foreach) -> Foreach:
@@ -126,7 +133,8 @@ class Bucket:
             return self
         params, values, grads = ([xs[i] for i in self.owned] for xs in (self.params, self.values, self.grads))
         pieces, every = [self.pieces[i] for i in self.owned], list(range(len(self.owned)))
-        return Bucket(self.group, self.ranks, self.uploads, params, values, grads, pieces, every)
+        kind = self.group, self.device, self.dtype, self.ranks, self.known
+        return Bucket(*kind, params, values, grads, pieces, every)
 
     def spread(self, by_unit: Tensor, chosen: Iterable[int] | None = None) -> Foreach:
         """One value for each unit, shape (U,), as tensors that broadcast with the gradients in the dtype of sums.
@@ -145,13 +153,13 @@ class Bucket:
         ]
 
 
-def collect(optimizer: Optimizer, sharding: Sharding, uploads: dict[int, Uploads]) -> list[Bucket]:
+def collect(optimizer: Optimizer, sharding: Sharding, known: dict[int, Known]) -> list[Bucket]:
     """The tensors that have gradients, by group, device, dtype and the ranks that hold pieces of them.
 
     Args:
         optimizer: has the groups.
         sharding: knows what is split, and how.
-        uploads: those of each bucket, by its position; what is missing is added.
+        known: what is known of each bucket, by its position; what is missing is added.
 
     Raises:
         RuntimeError: a gradient is sparse, or a parameter is sharded in a way that hides its tensors.
@@ -172,9 +180,9 @@ def collect(optimizer: Optimizer, sharding: Sharding, uploads: dict[int, Uploads
                 raise RuntimeError("PsiLogic does not support sparse gradients; use sparse=False in the embedding")
             updated = (layout is None or p.grad is not None) and (not foreign or id(p) in own)
             by_kind.setdefault((p.device, p.dtype, ranks), []).append((p, value, grad, piece, updated))
-        for (_, _, ranks), rows in by_kind.items():
+        for (device, dtype, ranks), rows in by_kind.items():
             params, values, grads, pieces, updates = map(list, zip(*rows, strict=True))
             owned = [i for i, updated in enumerate(updates) if updated]
-            known = uploads.setdefault(len(buckets), Uploads())
-            buckets.append(Bucket(group, ranks, known, params, values, grads, pieces, owned))
+            of_bucket = known.setdefault(len(buckets), Known())
+            buckets.append(Bucket(group, device, dtype, ranks, of_bucket, params, values, grads, pieces, owned))
     return buckets

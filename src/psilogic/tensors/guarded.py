@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
-from psilogic.norms import Foreach
+from psilogic.tensors.norms import Foreach
+
+T = TypeVar("T")
 
 
 def _load() -> Any:
@@ -34,10 +36,10 @@ class Guarded:
 
     def __init__(self) -> None:
         self._key: Any = None
-        self._found: str | None = None
+        self._found: Any = None
         self._guard: Any = None
 
-    def get(self, key: Any, tensors: Foreach, find: Callable[[], str | None]) -> str | None:
+    def get(self, key: Any, tensors: Foreach, find: Callable[[], T | None]) -> T | None:
         """What `find` returns, which is called only if there is something new.
 
         Args:
@@ -47,11 +49,12 @@ class Guarded:
         """
         known = key == self._key
         if known and self._guard is not None and self._guard.check(*tensors):
-            return self._found
-        self._key, self._found = key, find()
+            return self._found  # type: ignore[no-any-return]
+        found = find()
+        self._key, self._found = key, found
         # A guard costs as much as ten comparisons: it is made for what comes a second time.
-        self._guard = _guard(tensors) if known and self._found is not None else None
-        return self._found
+        self._guard = _guard(tensors) if known and found is not None else None
+        return found
 
 
 def _guard(tensors: list[Tensor]) -> Any:

@@ -1,6 +1,6 @@
-"""The update on a CPU through kernels of our own: one call, and one pass over memory, for all tensors of a dtype.
+"""The kernels of our own for a CPU: sums and update, one call and one pass over memory for all tensors of a dtype.
 
-What is in the folder `native_kernels` is compiled when the package is installed. Where it was not (no compiler, another
+What is in the folder `cpp` is compiled when the package is installed. Where it was not (no compiler, another
 system than Linux on x86-64), or the processor lacks what it was compiled for, `kernels` is None and `supports` says no.
 """
 
@@ -14,8 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from psilogic.norms import Foreach
-from psilogic.updates.operands import Step, Tensors, alike, dtypes, ordinary
+from psilogic.tensors.memory import alike, dtypes, ordinary
+from psilogic.tensors.norms import Foreach
+from psilogic.updates.work import Step, Tensors
 
 DTYPES = {torch.float32, torch.float64, torch.bfloat16}
 
@@ -24,7 +25,7 @@ def _load() -> Any:
     """The kernels that were compiled for this processor; None where there are none."""
     capability = torch.backends.cpu.get_cpu_capability().lower()
     try:
-        return import_module(f"psilogic.updates.native_kernels_{capability}")
+        return import_module(f"psilogic.updates.native.kernels_{capability}")
     except ImportError:
         return None
 
@@ -32,8 +33,8 @@ def _load() -> Any:
 kernels = _load()
 
 
-def supports(columns: Sequence[Foreach], by_rows: bool) -> bool:
-    """Whether `update_` and `unit_statistics` can treat tensors of one dtype on the CPU.
+def supports(columns: Tensors, by_rows: bool) -> bool:
+    """Whether the kernels can treat tensors of one dtype on the CPU.
 
     They can when they are ordinary tensors of which those of a parameter lie in memory alike and without gaps; where
     rows are treated, one row after the other.
@@ -43,11 +44,6 @@ def supports(columns: Sequence[Foreach], by_rows: bool) -> bool:
         return False
     on_host = all(all(map(attrgetter("is_cpu"), xs)) for xs in columns)
     return on_host and alike(columns, by_rows)
-
-
-def places(tensors: Foreach) -> list[int]:
-    """Where tensors begin; empty ones lie nowhere."""
-    return list(filter(None, map(Tensor.data_ptr, tensors)))
 
 
 def unit_statistics(

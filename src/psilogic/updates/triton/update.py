@@ -1,12 +1,9 @@
-"""The update as one Triton kernel for all tensors of a device and dtype, their statistics as one or two.
+"""What the host does for Triton's kernels of the update and of the sums: tables, arguments, launches.
 
 The update is bound by memory: in float32 it reads 16 bytes of each element and writes 12, once. One program takes one
 chunk of one tensor; a map tells it of which. That map is uploaded again when a size has changed, the table of addresses
 when an address has, which gradients' may in every step. Hyperparameters are arguments of the kernel, so that a schedule
-compiles nothing. Needs the package triton: nothing of psilogic may import this module before it is wanted.
-
-It has run in Triton's interpreter and been compiled for three generations of GPUs, but never run on one: `fused=True`
-alone takes it.
+compiles nothing.
 """
 
 import math
@@ -17,9 +14,10 @@ import torch
 import triton.language as tl
 from torch import Tensor
 
-from psilogic.norms import Foreach
-from psilogic.updates.operands import Step, Tensors, alike, ordinary
-from psilogic.updates.triton_kernels import (
+from psilogic.tensors.memory import alike, ordinary
+from psilogic.tensors.norms import Foreach
+from psilogic.tensors.uploads import Uploads, host
+from psilogic.updates.triton.update_kernels import (
     INTERPRETED,
     MIDDLE,
     SEGMENT,
@@ -29,7 +27,7 @@ from psilogic.updates.triton_kernels import (
     statistics_kernel,
     update_kernel,
 )
-from psilogic.uploads import Uploads, host
+from psilogic.updates.work import Step, Tensors
 
 DTYPES = {
     torch.float64: tl.float64,
@@ -103,8 +101,8 @@ def _items(numels: list[int], units: list[int], centred: list[int]) -> list[Tens
     return [records.flatten(), tensors, splits.flatten()]
 
 
-def supports(columns: Sequence[Foreach], by_rows: bool) -> bool:
-    """Whether `update_` and `unit_statistics` can treat these tensors; what they cannot is left to foreach.
+def supports(columns: Tensors, by_rows: bool) -> bool:
+    """Whether the kernels can treat these tensors.
 
     They can when all are plain strided tensors of one real dtype on one CUDA device (or on the CPU, in Triton's
     interpreter); when those of a parameter lie in memory alike and without gaps; and when units, where a tensor has

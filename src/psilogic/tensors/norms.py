@@ -37,23 +37,6 @@ def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:
     return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
 
 
-def is_dense(x: Tensor) -> bool:
-    """Whether a tensor's elements lie in memory without gaps or overlaps, in whatever order."""
-    expected = 1
-    for stride, size in sorted((n, size) for n, size in zip(x.stride(), x.shape, strict=True) if size > 1):
-        if stride != expected:
-            return False
-        expected *= size
-    return True
-
-
-def flat(x: Tensor) -> Tensor:
-    """The elements in the order of memory where they lie there without gaps, else a copy of them."""
-    if x.is_contiguous() or not is_dense(x):
-        return x.reshape(-1)
-    return x.as_strided((x.numel(),), (1,))
-
-
 def tensor_squares(tensors: Foreach, dtype: torch.dtype) -> Tensor:
     """The sum of |x|^2 of each tensor, shape (N,), in `dtype`; half precision accumulates in float32."""
     return torch.stack(torch._foreach_norm(tensors, 2, dtype=accumulation_dtype(tensors[0].dtype))).to(dtype).square()

@@ -1,4 +1,4 @@
-// The kernels of updates/native.py: sums over the rows of many tensors, and the update of many tensors, one call each.
+// What kernels.py calls: sums over the rows of many tensors, and the update of many tensors, one call each.
 //
 // Of tensors they get addresses, so that nothing of torch is needed to build them; they run on the threads that torch
 // runs its own operations on. Elements are computed in float, those of double tensors in double. Which thread does what

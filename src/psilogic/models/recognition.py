@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from psilogic.groups import EMBEDDINGS, PART_BY_TYPE, POSITION, RELATIVE, Part, snake_case, words
+from psilogic.models.groups import EMBEDDINGS, PART_BY_TYPE, POSITION, RELATIVE, Part, snake_case, words
 
 NamedModules: TypeAlias = Sequence[tuple[str, nn.Module]]
 Table: TypeAlias = nn.Embedding | nn.EmbeddingBag

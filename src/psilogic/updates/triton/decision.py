@@ -12,10 +12,10 @@ from torch import Tensor
 from psilogic import equations as eq
 from psilogic.decision import Chaos, Decision
 from psilogic.equations import Scalar
-from psilogic.gradients import Processing, Rescaling
-from psilogic.triton_decision_kernels import FEW, FEW_ROWS, MANY_ROWS, decide_kernel, plan_kernel
-from psilogic.updates.triton import OPTIONS, UnitSums, part_counts
-from psilogic.uploads import host
+from psilogic.gradients import Rescaling
+from psilogic.tensors.uploads import host
+from psilogic.updates.triton.decision_kernels import FEW, FEW_ROWS, MANY_ROWS, decide_kernel, plan_kernel
+from psilogic.updates.triton.update import OPTIONS, UnitSums, part_counts
 
 
 def decide(
@@ -25,7 +25,7 @@ def decide(
     scalars: dict[str, Tensor],
     rescaling: Rescaling,
     found_inf: Tensor | None,
-) -> tuple[Tensor, Processing, Decision]:
+) -> tuple[Tensor, Tensor | None, Tensor | None, Decision]:
     """Decide for N tensors from the sums over their units, and write their detector's memory and their steps.
 
     Args:
@@ -37,7 +37,8 @@ def decide(
         found_inf: above 0 after an overflow: the scalars then stay; one element on the device, None for none.
 
     Returns:
-        The tensors' steps, from 1, shape (N,); what becomes of their gradients; and the decision.
+        The tensors' steps, from 1, shape (N,); what their gradients lose, and are multiplied by after that, unit by
+        unit, None for nothing; and the decision.
     """
     n, relative = len(scalars["step"]), group["chaos_signal"] == "relative"
     out = sums.parts.new_empty(11, n)
@@ -59,7 +60,7 @@ def decide(
     t, decay, quantum_rate, gn, fast, slow, reference, ratio, chaos, warmup, cancellation = out
     memory = Chaos(fast, slow, reference if relative else None)
     decision = Decision(gn, memory, ratio, chaos, gates.view(torch.bool), warmup, cancellation, decay, quantum_rate)
-    return t, Processing(mean, scale, gn), decision
+    return t, mean, scale, decision
 
 
 def _plan_units(

@@ -1,33 +1,22 @@
 """What PsiLogic keeps for each parameter: Adam's state and the detector's scalars."""
 
 from collections.abc import MutableMapping
-from typing import Any, NamedTuple
+from operator import is_
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.optim.optimizer import _get_scalar_dtype
 
-from psilogic.buckets import Bucket
-from psilogic.checkpoint import detector_dtype
-from psilogic.decision import Chaos
-from psilogic.scalars import State
-from psilogic.updates.operands import Step
+from psilogic.tensors.buckets import Bucket
+from psilogic.tensors.norms import Foreach
+from psilogic.tensors.scalars import State
+from psilogic.tensors.sharding import local
 
 
-class Before(NamedTuple):
-    """What a step of N tensors starts from, but for gradients.
-
-    Attributes:
-        steps: the new step counts, where the states keep theirs, shape (N,).
-        t_detector: the detector's own updates, from 1, shape (N,).
-        memory: the detector's memory.
-        quiet: what is done to tensors that do not fire, but for quantum decay.
-    """
-
-    steps: Tensor
-    t_detector: Tensor
-    memory: Chaos
-    quiet: Step
+def detector_dtype(param: Tensor) -> torch.dtype:
+    """The dtype of the detector's scalars: float64 beside float64 parameters, else float32."""
+    return torch.float64 if param.dtype in (torch.float64, torch.complex128) else torch.float32
 
 
 def states_of(every: MutableMapping[Tensor, Any], bucket: Bucket) -> list[State]:
@@ -43,6 +32,12 @@ def states_of(every: MutableMapping[Tensor, Any], bucket: Bucket) -> list[State]
         for p, state in zip(bucket.params, states, strict=True):
             _complete(state, p, names, bucket.group["capturable"] or bucket.group["fused"])
     return states
+
+
+def held(bucket: Bucket, states: list[State], name: str) -> Foreach:
+    """What this rank holds of what the states have under a name."""
+    tensors = [state[name] for state in states]
+    return tensors if all(map(is_, bucket.values, bucket.params)) else [local(x) for x in tensors]
 
 
 def memory_names(bucket: Bucket) -> list[str]:

@@ -1,57 +1,35 @@
-"""What every execution of the update works on."""
+"""How tensors lie in memory: where, in which order, with or without gaps."""
 
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from psilogic.equations import Scalar
-from psilogic.norms import Foreach, is_dense
+from psilogic.tensors.norms import Foreach
 
 
-class Tensors(NamedTuple):
-    """N tensors of one device and real dtype and what belongs to each: what this rank holds of them.
-
-    Attributes:
-        params: the parameters.
-        grads: the gradients; an update never writes them.
-        exp_avgs: Adam's first moments.
-        exp_avg_sqs: Adam's second moments.
-    """
-
-    params: Foreach
-    grads: Foreach
-    exp_avgs: Foreach
-    exp_avg_sqs: Foreach
+def is_dense(x: Tensor) -> bool:
+    """Whether a tensor's elements lie in memory without gaps or overlaps, in whatever order."""
+    expected = 1
+    for stride, size in sorted((n, size) for n, size in zip(x.stride(), x.shape, strict=True) if size > 1):
+        if stride != expected:
+            return False
+        expected *= size
+    return True
 
 
-class Step(NamedTuple):
-    """What an update does to N tensors: vectors over them, and what they share.
+def flat(x: Tensor) -> Tensor:
+    """The elements in the order of memory where they lie there without gaps, else a copy of them."""
+    if x.is_contiguous() or not is_dense(x):
+        return x.reshape(-1)
+    return x.as_strided((x.numel(),), (1,))
 
-    Attributes:
-        t: step of each parameter, from 1, shape (N,).
-        decay: delta, shape (N,).
-        quantum_rate: lr q_t w (1 - s), shape (N,); None when quantum decay is off.
-        lr: learning rate, a number or a tensor with one element.
-        weight_decay: lambda, for which delta is lr lambda where nothing fires.
-        betas: Adam's decay rates of the moments.
-        eps: added to the denominator, outside the root.
-    """
 
-    t: Tensor
-    decay: Tensor
-    quantum_rate: Tensor | None
-    lr: Scalar
-    weight_decay: float
-    betas: tuple[float, float]
-    eps: float
-
-    def of(self, chosen: slice | Tensor | list[int]) -> "Step":
-        """The same for some of the tensors."""
-        rate = None if self.quantum_rate is None else self.quantum_rate[chosen]
-        return self._replace(t=self.t[chosen], decay=self.decay[chosen], quantum_rate=rate)
+def places(tensors: Foreach) -> list[int]:
+    """Where tensors begin; empty ones lie nowhere."""
+    return list(filter(None, map(Tensor.data_ptr, tensors)))
 
 
 def ordinary(columns: Sequence[Foreach]) -> bool:

@@ -113,7 +113,7 @@ class Sharding:
         Raises:
             RuntimeError: a layout does not say which elements belong together.
         """
-        special = [p for p in params if type(p) is not Parameter or "_fsdp_flattened" in p.__dict__]
+        special = [p for p in params if type(p) is not Parameter or hasattr(p, "_fsdp_flattened")]
         dtensors: list[Any] = [p for p in special if p.grad is not None and is_dtensor(p)]
         split: dict[DeviceMesh, set[int]] = {}
         for p in dtensors:

@@ -1,53 +1,54 @@
-"""One all-reduce for each set of ranks that hold pieces of the same tensors: it completes their statistics."""
+"""One all-reduce for each set of ranks that hold pieces of the same tensors: it completes the sums over them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch import distributed as dist
 
-from psilogic.buckets import Bucket
-from psilogic.gradients import Statistics
+from psilogic.tensors.buckets import Bucket
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
 
 def complete(
-    buckets: list[Bucket], statistics: dict[int, Statistics], found_inf: Tensor | None
-) -> tuple[dict[int, Statistics], Tensor | None]:
-    """Sum the statistics of split tensors over the ranks that hold their pieces.
+    buckets: Sequence[Bucket], sums: Mapping[int, Sequence[Tensor | None]], found_inf: Tensor | None
+) -> tuple[dict[int, list[Any]], Tensor | None]:
+    """Sum what each rank knows of split tensors over the ranks that hold their pieces.
 
     Args:
         buckets: the tensors of this step; those that are split come in the same order on all their ranks.
-        statistics: the sums over this rank's elements, by the position of the bucket; split ones are among them.
+        sums: of each split bucket, by its position, the sums over this rank's elements: first a vector over its
+            tensors, then vectors over their units; None for what nobody needs.
         found_inf: above 0 where GradScaler found an overflow, one element; None without GradScaler.
 
     Returns:
         The sums over all elements, and the sum of `found_inf`: an overflow on one rank concerns all.
     """
     by_ranks: dict[ProcessGroup, list[int]] = {}
-    for i, bucket in enumerate(buckets):
-        if bucket.ranks is not None:
-            by_ranks.setdefault(bucket.ranks, []).append(i)
-    completed = dict(statistics)
+    for i in sums:
+        ranks = buckets[i].ranks
+        assert ranks is not None
+        by_ranks.setdefault(ranks, []).append(i)
+    completed: dict[int, list[Any]] = {}
     for ranks, members in by_ranks.items():
         vectors = [] if found_inf is None else [found_inf.reshape(1)]
-        vectors += [vector for i in members for vector in _placed(buckets[i], statistics[i])]
-        sums = iter(_all_reduced(vectors, ranks))
-        found_inf = None if found_inf is None else next(sums)
+        vectors += [vector for i in members for vector in _placed(buckets[i], sums[i])]
+        reduced = iter(_all_reduced(vectors, ranks))
+        found_inf = None if found_inf is None else next(reduced)
         for i in members:
-            present = [name for name, vector in statistics[i]._asdict().items() if vector is not None]
-            completed[i] = statistics[i]._replace(**{name: next(sums) for name in present})
+            completed[i] = [None if vector is None else next(reduced) for vector in sums[i]]
     return completed, found_inf
 
 
-def _placed(bucket: Bucket, statistics: Statistics) -> list[Tensor]:
-    """The statistics with the values of this rank's rows in their places among all rows, and 0 in the others."""
-    numel, *by_unit = statistics
+def _placed(bucket: Bucket, sums: Sequence[Tensor | None]) -> list[Tensor]:
+    """The sums with the values of this rank's rows in their places among all rows, and 0 in the others."""
+    by_tensor, *by_unit = (vector for vector in sums if vector is not None)
     counts, pieces = bucket.local_units, [piece for piece in bucket.pieces if piece is not None]
 
     def placed(vector: Tensor) -> Tensor:
@@ -59,7 +60,7 @@ def _placed(bucket: Bucket, statistics: Statistics) -> list[Tensor]:
         ]
         return torch.cat([x if piece.counted else torch.zeros_like(x) for x, piece in zip(parts, pieces, strict=True)])
 
-    return [numel, *(placed(vector) for vector in by_unit if vector is not None)]
+    return [by_tensor, *map(placed, by_unit)]
 
 
 def _all_reduced(vectors: list[Tensor], ranks: ProcessGroup) -> list[Tensor]:

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 from torch.optim.optimizer import ParamsT
 
-from psilogic.groups import gpt_groups, nlp_groups, vit_groups
+from psilogic.models.groups import gpt_groups, nlp_groups, vit_groups
+from psilogic.models.recognition import Field, recognize
 from psilogic.optimizer import PsiLogic
-from psilogic.recognition import Field, recognize
 
 logger = logging.getLogger("psilogic")
 
@@ -133,6 +133,35 @@ PRESET_BY_FIELD: Mapping[Field, type[Preset]] = MappingProxyType(
 )
 
 
+def auto(model: nn.Module, lr: float | Tensor, total_steps: int, **options: Any) -> Preset:
+    """Make the optimizer of the preset that suits a model: vision, decoder-only or other language.
+
+    Only what is stored in modules can be seen, not what `forward` does. Hence the limits:
+
+    * A model that reads and predicts the same tokens is taken to be causal, like most of them; a masked language
+      model that no class name tells from it is not recognized as one.
+    * A causal model without output layer (to classify, say) is recognized only if its attention declares
+      `is_causal`, if it stores its mask, or by a class name.
+    * A spectrogram that is convolved in two dimensions is an image. A model of images and text that predicts no
+      tokens is of the field of what it registers first.
+
+    Args:
+        model: the model to train, a module.
+        lr: learning rate, >= 0; a number or a tensor with one element.
+        total_steps: length of the training in steps, 0 when unknown; it sets the chaos warm-up.
+        options: any other hyperparameter of `PsiLogic`, by keyword; it wins over the preset's.
+
+    Returns:
+        `PsiLogicNLP`, `PsiLogicGPT` or `PsiLogicViT`, with the parameter groups of the model.
+
+    Raises:
+        TypeError: `model` is not a module, or `PsiLogic` does not know a keyword.
+        ValueError: nothing in the model tells its field, a hyperparameter is out of its range, or nothing in
+            the module is trainable.
+    """
+    return suitable(model)(model, lr, total_steps=total_steps, **options)
+
+
 def suitable(model: nn.Module) -> type[Preset]:
     """The preset for a model, by the rules of `recognition.recognize`; the logger "psilogic" says why at level INFO.
 
@@ -151,5 +180,5 @@ def suitable(model: nn.Module) -> type[Preset]:
         raise TypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
     field, reason = recognize(model)
     preset = PRESET_BY_FIELD[field]
-    logger.info("PsiLogic.auto took %s for a %s: %s", preset.__name__, type(model).__name__, reason)
+    logger.info("psilogic.auto took %s for a %s: %s", preset.__name__, type(model).__name__, reason)
     return preset

@@ -15,7 +15,7 @@ import triton
 import triton.language as tl
 
 from psilogic.gradients import AGC_FLOOR, NOISE
-from psilogic.updates.triton_kernels import _tanh
+from psilogic.updates.triton.update_kernels import _tanh
 
 FLOOR, NOISE_EPS = tl.constexpr(AGC_FLOOR), tl.constexpr(NOISE * torch.finfo(torch.float64).eps)
 INF, PI = tl.constexpr(math.inf), tl.constexpr(math.pi)

@@ -3,8 +3,9 @@
 import torch
 from torch import Tensor
 
-from psilogic import norms
-from psilogic.norms import Foreach, accumulation_dtype, flat
+from psilogic.tensors import norms
+from psilogic.tensors.memory import flat
+from psilogic.tensors.norms import Foreach, accumulation_dtype
 
 SHORT, STACK = 1 << 12, 1 << 14
 """Up to so many elements a tensor is not worth a call of its own; how many elements are stacked for one."""

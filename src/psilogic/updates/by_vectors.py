@@ -1,0 +1,68 @@
+"""The decisions of a step by torch's operations on vectors over the tensors, on any device: the ground truth."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from psilogic.decision import Chaos
+from psilogic.decision import decide as decide_for
+from psilogic.gradients import Processing, Rescaling, own, signals
+from psilogic.tensors.state import memory_names
+from psilogic.tensors.uploads import upload
+from psilogic.updates.work import Before, Decider, Settled, Step, Work
+
+
+def before(work: Work) -> Before:
+    """What a step of these tensors starts from."""
+    bucket, group, scalars = work.mine, work.mine.group, work.mine.known.scalars
+
+    def uploaded(name: str, values: Tensor) -> Tensor:
+        return upload(name, values.to(bucket.vector_dtype), bucket.device)
+
+    steps = scalars.read(work.states, "step") + 1
+    t, lr = uploaded("step", steps), group["lr"]
+    if isinstance(lr, Tensor):
+        lr = uploaded("lr", lr.reshape(1)).reshape(())
+    start, *memory = (uploaded(x, scalars.read(work.states, x)) for x in ("chaos_start", *memory_names(bucket)))
+    decay = torch.ones_like(t) * (lr * group["weight_decay"])
+    quiet = Step(t, decay, None, lr, group["weight_decay"], group["betas"], group["eps"])
+    return Before(steps, t - start, Chaos(*memory, *[None] * (3 - len(memory))), quiet)
+
+
+def decide(
+    works: list[Work],
+    before: list[Before],
+    measured: list[Any],
+    rescaling: Rescaling,
+    found_inf: Tensor | None,
+) -> list[Settled]:
+    """Decide for every bucket; `found_inf` above 0 means: everything stays as it is."""
+    factor = rescaling.factor(before[0].quiet.t)
+    if factor is not None and works[0].bucket.on_host and factor == 1:
+        factor = None  # reading it is free there
+    buckets = [work.bucket for work in works]
+    processings = [x.plan(bucket, factor) for x, bucket in zip(measured, buckets, strict=True)]
+    every_gn = signals(buckets, processings)
+    return [
+        _settle(work, of_work, *own(work.bucket, processing, gn), found_inf)
+        for work, of_work, processing, gn in zip(works, before, processings, every_gn, strict=True)
+    ]
+
+
+def _settle(work: Work, before: Before, processing: Processing, gn: Tensor, found_inf: Tensor | None) -> Settled:
+    """Decide for the tensors of one bucket."""
+    bucket, quiet = work.mine, before.quiet
+    decision = decide_for({**bucket.group, "lr": quiet.lr}, gn, before.memory, quiet.t, before.t_detector)
+    rate = decision.quantum_rate if bucket.group["quantum_decay"] > 0 else None
+    memory = [x for x in decision.memory if x is not None]
+    scalars = dict(zip(("step", *memory_names(bucket)), (before.steps, *memory), strict=True))
+    if found_inf is not None:
+        for name, values in scalars.items():
+            kept = bucket.known.scalars.read(work.states, name)
+            scalars[name] = torch.where(found_inf.to(values.device, non_blocking=True) > 0, kept, values)
+    step = quiet._replace(decay=decision.decay, quantum_rate=rate)
+    return Settled(processing.mean, processing.scale, step, scalars, decision)
+
+
+decider = Decider(before, decide)
