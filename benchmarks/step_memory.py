@@ -19,8 +19,7 @@ from tensor_sets import TENSOR_SETS, tensors_with_gradients
 from torch.optim import AdamW, Optimizer
 from torch.profiler import ProfilerActivity, profile
 
-from psilogic import PsiLogic
-from psilogic.presets import PsiLogicNLP, PsiLogicViT
+from psilogic import PsiLogic, PsiLogicNLP, PsiLogicViT
 
 OPTIMIZERS: dict[str, Callable[..., Optimizer]] = {
     "AdamW(fused=True)": partial(AdamW, fused=True),

@@ -30,9 +30,9 @@ from tensor_sets import TENSOR_SETS, tensors_with_gradients
 from torch import Tensor
 from torch.optim import AdamW, Optimizer
 
-from psilogic import PsiLogic, host_norms
-from psilogic.norms import tensor_squares
-from psilogic.presets import PsiLogicNLP, PsiLogicViT
+from psilogic import PsiLogic, PsiLogicNLP, PsiLogicViT
+from psilogic.tensors import host_norms
+from psilogic.tensors.norms import tensor_squares
 
 LR = 1e-7  # small: parameters stay what they are, however many rounds there are
 WARM_UP = 3  # rounds

@@ -1,25 +1,17 @@
-"""The pool of processes, started by the first test that uses it; and one thread for each worker that runs tests."""
+"""One thread for each worker that runs tests; an installation without kernels of our own."""
 
 import pytest
 import torch
-from processes import Processes
 
-from psilogic.updates import native
+from psilogic.updates.native import kernels
 
 torch.set_num_threads(1)  # as many workers as cores: with more threads they wait for each other
-
-
-@pytest.fixture(scope="session")
-def processes():
-    pool = Processes()
-    yield pool
-    pool.close()
 
 
 @pytest.fixture
 def torch_kernels(monkeypatch):
     """An installation without kernels of its own: torch's fused one does the work on a CPU."""
-    monkeypatch.setattr(native, "kernels", None)
+    monkeypatch.setattr(kernels, "kernels", None)
 
 
 @pytest.fixture(params=["native", "fused"])

@@ -9,10 +9,10 @@ from torch import nn
 from trajectories import gradients, set_gradients
 
 from psilogic import PsiLogic
-from psilogic.buckets import collect
-from psilogic.state import states_of
-from psilogic.updates import guarded, prepare
-from psilogic.updates.guarded import Guarded
+from psilogic.tensors import guarded
+from psilogic.tensors.buckets import collect
+from psilogic.tensors.guarded import Guarded
+from psilogic.updates import prepare
 
 SHAPE = (6, 4)
 
@@ -63,8 +63,8 @@ def several_steps(count=4):
 
 def pick(optimizer):
     """What would change the tensors in the next step."""
-    (bucket,) = collect(optimizer, optimizer._sharding, optimizer._uploads)
-    return prepare(bucket, states_of(optimizer.state, bucket), optimizer._guarded[0]).execution
+    (work,) = prepare(collect(optimizer, optimizer._sharding, optimizer._known), optimizer.state, scaled=False)
+    return work.execution.name
 
 
 def test_this_version_of_torch_has_guards():
@@ -121,5 +121,5 @@ def test_no_tensor_is_kept_alive_by_what_was_found_out():
     optimizer, params = several_steps()
     old = weakref.ref(params[0].grad)
     params[0].grad = None
-    assert optimizer._guarded[0]._guard is not None
+    assert optimizer._known[0].guarded._guard is not None
     assert old() is None

@@ -9,8 +9,8 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 
-from psilogic.triton_decision_kernels import decide_kernel, plan_kernel
-from psilogic.updates import triton_kernels as kernels
+from psilogic.updates.triton import update_kernels as kernels
+from psilogic.updates.triton.decision_kernels import decide_kernel, plan_kernel
 
 KERNELS = (kernels.update_kernel, kernels.statistics_kernel, kernels.complete_kernel, plan_kernel, decide_kernel)
 

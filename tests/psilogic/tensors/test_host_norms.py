@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from psilogic import host_norms
+from psilogic.tensors import host_norms
 
 SHAPES = [(), (0,), (3,), (4, 3), (0, 3), (3, 0), (64, 65), (host_norms.SHORT + 1,), (7, 1000), (2, 3, 4, 5), (3,)]
 

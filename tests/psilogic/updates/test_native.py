@@ -17,9 +17,9 @@ from torch.optim import AdamW
 from trajectories import SHAPES, gradients, parameters, set_gradients, train, watch
 
 from psilogic import PsiLogic
-from psilogic.updates import native
+from psilogic.updates.native import kernels
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 LARGE = [(1, 70_000), (90_000,), (3, 30_000), (700, 9), (5, 7, 3, 3), (), (0,), (2, 0)]  # more than a piece, and less
 
 CAN_BE_BUILT = (
@@ -27,7 +27,7 @@ CAN_BE_BUILT = (
     and shutil.which("c++") is not None
     and Path(sysconfig.get_path("include"), "Python.h").exists()
 )
-pytestmark = pytest.mark.skipif(native.kernels is None and not CAN_BE_BUILT, reason="nothing here builds the kernels")
+pytestmark = pytest.mark.skipif(kernels.kernels is None and not CAN_BE_BUILT, reason="nothing here builds the kernels")
 
 
 @pytest.fixture
@@ -97,11 +97,11 @@ def test_sums(threads, dtype, by_rows):
     def exact_squares(tensors):
         return torch.cat([rows(x, n).square().sum(1) for x, n in zip(tensors, units, strict=True)])
 
-    squares, sums, param_squares = native.unit_statistics(grads, params, units, with_sums=True)
+    squares, sums, param_squares = kernels.unit_statistics(grads, params, units, with_sums=True)
     torch.testing.assert_close(squares, exact_squares(grads), rtol=1e-13, atol=0)
     exact = torch.cat([rows(x, n).sum(1) * (x.ndim > 1) for x, n in zip(grads, units, strict=True)])
     torch.testing.assert_close(sums, exact, rtol=1e-13, atol=1e-11)
-    squares_alone, none, _ = native.unit_statistics(grads, None, units, with_sums=False)
+    squares_alone, none, _ = kernels.unit_statistics(grads, None, units, with_sums=False)
     assert none is None
     rtol = 1e-13 if dtype == torch.float64 else 1e-6
     torch.testing.assert_close(squares_alone, squares, rtol=rtol, atol=0)
@@ -166,9 +166,9 @@ def test_few_fire_among_many(units, quantum_decay):
 
 def test_what_fires_for_long_waits_for_the_norms(monkeypatch):
     """So that its memory is not read and written once more in each of these steps."""
-    cancelled, cancel_ = [], native.cancel_
+    cancelled, cancel_ = [], kernels.cancel_
     monkeypatch.setattr(
-        native, "cancel_", lambda tensors, *rest: cancelled.append(len(tensors[0])) or cancel_(tensors, *rest)
+        kernels, "cancel_", lambda tensors, *rest: cancelled.append(len(tensors[0])) or cancel_(tensors, *rest)
     )
     script = gradients(100, [(40,)] * 4, every=1000)
     for grads in script:

@@ -16,10 +16,11 @@ triton = pytest.importorskip("triton", reason="the package triton is not install
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from triton_driver import install, resources  # noqa: E402
 
-from psilogic import PsiLogic, uploads  # noqa: E402
-from psilogic.updates import triton as updates  # noqa: E402
-from psilogic.updates import triton_kernels as kernels  # noqa: E402
-from psilogic.updates.operands import Step, Tensors  # noqa: E402
+from psilogic import PsiLogic  # noqa: E402
+from psilogic.tensors import uploads  # noqa: E402
+from psilogic.updates.triton import update as updates  # noqa: E402
+from psilogic.updates.triton import update_kernels as kernels  # noqa: E402
+from psilogic.updates.work import Step, Tensors  # noqa: E402
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 PLAIN = {}

@@ -17,16 +17,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from trajectories import gradients, parameters, set_gradients, watch
 
 from psilogic import decision as truth
-from psilogic import on_device
-from psilogic import triton_decision as decision
-from psilogic import triton_decision_kernels as decision_kernels
-from psilogic.buckets import Bucket
-from psilogic.gradients import Rescaling, measure, plan, signals
+from psilogic.gradients import Rescaling, decided_by_unit, measure, signals
+from psilogic.tensors.buckets import Bucket, Known
+from psilogic.tensors.uploads import Uploads
 from psilogic.updates import foreach
-from psilogic.updates import triton as updates
-from psilogic.updates import triton_kernels as kernels
-from psilogic.updates.operands import Step, Tensors
-from psilogic.uploads import Uploads
+from psilogic.updates.triton import decision, decision_kernels
+from psilogic.updates.triton import update as updates
+from psilogic.updates.triton import update_kernels as kernels
+from psilogic.updates.work import Step, Tensors
 
 CASES = []
 HALF = (torch.bfloat16, torch.float16)
@@ -110,7 +108,7 @@ class Problem:
         if self.scale is not None:
             grads = [g * s for g, s in zip(grads, self.spread(self.scale, exact), strict=True)]
         tensors = Tensors(params, grads, exp_avgs, exp_avg_sqs)
-        foreach.update_(tensors, self.step(float(lr), betas, eps), on_host=True)
+        foreach.adam_(tensors, self.step(float(lr), betas, eps), on_host=True)
         return [[x.to(dtype) for x in xs] for xs in (params, exp_avgs, exp_avg_sqs)]
 
     def update(self, tables=None, lr=0.1, betas=BETAS, eps=1e-8):
@@ -479,7 +477,7 @@ def random_group(generator):
         "max_grad_norm": (None, 1.0, 1e6), "maximize": (False, True), "differentiable": (False,),
     }  # fmt: skip
     group = {name: drawn(generator, *values) for name, values in choices.items()}
-    return group if on_device.admits_group(group) else {**group, "agc_norm": "unit"}
+    return group if decided_by_unit(group) else {**group, "agc_norm": "unit"}
 
 
 DECIDED = [
@@ -500,9 +498,9 @@ DECIDED = [
 def by_torch(bucket, memory, steps, start, grad_scale):
     """What `decide` says of tensors, by torch's operations: their processing, their decision."""
     group, sums = bucket.group, measure(bucket)
-    rescaling = Rescaling.of([sums.squares.sum()], group["max_grad_norm"], grad_scale)
-    processing = plan(bucket, sums, rescaling.factor(sums.squares))
-    (gn,) = signals([bucket], [sums.numel], [processing.norms])
+    rescaling = Rescaling.of([sums], group["max_grad_norm"], grad_scale)
+    processing = sums.plan(bucket, rescaling.factor(sums.squares))
+    (gn,) = signals([bucket], [processing])
     lr = group["lr"].double() if isinstance(group["lr"], torch.Tensor) else group["lr"]
     return processing, truth.decide({**group, "lr": lr}, gn, memory, steps + 1, steps + 1 - start)
 
@@ -520,7 +518,8 @@ def decisions_are_those_of_torch():
             grads[5][3, 1], grads[1][2], params[6][7, 0], params[5][4, 4] = math.nan, math.inf, math.inf, math.nan
         elif trial % 3 == 1:
             grads[6] = grads[6][:, :1].expand(-1, 3).contiguous()  # nothing is left without the rows' means
-        bucket = Bucket(group, None, Uploads(), params, params, grads, [None] * len(params), list(range(len(params))))
+        kind = group, torch.device("cpu"), torch.float64, None, Known()
+        bucket = Bucket(*kind, params, params, grads, [None] * len(params), list(range(len(params))))
         n, relative = len(params), group["chaos_signal"] == "relative"
         fast, slow, reference = torch.rand(3, n, generator=generator, dtype=torch.float64)
         fast[0] = slow[0] = reference[0] = reference[5] = fast[3] = slow[3] = 0.0  # the fourth has no elements: gn is 0
@@ -537,9 +536,8 @@ def decisions_are_those_of_torch():
             sums = updates.unit_sums(
                 grads, params if group["agc_clip"] > 0 else None, bucket.units, group["grad_centralize"], Uploads()
             )
-        total = [sums.total] if group["max_grad_norm"] is not None else []
-        t, processing, actual = decision.decide(
-            group, group["lr"], sums, scalars, Rescaling.of(total, group["max_grad_norm"], grad_scale),
+        t, mean, scale, actual = decision.decide(
+            group, group["lr"], sums, scalars, Rescaling.of([sums], group["max_grad_norm"], grad_scale),
             torch.tensor([2.0 * overflow]) if trial % 2 == 0 or overflow else None,
         )  # fmt: skip
 
@@ -553,8 +551,8 @@ def decisions_are_those_of_torch():
 
         close(t, steps + 1, "t")
         assert all(scalars[name]._version > 0 for name in ("step", "chaos_fast", "chaos_slow"))
-        for name in ("mean", "scale"):
-            close(getattr(processing, name), getattr(expected, name), name)
+        close(mean, expected.mean, "mean")
+        close(scale, expected.scale, "scale")
         for name in wanted._fields:
             if name != "memory":
                 close(getattr(actual, name), getattr(wanted, name), name)

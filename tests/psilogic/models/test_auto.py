@@ -1,4 +1,4 @@
-"""PsiLogic.auto: which preset a model gets, and that what the caller passes arrives."""
+"""psilogic.auto: which preset a model gets, and that what the caller passes arrives."""
 
 import logging
 from functools import cache
@@ -10,7 +10,8 @@ import transformers
 from test_groups import Holder, bert, gpt2, hand_made, llama, resnet, t5, tensor, trainable, transformer, vit, whisper
 from torch import Tensor, nn
 
-from psilogic import PsiLogic, PsiLogicGPT, PsiLogicNLP, PsiLogicViT
+import psilogic
+from psilogic import PsiLogicGPT, PsiLogicNLP, PsiLogicViT
 
 SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
 TEXT = {"vocab_size": 40, "max_position_embeddings": 16, **SMALL}
@@ -240,7 +241,7 @@ EXPECTED = [
 @pytest.mark.parametrize(("make", "preset"), EXPECTED)
 def test_the_preset_is_that_of_the_model(make, preset):
     model = build(make)
-    optimizer = PsiLogic.auto(model, 0.01, 100)
+    optimizer = psilogic.auto(model, 0.01, 100)
     assert type(optimizer) is preset
     listed = [id(p) for group in optimizer.param_groups for p in group["params"]]
     assert len(listed) == len(set(listed))
@@ -252,38 +253,38 @@ class TestArguments:
     def test_groups_and_numbers_are_those_of_the_preset(self, make, preset):
         ours, direct = (
             [{name: value for name, value in group.items() if name != "params"} for group in optimizer.param_groups]
-            for optimizer in (PsiLogic.auto(build(make), 0.01, 100), preset(build(make), 0.01, total_steps=100))
+            for optimizer in (psilogic.auto(build(make), 0.01, 100), preset(build(make), 0.01, total_steps=100))
         )
         assert ours == direct
 
     def test_learning_rate_and_length_arrive(self, make, preset):
-        for group in PsiLogic.auto(build(make), lr=0.25, total_steps=12_345).param_groups:
+        for group in psilogic.auto(build(make), lr=0.25, total_steps=12_345).param_groups:
             assert (group["lr"], group["total_steps"]) == (0.25, 12_345)
 
     def test_what_the_caller_passes_wins(self, make, preset):
         options = {"gamma": 0.07, "agc_clip": 0.5, "betas": (0.8, 0.95), "chaos_warmup": 7, "eps": 1e-6}
-        for group in PsiLogic.auto(build(make), 0.01, 100, weight_decay=0.3, **options).param_groups:
+        for group in psilogic.auto(build(make), 0.01, 100, weight_decay=0.3, **options).param_groups:
             assert {name: group[name] for name in options} == options
             assert group["weight_decay"] == (0.0 if group["name"].endswith("no_decay") else 0.3)
 
     def test_wrappers_are_looked_through(self, make, preset):
-        assert type(PsiLogic.auto(torch.compile(build(make), backend="eager"), 0.01, 100)) is preset
-        assert type(PsiLogic.auto(Holder(network=build(make)), 0.01, 100)) is preset
+        assert type(psilogic.auto(torch.compile(build(make), backend="eager"), 0.01, 100)) is preset
+        assert type(psilogic.auto(Holder(network=build(make)), 0.01, 100)) is preset
 
 
 def test_a_mask_without_data_tells_nothing():
     with torch.device("meta"):
         model = tokens_and(Block(torch.ones(16, 16).tril()))
-    assert type(PsiLogic.auto(model, 0.01, 100)) is PsiLogicNLP
+    assert type(psilogic.auto(model, 0.01, 100)) is PsiLogicNLP
 
 
 def test_the_choice_and_its_reason_are_logged(caplog):
     with caplog.at_level(logging.INFO, logger="psilogic"):
-        PsiLogic.auto(nn.Sequential(nn.Conv2d(3, 8, 3)), 0.01, 100)
+        psilogic.auto(nn.Sequential(nn.Conv2d(3, 8, 3)), 0.01, 100)
     (record,) = caplog.records
     assert (record.name, record.levelname) == ("psilogic", "INFO")
     assert record.getMessage() == (
-        "PsiLogic.auto took PsiLogicViT for a Sequential: convolutions in two or three dimensions"
+        "psilogic.auto took PsiLogicViT for a Sequential: convolutions in two or three dimensions"
     )
 
 
@@ -291,21 +292,21 @@ class TestErrors:
     @pytest.mark.parametrize("model", [nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)), nn.Identity()])
     def test_a_model_that_tells_nothing(self, model):
         with pytest.raises(ValueError, match=f"field of this {type(model).__name__}.*PsiLogicNLP.*PsiLogic with its"):
-            PsiLogic.auto(model, 0.01, 100)
+            psilogic.auto(model, 0.01, 100)
 
     def test_no_module(self):
         parameters = build(gpt2).parameters()
         with pytest.raises(TypeError, match=r"model must be a torch\.nn\.Module, got generator"):
-            PsiLogic.auto(parameters, 0.01, 100)
+            psilogic.auto(parameters, 0.01, 100)
         with pytest.raises(TypeError, match=r"model must be a torch\.nn\.Module, got list"):
-            PsiLogic.auto(list(parameters), 0.01, 100)
+            psilogic.auto(list(parameters), 0.01, 100)
 
     def test_wrong_options_are_named(self):
         with pytest.raises(TypeError, match="gama"):
-            PsiLogic.auto(build(gpt2), 0.01, 100, gama=0.1)
+            psilogic.auto(build(gpt2), 0.01, 100, gama=0.1)
         with pytest.raises(ValueError, match="total_steps"):
-            PsiLogic.auto(build(gpt2), 0.01, -1)
+            psilogic.auto(build(gpt2), 0.01, -1)
 
     def test_nothing_to_train(self):
         with pytest.raises(ValueError, match="empty parameter list"):
-            PsiLogic.auto(nn.Conv2d(3, 8, 3).requires_grad_(False), 0.01, 100)
+            psilogic.auto(nn.Conv2d(3, 8, 3).requires_grad_(False), 0.01, 100)

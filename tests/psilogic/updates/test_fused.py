@@ -8,7 +8,7 @@ from trajectories import SHAPES, gradients, parameters, set_gradients, train
 
 from psilogic import PsiLogic
 from psilogic.updates import fused
-from psilogic.updates.operands import Tensors
+from psilogic.updates.work import Tensors
 
 EVERY_CONFIGURATION = pytest.mark.parametrize("options", CONFIGURATIONS.values(), ids=CONFIGURATIONS)
 LARGER = [*SHAPES, (40, 170), (3, 400), (700,), (5, 4, 3, 3), (1, 300), (300, 1)]
