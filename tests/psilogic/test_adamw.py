@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch import nn
 from trajectories import gradients, parameters, set_gradients, train
 
 from psilogic import PsiLogic
@@ -141,7 +142,7 @@ def test_complex_parameters_act_as_pairs_of_reals():
     """With every option that does not look at rows of a tensor."""
     options = {**EVERY_STAGE, "grad_centralize": False, "agc_norm": "tensor"}
     params, script = parameters(dtype=torch.complex128), gradients(60, dtype=torch.complex128, every=15)
-    pairs = [torch.view_as_real(p.detach()).clone().requires_grad_() for p in params]
+    pairs = [nn.Parameter(torch.view_as_real(p.detach()).clone()) for p in params]
     ours = train(PsiLogic(params, **options), params, script)
     twins = train(PsiLogic(pairs, **options), pairs, [as_real(grads) for grads in script])
     assert_close(as_real(ours), twins, 1e-12)

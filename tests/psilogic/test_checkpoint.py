@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed.checkpoint as dcp
-from torch import Tensor
+from torch import Tensor, nn
 from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict, set_optimizer_state_dict
 
 from psilogic import PsiLogic, PsiLogicGPT
@@ -20,7 +20,7 @@ ACTIVE: dict[str, Any] = {"lr": 1e-2, "chaos_warmup": 0, "gamma": 3.0, "quantum_
 
 def parameters(dtype: torch.dtype) -> list[Tensor]:
     generator = torch.Generator().manual_seed(0)
-    return [torch.randn(shape, generator=generator).to(dtype).requires_grad_() for shape in SHAPES]
+    return [nn.Parameter(torch.randn(shape, generator=generator).to(dtype)) for shape in SHAPES]
 
 
 def train(optimizer: torch.optim.Optimizer, first: int, steps: int) -> None:
@@ -58,7 +58,7 @@ def test_a_saved_run_goes_on_bit_by_bit(dtype: torch.dtype) -> None:
     train(first, 0, 11)
     saved = first.state_dict()
     before = copy.deepcopy(saved)
-    second = PsiLogic([p.detach().clone().requires_grad_() for p in first.param_groups[0]["params"]], **ACTIVE)
+    second = PsiLogic([nn.Parameter(p.detach().clone()) for p in first.param_groups[0]["params"]], **ACTIVE)
     second.load_state_dict(through_a_file(saved))
     second.load_state_dict(saved)  # twice does no harm
     assert_bitwise(second, first)
@@ -79,7 +79,7 @@ def test_a_saved_run_goes_on_bit_by_bit(dtype: torch.dtype) -> None:
 def test_training_goes_on_from_adam(factory: Any, flags: dict[str, bool], caplog: pytest.LogCaptureFixture) -> None:
     theirs = factory(parameters(torch.float64), lr=3e-3, betas=(0.8, 0.9), weight_decay=0.0, **flags)
     train(theirs, 0, 10)
-    mine = PsiLogic([p.detach().clone().requires_grad_() for p in theirs.param_groups[0]["params"]], gamma=0.0)
+    mine = PsiLogic([nn.Parameter(p.detach().clone()) for p in theirs.param_groups[0]["params"]], gamma=0.0)
     with caplog.at_level(logging.WARNING, "psilogic"):
         mine.load_state_dict(through_a_file(theirs.state_dict()))
     assert "the chaos detector and its warm-up start now" in caplog.text
@@ -95,7 +95,7 @@ def test_training_goes_on_from_adam(factory: Any, flags: dict[str, bool], caplog
 def test_the_detector_has_its_own_warmup_after_adamw() -> None:
     theirs = torch.optim.AdamW(parameters(torch.float64), lr=1e-2)
     train(theirs, 0, 50)
-    mine = PsiLogic([p.detach().clone().requires_grad_() for p in theirs.param_groups[0]["params"]], chaos_warmup=8)
+    mine = PsiLogic([nn.Parameter(p.detach().clone()) for p in theirs.param_groups[0]["params"]], chaos_warmup=8)
     mine.load_state_dict(theirs.state_dict())
     weights: list[float] = []
     mine._observers.append(lambda params, group, decision: weights.append(decision.warmup[0].item()))
@@ -157,8 +157,8 @@ def test_a_run_saved_elsewhere_goes_on_where_the_parameters_are() -> None:
     """The detector's clock too, beside parameters that join later."""
     saved = PsiLogic(parameters(torch.float32), capturable=True)
     train(saved, 0, 2)
-    params = [p.detach().to("meta").requires_grad_() for p in parameters(torch.float32)]
-    mine = PsiLogic([*params, torch.zeros(3, device="meta", requires_grad=True)], capturable=True)
+    params = [nn.Parameter(p.detach().to("meta")) for p in parameters(torch.float32)]
+    mine = PsiLogic([*params, nn.Parameter(torch.zeros(3, device="meta"))], capturable=True)
     late = mine.param_groups[0]["params"].pop()
     mine.load_state_dict(saved.state_dict())
     assert all(value.is_meta for p in params for value in mine.state[p].values())

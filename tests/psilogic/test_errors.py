@@ -6,6 +6,7 @@ import math
 import pytest
 import torch
 from reference import ReferencePsiLogic, Tensor
+from torch import nn
 from trajectories import gradients, parameters, train, watch
 
 from psilogic import PsiLogic
@@ -55,7 +56,7 @@ def assert_refused(name, value, build):
 
 
 def a_parameter():
-    return torch.ones(3, requires_grad=True)
+    return nn.Parameter(torch.ones(3))
 
 
 def snapshot(optimizer):
@@ -116,7 +117,7 @@ def test_limits_are_allowed():
 
 @pytest.mark.parametrize("started", [False, True], ids=["fresh", "started"])
 def test_sparse_gradients_change_nothing(started):
-    dense, sparse = torch.ones(4, requires_grad=True), torch.ones(4, 2, requires_grad=True)
+    dense, sparse = nn.Parameter(torch.ones(4)), nn.Parameter(torch.ones(4, 2))
     optimizer = PsiLogic([{"params": [dense]}, {"params": [sparse]}], max_grad_norm=1.0)
     if started:
         train(optimizer, [dense, sparse], [[torch.ones(4), torch.ones(4, 2)]])

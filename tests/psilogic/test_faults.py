@@ -5,6 +5,7 @@ import copy
 import pytest
 import torch
 from configurations import ACTIVE, CONFIGURATIONS, assert_same, build, snapshot, trace
+from torch import nn
 from trajectories import gradients, parameters, set_gradients, watch
 
 from psilogic import PsiLogic
@@ -15,7 +16,7 @@ EVERY_CONFIGURATION = pytest.mark.parametrize("options", CONFIGURATIONS.values()
 
 def pushed(magnitude, steps=3, dtype=torch.float32, **options):
     """(PsiLogic's parameter, its state, the last decision) after ones were pushed by gradients of one magnitude."""
-    p = torch.ones(SHAPE, dtype=dtype, requires_grad=True)
+    p = nn.Parameter(torch.ones(SHAPE, dtype=dtype))
     optimizer = PsiLogic([p], **{**ACTIVE, "chaos_warmup": 0, **options})
     seen = watch(optimizer)
     trace(optimizer, [p], [[torch.full(SHAPE, magnitude, dtype=dtype)]] * steps)
@@ -47,7 +48,7 @@ def test_a_norm_beyond_float32_is_no_observation(dtype, magnitude, signal):
     assert decision.gn.isinf()
     assert decision.cancellation == decision.quantum_rate == 0
     assert state["chaos_fast"] == state["chaos_slow"] == 0
-    twin = torch.ones(SHAPE, dtype=dtype, requires_grad=True)
+    twin = nn.Parameter(torch.ones(SHAPE, dtype=dtype))
     adamw = torch.optim.AdamW([twin], lr=ACTIVE["lr"], weight_decay=ACTIVE["weight_decay"], foreach=True)
     for _ in range(3):
         twin.grad = torch.full(SHAPE, magnitude, dtype=dtype)
@@ -176,7 +177,7 @@ def test_an_interrupted_step_leaves_everything_usable(how, at, config):
     assert torch.is_grad_enabled()
     assert [set(group) for group in optimizer.param_groups] == keys
     torch.testing.assert_close([p.grad for p in params], script[at], rtol=0, atol=0)
-    others = [p.detach().clone().requires_grad_() for p in params]
+    others = [nn.Parameter(p.detach().clone()) for p in params]
     twin = build(others, **options)
     twin.load_state_dict(copy.deepcopy(optimizer.state_dict()))  # torch shares the tensors of what it loads
     assert_same([snapshot(twin, others)], [snapshot(optimizer, params)])

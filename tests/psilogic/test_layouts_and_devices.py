@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from configurations import ACTIVE, CONFIGURATIONS, PER_TENSOR, STEPS, assert_same, build, one_by_one, snapshot, trace
+from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from trajectories import gradients, parameters, set_gradients, watch
@@ -35,7 +36,7 @@ def channels_last(x):
 )
 def test_layouts(options, of_param, of_grad):
     script = gradients(STEPS, every=15)
-    params = [of_param(p.detach()).requires_grad_() for p in parameters()]
+    params = [nn.Parameter(of_param(p.detach())) for p in parameters()]
     optimizer, snapshots = build(params, **options), []
     for grads in script:
         for p, g in zip(params, grads, strict=True):
@@ -59,8 +60,8 @@ def test_dtypes_in_one_group_do_not_meet(options):
 
     options = {**options, "eps": 1e-3}  # not 0 in float16
     script = [cast(grads, MIXED) for grads in gradients(STEPS, every=15)]
-    params = [p.detach().to(d).requires_grad_() for p, d in zip(parameters(), MIXED, strict=True)]
-    alone = [p.detach().clone().requires_grad_() for p in params]
+    params = [nn.Parameter(p.detach().to(d)) for p, d in zip(parameters(), MIXED, strict=True)]
+    alone = [nn.Parameter(p.detach().clone()) for p in params]
     together = trace(build(params, **options), params, script)
     for i, p in enumerate(alone):
         apart = trace(PsiLogic([p], **options), [p], [[grads[i]] for grads in script])
@@ -75,7 +76,7 @@ def test_dtypes_share_a_pooled_norm(scope):
     options = {**ACTIVE, "chaos_scope": scope, "max_grad_norm": 3.0}
     shapes = [(4, 3), (5,), (2, 2)]
     mixed, wide = parameters(shapes), parameters(shapes)
-    mixed[1] = mixed[1].detach().float().requires_grad_()
+    mixed[1] = nn.Parameter(mixed[1].detach().float())
     ours, theirs = PsiLogic(mixed, **options), PsiLogic(wide, **options)
     seen, expected = watch(ours), watch(theirs)
     for grads in gradients(STEPS, shapes, every=15):
@@ -93,7 +94,7 @@ def test_dtypes_share_a_pooled_norm(scope):
 @pytest.mark.parametrize("flags", [{}, {"foreach": False}, {"capturable": True}, {"lr": torch.tensor(0.1)}], ids=str)
 def test_meta_parameters(options, flags):
     """Nothing reads a value: a step can be taken before there are any."""
-    params = [p.detach().to("meta").requires_grad_() for p in parameters()]
+    params = [nn.Parameter(p.detach().to("meta")) for p in parameters()]
     optimizer = build(params, **{**options, **flags})
     for _ in range(2):
         set_gradients(params, [torch.ones_like(p) for p in params])
@@ -127,7 +128,7 @@ def test_no_transfer_to_a_gpu_is_waited_for(options, flags, monkeypatch):
     monkeypatch.setattr(uploads, "_pinned", lambda size, dtype: torch.empty(size, dtype=dtype))
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: SimpleNamespace(cuda_stream=0))
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
-    params = [p.detach().to("meta").requires_grad_() for p in parameters()]
+    params = [nn.Parameter(p.detach().to("meta")) for p in parameters()]
     optimizer = build(params, **{**options, **flags})
     for _ in range(2):
         set_gradients(params, [torch.ones_like(p) for p in params])
@@ -148,7 +149,7 @@ def test_a_graph_that_would_not_see_the_clock_is_refused(monkeypatch):
 def test_devices_in_one_group_do_not_meet(options):
     """Parameters on the meta device change nothing for those on the CPU."""
     script, params = gradients(18, every=5), parameters()
-    ghosts = [p.detach().to("meta").requires_grad_() for p in params]
+    ghosts = [nn.Parameter(p.detach().to("meta")) for p in params]
     both = [x for pair in zip(ghosts, params, strict=True) for x in pair]
     doubled = [[x for g in grads for x in (None if g is None else g.to("meta"), g)] for grads in script]
     ours, alone = trace(build(both, **options), both, doubled), parameters()

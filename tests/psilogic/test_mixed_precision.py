@@ -4,6 +4,7 @@ import copy
 
 import pytest
 import torch
+from torch import nn
 
 from psilogic import PsiLogic
 from psilogic.updates.rounding import stochastically_rounded
@@ -109,7 +110,7 @@ def test_what_is_not_finite_stays() -> None:
 def decayed(mode: str, steps: int) -> torch.Tensor:
     """bfloat16 ones after steps that only decay, each by a twentieth of half an ulp."""
     torch.manual_seed(0)
-    p = torch.ones(4096, dtype=torch.bfloat16, requires_grad=True)
+    p = nn.Parameter(torch.ones(4096, dtype=torch.bfloat16))
     optimizer = PsiLogic([p], lr=1e-2, weight_decay=1e-2, bf16_update=mode)
     p.grad = torch.zeros_like(p)
     for _ in range(steps):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 from trajectories import gradients, parameters, set_gradients, watch
 
 from psilogic import PsiLogic, monitor
@@ -14,7 +15,7 @@ NAMES = ["scalar", "empty", "vector", "matrix", "hollow", "kernel"]
 
 
 def test_one_step_by_hand() -> None:
-    p = torch.ones(4, dtype=torch.float64, requires_grad=True)
+    p = nn.Parameter(torch.ones(4, dtype=torch.float64))
     optimizer = PsiLogic([p], lr=0.1, weight_decay=0.01, gamma=2.0, chaos_warmup=0)
     watching = monitor(optimizer, [("weights", p)])
     p.grad = torch.full_like(p, 3.0)
@@ -58,7 +59,7 @@ def test_sums_are_those_of_the_decisions() -> None:
 
 
 def test_the_spike_log_names_tensor_and_step() -> None:
-    params = [torch.ones(3, requires_grad=True) for _ in range(3)]
+    params = [nn.Parameter(torch.ones(3)) for _ in range(3)]
     optimizer = PsiLogic([("a", params[0]), ("b", params[1]), ("c", params[2])], chaos_warmup=200)
     watching = monitor(optimizer)
     for t in range(1, 401):
@@ -92,7 +93,7 @@ def test_tensorboard(tmp_path: Path) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
     from torch.utils.tensorboard import SummaryWriter
 
-    p = torch.ones(4, requires_grad=True)
+    p = nn.Parameter(torch.ones(4))
     optimizer = PsiLogic([p], chaos_warmup=0)
     watching = monitor(optimizer, [("weights", p)])
     with SummaryWriter(str(tmp_path)) as writer:
@@ -109,4 +110,4 @@ def test_tensorboard(tmp_path: Path) -> None:
 
 def test_only_a_psilogic_can_be_watched():
     with pytest.raises(TypeError, match="watches a PsiLogic, got SGD"):
-        monitor(torch.optim.SGD([torch.ones(1, requires_grad=True)]))
+        monitor(torch.optim.SGD([nn.Parameter(torch.ones(1))]))

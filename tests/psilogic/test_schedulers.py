@@ -5,6 +5,7 @@ import warnings
 import pytest
 import torch
 from configurations import ACTIVE, assert_same, trace
+from torch import nn
 from torch.optim import lr_scheduler as lrs
 from trajectories import gradients, parameters
 
@@ -88,7 +89,7 @@ class Overridden(PsiLogic):
 @pytest.mark.parametrize("kind", [PsiLogic, Overridden])
 def test_a_scheduler_warns_exactly_when_its_step_comes_first(kind):
     def first_warnings(*, optimizer_first):
-        p = torch.ones(3, requires_grad=True)
+        p = nn.Parameter(torch.ones(3))
         p.grad = torch.ones(3)
         optimizer = kind([p], lr=0.1)
         scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from configurations import CONFIGURATIONS, STEPS, assert_same, build, one_by_one, trace
+from torch import nn
 from trajectories import SHAPES, gradients, parameters, set_gradients
 
 EVERY_CONFIGURATION = pytest.mark.parametrize("options", CONFIGURATIONS.values(), ids=CONFIGURATIONS)
@@ -97,7 +98,7 @@ def test_complex_parameters_are_reals(config, real):
     shapes = [(4, 3), (2, 3, 2)] if config in ROW_WISE else SHAPES
     script = gradients(STEPS, shapes, torch.complex128, every=15)
     params = parameters(shapes, torch.complex128)
-    twins = [real(p).requires_grad_() for p in params]
+    twins = [nn.Parameter(real(p)) for p in params]
     ours = trace(build(params, **CONFIGURATIONS[config]), params, script)
     theirs = one_by_one(CONFIGURATIONS[config], [[None if g is None else real(g) for g in gs] for gs in script], twins)
     shown = [[(real(p), {k: real(v) if v.is_complex() else v for k, v in s.items()}) for p, s in x] for x in ours]

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from reference import ReferencePsiLogic, Tensor
+from torch import nn
 from trajectories import SHAPES, gradients, parameters, set_gradients, train, watch
 
 from psilogic import PsiLogic
@@ -229,7 +230,7 @@ def test_state_of_adamw_gets_its_own_warmup(signal):
 
 def test_agc_clips_where_the_norm_is_beyond_float16():
     """Every element is finite, and so is the clipped gradient; only the norm needs a wider type."""
-    p = torch.ones(70_000, dtype=torch.float16, requires_grad=True)
+    p = nn.Parameter(torch.ones(70_000, dtype=torch.float16))
     optimizer = PsiLogic([p], betas=(0.0, 0.0), agc_clip=0.01)
     train(optimizer, [p], [[torch.full_like(p, 300.0)]])
     torch.testing.assert_close(optimizer.state[p]["exp_avg"], torch.full_like(p, 0.01))

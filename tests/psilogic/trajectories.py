@@ -1,6 +1,7 @@
 """Parameters and gradients for the tests: seeded, with spikes, and the loop that feeds them to an optimizer."""
 
 import torch
+from torch import nn
 
 SHAPES = [(), (0,), (5,), (4, 3), (2, 0), (2, 3, 2, 2)]
 SPIKE = 80.0  # the detector's fast EMA passes twice the slow one from a factor of 13.5 on
@@ -14,7 +15,7 @@ def parameters(shapes=SHAPES, dtype=torch.float64, seed=0):
     for p in params:
         if p.ndim > 1 and len(p):
             p[-1] *= 1e-5
-    return [p.to(dtype).requires_grad_() for p in params]
+    return [nn.Parameter(p.to(dtype)) for p in params]
 
 
 def gradients(steps, shapes=SHAPES, dtype=torch.float64, seed=1, every=45):

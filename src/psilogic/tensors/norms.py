@@ -29,7 +29,7 @@ def per_tensor(vector: Tensor, on_host: bool) -> list[float] | list[Tensor]:
 
 def as_real(tensors: Sequence[Tensor]) -> Foreach:
     """Tensors of one dtype: complex ones as real views with one more dimension, others as they are."""
-    return [torch.view_as_real(x) for x in tensors] if tensors[0].is_complex() else list(tensors)
+    return [torch.view_as_real(x) for x in tensors] if tensors and tensors[0].is_complex() else list(tensors)
 
 
 def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:

@@ -111,7 +111,7 @@ def _fitting(placement, ndim):
 
 def _distributed(whole, mesh, *placements):
     fitting = [_fitting(placement, whole.ndim) for placement in placements]
-    return distribute_tensor(whole, mesh, fitting, src_data_rank=None).requires_grad_()  # every process has all of it
+    return nn.Parameter(distribute_tensor(whole, mesh, fitting, src_data_rank=None))  # every process has all of it
 
 
 def _placed(mesh_shape, *placements):
@@ -124,7 +124,7 @@ def _placed(mesh_shape, *placements):
 
 def _beside_plain(wholes):
     mesh = init_device_mesh("cpu", (4,))
-    return [_distributed(w, mesh, Shard(0)) if i % 2 else w.requires_grad_() for i, w in enumerate(wholes)], None
+    return [_distributed(w, mesh, Shard(0)) if i % 2 else nn.Parameter(w) for i, w in enumerate(wholes)], None
 
 
 def _one_mesh_in_the_other(wholes):
@@ -246,7 +246,7 @@ def _tp_and_fsdp2(model):
 
 
 def _plain(wholes):
-    return [w.requires_grad_() for w in wholes], None
+    return [nn.Parameter(w) for w in wholes], None
 
 
 SCHEMES = {

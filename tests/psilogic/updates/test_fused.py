@@ -40,7 +40,7 @@ def test_rows_that_do_not_lie_together(execution, monkeypatch, name):
     monkeypatch.setattr(fused, "BLOCK", 30)
     shapes = [(9, 8), (5,)]
     script = [[g.t().contiguous().t() if g.ndim > 1 else g for g in gs] for gs in gradients(18, shapes, every=15)]
-    params = [p.detach().t().contiguous().t().requires_grad_() if p.ndim > 1 else p for p in parameters(shapes)]
+    params = [nn.Parameter(p.detach().t().contiguous().t()) if p.ndim > 1 else p for p in parameters(shapes)]
     expected = one_by_one(CONFIGURATIONS[name], script, parameters(shapes))
     optimizer, actual = build(params, **CONFIGURATIONS[name]), []
     for grads in script:
@@ -60,7 +60,7 @@ def test_lower_precision(execution, options, dtype):
     start = [p.detach() for p in parameters(dtype=dtype)]
 
     def ends(run_in, **flags):
-        params = [p.to(run_in).requires_grad_() for p in start]
+        params = [nn.Parameter(p.to(run_in)) for p in start]
         steps = [[g if g is None else g.to(run_in) for g in grads] for grads in script]
         return [p.double() for p in train(build(params, **options, **flags), params, steps)]
 
@@ -82,7 +82,7 @@ def test_a_thousand_tiny_tensors(execution, options):
 def test_one_tensor_of_50_million_elements(execution, options):
     p = torch.randn(50_000_000, generator=torch.Generator().manual_seed(0))
     g = torch.full_like(p, 0.1)  # a sum of so many equal numbers in float32 stops growing
-    twins = [p.clone().requires_grad_(), p.requires_grad_()]
+    twins = [nn.Parameter(p.clone()), nn.Parameter(p)]
     for twin, flags in zip(twins, ({}, {"foreach": True}), strict=True):
         optimizer = PsiLogic([twin], **{**options, "chaos_warmup": 0}, **flags)
         twin.grad = g
@@ -155,7 +155,7 @@ def test_complex_rows_are_left_to_foreach(execution, options, picked):
 
 def test_both_run_where_layouts_differ(execution):
     dense, strided = torch.zeros(4, 3), torch.zeros(4, 6)[:, ::2]
-    params = [x.requires_grad_() for x in (dense, strided)]
+    params = [nn.Parameter(x) for x in (dense, strided)]
     groups = [{"params": [p]} for p in params]
     optimizer = PsiLogic(groups)
     set_gradients(params, [torch.ones(4, 3)] * 2)
@@ -221,7 +221,7 @@ def test_state_that_moved_away_is_followed():
 
 @pytest.mark.parametrize("quantum_decay", [0.1, 0.37, 3.0, 17.0, 70.0, 123.0, 300.0])
 def test_quantum_decay_leaves_what_has_no_gradient(execution, quantum_decay):
-    p = torch.randn(1000).requires_grad_()
+    p = nn.Parameter(torch.randn(1000))
     optimizer = PsiLogic([p], quantum_decay=quantum_decay, chaos_warmup=0, weight_decay=0.0, adaptive_tau=False)
     before = p.detach().clone()
     for _ in range(20):
@@ -234,7 +234,7 @@ def test_quantum_decay_leaves_what_has_no_gradient(execution, quantum_decay):
 
 
 def test_moments_of_another_size_are_not_written_past(execution):
-    p = torch.zeros(4, 7).requires_grad_()
+    p = nn.Parameter(torch.zeros(4, 7))
     optimizer = PsiLogic([p])
     train(optimizer, [p], [[torch.ones(4, 7)]])
     optimizer.state[p]["exp_avg"] = torch.zeros(4, 6)

@@ -38,7 +38,7 @@ def threads():
 
 
 def test_they_are_built_and_picked():
-    p = torch.zeros(3, requires_grad=True)
+    p = nn.Parameter(torch.zeros(3))
     optimizer = PsiLogic([p])
     train(optimizer, [p], [[torch.ones(3)]])
     assert optimizer.executed == {"native": 1}
@@ -110,7 +110,7 @@ def test_sums(threads, dtype, by_rows):
 
 def test_equal_elements_add_up():
     """In float32 a sum of so many stops growing."""
-    p = torch.zeros(20_000_000, requires_grad=True)
+    p = nn.Parameter(torch.zeros(20_000_000))
     p.grad = torch.full_like(p, 0.1)
     for options in ({}, {"max_grad_norm": 1e9}):  # in the pass of the update, and before it
         optimizer = PsiLogic([p], **options)
@@ -201,7 +201,7 @@ def test_quantum_decay_after_a_start_from_adamw(options):
 
 def test_equal_elements_have_no_norm_without_their_mean():
     """What rounding leaves of them is not a norm: a relative signal would see spikes in it."""
-    p = torch.zeros(3, 700, requires_grad=True)
+    p = nn.Parameter(torch.zeros(3, 700))
     p.grad = torch.full_like(p, 0.1) * torch.tensor([[1.0], [3.0], [7.0]])
     optimizer = PsiLogic([p], grad_centralize=True)
     optimizer.step()
@@ -266,7 +266,7 @@ def test_an_optimizer_in_bfloat16_rounds_what_fires_twice_at_most():
 
 
 def test_memory_that_was_given_back_is_not_touched():
-    p = torch.zeros(5, requires_grad=True)
+    p = nn.Parameter(torch.zeros(5))
     optimizer = PsiLogic([p])
     train(optimizer, [p], [[torch.ones(5)]])
     before = p.detach().clone()
@@ -288,7 +288,7 @@ def test_a_gradient_that_is_still_to_be_negated():
 
 def test_autograd_notices_that_parameters_changed():
     for options in ({}, {"max_grad_norm": 1.0}):
-        p = torch.ones(3, requires_grad=True)
+        p = nn.Parameter(torch.ones(3))
         loss = p.square().sum()
         set_gradients([p], [torch.ones(3)])
         PsiLogic([p], **options).step()
@@ -300,7 +300,7 @@ def test_autograd_notices_that_parameters_changed():
 def test_parameters_that_grew_or_shrank_where_they_lie(size):
     """Moments of another size than the parameter's are an error, as in torch, and nothing is written past them."""
     memory = torch.zeros(8)
-    p = memory[:5].requires_grad_()
+    p = nn.Parameter(memory[:5])
     optimizer = PsiLogic([p])
     train(optimizer, [p], [[torch.ones(5)]])
     p.grad, p.data = None, memory[:size]
@@ -327,7 +327,7 @@ def test_parameters_that_share_memory_are_changed_one_after_the_other(threads):
 
 
 def test_a_group_that_cannot_step_leaves_the_others_as_they_are():
-    real, pair = torch.ones(5, requires_grad=True), torch.ones(3, dtype=torch.complex64, requires_grad=True)
+    real, pair = nn.Parameter(torch.ones(5)), nn.Parameter(torch.ones(3, dtype=torch.complex64))
     optimizer = PsiLogic([{"params": [real]}, {"params": [pair]}])
     train(optimizer, [real, pair], [[torch.ones(5), torch.ones_like(pair)]])
     before = {name: value.clone() for name, value in optimizer.state[real].items()}, real.detach().clone()
