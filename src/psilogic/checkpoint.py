@@ -19,6 +19,9 @@ SCHEMA = 1
 DETECTOR = ("chaos_fast", "chaos_slow", "chaos_ref", "chaos_start")
 """Per-parameter scalars of the chaos detector."""
 
+CLOCKS = ("step", "chaos_start")
+"""Per-parameter counts of steps: the parameter's, and its count when the detector started."""
+
 PUBLISHED = {
     "m": "exp_avg",
     "v": "exp_avg_sq",
@@ -54,10 +57,10 @@ def migrate(state_dict: Mapping[str, Any], groups: list[dict[str, Any]]) -> Stat
         raise ValueError(
             f"the state dict has schema {max(schemas)}, this psilogic reads up to {SCHEMA}: upgrade psilogic to load it"
         )
-    if all(schemas):
-        _check_shapes(state_dict["state"], saved_groups, groups)
-        return dict(state_dict)
     entries = {key: _entry(entry) for key, entry in state_dict["state"].items()}
+    if all(schemas):
+        _check_shapes(entries, saved_groups, groups)
+        return {**state_dict, "state": entries}
     if any("exp_avg" not in entry or "exp_avg_sq" not in entry for entry in entries.values() if entry):
         keys = sorted(set(chain.from_iterable(map(str, entry) for entry in state_dict["state"].values())))
         raise ValueError(f"the state dict is not of PsiLogic, Adam or AdamW: its state has the keys {', '.join(keys)}")
@@ -90,11 +93,15 @@ def _entry(saved: Mapping[str, Any]) -> StateDict:
     """The state of one parameter under our names; the running maximum of AMSGrad has no counterpart."""
     entry = {PUBLISHED.get(name, name): value for name, value in saved.items() if name != "max_exp_avg_sq"}
     if "t" in entry:
-        entry["step"] = torch.tensor(float(entry.pop("t")), dtype=_get_scalar_dtype())
-        entry["chaos_start"] = torch.zeros_like(entry["step"])
-    if isinstance(entry.get("step"), int | float):  # as torch before 1.12 wrote it
-        entry["step"] = torch.tensor(float(entry["step"]), dtype=_get_scalar_dtype())
-    return {name: value.reshape(()) if name in DETECTOR else value for name, value in entry.items()}
+        entry |= {"step": entry.pop("t"), "chaos_start": 0.0}
+    return {name: _scalar(name, value) if name in CLOCKS + DETECTOR else value for name, value in entry.items()}
+
+
+def _scalar(name: str, value: Any) -> Tensor:
+    """A scalar of the state as a 0-dim tensor; torch before 1.12 wrote numbers, and so may other programs."""
+    if isinstance(value, Tensor):
+        return value.reshape(())
+    return torch.tensor(float(value), dtype=_get_scalar_dtype() if name in CLOCKS else torch.float64)
 
 
 def _group(saved: Mapping[str, Any], mine: Mapping[str, Any], entries: Mapping[Any, StateDict]) -> StateDict:

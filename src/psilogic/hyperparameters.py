@@ -1,7 +1,7 @@
 """Validation of hyperparameters: a wrong value is named before any state is touched."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -16,7 +16,7 @@ CHOICES = {
     "bf16_update": ("nearest", "stochastic", "kahan"),
 }
 SWITCHES = ("adaptive_tau", "grad_centralize", "maximize", "capturable", "differentiable")
-SAME_IN_ALL_GROUPS = ("max_grad_norm", "foreach", "fused", "capturable", "differentiable")
+SAME_IN_ALL_GROUPS = ("max_grad_norm", "differentiable")
 
 
 def number(name: str, value: Any) -> float:
@@ -83,13 +83,17 @@ def check_hyperparameters(options: Mapping[str, Any]) -> None:
         raise ValueError(f"fused=True and {other}=True exclude each other; pass one of them")
 
 
-def check_group(group: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
+def check_group(group: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> None:
     """Check one parameter group, completed by the defaults.
+
+    Args:
+        group: the group.
+        others: those that are there already.
 
     Raises:
         ValueError: naming the argument and its value; also for one that must be the same in all groups but is not.
     """
-    check_hyperparameters({**defaults, **group})
-    for name in SAME_IN_ALL_GROUPS:
-        if group.get(name, defaults[name]) != defaults[name]:
-            raise ValueError(f"{name} must be the same in all groups, got {group[name]!r} beside {defaults[name]!r}")
+    check_hyperparameters(group)
+    for name in SAME_IN_ALL_GROUPS if others else ():
+        if group[name] != others[0][name]:
+            raise ValueError(f"{name} must be the same in all groups, got {group[name]!r} beside {others[0][name]!r}")

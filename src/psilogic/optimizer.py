@@ -77,9 +77,9 @@ class PsiLogic(Optimizer):
             kernel; both round less often than foreach. False never does. True also takes Triton's kernels on CUDA,
             which have never run on one, and announces to `torch.amp.GradScaler` that the step unscales by itself, as
             torch's optimizers do. Where one of a group's tensors does not fit (its layout, say), those of its dtype
-            and device are left to foreach. `executed` counts the tensors of the last step by what ran: "native",
-            "fused", "triton" or "foreach". The same in all groups.
-        capturable: keep `step` on the parameter's device. The same in all groups.
+            and device are left to foreach; a True that nothing in the group fits is an error in the first step.
+            `executed` counts the tensors of the last step by what ran: "native", "fused", "triton" or "foreach".
+        capturable: keep `step` on the parameter's device.
         differentiable: let autograd run through the step; bfloat16 parameters are then rounded to nearest. The same
             in all groups.
 
@@ -136,7 +136,7 @@ class PsiLogic(Optimizer):
 
     def _start_fresh(self) -> None:
         """What an optimizer has beside its state; neither copies nor pickles take it with them."""
-        self._step_supports_amp_scaling = bool(self.defaults.get("fused"))  # torch.amp.GradScaler looks for it
+        self._announce_scaling()
         self.executed: Counter[str] = Counter()
         self._observers: list[Observer] = []
         self._sharding = Sharding()
@@ -149,9 +149,14 @@ class PsiLogic(Optimizer):
             ValueError: naming the argument and its value; the optimizer is then as before.
         """
         if isinstance(param_group, dict):
-            check_group(param_group, self.defaults)
+            check_group({**self.defaults, **param_group}, self.param_groups)
             param_group.setdefault("schema", checkpoint.SCHEMA)
         super().add_param_group(param_group)
+        self._announce_scaling()
+
+    def _announce_scaling(self) -> None:
+        """Tell `torch.amp.GradScaler`, which looks for it, that the step unscales by itself, as torch's fused ones."""
+        self._step_supports_amp_scaling = any(group.get("fused") for group in self.param_groups)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load the state of a PsiLogic, of torch's Adam or AdamW, or of the published package psilogic 0.3 to 0.6.
@@ -197,14 +202,14 @@ class PsiLogic(Optimizer):
             The closure's loss, None without one.
 
         Raises:
-            RuntimeError: a gradient is sparse, or a parameter is sharded in a way that hides its tensors (FSDP1 without
-                original parameters); nothing has been changed then.
+            RuntimeError: a gradient is sparse, a parameter is sharded in a way that hides its tensors (FSDP1 without
+                original parameters), or `fused=True` cannot be honoured; nothing has been changed then.
         """
         loss = None
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        with torch.set_grad_enabled(self.defaults["differentiable"]):
+        with torch.set_grad_enabled(self.param_groups[0]["differentiable"]):
             self._step()
         return loss
 

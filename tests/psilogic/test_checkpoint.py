@@ -74,6 +74,24 @@ def test_a_saved_run_goes_on_bit_by_bit(dtype: torch.dtype) -> None:
         assert entry["exp_avg"].dtype == p.dtype
 
 
+def test_scalars_may_be_numbers() -> None:
+    """As torch before 1.12 wrote `step`, and as a state dict is that went through JSON."""
+    first = PsiLogic(parameters(torch.float64), **ACTIVE)
+    train(first, 0, 11)
+    saved = copy.deepcopy(first.state_dict())
+    saved["state"] = {
+        key: {name: value.item() if value.ndim == 0 and "exp" not in name else value for name, value in entry.items()}
+        for key, entry in saved["state"].items()
+    }
+    assert isinstance(saved["state"][0]["step"], float)
+    second = PsiLogic([nn.Parameter(p.detach().clone()) for p in first.param_groups[0]["params"]], **ACTIVE)
+    second.load_state_dict(saved)
+    assert_bitwise(second, first)
+    train(first, 11, 5)
+    train(second, 11, 5)
+    assert_bitwise(second, first)
+
+
 @pytest.mark.parametrize("factory", [torch.optim.AdamW, torch.optim.Adam])
 @pytest.mark.parametrize("flags", [{}, {"amsgrad": True}, {"fused": True}, {"foreach": True}])
 def test_training_goes_on_from_adam(factory: Any, flags: dict[str, bool], caplog: pytest.LogCaptureFixture) -> None:

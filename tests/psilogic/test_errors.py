@@ -91,9 +91,42 @@ def test_groups_are_checked_like_the_constructor(name, value):
     assert_unchanged(optimizer, before)
 
 
-@pytest.mark.parametrize(("name", "value"), [("max_grad_norm", 1.0), ("foreach", False), ("capturable", True)])
+@pytest.mark.parametrize(("name", "value"), [("max_grad_norm", 1.0), ("differentiable", True)])
 def test_what_must_be_the_same_in_all_groups(name, value):
-    assert_refused(name, value, lambda: PsiLogic([{"params": [a_parameter()], name: value}]))
+    """Wherever it is said: in the constructor, or in every group."""
+    others = [{"params": [a_parameter()], name: value} for _ in range(2)]
+    optimizer = PsiLogic(others)
+    assert [group[name] for group in optimizer.param_groups] == [value] * 2
+    with pytest.raises(ValueError, match=f"{name} must be the same in all groups, got .* beside {value}"):
+        optimizer.add_param_group({"params": [a_parameter()]})
+    assert_refused(name, value, lambda: PsiLogic([{"params": [a_parameter()]}, others[0]]))
+
+
+def test_execution_flags_may_differ_between_groups():
+    flags = [{"foreach": False}, {"foreach": True}, {"fused": False}, {"fused": True}, {"capturable": True}, {}]
+    groups = [{"params": [a_parameter()], **flag} for flag in flags]
+    optimizer = PsiLogic(groups)
+    params = [group["params"][0] for group in groups]
+    train(optimizer, params, [[torch.ones(3)] * len(params)] * 3)
+    assert optimizer.executed["foreach"] == 3
+    assert optimizer.executed.total() == len(flags)
+    for p in params:
+        torch.testing.assert_close(p, params[0])
+
+
+@pytest.mark.parametrize("wrong", ["device", "rounding"])
+@pytest.mark.parametrize("where", ["constructor", "group"])
+def test_a_fused_that_nothing_can_honour_is_refused(wrong, where):
+    p = nn.Parameter(torch.ones(3, device="meta") if wrong == "device" else torch.ones(3, dtype=torch.bfloat16))
+    other, options = a_parameter(), {} if wrong == "device" else {"bf16_update": "kahan"}
+    in_group, in_constructor = ({"fused": True}, {}) if where == "group" else ({}, {"fused": True})
+    optimizer = PsiLogic([{"params": [other]}, {"params": [p], **in_group}], **in_constructor, **options)
+    p.grad, other.grad = torch.ones_like(p), torch.ones(3)
+    before = snapshot(optimizer)
+    with pytest.raises(RuntimeError, match=f"fused=True .*{p.dtype} .*{p.device}.* pass fused=None"):
+        optimizer.step()
+    assert torch.equal(other, torch.ones(3))
+    assert repr(snapshot(optimizer)[0]) == repr(before[0])
 
 
 def test_a_bad_default_is_refused_though_no_group_takes_it():

@@ -25,8 +25,9 @@ def loss_of(model: torch.nn.Module, t: int) -> torch.Tensor:
 
 def test_fused_announces_to_unscale_by_itself() -> None:
     params = [torch.nn.Parameter(torch.zeros(2))]
-    for fused in (None, False, True):
-        optimizer = PsiLogic(params, fused=fused)
+    for fused, in_the_group in ((None, None), (False, None), (True, None), (None, True)):
+        groups = params if in_the_group is None else [{"params": params, "fused": True}]
+        optimizer, fused = PsiLogic(groups, fused=fused), fused or in_the_group
         for same in (optimizer, copy.deepcopy(optimizer)):
             assert getattr(same, "_step_supports_amp_scaling", False) is bool(fused)
     assert torch.optim.AdamW(params, fused=True)._step_supports_amp_scaling
@@ -123,6 +124,25 @@ def test_a_decay_below_half_an_ulp_does_not_vanish() -> None:
     assert torch.all(decayed("nearest", steps) == 1)
     assert abs(decayed("stochastic", steps).mean().item() - expected) < 2e-3
     assert torch.all((decayed("kahan", steps) - expected).abs() < 2**-8)
+
+
+def quantum_decayed(mode: str, dtype: torch.dtype) -> torch.Tensor:
+    """Ones after 2000 steps that Adam hardly moves; quantum decay takes 3e-4 tanh|g| of them in each."""
+    torch.manual_seed(0)
+    p = nn.Parameter(torch.ones(4096, dtype=dtype))
+    options = {"gamma": 0.0, "weight_decay": 0.0, "quantum_decay": 1e3, "chaos_warmup": 0, "adaptive_tau": False}
+    optimizer = PsiLogic([p], lr=3e-7, chaos_tau=1e3, bf16_update=mode, **options)
+    p.grad = torch.full_like(p, 2.0)
+    for _ in range(2000):
+        optimizer.step()
+    return p.detach().double()
+
+
+def test_a_quantum_decay_below_half_an_ulp_does_not_vanish() -> None:
+    expected = quantum_decayed("nearest", torch.float32).mean().item()
+    assert 0.5 < expected < 0.6
+    assert abs(quantum_decayed("stochastic", torch.bfloat16).mean().item() - expected) < 4e-3
+    assert torch.all((quantum_decayed("kahan", torch.bfloat16) - expected).abs() < 2**-8)
 
 
 @pytest.mark.parametrize("mode", ["stochastic", "kahan"])

@@ -23,13 +23,13 @@ REAL = {torch.complex32: torch.float16, torch.complex64: torch.float32, torch.co
 """The dtype of a complex tensor's parts."""
 
 
-@dataclass
 class Known:
     """What is known of a bucket's tensors from step to step; all of it is checked, and can be found out again."""
 
-    scalars: Scalars = field(default_factory=Scalars)
-    uploads: Uploads = field(default_factory=Uploads)
-    guarded: Guarded = field(default_factory=Guarded)
+    def __init__(self) -> None:
+        self.scalars = Scalars()
+        self.uploads = Uploads()
+        self.guarded = Guarded()
 
 
 @dataclass
