@@ -15,7 +15,7 @@ $(VENV)/bin/uv:
 	$(PYTHON) tools/make_venv.py $(VENV)
 	$(VENV)/bin/python -m pip install --quiet uv
 
-$(VENV)/.installed: $(VENV)/bin/uv pyproject.toml setup.py constraints.txt $(wildcard src/psilogic/updates/native/cpp/*)
+$(VENV)/.installed: $(VENV)/bin/uv pyproject.toml setup.py constraints.txt src/psilogic/tensors/addresses.cpp $(wildcard src/psilogic/updates/native/cpp/*)
 	$(VENV)/bin/uv pip install --quiet --python $(VENV)/bin/python -c constraints.txt -e '.[bench,dev]'
 	touch $@
 
@@ -31,4 +31,4 @@ test: check
 	$(VENV)/bin/pytest -n 2
 
 clean:
-	rm -rf $(VENV) build src/psilogic/updates/native/*.so
+	rm -rf $(VENV) build src/psilogic/*/*.so src/psilogic/updates/native/*.so

@@ -51,7 +51,7 @@ class Uploads:
 
     def vector(self, name: str, numbers: list[int], dtype: torch.dtype, device: torch.device) -> Tensor:
         """One number for each tensor, shape (N,)."""
-        if not _on_gpu(device) or torch.compiler.is_compiling():
+        if torch.compiler.is_compiling() or torch.is_grad_enabled():  # what is known lives longer than a graph
             return torch.tensor(numbers, dtype=dtype, device="cpu").to(device)
         return self.get(name, numbers, device, lambda: [torch.tensor(numbers, dtype=dtype, device="cpu")])[0]
 

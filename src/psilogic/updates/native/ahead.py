@@ -79,6 +79,8 @@ def update_(work: Work, measured: Foresight, settled: Settled, found_inf: Tensor
     if waiting:
         tensors, mean, scale, units = _part(work, settled, waiting)
         kernels.update_(tensors, step.of(waiting), mean, scale, units)
+    if step.decay is quiet.decay:
+        return  # and so was decided what had been foreseen
     differs = step.decay != quiet.decay
     if step.quantum_rate is not None:
         differs |= step.quantum_rate != quiet.quantum_rate
