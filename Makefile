@@ -11,8 +11,12 @@ export UV_FIND_LINKS ?= $(shell $(PYTHON) -m pip config get global.find-links 2>
 
 setup: $(VENV)/.installed
 
+# Debian and Ubuntu ship python3 without what makes virtual environments. Who may install it gets it installed.
 $(VENV)/bin/uv:
-	$(PYTHON) tools/make_venv.py $(VENV)
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { \
+	    echo '$(PYTHON) makes no virtual environments yet; on Debian or Ubuntu: apt install python3-venv'; \
+	    test "$$(id -u)" = 0 && grep -qs debian /etc/os-release && apt-get update -qq && apt-get install -qqy python3-venv; }
+	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --quiet uv
 
 $(VENV)/.installed: $(VENV)/bin/uv pyproject.toml setup.py constraints.txt src/psilogic/tensors/addresses.cpp $(wildcard src/psilogic/updates/native/cpp/*)
