@@ -42,7 +42,9 @@ class Uploads:
         else:
             host = build()
             flat, sizes = torch.cat(host), [len(x) for x in host]
-            tables = list((self._upload(name, flat, device, capturing, moves) if on_gpu else flat).split(sizes))
+            tables = list(
+                (self._upload(name, flat, device, capturing, moves) if on_gpu else flat.to(device)).split(sizes)
+            )
             if not capturing:  # else they are filled only when the graph is replayed
                 self._known[name] = (place, key, tables)
         if capturing:
