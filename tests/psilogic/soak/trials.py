@@ -52,7 +52,9 @@ class Trial:
             for x, group, i in zip(self.initial, self.members, self.shared, strict=True)
         ]
         steps = f"{len(self.script)} steps, {self.threads} threads"
-        return "\n    ".join([f"{self.execution}, {steps}, {self.common}, {self.scaler}", *map(str, self.groups), *tensors])
+        return "\n    ".join(
+            [f"{self.execution}, {steps}, {self.common}, {self.scaler}", *map(str, self.groups), *tensors]
+        )
 
     @property
     def dtypes(self):
@@ -84,12 +86,12 @@ def model(params: list, shared: list) -> list:
     return list(module)
 
 
-def draw(seed: int) -> Trial:
-    """The trial of a seed."""
+def draw(seed: int, small: bool = False) -> Trial:
+    """The trial of a seed, if wanted without long tensors."""
     r, generator = random.Random(seed), torch.Generator().manual_seed(seed)
-    execution = r.choice(EXECUTIONS)
-    kinds = [r.choice(DTYPES)] if r.random() < 0.85 else DTYPES
-    sizes = r.choices([SMALL, [*SMALL, *LONG], [*LONG, *HUGE]], [80, 18, 2])[0]
+    execution = r.choices(EXECUTIONS, [50, 20, 15, 15])[0]
+    kinds = r.choices([*([x] for x in DTYPES), DTYPES], [35, 20, 12, 8, 7, 18])[0]
+    sizes = SMALL if small else r.choices([SMALL, [*SMALL, *LONG], [*LONG, *HUGE]], [80, 18, 2])[0]
     shapes = [r.choice(sizes) for _ in range(1 if sizes[-1] is HUGE[-1] else r.randint(1, 7))]
     common, groups = _common(r, execution), [_group(r) for _ in range(r.randint(1, 3))]
     if torch.float16 in kinds:
@@ -98,7 +100,7 @@ def draw(seed: int) -> Trial:
     for shape in shapes:
         x = _normal(shape, r.choice(kinds), generator, r.choice([1, 1, 1, 1e-2, 1e-5]))
         same = [i for i, y in enumerate(initial) if y.shape == x.shape and y.dtype == x.dtype and shared[i] is None]
-        shared.append(r.choice(same) if same and r.random() < 0.2 else None)
+        shared.append(r.choice(same) if same and r.random() < 0.1 else None)
         initial.append(placed(x, _strides(r, x.shape), r.randrange(17)) if shared[-1] is None else initial[shared[-1]])
     odd = r.random() < 0.12
     script = [[_gradient(r, generator, x, odd) for x in initial] for _ in range(r.randint(3, 14))]
@@ -106,14 +108,15 @@ def draw(seed: int) -> Trial:
     if r.random() < 0.2:
         scaler = {"found_inf": torch.zeros(()), "grad_scale": r.choice([torch.tensor(2.0**10), None])}
     compensated = any(group.get("bf16_update", "nearest") != "nearest" for group in groups)
-    if compensated or not all(x.is_contiguous() and x.dtype in DTYPES[:3] for x in initial):
+    everything = [x for xs in (initial, *script) for x in xs if x is not None]
+    if compensated or not all(x.is_contiguous() and x.dtype in DTYPES[:3] for x in everything):
         common["fused"] = None  # what nothing can honour is refused
     members = [r.randrange(len(groups)) for _ in initial]
     used = sorted(set(members))
     return Trial(
         seed,
         execution,
-        r.randint(1, 3),
+        1 if small else r.randint(1, 3),
         [groups[i] for i in used],
         common,
         [used.index(i) for i in members],
@@ -175,7 +178,7 @@ def _group(r: random.Random) -> dict:
 def _strides(r: random.Random, shape) -> list:
     """Mostly those of a contiguous tensor; else transposed, channels last, or with gaps."""
     order, gap = list(range(len(shape))), 1
-    kind = r.choices(["plain", "transposed", "channels last", "gaps"], [76, 8, 8, 8])[0]
+    kind = r.choices(["plain", "transposed", "channels last", "gaps"], [91, 3, 3, 3])[0]
     if kind == "transposed":
         order.reverse()
     elif kind == "channels last" and len(shape) == 4:
@@ -190,10 +193,10 @@ def _strides(r: random.Random, shape) -> list:
 
 
 def _gradient(r: random.Random, generator: torch.Generator, x: Tensor, odd: bool) -> Tensor | None:
-    """None, zeros, or normal numbers with spikes, laid out as the parameter or otherwise; odd ones are not all finite."""
+    """None, zeros, or normal numbers with spikes, laid out as the parameter or otherwise; odd ones not all finite."""
     if r.random() < 0.12:
         return None
     g = _normal(x.shape, x.dtype, generator, r.choices([1.0, 0.1, 0.0, 100.0], [60, 25, 5, 10])[0])
     if odd and g.numel() and r.random() < 0.3:
         g.view(-1)[r.randrange(g.numel())] = r.choice([float("nan"), float("inf"), -float("inf")])
-    return placed(g, x.stride() if r.random() < 0.8 else _strides(r, x.shape), r.randrange(17))
+    return placed(g, x.stride() if r.random() < 0.9 else _strides(r, x.shape), r.randrange(17))
