@@ -1,5 +1,6 @@
 # make bench   set up, run the embedded study, print the verdict table
 # make test    set up, check, run the test suite
+# make soak    set up, try random trainings for SOAK_MINUTES
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -7,7 +8,7 @@ VENV   ?= .venv
 export UV_FIND_LINKS ?= $(shell $(PYTHON) -m pip config get global.find-links 2>/dev/null)
 
 .DEFAULT_GOAL := setup
-.PHONY: setup bench test check clean
+.PHONY: setup bench test check soak clean
 
 setup: $(VENV)/.installed
 
@@ -33,6 +34,11 @@ check: setup
 
 test: check
 	$(VENV)/bin/pytest -n 2
+
+SOAK_MINUTES ?= 30
+
+soak: setup
+	$(VENV)/bin/python tests/psilogic/soak/fuzz.py --minutes $(SOAK_MINUTES)
 
 clean:
 	rm -rf $(VENV) build src/psilogic/*/*.so src/psilogic/updates/native/*.so

@@ -1,0 +1,19 @@
+"""A few trials of the fuzz, so that it can be relied on when it is wanted: `make soak` runs it for long."""
+
+import fuzz
+
+
+def test_a_few_trials(capsys):
+    assert fuzz.main(["--small", "--trials", "20", "--seed", "100"]) == 0, capsys.readouterr().out
+
+
+def test_a_fault_is_found(monkeypatch, capsys):
+    """A decay that one execution has and the others have not."""
+    update_ = fuzz.kernels.update_
+
+    def faulty(tensors, step, *rest):
+        return update_(tensors, step._replace(decay=step.decay * 1.001), *rest)
+
+    monkeypatch.setattr(fuzz.kernels, "update_", faulty)
+    assert fuzz.main(["--small", "--trials", "20"]) == 1
+    assert "each_step_is_foreach_in_float64" in capsys.readouterr().out
