@@ -1,5 +1,6 @@
 # make bench   set up, run the embedded study, print the verdict table
 # make test    set up, check, run the test suite
+# make quick   set up, run the tests that take a minute together
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -7,7 +8,7 @@ VENV   ?= .venv
 export UV_FIND_LINKS ?= $(shell $(PYTHON) -m pip config get global.find-links 2>/dev/null)
 
 .DEFAULT_GOAL := setup
-.PHONY: setup bench test check clean
+.PHONY: setup bench test quick check clean
 
 setup: $(VENV)/.installed
 
@@ -29,6 +30,9 @@ check: setup
 
 test: check
 	$(VENV)/bin/pytest -n 2
+
+quick: setup
+	$(VENV)/bin/pytest -n 2 -m "not slow and not soak" --ignore tests/psilogic/test_compile.py
 
 clean:
 	rm -rf $(VENV) build src/psilogic/updates/native/*.so

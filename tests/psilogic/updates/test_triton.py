@@ -22,6 +22,8 @@ from psilogic.updates.triton import update as updates  # noqa: E402
 from psilogic.updates.triton import update_kernels as kernels  # noqa: E402
 from psilogic.updates.work import Step, Tensors  # noqa: E402
 
+pytestmark = pytest.mark.xdist_group("triton")  # so many tests in one group start early, and the first is a long one
+
 DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 PLAIN = {}
 CLIPPED = {"scale": True, "quantum": True}
