@@ -1,6 +1,7 @@
 # make bench   set up, run the embedded study, print the verdict table
 # make test    set up, check, run the test suite
-# make soak    set up, try random trainings for SOAK_MINUTES
+# make quick   set up, run the tests that take a minute together
+# make soak    set up, run the tests that make test leaves out, then random trainings for SOAK_MINUTES
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -8,7 +9,7 @@ VENV   ?= .venv
 export UV_FIND_LINKS ?= $(shell $(PYTHON) -m pip config get global.find-links 2>/dev/null)
 
 .DEFAULT_GOAL := setup
-.PHONY: setup bench test check soak clean
+.PHONY: setup bench test quick soak check clean
 
 setup: $(VENV)/.installed
 
@@ -35,9 +36,13 @@ check: setup
 test: check
 	$(VENV)/bin/pytest -n 2
 
+quick: setup
+	$(VENV)/bin/pytest -n 2 -m "not slow and not soak"
+
 SOAK_MINUTES ?= 30
 
 soak: setup
+	$(VENV)/bin/pytest -n 2 -m soak
 	$(VENV)/bin/python tests/psilogic/soak/fuzz.py --minutes $(SOAK_MINUTES)
 
 clean:
