@@ -37,7 +37,8 @@ def prepare(buckets: list[Bucket], every_state: MutableMapping[Tensor, Any], sca
     works = [_work(bucket, every_state) for bucket in buckets]
     _check_fused(works)
     early = [i for i, x in enumerate(works) if x.execution is native.execution and not scaled and ahead.foreseeable(x)]
-    if ahead.independent([works[i] for i in early]):
+    others = [work for i, work in enumerate(works) if i not in early]
+    if early and ahead.independent([works[i] for i in early], others):
         for i in early:
             works[i] = replace(works[i], execution=ahead.execution)
     return works
