@@ -1,0 +1,121 @@
+"""Whether the tests notice a fault: `python tests/mutants.py --all`, `--list`, or the names of some mutants.
+
+A mutant is one small fault in the package, and the tests that must fail with it; mutants.toml has them. Each is made in
+a copy of the repository, with the kernels built again where it lies in them. The exit code is 1 if one survived.
+"""
+
+import argparse
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = Path("src/psilogic")
+PATIENCE = 900  # seconds; a mutant whose tests do not come to their end is noticed as well
+
+
+def mutants() -> dict:
+    """The mutants by name, each with file, old, new and tests."""
+    return {x["name"]: x for x in tomllib.loads(Path(__file__).with_suffix(".toml").read_text())["mutant"]}
+
+
+def copy_repository(to: Path) -> None:
+    """What the tests need of it."""
+    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, to)
+    for name in ("src", "tests"):
+        shutil.copytree(ROOT / name, to / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+
+
+def build(root: Path) -> None:
+    """The kernels, for this processor only."""
+    import torch
+
+    capability, setup = torch.backends.cpu.get_cpu_capability().lower(), root / "setup.py"
+    text = setup.read_text().replace("in CAPABILITIES.items()", f"in [('{capability}', CAPABILITIES['{capability}'])]")
+    for library in (root / PACKAGE).rglob(f"kernels_{capability}*.so"):
+        library.unlink()
+    setup.write_text(text)
+    subprocess.run([sys.executable, "setup.py", "-q", "build_ext", "--inplace"], cwd=root, check=True)
+    assert list((root / PACKAGE).rglob(f"kernels_{capability}*.so")), "the kernels were not built"
+
+
+def changed(root: Path, mutant: dict) -> str:
+    """Make the change; returns the text as it was.
+
+    Raises:
+        ValueError: what is to be changed does not occur exactly once.
+    """
+    file = root / PACKAGE / mutant["file"]
+    text = file.read_text()
+    if text.count(mutant["old"]) != 1:
+        raise ValueError(f"{mutant['name']}: its text occurs {text.count(mutant['old'])} times in {mutant['file']}")
+    file.write_text(text.replace(mutant["old"], mutant["new"]))
+    return text
+
+
+def killed(root: Path, mutant: dict) -> str:
+    """What became of a mutant: killed, SURVIVED, or what else happened to its tests."""
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *shlex.split(mutant["tests"])]
+    environment = {**os.environ, "PYTHONPATH": str(root / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    try:
+        done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        return "killed"
+    if done.returncode in (0, 1):
+        return ["SURVIVED", "killed"][done.returncode]
+    return f"SURVIVED: pytest ended with {done.returncode}: {done.stdout[-300:]}{done.stderr[-300:]}"
+
+
+def attempt(root: Path, mutant: dict) -> str:
+    """Make the fault, run its tests, and mend it."""
+    file, compiled = root / PACKAGE / mutant["file"], "/cpp/" in mutant["file"]
+    text = changed(root, mutant)
+    try:
+        if compiled:
+            build(root)
+        return killed(root, mutant)
+    finally:
+        file.write_text(text)
+        if compiled:  # those of the repository, which have no fault
+            for library in (ROOT / PACKAGE).rglob("*.so"):
+                shutil.copy(library, root / library.relative_to(ROOT))
+
+
+def main() -> int:
+    """Try mutants; returns 1 if one survived."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", help="mutants to try")
+    parser.add_argument("--all", action="store_true", help="try all")
+    parser.add_argument("--list", action="store_true", help="print the names, and the tests that must fail")
+    options, known = parser.parse_args(), mutants()
+    if options.list:
+        for name, mutant in known.items():
+            print(f"{name:45} {mutant['file']:35} {mutant['tests']}")
+        return 0
+    if unknown := set(options.names) - set(known):
+        parser.error(f"no such mutant: {', '.join(sorted(unknown))}")
+    survived = []
+    with tempfile.TemporaryDirectory() as folder:
+        copy_repository(Path(folder))
+        for name in known if options.all else options.names:
+            began = time.monotonic()
+            found = attempt(Path(folder), known[name])
+            print(f"{name:45} {time.monotonic() - began:5.0f} s  {found}", flush=True)
+            survived += [name] if found != "killed" else []
+    print(f"{len(survived)} survived{':' if survived else ''} {', '.join(survived)}")
+    return int(bool(survived))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
