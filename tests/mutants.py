@@ -8,11 +8,16 @@ import argparse
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+
+import pytest
+import torch
+import torch._dynamo  # as the first optimizer does
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -39,8 +44,6 @@ def copy_repository(to: Path) -> None:
 
 def build(root: Path) -> None:
     """The kernels, for this processor only."""
-    import torch
-
     capability, setup = torch.backends.cpu.get_cpu_capability().lower(), root / "setup.py"
     text = setup.read_text().replace("in CAPABILITIES.items()", f"in [('{capability}', CAPABILITIES['{capability}'])]")
     for library in (root / PACKAGE).rglob(f"kernels_{capability}*.so"):
@@ -66,15 +69,38 @@ def changed(root: Path, mutant: dict) -> str:
 
 def killed(root: Path, mutant: dict) -> str:
     """What became of a mutant: killed, SURVIVED, or what else happened to its tests."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *shlex.split(mutant["tests"])]
-    environment = {**os.environ, "PYTHONPATH": str(root / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
-    try:
-        done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=PATIENCE)
-    except subprocess.TimeoutExpired:
-        return "killed"
-    if done.returncode in (0, 1):
-        return ["SURVIVED", "killed"][done.returncode]
-    return f"SURVIVED: pytest ended with {done.returncode}: {done.stdout[-300:]}{done.stderr[-300:]}"
+    code, output = tested(root, ["-x", "-q", "-p", "no:cacheprovider", *shlex.split(mutant["tests"])])
+    if code in (0, 1):
+        return ["SURVIVED", "killed"][code]
+    return "killed" if code is None else f"SURVIVED: pytest ended with {code}: {output[-500:]}"
+
+
+def tested(root: Path, arguments: list) -> tuple:
+    """Pytest's exit code and output in the copy; None for one that came to no end.
+
+    It runs in a fork of this process, which has imported torch but not the package: that would take longer than most
+    tests.
+    """
+    output = root / "output.txt"
+    process = os.fork()
+    if not process:
+        os.setsid()
+        os.chdir(root)
+        with output.open("w") as file:
+            os.dup2(file.fileno(), 1)
+            os.dup2(file.fileno(), 2)
+        os.environ |= {"PYTHONPATH": str(root / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+        sys.dont_write_bytecode, sys.path[0] = True, str(root / "src")
+        os._exit(int(pytest.main(arguments)))
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        done, status = os.waitpid(process, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status), output.read_text()
+        time.sleep(0.05)
+    os.killpg(process, signal.SIGKILL)
+    os.waitpid(process, 0)
+    return None, output.read_text()
 
 
 def attempt(root: Path, mutant: dict) -> str:
