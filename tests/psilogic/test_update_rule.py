@@ -48,6 +48,7 @@ COMBINED = [
     {**ABSOLUTE, **QUANTUM},
     {"agc_clip": 0.05, "agc_norm": "tensor"},
     {**RELATIVE, "eps": 0.05},
+    {**RELATIVE, "eps": 0.05, "tau_scale": 1.1},  # so that the gate's margin matters
     {**RELATIVE, **ABSOLUTE, "chaos_tau": 1.0, "chaos_warmup": 0},
     {**RELATIVE, "chaos_scope": "group"},
     {**RELATIVE, "chaos_scope": "global"},
