@@ -11,7 +11,6 @@ from trajectories import SHAPES, gradients, parameters, set_gradients, watch
 
 from psilogic import PsiLogic
 
-EVERY_CONFIGURATION = pytest.mark.parametrize("options", CONFIGURATIONS.values(), ids=CONFIGURATIONS)
 EVERY_PER_TENSOR = pytest.mark.parametrize("options", PER_TENSOR.values(), ids=PER_TENSOR)
 
 
