@@ -42,9 +42,13 @@ def channels_last(x):
 
 @pytest.mark.parametrize(
     ("name", "of_param", "of_grad"),
-    [(name, transposed, of_grad) for name in CONFIGURATIONS for of_grad in (strided, transposed)]
-    + [(name, strided, torch.clone) for name in TOGETHER]
-    + [(name, channels_last, strided) for name in TOGETHER],
+    [(name, transposed, strided) for name in CONFIGURATIONS]
+    + [
+        (name, *layouts)
+        for name in TOGETHER
+        for layouts in ((transposed, transposed), (strided, torch.clone), (channels_last, strided))
+    ]
+    + [("GC", transposed, transposed), ("AGC", transposed, transposed)],
 )
 def test_layouts(name, of_param, of_grad):
     options, script = CONFIGURATIONS[name], gradients(STEPS, every=15)
@@ -102,10 +106,15 @@ def test_dtypes_share_a_pooled_norm(scope):
     torch.testing.assert_close([p.double() for p in mixed], wide, rtol=1e-5, atol=1e-6, check_dtype=False)
 
 
-@EVERY_CONFIGURATION
-@pytest.mark.parametrize("flags", [{}, {"foreach": False}, {"capturable": True}, {"lr": torch.tensor(0.1)}], ids=str)
-def test_meta_parameters(options, flags):
+@pytest.mark.parametrize(
+    ("name", "flags"),
+    [(name, flags) for name in CONFIGURATIONS for flags in ({}, {"capturable": True})]
+    + [(name, flags) for name in TOGETHER for flags in ({"foreach": False}, {"lr": torch.tensor(0.1)})],
+    ids=str,
+)
+def test_meta_parameters(name, flags):
     """Nothing reads a value: a step can be taken before there are any."""
+    options = CONFIGURATIONS[name]
     params = [nn.Parameter(p.detach().to("meta")) for p in parameters()]
     optimizer = build(params, **{**options, **flags})
     for _ in range(2):
@@ -168,7 +177,7 @@ def test_devices_in_one_group_do_not_meet(options):
     assert_same([snapshots[1::2] for snapshots in ours], trace(build(alone, **options), alone, script))
 
 
-@EVERY_CONFIGURATION
+@pytest.mark.parametrize("options", TOGETHER.values(), ids=TOGETHER)
 def test_default_dtype_float64(options):
     """Only the step counter has the default dtype, as in torch's optimizers."""
     script = gradients(STEPS, every=15, dtype=torch.float32)

@@ -19,16 +19,25 @@ from sharded_layouts import SCHEMES
 # One worker of pytest-xdist then starts the processes, and only one.
 pytestmark = pytest.mark.xdist_group("processes")
 
-# One DTensor and one flattened parameter with every option, their relatives with those that bring everything together,
-# and what another number of processes makes of a layout with one of these.
+# One DTensor and one flattened parameter with every option, one of each kind with both that bring everything together,
+# their relatives with the one that reads most of other processes.
 THOROUGH = ["Shard(1) on 4", "FSDP1 on 4"]
 TOGETHER = ["AGC and GC, group", "everything, global"]
-FEWER = ["Shard(0) on 2", "Shard(1) on 2", "fully_shard on 2", "FSDP1 on 2", "ZeRO on 2"]
+KINDS = [
+    "Shard(0), Shard(1)",
+    "all placements of a mesh",
+    "two meshes",
+    "gradients placed otherwise",
+    "fully_shard on 4",
+    "tensor parallel and fully_shard",
+    "FSDP1, hybrid",
+    "ZeRO on 4",
+]
 
 
 def weight(name, option):
     """Left to the marker soak, if others stand for it."""
-    stands = name in THOROUGH or option == "everything, global" or (option in TOGETHER and name not in FEWER)
+    stands = name in THOROUGH or option == "everything, global" or (option in TOGETHER and name in KINDS)
     return () if stands else pytest.mark.soak
 
 

@@ -107,7 +107,7 @@ def test_hundreds_of_tiny_tensors(execution, options):
     assert_same(actual, truth(options, 18, shapes, every=15), 1e-12)
 
 
-MANY = 20_000_000  # so many equal numbers cannot be summed one by one in float32
+MANY = 20_000_000  # one sum in float32 of so many equal numbers is wrong by 9e-4
 
 
 @pytest.mark.parametrize("options", [ACTIVE, {**ACTIVE, "max_grad_norm": 1.0}], ids=["plain", "clipped"])
@@ -119,7 +119,7 @@ def test_one_tensor_of_20_million_elements(execution, options):
         optimizer = PsiLogic([twin], **{**options, "chaos_warmup": 0}, **flags)
         twin.grad = g
         optimizer.step()
-        torch.testing.assert_close(optimizer.state[twin]["chaos_fast"].item(), gn(options), rtol=5e-4, atol=0.0)
+        torch.testing.assert_close(optimizer.state[twin]["chaos_fast"].item(), gn(options), rtol=1e-4, atol=0.0)
     torch.testing.assert_close(*(twin.detach() for twin in twins), rtol=1e-6, atol=1e-8)
 
 

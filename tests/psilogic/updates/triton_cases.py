@@ -588,12 +588,11 @@ POOLED = ("group", "global")
 @case
 def the_optimizer_takes_the_kernels():
     """With spikes and tensors that come late; the first step too."""
-    few = {*TOGETHER, *POOLED, "defaults", "no warm-up", "max_grad_norm"}
+    double, single = {*TOGETHER, *POOLED, "max_grad_norm"}, {"no warm-up", "everything"}
     for name, options in CONFIGURATIONS.items():
-        if name not in few and not SOAK:
-            continue
-        single = [(torch.float32, 1e-5)] if name in ("no warm-up", "everything") else []
-        for dtype, tolerance in [(torch.float64, 1e-11), *single]:
+        for dtype, tolerance in ((torch.float64, 1e-11), (torch.float32, 1e-5)):
+            if name not in (single if dtype == torch.float32 else {*CONFIGURATIONS} if SOAK else double):
+                continue
             script, runs = gradients(14, dtype=dtype, every=13), []
             for execution in ({"fused": True}, {"foreach": True}):
                 params = parameters(dtype=dtype)
