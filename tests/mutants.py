@@ -6,6 +6,7 @@ a copy of the repository, with the kernels built again where it lies in them. Th
 
 import argparse
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -70,9 +71,12 @@ def changed(root: Path, mutant: dict) -> str:
 def killed(root: Path, mutant: dict) -> str:
     """What became of a mutant: killed, SURVIVED, or what else happened to its tests."""
     code, output = tested(root, ["-x", "-q", "-p", "no:cacheprovider", *shlex.split(mutant["tests"])])
-    if code in (0, 1):
-        return ["SURVIVED", "killed"][code]
-    return "killed" if code is None else f"SURVIVED: pytest ended with {code}: {output[-500:]}"
+    if code is None:
+        return "killed: its tests come to no end"
+    by = re.search(r"^FAILED .*?::(.*?)( - |$)", output, re.MULTILINE)
+    if code == 1 and by:
+        return f"killed by {by[1]}"
+    return "SURVIVED" if code == 0 else f"SURVIVED: pytest ended with {code}: {output[-500:]}"
 
 
 def tested(root: Path, arguments: list) -> tuple:
@@ -138,7 +142,7 @@ def main() -> int:
             began = time.monotonic()
             found = attempt(Path(folder), known[name])
             print(f"{name:45} {time.monotonic() - began:5.0f} s  {found}", flush=True)
-            survived += [name] if found != "killed" else []
+            survived += [name] if found.startswith("SURVIVED") else []
     print(f"{len(survived)} survived{':' if survived else ''} {', '.join(survived)}")
     return int(bool(survived))
 

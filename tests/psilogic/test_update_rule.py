@@ -47,6 +47,7 @@ COMBINED = [
     {**QUANTUM, "gamma_T_max": 200},
     {**ABSOLUTE, **QUANTUM},
     {"agc_clip": 0.05, "agc_norm": "tensor"},
+    {"agc_clip": 0.05, "agc_norm": "tensor", "grad_centralize": True},
     {**RELATIVE, "eps": 0.05},
     {**RELATIVE, "eps": 0.05, "tau_scale": 1.1},  # so that the gate's margin matters
     {**RELATIVE, **ABSOLUTE, "chaos_tau": 1.0, "chaos_warmup": 0},

@@ -11,7 +11,17 @@ from pathlib import Path
 
 import pytest
 import torch
-from configurations import ACTIVE, CONFIGURATIONS, STEPS, TOGETHER, assert_same, build, snapshot, trace, truth
+from configurations import (
+    ACTIVE,
+    CONFIGURATIONS,
+    STEPS,
+    TOGETHER,
+    assert_same,
+    build,
+    snapshot,
+    trace,
+    truth,
+)
 from torch import nn
 from torch.optim import AdamW
 from trajectories import SHAPES, gradients, parameters, set_gradients, train, watch
@@ -210,13 +220,27 @@ def test_quantum_decay_after_a_start_from_adamw(options):
     assert_same(*runs, 1e-12)
 
 
-def test_equal_elements_have_no_norm_without_their_mean():
+@pytest.mark.parametrize("flags", [{}, {"max_grad_norm": 1e9}, {"foreach": True}], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_equal_elements_have_no_norm_without_their_mean(dtype, flags):
     """What rounding leaves of them is not a norm: a relative signal would see spikes in it."""
-    p = nn.Parameter(torch.zeros(3, 700))
-    p.grad = torch.full_like(p, 0.1) * torch.tensor([[1.0], [3.0], [7.0]])
-    optimizer = PsiLogic([p], grad_centralize=True)
+    p = nn.Parameter(torch.zeros(3, 700, dtype=dtype))
+    p.grad = torch.full_like(p, 0.1) * torch.tensor([[1.0], [3.0], [7.0]], dtype=dtype)
+    optimizer = PsiLogic([p], grad_centralize=True, **flags)
     optimizer.step()
     assert optimizer.state[p]["chaos_fast"] == 0
+
+
+@pytest.mark.parametrize("grad_scale", [None, torch.tensor(1024.0)], ids=["unscaled", "scaled"])
+def test_after_an_overflow_nothing_was_done_ahead(grad_scale):
+    """Of which `GradScaler` tells the step: it may not begin to change tensors before it has asked."""
+    script, params = gradients(8, [(40,), (8, 5)]), parameters([(40,), (8, 5)])
+    optimizer = build(params, **ACTIVE)
+    train(optimizer, params, script[:5])
+    before = snapshot(optimizer, params)
+    optimizer.found_inf, optimizer.grad_scale = torch.ones(()), grad_scale
+    train(optimizer, params, script[5:])
+    assert_same([snapshot(optimizer, params)], [before])
 
 
 @pytest.mark.parametrize("quantum_decay", [0.0, 3.0])
