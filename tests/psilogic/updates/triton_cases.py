@@ -532,6 +532,8 @@ def check_decisions(every_shape):
         params, grads = ([torch.randn(s, generator=generator, dtype=torch.float64) for s in shapes] for _ in range(2))
         if trial % 15 == 1:
             group["max_grad_norm"] = 1.0 if trial % 2 else None
+            group["agc_norm"] = "unit"  # whatever was drawn, rows are planned
+            group |= {"grad_centralize": True} if trial == 1 else {"agc_clip": 0.5}
         if trial % 3 == 0:
             grads[5][3, 1], grads[1][2], params[6][7, 0], params[5][4, 4] = math.nan, math.inf, math.inf, math.nan
         elif trial % 3 == 1:
