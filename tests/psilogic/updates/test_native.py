@@ -21,6 +21,7 @@ from psilogic.updates.native import kernels
 
 ROOT = Path(__file__).parents[3]
 LARGE = [(1, 70_000), (90_000,), (3, 30_000), (700, 9), (5, 7, 3, 3), (), (0,), (2, 0)]  # more than a piece, and less
+LARGE += [(2500, 9)]  # pieces of several rows
 
 CAN_BE_BUILT = (
     (sys.platform, platform.machine()) == ("linux", "x86_64")
@@ -253,10 +254,10 @@ def test_gradients_that_lie_in_their_parameters(units):
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 @pytest.mark.parametrize("units", UNITS.values(), ids=UNITS)
-@pytest.mark.parametrize("where", ["gradient", "parameter"])
-def test_what_is_not_finite_after_the_update(units, bad, where):
-    """Quantum decay was taken before it was known that nothing is known of this step."""
-    options = {**ACTIVE, **units, "chaos_warmup": 0, "quantum_decay": 20.0}
+@pytest.mark.parametrize(("where", "tau_scale"), [("gradient", 2.0), ("gradient", 1e9), ("parameter", 2.0)])
+def test_what_is_not_finite_after_the_update(units, bad, where, tau_scale):
+    """Quantum decay was taken before it was known of this step that nothing is known; also where no gate opens."""
+    options = {**ACTIVE, **units, "chaos_warmup": 0, "quantum_decay": 20.0, "tau_scale": tau_scale}
     script, runs = gradients(75, LARGE[2:5], every=1000)[-3:], []
     for foreach in (None, False):
         params = parameters(LARGE[2:5])
