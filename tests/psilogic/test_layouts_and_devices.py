@@ -24,6 +24,8 @@ from trajectories import gradients, parameters, set_gradients, watch
 from psilogic import PsiLogic
 from psilogic.tensors import uploads
 
+pytestmark = pytest.mark.slow  # all together
+
 EVERY_CONFIGURATION = pytest.mark.parametrize("options", CONFIGURATIONS.values(), ids=CONFIGURATIONS)
 EVERY_PER_TENSOR = pytest.mark.parametrize("options", PER_TENSOR.values(), ids=PER_TENSOR)
 

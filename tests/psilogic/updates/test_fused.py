@@ -21,6 +21,8 @@ from psilogic import PsiLogic
 from psilogic.updates import fused
 from psilogic.updates.work import Tensors
 
+pytestmark = pytest.mark.slow  # all together
+
 SMALL = [*SHAPES, (3, 7), (1, 9), (9, 1)]
 LARGER = [*SHAPES, (40, 170), (3, 400), (700,), (5, 4, 3, 3), (1, 300), (300, 1)]
 
