@@ -2,6 +2,7 @@
 
 import copy
 import math
+import sys
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,17 @@ def test_the_spike_log_names_tensor_and_step() -> None:
     assert {name: spike.step for name, spike in first.items()} == {"b": 300, "c": 350}
     assert first["b"].ratio > 2
     assert "a" not in {spike.name for spike in spikes}  # it spiked before the warm-up was over
+
+
+def test_the_spike_log_reaches_back_so_many_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["psilogic.monitor"], "SPIKE_LOG_STEPS", 5)
+    p = nn.Parameter(torch.ones(3))
+    optimizer = PsiLogic([p], chaos_warmup=0)
+    watching = monitor(optimizer)
+    for _ in range(20):  # its averages start at zero: the gate is open
+        p.grad = torch.ones(3)
+        optimizer.step()
+    assert [spike.step for spike in watching.spikes()] == [16, 17, 18, 19, 20]
 
 
 def test_watching_changes_nothing_and_can_stop() -> None:
