@@ -23,6 +23,7 @@ from psilogic.tensors.norms import (
     row_squares,
     row_squares_and_sums,
     tensor_squares,
+    total,
 )
 
 AGC_FLOOR = 1e-3
@@ -66,7 +67,7 @@ class Statistics(NamedTuple):
     @property
     def total(self) -> Tensor:
         """The sum of |g|^2 of all tensors, 0-dim."""
-        return self.squares.sum()
+        return total(self.squares)
 
     def plan(self, bucket: Bucket, factor: Tensor | None) -> Processing:
         """What becomes of the gradients whose sums these are.
@@ -213,7 +214,7 @@ def signals(buckets: list[Bucket], processings: list[Processing]) -> list[Tensor
             pools.setdefault(id(bucket.group) if scope == "group" else 0, []).append(i)
     for members in pools.values():
         like = norms[members[0]]
-        squares = torch.stack([norms[i].square().sum().to(like) for i in members]).sum()
+        squares = torch.stack([total(norms[i].square()).to(like) for i in members]).sum()
         gn = normalized_norm(root(squares), torch.stack([numels[i].sum().to(like) for i in members]).sum())
         for i in members:
             every_gn[i] = gn.to(every_gn[i]).expand_as(every_gn[i])

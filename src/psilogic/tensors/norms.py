@@ -6,6 +6,8 @@ import torch
 from torch import Tensor
 
 Foreach = list[Tensor]
+PART = 1 << 14
+"""Of a longer vector several threads may form the sum."""
 
 
 def fresh(tensors: Sequence[Tensor]) -> Foreach:
@@ -69,6 +71,16 @@ def root(squares: Tensor) -> Tensor:
         return squares.sqrt()
     zero = squares == 0
     return torch.where(zero, 0.0, torch.where(zero, 1.0, squares).sqrt())
+
+
+def total(vector: Tensor) -> Tensor:
+    """The sum of a vector, 0-dim: on a CPU in parts so short that torch gives each to one thread.
+
+    A longer one would depend on the number of threads in its last bits.
+    """
+    if vector.device.type != "cpu" or len(vector) <= PART:
+        return vector.sum()
+    return torch.stack([part.sum() for part in vector.split(PART)]).sum()
 
 
 def parts_sums(vector: Tensor, counts: list[int], on_host: bool) -> Tensor:
