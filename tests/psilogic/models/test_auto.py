@@ -3,7 +3,6 @@
 import logging
 from functools import cache
 
-import diffusers
 import pytest
 import torch
 import transformers
@@ -105,6 +104,8 @@ def linear_vit() -> nn.Module:
 
 
 def unet() -> nn.Module:
+    import diffusers  # only the worker that runs this needs it
+
     sizes = {"block_out_channels": (8, 16), "layers_per_block": 1, "norm_num_groups": 4, "attention_head_dim": 8}
     blocks = {"down_block_types": ("DownBlock2D", "AttnDownBlock2D"), "up_block_types": ("AttnUpBlock2D", "UpBlock2D")}
     return diffusers.UNet2DModel(sample_size=8, in_channels=1, out_channels=1, num_class_embeds=10, **sizes, **blocks)
@@ -115,6 +116,8 @@ def labelled_decoder() -> nn.Module:
 
 
 def flux() -> nn.Module:
+    import diffusers
+
     sizes = {"num_layers": 1, "num_single_layers": 1, "attention_head_dim": 8, "num_attention_heads": 2}
     axes = {"joint_attention_dim": 16, "pooled_projection_dim": 16, "axes_dims_rope": (2, 2, 4)}
     return diffusers.FluxTransformer2DModel(in_channels=4, **sizes, **axes)

@@ -150,6 +150,7 @@ UNITS = {
 DECAYS = [(0.1, 0.0), (31.0, 0.0), (33.0, 0.0), (64.0, 0.0), (0.1, 31.0), (31.0, 64.0)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shapes", "decays"),
     [(SHAPES, decays) for decays in DECAYS] + [(LARGE, decays) for decays in (DECAYS[0], DECAYS[-1])],
