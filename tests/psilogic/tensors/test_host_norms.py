@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from psilogic.tensors import host_norms
+from psilogic.tensors import host_norms, norms
 
 SHAPES = [(), (0,), (3,), (4, 3), (0, 3), (3, 0), (64, 65), (host_norms.SHORT + 1,), (7, 1000), (2, 3, 4, 5), (3,)]
 
@@ -81,3 +81,16 @@ def test_rows_longer_than_a_part(monkeypatch):
     torch.testing.assert_close(host_norms.row_squares(xs), squares, rtol=1e-6, atol=0.0)
     left = squares[3:5] - sums[3:5].square() / 250
     assert (left.abs() < 1e-12).all(), "nothing is left of equal elements"
+
+
+def test_the_sum_of_many_units_does_not_depend_on_threads():
+    """Found by the fuzz: clipping by the norm of 50,000 rows."""
+    vector, sums = torch.randn(100_000, dtype=torch.float64, generator=torch.Generator().manual_seed(0)), set()
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            sums.add(norms.total(vector).item())
+    finally:
+        torch.set_num_threads(1)
+    assert len(sums) == 1
+    torch.testing.assert_close(norms.total(vector), vector.sum(), rtol=1e-12, atol=0)
