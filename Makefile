@@ -1,6 +1,7 @@
 # make bench   set up, run the embedded study, print the verdict table
 # make test    set up, check, run the test suite
-# make soak    set up, try random trainings for SOAK_MINUTES
+# make quick   set up, run the tests that take a minute together
+# make soak    set up, run the tests that make test leaves out, then random trainings for SOAK_MINUTES
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -8,15 +9,19 @@ VENV   ?= .venv
 export UV_FIND_LINKS ?= $(shell $(PYTHON) -m pip config get global.find-links 2>/dev/null)
 
 .DEFAULT_GOAL := setup
-.PHONY: setup bench test check soak clean
+.PHONY: setup bench test quick soak check clean
 
 setup: $(VENV)/.installed
 
+# Debian and Ubuntu ship python3 without what makes virtual environments. Who may install it gets it installed.
 $(VENV)/bin/uv:
-	$(PYTHON) tools/make_venv.py $(VENV)
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { \
+	    echo '$(PYTHON) makes no virtual environments yet; on Debian or Ubuntu: apt install python3-venv'; \
+	    test "$$(id -u)" = 0 && grep -qs debian /etc/os-release && apt-get update -qq && apt-get install -qqy python3-venv; }
+	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --quiet uv
 
-$(VENV)/.installed: $(VENV)/bin/uv pyproject.toml setup.py constraints.txt $(wildcard src/psilogic/updates/native/cpp/*)
+$(VENV)/.installed: $(VENV)/bin/uv pyproject.toml setup.py constraints.txt src/psilogic/tensors/addresses.cpp $(wildcard src/psilogic/updates/native/cpp/*)
 	$(VENV)/bin/uv pip install --quiet --python $(VENV)/bin/python -c constraints.txt -e '.[bench,dev]'
 	touch $@
 
@@ -31,10 +36,14 @@ check: setup
 test: check
 	$(VENV)/bin/pytest -n 2
 
+quick: setup
+	$(VENV)/bin/pytest -n 2 -m "not slow and not soak"
+
 SOAK_MINUTES ?= 30
 
 soak: setup
+	$(VENV)/bin/pytest -n 2 -m soak
 	$(VENV)/bin/python tests/psilogic/soak/fuzz.py --minutes $(SOAK_MINUTES)
 
 clean:
-	rm -rf $(VENV) build src/psilogic/updates/native/*.so
+	rm -rf $(VENV) build src/psilogic/*/*.so src/psilogic/updates/native/*.so

@@ -33,9 +33,17 @@ def kernels(capability: str, flags: list[str]) -> Extension:
     )
 
 
+ADDRESSES = Extension(
+    "psilogic.tensors._addresses",
+    ["src/psilogic/tensors/addresses.cpp"],
+    extra_compile_args=["-std=c++17", "-O2"],
+    py_limited_api=STABLE,
+    optional=True,
+)
+
 if sys.platform == "linux" and platform.machine() == "x86_64":
     setup(
-        ext_modules=[kernels(*item) for item in CAPABILITIES.items()],
+        ext_modules=[ADDRESSES, *(kernels(*item) for item in CAPABILITIES.items())],
         options={"bdist_wheel": {"py_limited_api": "cp310"}} if STABLE else {},
     )
 else:

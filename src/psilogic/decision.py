@@ -74,9 +74,18 @@ def quiet_quantum_rate(group: dict[str, Any], t: Tensor, t_detector: Tensor) -> 
 def likely_to_fire(group: dict[str, Any], memory: Chaos, t_detector: Tensor) -> Tensor:
     """Those tensors whose memory before a step makes it likely that they fire in it, shape (N,).
 
-    The fast EMA, once above the gate, needs several steps to come down.
+    The fast EMA, once above the gate, needs several steps to come down. With the memory after a step it says who does.
     """
     return _gate(group, memory) & (t_detector > _t_warm(group))
+
+
+def quiet_memory(group: dict[str, Any], gn: Tensor, memory: Chaos, t_detector: Tensor) -> Chaos | None:
+    """The detector's memory after a step in which no tensor fires, None if one does; arguments as of `decide`.
+
+    Then `decide` would say nothing else that is news, but for quantum decay.
+    """
+    after = observe(gn, torch.isfinite(gn), memory, group["eps"])
+    return None if likely_to_fire(group, after, t_detector).any() else after
 
 
 def _gate(group: dict[str, Any], memory: Chaos) -> Tensor:

@@ -242,7 +242,7 @@ class PsiLogic(Optimizer):
                 return
             found_inf = None  # where it is kept, the updates ask for it on the device
         rescaling = Rescaling.of(measured, self.param_groups[0]["max_grad_norm"], grad_scale)
-        settled = decider.decide(works, before, measured, rescaling, found_inf)
+        settled = decider.decide(works, before, measured, rescaling, found_inf, bool(self._observers))
         updates.update_(works, measured, settled, found_inf)
         self._tell(works, settled)
 
@@ -252,4 +252,5 @@ class PsiLogic(Optimizer):
             if work.states:
                 self.executed[work.execution.name] += len(work.states)
                 for observer in self._observers:
+                    assert decided.decision is not None  # it is there if somebody watches
                     observer(work.mine.params, work.mine.group, decided.decision)

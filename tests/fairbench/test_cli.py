@@ -9,6 +9,8 @@ import pytest
 
 from fairbench.cli import main
 
+pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
+
 
 def fairbench(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "fairbench", *words], cwd=cwd, capture_output=True, text=True)
@@ -51,8 +53,15 @@ def test_a_failed_trial_is_in_the_exit_code_and_tried_again(folder: Path, capsys
     assert main(["report", "out"]) == 1
 
 
-def test_a_damaged_record_stops_the_run_and_the_report(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_damaged_stops_the_run_and_the_report(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(HERE) == 0
+    config = folder / "out" / "config.json"
+    good = config.read_text()
+    for bad in (good[:99], "[]", json.dumps({"study": None}), good.replace('"fingerprints"', '"fingerprint"')):
+        config.write_text(bad)
+        assert main(["report", "out"]) == 2
+        assert "damaged out/config.json" in capsys.readouterr().err
+    config.write_text(good)
     broken = sorted((folder / "out" / "trials").glob("*.json"))[3]
     broken.write_text(broken.read_text()[:100])
     for words in (HERE, ["report", "out"]):
@@ -63,14 +72,16 @@ def test_a_damaged_record_stops_the_run_and_the_report(folder: Path, capsys: pyt
     assert main(HERE) == 0
 
 
-def test_the_papers_own_forms(tmp_path: Path) -> None:
-    done = fairbench("--smoke-test", "--device", "cpu", "--output-dir", "smoke", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "smoke" / "report.html").exists()
-    done = fairbench("--data-root", "./data", "--output-dir", "results/full", cwd=tmp_path)
-    assert done.returncode == 2
+def test_the_papers_own_forms(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """And what the smoke test leaves is no place for another suite."""
+    assert main(["--smoke-test", "--device", "cpu", "--output-dir", "out"]) == 0
+    assert (folder / "out" / "report.html").exists()
+    assert main(HERE) == 2
+    assert "out holds suite 'smoke', not 'tiny'; choose another --output-dir" in capsys.readouterr().err
+    assert main(["--data-root", "./data", "--output-dir", "results/full"]) == 2
+    shown = capsys.readouterr().err
     for dataset in ("TinyStories", "CIFAR-100", "Tiny ImageNet", "CelebA", "mini: "):
-        assert dataset in done.stderr
+        assert dataset in shown
 
 
 @pytest.mark.parametrize(
@@ -114,12 +125,6 @@ def test_a_wrong_hyperparameter_is_named(folder: Path, capsys: pytest.CaptureFix
     assert "unknown hyperparameter of PsiLogic 'chaos_warmpu'; did you mean 'chaos_warmup'?" in capsys.readouterr().err
 
 
-def test_two_suites_do_not_share_a_directory(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--smoke-test", "--output-dir", "out", "--workers", "0"]) == 0
-    assert main(HERE) == 2
-    assert "out holds suite 'smoke', not 'tiny'; choose another --output-dir" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("old", "new", "complaint"),
     [
@@ -152,16 +157,6 @@ def test_names_are_no_markup(folder: Path, capsys: pytest.CaptureFixture[str]) -
     suite.write_text(suite.read_text().replace("[optimizers.AdamW]\noptions = { weight_decay = 0.01 }", own))
     assert main(HERE) == 0
     assert "S[fast][/x]" in capsys.readouterr().out
-
-
-def test_a_damaged_config_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(HERE) == 0
-    config = folder / "out" / "config.json"
-    good = config.read_text()
-    for bad in (good[:99], "[]", json.dumps({"study": None}), good.replace('"fingerprints"', '"fingerprint"')):
-        config.write_text(bad)
-        assert main(["report", "out"]) == 2
-        assert "damaged out/config.json" in capsys.readouterr().err
 
 
 def test_list_shows_suites_arenas_and_optimizers(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,6 +12,8 @@ from fairbench.plan import Study, arms, missing
 from fairbench.spec import TrialSpec
 from fairbench.suite import OptimizerPlan, Suite
 
+pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need, and one server of processes
+
 PRELOAD = ["fairbench.trial", "fairbench.arenas.vit"]
 
 

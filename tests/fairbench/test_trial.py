@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from sklearn.datasets import load_digits
-from transformers import ViTConfig, ViTForImageClassification
 
 from fairbench.optimizers import resolve_optimizer
 from fairbench.plan import Study, arms, missing
@@ -17,6 +15,8 @@ from fairbench.spec import TrialSpec
 from fairbench.suite import OptimizerPlan
 from fairbench.suite_file import load_suite
 from fairbench.trial import trial
+
+pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
 
 
 @pytest.fixture
@@ -31,6 +31,9 @@ def as_final(spec: TrialSpec) -> TrialSpec:
 
 def bare_loop(spec: TrialSpec) -> tuple[torch.nn.Module, list[float]]:
     """The same training, written once more as one would by hand."""
+    from sklearn.datasets import load_digits
+    from transformers import ViTConfig, ViTForImageClassification
+
     images, labels = load_digits(return_X_y=True)
     inputs = torch.tensor(images, dtype=torch.float32).view(-1, 1, 8, 8) / 8 - 1
     order = torch.randperm(1797, generator=torch.Generator().manual_seed(20_260_101))[2 * 449 :]

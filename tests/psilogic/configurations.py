@@ -1,7 +1,7 @@
 """The options of PsiLogic that change what a step does, and runs that are compared step by step."""
 
 import torch
-from trajectories import parameters, set_gradients
+from trajectories import SHAPES, gradients, parameters, set_gradients
 
 from psilogic import PsiLogic
 
@@ -27,6 +27,9 @@ CONFIGURATIONS = {
     "global": {**ACTIVE, "chaos_scope": "global"},
     "everything but clipping": {**ACTIVE, "agc_clip": 0.3, "grad_centralize": True, "quantum_decay": 1.0},
     "everything": {**ACTIVE, **PROCESSING, "quantum_decay": 1.0, "chaos_signal": "relative", "gamma_T_max": 90},
+}
+TOGETHER = {  # every option that changes how a step is computed occurs in one of these; for what is crossed with more
+    name: CONFIGURATIONS[name] for name in ("AGC of tensors", "everything but clipping", "everything", "global")
 }
 PER_TENSOR = {  # configurations in which no tensor sees another one
     name: options
@@ -62,6 +65,17 @@ def one_by_one(options, script, params=None):
     """The ground truth: one tensor at a time."""
     params = parameters() if params is None else params
     return trace(build(params, foreach=False, **options), params, script)
+
+
+_asked = {}
+
+
+def truth(options, steps=STEPS, shapes=SHAPES, **script):
+    """`one_by_one` through `gradients(steps, shapes, **script)`: run once for all who compare themselves with it."""
+    key = repr((sorted(options.items()), steps, shapes, script))
+    if key not in _asked:
+        _asked[key] = one_by_one(options, gradients(steps, shapes, **script), parameters(shapes))
+    return _asked[key]
 
 
 def assert_same(actual, expected, tolerance=0.0):

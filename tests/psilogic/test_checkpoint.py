@@ -74,6 +74,23 @@ def test_a_saved_run_goes_on_bit_by_bit(dtype: torch.dtype) -> None:
         assert entry["exp_avg"].dtype == p.dtype
 
 
+@pytest.mark.parametrize("shape", [(50_000, 1), (5_000, 4)], ids=str)
+def test_gaps_between_elements_change_no_sum(shape: tuple[int, int]) -> None:
+    """A checkpoint's tensors have none; a sum over a stride would add in another order."""
+    generator = torch.Generator().manual_seed(0)
+    with_gaps = nn.Parameter(torch.randn(shape[0], 2 * shape[1], generator=generator, dtype=torch.float64)[:, ::2])
+    dense = nn.Parameter(with_gaps.detach().contiguous())
+    assert not with_gaps.is_contiguous()
+    optimizers = [PsiLogic([p], foreach=True, **ACTIVE) for p in (with_gaps, dense)]
+    for t in range(10):
+        g = torch.randn(shape, generator=generator, dtype=torch.float64) * (30 if t % 7 == 6 else 1)
+        with_gaps.grad = torch.empty_strided(shape, with_gaps.stride(), dtype=g.dtype).copy_(g)
+        dense.grad = g
+        for optimizer in optimizers:
+            optimizer.step()
+        assert_bitwise(*optimizers)
+
+
 def test_scalars_may_be_numbers() -> None:
     """As torch before 1.12 wrote `step`, and as a state dict is that went through JSON."""
     first = PsiLogic(parameters(torch.float64), **ACTIVE)

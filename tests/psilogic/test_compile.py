@@ -8,6 +8,7 @@ from torch._dynamo.backends.debugging import aot_eager
 
 from psilogic import PsiLogic
 
+pytestmark = pytest.mark.slow
 STEPS = 24
 SPIKE_AT = 15
 WAYS = {

@@ -125,8 +125,18 @@ def test_a_fused_that_nothing_can_honour_is_refused(wrong, where):
     before = snapshot(optimizer)
     with pytest.raises(RuntimeError, match=f"fused=True .*{p.dtype} .*{p.device}.* pass fused=None"):
         optimizer.step()
-    assert torch.equal(other, torch.ones(3))
-    assert repr(snapshot(optimizer)[0]) == repr(before[0])
+    assert_unchanged(optimizer, before)
+
+
+def test_a_fused_that_fits_some_tensors_leaves_the_others_to_foreach():
+    gaps, wide = nn.Parameter(torch.ones(3, 4)[:, ::2]), nn.Parameter(torch.ones(3, dtype=torch.float64))
+    with pytest.raises(RuntimeError, match="fused=True cannot be honoured"):
+        train(PsiLogic([gaps], fused=True), [gaps], [[torch.ones(3, 2)]])
+    assert torch.equal(gaps, torch.ones(3, 2))
+    optimizer = PsiLogic([wide, gaps], fused=True)
+    train(optimizer, [wide, gaps], [[torch.ones(3, dtype=torch.float64), torch.ones(3, 2)]])
+    assert optimizer.executed["foreach"] == 1
+    assert optimizer.executed.total() == 2
 
 
 def test_a_bad_default_is_refused_though_no_group_takes_it():

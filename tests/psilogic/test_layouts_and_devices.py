@@ -4,7 +4,18 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from configurations import ACTIVE, CONFIGURATIONS, PER_TENSOR, STEPS, assert_same, build, one_by_one, snapshot, trace
+from configurations import (
+    ACTIVE,
+    CONFIGURATIONS,
+    PER_TENSOR,
+    STEPS,
+    TOGETHER,
+    assert_same,
+    build,
+    snapshot,
+    trace,
+    truth,
+)
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -12,6 +23,8 @@ from trajectories import gradients, parameters, set_gradients, watch
 
 from psilogic import PsiLogic
 from psilogic.tensors import uploads
+
+pytestmark = pytest.mark.slow  # all together
 
 EVERY_CONFIGURATION = pytest.mark.parametrize("options", CONFIGURATIONS.values(), ids=CONFIGURATIONS)
 EVERY_PER_TENSOR = pytest.mark.parametrize("options", PER_TENSOR.values(), ids=PER_TENSOR)
@@ -29,13 +42,18 @@ def channels_last(x):
     return x.to(memory_format=torch.channels_last) if x.ndim == 4 else x.clone()
 
 
-@EVERY_CONFIGURATION
 @pytest.mark.parametrize(
-    ("of_param", "of_grad"),
-    [(transposed, strided), (transposed, transposed), (strided, torch.clone), (channels_last, strided)],
+    ("name", "of_param", "of_grad"),
+    [(name, transposed, strided) for name in CONFIGURATIONS]
+    + [
+        (name, *layouts)
+        for name in TOGETHER
+        for layouts in ((transposed, transposed), (strided, torch.clone), (channels_last, strided))
+    ]
+    + [("GC", transposed, transposed), ("AGC", transposed, transposed)],
 )
-def test_layouts(options, of_param, of_grad):
-    script = gradients(STEPS, every=15)
+def test_layouts(name, of_param, of_grad):
+    options, script = CONFIGURATIONS[name], gradients(STEPS, every=15)
     params = [nn.Parameter(of_param(p.detach())) for p in parameters()]
     optimizer, snapshots = build(params, **options), []
     for grads in script:
@@ -43,7 +61,7 @@ def test_layouts(options, of_param, of_grad):
             p.grad = None if g is None else of_grad(g)
         optimizer.step()
         snapshots.append(snapshot(optimizer, params))
-    assert_same(snapshots, one_by_one(options, script), 1e-11)
+    assert_same(snapshots, truth(options, every=15), 1e-11)
     dense = (p for p in params if p.numel() and of_param is not strided)
     assert all(optimizer.state[p]["exp_avg"].stride() == p.stride() for p in dense)
 
@@ -90,10 +108,15 @@ def test_dtypes_share_a_pooled_norm(scope):
     torch.testing.assert_close([p.double() for p in mixed], wide, rtol=1e-5, atol=1e-6, check_dtype=False)
 
 
-@EVERY_CONFIGURATION
-@pytest.mark.parametrize("flags", [{}, {"foreach": False}, {"capturable": True}, {"lr": torch.tensor(0.1)}], ids=str)
-def test_meta_parameters(options, flags):
+@pytest.mark.parametrize(
+    ("name", "flags"),
+    [(name, flags) for name in CONFIGURATIONS for flags in ({}, {"capturable": True})]
+    + [(name, flags) for name in TOGETHER for flags in ({"foreach": False}, {"lr": torch.tensor(0.1)})],
+    ids=str,
+)
+def test_meta_parameters(name, flags):
     """Nothing reads a value: a step can be taken before there are any."""
+    options = CONFIGURATIONS[name]
     params = [nn.Parameter(p.detach().to("meta")) for p in parameters()]
     optimizer = build(params, **{**options, **flags})
     for _ in range(2):
@@ -156,7 +179,7 @@ def test_devices_in_one_group_do_not_meet(options):
     assert_same([snapshots[1::2] for snapshots in ours], trace(build(alone, **options), alone, script))
 
 
-@EVERY_CONFIGURATION
+@pytest.mark.parametrize("options", TOGETHER.values(), ids=TOGETHER)
 def test_default_dtype_float64(options):
     """Only the step counter has the default dtype, as in torch's optimizers."""
     script = gradients(STEPS, every=15, dtype=torch.float32)

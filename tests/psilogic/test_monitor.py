@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from configurations import CONFIGURATIONS, STEPS, assert_same, trace
 from torch import nn
 from trajectories import gradients, parameters, set_gradients, watch
 
@@ -29,6 +30,20 @@ def test_one_step_by_hand() -> None:
     assert (row.name, row.group, row.gate, row.warmup) == ("weights", "0", True, 1.0)
     assert (row.steps, row.gate_steps, row.active_steps) == (1, 1, 1)
     assert row.total_weight_decay == pytest.approx(0.001)
+
+
+@pytest.mark.parametrize("name", ["defaults", "absolute gate", "relative", "everything but clipping", "max_grad_norm"])
+def test_to_watch_changes_no_bit(name: str) -> None:
+    """Where nobody watches, a step in which nothing fires decides no more than it needs; spikes are among them."""
+    script, runs = gradients(STEPS, every=15), []
+    for watched in (False, True):
+        params = parameters()
+        optimizer = PsiLogic(params, **CONFIGURATIONS[name])
+        seen = watch(optimizer) if watched else []
+        runs.append(trace(optimizer, params, script))
+    assert_same(*runs)
+    quiet = [d for *_, d in seen if not (d.gate & (d.warmup > 0)).any()]
+    assert 0 < len(quiet) < len(seen) or name == "defaults"
 
 
 def test_sums_are_those_of_the_decisions() -> None:

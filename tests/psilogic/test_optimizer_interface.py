@@ -5,13 +5,12 @@ import pickle
 
 import pytest
 import torch
-from configurations import ACTIVE, CONFIGURATIONS, PER_TENSOR, STEPS, assert_same, build, snapshot, trace
+from configurations import ACTIVE, CONFIGURATIONS, PER_TENSOR, STEPS, TOGETHER, assert_same, build, snapshot, trace
 from torch import nn
 from trajectories import SHAPES, gradients, parameters, set_gradients, watch
 
 from psilogic import PsiLogic
 
-EVERY_CONFIGURATION = pytest.mark.parametrize("options", CONFIGURATIONS.values(), ids=CONFIGURATIONS)
 EVERY_PER_TENSOR = pytest.mark.parametrize("options", PER_TENSOR.values(), ids=PER_TENSOR)
 
 
@@ -23,10 +22,13 @@ def undisturbed(options, script):
 # Closures
 
 
-@EVERY_CONFIGURATION
-@pytest.mark.parametrize("outside", [torch.no_grad, torch.enable_grad])
-def test_closures(options, outside):
+@pytest.mark.parametrize(
+    ("name", "outside"),
+    [(name, torch.no_grad) for name in CONFIGURATIONS] + [(name, torch.enable_grad) for name in TOGETHER],
+)
+def test_closures(name, outside):
     """The closure computes gradients whatever surrounds the step; its loss is returned, and grad mode is restored."""
+    options = CONFIGURATIONS[name]
     torch.manual_seed(0)
     model = nn.Linear(3, 2)
     twin, x = copy.deepcopy(model), torch.randn(5, 3)
@@ -116,10 +118,13 @@ def test_load_state_dict_hooks():
 # Groups that change
 
 
-@EVERY_PER_TENSOR
-@pytest.mark.parametrize("late", [1, 20, 45])
-def test_a_group_added_later_starts_its_own_clocks(options, late):
+@pytest.mark.parametrize(
+    ("name", "late"),
+    [(name, 20) for name in PER_TENSOR] + [(name, late) for name in TOGETHER if name in PER_TENSOR for late in (1, 45)],
+)
+def test_a_group_added_later_starts_its_own_clocks(name, late):
     """Bias correction, warm-up and schedule of the newcomers begin with their own first step."""
+    options = PER_TENSOR[name]
     shapes = SHAPES[:2] + SHAPES[3:]
     script = [[torch.ones(s, dtype=torch.float64) if g is None else g for s, g in zip(shapes, gs, strict=True)]
               for gs in gradients(STEPS, shapes, every=15)]  # fmt: skip
@@ -165,9 +170,16 @@ def test_a_step_without_any_gradient_does_nothing():
 # Copies
 
 
-@EVERY_CONFIGURATION
-@pytest.mark.parametrize("copied", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))], ids=["deepcopy", "pickle"])
-def test_copies_in_mid_run_go_on_bit_by_bit(options, copied):
+def pickled(x):
+    return pickle.loads(pickle.dumps(x))
+
+
+@pytest.mark.parametrize(
+    ("name", "copied"),
+    [(name, pickled) for name in CONFIGURATIONS] + [(name, copy.deepcopy) for name in TOGETHER],
+)
+def test_copies_in_mid_run_go_on_bit_by_bit(name, copied):
+    options = CONFIGURATIONS[name]
     script, params = gradients(STEPS, every=15), parameters()
     optimizer = build(params, **options)
     watch(optimizer)  # what observes the original is not copied with it

@@ -4,7 +4,7 @@ import copy
 
 import pytest
 import torch
-from configurations import PER_TENSOR, assert_same, snapshot
+from configurations import PER_TENSOR, TOGETHER, assert_same, snapshot
 from torch import nn
 
 from psilogic import PsiLogic
@@ -44,14 +44,22 @@ def losses():
         yield loss
 
 
-@pytest.mark.parametrize("options", PER_TENSOR.values(), ids=PER_TENSOR)
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
-@pytest.mark.parametrize("foreach", [None, False])
-def test_step_in_backward_equals_the_step_after_it(options, dtype, foreach):
+@pytest.mark.parametrize(
+    ("name", "dtype", "foreach"),
+    [(name, torch.float32, None) for name in PER_TENSOR]
+    + [
+        (name, *how)
+        for name in TOGETHER
+        if name in PER_TENSOR
+        for how in ((torch.float64, None), (torch.float32, False))
+    ],
+    ids=str,
+)
+def test_step_in_backward_equals_the_step_after_it(name, dtype, foreach):
     torch.manual_seed(0)
     model = Net().to(dtype)
     twin = copy.deepcopy(model)
-    options = {**options, "foreach": foreach}
+    options = {**PER_TENSOR[name], "foreach": foreach}
 
     after = PsiLogic(model.parameters(), **options)
     within = {p: PsiLogic([p], **options) for p in twin.parameters()}

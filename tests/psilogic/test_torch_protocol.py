@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from configurations import CONFIGURATIONS, STEPS, assert_same, build, one_by_one, trace
+from configurations import CONFIGURATIONS, STEPS, TOGETHER, assert_same, build, one_by_one, trace, truth
 from torch import nn
 from trajectories import SHAPES, gradients, parameters, set_gradients
 
@@ -10,18 +10,22 @@ EVERY_CONFIGURATION = pytest.mark.parametrize("options", CONFIGURATIONS.values()
 NON_LEAF_GRADIENTS = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
 
 
-@EVERY_CONFIGURATION
-@pytest.mark.parametrize("flags", [{"fused": False}, {"foreach": True}, {"foreach": True, "capturable": True}], ids=str)
-def test_execution_flags(options, flags):
+@pytest.mark.parametrize(
+    ("name", "flags"),
+    [(name, flags) for name in CONFIGURATIONS for flags in ({"foreach": True}, {"foreach": True, "capturable": True})]
+    + [(name, {"fused": False}) for name in TOGETHER],
+    ids=str,
+)
+def test_execution_flags(name, flags):
     """Torch's own optimizers refuse `capturable` on the CPU; PsiLogic takes the same steps as without."""
-    script, params = gradients(STEPS, every=15), parameters()
-    assert_same(trace(build(params, **flags, **options), params, script), one_by_one(options, script))
+    options, params = CONFIGURATIONS[name], parameters()
+    actual = trace(build(params, **flags, **options), params, gradients(STEPS, every=15))
+    assert_same(actual, truth(options, every=15))
 
 
 def test_the_configurations_differ():
     """Without that the comparisons in this file would say nothing."""
-    script = gradients(STEPS, every=15)
-    ends = [torch.cat([p.flatten() for p, _ in one_by_one(o, script)[-1]]) for o in CONFIGURATIONS.values()]
+    ends = [torch.cat([p.flatten() for p, _ in truth(o, every=15)[-1]]) for o in CONFIGURATIONS.values()]
     for i, end in enumerate(ends):
         assert not any(torch.equal(end, other) for other in ends[:i]), list(CONFIGURATIONS)[i]
 
@@ -31,7 +35,7 @@ def test_the_configurations_differ():
 def test_differentiable_takes_the_same_steps(options):
     script, params = gradients(STEPS, every=15), [p.clone() for p in parameters()]
     ours = trace(build(params, differentiable=True, **options), params, script)
-    assert_same(ours, one_by_one(options, script), 1e-12)
+    assert_same(ours, truth(options, every=15), 1e-12)
 
 
 @NON_LEAF_GRADIENTS
@@ -55,8 +59,7 @@ def test_autograd_runs_through_two_steps(options):
 
 
 @EVERY_CONFIGURATION
-@pytest.mark.parametrize("shape", [(), (1,)], ids=str)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize(("shape", "dtype"), [((), torch.float32), ((1,), torch.float64)], ids=str)
 def test_lr_may_be_a_tensor_that_changes_in_place(options, shape, dtype):
     number, tensor = parameters(), parameters()
     lr = torch.full(shape, 2.0**-6, dtype=dtype)

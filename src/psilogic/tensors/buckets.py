@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from itertools import compress
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,7 +14,7 @@ from torch.optim import Optimizer
 from psilogic.tensors.guarded import Guarded
 from psilogic.tensors.norms import Foreach, accumulation_dtype, as_real
 from psilogic.tensors.scalars import Scalars
-from psilogic.tensors.sharding import Piece, Sharding, spread
+from psilogic.tensors.sharding import Layout, Piece, Sharding, spread
 from psilogic.tensors.uploads import Uploads
 
 if TYPE_CHECKING:
@@ -153,6 +154,22 @@ class Bucket:
         ]
 
 
+class _Columns(NamedTuple):
+    """Of each tensor of a group that takes part in a step: what a bucket has of it, its ranks, if it is updated."""
+
+    params: list[Tensor]
+    values: Foreach
+    grads: Foreach
+    pieces: list[Piece | None]
+    ranks: list[ProcessGroup | None]
+    updated: list[bool]
+
+    def of(self, chosen: list[int]) -> _Columns:
+        """Some of the tensors."""
+        columns: list[Any] = [[xs[i] for i in chosen] for xs in self]
+        return _Columns(*columns)
+
+
 def collect(optimizer: Optimizer, sharding: Sharding, known: dict[int, Known]) -> list[Bucket]:
     """The tensors that have gradients, by group, device, dtype and the ranks that hold pieces of them.
 
@@ -165,24 +182,47 @@ def collect(optimizer: Optimizer, sharding: Sharding, known: dict[int, Known]) -
         RuntimeError: a gradient is sparse, or a parameter is sharded in a way that hides its tensors.
     """
     pools = sharding.pooled_with(optimizer)
-    layouts = sharding.layouts(p for pool in pools for p in pool)
+    layouts = sharding.layouts([p for pool in pools for p in pool])
     buckets: list[Bucket] = []
     for group, pool in zip(optimizer.param_groups, pools, strict=True):
-        foreign = pool is not group["params"]
-        own = {id(p) for p in group["params"]} if foreign else set()
-        by_kind: dict[Any, list[Any]] = {}
-        for p in pool:
-            layout = layouts.get(id(p)) if layouts else None
-            value, grad, piece, ranks = layout or (p, p.grad, None, None)
-            if grad is None:
-                continue
-            if grad.is_sparse:
-                raise RuntimeError("PsiLogic does not support sparse gradients; use sparse=False in the embedding")
-            updated = (layout is None or p.grad is not None) and (not foreign or id(p) in own)
-            by_kind.setdefault((p.device, p.dtype, ranks), []).append((p, value, grad, piece, updated))
-        for (device, dtype, ranks), rows in by_kind.items():
-            params, values, grads, pieces, updates = map(list, zip(*rows, strict=True))
-            owned = [i for i, updated in enumerate(updates) if updated]
+        own = {id(p) for p in group["params"]} if pool is not group["params"] else None
+        columns = _split(pool, layouts, own) if layouts or own is not None else _whole(pool)
+        if any([g.is_sparse for g in columns.grads]):  # noqa: C419, a list is faster
+            raise RuntimeError("PsiLogic does not support sparse gradients; use sparse=False in the embedding")
+        for kind, (params, values, grads, pieces, _, updated) in _by_kind(columns).items():
+            owned = [i for i, mine in enumerate(updated) if mine]
             of_bucket = known.setdefault(len(buckets), Known())
-            buckets.append(Bucket(group, device, dtype, ranks, of_bucket, params, values, grads, pieces, owned))
+            buckets.append(Bucket(group, *kind, of_bucket, params, values, grads, pieces, owned))
     return buckets
+
+
+def _by_kind(columns: _Columns) -> dict[tuple[torch.device, torch.dtype, ProcessGroup | None], _Columns]:
+    """The tensors by device, dtype and ranks."""
+    devices, dtypes = [p.device for p in columns.params], [p.dtype for p in columns.params]
+    kinds = dict.fromkeys(zip(devices, dtypes, columns.ranks, strict=True))
+    if len(kinds) == 1:
+        return dict.fromkeys(kinds, columns)
+    every = list(zip(devices, dtypes, columns.ranks, strict=True))
+    return {kind: columns.of([i for i, other in enumerate(every) if other == kind]) for kind in kinds}
+
+
+def _whole(params: list[Tensor]) -> _Columns:
+    """The tensors that have gradients, where this process holds and updates all of them."""
+    grads: list[Any] = [p.grad for p in params]
+    present = [g is not None for g in grads]
+    if not all(present):
+        params, grads = list(compress(params, present)), list(compress(grads, present))
+    n = len(params)
+    return _Columns(params, params, grads, [None] * n, [None] * n, [True] * n)
+
+
+def _split(params: list[Tensor], layouts: dict[int, Layout], own: set[int] | None) -> _Columns:
+    """The tensors that take part in the step, where ranks hold pieces of them, or update others of them."""
+    rows: list[Any] = []
+    for p in params:
+        layout = layouts.get(id(p))
+        value, grad, piece, ranks = layout or (p, p.grad, None, None)
+        if grad is not None:
+            updated = (layout is None or p.grad is not None) and (own is None or id(p) in own)
+            rows.append((p, value, grad, piece, ranks, updated))
+    return _Columns(*map(list, zip(*rows, strict=True))) if rows else _whole([])

@@ -1,6 +1,8 @@
 """How tensors lie in memory: where, in which order, with or without gaps."""
 
+from array import array
 from collections.abc import Sequence
+from importlib import import_module
 from operator import attrgetter
 from typing import Any
 
@@ -23,13 +25,41 @@ def is_dense(x: Tensor) -> bool:
 def flat(x: Tensor) -> Tensor:
     """The elements in the order of memory where they lie there without gaps, else a copy of them."""
     if x.is_contiguous() or not is_dense(x):
-        return x.reshape(-1)
+        return x.reshape(-1).contiguous()  # a sum with a stride would add in another order than that of a copy
     return x.as_strided((x.numel(),), (1,))
+
+
+def addresses(tensors: Sequence[Any], name: str | None = None) -> "array[int]":
+    """Where the elements of N tensors begin; 0 for those that have none, or none in memory.
+
+    Args:
+        tensors: a list of tensors, or of dictionaries.
+        name: under which each dictionary has its tensor.
+    """
+    if ALL_AT_ONCE is not None:
+        return array("q", ALL_AT_ONCE(ADDRESS_OF, tensors) if name is None else ALL_AT_ONCE(ADDRESS_OF, tensors, name))
+    return array("q", map(Tensor.data_ptr, tensors if name is None else [x[name] for x in tensors]))
+
+
+def _load() -> tuple[Any, Any]:
+    """What asks for all addresses in one call, if it was compiled and does what it should, and torch's part of it."""
+    try:
+        all_at_once = import_module("psilogic.tensors._addresses").addresses
+        address_of = import_module("torch._C._dynamo.guards")._torchinductor_pyobject_tensor_data_ptr
+        x = torch.zeros(3, device="cpu")
+        several = [x, x[1:], torch.nn.Parameter(x), x.new_empty(0)]
+        expected = array("q", map(Tensor.data_ptr, several))
+        return (all_at_once, address_of) if array("q", all_at_once(address_of, several)) == expected else (None, None)
+    except Exception:  # not part of torch's interface: it may change in any way
+        return None, None
+
+
+ALL_AT_ONCE, ADDRESS_OF = _load()
 
 
 def places(tensors: Foreach) -> list[int]:
     """Where tensors begin; empty ones lie nowhere."""
-    return list(filter(None, map(Tensor.data_ptr, tensors)))
+    return list(filter(None, addresses(tensors)))
 
 
 def ordinary(columns: Sequence[Foreach]) -> bool:

@@ -113,6 +113,8 @@ class Sharding:
         Raises:
             RuntimeError: a layout does not say which elements belong together.
         """
+        if not dist.is_available() or not dist.is_initialized():
+            return {}
         special = [p for p in params if type(p) is not Parameter or hasattr(p, "_fsdp_flattened")]
         dtensors: list[Any] = [p for p in special if p.grad is not None and is_dtensor(p)]
         split: dict[DeviceMesh, set[int]] = {}

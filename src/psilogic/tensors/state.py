@@ -28,7 +28,7 @@ def states_of(every: MutableMapping[Tensor, Any], bucket: Bucket) -> list[State]
     """
     names = ["exp_avg", *["compensation"] * (bucket.rounding == "kahan"), *memory_names(bucket)]
     states: list[State] = [every[p] for p in bucket.params]
-    if any(name not in state for name in names for state in states):
+    if not all(map(set(names).issubset, states)):
         for p, state in zip(bucket.params, states, strict=True):
             _complete(state, p, names, bucket.group["capturable"] or bucket.group["fused"])
     return states

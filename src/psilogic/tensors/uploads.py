@@ -42,7 +42,9 @@ class Uploads:
         else:
             host = build()
             flat, sizes = torch.cat(host), [len(x) for x in host]
-            tables = list((self._upload(name, flat, device, capturing, moves) if on_gpu else flat).split(sizes))
+            tables = list(
+                (self._upload(name, flat, device, capturing, moves) if on_gpu else flat.to(device)).split(sizes)
+            )
             if not capturing:  # else they are filled only when the graph is replayed
                 self._known[name] = (place, key, tables)
         if capturing:
@@ -51,7 +53,7 @@ class Uploads:
 
     def vector(self, name: str, numbers: list[int], dtype: torch.dtype, device: torch.device) -> Tensor:
         """One number for each tensor, shape (N,)."""
-        if not _on_gpu(device) or torch.compiler.is_compiling():
+        if torch.compiler.is_compiling() or torch.is_grad_enabled():  # what is known lives longer than a graph
             return torch.tensor(numbers, dtype=dtype, device="cpu").to(device)
         return self.get(name, numbers, device, lambda: [torch.tensor(numbers, dtype=dtype, device="cpu")])[0]
 

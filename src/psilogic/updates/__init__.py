@@ -34,22 +34,25 @@ def prepare(buckets: list[Bucket], every_state: MutableMapping[Tensor, Any], sca
     Raises:
         RuntimeError: a group's `fused=True` cannot be honoured for any of its tensors.
     """
-    works = [_work(bucket, every_state) for bucket in buckets]
-    _check_fused(works)
+    candidates = [_candidates(bucket) for bucket in buckets]
+    _check_fused(buckets, list(map(bool, candidates)))  # before any state is started
+    works = [_work(bucket, every_state, admitted) for bucket, admitted in zip(buckets, candidates, strict=True)]
+    _check_fused(buckets, [work.execution is not foreach.execution for work in works])
     early = [i for i, x in enumerate(works) if x.execution is native.execution and not scaled and ahead.foreseeable(x)]
-    if ahead.independent([works[i] for i in early]):
+    others = [work for i, work in enumerate(works) if i not in early]
+    if early and ahead.independent([works[i] for i in early], others):
         for i in early:
             works[i] = replace(works[i], execution=ahead.execution)
     return works
 
 
-def _work(bucket: Bucket, every_state: MutableMapping[Tensor, Any]) -> Work:
+def _work(bucket: Bucket, every_state: MutableMapping[Tensor, Any], admitted: list[Execution]) -> Work:
     """What is updated of a bucket by the first execution that can treat all of it, else foreach."""
     mine = bucket.mine()
     states = states_of(every_state, mine)
     lists = [mine.values, mine.grads, *(held(mine, states, name) for name in ("exp_avg", "exp_avg_sq"))]
     tensors = Tensors(*map(as_real, lists))
-    return Work(bucket, mine, states, tensors, _pick(mine, tensors))
+    return Work(bucket, mine, states, tensors, _pick(mine, tensors, admitted))
 
 
 def _candidates(bucket: Bucket) -> list[Execution]:
@@ -60,7 +63,7 @@ def _candidates(bucket: Bucket) -> list[Execution]:
     group = bucket.group
     if group["fused"] is False or (group["fused"] is None and group["foreach"] is not None):
         return []
-    if bucket.rounding != "nearest" or group["differentiable"] or torch.compiler.is_compiling() or not bucket.params:
+    if bucket.rounding != "nearest" or group["differentiable"] or torch.compiler.is_compiling():
         return []
     # A row may begin in another rank's piece; of a complex row the real view has not the mean.
     if bucket.by_rows and (bucket.ranks is not None or bucket.dtype.is_complex):
@@ -69,10 +72,10 @@ def _candidates(bucket: Bucket) -> list[Execution]:
     return [*(_triton(bucket) if group["fused"] else []), *on_host]
 
 
-def _pick(bucket: Bucket, tensors: Tensors) -> Execution:
+def _pick(bucket: Bucket, tensors: Tensors, admitted: list[Execution]) -> Execution:
     """The first execution that can treat all of a bucket's tensors, else foreach."""
-    admitted, by_rows = _candidates(bucket), bucket.by_rows
-    if not admitted:
+    by_rows = bucket.by_rows
+    if not admitted or not bucket.params:
         return foreach.execution
 
     def find() -> Execution | None:
@@ -95,19 +98,20 @@ def _triton(bucket: Bucket) -> list[Execution]:
     return [triton.execution]
 
 
-def _check_fused(works: list[Work]) -> None:
-    """Refuse a group's `fused=True` that nothing can honour; that some tensors do not fit is left to foreach."""
-    if torch.compiler.is_compiling():  # what is traced is fused by the compiler
-        return
-    wanted = {id(work.bucket.group): work.bucket for work in works if work.bucket.group["fused"] and work.states}
-    for work in works:
-        if work.execution is not foreach.execution:
-            wanted.pop(id(work.bucket.group), None)
-    for bucket in wanted.values():
-        raise RuntimeError(
-            f"fused=True cannot be honoured: nothing fused updates {bucket.dtype} tensors of this kind on "
-            f"{bucket.device} with bf16_update={bucket.group['bf16_update']!r}; pass fused=None, which takes what fits"
-        )
+def _check_fused(buckets: list[Bucket], found: list[bool]) -> None:
+    """Refuse a group's `fused=True` if nothing fused was found for any of its buckets; one is enough.
+
+    What is traced is fused by the compiler.
+    """
+    honoured = {id(bucket.group) for bucket, any_fused in zip(buckets, found, strict=True) if any_fused}
+    for bucket in buckets:
+        if bucket.group["fused"] and bucket.owned and id(bucket.group) not in honoured:
+            if torch.compiler.is_compiling():
+                return
+            raise RuntimeError(
+                f"fused=True cannot be honoured: nothing fused updates these {bucket.dtype} tensors on {bucket.device} "
+                f"with bf16_update={bucket.group['bf16_update']!r}; pass fused=None, which takes what fits"
+            )
 
 
 def decider(works: list[Work]) -> Decider:

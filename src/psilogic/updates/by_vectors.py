@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from psilogic.decision import Chaos
+from psilogic.decision import Chaos, quiet_memory
 from psilogic.decision import decide as decide_for
 from psilogic.gradients import Processing, Rescaling, own, signals
 from psilogic.tensors.state import memory_names
@@ -24,8 +24,10 @@ def before(work: Work) -> Before:
     t, lr = uploaded("step", steps), group["lr"]
     if isinstance(lr, Tensor):
         lr = uploaded("lr", lr.reshape(1)).reshape(())
-    start, *memory = (uploaded(x, scalars.read(work.states, x)) for x in ("chaos_start", *memory_names(bucket)))
-    decay = torch.ones_like(t) * (lr * group["weight_decay"])
+    memory = [uploaded(name, scalars.read(work.states, name)) for name in memory_names(bucket)]
+    start = upload("chaos_start", scalars.read(work.states, "chaos_start"), bucket.device)
+    delta = lr * group["weight_decay"]
+    decay = torch.ones_like(t) * delta if isinstance(delta, Tensor) else torch.full_like(t, delta)
     quiet = Step(t, decay, None, lr, group["weight_decay"], group["betas"], group["eps"])
     return Before(steps, t - start, Chaos(*memory, *[None] * (3 - len(memory))), quiet)
 
@@ -36,6 +38,7 @@ def decide(
     measured: list[Any],
     rescaling: Rescaling,
     found_inf: Tensor | None,
+    watched: bool,
 ) -> list[Settled]:
     """Decide for every bucket; `found_inf` above 0 means: everything stays as it is."""
     factor = rescaling.factor(before[0].quiet.t)
@@ -45,23 +48,29 @@ def decide(
     processings = [x.plan(bucket, factor) for x, bucket in zip(measured, buckets, strict=True)]
     every_gn = signals(buckets, processings)
     return [
-        _settle(work, of_work, *own(work.bucket, processing, gn), found_inf)
+        _settle(work, of_work, *own(work.bucket, processing, gn), found_inf, watched)
         for work, of_work, processing, gn in zip(works, before, processings, every_gn, strict=True)
     ]
 
 
-def _settle(work: Work, before: Before, processing: Processing, gn: Tensor, found_inf: Tensor | None) -> Settled:
+def _settle(
+    work: Work, before: Before, processing: Processing, gn: Tensor, found_inf: Tensor | None, watched: bool
+) -> Settled:
     """Decide for the tensors of one bucket."""
-    bucket, quiet = work.mine, before.quiet
-    decision = decide_for({**bucket.group, "lr": quiet.lr}, gn, before.memory, quiet.t, before.t_detector)
-    rate = decision.quantum_rate if bucket.group["quantum_decay"] > 0 else None
-    memory = [x for x in decision.memory if x is not None]
-    scalars = dict(zip(("step", *memory_names(bucket)), (before.steps, *memory), strict=True))
+    bucket, group, step, decision = work.mine, work.mine.group, before.quiet, None
+    memory = None
+    if bucket.on_host and not watched and group["quantum_decay"] == 0:
+        memory = quiet_memory(group, gn, before.memory, before.t_detector)
+    if memory is None:
+        decision = decide_for({**group, "lr": step.lr}, gn, before.memory, step.t, before.t_detector)
+        rate = decision.quantum_rate if group["quantum_decay"] > 0 else None
+        memory, step = decision.memory, step._replace(decay=decision.decay, quantum_rate=rate)
+    kept = [x for x in memory if x is not None]
+    scalars = dict(zip(("step", *memory_names(bucket)), (before.steps, *kept), strict=True))
     if found_inf is not None:
         for name, values in scalars.items():
-            kept = bucket.known.scalars.read(work.states, name)
-            scalars[name] = torch.where(found_inf.to(values.device, non_blocking=True) > 0, kept, values)
-    step = quiet._replace(decay=decision.decay, quantum_rate=rate)
+            overflow = found_inf.to(values.device, non_blocking=True) > 0
+            scalars[name] = torch.where(overflow, bucket.known.scalars.read(work.states, name), values)
     return Settled(processing.mean, processing.scale, step, scalars, decision)
 
 

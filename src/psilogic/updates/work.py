@@ -104,14 +104,14 @@ class Settled(NamedTuple):
         scale: what they are multiplied by after that, shape (U,); None for 1.
         step: what becomes of parameters and moments.
         scalars: what becomes of the states' scalars, by name, each of shape (N,).
-        decision: the decision behind that, for those who watch.
+        decision: the decision behind that; None where nobody watches and it has no news.
     """
 
     mean: Tensor | None
     scale: Tensor | None
     step: Step
     scalars: dict[str, Tensor]
-    decision: Decision
+    decision: Decision | None
 
 
 @dataclass(frozen=True)
@@ -143,8 +143,9 @@ class Decider(NamedTuple):
     Attributes:
         before: what a step of a bucket's tensors starts from.
         decide: what is done to the tensors of all buckets, from what `before` and the executions' `measure` returned;
-            everything stays as it is where the last argument, which may be None, is above 0.
+            everything stays as it is where the argument before the last, which may be None, is above 0. The last one
+            says whether somebody watches.
     """
 
     before: Callable[[Work], Any]
-    decide: Callable[[list[Work], list[Any], list[Any], Rescaling, Tensor | None], list[Settled]]
+    decide: Callable[[list[Work], list[Any], list[Any], Rescaling, Tensor | None, bool], list[Settled]]

@@ -1,16 +1,48 @@
 """The examples run as a user runs them."""
 
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.py"))
+ROOT = Path(__file__).parents[3]
+GROUPS = {"accelerate_loop": "libraries", "transformers_trainer": "libraries", "lightning_module": "lightning"}
+"""Of each example the worker that has imported what it needs."""
+
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
+@pytest.fixture
+def settings():
+    """What a script sets for itself and would leave behind here."""
+    import accelerate.state
+    import torch
+
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+    torch.use_deterministic_algorithms(False)
+    accelerate.state.AcceleratorState._reset_state(reset_partial_state=True)
+    accelerate.state.GradientState._reset_state()
+
+
+@pytest.mark.parametrize(
+    "example",
+    [pytest.param(path, marks=pytest.mark.xdist_group(GROUPS[path.stem]), id=path.stem) for path in EXAMPLES],
+)
+def test_runs(example, tmp_path, monkeypatch, capsys, settings) -> None:
+    """In this process, which has the libraries loaded."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [str(example)])
+    runpy.run_path(str(example), run_name="__main__")
+    assert "gate_share" in capsys.readouterr().out
+
+
+@pytest.mark.soak
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.stem)
-def test_runs(example, tmp_path) -> None:
+def test_runs_in_a_process_of_its_own(example, tmp_path) -> None:
     done = subprocess.run([sys.executable, str(example)], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "gate_share" in done.stdout

@@ -13,6 +13,8 @@ from torch import Tensor, nn
 import psilogic
 from psilogic import PsiLogicGPT, PsiLogicNLP, PsiLogicViT
 
+pytestmark = pytest.mark.xdist_group("libraries")  # one worker loads the models
+
 SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
 TEXT = {"vocab_size": 40, "max_position_embeddings": 16, **SMALL}
 MARKS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}

@@ -7,6 +7,7 @@ from torch import nn
 from trajectories import gradients, set_gradients
 
 from psilogic import PsiLogic
+from psilogic.tensors import memory
 
 SHAPES = [(3,), (2, 3), (), (4,)]
 NAMES = ["step", "chaos_start", "chaos_fast", "chaos_slow", "chaos_ref"]
@@ -32,9 +33,13 @@ def trajectory(disturb, dtype=torch.float32, **flags):
     return snapshots
 
 
+@pytest.mark.parametrize("in_one_call", [True, False])
 @pytest.mark.parametrize("flags", [{}, {"foreach": True}, {"capturable": True}], ids=str)
 @pytest.mark.parametrize("which", range(len(SHAPES)))
-def test_a_scalar_that_moved_or_was_replaced_is_followed(which, flags):
+def test_a_scalar_that_moved_or_was_replaced_is_followed(which, flags, in_one_call, monkeypatch):
+    if not in_one_call:
+        monkeypatch.setattr(memory, "ALL_AT_ONCE", None)
+
     def move(t, states):
         moved(states[which][NAMES[t % len(NAMES)]])
 

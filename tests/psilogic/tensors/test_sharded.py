@@ -19,10 +19,29 @@ from sharded_layouts import SCHEMES
 # One worker of pytest-xdist then starts the processes, and only one.
 pytestmark = pytest.mark.xdist_group("processes")
 
-# Each kind of layout with every option, its relatives with those that bring everything together.
-THOROUGH = ["Shard(1) on 4", "fully_shard on 4", "FSDP1 on 4", "ZeRO on 4"]
+# One DTensor and one flattened parameter with every option, one of each kind with both that bring everything together,
+# their relatives with the one that reads most of other processes.
+THOROUGH = ["Shard(1) on 4", "FSDP1 on 4"]
 TOGETHER = ["AGC and GC, group", "everything, global"]
-CASES = [(name, option) for name in SCHEMES for option in (OPTIONS if name in THOROUGH else TOGETHER)]
+KINDS = [
+    "Shard(0), Shard(1)",
+    "all placements of a mesh",
+    "two meshes",
+    "gradients placed otherwise",
+    "fully_shard on 4",
+    "tensor parallel and fully_shard",
+    "FSDP1, hybrid",
+    "ZeRO on 4",
+]
+
+
+def weight(name, option):
+    """Left to the marker soak, if others stand for it."""
+    stands = name in THOROUGH or option == "everything, global" or (option in TOGETHER and name in KINDS)
+    return () if stands else pytest.mark.soak
+
+
+CASES = [pytest.param(name, option, marks=weight(name, option)) for name in SCHEMES for option in OPTIONS]
 
 
 @pytest.mark.parametrize(("name", "option"), CASES)
@@ -33,15 +52,24 @@ def test_the_trajectory_is_that_of_whole_tensors(processes, name, option) -> Non
 
 
 @pytest.mark.parametrize(
-    "name", ["Shard(1) on 4", "Shard(0), Shard(1)", "fully_shard on 4", "FSDP1 on 4", "FSDP1 on 2"]
+    ("name", "option"),
+    [(name, "AGC and GC, group") for name in ("Shard(1) on 4", "Shard(0), Shard(1)", "fully_shard on 4", "FSDP1 on 4")]
+    + [(name, "AGC of tensors") for name in ("Shard(0), Shard(1)", "FSDP1 on 2")],
 )
-@pytest.mark.parametrize("option", ["AGC of tensors", "AGC and GC, group"])
 def test_faults_in_gradients_do_what_they_do_to_whole_tensors(processes, name, option) -> None:
     processes.run(SCHEMES[name].world, follow, name, option, change=faults)
 
 
-@pytest.mark.parametrize("name", ["Shard(1) on 2", "fully_shard on 4", "FSDP1 on 4"])
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 2e-2)])
+@pytest.mark.parametrize(
+    ("name", "dtype", "tolerance"),
+    [
+        ("Shard(1) on 2", torch.float32, 1e-5),
+        ("Shard(1) on 2", torch.bfloat16, 2e-2),
+        ("fully_shard on 4", torch.bfloat16, 2e-2),
+        ("FSDP1 on 4", torch.float32, 1e-5),
+        ("FSDP1 on 4", torch.bfloat16, 2e-2),
+    ],
+)
 def test_lower_precision(processes, name, dtype, tolerance) -> None:
     processes.run(SCHEMES[name].world, follow, name, "AGC and GC, group", dtype, rtol=tolerance, atol=tolerance)
 

@@ -19,9 +19,7 @@ def test_training_is_that_of_the_model_alone(processes, name, option) -> None:
         assert rested
 
 
-@pytest.mark.parametrize(
-    "name", ["fully_shard on 4", "HSDP", "tensor parallel", "tensor parallel and fully_shard", "DDP"]
-)
+@pytest.mark.parametrize("name", ["HSDP", "tensor parallel and fully_shard", "DDP"])
 def test_the_monitor_reads_what_it_reads_of_whole_tensors(processes, name) -> None:
     for (rows, totals, spikes), (rows_alone, totals_alone, spikes_alone) in processes.run(
         WRAPPERS[name].world, watched, name, "group"

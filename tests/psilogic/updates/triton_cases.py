@@ -1,18 +1,20 @@
 """Cases that run in Triton's interpreter: this file is the program, started with TRITON_INTERPRET=1.
 
-It prints the traceback of each case that fails, after its name, and returns how many those are.
+It prints the traceback of each case that fails, after its name, and returns how many those are. With "soak" as its
+argument it takes the sizes and configurations that the others stand for, and minutes.
 """
 
 import math
 import sys
 import traceback
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from unittest.mock import patch
 
 import torch
 import triton
 import triton.language as tl
-from configurations import CONFIGURATIONS, assert_same, build, snapshot, trace
+from configurations import CONFIGURATIONS, TOGETHER, assert_same, build, snapshot, trace
+from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from trajectories import gradients, parameters, set_gradients, watch
 
@@ -27,6 +29,7 @@ from psilogic.updates.triton import update_kernels as kernels
 from psilogic.updates.work import Step, Tensors
 
 CASES = []
+SOAK = sys.argv[1:] == ["soak"]
 HALF = (torch.bfloat16, torch.float16)
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-6}
 CHUNK = updates.CHUNK_BYTES // 4  # in float32
@@ -480,19 +483,29 @@ def random_group(generator):
     return group if decided_by_unit(group) else {**group, "agc_norm": "unit"}
 
 
-DECIDED = [
-    (),
-    (5,),
-    (0,),
-    (0, 4),
-    (3, 0),
-    (40, 7),
-    (1500, 3),
-    (66000, 2),
-    (2, SEGMENT + 1),
-    (257 * SEGMENT + 5,),
-    (3, 33 * SEGMENT),
-]
+SMALLER = {"SEGMENT": 1024, "FEW": 4, "MANY_ROWS": 8, "PARTS": 32}
+
+
+@contextmanager
+def smaller_parts():
+    """Numbers of rows, of parts, and of elements in a part that fewer elements exceed: the interpreter is slow."""
+    with ExitStack() as patches:
+        for module in (kernels, updates, decision_kernels, decision):
+            for name, value in SMALLER.items():
+                if hasattr(module, name):
+                    patches.enter_context(patch.object(module, name, tl.constexpr(value)))
+        yield
+
+
+def decided_shapes():
+    """Tensors of few rows and of many, of more tiles than a program reads at once; rows in few parts and in many."""
+    tile, few, parts = (getattr(decision_kernels, name).value for name in ("MANY_ROWS", "FEW", "PARTS"))
+    segment = kernels.SEGMENT.value
+    rows = [(5 * tile + 7, 3), (tile * parts + tile + 3, 2)]
+    return [
+        *[(), (5,), (0,), (0, 4), (3, 0), (40, 7), *rows],
+        *[(2, segment + 1), ((parts + 1) * segment + 5,), (3, (few + 1) * segment)],
+    ]
 
 
 def by_torch(bucket, memory, steps, start, grad_scale):
@@ -508,12 +521,19 @@ def by_torch(bucket, memory, steps, start, grad_scale):
 @case
 def decisions_are_those_of_torch():
     """Every option, what is not finite, rows in parts; and what a state keeps after an overflow."""
+    with nullcontext() if SOAK else smaller_parts():
+        check_decisions(decided_shapes())
+
+
+def check_decisions(every_shape):
     generator = torch.Generator().manual_seed(0)
     for trial in range(32):
-        group, shapes = random_group(generator), DECIDED if trial % 15 == 1 else DECIDED[:7]
+        group, shapes = random_group(generator), every_shape if trial % 15 == 1 else every_shape[:7]
         params, grads = ([torch.randn(s, generator=generator, dtype=torch.float64) for s in shapes] for _ in range(2))
         if trial % 15 == 1:
             group["max_grad_norm"] = 1.0 if trial % 2 else None
+            group["agc_norm"] = "unit"  # whatever was drawn, rows are planned
+            group |= {"grad_centralize": True} if trial == 1 else {"agc_clip": 0.5}
         if trial % 3 == 0:
             grads[5][3, 1], grads[1][2], params[6][7, 0], params[5][4, 4] = math.nan, math.inf, math.inf, math.nan
         elif trial % 3 == 1:
@@ -569,10 +589,12 @@ POOLED = ("group", "global")
 
 @case
 def the_optimizer_takes_the_kernels():
-    """Every configuration, with spikes and tensors that come late; the first step too."""
+    """With spikes and tensors that come late; the first step too."""
+    double, single = {*TOGETHER, *POOLED, "max_grad_norm"}, {"no warm-up", "everything"}
     for name, options in CONFIGURATIONS.items():
-        single = [(torch.float32, 1e-5)] if name in ("no warm-up", "everything") else []
-        for dtype, tolerance in [(torch.float64, 1e-11), *single]:
+        for dtype, tolerance in ((torch.float64, 1e-11), (torch.float32, 1e-5)):
+            if name not in (single if dtype == torch.float32 else {*CONFIGURATIONS} if SOAK else double):
+                continue
             script, runs = gradients(14, dtype=dtype, every=13), []
             for execution in ({"fused": True}, {"foreach": True}):
                 params = parameters(dtype=dtype)
@@ -639,22 +661,23 @@ def the_monitor_sees_no_step_that_was_skipped():
         optimizer.found_inf = None if found is None else torch.tensor([found])
         with noted(decision_kernels.decide_kernel) as launches:
             optimizer.step()
-        assert bool(launches) == (found is None)
+        assert bool(launches) == (found != 1.0)
     assert len(seen) == 3 * 2  # steps and groups
 
 
 @case
 def what_the_kernels_cannot_do_is_done_as_before():
-    """Gradients with gaps in one of two groups; AGC of whole tensors beside centralization of rows."""
+    """A gradient with gaps, of another dtype than its neighbour's; AGC of tensors beside centralization of rows."""
     for options in (CONFIGURATIONS["max_grad_norm"], {**CONFIGURATIONS["AGC of tensors"], "grad_centralize": True}):
         runs, gaps = [], options is CONFIGURATIONS["max_grad_norm"]
         for execution in ({"fused": True}, {"foreach": True}):
-            params, snapshots = parameters([(3,), (4, 3), (5, 2)]), []
+            params, snapshots = parameters([(3,), (4, 3), (6,)]), []
+            params.append(nn.Parameter(torch.ones(5, 2)))
             optimizer = build(params, **options, **execution)
             for _ in range(3):
                 set_gradients(params, [torch.ones_like(p) for p in params])
                 if gaps:
-                    params[2].grad = torch.ones(5, 4, dtype=torch.float64)[:, ::2]
+                    params[3].grad = torch.ones(5, 4)[:, ::2]
                 with noted(decision_kernels.decide_kernel) as launches:
                     optimizer.step()
                 assert not launches

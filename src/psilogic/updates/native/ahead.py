@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from psilogic.decision import likely_to_fire, quiet_quantum_rate
 from psilogic.gradients import Processing, decided_by_unit, units_of
@@ -11,6 +11,9 @@ from psilogic.tensors.memory import places
 from psilogic.tensors.norms import root
 from psilogic.updates.native import kernels
 from psilogic.updates.work import Before, Execution, Settled, Step, Tensors, Work
+
+PLAIN = (Tensor, nn.Parameter)
+"""What lies where it says; those that are changed early are known to."""
 
 
 class Foresight(NamedTuple):
@@ -40,11 +43,16 @@ def foreseeable(work: Work) -> bool:
     return decided_by_unit(group) and not group["maximize"]
 
 
-def independent(works: list[Work]) -> bool:
-    """Whether no parameter lies where another one does, nor where a gradient does that is read again afterwards."""
-    params = [place for work in works for place in places(work.tensors.params)]
-    again = [work.tensors.grads for work in works if work.bucket.group["quantum_decay"] > 0]
-    return len(set(params)) == len(params) and all(set(params).isdisjoint(places(grads)) for grads in again)
+def independent(early: list[Work], others: list[Work]) -> bool:
+    """Whether no parameter that is changed early lies where something does that is changed or read again afterwards.
+
+    That is another parameter, a gradient of those that are changed later, or one that quantum decay reads again.
+    """
+    params = [place for work in early for place in places(work.tensors.params)]
+    again = [work.tensors.grads for work in early if work.bucket.group["quantum_decay"] > 0]
+    again += [xs for work in others for xs in (work.tensors.params, work.tensors.grads)]
+    elsewhere = [place for xs in again for place in places([x for x in xs if type(x) in PLAIN])]
+    return len(set(params)) == len(params) and set(params).isdisjoint(elsewhere)
 
 
 def measure(work: Work, before: Before) -> Foresight:
@@ -79,6 +87,8 @@ def update_(work: Work, measured: Foresight, settled: Settled, found_inf: Tensor
     if waiting:
         tensors, mean, scale, units = _part(work, settled, waiting)
         kernels.update_(tensors, step.of(waiting), mean, scale, units)
+    if step.decay is quiet.decay:
+        return  # and so was decided what had been foreseen
     differs = step.decay != quiet.decay
     if step.quantum_rate is not None:
         differs |= step.quantum_rate != quiet.quantum_rate

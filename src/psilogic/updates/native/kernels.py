@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from psilogic.tensors.memory import alike, dtypes, ordinary
+from psilogic.tensors.memory import addresses, alike, dtypes, ordinary
 from psilogic.tensors.norms import Foreach
 from psilogic.updates.work import Step, Tensors
 
@@ -157,7 +157,7 @@ def _run(
 ) -> None:
     """Call a kernel with its `UpdateTables`."""
     numels = array("q", map(Tensor.numel, tensors.params))
-    integers = [*map(_addresses, tensors), numels, array("q", units)]
+    integers = [*map(addresses, tensors), numels, array("q", units)]
     integers += [array("q") if x is None else array("q", x) for x in (centered, waits)]
     # Each in its own memory, one number after the other, until the kernel has returned.
     vectors = [None if x is None else x.contiguous() for x in (step.t, *vectors)]
@@ -168,7 +168,7 @@ def _row_sums(tensors: Foreach, units: list[int], with_sums: bool) -> tuple[Tens
     """The sum of |x|^2 of each unit of N tensors, and that of x if it is wanted."""
     squares = torch.zeros(sum(units), dtype=torch.float64, device="cpu")
     sums = torch.zeros_like(squares) if with_sums else None
-    integers = [_addresses(tensors), array("q", map(Tensor.numel, tensors)), array("q", units)]
+    integers = [addresses(tensors), array("q", map(Tensor.numel, tensors)), array("q", units)]
     kernels.row_sums(*_common(tensors), _table(integers, [squares, sums]))
     return squares, sums
 
@@ -176,10 +176,6 @@ def _row_sums(tensors: Foreach, units: list[int], with_sums: bool) -> tuple[Tens
 def _common(tensors: Foreach) -> tuple[int, int, int]:
     """What every kernel is told first: the size of an element, which says the dtype; threads; tensors."""
     return tensors[0].itemsize, torch.get_num_threads(), len(tensors)
-
-
-def _addresses(tensors: Foreach) -> "array[int]":
-    return array("q", map(Tensor.data_ptr, tensors))
 
 
 def _table(integers: Sequence["array[int]"], vectors: Sequence[Tensor | None]) -> bytes:

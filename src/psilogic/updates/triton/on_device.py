@@ -32,6 +32,7 @@ def decide(
     measured: list[UnitSums],
     rescaling: Rescaling,
     found_inf: Tensor | None,
+    watched: bool,
 ) -> list[Settled]:
     """Decide for every bucket, and change the states' scalars; `found_inf` above 0 means: everything stays as it is."""
     return [_settle(work, sums, rescaling, found_inf) for work, sums in zip(works, measured, strict=True)]

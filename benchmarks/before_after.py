@@ -1,0 +1,94 @@
+"""What one `optimizer.step()` costs now, as a multiple of what it cost in another checkout, in one run.
+
+    python benchmarks/before_after.py OTHER/src [--sets "ViT-Tiny" ...] [--rounds 31] [--csv FILE]
+
+Both versions of psilogic are imported side by side, the other one with the kernels that were built in its checkout.
+They step the same tensors in turns, with moments at the same place, in an order drawn anew in each round; a ratio is
+the median over the rounds of (now / before in that round).
+"""
+
+import argparse
+import importlib
+import statistics
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from csv_files import write_csv
+from step_time import LR, WARM_UP, interleaved
+from tensor_sets import TENSOR_SETS, tensors_with_gradients
+from torch import Tensor
+
+KINDS: dict[str, tuple[str, dict[str, Any]]] = {
+    "PsiLogic": ("PsiLogic", {}),
+    "PsiLogicViT (GC + AGC)": ("PsiLogicViT", {}),
+    "PsiLogicNLP (GC + AGC + quantum decay)": ("PsiLogicNLP", {}),
+    "PsiLogic(max_grad_norm), clips": ("PsiLogic", {"max_grad_norm": 1.0}),
+    "PsiLogic(max_grad_norm), clips nothing": ("PsiLogic", {"max_grad_norm": 1e30}),
+    "PsiLogic(foreach=True)": ("PsiLogic", {"foreach": True}),
+}
+
+
+def load(source: Path) -> Any:
+    """The psilogic of a source tree; what else has been imported under that name stays as it is."""
+    others = {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] == "psilogic"}
+    sys.path.insert(0, str(source))
+    try:
+        importlib.invalidate_caches()
+        return importlib.import_module("psilogic")
+    finally:
+        sys.path.remove(str(source))
+        for name in [name for name in sys.modules if name.partition(".")[0] == "psilogic"]:
+            del sys.modules[name]
+        sys.modules.update(others)
+
+
+def step_of(package: Any, kind: str, options: dict[str, Any], params: list[Tensor]) -> Callable[[], Any]:
+    """A step of a version's optimizer, once taken."""
+    optimizer = getattr(package, kind)(params, LR, **options)
+    optimizer.step()
+    return optimizer.step
+
+
+def measure(name: str, before: Any, now: Any, rounds: int) -> list[dict[str, Any]]:
+    """The table's rows for one set of tensors."""
+    params, rows = tensors_with_gradients(name, "cpu"), []
+    for contender, what in KINDS.items():
+        new, old = (step_of(package, *what, params) for package in (now, before))
+        for p in params:
+            mine, theirs = (step.__self__.state[p] for step in (new, old))
+            theirs.update({moment: mine[moment] for moment in ("exp_avg", "exp_avg_sq")})
+        after, earlier = interleaved([new, old], "cpu", rounds)
+        rows.append(
+            {
+                "set": name,
+                "contender": contender,
+                "milliseconds": round(1e3 * statistics.median(after), 3),
+                "milliseconds_before": round(1e3 * statistics.median(earlier), 3),
+                "ratio": round(statistics.median(a / b for a, b in zip(after, earlier, strict=True)), 3),
+            }
+        )
+        print(
+            "  {set:12} {contender:40} {milliseconds:9.3f} {milliseconds_before:9.3f} {ratio:7.3f}".format(**rows[-1])
+        )
+    return rows
+
+
+def main() -> None:
+    """Measure and print."""
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("source", type=Path, help="the folder of the other checkout that holds psilogic")
+    options.add_argument("--sets", nargs="+", choices=TENSOR_SETS, default=list(TENSOR_SETS), metavar="SET")
+    options.add_argument("--rounds", type=int, default=31)
+    options.add_argument("--csv", type=Path)
+    chosen = options.parse_args()
+    now, before = importlib.import_module("psilogic"), load(chosen.source.resolve())
+    print(f"now {now.__file__}\nbefore {before.__file__}\n{chosen.rounds} rounds after {WARM_UP} to warm up")
+    rows = [row for name in chosen.sets for row in measure(name, before, now, chosen.rounds)]
+    if chosen.csv:
+        write_csv(rows, chosen.csv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,49 @@
+// The addresses of many tensors in one call; tensors/memory.py calls it.
+//
+// torch exports, for the code that its compiler writes, the address of a function that returns where a tensor's elements
+// begin: nothing of torch is needed to build this.
+
+#define PY_SSIZE_T_CLEAN
+#define Py_LIMITED_API 0x030A0000
+#include <Python.h>
+
+#include <cstdint>
+
+namespace {
+
+using AddressOf = void *(*)(PyObject *);
+
+// Of a list of tensors the addresses, as the bytes of 64-bit integers. With a name it is a list of dictionaries, each of
+// which has the tensor under that name. `function` is torch's.
+PyObject *addresses(PyObject *, PyObject *arguments) {
+    unsigned long long function;
+    PyObject *list, *name = nullptr;
+    if (!PyArg_ParseTuple(arguments, "KO!|U", &function, &PyList_Type, &list, &name)) return nullptr;
+    const auto address_of = reinterpret_cast<AddressOf>(static_cast<std::uintptr_t>(function));
+    const Py_ssize_t count = PyList_Size(list);
+    PyObject *found = PyBytes_FromStringAndSize(nullptr, count * sizeof(std::int64_t));
+    if (!found) return nullptr;
+    auto *numbers = reinterpret_cast<std::int64_t *>(PyBytes_AsString(found));
+    for (Py_ssize_t i = 0; i < count; ++i) {
+        PyObject *tensor = PyList_GetItem(list, i);
+        if (name) tensor = PyDict_GetItemWithError(tensor, name);
+        try {
+            if (tensor) numbers[i] = reinterpret_cast<std::intptr_t>(address_of(tensor));
+        } catch (...) {  // what is no tensor, or one without elements of its own
+            PyErr_SetString(PyExc_TypeError, "not every element of the list is a tensor that lies in memory");
+        }
+        if (!tensor && !PyErr_Occurred()) PyErr_SetObject(PyExc_KeyError, name);
+        if (PyErr_Occurred()) {
+            Py_DECREF(found);
+            return nullptr;
+        }
+    }
+    return found;
+}
+
+PyMethodDef methods[] = {{"addresses", addresses, METH_VARARGS, nullptr}, {nullptr, nullptr, 0, nullptr}};
+PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_addresses", nullptr, -1, methods, nullptr, nullptr, nullptr, nullptr};
+
+}  // namespace
+
+PyMODINIT_FUNC PyInit__addresses() { return PyModule_Create(&definition); }

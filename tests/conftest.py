@@ -1,0 +1,26 @@
+"""Groups of tests for one worker, which xdist forgets with this pytest, and what `make quick` leaves out."""
+
+from dataclasses import replace
+
+import pytest
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their markers
+def pytest_collection_modifyitems(config, items):
+    for item in items:
+        mark = item.get_closest_marker("xdist_group")
+        if mark is None:
+            continue
+        item.add_marker(pytest.mark.slow)  # it loads other libraries, starts processes, or compiles
+        if config.getoption("loadgroup", False):
+            _name(item, mark.args[0])
+
+
+def _name(item, group):
+    """Write the group behind the test's id, where xdist looks for it.
+
+    xdist 3.8 does so itself, but from pytest 9.2 on in vain, and without a word:
+    https://github.com/pytest-dev/pytest-xdist/issues/1386.
+    """
+    if hasattr(item, "_id") and not item.nodeid.endswith(f"@{group}"):
+        item._id = replace(item._id, names=(f"{item._id.rest}@{group}",), params=None)
