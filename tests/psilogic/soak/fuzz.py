@@ -167,7 +167,7 @@ def each_step_is_foreach_in_float64(trial, run):
                 del twin.optimizer.state[p]
         script = [None if g is None else g.to(p.dtype) for p, g in zip(twin.params, trial.script[t], strict=True)]
         one = Trial(**{**vars(trial), "script": [script]})
-        twin.go(one, [0])
+        twin.go(one, [0], watched=True)
         if same_gates(run.decisions[t], twin.decisions[0]):
             compare_step(trial, before, after, twin.snapshots[0], trial.script[t], f"step {t}")
         else:
@@ -236,7 +236,8 @@ def trajectories_agree_in_float64(trial, run):
     if trial.dtypes != {torch.float64} or any(i is not None for i in trial.shared):
         return False
     with setting(trial):
-        twin = start(trial, fresh(trial), foreach=False, fused=None).go(trial, range(len(trial.script)))
+        twin = start(trial, fresh(trial), foreach=False, fused=None)
+        twin.go(trial, range(len(trial.script)), watched=True)
     for t, (mine, theirs) in enumerate(zip(run.snapshots, twin.snapshots, strict=True)):
         if not same_gates(run.decisions[t], twin.decisions[t]):
             break
@@ -281,7 +282,7 @@ def threads_change_no_bit(trial, run):
 
 
 def a_resumed_run_is_the_uninterrupted_one(trial, run):
-    """Saved, loaded and gone on with in other memory, bit by bit."""
+    """Saved, loaded and gone on with in other memory, and not watched, bit by bit."""
     middle = len(trial.script) // 2
     with setting(trial):
         first = start(trial, fresh(trial, 1)).go(trial, range(middle))
@@ -390,7 +391,7 @@ def attempt(trial: Trial, counts: Counter) -> list:
 
     with setting(trial):
         try:
-            run = start(trial, fresh(trial)).go(trial, range(len(trial.script)))
+            run = start(trial, fresh(trial)).go(trial, range(len(trial.script)), watched=True)
         except Exception:
             failed("the training")
             return [str(trial), *failures]

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.xdist_group("processes")
 # One DTensor and one flattened parameter with every option, one of each kind with both that bring everything together,
 # their relatives with the one that reads most of other processes.
 THOROUGH = ["Shard(1) on 4", "FSDP1 on 4"]
+SINGLE = [("ZeRO on 4", "max_grad_norm")]  # each tensor takes its own of the norms of all
 TOGETHER = ["AGC and GC, group", "everything, global"]
 KINDS = [
     "Shard(0), Shard(1)",
@@ -38,7 +39,7 @@ KINDS = [
 def weight(name, option):
     """Left to the marker soak, if others stand for it."""
     stands = name in THOROUGH or option == "everything, global" or (option in TOGETHER and name in KINDS)
-    return () if stands else pytest.mark.soak
+    return () if stands or (name, option) in SINGLE else pytest.mark.soak
 
 
 CASES = [pytest.param(name, option, marks=weight(name, option)) for name in SCHEMES for option in OPTIONS]

@@ -279,6 +279,20 @@ def test_a_group_whose_update_is_foreseeable_does_not_overtake_one_whose_is_not(
     assert_same(*runs, 1e-11)
 
 
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_group_that_shares_memory_with_one_that_is_not_foreseen(which):
+    """In whatever order: each reads the memory before any changes it, and the first one changes it first."""
+    runs, script = [], gradients(6, [(30, 40)] * 2)
+    for foreach in (None, False):
+        memory = torch.linspace(-1, 1, 1200, dtype=torch.float64).view(30, 40)
+        params = [nn.Parameter(memory) for _ in range(2)]
+        groups = [{"params": [p]} for p in params]
+        groups[which] |= {"maximize": True, "agc_clip": 1e-3}
+        optimizer = PsiLogic(groups, foreach=foreach, **{**ACTIVE, "chaos_warmup": 0, "gamma": 30.0})
+        runs.append(trace(optimizer, params, script))
+    assert_same(*runs, 1e-11)
+
+
 @pytest.mark.parametrize("units", UNITS.values(), ids=UNITS)
 def test_gradients_that_lie_in_their_parameters(units):
     runs = []
