@@ -411,6 +411,7 @@ def test_a_group_that_cannot_step_leaves_the_others_as_they_are():
 # Installation
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compiler", ["c++", "false"])
 def test_an_installation_with_and_without_a_compiler(tmp_path, compiler):
     """Without one the build succeeds as well, and leaves the kernels out."""
