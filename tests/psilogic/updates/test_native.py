@@ -259,19 +259,24 @@ def test_groups_that_share_memory_change_it_one_after_the_other(units, quantum_d
     assert_same(*runs, 1e-11)
 
 
-@pytest.mark.parametrize("what", ["parameters", "a gradient of the first"])
+class OfItsOwn(nn.Parameter):
+    """A parameter as libraries derive it: where it says, as it is."""
+
+
+@pytest.mark.parametrize("what", ["parameters", "parameters of a class", "a gradient of the first"])
 @pytest.mark.parametrize("first", [{"foreach": True}, UNITS["tensors and rows"]], ids=["foreach", "not foreseeable"])
 def test_a_group_whose_update_is_foreseeable_does_not_overtake_one_whose_is_not(first, what):
     """The second one may be updated before the norms are known, but not where the first one is yet to be updated."""
     runs, script = [], gradients(6, [(30, 40)] * 2)
     for options in ({}, {"foreach": False}):
         memory = torch.linspace(-1, 1, 1200, dtype=torch.float64).view(30, 40)
-        params = [nn.Parameter(memory if what == "parameters" else memory.clone()), nn.Parameter(memory)]
+        kind = OfItsOwn if what == "parameters of a class" else nn.Parameter
+        params = [kind(memory.clone() if what.startswith("a gradient") else memory), nn.Parameter(memory)]
         optimizer = PsiLogic([{"params": params[:1], **first, **options}, {"params": params[1:], **options}], **ACTIVE)
         snapshots = []
         for grads in script:
             set_gradients(params, grads)
-            if what != "parameters":
+            if what.startswith("a gradient"):
                 params[0].grad = memory
             optimizer.step()
             snapshots.append(snapshot(optimizer, params))

@@ -2,18 +2,15 @@
 
 from typing import Any, NamedTuple
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from psilogic.decision import likely_to_fire, quiet_quantum_rate
 from psilogic.gradients import Processing, decided_by_unit, units_of
 from psilogic.tensors.buckets import Bucket
-from psilogic.tensors.memory import places
+from psilogic.tensors.memory import ordinary, places
 from psilogic.tensors.norms import root
 from psilogic.updates.native import kernels
 from psilogic.updates.work import Before, Execution, Settled, Step, Tensors, Work
-
-PLAIN = (Tensor, nn.Parameter)
-"""What lies where it says; those that are changed early are known to."""
 
 
 class Foresight(NamedTuple):
@@ -49,9 +46,9 @@ def independent(early: list[Work], others: list[Work]) -> bool:
     That is another parameter, a gradient of those that are changed later, or one that quantum decay reads again.
     """
     params = [place for work in early for place in places(work.tensors.params)]
-    again = [work.tensors.grads for work in early if work.bucket.group["quantum_decay"] > 0]
-    again += [xs for work in others for xs in (work.tensors.params, work.tensors.grads)]
-    elsewhere = [place for xs in again for place in places([x for x in xs if type(x) in PLAIN])]
+    again = [g for work in early if work.bucket.group["quantum_decay"] > 0 for g in work.tensors.grads]
+    later = [x for work in others for xs in (work.tensors.params, work.tensors.grads) for x in xs]
+    elsewhere = places(again + [x for x in later if ordinary([[x]])])  # what is changed early is known to be
     return len(set(params)) == len(params) and set(params).isdisjoint(elsewhere)
 
 
