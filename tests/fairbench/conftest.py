@@ -1,104 +1,32 @@
-"""A tiny suite and tiny optimizers, with which whole studies run in seconds."""
+"""The tiny suite as a file, as a suite, as a study, and as a study that has run."""
 
-import textwrap
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from tiny import TINY, Finished, write_tiny
 
 from fairbench.plan import Study
 from fairbench.suite import Suite
 from fairbench.suite_file import load_suite
 
-TINY = """
-description = "a study in seconds"
-reference = "PsiLogic"
-alpha = 0.05
-
-[sweep]
-lr_min = 1e-3
-lr_max = 1e-2
-points = 2
-max_extensions = 1
-seeds = [0]
-evaluations = 1
-
-[final]
-seeds = [1, 2]
-evaluations = 2
-
-[training]
-clip_norm = 1.0
-warmup_steps = 2
-log_every = 5
-
-[arenas.vit]
-metric = "accuracy"
-margin = 0.02
-sweep_steps = 10
-steps = 40
-batch_size = 16
-model = { hidden_size = 8, layers = 1, heads = 1, patch_size = 4 }
-
-[optimizers.AdamW]
-options = { weight_decay = 0.01 }
-
-[optimizers.PsiLogic]
-options = { weight_decay = 0.01, chaos_warmup = 0 }
-"""
-
-OWN_OPTIMIZERS = """
-import os, signal, torch
-
-
-class Signs(torch.optim.SGD):
-    '''Follows the sign of the gradient.'''
-
-    def step(self, closure=None):
-        for group in self.param_groups:
-            for p in group["params"]:
-                p.grad.sign_()
-        return super().step(closure)
-
-
-class Explodes(Signs):
-    '''Sends every weight to infinity in its third step.'''
-
-    def step(self, closure=None):
-        self.steps = getattr(self, "steps", 0) + 1
-        if self.steps == 3:
-            with torch.no_grad():
-                for group in self.param_groups:
-                    for p in group["params"]:
-                        p.fill_(float("inf"))
-        return super().step(closure)
-
-
-class Raises(Signs):
-    '''Raises at its highest learning rate only.'''
-
-    def step(self, closure=None):
-        if self.defaults["lr"] > 5e-3:
-            raise ArithmeticError("this optimizer cannot go on")
-        return super().step(closure)
-
-
-class Dies(Signs):
-    '''Takes its process with it, at its highest learning rate only.'''
-
-    def step(self, closure=None):
-        if self.defaults["lr"] > 5e-3:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return super().step(closure)
-"""
-
 
 @pytest.fixture
 def tiny_file(tmp_path: Path) -> Path:
-    """The tiny suite as a file, beside a module of own optimizers."""
-    (tmp_path / "own_optimizers.py").write_text(textwrap.dedent(OWN_OPTIMIZERS))
-    path = tmp_path / "tiny.toml"
-    path.write_text(TINY)
-    return path
+    return write_tiny(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    """The tiny study with an own optimizer, by the command, in trials long enough to be killed in their middle."""
+    folder = tmp_path_factory.mktemp("finished")
+    write_tiny(folder, TINY.replace("steps = 40", "steps = 160").replace("sweep_steps = 10", "sweep_steps = 60"))
+    words = ["run", "--suite", "tiny.toml", "--optimizers", "AdamW,own_optimizers:Signs", "--reference", "Signs"]
+    command = [sys.executable, "-m", "fairbench", *words, "--output-dir", "out", "--workers", "2"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return Finished(folder, words, done.stdout)
 
 
 @pytest.fixture

@@ -6,14 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from tiny import Finished
 
 from fairbench.cli import main
 
 pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
-
-
-def fairbench(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "fairbench", *words], cwd=cwd, capture_output=True, text=True)
 
 
 @pytest.fixture
@@ -28,18 +25,16 @@ HERE = ["run", "--suite", "tiny.toml", "--output-dir", "out", "--workers", "0"]
 """The tiny suite, in this process."""
 
 
-def test_a_whole_study_with_an_own_optimizer(folder: Path) -> None:
-    done = fairbench(*HERE, "--optimizers", "AdamW,own_optimizers:Signs", "--reference", "Signs", cwd=folder)
-    assert done.returncode == 0, done.stderr
-    assert "vit    AdamW" in done.stdout
-    names = {path.name for path in (folder / "out").iterdir()}
+def test_a_whole_study_with_an_own_optimizer(finished: Finished) -> None:
+    assert "vit    AdamW" in finished.stdout
+    names = {path.name for path in finished.output.iterdir()}
     tables = {"lr_sweep.csv", "steps.csv", "summary.csv", "aggregate.csv", "significance.csv", "cost.csv"}
     assert {"config.json", "trials", "figures", "report.html", *tables} <= names
 
-    before = {path: path.read_bytes() for path in (folder / "out").glob("*.csv")}
+    before = {path: path.read_bytes() for path in finished.output.glob("*.csv")}
     for path in before:
         path.unlink()
-    assert main(["report", "out"]) == 0
+    assert main(["report", str(finished.output)]) == 0
     assert {path: path.read_bytes() for path in before} == before
 
 

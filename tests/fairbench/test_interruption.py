@@ -9,23 +9,17 @@ import time
 from pathlib import Path
 
 import pytest
+from tiny import Finished
 
 from fairbench.cli import main
 
 pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
 
-SLOWER = {"steps = 40": "steps = 300", "sweep_steps = 10": "sweep_steps = 60"}
-"""Trials long enough to be killed in their middle."""
 
-
-def words(output: str, workers: int) -> list[str]:
-    return ["run", "--suite", "tiny.toml", "--output-dir", output, "--workers", str(workers)]
-
-
-def start(folder: Path, output: str) -> subprocess.Popen[bytes]:
-    log = (folder / f"{output}.log").open("ab")
-    command = [sys.executable, "-m", "fairbench", *words(output, 2)]
-    return subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, start_new_session=True)
+def start(study: Finished, output: str) -> subprocess.Popen[bytes]:
+    log = (study.folder / f"{output}.log").open("ab")
+    command = [sys.executable, "-m", "fairbench", *study.words, "--output-dir", output, "--workers", "2"]
+    return subprocess.Popen(command, cwd=study.folder, stdout=log, stderr=log, start_new_session=True)
 
 
 def wait_for_records(process: subprocess.Popen[bytes], folder: Path, count: int) -> None:
@@ -78,18 +72,11 @@ def results(folder: Path) -> dict[str, object]:
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
-def test_interrupted_studies_end_like_an_undisturbed_one(tiny_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is killed runs in processes of its own; what is not runs here, which has the libraries loaded."""
-    folder = tiny_file.parent
-    monkeypatch.chdir(folder)
-    text = tiny_file.read_text()
-    for old, new in SLOWER.items():
-        text = text.replace(old, new)
-    tiny_file.write_text(text)
-    assert main(words("undisturbed", 0)) == 0
-
+def test_interrupted_studies_end_like_an_undisturbed_one(finished: Finished, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last run ends it in this process, which has the libraries loaded."""
+    folder = finished.folder
     for kill, records in ((signal.SIGKILL, 2), (signal.SIGINT, 5)):
-        process = start(folder, "disturbed")
+        process = start(finished, "disturbed")
         wait_for_records(process, folder / "disturbed", records)
         workers = children(process.pid)
         assert len(workers) >= 2
@@ -103,20 +90,22 @@ def test_interrupted_studies_end_like_an_undisturbed_one(tiny_file: Path, monkey
         before = {path: path.stat().st_mtime_ns for path in folder.glob("disturbed/trials/*.json")}
         assert before
 
-    assert main(words("disturbed", 0)) == 0
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(folder)
+    assert main([*finished.words, "--output-dir", "disturbed", "--workers", "0"]) == 0
     assert {path: path.stat().st_mtime_ns for path in before} == before, "finished trials were run again"
-    assert results(folder / "disturbed") == results(folder / "undisturbed")
-    mine, theirs = derived(folder / "disturbed"), derived(folder / "undisturbed")
+    assert results(folder / "disturbed") == results(finished.output)
+    mine, theirs = derived(folder / "disturbed"), derived(finished.output)
     assert {"summary.csv", "aggregate.csv", "significance.csv", "lr_sweep.csv", "steps.csv"} <= mine.keys()
     assert mine == theirs
     assert "finished trials are kept" in (folder / "disturbed.log").read_text()
 
 
-def test_ctrl_c_while_libraries_load_is_quiet(tiny_file: Path) -> None:
-    process = start(tiny_file.parent, "early")
+def test_ctrl_c_while_libraries_load_is_quiet(finished: Finished) -> None:
+    process = start(finished, "early")
     while not children(process.pid):  # the workers' server
         time.sleep(0.01)
     time.sleep(0.3)
     os.killpg(process.pid, signal.SIGINT)
     assert process.wait() == 130
-    assert "Traceback" not in (tiny_file.parent / "early.log").read_text()
+    assert "Traceback" not in (finished.folder / "early.log").read_text()

@@ -27,7 +27,10 @@ from psilogic.tensors import uploads
 pytestmark = pytest.mark.slow  # all together
 
 EVERY_CONFIGURATION = pytest.mark.parametrize("options", CONFIGURATIONS.values(), ids=CONFIGURATIONS)
-EVERY_PER_TENSOR = pytest.mark.parametrize("options", PER_TENSOR.values(), ids=PER_TENSOR)
+# Those that need vectors of their own beside what all need.
+MIXABLE = {
+    name: PER_TENSOR[name] for name in ("defaults", "schedule", "AGC of tensors", "everything but clipping", "relative")
+}
 
 
 def transposed(x):
@@ -69,7 +72,7 @@ def test_layouts(name, of_param, of_grad):
 MIXED = [torch.float32, torch.float64, torch.bfloat16, torch.complex64, torch.float64, torch.float16]
 
 
-@EVERY_PER_TENSOR
+@pytest.mark.parametrize("options", MIXABLE.values(), ids=MIXABLE)
 def test_dtypes_in_one_group_do_not_meet(options):
     """Each tensor as in an optimizer of its own, its state with its own dtypes."""
 
@@ -168,7 +171,7 @@ def test_a_graph_that_would_not_see_the_clock_is_refused(monkeypatch):
         uploads.upload("step", torch.ones(3), torch.device("meta"))
 
 
-@EVERY_PER_TENSOR
+@pytest.mark.parametrize("options", MIXABLE.values(), ids=MIXABLE)
 def test_devices_in_one_group_do_not_meet(options):
     """Parameters on the meta device change nothing for those on the CPU."""
     script, params = gradients(18, every=5), parameters()

@@ -8,9 +8,8 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from multiprocessing import resource_tracker
+from collections.abc import Callable, Sequence
+from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from types import TracebackType
@@ -33,8 +32,8 @@ class Worker:
         self.pipe, far_end = FORKSERVER.Pipe()
         self.process: BaseProcess = FORKSERVER.Process(target=_serve, args=(far_end,), daemon=True)
         try:
-            with _server_can_start():
-                self.process.start()
+            _start_server()
+            self.process.start()  # which waits for the server to have loaded everything; Ctrl-C ends that
         except (OSError, EOFError) as error:
             raise UsageError(
                 f"cannot start a worker process ({type(error).__name__}: {error}); "
@@ -140,15 +139,14 @@ class ProcessExecutor:
         return [content]
 
 
-@contextmanager
-def _server_can_start() -> Iterator[None]:
-    """Starting the first worker starts the server: without threads of its own, deaf to Ctrl-C, as its workers."""
+def _start_server() -> None:
+    """Start the workers' server unless it runs: without threads of its own, deaf to Ctrl-C, as its workers."""
     resource_tracker.ensure_running()  # which would unblock the signal if it started below
     outside = {name: os.environ.get(name) for name in ONE_THREAD}
     os.environ |= ONE_THREAD
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        yield
+        forkserver.ensure_running()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         for name, value in outside.items():

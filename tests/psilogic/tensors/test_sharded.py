@@ -19,27 +19,24 @@ from sharded_layouts import SCHEMES
 # One worker of pytest-xdist then starts the processes, and only one.
 pytestmark = pytest.mark.xdist_group("processes")
 
-# One DTensor and one flattened parameter with every option, one of each kind with both that bring everything together,
-# their relatives with the one that reads most of other processes.
-THOROUGH = ["Shard(1) on 4", "FSDP1 on 4"]
-SINGLE = [("ZeRO on 4", "max_grad_norm")]  # each tensor takes its own of the norms of all
+# One DTensor with every option, one flattened parameter with all that reads rows, each scheme with the option that
+# reads most of other processes: on four processes if it is there on two as well.
 TOGETHER = ["AGC and GC, group", "everything, global"]
-KINDS = [
-    "Shard(0), Shard(1)",
-    "all placements of a mesh",
-    "two meshes",
-    "gradients placed otherwise",
-    "fully_shard on 4",
-    "tensor parallel and fully_shard",
-    "FSDP1, hybrid",
-    "ZeRO on 4",
-]
+CHOSEN = {
+    "Shard(1) on 4": [*OPTIONS],
+    "FSDP1 on 4": [*TOGETHER, "AGC of units", "AGC of tensors", "everything, tensor"],
+    "two meshes": TOGETHER,
+    "gradients placed otherwise": TOGETHER,
+    "tensor parallel and fully_shard": TOGETHER,
+    "ZeRO on 4": [*TOGETHER, "max_grad_norm"],  # each tensor takes its own of the norms of all
+}
 
 
 def weight(name, option):
     """Left to the marker soak, if others stand for it."""
-    stands = name in THOROUGH or option == "everything, global" or (option in TOGETHER and name in KINDS)
-    return () if stands or (name, option) in SINGLE else pytest.mark.soak
+    smaller = name.endswith(" on 2") and name.replace(" on 2", " on 4") in SCHEMES
+    chosen = CHOSEN.get(name, [] if smaller else ["everything, global"])
+    return () if option in chosen else pytest.mark.soak
 
 
 CASES = [pytest.param(name, option, marks=weight(name, option)) for name in SCHEMES for option in OPTIONS]
@@ -120,18 +117,15 @@ def test_an_overflow_on_one_process_stops_the_step_on_all(processes, name) -> No
 # What a step costs.
 
 SPLIT_ONCE = [
-    "Shard(0) on 2",
     "Shard(0) on 4",
     "Shard(1) on 4",
     "Shard(0), Shard(1)",
     "Shard(0), Replicate",
     "all placements of a mesh",
     "beside plain tensors",
-    "fully_shard on 2",
     "fully_shard on 4",
     "HSDP",
     "tensor parallel",
-    "FSDP1 on 2",
     "FSDP1 on 4",
     "FSDP1, hybrid",
     "ZeRO on 2",

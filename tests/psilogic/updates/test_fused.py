@@ -47,10 +47,15 @@ PROCESSED = [  # what else than AdamW's part there is to do, and so a reason for
 ]
 
 
-@pytest.mark.parametrize("name", PROCESSED)
-@pytest.mark.parametrize(("block", "shapes"), [(1, SMALL), (17, LARGER), (256, LARGER)], ids=["1", "17", "256"])
-def test_wherever_blocks_end(monkeypatch, torch_kernels, name, block, shapes):
+BLOCKS = [(17, name) for name in PROCESSED] + [
+    (size, name) for size in (1, 256) for name in TOGETHER if name in PROCESSED
+]
+
+
+@pytest.mark.parametrize(("block", "name"), BLOCKS)
+def test_wherever_blocks_end(monkeypatch, torch_kernels, name, block):
     """Blocks end within tensors, between rows, within rows, and hold several tensors."""
+    shapes = SMALL if block == 1 else LARGER
     monkeypatch.setattr(fused, "BLOCK", block)
     blocks, made = fused._blocks, []
     monkeypatch.setattr(fused, "_blocks", lambda *given: made.append(given) or blocks(*given))
@@ -113,7 +118,7 @@ MANY = 20_000_000  # one sum in float32 of so many equal numbers is wrong by 9e-
 
 
 @pytest.mark.parametrize("options", [ACTIVE, {**ACTIVE, "max_grad_norm": 1.0}], ids=["plain", "clipped"])
-def test_one_tensor_of_20_million_elements(execution, options):
+def test_one_tensor_of_20_million_elements(torch_kernels, options):
     p = torch.linspace(-3.0, 3.0, MANY)
     g = torch.full_like(p, 0.1)  # a sum of so many equal numbers in float32 stops growing
     twins = [nn.Parameter(p.clone()), nn.Parameter(p)]

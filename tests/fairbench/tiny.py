@@ -1,0 +1,108 @@
+"""A tiny suite and tiny optimizers, with which whole studies run in seconds."""
+
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+
+TINY = """
+description = "a study in seconds"
+reference = "PsiLogic"
+alpha = 0.05
+
+[sweep]
+lr_min = 1e-3
+lr_max = 1e-2
+points = 2
+max_extensions = 1
+seeds = [0]
+evaluations = 1
+
+[final]
+seeds = [1, 2]
+evaluations = 2
+
+[training]
+clip_norm = 1.0
+warmup_steps = 2
+log_every = 5
+
+[arenas.vit]
+metric = "accuracy"
+margin = 0.02
+sweep_steps = 10
+steps = 40
+batch_size = 16
+model = { hidden_size = 8, layers = 1, heads = 1, patch_size = 4 }
+
+[optimizers.AdamW]
+options = { weight_decay = 0.01 }
+
+[optimizers.PsiLogic]
+options = { weight_decay = 0.01, chaos_warmup = 0 }
+"""
+
+OWN_OPTIMIZERS = """
+import os, signal, torch
+
+
+class Signs(torch.optim.SGD):
+    '''Follows the sign of the gradient.'''
+
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for p in group["params"]:
+                p.grad.sign_()
+        return super().step(closure)
+
+
+class Explodes(Signs):
+    '''Sends every weight to infinity in its third step.'''
+
+    def step(self, closure=None):
+        self.steps = getattr(self, "steps", 0) + 1
+        if self.steps == 3:
+            with torch.no_grad():
+                for group in self.param_groups:
+                    for p in group["params"]:
+                        p.fill_(float("inf"))
+        return super().step(closure)
+
+
+class Raises(Signs):
+    '''Raises at its highest learning rate only.'''
+
+    def step(self, closure=None):
+        if self.defaults["lr"] > 5e-3:
+            raise ArithmeticError("this optimizer cannot go on")
+        return super().step(closure)
+
+
+class Dies(Signs):
+    '''Takes its process with it, at its highest learning rate only.'''
+
+    def step(self, closure=None):
+        if self.defaults["lr"] > 5e-3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().step(closure)
+"""
+
+
+def write_tiny(folder: Path, text: str = TINY) -> Path:
+    """The tiny suite as a file, beside a module of own optimizers."""
+    (folder / "own_optimizers.py").write_text(textwrap.dedent(OWN_OPTIMIZERS))
+    path = folder / "tiny.toml"
+    path.write_text(text)
+    return path
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A study that ran from its beginning to its end, in a folder with its suite."""
+
+    folder: Path
+    words: list[str]
+    stdout: str
+
+    @property
+    def output(self) -> Path:
+        return self.folder / "out"
