@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from fairbench.arenas import ARENAS
 from fairbench.optimizers import resolve_optimizer
 from fairbench.plan import Study, arms, missing
 from fairbench.spec import TrialSpec
@@ -130,9 +131,11 @@ def test_the_mechanism_is_recorded(specs: list[TrialSpec]) -> None:
     assert trial(specs[0])["result"]["chaos"] is None
 
 
-@pytest.mark.parametrize("arena", ["gpt", "vit", "resnet", "ddpm"])
-@pytest.mark.parametrize("optimizer", ["Adam", "AdamW", "Lion", "PsiLogic"])
-def test_every_arena_of_mini_learns_with_every_optimizer(arena: str, optimizer: str) -> None:
+@pytest.mark.parametrize(
+    ("arena", "optimizer"),
+    [(arena, "PsiLogic") for arena in ARENAS] + [("vit", optimizer) for optimizer in ("Adam", "AdamW", "Lion")],
+)
+def test_mini_learns_in_every_arena_and_with_every_optimizer(arena: str, optimizer: str) -> None:
     suite = load_suite("mini")
     suite = replace(suite, arenas={arena: suite.arenas[arena]}, optimizers={optimizer: suite.optimizers[optimizer]})
     study = Study.resolve(suite, "cpu")

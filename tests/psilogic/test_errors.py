@@ -199,7 +199,7 @@ def with_bad_element(script, bad, at):
 
 
 @NON_FINITE
-@pytest.mark.parametrize("at", [{0}, {30}, {30, 31, 32}], ids=["first", "later", "thrice"])
+@pytest.mark.parametrize("at", [{0}, {30, 31, 32}], ids=["first", "later"])
 @pytest.mark.parametrize("signal", ["raw", "relative"])
 @pytest.mark.parametrize("options", [{}, {"agc_clip": 0.1}, {"chaos_scope": "group"}, {"eps": 0.0}], ids=case)
 def test_non_finite_gradients_damage_their_element_only(bad, at, signal, options):

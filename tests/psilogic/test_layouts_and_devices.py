@@ -8,6 +8,7 @@ from configurations import (
     ACTIVE,
     CONFIGURATIONS,
     PER_TENSOR,
+    PROCESSING,
     STEPS,
     TOGETHER,
     assert_same,
@@ -26,7 +27,7 @@ from psilogic.tensors import uploads
 
 pytestmark = pytest.mark.slow  # all together
 
-EVERY_CONFIGURATION = pytest.mark.parametrize("options", CONFIGURATIONS.values(), ids=CONFIGURATIONS)
+TENSOR_LR = {"lr": torch.tensor(0.1)}
 # Those that need vectors of their own beside what all need.
 MIXABLE = {
     name: PER_TENSOR[name] for name in ("defaults", "schedule", "AGC of tensors", "everything but clipping", "relative")
@@ -47,7 +48,7 @@ def channels_last(x):
 
 @pytest.mark.parametrize(
     ("name", "of_param", "of_grad"),
-    [(name, transposed, strided) for name in CONFIGURATIONS]
+    [(name, transposed, strided) for name, options in CONFIGURATIONS.items() if {*PROCESSING} & {*options}]
     + [
         (name, *layouts)
         for name in TOGETHER
@@ -113,8 +114,8 @@ def test_dtypes_share_a_pooled_norm(scope):
 
 @pytest.mark.parametrize(
     ("name", "flags"),
-    [(name, flags) for name in CONFIGURATIONS for flags in ({}, {"capturable": True})]
-    + [(name, flags) for name in TOGETHER for flags in ({"foreach": False}, {"lr": torch.tensor(0.1)})],
+    [(name, {}) for name in CONFIGURATIONS]
+    + [(name, flags) for name in TOGETHER for flags in ({"capturable": True}, {"foreach": False}, TENSOR_LR)],
     ids=str,
 )
 def test_meta_parameters(name, flags):
@@ -146,16 +147,20 @@ class Transfers(TorchDispatchMode):
         return result
 
 
-@EVERY_CONFIGURATION
-@pytest.mark.parametrize("flags", [{}, {"capturable": True}, {"lr": torch.tensor(0.1)}], ids=str)
-def test_no_transfer_to_a_gpu_is_waited_for(options, flags, monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "flags"),
+    [(name, {}) for name in CONFIGURATIONS]
+    + [(name, flags) for name in TOGETHER for flags in ({"capturable": True}, TENSOR_LR)],
+    ids=str,
+)
+def test_no_transfer_to_a_gpu_is_waited_for(name, flags, monkeypatch):
     """Only the clock is sent, and a learning rate on the host; with `capturable` nothing is."""
     monkeypatch.setattr(uploads, "_on_gpu", lambda device: device.type == "meta")
     monkeypatch.setattr(uploads, "_pinned", lambda size, dtype: torch.empty(size, dtype=dtype))
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: SimpleNamespace(cuda_stream=0))
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
     params = [nn.Parameter(p.detach().to("meta")) for p in parameters()]
-    optimizer = build(params, **{**options, **flags})
+    optimizer = build(params, **{**CONFIGURATIONS[name], **flags})
     for _ in range(2):
         set_gradients(params, [torch.ones_like(p) for p in params])
         with Transfers() as transfers:

@@ -131,9 +131,9 @@ def quantum_decayed(mode: str, dtype: torch.dtype) -> torch.Tensor:
     torch.manual_seed(0)
     p = nn.Parameter(torch.ones(4096, dtype=dtype))
     options = {"gamma": 0.0, "weight_decay": 0.0, "quantum_decay": 1e3, "chaos_warmup": 0, "adaptive_tau": False}
-    optimizer = PsiLogic([p], lr=3e-7, chaos_tau=1e3, bf16_update=mode, **options)
+    optimizer = PsiLogic([p], lr=1.2e-6, chaos_tau=1e3, bf16_update=mode, **options)
     p.grad = torch.full_like(p, 2.0)
-    for _ in range(2000):
+    for _ in range(500):
         optimizer.step()
     return p.detach().double()
 

@@ -12,8 +12,8 @@ NON_LEAF_GRADIENTS = pytest.mark.filterwarnings("ignore:The .grad attribute of a
 
 @pytest.mark.parametrize(
     ("name", "flags"),
-    [(name, flags) for name in CONFIGURATIONS for flags in ({"foreach": True}, {"foreach": True, "capturable": True})]
-    + [(name, {"fused": False}) for name in TOGETHER],
+    [(name, {"foreach": True}) for name in CONFIGURATIONS]
+    + [(name, flags) for name in TOGETHER for flags in ({"fused": False}, {"foreach": True, "capturable": True})],
     ids=str,
 )
 def test_execution_flags(name, flags):
