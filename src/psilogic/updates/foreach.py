@@ -4,23 +4,17 @@ import torch
 from torch import Tensor
 
 from psilogic import equations as eq
-from psilogic.gradients import Statistics
-from psilogic.gradients import measure as measure_bucket
+from psilogic.gradients import Statistics, measure
 from psilogic.tensors.buckets import Bucket
 from psilogic.tensors.norms import Foreach, as_real, fresh, per_tensor
 from psilogic.tensors.state import held
 from psilogic.updates.rounding import narrow_, widen
-from psilogic.updates.work import Before, Execution, Settled, Step, Tensors, Work
+from psilogic.updates.work import Execution, Settled, Step, Tensors, Work
 
 
 def supports(tensors: Tensors, by_rows: bool) -> bool:
     """Any tensors, in whatever way they lie in memory."""
     return True
-
-
-def measure(work: Work, before: Before | None) -> Statistics:
-    """The sums over units, by torch's operations."""
-    return measure_bucket(work.bucket)
 
 
 def update_(work: Work, measured: Statistics, settled: Settled, found_inf: Tensor | None) -> None:
@@ -99,4 +93,4 @@ def descend_(params: Foreach, exp_avgs: Foreach, exp_avg_sqs: Foreach, step: Ste
         torch._foreach_add_(params, updates)
 
 
-execution = Execution("foreach", supports, measure, update_)
+execution = Execution("foreach", supports, lambda work, before: measure(work.bucket), update_)

@@ -11,11 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from psilogic.gradients import Statistics
-from psilogic.gradients import measure as measure_bucket
+from psilogic.gradients import Statistics, measure
 from psilogic.tensors.memory import alike, dtypes, flat, ordinary
 from psilogic.tensors.norms import Foreach, accumulation_dtype
-from psilogic.updates.work import Before, Execution, Settled, Step, Tensors, Work
+from psilogic.updates.work import Execution, Settled, Step, Tensors, Work
 
 BLOCK = 1 << 18
 """The most elements of a block: what it needs besides is 1 MB in float32, and stays in cache."""
@@ -30,11 +29,6 @@ def supports(columns: Tensors, by_rows: bool) -> bool:
     """
     found = dtypes(columns)
     return len(found) == 1 and found <= DTYPES and ordinary(columns) and alike(columns, by_rows)
-
-
-def measure(work: Work, before: Before | None) -> Statistics:
-    """The sums over units, by torch's operations."""
-    return measure_bucket(work.bucket)
 
 
 def update_(work: Work, measured: Statistics, settled: Settled, found_inf: Tensor | None) -> None:
@@ -167,4 +161,4 @@ def _parts(row: tuple[Any, ...], size: int) -> list[tuple[Any, ...]]:
     return list(zip(*(flat(x).split(size) for x in row[:4]), *whole, strict=True))
 
 
-execution = Execution("fused", supports, measure, update_)
+execution = Execution("fused", supports, lambda work, before: measure(work.bucket), update_)

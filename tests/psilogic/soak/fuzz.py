@@ -96,7 +96,7 @@ def setting(trial: Trial, threads=None):
     """The trial's number of threads, or another one, and an installation with or without kernels of our own."""
     before = torch.get_num_threads()
     torch.set_num_threads(threads or trial.threads)
-    kernels.kernels = None if trial.execution == "fused" else COMPILED
+    kernels.kernels = COMPILED if trial.compiled else None
     try:
         yield
     finally:
@@ -149,7 +149,8 @@ def same_gates(ours, theirs):
 
 def each_step_is_foreach_in_float64(trial, run):
     """Each step again from where it began, one tensor after the other in float64: equal but for a few roundings."""
-    if run.executed["foreach"] and trial.execution != "one by one" and any(i is not None for i in trial.shared):
+    together = any(group["foreach"] is not False for group in trial.groups)
+    if run.executed["foreach"] and together and any(i is not None for i in trial.shared):
         return False  # all that share memory decay before any of them descends
     flips = 0
     for t, after in enumerate(run.snapshots):
@@ -344,7 +345,8 @@ def an_overflow_changes_nothing(trial, run):
 
 
 def without_chaos_it_is_adamw(trial, run):
-    plain = all(set(group) == {"lr", "betas", "eps", "weight_decay", "gamma"} for group in trial.groups)
+    known = {"lr", "betas", "eps", "weight_decay"}
+    plain = all(set(group) == {*known, "gamma", "foreach", "fused", "capturable"} for group in trial.groups)
     if not plain or trial.scaler or trial.common["max_grad_norm"] or any(i is not None for i in trial.shared):
         return False
     if not trial.dtypes <= {torch.float64, torch.float32}:
@@ -355,7 +357,9 @@ def without_chaos_it_is_adamw(trial, run):
         | {"lr": float(options["lr"])}
         for i, options in enumerate(trial.groups)
     ]
-    adamw = torch.optim.AdamW([{k: v for k, v in group.items() if k != "gamma"} for group in groups], foreach=False)
+    adamw = torch.optim.AdamW(
+        [{k: v for k, v in group.items() if k in {"params", *known}} for group in groups], foreach=False
+    )
     for t, grads in enumerate(trial.script):
         for p, g in zip(params, grads, strict=True):
             p.grad = g

@@ -11,7 +11,7 @@ LONG = [(50_000, 1), (1, 50_000), (40_001,), (3, 20_001), (300, 130), (16, 8, 9,
 HUGE = [(1_100_003,), (2, 600_001), (1500, 700)]  # beyond the parts that norms are summed in, and beyond fused blocks
 DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.complex64]
 HALVES = {torch.bfloat16, torch.float16}
-EXECUTIONS = ["native", "fused", "foreach", "one by one"]
+FLAGS = [{"foreach": None}, {"foreach": True}, {"foreach": False}]
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Trial:
 
     Attributes:
         seed: its name.
-        execution: "native" with kernels of our own, "fused" without, "foreach", or "one by one" (`foreach=False`).
+        compiled: with kernels of our own, or an installation without.
         threads: of torch.
         groups: hyperparameters of each parameter group.
         common: those that are the same in all groups.
@@ -34,7 +34,7 @@ class Trial:
     """
 
     seed: int
-    execution: str
+    compiled: bool
     threads: int
     groups: list
     common: dict
@@ -51,9 +51,14 @@ class Trial:
             f"{tuple(x.shape)} {x.dtype} strides {x.stride()} group {group}{f' in {i}' if i is not None else ''}"
             for x, group, i in zip(self.initial, self.members, self.shared, strict=True)
         ]
+        installed = f"{'with' if self.compiled else 'without'} kernels"
         steps = f"{len(self.script)} steps, {self.threads} threads"
         return "\n    ".join(
-            [f"{self.execution}, {steps}, {self.common}, {self.scaler}", *map(str, self.groups), *tensors]
+            [
+                f"{'with' if self.compiled else 'without'} kernels, {steps}, {self.common}, {self.scaler}",
+                *map(str, self.groups),
+                *tensors,
+            ]
         )
 
     @property
@@ -89,11 +94,12 @@ def model(params: list, shared: list) -> list:
 def draw(seed: int, small: bool = False) -> Trial:
     """The trial of a seed, if wanted without long tensors."""
     r, generator = random.Random(seed), torch.Generator().manual_seed(seed)
-    execution = r.choices(EXECUTIONS, [50, 20, 15, 15])[0]
+    compiled = r.random() < 0.7
     kinds = r.choices([*([x] for x in DTYPES), DTYPES], [35, 20, 12, 8, 7, 18])[0]
     sizes = SMALL if small else r.choices([SMALL, [*SMALL, *LONG], [*LONG, *HUGE]], [80, 18, 2])[0]
     shapes = [r.choice(sizes) for _ in range(1 if sizes[-1] is HUGE[-1] else r.randint(1, 7))]
-    common, groups = _common(r, execution), [_group(r) for _ in range(r.randint(1, 3))]
+    common, usual = {"max_grad_norm": r.choice([None, None, 10 ** r.uniform(-1, 2)])}, _flags(r)
+    groups = [_group(r) | (usual if r.random() < 0.7 else _flags(r)) for _ in range(r.randint(1, 3))]
     if torch.float16 in kinds:
         groups = [{**group, "eps": 1e-3} for group in groups]  # what is not 0 in float16
     initial, shared = [], []
@@ -110,12 +116,12 @@ def draw(seed: int, small: bool = False) -> Trial:
     compensated = any(group.get("bf16_update", "nearest") != "nearest" for group in groups)
     everything = [x for xs in (initial, *script) for x in xs if x is not None]
     if compensated or not all(x.is_contiguous() and x.dtype in DTYPES[:3] for x in everything):
-        common["fused"] = None  # what nothing can honour is refused
+        groups = [{**group, "fused": None} for group in groups]  # what nothing can honour is refused
     members = [r.randrange(len(groups)) for _ in initial]
     used = sorted(set(members))
     return Trial(
         seed,
-        execution,
+        compiled,
         1 if small else r.randint(1, 3),
         [groups[i] for i in used],
         common,
@@ -134,13 +140,11 @@ def _normal(shape, dtype, generator: torch.Generator, scale: float) -> Tensor:
     return (torch.randn(shape, generator=generator, dtype=wide) * scale).to(dtype)
 
 
-def _common(r: random.Random, execution: str) -> dict:
-    return {
-        "max_grad_norm": r.choice([None, None, 10 ** r.uniform(-1, 2)]),
-        "foreach": {"foreach": True, "one by one": False}.get(execution),
-        "fused": r.choice([None, None, True]) if execution in ("native", "fused") else None,
-        "capturable": r.random() < 0.15,
-    }
+def _flags(r: random.Random) -> dict:
+    """How a group is executed."""
+    flags = r.choices(FLAGS, [70, 15, 15])[0]
+    fused = r.choice([None, None, True]) if flags["foreach"] is None else None
+    return {**flags, "fused": fused, "capturable": r.random() < 0.15}
 
 
 def _group(r: random.Random) -> dict:

@@ -109,7 +109,7 @@ PyMethodDef methods[] = {
     {nullptr, nullptr, 0, nullptr},
 };
 PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "native_kernels", nullptr, -1, methods, nullptr, nullptr, nullptr, nullptr};
+    PyModuleDef_HEAD_INIT, "kernels", nullptr, -1, methods, nullptr, nullptr, nullptr, nullptr};
 
 }  // namespace
 
