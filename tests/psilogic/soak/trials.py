@@ -53,13 +53,8 @@ class Trial:
         ]
         installed = f"{'with' if self.compiled else 'without'} kernels"
         steps = f"{len(self.script)} steps, {self.threads} threads"
-        return "\n    ".join(
-            [
-                f"{'with' if self.compiled else 'without'} kernels, {steps}, {self.common}, {self.scaler}",
-                *map(str, self.groups),
-                *tensors,
-            ]
-        )
+        head = f"{installed}, {steps}, {self.common}, {self.scaler}"
+        return "\n    ".join([head, *map(str, self.groups), *tensors])
 
     @property
     def dtypes(self):
