@@ -149,8 +149,9 @@ def same_gates(ours, theirs):
 
 def each_step_is_foreach_in_float64(trial, run):
     """Each step again from where it began, one tensor after the other in float64: equal but for a few roundings."""
-    together = any(group["foreach"] is not False for group in trial.groups)
-    if run.executed["foreach"] and together and any(i is not None for i in trial.shared):
+    together = run.executed["foreach"] and any(group["foreach"] is not False for group in trial.groups)
+    together |= run.executed["fused"] and any(group.get("quantum_decay") for group in trial.groups)
+    if together and any(i is not None for i in trial.shared):
         return False  # all that share memory decay before any of them descends
     flips = 0
     for t, after in enumerate(run.snapshots):
