@@ -211,7 +211,8 @@ def compare_step(trial, before, after, expected, grads, what):
         theta, old, new = exact(y), exact(x), z["param"]
         rounding = eps if "compensation" not in y else eps * torch.finfo(dtype).eps
         descent = descent_of(z, options).abs()
-        if dtype in HALVES and "exp_avg" in x:  # a moment may be what two larger numbers leave, both rounded
+        # A moment may be what two larger numbers leave, both rounded, or scaled by a norm that halves are in.
+        if "exp_avg" in x and (dtype in HALVES or trial.dtypes & HALVES):
             descent = descent_of({**z, "exp_avg": z["exp_avg"].abs() + 2 * x["exp_avg"].abs()}, options)
         made_of = descent + (new - old).abs()
         bound = rounding * (old.abs() + new.abs()) + max(eps, norms) * made_of + least

@@ -104,6 +104,21 @@ def test_lower_precision(execution, name, dtype):
         assert (y - x).norm() <= 1.5 * (z - x).norm() + 4 * torch.finfo(dtype).eps * x.norm()
 
 
+def test_quantum_decay_of_bfloat16_rounds_the_parameter_only(execution):
+    """The factor in bfloat16 would be off by as much as the parameter. Adam's part is too small to be seen here."""
+    options = {"lr": 1e-6, "weight_decay": 0.0, "quantum_decay": 3e4, "chaos_warmup": 0, "tau_scale": 1e9}
+    generator = torch.Generator().manual_seed(0)
+    values, grads = (torch.randn(4000, generator=generator).bfloat16() for _ in range(2))
+    ends = []
+    for dtype in (torch.float64, torch.bfloat16):
+        p = nn.Parameter(values.to(dtype))
+        train(PsiLogic([p], **options), [p], [[grads.to(dtype)]])
+        ends.append(p.detach().double())
+    exact, ours = ends
+    ulp = 2.0 ** (torch.floor(torch.log2(exact.abs())) - 7)
+    assert ((ours - exact).abs() <= 0.51 * ulp + 2e-6).all()
+
+
 @pytest.mark.parametrize(
     "options", [ACTIVE, {**ACTIVE, **PROCESSING, "quantum_decay": 1.0}], ids=["plain", "everything"]
 )
