@@ -213,7 +213,7 @@ def compare_step(trial, before, after, expected, grads, what):
         descent = descent_of(z, options).abs()
         # A moment may be what two larger numbers leave, both rounded, or scaled by a norm that halves are in.
         if "exp_avg" in x and (dtype in HALVES or trial.dtypes & HALVES):
-            descent = descent_of({**z, "exp_avg": z["exp_avg"].abs() + 2 * x["exp_avg"].abs()}, options)
+            descent = descent_of({**z, "exp_avg": sizes(z["exp_avg"]) + 2 * sizes(x["exp_avg"])}, options)
         made_of = descent + (new - old).abs()
         bound = rounding * (old.abs() + new.abs()) + max(eps, norms) * made_of + least
         assert_close(torch.where(ok, theta, 0), torch.where(ok, new, 0), bound, f"{seen}, parameter", spared)
@@ -222,6 +222,11 @@ def compare_step(trial, before, after, expected, grads, what):
                 tolerance = norms * (z[name].abs() + z["chaos_slow"].abs()) + 1e-30
                 assert_close(y[name].double(), z[name], tolerance, f"{seen}, {name}")
         assert y["step"] == z["step"], seen
+
+
+def sizes(x):
+    """|x|, of a complex number its parts'."""
+    return torch.view_as_complex(torch.view_as_real(x).abs()) if x.is_complex() else x.abs()
 
 
 def descent_of(x, options):
