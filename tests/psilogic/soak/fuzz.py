@@ -213,7 +213,7 @@ def compare_step(trial, before, after, expected, grads, what):
         descent = descent_of(z, options).abs()
         # A moment may be what two larger numbers leave, both rounded, or scaled by a norm that halves are in.
         if "exp_avg" in x and (dtype in HALVES or trial.dtypes & HALVES):
-            descent = descent_of({**z, "exp_avg": sizes(z["exp_avg"]) + 2 * sizes(x["exp_avg"])}, options)
+            descent = descent_of({**z, "exp_avg": sizes(z["exp_avg"]) + 2 * sizes(x["exp_avg"])}, options).abs()
         made_of = descent + (new - old).abs()
         bound = rounding * (old.abs() + new.abs()) + max(eps, norms) * made_of + least
         assert_close(torch.where(ok, theta, 0), torch.where(ok, new, 0), bound, f"{seen}, parameter", spared)
