@@ -40,7 +40,10 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--optimizers", metavar="A,B,...", help="only these of the suite; your own as module:Class")
     run.add_argument("--reference", metavar="NAME", help="the optimizer that is compared with the others")
     run.add_argument("--arenas", metavar="A,B,...", help="only these of the suite")
-    run.add_argument("--workers", type=int, metavar="N", help="processes (default: CPU cores; 0: in this process)")
+    run.add_argument(
+        "--workers", type=int, metavar="N", help="trials at a time (default: CPU cores; 0: one, no server)"
+    )
+    run.add_argument("--trial-timeout", type=float, metavar="S", help="a trial may take (default: generous)")
     run.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     run.add_argument("--data-root", type=Path, metavar="DIR", help="downloaded data, for suites that need some")
     run.add_argument("--smoke-test", action="store_true", help="the same as --suite smoke")
@@ -93,10 +96,12 @@ def run(options: argparse.Namespace) -> int:
     workers = cores() if options.workers is None else options.workers
     if workers < 0:
         raise UsageError(f"--workers must be at least 0, got {workers}")
+    if options.trial_timeout is not None and not 0 < options.trial_timeout < float("inf"):
+        raise UsageError(f"--trial-timeout must be a positive number of seconds, got {options.trial_timeout}")
 
     from fairbench.study import run_study
 
-    run_study(suite, directory, workers, options.device, console())
+    run_study(suite, directory, workers, options.device, console(), options.trial_timeout or 0.0)
     return show_report(directory)
 
 

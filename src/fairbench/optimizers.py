@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import inspect
 import json
@@ -28,20 +27,22 @@ class OptimizerFacts:
     Attributes:
         factory: `module:Class`.
         title: what it is, in a few words.
-        horizon: the argument that takes the number of training steps, empty when it has none.
     """
 
     factory: str
     title: str
-    horizon: str = ""
 
 
 OPTIMIZERS = {
     "Adam": OptimizerFacts("torch.optim:Adam", "Adam, from torch"),
     "AdamW": OptimizerFacts("torch.optim:AdamW", "Adam with decoupled weight decay, from torch"),
     "Lion": OptimizerFacts("pytorch_optimizer:Lion", "sign momentum, from pytorch-optimizer"),
-    "PsiLogic": OptimizerFacts("psilogic:PsiLogic", "AdamW with chaos-gated cancellation", horizon="total_steps"),
+    "PsiLogic": OptimizerFacts("psilogic:PsiLogic", "AdamW with chaos-gated cancellation"),
 }
+
+
+HORIZON = "total_steps"
+"""The argument that gets the number of training steps, of an optimizer that has it and whose plan leaves it out."""
 
 
 @cache
@@ -70,36 +71,6 @@ def load_factory(factory: str) -> Callable[..., torch.optim.Optimizer]:
     return found  # type: ignore[no-any-return]
 
 
-@cache
-def source_digest(factory: str) -> str:
-    """sha256 of the source that defines the factory and its parent classes.
-
-    Of a class in a package that is the package's folder, of one in a file of its own the file.
-    """
-    sha = hashlib.sha256()
-    for module in dict.fromkeys(map(inspect.getmodule, inspect.getmro(_as_class(load_factory(factory))))):
-        file = Path(str(getattr(module, "__file__", "")))
-        files = sorted(file.parent.rglob("*.py")) if getattr(module, "__package__", "") else [file]
-        for path in files:
-            content = path.read_bytes() if path.is_file() else b""
-            sha.update(f"{path.relative_to(file.parent).as_posix()} {len(content)} ".encode() + content)
-    return sha.hexdigest()
-
-
-def _as_class(factory: Callable[..., Any]) -> type:
-    """The factory itself, or the class of nothing but its own module when it is a function."""
-    if inspect.isclass(factory):
-        return factory
-    return type(getattr(factory, "__name__", "factory"), (), {"__module__": inspect.unwrap(factory).__module__})
-
-
-def _horizon(factory: str) -> str:
-    """The argument that takes the number of training steps: that of the known class it is, or descends from."""
-    found = _as_class(load_factory(factory))
-    asking = (facts for facts in OPTIMIZERS.values() if facts.horizon)
-    return next((facts.horizon for facts in asking if issubclass(found, _as_class(load_factory(facts.factory)))), "")
-
-
 @dataclass(frozen=True)
 class ResolvedOptimizer:
     """An optimizer with every hyperparameter but the learning rate and the horizon, which a trial adds.
@@ -108,20 +79,20 @@ class ResolvedOptimizer:
         name: what tables and figures call it.
         factory: `module:Class`.
         options: every argument of the factory, defaults included.
-        horizon: the argument that takes the number of training steps; empty when none does.
-        source: sha256 of the source that defines the class.
+        takes_horizon: whether it is given the number of training steps, as `total_steps`.
+        code: what takes part because of it, see `fairbench.code`.
     """
 
     name: str
     factory: str
     options: Mapping[str, Any]
-    horizon: str
-    source: str
+    takes_horizon: bool
+    code: Mapping[str, str]
 
     def spec(self, lr: float, steps: int) -> OptimizerSpec:
         """The optimizer of a trial."""
-        horizon = {self.horizon: steps} if self.horizon else {}
-        return OptimizerSpec(self.name, self.factory, {**self.options, **horizon, "lr": lr}, self.source)
+        horizon = {HORIZON: steps} if self.takes_horizon else {}
+        return OptimizerSpec(self.name, self.factory, {**self.options, **horizon, "lr": lr}, self.code)
 
 
 def resolve_optimizer(name: str, plan: OptimizerPlan) -> ResolvedOptimizer:
@@ -131,26 +102,43 @@ def resolve_optimizer(name: str, plan: OptimizerPlan) -> ResolvedOptimizer:
         name: what tables call it; when the plan has no factory, one that fairbench knows.
         plan: its factory and hyperparameters.
 
+    Returns:
+        The optimizer, without its code: what takes part is known when it has taken a step.
+
     Raises:
         UsageError: the optimizer has no such hyperparameter, or one is no plain value.
     """
-    facts = OptimizerFacts(plan.factory, name) if plan.factory else OPTIMIZERS[name]
-    arguments = list(inspect.signature(load_factory(facts.factory)).parameters.values())[1:]
+    factory = plan.factory or OPTIMIZERS[name].factory
+    arguments = list(inspect.signature(load_factory(factory)).parameters.values())[1:]
     known = {argument.name: argument for argument in arguments}
     takes_any = any(argument.kind is argument.VAR_KEYWORD for argument in arguments)
-    for option in ("lr", *plan.options):
+    if "lr" not in known and not takes_any:
+        raise UsageError(
+            f"optimizers.{name}: {factory} has no argument lr, which the sweep selects; wrap it in a function"
+        )
+    for option in plan.options:
         if option not in known and not takes_any:
             raise unknown(f"hyperparameter of {name}", option, known)
-    # A default that is no plain value stays where it is, in the source, which the digest covers.
+    # A default that is no plain value stays where it is, in the code, which the trial's identity covers.
     defaults = {key: value.default for key, value in known.items() if _is_plain(value.default)}
     for option, value in plan.options.items():
         if not _is_plain(value):
             raise UsageError(f"optimizers.{name}.options.{option} must be a finite plain value, got {value!r}")
     complete = json.loads(json.dumps({**defaults, **plan.options}))
-    horizon = _horizon(facts.factory)
-    return ResolvedOptimizer(
-        name, facts.factory, complete, "" if horizon in plan.options else horizon, source_digest(facts.factory)
-    )
+    takes_horizon = HORIZON not in plan.options and _takes(load_factory(factory), HORIZON)
+    return ResolvedOptimizer(name, factory, complete, takes_horizon, {})
+
+
+def _takes(factory: Callable[..., Any], argument: str) -> bool:
+    """Whether a factory has an argument, or hands on to a parent that has it what it does not know itself."""
+    classes = inspect.getmro(factory) if inspect.isclass(factory) else ()
+    for each in [vars(cls)["__init__"] for cls in classes if "__init__" in vars(cls)] or [factory]:
+        arguments = inspect.signature(each).parameters
+        if argument in arguments:
+            return True
+        if not any(x.kind is x.VAR_KEYWORD for x in arguments.values()):
+            return False
+    return False
 
 
 def _is_plain(value: Any) -> bool:

@@ -1,23 +1,36 @@
-"""What to run next: a pure function of the study and of the records that there are.
+"""What to run next: a function of the study and of the records that there are, and of nothing else.
 
-Nothing is remembered between calls, so an interrupted study goes on as if it had never stopped.
+So an interrupted study goes on as if it had never stopped.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from fairbench.arenas import ARENAS, load_arena
-from fairbench.errors import UsageError
-from fairbench.optimizers import ResolvedOptimizer, build_optimizer, resolve_optimizer
+from fairbench.arenas import ARENAS
+from fairbench.optimizers import ResolvedOptimizer
 from fairbench.spec import ArenaSpec, TrainingSpec, TrialSpec
-from fairbench.suite import ArenaPlan, Suite
+from fairbench.suite import Suite
 from fairbench.suite_file import parse_suite
 
 Record = dict[str, Any]
 Lookup = Callable[[TrialSpec], Record | None]
 """The record of a trial, None when there is none yet."""
+
+
+@dataclass(frozen=True)
+class ResolvedArena:
+    """An arena as this machine has it.
+
+    Attributes:
+        fingerprint: sha256 of its data.
+        code: what takes part whatever the optimizer, see `fairbench.code`.
+        starts: of each seed the sha256 of the initial weights, as a process makes them that knows no optimizer.
+    """
+
+    fingerprint: str
+    code: Mapping[str, str]
+    starts: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -27,30 +40,16 @@ class Study:
     Attributes:
         suite: the suite.
         device: device of all trials.
-        fingerprints: sha256 of each arena's data.
+        arenas: the suite's arenas as they are here.
         optimizers: the suite's optimizers with every hyperparameter.
         environment: versions, device and git revision.
     """
 
     suite: Suite
     device: str
-    fingerprints: Mapping[str, str]
+    arenas: Mapping[str, ResolvedArena]
     optimizers: Mapping[str, ResolvedOptimizer]
     environment: Mapping[str, str]
-
-    @classmethod
-    def resolve(cls, suite: Suite, device: str) -> "Study":
-        """Load the suite's data and optimizers; this imports heavy libraries.
-
-        Raises:
-            UsageError: an optimizer, a hyperparameter, data or the device is not there.
-        """
-        from fairbench.environment import check_device, environment
-
-        check_device(device)
-        optimizers = {name: resolve_optimizer(name, plan) for name, plan in suite.optimizers.items()}
-        fingerprints = {name: _rehearse(name, plan, optimizers) for name, plan in suite.arenas.items()}
-        return cls(suite, device, fingerprints, optimizers, environment(device))
 
     def to_json(self) -> dict[str, Any]:
         """The study as plain JSON values, for `config.json`."""
@@ -59,49 +58,12 @@ class Study:
     @classmethod
     def from_json(cls, value: Mapping[str, Any], where: str) -> "Study":
         """The study that `to_json` wrote; errors call it `where`."""
+        arenas = {name: ResolvedArena(**fields) for name, fields in value["arenas"].items()}
         optimizers = {name: ResolvedOptimizer(**fields) for name, fields in value["optimizers"].items()}
         suite = parse_suite(value["suite"], where)
-        if optimizers.keys() != suite.optimizers.keys() or value["fingerprints"].keys() != suite.arenas.keys():
-            raise ValueError("its optimizers or fingerprints are not those of its suite")
-        return cls(suite, value["device"], value["fingerprints"], optimizers, value.get("environment", {}))
-
-
-def _rehearse(name: str, plan: ArenaPlan, optimizers: Mapping[str, ResolvedOptimizer]) -> str:
-    """Build the arena's model and every optimizer once, so that what cannot work is said before anything runs.
-
-    The results of the trials do not depend on it: each seeds its own generators.
-
-    Returns:
-        sha256 of the arena's data.
-
-    Raises:
-        UsageError: the model, the batch size or an optimizer's hyperparameters are impossible.
-    """
-    import torch
-
-    arena = load_arena(name)
-    data = arena.load_data(**plan.data)
-    if plan.batch_size > len(data.train.inputs):
-        most = len(data.train.inputs)
-        raise UsageError(
-            f"arenas.{name}.batch_size must be at most {most}, the training examples; got {plan.batch_size}"
-        )
-    with _named(f"arenas.{name}.model: {dict(plan.model)} is impossible"):
-        model = arena.build_model(data, **plan.model)
-        arena.loss(model, data.train.first(plan.batch_size), torch.Generator())
-    for optimizer in optimizers.values():
-        with _named(f"optimizers.{optimizer.name}: {optimizer.factory} cannot be built"):
-            build_optimizer(optimizer.spec(lr=1e-3, steps=plan.steps), model.parameters())
-    return data.fingerprint
-
-
-@contextmanager
-def _named(what: str) -> Iterator[None]:
-    """Say of any exception what could not be done."""
-    try:
-        yield
-    except Exception as error:
-        raise UsageError(f"{what}: {type(error).__name__}: {error}") from error
+        if optimizers.keys() != suite.optimizers.keys() or arenas.keys() != suite.arenas.keys():
+            raise ValueError("its optimizers or arenas are not those of its suite")
+        return cls(suite, value["device"], arenas, optimizers, value.get("environment", {}))
 
 
 @dataclass(frozen=True)
@@ -144,65 +106,71 @@ def score(record: Record, metric: str, arena: str) -> tuple[float, ...]:
 def arms(study: Study, lookup: Lookup) -> list[Arm]:
     """Every arm of the study, as far as the records take it."""
     suite = study.suite
-    return [_arm(study, arena, optimizer, lookup) for arena in suite.arenas for optimizer in suite.optimizers]
+    return [Trials(study, arena, optimizer).arm(lookup) for arena in suite.arenas for optimizer in suite.optimizers]
 
 
-def _arm(study: Study, arena: str, optimizer: str, lookup: Lookup) -> Arm:
-    """Sweep the grid, extend it while the best rate lies on its edge, then evaluate the best rate."""
-    sweep, metric = study.suite.sweep, study.suite.arenas[arena].metric
-    low, high = 0, sweep.points - 1
-    while True:
-        trials = {i: _seeds(study, arena, optimizer, "sweep", sweep.rate(i)) for i in range(low, high + 1)}
-        flat = [spec for specs in trials.values() for spec in specs]
-        records = {spec.id: lookup(spec) for spec in flat}
-        if any(record is None or record["status"] == "failed" for record in records.values()):
-            return Arm(arena, optimizer, flat, None, [])
+class Trials:
+    """The trials that one arm may need, each made once.
 
-        scores = {i: _mean([score(records[spec.id] or {}, metric, arena) for spec in trials[i]]) for i in trials}
-        best = min(scores, key=scores.__getitem__)  # the lowest rate of equals
-        extensions = high - low + 1 - sweep.points
-        if best not in (low, high) or extensions == sweep.max_extensions:
-            lr = sweep.rate(best)
-            return Arm(arena, optimizer, flat, lr, _seeds(study, arena, optimizer, "final", lr))
-        low, high = (low - 1, high) if best == low else (low, high + 1)
+    Args:
+        study: the study.
+        arena: name of the arena.
+        optimizer: name of the optimizer.
+    """
+
+    def __init__(self, study: Study, arena: str, optimizer: str) -> None:
+        self.study, self.arena, self.optimizer = study, arena, optimizer
+        self._made: dict[tuple[str, float], list[TrialSpec]] = {}
+
+    def arm(self, lookup: Lookup) -> Arm:
+        """Sweep the grid, extend it while the best rate lies on its edge, then evaluate the best rate."""
+        sweep, metric = self.study.suite.sweep, self.study.suite.arenas[self.arena].metric
+        low, high = 0, sweep.points - 1
+        while True:
+            trials = {i: self._of("sweep", sweep.rate(i)) for i in range(low, high + 1)}
+            flat = [spec for specs in trials.values() for spec in specs]
+            records = {spec.id: lookup(spec) for spec in flat}
+            if any(record is None or record["status"] == "failed" for record in records.values()):
+                return Arm(self.arena, self.optimizer, flat, None, [])
+
+            scores = {i: _mean([score(records[x.id] or {}, metric, self.arena) for x in trials[i]]) for i in trials}
+            best = min(scores, key=scores.__getitem__)  # the lowest rate of equals
+            extensions = high - low + 1 - sweep.points
+            if best not in (low, high) or extensions == sweep.max_extensions:
+                lr = sweep.rate(best)
+                return Arm(self.arena, self.optimizer, flat, lr, self._of("final", lr))
+            low, high = (low - 1, high) if best == low else (low, high + 1)
+
+    def _of(self, stage: str, lr: float) -> list[TrialSpec]:
+        """The trials of one learning rate, one for each seed of the stage."""
+        if (stage, lr) not in self._made:
+            seeds = getattr(self.study.suite, stage).seeds
+            self._made[stage, lr] = [trial_spec(self.study, self.arena, self.optimizer, stage, lr, x) for x in seeds]
+        return self._made[stage, lr]
 
 
 def _mean(scores: list[tuple[float, ...]]) -> tuple[float, ...]:
     return tuple(sum(column) / len(scores) for column in zip(*scores, strict=True))
 
 
-def _seeds(study: Study, arena: str, optimizer: str, stage: str, lr: float) -> list[TrialSpec]:
-    """The trials of one learning rate, one for each seed of the stage."""
-    suite, plan = study.suite, study.suite.arenas[arena]
-    is_sweep = stage == "sweep"
-    steps = plan.sweep_steps if is_sweep else plan.steps
-    training = TrainingSpec(
-        steps=steps,
-        warmup_steps=suite.training.warmup_steps,
-        clip_norm=suite.training.clip_norm,
-        evaluations=suite.sweep.evaluations if is_sweep else suite.final.evaluations,
-        log_every=suite.training.log_every,
-        device=study.device,
+def trial_spec(study: Study, arena: str, optimizer: str, stage: str, lr: float, seed: int) -> TrialSpec:
+    """One trial of a study."""
+    suite, plan, resolved = study.suite, study.suite.arenas[arena], study.arenas[arena]
+    steps = plan.sweep_steps if stage == "sweep" else plan.steps
+    return TrialSpec(
+        arena=ArenaSpec(arena, plan.data, plan.model, plan.batch_size, resolved.fingerprint, resolved.code),
+        optimizer=study.optimizers[optimizer].spec(lr, steps),
+        training=TrainingSpec(
+            steps=steps,
+            warmup_steps=suite.training.warmup_steps,
+            clip_norm=suite.training.clip_norm,
+            evaluations=getattr(suite, stage).evaluations,
+            log_every=suite.training.log_every,
+            device=study.device,
+        ),
+        stage=stage,
+        seed=seed,
     )
-    return [
-        TrialSpec(
-            arena=ArenaSpec(arena, plan.data, plan.model, plan.batch_size, study.fingerprints[arena]),
-            optimizer=study.optimizers[optimizer].spec(lr, steps),
-            training=training,
-            stage=stage,
-            seed=seed,
-        )
-        for seed in (suite.sweep.seeds if is_sweep else suite.final.seeds)
-    ]
-
-
-def missing(arms: list[Arm], lookup: Lookup) -> Iterator[TrialSpec]:
-    """The trials that can run now and have no record, stage 1 first."""
-    for stage in ("sweep", "final"):
-        for arm in arms:
-            for spec in arm.trials:
-                if spec.stage == stage and lookup(spec) is None:
-                    yield spec
 
 
 @dataclass(frozen=True)
@@ -220,15 +188,60 @@ class Outlook:
     steps_left: Mapping[str, int]
 
 
-def outlook(study: Study, arms: list[Arm], lookup: Lookup) -> Outlook:
-    """How far the study is."""
-    done = trials = 0
-    steps_left = dict.fromkeys(study.suite.arenas, 0)
-    for arm in arms:
-        left = [spec.training.steps for spec in arm.trials if lookup(spec) is None]
-        done += len(arm.trials) - len(left)
-        if arm.lr is None:
-            left += [study.suite.arenas[arm.arena].steps] * len(study.suite.final.seeds)
-        trials += len(left)
-        steps_left[arm.arena] += sum(left)
-    return Outlook(done, done + trials, steps_left)
+class Schedule:
+    """What to run next. A trial that has ended is planned anew for its own arm, and for no other.
+
+    Args:
+        study: the study.
+        lookup: the record of a trial; None if it is yet to run.
+    """
+
+    def __init__(self, study: Study, lookup: Lookup) -> None:
+        self._study, self._lookup = study, lookup
+        suite = study.suite
+        self._trials = {(a, o): Trials(study, a, o) for a in suite.arenas for o in suite.optimizers}
+        self._given: set[str] = set()
+        self._waiting: dict[str, dict[tuple[str, str], list[TrialSpec]]] = {"sweep": {}, "final": {}}
+        self._outlooks: dict[tuple[str, str], Outlook] = {}
+        for pair in self._trials:
+            self._plan(pair)
+
+    def _plan(self, pair: tuple[str, str]) -> None:
+        """See what the records say of an arm."""
+        arm = self._trials[pair].arm(self._lookup)
+        for stage, trials in (("sweep", arm.sweep), ("final", arm.final)):
+            left = (spec for spec in reversed(trials) if self._lookup(spec) is None)
+            self._waiting[stage][pair] = [spec for spec in left if spec.id not in self._given]
+        self._outlooks[pair] = _outlook(self._study, arm, self._lookup)
+
+    def next(self) -> TrialSpec | None:
+        """A trial that can run now and was not given yet, stage 1 first; None if there is none."""
+        for of_stage in self._waiting.values():
+            for waiting in of_stage.values():
+                if waiting:
+                    self._given.add(waiting[-1].id)
+                    return waiting.pop()
+        return None
+
+    def ended(self, spec: TrialSpec) -> None:
+        """There is a record of the trial now."""
+        self._plan((spec.arena.name, spec.optimizer.name))
+
+    def outlook(self) -> Outlook:
+        """How far the study is."""
+        done = sum(x.done for x in self._outlooks.values())
+        trials = sum(x.trials for x in self._outlooks.values())
+        steps = dict.fromkeys(self._study.suite.arenas, 0)
+        for x in self._outlooks.values():
+            for arena, left in x.steps_left.items():
+                steps[arena] += left
+        return Outlook(done, trials, steps)
+
+
+def _outlook(study: Study, arm: Arm, lookup: Lookup) -> Outlook:
+    """How far an arm is."""
+    left = [spec.training.steps for spec in arm.trials if lookup(spec) is None]
+    done = len(arm.trials) - len(left)
+    if arm.lr is None:
+        left += [study.suite.arenas[arm.arena].steps] * len(study.suite.final.seeds)
+    return Outlook(done, done + len(left), {arm.arena: sum(left)})

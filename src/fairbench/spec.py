@@ -7,9 +7,6 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-REVISION = 1
-"""Raised whenever a change to fairbench changes the numbers of a trial, so that old records are not reused."""
-
 
 def canonical_json(value: Any) -> str:
     """The one JSON text of a value: sorted keys, no white space, no NaN."""
@@ -31,6 +28,7 @@ class ArenaSpec:
         model: options of the arena's `build_model`.
         batch_size: examples in a training batch.
         fingerprint: sha256 of the data itself.
+        code: what takes part whatever the optimizer, see `fairbench.code`.
     """
 
     name: str
@@ -38,6 +36,7 @@ class ArenaSpec:
     model: Mapping[str, Any]
     batch_size: int
     fingerprint: str
+    code: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -48,13 +47,13 @@ class OptimizerSpec:
         name: what tables and figures call it.
         factory: `module:Class`.
         options: every argument of the factory but the parameters, defaults included.
-        source: sha256 of the source that defines the class.
+        code: what takes part because of it, see `fairbench.code`.
     """
 
     name: str
     factory: str
     options: Mapping[str, Any]
-    source: str
+    code: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -88,7 +87,6 @@ class TrialSpec:
         training: how the training goes.
         stage: "sweep" (selects the learning rate, never sees the test split) or "final".
         seed: seed of the initial weights and of the batch order.
-        revision: revision of the trial's code.
     """
 
     arena: ArenaSpec
@@ -96,7 +94,6 @@ class TrialSpec:
     training: TrainingSpec
     stage: str
     seed: int
-    revision: int = REVISION
 
     @property
     def lr(self) -> float:
@@ -112,6 +109,11 @@ class TrialSpec:
         """The spec that `to_json` wrote."""
         parts = {"arena": ArenaSpec, "optimizer": OptimizerSpec, "training": TrainingSpec}
         return cls(**{key: parts[key](**part) if key in parts else part for key, part in value.items()})
+
+    @cached_property
+    def as_stored(self) -> dict[str, Any]:
+        """The spec as its record gives it back."""
+        return json.loads(canonical_json(self.to_json()))  # type: ignore[no-any-return]
 
     @cached_property
     def id(self) -> str:

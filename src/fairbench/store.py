@@ -109,7 +109,7 @@ class Store:
             checksum = record.pop("sha256")
             if checksum != digest(record):
                 raise ValueError("its checksum does not match")
-            if record["spec"] != json.loads(json.dumps(spec.to_json())):
+            if record["spec"] != spec.as_stored:
                 raise ValueError("it is the record of another trial")
         except FileNotFoundError:
             return None

@@ -1,7 +1,7 @@
 """The course of a study: plan, run what is missing, keep every record, report."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,23 +11,33 @@ from rich.console import Console
 from fairbench.errors import UsageError
 from fairbench.executors import Executor
 from fairbench.executors.processes import ProcessExecutor
-from fairbench.executors.serial import SerialExecutor
-from fairbench.plan import Arm, Record, Study, arms, missing, outlook
+from fairbench.optimizers import OPTIMIZERS
+from fairbench.plan import Arm, Record, Schedule, Study, arms
 from fairbench.progress import Progress
+from fairbench.rehearsal import Rehearsal, rehearse
 from fairbench.spec import TrialSpec
 from fairbench.store import Store, write_atomically
 from fairbench.suite import Suite
 
+PRELOAD = ("fairbench.trial", "fairbench.code", "sklearn.datasets")
+"""What every process needs, and takes long to load."""
+LEAST_LIMIT = 300.0
+"""Seconds that every trial may take, since data and evaluations take some that no step tells of."""
+GENEROSITY = 50
 
-def run_study(suite: Suite, directory: Path, workers: int, device: str, console: Console) -> None:
+
+def run_study(
+    suite: Suite, directory: Path, workers: int, device: str, console: Console, trial_timeout: float = 0.0
+) -> None:
     """Run every trial of a suite that has no record yet.
 
     Args:
         suite: the suite.
         directory: the output directory.
-        workers: worker processes; 0 runs the trials in this process.
+        workers: how many trials run at the same time; 0 runs one, forked from this process.
         device: device of the trials.
         console: where progress is shown.
+        trial_timeout: seconds that a trial may take; 0 takes the suite's, or what the rehearsal suggests.
 
     Raises:
         UsageError: the directory holds another suite, cannot be written, or has a damaged record.
@@ -38,21 +48,28 @@ def run_study(suite: Suite, directory: Path, workers: int, device: str, console:
     workers = min(workers, len(suite.arenas) * len(suite.optimizers) * stage)
     with store.locked(), Progress(console, max(workers, 1)) as progress:
         check_directory(suite, directory)
-        with executor(suite, workers, progress) as running:
-            study = running.resolve(suite, device)
+        preload = [*PRELOAD, *(f"fairbench.arenas.{name}" for name in suite.arenas)]
+        known = (OPTIMIZERS[name] for name, plan in suite.optimizers.items() if not plan.factory)
+        preload += [facts.factory.partition(":")[0] for facts in known]
+        with ProcessExecutor(workers, progress.running, preload) as executor:
+            rehearsal = rehearse(suite, device, executor.call)
+            study = rehearsal.study
             write_atomically(directory / "config.json", json.dumps({"study": study.to_json()}, indent=1) + "\n")
-            run_missing(study, store, running, progress)
+            limits = time_limits(rehearsal, trial_timeout or suite.trial_timeout)
+            run_missing(study, store, executor, progress, limits)
 
 
-def executor(suite: Suite, workers: int, progress: Progress) -> Executor:
-    """Worker processes, or this process when there are to be none."""
-    if not workers:
-        return SerialExecutor(progress.running)
-    preload = ["fairbench.trial", *(f"fairbench.arenas.{name}" for name in suite.arenas)]
-    return ProcessExecutor(workers, progress.running, preload)
+def time_limits(rehearsal: Rehearsal, trial_timeout: float) -> dict[str, float]:
+    """How many seconds a trial of each arena may take: so many, or generously more than its steps took in rehearsal."""
+    return {
+        name: trial_timeout or LEAST_LIMIT + GENEROSITY * plan.steps * rehearsal.step_seconds[name]
+        for name, plan in rehearsal.study.suite.arenas.items()
+    }
 
 
-def run_missing(study: Study, store: Store, executor: Executor, progress: Progress) -> None:
+def run_missing(
+    study: Study, store: Store, executor: Executor, progress: Progress, limits: Mapping[str, float]
+) -> None:
     """Run trials until none is missing; each record is on disk before the next trial is planned."""
     records: dict[str, Record | None] = {}
     running: dict[str, TrialSpec] = {}
@@ -64,22 +81,21 @@ def run_missing(study: Study, store: Store, executor: Executor, progress: Progre
             records[spec.id] = None if record and record["status"] == "failed" else record
         return records[spec.id]
 
+    schedule = Schedule(study, lookup)
     while True:
-        planned = arms(study, lookup)
-        progress.planned(outlook(study, planned, lookup))
-        for spec in missing(planned, lookup):
-            if not executor.has_room():
-                break
-            if spec.id not in running:
-                running[spec.id] = spec
-                progress.started(spec)
-                executor.submit(spec)
+        progress.planned(schedule.outlook())
+        while executor.has_room() and (spec := schedule.next()):
+            running[spec.id] = spec
+            progress.started(spec)
+            executor.submit(spec, limits[spec.arena.name])
         if not running:
             return
         for record in executor.collect():
+            spec = running.pop(record["id"])
             store.write(record)
-            records[record["id"]] = record
-            progress.ended(running.pop(record["id"]), record)
+            records[spec.id] = record
+            schedule.ended(spec)
+            progress.ended(spec, record)
 
 
 def check_directory(suite: Suite, directory: Path) -> None:

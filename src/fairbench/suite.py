@@ -105,6 +105,7 @@ class Suite:
         training: what all trials share.
         arenas: the arenas by name.
         optimizers: the optimizers by name.
+        trial_timeout: seconds that a trial may take; 0 leaves it to the rehearsal.
     """
 
     name: str
@@ -116,6 +117,7 @@ class Suite:
     training: Training
     arenas: dict[str, ArenaPlan]
     optimizers: dict[str, OptimizerPlan]
+    trial_timeout: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
         """The suite as plain JSON values, which `fairbench.suite_file.parse_suite` reads again."""

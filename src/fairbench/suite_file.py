@@ -169,6 +169,8 @@ def _check_stages(suite: Suite) -> None:
     _check_positive(("alpha",), suite.alpha)
     if suite.alpha >= 1:
         raise _Wrong(("alpha",), f"must be below 1, got {suite.alpha}")
+    if not 0 <= suite.trial_timeout < float("inf"):
+        raise _Wrong(("trial_timeout",), f"must be a number of seconds, or 0, got {suite.trial_timeout}")
     _check_positive(("sweep", "lr_min"), suite.sweep.lr_min)
     _check_positive(("sweep", "lr_max"), suite.sweep.lr_max)
     if suite.sweep.lr_max <= suite.sweep.lr_min:

@@ -105,11 +105,11 @@ def trial(spec: TrialSpec, progress: Progress = lambda step, loss: None) -> dict
         same kind of machine), `cost` (not the same twice) and `environment`.
     """
     with one_thread():
-        return _Trial(spec).run(progress)
+        return Training(spec).run(progress)
 
 
-class _Trial:
-    """The state of a running trial."""
+class Training:
+    """The training of a trial, from its first step on."""
 
     def __init__(self, spec: TrialSpec) -> None:
         self.spec, self.training = spec, spec.training
@@ -173,6 +173,13 @@ class _Trial:
         self.clock.lap("step")
         return loss.detach()
 
+    def timed_step(self) -> float:
+        """One step; returns its seconds."""
+        with one_thread():
+            began = time.perf_counter()
+            self.train_step()
+        return time.perf_counter() - began
+
     def record(self, status: str, steps: int) -> dict[str, Any]:
         """What the trial leaves behind; the test split is only read at the end of a final trial."""
         final = None
@@ -205,7 +212,7 @@ class _Trial:
         }
         return {
             "id": self.spec.id,
-            "spec": self.spec.to_json(),
+            "spec": self.spec.as_stored,
             "status": status,
             "result": result,
             "error": None,

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tiny import TINY, Finished, write_tiny
+from tiny import TINY, Finished, study_of, write_tiny
 
 from fairbench.plan import Study
 from fairbench.suite import Suite
@@ -36,4 +36,4 @@ def tiny_suite(tiny_file: Path) -> Suite:
 
 @pytest.fixture
 def tiny_study(tiny_suite: Suite) -> Study:
-    return Study.resolve(tiny_suite, "cpu")
+    return study_of(tiny_suite)

@@ -3,7 +3,7 @@
 import hashlib
 
 from fairbench.optimizers import ResolvedOptimizer
-from fairbench.plan import Study, arms
+from fairbench.plan import ResolvedArena, Study, arms
 from fairbench.suite import ArenaPlan, Final, OptimizerPlan, Suite, Sweep, Training
 
 METRICS = {"gpt": ["loss"], "vit": ["accuracy", "loss"]}
@@ -22,8 +22,9 @@ def study(arenas=("gpt", "vit"), optimizers=("AdamW", "Lion", "PsiLogic"), seeds
         arenas={name: ArenaPlan(METRICS[name][0], margin, 10, 10, 4) for name in arenas},
         optimizers={name: OptimizerPlan() for name in optimizers},
     )
-    resolved = {name: ResolvedOptimizer(name, f"torch.optim:{name}", {}, "", "0") for name in optimizers}
-    return Study(suite, "cpu", dict.fromkeys(arenas, "0"), resolved, {"python": "3.99", "device": "a machine"})
+    resolved = {name: ResolvedOptimizer(name, f"torch.optim:{name}", {}, False, {}) for name in optimizers}
+    met = {name: ResolvedArena("0", {}, {str(seed): sha(f"{name} {seed}") for seed in (0, *seeds)}) for name in arenas}
+    return Study(suite, "cpu", met, resolved, {"python": "3.99", "device": "a machine"})
 
 
 class Records:

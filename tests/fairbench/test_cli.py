@@ -52,7 +52,7 @@ def test_what_is_damaged_stops_the_run_and_the_report(folder: Path, capsys: pyte
     assert main(HERE) == 0
     config = folder / "out" / "config.json"
     good = config.read_text()
-    for bad in (good[:99], "[]", json.dumps({"study": None}), good.replace('"fingerprints"', '"fingerprint"')):
+    for bad in (good[:99], "[]", json.dumps({"study": None}), good.replace('"fingerprint"', '"fingerprints"')):
         config.write_text(bad)
         assert main(["report", "out"]) == 2
         assert "damaged out/config.json" in capsys.readouterr().err

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fairbench.optimizers import ResolvedOptimizer
-from fairbench.plan import Arm, Study, arms, missing, outlook
+from fairbench.plan import Arm, ResolvedArena, Schedule, Study, arms
 from fairbench.spec import TrialSpec
 from fairbench.suite import Suite
 from fairbench.suite_file import load_suite, parse_suite
@@ -22,8 +22,8 @@ def study() -> Study:
     content["arenas"] = {"gpt": content["arenas"]["gpt"]}
     content["optimizers"] = {"PsiLogic": content["optimizers"]["PsiLogic"]}
     suite: Suite = parse_suite(content, "test")
-    optimizer = ResolvedOptimizer("PsiLogic", "psilogic:PsiLogic", {"lr": 1e-3}, "total_steps", "source")
-    return Study(suite, "cpu", {"gpt": "data"}, {"PsiLogic": optimizer}, {})
+    optimizer = ResolvedOptimizer("PsiLogic", "psilogic:PsiLogic", {"lr": 1e-3}, True, {"psilogic.optimizer": "0"})
+    return Study(suite, "cpu", {"gpt": ResolvedArena("data", {"torch": "2"}, {})}, {"PsiLogic": optimizer}, {})
 
 
 def complete(study: Study, val_loss: Callable[[float], float], status: str = "finished") -> tuple[Arm, Records]:
@@ -33,14 +33,13 @@ def complete(study: Study, val_loss: Callable[[float], float], status: str = "fi
     def lookup(spec: TrialSpec) -> dict[str, Any] | None:
         return records.get(spec.id)
 
-    while todo := list(missing(arms(study, lookup), lookup)):
-        for spec in todo:
-            loss = val_loss(spec.lr)
-            state = "diverged" if math.isnan(loss) else status
-            final = {"val": {"loss": loss}, "test": {"loss": -spec.lr}} if state == "finished" else None
-            records[spec.id] = {"status": state, "result": {"final": final}}
-        if status == "failed":
-            break
+    schedule = Schedule(study, lookup)
+    while spec := schedule.next():
+        loss = val_loss(spec.lr)
+        state = "diverged" if math.isnan(loss) else status
+        final = {"val": {"loss": loss}, "test": {"loss": -spec.lr}} if state == "finished" else None
+        records[spec.id] = {"status": state, "result": {"final": final}}
+        schedule.ended(spec)
     (arm,) = arms(study, lookup)
     return arm, records
 
@@ -108,7 +107,7 @@ def test_an_incomplete_sweep_selects_nothing(study: Study) -> None:
     arm, records = complete(study, distance(1e-3), status="failed")
     assert arm.lr is None
     assert arm.final == []
-    view = outlook(study, [arm], lambda spec: records.get(spec.id))
+    view = Schedule(study, lambda spec: records.get(spec.id)).outlook()
     assert (view.done, view.trials, view.steps_left["gpt"]) == (5, 10, 5 * study.suite.arenas["gpt"].steps)
 
 
@@ -122,13 +121,13 @@ def test_the_horizon_follows_the_stage(study: Study) -> None:
 def test_everything_that_determines_a_trial_changes_its_id(study: Study) -> None:
     spec = complete(study, distance(1e-3))[0].final[0]
     ids = {spec.id}
-    for path in ("arena.fingerprint", "optimizer.source", "training.steps", "stage", "seed", "revision"):
+    for path in ("arena.fingerprint", "arena.code.torch", "optimizer.code.helper", "training.steps", "stage", "seed"):
         value = spec.to_json()
         *parents, key = path.split(".")
         part = value
         for parent in parents:
             part = part[parent]
-        part[key] = 77 if isinstance(part[key], int) else "other"
+        part[key] = 77 if isinstance(part.get(key), int) else "other"
         ids.add(TrialSpec.from_json(value).id)
     assert len(ids) == 7
     assert TrialSpec.from_json(spec.to_json()).id == spec.id

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 import torch
+from tiny import study_of
 
 from fairbench.arenas import ARENAS
 from fairbench.optimizers import resolve_optimizer
-from fairbench.plan import Study, arms, missing
+from fairbench.plan import Study, arms, trial_spec
 from fairbench.spec import TrialSpec
 from fairbench.suite import OptimizerPlan
 from fairbench.suite_file import load_suite
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what stu
 @pytest.fixture
 def specs(tiny_study: Study) -> list[TrialSpec]:
     """The sweep's trials: AdamW and PsiLogic at 1e-3 and 1e-2."""
-    return list(missing(arms(tiny_study, lambda spec: None), lambda spec: None))
+    return [spec for arm in arms(tiny_study, lambda spec: None) for spec in arm.sweep]
 
 
 def as_final(spec: TrialSpec) -> TrialSpec:
@@ -138,8 +139,7 @@ def test_the_mechanism_is_recorded(specs: list[TrialSpec]) -> None:
 def test_mini_learns_in_every_arena_and_with_every_optimizer(arena: str, optimizer: str) -> None:
     suite = load_suite("mini")
     suite = replace(suite, arenas={arena: suite.arenas[arena]}, optimizers={optimizer: suite.optimizers[optimizer]})
-    study = Study.resolve(suite, "cpu")
-    spec = next(spec for spec in missing(arms(study, lambda s: None), lambda s: None) if spec.lr > 3e-4)
+    spec = trial_spec(study_of(suite), arena, optimizer, "sweep", 1e-3, seed=0)
     record = trial(replace(spec, training=replace(spec.training, steps=16, log_every=8)))
     assert record["status"] == "finished"
     (_, early), (_, late) = record["result"]["loss_curve"]

@@ -1,146 +1,231 @@
-"""Trials in worker processes, one thread each.
+"""Trials in processes of their own, one thread each: no trial meets anything that another one has left.
 
-Workers are forked from a server that has loaded the heavy libraries once and has done no arithmetic, so that a new
-worker starts at once and shares the libraries' memory with the others.
+Processes are forked from a server that has loaded the heavy libraries once and has done no arithmetic, so that a new
+one starts at once and shares the libraries' memory with the others; without workers, from this process, which then
+loads the libraries itself.
 """
 
+import importlib
+import json
 import multiprocessing
 import os
 import signal
-import threading
+import tempfile
+import time
 from collections.abc import Callable, Sequence
 from multiprocessing import forkserver, resource_tracker
-from multiprocessing.connection import Connection, wait
-from multiprocessing.process import BaseProcess
+from multiprocessing.connection import wait
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from fairbench.errors import UsageError
-from fairbench.executors import Record, Report, attempt, failure, resolve
-from fairbench.plan import Study
+from fairbench.executors import Record, Report, failure, run_trial
+from fairbench.executors.process import STUCK, do
 from fairbench.spec import TrialSpec
-from fairbench.suite import Suite
 
-FORKSERVER = multiprocessing.get_context("forkserver")
+FROZEN = "fairbench.executors.frozen"
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+INFINITE = float("inf")
+KEPT_OUTPUT = 10_000
+"""Characters that are kept of what a trial prints: the last ones."""
+GRACE = 5.0
+"""Seconds that a process has to end, or to say what it is doing."""
 
 
-class Worker:
-    """A process that does one job after the other, and the pipe to it."""
+class Process:
+    """A process that does one job.
 
-    def __init__(self) -> None:
-        self.pipe, far_end = FORKSERVER.Pipe()
-        self.process: BaseProcess = FORKSERVER.Process(target=_serve, args=(far_end,), daemon=True)
+    Args:
+        start: the start method, "forkserver" or "fork".
+        output: the file that gets what it prints.
+        job: what it does, see `fairbench.executors.process.do`.
+        arguments: the job's arguments.
+        limit: seconds after which it has taken too long.
+    """
+
+    def __init__(
+        self, start: str, output: Path, job: Callable[..., Any], arguments: tuple[Any, ...], limit: float
+    ) -> None:
+        context: Any = multiprocessing.get_context(start)
+        self.pipe, far_end = context.Pipe(duplex=False)
+        self.output = output
+        output.touch()
+        self._process = context.Process(target=do, args=(far_end, str(output), job, arguments))
         try:
-            _start_server()
-            self.process.start()  # which waits for the server to have loaded everything; Ctrl-C ends that
+            if start == "forkserver":
+                _start_server()
+            self._process.start()  # which waits for the server to have loaded everything; Ctrl-C ends that
         except (OSError, EOFError) as error:
             raise UsageError(
-                f"cannot start a worker process ({type(error).__name__}: {error}); "
-                "try a shorter TMPDIR, or --workers 0 for this process"
+                f"cannot start a process ({type(error).__name__}: {error}); "
+                "try a shorter TMPDIR, or --workers 0, which needs no server"
             ) from error
         far_end.close()
-        self.spec: TrialSpec | None = None
+        self.limit, self.deadline = limit, time.monotonic() + limit
 
-    def stop(self) -> None:
-        """End the process, whatever it does."""
-        self.process.kill()
-        self.process.join()
+    def hear(self) -> list[Any] | None:
+        """Its next message; None when it has ended, or says what nobody can read."""
+        try:
+            message = json.loads(self.pipe.recv_bytes())
+        except (EOFError, OSError, ValueError):
+            return None
+        return message if isinstance(message, list) and message else None
+
+    def end(self, patience: float = 0.0) -> str:
+        """End it with all that it has started; returns what it has printed."""
+        self._process.join(patience)
+        for kill in (lambda: os.killpg(self._process.pid, signal.SIGKILL), self._process.kill):
+            try:
+                kill()
+            except ProcessLookupError:  # it has ended, or is not yet the head of a group
+                continue
+        self._process.join()
         self.pipe.close()
+        return self.output.read_text(errors="replace")[-KEPT_OUTPUT:] if self.output.exists() else ""
+
+    def stuck_at(self) -> str:
+        """What it is doing, by its own account; then it is ended."""
+        before = self.output.stat().st_size
+        os.kill(self._process.pid, STUCK)
+        end = time.monotonic() + GRACE
+        while self.output.stat().st_size == before and time.monotonic() < end:
+            time.sleep(0.05)
+        time.sleep(0.2)  # for the rest of the lines
+        return self.end()
 
     def cause_of_death(self) -> str:
-        """Why the process ended."""
-        self.process.join()
-        code = self.process.exitcode or 0
+        """Why it ended without a result."""
+        self._process.join(GRACE)
+        code = self._process.exitcode
         if code == -signal.SIGKILL:
-            return "the worker process was killed (out of memory?)"
-        return f"the worker process ended with {f'signal {-code}' if code < 0 else f'code {code}'}"
+            return "the process was killed (out of memory?)"
+        if code is None:
+            return "the process said something that is no message"
+        return f"the process ended with {f'signal {-code}' if code < 0 else f'code {code}'} and no result"
 
 
 class ProcessExecutor:
-    """Runs trials in worker processes; a worker that dies fails its trial and is replaced.
+    """Runs trials in processes, each in a fresh one; whatever a trial does to its process is that trial's failure.
 
     Args:
-        workers: number of processes, at least 1.
+        workers: how many run at the same time; 0 for one at a time, forked from this process.
         report: told of the running trials.
         preload: modules that the trials will need.
     """
 
     def __init__(self, workers: int, report: Report, preload: Sequence[str] = ()) -> None:
-        self._count, self._report, self._preload = workers, report, preload
-        self._workers: list[Worker] = []
+        self._count, self._report, self._preload = max(workers, 1), report, [*preload, FROZEN]
+        self._start = "forkserver" if workers else "fork"
+        self._running: dict[str, tuple[TrialSpec, Process]] = {}
+        self._started = 0
 
     def __enter__(self) -> "ProcessExecutor":
-        """Start the workers."""
-        FORKSERVER.set_forkserver_preload(list(self._preload))
-        self._workers = [Worker() for _ in range(self._count)]
+        """Load the libraries, or have the server load them with its first process."""
+        if self._start not in multiprocessing.get_all_start_methods():
+            raise UsageError("this system cannot fork processes, which keeps trials apart; use Linux, macOS or WSL")
+        self._folder = tempfile.TemporaryDirectory(prefix="fairbench-")
+        if self._start == "forkserver":
+            forkserver.set_forkserver_preload(self._preload)
+        else:
+            for name in self._preload:
+                importlib.import_module(name)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop the workers and what they still run."""
-        for worker in self._workers:
-            worker.stop()
+        """Stop what still runs."""
+        for _, process in self._running.values():
+            process.end()
+        self._folder.cleanup()
 
-    def resolve(self, suite: Suite, device: str) -> Study:
-        """`Study.resolve` in a worker: this process stays light."""
-        worker = self._workers[0]
-        worker.pipe.send(("resolve", (suite, device)))
+    def _process(self, job: Callable[..., Any], arguments: tuple[Any, ...], limit: float = INFINITE) -> Process:
+        self._started += 1
+        return Process(self._start, Path(self._folder.name) / str(self._started), job, arguments, limit)
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """What a function of a module returns, in a process of its own.
+
+        Raises:
+            UsageError: the function raised one, or did not come to its end.
+        """
+        process = self._process(_call, (function, *arguments))
         try:
-            kind, answer = worker.pipe.recv()
-        except EOFError:
-            raise UsageError(f"cannot load the suite: {worker.cause_of_death()}") from None
-        if kind == "error":
-            raise answer
-        return answer  # type: ignore[no-any-return]
+            message = process.hear()
+            cause = "" if message else process.cause_of_death()
+        finally:
+            printed = process.end()
+        if message is None:
+            raise UsageError(f"{function.__name__} of {_names(arguments)}: {cause}\n{printed}".rstrip())
+        if message[0] == "raised":
+            usage = message[1] == UsageError.__name__
+            raise UsageError(message[2] if usage else f"{function.__name__} of {_names(arguments)}:\n{message[3]}")
+        return message[1]
 
     def has_room(self) -> bool:
-        """Whether a worker is idle."""
-        return any(worker.spec is None for worker in self._workers)
+        """Whether a further trial would start at once."""
+        return len(self._running) < self._count
 
-    def submit(self, spec: TrialSpec) -> None:
-        """Give the trial to an idle worker."""
-        worker = next(worker for worker in self._workers if worker.spec is None)
-        try:
-            worker.pipe.send(("trial", (spec,)))
-        except OSError:  # it died while it was idle
-            worker = self._replace(worker)
-            worker.pipe.send(("trial", (spec,)))
-        worker.spec = spec
-
-    def _replace(self, worker: Worker) -> Worker:
-        """A new worker in the place of one that died."""
-        worker.stop()
-        new = self._workers[self._workers.index(worker)] = Worker()
-        return new
+    def submit(self, spec: TrialSpec, limit: float) -> None:
+        """Start a trial that may take so many seconds."""
+        self._running[spec.id] = spec, self._process(run_trial, (spec,), limit)
 
     def collect(self) -> list[Record]:
-        """Pass on what the workers say until a trial has ended."""
+        """Pass on what the trials say until one or more have ended: their records."""
         records: list[Record] = []
         while not records:
-            busy = {worker.pipe: worker for worker in self._workers if worker.spec is not None}
-            for pipe in wait(list(busy)):
-                records += self._hear(busy[pipe], busy[pipe].spec)  # type: ignore[index, arg-type]
+            every = list(self._running.values())
+            patience = min(process.deadline for _, process in every) - time.monotonic()
+            heard = wait([process.pipe for _, process in every], None if patience == INFINITE else max(patience, 0.0))
+            for spec, process in every:
+                if process.pipe in heard:
+                    records += self._hear(spec, process)
+                elif process.deadline < time.monotonic():
+                    records.append(self._too_long(spec, process))
         return records
 
-    def _hear(self, worker: Worker, spec: TrialSpec) -> list[Record]:
-        """One message of a worker: a record, progress, or the end of the pipe when the process has died."""
-        try:
-            kind, content = worker.pipe.recv()
-        except (EOFError, ConnectionResetError):
-            cause = worker.cause_of_death()
-            self._replace(worker)
-            return [failure(spec, "WorkerDied", cause, cause)]
-        if kind == "progress":
-            self._report(spec, *content)
+    def _hear(self, spec: TrialSpec, process: Process) -> list[Record]:
+        """One message of a trial: progress, a record, or the end of the pipe when the process has died."""
+        message = process.hear()
+        if message is not None and message[0] == "progress":
+            self._report(spec, *message[1:])
             return []
-        worker.spec = None
-        return [content]
+        del self._running[spec.id]
+        if message is None:
+            record = failure(spec, "WorkerDied", process.cause_of_death(), "")
+        elif message[0] == "done" and _is_of(message[-1], spec):
+            record = message[-1]
+        elif message[0] == "raised":
+            record = failure(spec, *message[1:])
+        else:
+            record = failure(spec, "WrongRecord", f"not the record of this trial but {str(message)[:200]}", "")
+        return [{**record, "output": process.end(GRACE)}]
+
+    def _too_long(self, spec: TrialSpec, process: Process) -> Record:
+        """End a trial whose time is over."""
+        del self._running[spec.id]
+        doing = process.stuck_at()
+        message = f"no end after {process.limit:.0f} s; --trial-timeout gives it more"
+        return {**failure(spec, "TimedOut", message, doing), "output": doing}
+
+
+def _call(tell: Callable[..., None], function: Callable[..., Any], *arguments: Any) -> Any:
+    return function(*arguments)
+
+
+def _names(arguments: tuple[Any, ...]) -> str:
+    """The arguments that are names."""
+    return ", ".join(str(getattr(x, "name", x)) for x in arguments if isinstance(x, str) or hasattr(x, "name"))
+
+
+def _is_of(record: Any, spec: TrialSpec) -> bool:
+    """Whether something is the record of this trial."""
+    return isinstance(record, dict) and record.get("id") == spec.id and record.get("spec") == spec.as_stored
 
 
 def _start_server() -> None:
-    """Start the workers' server unless it runs: without threads of its own, deaf to Ctrl-C, as its workers."""
+    """Start the server unless it runs: without threads of its own, deaf to Ctrl-C."""
     resource_tracker.ensure_running()  # which would unblock the signal if it started below
     outside = {name: os.environ.get(name) for name in ONE_THREAD}
     os.environ |= ONE_THREAD
@@ -151,33 +236,3 @@ def _start_server() -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         for name, value in outside.items():
             os.environ.pop(name) if value is None else os.environ.update({name: value})
-
-
-def _serve(pipe: Connection) -> None:
-    """Do the jobs that come through the pipe, one after the other; what a worker process does."""
-    # Ctrl-C goes to the whole group, and the parent decides; a server that others started may not block it.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_die_with_parent, daemon=True).start()
-
-    def report(spec: TrialSpec, step: int, loss: float) -> None:
-        pipe.send(("progress", (step, loss)))
-
-    jobs: dict[str, Callable[..., Any]] = {"resolve": resolve, "trial": lambda spec: attempt(spec, report)}
-    while True:
-        try:
-            job, arguments = pipe.recv()
-        except EOFError:
-            return
-        try:
-            answer = ("done", jobs[job](*arguments))
-        except UsageError as error:
-            answer = ("error", error)
-        pipe.send(answer)
-
-
-def _die_with_parent() -> None:
-    """A parent that was killed can stop nobody: end with it."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)

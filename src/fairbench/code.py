@@ -1,0 +1,139 @@
+"""The code behind a trial's numbers: what is not installed by content, what is installed by name and version.
+
+A module takes part if it defines the optimizer or the arena, if a module that takes part refers to it, or if it was
+loaded only when the optimizer was built and took a step.
+"""
+
+import hashlib
+import importlib
+import inspect
+import sys
+import sysconfig
+from collections.abc import Iterable
+from functools import cache
+from importlib import metadata
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+Code = dict[str, str]
+"""What takes part: sha256 of a module, version of a distribution."""
+
+BESIDE = ("fairbench", "psilogic")
+"""Packages of which a trial refers to more than its numbers depend on."""
+TRIAL = ("fairbench.trial", "fairbench.data.batches", "fairbench.data.sources")
+
+
+def arena_code(arena: str) -> Code:
+    """What takes part in every trial of an arena, whatever the optimizer.
+
+    Args:
+        arena: its name.
+    """
+    module = importlib.import_module(f"fairbench.arenas.{arena}")
+    shared = [m for m in _referred(module) if _name(m).startswith("fairbench.arenas.")]
+    own = [module, *shared, *map(importlib.import_module, TRIAL)]
+    found: Code = {}
+    for each in own:
+        found |= _content(each)
+        for other in _referred(each):
+            found |= {} if _top(other) in BESIDE else _installed(other)
+    return found
+
+
+def optimizer_code(factory: Any, before: Iterable[str]) -> Code:
+    """What takes part in a trial because of its optimizer.
+
+    Args:
+        factory: the class or function that makes the optimizer.
+        before: names of the modules that were loaded before the optimizer was.
+    """
+    parents = inspect.getmro(factory) if inspect.isclass(factory) else [inspect.unwrap(factory)]
+    modules = [inspect.getmodule(parent) for parent in parents]
+    late = sys.modules.keys() - set(before)
+    waiting = [module for module in modules if module is not None]
+    waiting += [
+        module for name, module in list(sys.modules.items()) if name in late and _file(module) and not _where(module)
+    ]
+    found: Code = {}
+    seen: set[str] = set()
+    while waiting:
+        module = waiting.pop()
+        if _name(module) in seen or _top(module) == "fairbench":
+            continue
+        seen.add(_name(module))
+        found |= _installed(module)
+        if not _where(module) and _file(module):
+            found |= _content(module)
+            waiting += _referred(module)
+        elif _top(module) == "psilogic":  # built where it was installed
+            found |= _content(module) if _is_extension(module) else {}
+            waiting += [other for other in _referred(module) if _top(other) == "psilogic"]
+    return found
+
+
+def _referred(module: ModuleType) -> list[ModuleType]:
+    """The modules that a module's names come from."""
+    names = set()
+    for value in list(vars(module).values()):
+        name = _name(value) if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+        if isinstance(name, str):
+            names.add(name)
+    return [sys.modules[name] for name in sorted(names - {_name(module)}) if name in sys.modules]
+
+
+def _name(module: ModuleType) -> str:
+    """Its name in `sys.modules`; a compiled module may call itself otherwise."""
+    spec = getattr(module, "__spec__", None)
+    return str(spec.name if spec else module.__name__)
+
+
+def _top(module: ModuleType) -> str:
+    return _name(module).partition(".")[0]
+
+
+def _file(module: ModuleType) -> Path | None:
+    """The file of a module; None of one that is built in, or a package without a file."""
+    file = getattr(module, "__file__", None)
+    return Path(file).resolve() if isinstance(file, str) and Path(file).is_file() else None
+
+
+def _is_extension(module: ModuleType) -> bool:
+    file = _file(module)
+    return file is not None and file.name.endswith(tuple(EXTENSION_SUFFIXES))
+
+
+@cache
+def _roots() -> dict[str, list[Path]]:
+    paths = {"standard library": ("stdlib", "platstdlib"), "installed": ("purelib", "platlib")}
+    return {where: [Path(sysconfig.get_path(name)).resolve() for name in names] for where, names in paths.items()}
+
+
+def _where(module: ModuleType) -> str:
+    """Either "installed" or "standard library", empty for what is neither."""
+    file = _file(module)
+    if file is None:
+        return "" if getattr(module, "__path__", None) else "standard library"
+    if {"site-packages", "dist-packages"} & set(file.parts) or any(map(file.is_relative_to, _roots()["installed"])):
+        return "installed"
+    return "standard library" if any(map(file.is_relative_to, _roots()["standard library"])) else ""
+
+
+@cache
+def _distributions() -> dict[str, list[str]]:
+    return {top: sorted(set(names)) for top, names in metadata.packages_distributions().items()}
+
+
+def _installed(module: ModuleType) -> Code:
+    """Name and version of the distributions of an installed module; its content where no distribution has it."""
+    if _where(module) != "installed":
+        return {}
+    names = _distributions().get(_top(module), [])
+    return {name: metadata.version(name) for name in names} or _content(module)
+
+
+def _content(module: ModuleType) -> Code:
+    """sha256 of a module's file."""
+    file = _file(module)
+    return {} if file is None else {_name(module): hashlib.sha256(file.read_bytes()).hexdigest()[:16]}

@@ -1,0 +1,117 @@
+"""From a suite to a study: what can be known of arenas and optimizers before any trial runs.
+
+Each part is found out in a process of its own, so that no optimizer sees what another one, or an arena, has left.
+"""
+
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from fairbench.errors import UsageError
+from fairbench.optimizers import ResolvedOptimizer, load_factory, resolve_optimizer
+from fairbench.plan import ResolvedArena, Study, trial_spec
+from fairbench.suite import OptimizerPlan, Suite
+
+Call = Callable[..., Any]
+"""Calls a function of a module with plain arguments, in a process of its own; what it returns is plain JSON."""
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """A study that can begin.
+
+    Attributes:
+        study: the study.
+        step_seconds: of each arena, how long the slowest optimizer's step took; nothing that numbers depend on.
+    """
+
+    study: Study
+    step_seconds: Mapping[str, float]
+
+
+def rehearse(suite: Suite, device: str, call: Call) -> Rehearsal:
+    """Load the data, build every model, and let every optimizer take two steps in every arena.
+
+    Raises:
+        UsageError: an optimizer, a hyperparameter, data or the device is not there, or cannot work.
+    """
+    found = call(arenas_and_environment, suite, device)
+    arenas = {name: ResolvedArena(**fields) for name, fields in found["arenas"].items()}
+    study = Study(suite, device, arenas, {}, found["environment"])
+    optimizers, seconds = {}, dict.fromkeys(suite.arenas, 0.0)
+    for name, plan in suite.optimizers.items():
+        seen = call(optimizer_and_seconds, study, name, plan)
+        optimizers[name] = ResolvedOptimizer(**seen["optimizer"])
+        seconds = {arena: max(longest, seen["seconds"][arena]) for arena, longest in seconds.items()}
+    return Rehearsal(replace(study, optimizers=optimizers), seconds)
+
+
+def arenas_and_environment(suite: Suite, device: str) -> dict[str, Any]:
+    """The arenas of a suite as they are here, and what this machine is; no optimizer is loaded.
+
+    Raises:
+        UsageError: the model, the batch size or the device is impossible.
+    """
+    import torch
+
+    from fairbench.arenas import load_arena
+    from fairbench.code import arena_code
+    from fairbench.environment import check_device, environment
+    from fairbench.trial import one_thread, weights_hash
+
+    check_device(device)
+    arenas = {}
+    for name, plan in suite.arenas.items():
+        arena = load_arena(name)
+        data = arena.load_data(**plan.data)
+        if plan.batch_size > len(data.train.inputs):
+            most = len(data.train.inputs)
+            raise UsageError(
+                f"arenas.{name}.batch_size must be at most {most}, the training examples; got {plan.batch_size}"
+            )
+        starts = {}
+        with one_thread(), _named(f"arenas.{name}.model: {dict(plan.model)} is impossible"):
+            for seed in (*suite.sweep.seeds, *suite.final.seeds):
+                torch.manual_seed(seed)
+                model = arena.build_model(data, **plan.model)
+                starts[str(seed)] = weights_hash(model)
+            arena.loss(model, data.train.first(plan.batch_size), torch.Generator())
+        arenas[name] = asdict(ResolvedArena(data.fingerprint, arena_code(name), starts))
+    return {"arenas": arenas, "environment": environment(device)}
+
+
+def optimizer_and_seconds(study: Study, name: str, plan: OptimizerPlan) -> dict[str, Any]:
+    """One optimizer with all that takes part in its steps, and how long a step of it takes in each arena.
+
+    Raises:
+        UsageError: it is not there, cannot be built, or fails in its first steps.
+    """
+    from fairbench.code import optimizer_code
+    from fairbench.trial import Training
+
+    before = set(sys.modules)
+    with _named(f"optimizers.{name}: cannot be loaded"):
+        resolved = resolve_optimizer(name, plan)
+    rehearsed, seconds = replace(study, optimizers={name: resolved}), {}
+    for arena in study.suite.arenas:
+        with _named(f"optimizers.{name}: {resolved.factory} cannot be built"):
+            training = Training(trial_spec(rehearsed, arena, name, "final", 1e-3, study.suite.sweep.seeds[0]))
+        with _named(f"optimizers.{name}: {resolved.factory} fails in its first steps in arena {arena}"):
+            for _ in range(2):
+                seconds[arena] = training.timed_step()
+    code = optimizer_code(inspect.unwrap(load_factory(resolved.factory)), before)
+    return {"optimizer": asdict(replace(resolved, code=code)), "seconds": seconds}
+
+
+@contextmanager
+def _named(what: str) -> Iterator[None]:
+    """Say of any exception, and of `sys.exit`, what could not be done."""
+    try:
+        yield
+    except UsageError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise UsageError(f"{what}: {type(error).__name__}: {error}") from error
