@@ -5,6 +5,7 @@ import csv
 import io
 import math
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
@@ -211,7 +212,7 @@ def test_findings_of_a_complete_study(tmp_path):
     findings = said(write(tmp_path, the_study, {"PsiLogic": HIGH, "AdamW": [0.85, 0.88, 0.89], "Lion": LOW}))
     assert "better in 1 (vit against Lion); inconclusive in 1." in findings["Verdicts"]
     assert "All 3 selected" in findings["Learning rates"]
-    assert "In all 3 pairs" in findings["Same start, same data"]
+    assert "In all 4 groups of trials that share arena, stage and seed" in findings["Same start, same data"]
     assert findings["Chaos term"] == (
         "vit, PsiLogic: fired in 25% of tensor steps, removed 12.5% of what weight decay removed."
     )
@@ -243,8 +244,17 @@ def test_incomplete_study_has_a_banner_with_counts(tmp_path):
 def test_unequal_conditions_are_named(tmp_path):
     report = write(tmp_path, batches={("AdamW", 2): sha("another order")})
     assert "UNEQUAL CONDITIONS" in said(report)["Same start, same data"]
-    assert "in vit seed 2." in said(report)["Same start, same data"]
+    assert "in vit final seed 2." in said(report)["Same start, same data"]
     assert "DIFFER" in page(tmp_path).text
+
+
+@pytest.mark.parametrize(("stage", "seed"), [("sweep", 0), ("final", 3)])
+def test_trials_that_agree_with_each_other_but_not_with_a_clean_process_are_named(tmp_path, stage, seed):
+    the_study = study(("vit",))
+    clean = the_study.arenas["vit"]
+    other = replace(clean, starts={**clean.starts, str(seed): sha("as it should be")})
+    report = write(tmp_path, replace(the_study, arenas={"vit": other}))
+    assert f"differ between trials in vit {stage} seed {seed}." in said(report)["Same start, same data"]
 
 
 def test_selected_rate_at_the_edge_is_named(tmp_path):

@@ -130,20 +130,22 @@ def _edges(results: Results) -> str:
 
 @dataclass(frozen=True)
 class HashCheck:
-    """Whether all optimizers had the same start and the same data in one arena and seed.
+    """Whether all trials had the same start and the same data in one arena, stage and seed.
 
     Attributes:
         arena: name of the arena.
+        stage: "sweep" or "final".
         seed: the seed.
-        optimizers: how many are compared.
-        initial_weights: whether their initial weights agree.
+        trials: how many are compared.
+        initial_weights: whether all had the initial weights of a process that knew no optimizer.
         batches: whether their batch orders agree; trials that stopped early are left out.
         noise: whether the noise of their training losses agrees; likewise.
     """
 
     arena: str
+    stage: str
     seed: int
-    optimizers: int
+    trials: int
     initial_weights: bool
     batches: bool
     noise: bool
@@ -155,35 +157,33 @@ class HashCheck:
 
 
 def hash_checks(results: Results) -> list[HashCheck]:
-    """A check for each arena and final seed with records of at least two optimizers."""
-    checks = []
-    for arena in results.study.suite.arenas:
-        for seed in results.study.suite.final.seeds:
-            runs = [run for arm in results.of(arena) for run in arm.final if run.seed == seed and run.result]
-            if len(runs) > 1:
-                complete = [run for run in runs if run.status == "finished"]
-                same = [_same(runs, "initial_weights"), _same(complete, "batches"), _same(complete, "noise")]
-                checks.append(HashCheck(arena, seed, len(runs), *same))
-    return checks
+    """A check for each arena, stage and seed with records of at least two trials."""
+    groups: dict[tuple[str, str, int], list[Run]] = {}
+    for run in results.select(lambda run: run.result is not None):
+        groups.setdefault((run.arena, run.stage, run.seed), []).append(run)
+    return [_hash_check(results, *key, runs) for key, runs in groups.items() if len(runs) > 1]
 
 
-def _same(runs: Iterable[Run], name: str) -> bool:
-    return len({run.hash(name) for run in runs}) <= 1
+def _hash_check(results: Results, arena: str, stage: str, seed: int, runs: list[Run]) -> HashCheck:
+    start = results.study.arenas[arena].starts[str(seed)]
+    complete = [run for run in runs if run.status == "finished"]
+    same = (len({run.hash(name) for run in complete}) <= 1 for name in ("batches", "noise"))
+    return HashCheck(arena, stage, seed, len(runs), {run.hash("initial_weights") for run in runs} == {start}, *same)
 
 
 def _hashes(results: Results) -> str:
     checks = hash_checks(results)
     if not checks:
         return ""
-    differing = [f"{check.arena} seed {check.seed}" for check in checks if not check.agrees]
+    differing = [f"{check.arena} {check.stage} seed {check.seed}" for check in checks if not check.agrees]
     if differing:
         return (
-            "UNEQUAL CONDITIONS: initial weights, batch order or noise differ between optimizers in "
+            "UNEQUAL CONDITIONS: initial weights, batch order or noise differ between trials in "
             f"{_join(differing)}. Comparisons there are not fair."
         )
     return (
-        f"In all {len(checks)} pairs of arena and final seed, the optimizers had the same initial weights, batch order "
-        "and noise, bit by bit (sha256 in summary.csv)."
+        f"In all {len(checks)} groups of trials that share arena, stage and seed, the sha256 agree: of the initial "
+        "weights (those of a process that knew no optimizer), and of batch order and noise of the trials that finished."
     )
 
 

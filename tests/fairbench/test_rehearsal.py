@@ -1,0 +1,178 @@
+"""What is known before a study begins: the code that takes part, and what cannot work."""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tiny import study_of
+
+from fairbench import study as studies
+from fairbench.errors import UsageError
+from fairbench.executors.processes import ProcessExecutor
+from fairbench.plan import Study, trial_spec
+from fairbench.rehearsal import rehearse
+from fairbench.suite import OptimizerPlan, Suite
+
+pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
+
+HELPED = """
+import torch
+from helper import sign
+from package import deep
+
+class Helped(torch.optim.SGD):
+    def step(self, closure=None):
+        from late import scale
+        for group in self.param_groups:
+            for p in group["params"]:
+                p.grad.copy_(scale * sign(p.grad))
+        return super().step(closure)
+"""
+FILES = {
+    "helped.py": HELPED,
+    "helper.py": "import torch\n\ndef sign(x):\n    return x.sign()\n",
+    "late.py": "scale = 1.0\n",
+    "package/__init__.py": "",
+    "package/deep.py": "from package import deeper\n",
+    "package/deeper.py": "",
+    "package/unrelated.py": "",
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An optimizer in several files, in the working directory."""
+    for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def executor() -> Iterator[ProcessExecutor]:
+    preload = [*studies.PRELOAD, "fairbench.arenas.vit", "pytorch_optimizer"]
+    with ProcessExecutor(1, lambda spec, step, loss: None, preload) as running:
+        yield running
+
+
+def with_optimizer(suite: Suite, factory: str, **options: object) -> Suite:
+    return replace(suite, optimizers={"Own": OptimizerPlan(factory, options)}, reference="Own")
+
+
+def own_id(study: Study) -> str:
+    return trial_spec(study, "vit", "Own", "final", 1e-3, 1).id
+
+
+def test_an_edit_of_whatever_took_part_makes_other_trials(
+    folder: Path, tiny_suite: Suite, executor: ProcessExecutor
+) -> None:
+    """Helper modules, those of a package, and those that only a step imports; but not what nobody imports."""
+
+    def found() -> Study:
+        return rehearse(with_optimizer(tiny_suite, "helped:Helped"), "cpu", executor.call).study
+
+    first = found()
+    assert first.optimizers["Own"].code.keys() == {
+        "helped", "helper", "late", "package", "package.deep", "package.deeper", "torch",
+    }  # fmt: skip
+    ids = {own_id(first)}
+    for i, name in enumerate(("helper.py", "late.py", "package/deeper.py"), 2):
+        (folder / name).write_text(FILES[name] + "# edited\n")
+        ids.add(own_id(found()))
+        assert len(ids) == i, name
+    (folder / "package/unrelated.py").write_text("x = 1")
+    ids.add(own_id(found()))
+    assert len(ids) == 4
+
+
+def test_installed_code_counts_by_version_and_kernels_of_our_own_by_content(
+    tiny_suite: Suite, executor: ProcessExecutor
+) -> None:
+    suite = replace(tiny_suite, optimizers={**tiny_suite.optimizers, "Lion": OptimizerPlan()})
+    study = rehearse(suite, "cpu", executor.call).study
+    assert study.optimizers["AdamW"].code.keys() == {"torch"}
+    assert study.optimizers["Lion"].code.keys() == {"torch", "pytorch_optimizer"}
+    psilogic = study.optimizers["PsiLogic"].code
+    assert {"psilogic.optimizer", "psilogic.equations", "psilogic.updates.native.ahead", "torch"} <= psilogic.keys()
+    compiled = [name for name in sys.modules if name.startswith("psilogic.") and _is_compiled(sys.modules[name])]
+    assert set(compiled) <= psilogic.keys()
+    assert not {"psilogic.monitor", "psilogic.models.presets", "fairbench.trial"} & psilogic.keys()
+    arena = study.arenas["vit"].code
+    assert {
+        "fairbench.trial",
+        "fairbench.arenas.vit",
+        "fairbench.data.sources",
+        "torch",
+        "transformers",
+    } <= arena.keys()
+    assert not {"fairbench.cli", "fairbench.report"} & arena.keys()
+
+
+def _is_compiled(module: object) -> bool:
+    return str(getattr(module, "__file__", "")).endswith(".so")
+
+
+ODD = """
+import sys, torch
+
+class NeedsClosure(torch.optim.SGD):
+    def step(self, closure):
+        return super().step(closure)
+
+class WithoutRate(torch.optim.Optimizer):
+    def __init__(self, params, rate=0.1):
+        super().__init__(params, {"rate": rate})
+
+class Leaves(torch.optim.SGD):
+    def __init__(self, params, lr):
+        sys.exit(0)
+
+class Horizon(torch.optim.SGD):
+    def __init__(self, params, lr, total_steps):
+        super().__init__(params, lr)
+        self.total_steps = total_steps
+
+class HandsOn(Horizon):
+    def __init__(self, params, lr=0.1, **options):
+        super().__init__(params, lr, **options)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "complaint"),
+    [
+        ("NeedsClosure", "optimizers.Own: odd:NeedsClosure fails in its first steps in arena vit: TypeError"),
+        ("WithoutRate", "optimizers.Own: odd:WithoutRate has no argument lr, which the sweep selects"),
+        ("Leaves", "optimizers.Own: odd:Leaves cannot be built: SystemExit: 0"),
+    ],
+)
+def test_what_cannot_work_is_said_before_anything_runs(
+    folder: Path, tiny_suite: Suite, executor: ProcessExecutor, name: str, complaint: str
+) -> None:
+    (folder / "odd.py").write_text(ODD)
+    with pytest.raises(UsageError, match=complaint):
+        rehearse(with_optimizer(tiny_suite, f"odd:{name}"), "cpu", executor.call)
+
+
+@pytest.mark.parametrize("name", ["Horizon", "HandsOn"])
+def test_an_argument_total_steps_gets_the_horizon(
+    folder: Path, tiny_suite: Suite, executor: ProcessExecutor, name: str
+) -> None:
+    (folder / "odd.py").write_text(ODD)
+    suite = with_optimizer(tiny_suite, f"odd:{name}")
+    study = rehearse(suite, "cpu", executor.call).study
+    plan = suite.arenas["vit"]
+    for stage, steps in (("sweep", plan.sweep_steps), ("final", plan.steps)):
+        assert trial_spec(study, "vit", "Own", stage, 1e-3, 1).optimizer.options["total_steps"] == steps
+    fixed = rehearse(with_optimizer(tiny_suite, f"odd:{name}", total_steps=7), "cpu", executor.call).study
+    assert trial_spec(fixed, "vit", "Own", "final", 1e-3, 1).optimizer.options["total_steps"] == 7
+
+
+def test_the_start_of_each_seed_is_known(tiny_suite: Suite) -> None:
+    starts = study_of(tiny_suite).arenas["vit"].starts
+    assert starts.keys() == {"0", "1", "2"}
+    assert len(set(starts.values())) == 3
