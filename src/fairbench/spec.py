@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
 from typing import Any
 
@@ -101,8 +101,8 @@ class TrialSpec:
         return float(self.optimizer.options["lr"])
 
     def to_json(self) -> dict[str, Any]:
-        """The spec as plain JSON values."""
-        return asdict(self)
+        """The spec as plain JSON values, which belong to it."""
+        return {name: vars(part) if is_dataclass(part := getattr(self, name)) else part for name in PARTS}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "TrialSpec":
@@ -111,16 +111,24 @@ class TrialSpec:
         return cls(**{key: parts[key](**part) if key in parts else part for key, part in value.items()})
 
     @cached_property
+    def text(self) -> str:
+        """The spec's canonical JSON text."""
+        return canonical_json(self.to_json())
+
+    @property
     def as_stored(self) -> dict[str, Any]:
         """The spec as its record gives it back."""
-        return json.loads(canonical_json(self.to_json()))  # type: ignore[no-any-return]
+        return json.loads(self.text)  # type: ignore[no-any-return]
 
     @cached_property
     def id(self) -> str:
         """The trial's identity: the first 20 hexadecimal digits of the sha256 of the whole spec."""
-        return digest(self.to_json())[:20]
+        return hashlib.sha256(self.text.encode()).hexdigest()[:20]
 
     @property
     def label(self) -> str:
         """The trial in a few words."""
         return f"{self.arena.name} {self.optimizer.name} lr={self.lr:.3g} {self.stage} seed {self.seed}"
+
+
+PARTS = [field.name for field in fields(TrialSpec)]

@@ -122,7 +122,7 @@ def test_everything_that_determines_a_trial_changes_its_id(study: Study) -> None
     spec = complete(study, distance(1e-3))[0].final[0]
     ids = {spec.id}
     for path in ("arena.fingerprint", "arena.code.torch", "optimizer.code.helper", "training.steps", "stage", "seed"):
-        value = spec.to_json()
+        value = spec.as_stored
         *parents, key = path.split(".")
         part = value
         for parent in parents:

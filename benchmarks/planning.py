@@ -1,0 +1,75 @@
+"""What a study of 10,000 trials costs its driver: milliseconds per finished trial, and seconds for the report.
+
+.venv/bin/python benchmarks/planning.py [--csv docs/results/benchmarks/planning.csv]
+"""
+
+import argparse
+import csv
+import resource
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fairbench"))
+from fabricated import Records, finals, study
+
+from fairbench.plan import Schedule, arms
+from fairbench.report import write_report
+from fairbench.store import Store
+
+OPTIMIZERS, SEEDS = 38, 125
+CODE = 30  # modules that take part, as many as PsiLogic has
+
+
+def cpu() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def main() -> None:
+    """Print what was measured, and write it as CSV where asked to."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--csv", type=Path)
+    options = parser.parse_args()
+    names = [f"O{i}" for i in range(OPTIMIZERS)] + ["AdamW", "PsiLogic"]
+    the_study = study(("gpt", "vit"), names, range(1, SEEDS + 1))
+    code = {f"package.module_{i}": f"{i:016x}" for i in range(CODE)}
+    resolved = {name: replace(optimizer, code=code) for name, optimizer in the_study.optimizers.items()}
+    the_study = replace(the_study, optimizers=resolved)
+    scores = finals(the_study, **{name: [0.5 + i % 7 / 100 for i in range(SEEDS)] for name in names})
+    made, records = Records(scores), {}
+
+    began, trials = cpu(), 0
+    schedule = Schedule(the_study, lambda spec: records.get(spec.id))
+    planning = cpu() - began
+    while spec := schedule.next():
+        record = made(spec)
+        began = cpu()
+        records[spec.id] = record
+        schedule.ended(spec)
+        schedule.outlook()
+        planning += cpu() - began
+        trials += 1
+    rows = [("planning, ms of CPU per finished trial", 1000 * planning / trials)]
+
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store(Path(folder))
+        store.trials.mkdir()
+        for record in records.values():
+            store.write(record)
+        began = cpu()
+        write_report(the_study, arms(the_study, store.read), store.read, Path(folder))
+        rows.append(("report, s of CPU", cpu() - began))
+    rows.append(("peak memory, GB", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6))
+    print(f"{trials} trials")
+    for what, value in rows:
+        print(f"{value:8.3f}  {what}")
+    if options.csv:
+        lines = [("what", "value"), ("trials", trials), *((what, f"{value:.4g}") for what, value in rows)]
+        with options.csv.open("w", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows(lines)
+
+
+if __name__ == "__main__":
+    main()
