@@ -82,8 +82,9 @@ class Store:
             reason = f"cannot write to {self.directory}: {error.strerror or error}"
             raise UsageError(f"{reason}; choose another --output-dir") from error
         try:
-            for leftover in self.trials.glob(".*.tmp"):  # of a run that was killed while it wrote
-                leftover.unlink()
+            for folder in (self.directory, self.trials, self.directory / "figures"):
+                for leftover in folder.glob(".*.tmp"):  # of a run that was killed while it wrote
+                    leftover.unlink()
             yield
         finally:
             lock.release()

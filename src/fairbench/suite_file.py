@@ -22,6 +22,8 @@ else:
 
     import tomli as tomllib
 
+MOST = 10**9
+"""More steps, or examples in a batch, nobody means."""
 KeyPath = tuple[str, ...]
 """Where a key stands: ("arenas", "gpt", "steps")."""
 
@@ -56,7 +58,11 @@ def load_suite(name_or_path: str) -> Suite:
         content = tomllib.loads(text)
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"{file.name}: {error}") from error
-    return parse_suite({"name": file.name.removesuffix(".toml"), **content}, file.name, text)
+    name = file.name.removesuffix(".toml")
+    if content.get("name", name) != name:
+        given = f"name = {content['name']!r}"
+        raise UsageError(f"{file.name}: {given}: a suite is named by its file, {name!r}; leave that line out")
+    return parse_suite({**content, "name": name}, file.name, text)
 
 
 def parse_suite(content: Mapping[str, Any], where: str, text: str = "") -> Suite:
@@ -149,13 +155,15 @@ def _check_meaning(suite: Suite) -> None:
             raise _Wrong(path, unknown("arena", name, ARENAS))
         if arena.metric not in ARENAS[name].metrics:
             raise _Wrong((*path, "metric"), unknown("metric", arena.metric, ARENAS[name].metrics))
-        for key, least in (("sweep_steps", 1), ("steps", 1), ("batch_size", 1)):
-            if getattr(arena, key) < least:
-                raise _Wrong((*path, key), f"must be at least {least}, got {getattr(arena, key)}")
+        for key in ("sweep_steps", "steps", "batch_size"):
+            if not 1 <= getattr(arena, key) <= MOST:
+                raise _Wrong((*path, key), f"must lie in [1, {MOST}], got {getattr(arena, key)}")
         _check_positive((*path, "margin"), arena.margin)
         _check_options((*path, "data"), arena.data, ARENAS[name].data_options)
         _check_options((*path, "model"), arena.model, ARENAS[name].model_options)
     for name, optimizer in suite.optimizers.items():
+        if not name.isprintable() or not name.strip():
+            raise _Wrong(("optimizers", name), f"must be made of characters that can be shown, got {name!r}")
         if not optimizer.factory and name not in OPTIMIZERS:
             reason = f'{unknown("optimizer", name, OPTIMIZERS)}; your own one needs factory = "module:Class"'
             raise _Wrong(("optimizers", name), reason)
@@ -187,6 +195,11 @@ def _check_stages(suite: Suite) -> None:
         value = getattr(getattr(suite, stage), key)
         if not least <= value <= most:
             raise _Wrong((stage, key), f"must lie in [{least}, {most}], got {value}")
+    shortest = min(min(arena.steps, arena.sweep_steps) for arena in suite.arenas.values())
+    for key, most in (("warmup_steps", shortest - 1), ("log_every", shortest)):
+        if (value := getattr(suite.training, key)) > most:
+            reason = f"must be at most {most}, since the shortest trials have {shortest} steps; got {value}"
+            raise _Wrong(("training", key), reason)
     sweep = suite.sweep
     rates = [sweep.rate(i) for i in range(-sweep.max_extensions, sweep.points + sweep.max_extensions)]
     if not (rates[0] > 0 and rates[-1] < float("inf") and rates == sorted(set(rates))):

@@ -13,6 +13,7 @@ import pytest
 from fabricated import CHAOS, Records, finals, planned, sha, study
 from rich.console import Console
 
+from fairbench.report import figures as drawn
 from fairbench.report import write_report
 from fairbench.report.canvas import spread
 from fairbench.report.console import print_verdicts
@@ -33,7 +34,7 @@ def figures():
 def no_other_figures(request, monkeypatch):
     """Drawing takes most of a report's time."""
     if "figures" not in request.fixturenames:
-        monkeypatch.setattr("fairbench.report.draw_figures", lambda results: [])
+        monkeypatch.setattr("fairbench.report.draw_figures", lambda results: ([], {}))
 
 
 def write(folder, the_study=None, scores=None, **options):
@@ -305,3 +306,28 @@ def test_labels_are_spread():
     assert spread([0.5, 0.5, 0.5], 0.1) == pytest.approx([0.4, 0.5, 0.6])
     assert spread([0.0, 0.0], 0.1) == pytest.approx([0.05, 0.15])
     assert spread([1.0, 1.0], 0.1) == pytest.approx([0.85, 0.95])
+
+
+@pytest.mark.usefixtures("figures")
+@pytest.mark.parametrize("name", ["An optimizer whose name has forty-four letters", r"$\frac$ & <c>", "=HYPERLINK(1)"])
+def test_any_name_gets_all_tables_and_figures(tmp_path, name):
+    the_study = study(("vit",), ("AdamW", name, "PsiLogic"))
+    report = write(tmp_path, the_study)
+    assert not {"Figures"} & set(said(report))
+    assert all((tmp_path / "figures" / f"{figure}.svg").stat().st_size for figure in FIGURES)
+    with (tmp_path / "summary.csv").open(newline="") as file:
+        cells = {row["optimizer"] for row in csv.DictReader(file)}
+    assert ("'" * name.startswith("=") + name) in cells
+
+
+@pytest.mark.usefixtures("figures")
+def test_a_figure_that_fails_is_a_finding(tmp_path, monkeypatch):
+    def broken(results):
+        assert (tmp_path / "significance.csv").exists(), "tables come first"
+        raise RuntimeError("no ink")
+
+    monkeypatch.setitem(drawn.FIGURES, "learning_curves", broken)
+    report = write(tmp_path)
+    assert said(report)["Figures"] == "learning_curves could not be drawn: RuntimeError: no ink."
+    assert (tmp_path / "figures" / "lr_sensitivity.png").exists()
+    assert "no ink" in " ".join(page(tmp_path).text)

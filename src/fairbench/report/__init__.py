@@ -1,5 +1,6 @@
 """All derived files of a study, made from its records alone."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,10 +52,6 @@ def write_report(study: Study, arms: list[Arm], lookup: Lookup, directory: Path)
     """
     results = collect(study, arms, lookup)
     comparisons = compare(results)
-    findings = find(results, comparisons)
-    figures = draw_figures(results)
-    page = render_page(results, comparisons, findings, figures)
-
     contents: dict[str, str | bytes] = {
         "lr_sweep.csv": tables.lr_sweep(results).to_csv(),
         "steps.csv": tables.steps(results).to_csv(),
@@ -64,11 +61,19 @@ def write_report(study: Study, arms: list[Arm], lookup: Lookup, directory: Path)
         "mechanism.csv": tables.mechanism(results).to_csv(),
         "cost.csv": tables.cost(results).to_csv(),
     }
+    _write(directory, contents)
+    figures, failures = draw_figures(results)
+    findings = find(results, comparisons, failures)
+    shown: dict[str, str | bytes] = {}
     for figure in figures:
-        contents |= {f"figures/{figure.name}.png": figure.png, f"figures/{figure.name}.svg": figure.svg}
-    contents["report.html"] = page
-    for name, content in contents.items():
-        write_atomically(directory / name, content)
-    files = [directory / name for name in contents]
+        shown |= {f"figures/{figure.name}.png": figure.png, f"figures/{figure.name}.svg": figure.svg}
+    shown["report.html"] = render_page(results, comparisons, findings, figures)
+    _write(directory, shown)
+    files = [directory / name for name in (*contents, *shown)]
     failed = len(results.select(lambda run: run.status == "failed"))
     return Report(files[-1], comparisons, findings, failed, files)
+
+
+def _write(directory: Path, contents: Mapping[str, str | bytes]) -> None:
+    for name, content in contents.items():
+        write_atomically(directory / name, content)

@@ -35,12 +35,16 @@ STYLE: dict[Any, Any] = {
     "ytick.color": "#444444",
     "legend.frameon": False,
     "svg.hashsalt": "fairbench",
+    "text.parse_math": False,  # names are names
     "savefig.dpi": 160,
 }
 
 REFERENCE_COLOR = "#d55e00"
 BASELINE_COLORS = ("#0072b2", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
 """Okabe and Ito's colours, which the colour-blind can tell apart."""
+
+LONGEST = 24
+"""Characters of a name in a figure; of a longer one the middle is left out."""
 
 PANEL_WIDTH = 5.6
 LEFT, TOP, BOTTOM = 0.95, 0.45, 0.65
@@ -114,6 +118,11 @@ def panels(
         found[arena] = figure.add_axes(box)
         found[arena].set_title(ARENAS[arena].title)
     return figure, found
+
+
+def short(name: str) -> str:
+    """A name as figures have room for it."""
+    return name if len(name) <= LONGEST else f"{name[: LONGEST // 2]}…{name[1 - LONGEST // 2 :]}"
 
 
 def room_for(labels: Iterable[str]) -> float:

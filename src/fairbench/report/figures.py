@@ -20,6 +20,7 @@ from fairbench.report.canvas import (
     panels,
     plot_line,
     room_for,
+    short,
     style,
 )
 from fairbench.report.tables import STEP_PHASES, Cost, costs
@@ -29,11 +30,18 @@ CROSS: dict[str, Any] = {"marker": "x", "linestyle": "", "markersize": 8, "marke
 PHASE_COLORS = {"data": "#c9c9c9", "forward": "#92b4d4", "backward": "#4a7fb5", "step": "#f0a04b"}
 
 
-def draw_figures(results: Results) -> list[Drawing]:
-    """All figures for which there is something to draw."""
-    with style():
-        drawn = (_learning_curves(results), _lr_sensitivity(results), _step_time(results))
-        return [drawing for drawing in drawn if drawing is not None]
+def draw_figures(results: Results) -> tuple[list[Drawing], dict[str, str]]:
+    """All figures for which there is something to draw, and of those that fail the reason, by their names."""
+    drawn, failed = [], {}
+    for name, draw in FIGURES.items():
+        try:
+            with style():
+                drawing = draw(results)
+        except Exception as error:  # whatever it is, the tables and the other figures say what they say
+            failed[name] = f"{type(error).__name__}: {error}"
+        else:
+            drawn += [] if drawing is None else [drawing]
+    return drawn, failed
 
 
 def _reference_first(results: Results, arena: str) -> list[ArmResults]:
@@ -87,7 +95,8 @@ def _curve(results: Results, arm: ArmResults) -> list[tuple[float, float, float]
 
 def _curve_label(arm: ArmResults) -> str:
     finished = arm.count("finished")
-    return arm.optimizer if finished == len(arm.final) else f"{arm.optimizer} †{finished}/{len(arm.final)}"
+    name = short(arm.optimizer)
+    return name if finished == len(arm.final) else f"{name} †{finished}/{len(arm.final)}"
 
 
 def _lr_sensitivity(results: Results) -> Drawing | None:
@@ -112,7 +121,7 @@ def _lr_sensitivity(results: Results) -> Drawing | None:
             axes.plot(lost, edge, color=colors[arm.optimizer], transform=axes.get_xaxis_transform(), **CROSS)
     handles = [Line2D([], [], color=colors[name], linewidth=4.5 if name == suite.reference else 1.6) for name in colors]
     handles += [Line2D([], [], color="#444444", **sign) for sign in signs.values()]
-    add_legend(figure, handles, [*colors, *signs])
+    add_legend(figure, handles, [*map(short, colors), *signs])
     caption = (
         "Learning-rate sensitivity: validation metric at the end of the sweep trials. Rings mark the selected rates, "
         f"crosses at the panel's edge rates that diverged. The wide line is {suite.reference}."
@@ -137,7 +146,7 @@ def _step_time(results: Results) -> Drawing | None:
     arenas = [arena for arena in suite.arenas if any(cost.arena == arena for cost in found)]
     if not arenas:
         return None
-    height, left = 1.2 + 0.33 * len(suite.optimizers), room_for(suite.optimizers)
+    height, left = 1.2 + 0.33 * len(suite.optimizers), room_for(map(short, suite.optimizers))
     figure, grid = panels(arenas, height, left, legend=len(STEP_PHASES))
     for arena, axes in grid.items():
         axes.set_xlabel("milliseconds per training step")
@@ -165,7 +174,7 @@ def _draw_bars(axes: Axes, found: Sequence[Cost], colors: dict[str, str]) -> Non
         time = f"  {cost.train_ms:#.3g}".rstrip(".") + " ms"
         factor = f"   {cost.train_ms / adamw:.2f}× AdamW" if adamw and cost.optimizer != "AdamW" else ""
         axes.text(left, row, time + factor, va="center", color="#222222")
-    axes.set_yticks(range(len(found)), [cost.optimizer for cost in found])
+    axes.set_yticks(range(len(found)), [short(cost.optimizer) for cost in found])
     for tick, cost in zip(axes.get_yticklabels(), found, strict=True):
         tick.set(color=colors[cost.optimizer], fontweight="bold")
     axes.invert_yaxis()
@@ -173,3 +182,6 @@ def _draw_bars(axes: Axes, found: Sequence[Cost], colors: dict[str, str]) -> Non
     axes.tick_params(axis="y", length=0)
     axes.set_xlim(0, 1.85 * max(cost.train_ms for cost in found))  # room for the text
     axes.xaxis.set_major_locator(MaxNLocator(6))
+
+
+FIGURES = {"learning_curves": _learning_curves, "lr_sensitivity": _lr_sensitivity, "step_time": _step_time}

@@ -1,6 +1,6 @@
 """What the study shows, in sentences made from the numbers; it claims no more than the verdicts do."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fairbench.analysis.mechanism import mechanisms
@@ -22,8 +22,14 @@ class Finding:
     text: str
 
 
-def find(results: Results, comparisons: Sequence[Comparison]) -> list[Finding]:
-    """Everything that must be said beside the tables, the most important first."""
+def find(results: Results, comparisons: Sequence[Comparison], no_figure: Mapping[str, str]) -> list[Finding]:
+    """Everything that must be said beside the tables, the most important first.
+
+    Args:
+        results: the study's results.
+        comparisons: the verdict table.
+        no_figure: why figures could not be drawn, by their names.
+    """
     texts = {
         "Completeness": completeness(results),
         "Verdicts": _verdicts(results, comparisons),
@@ -33,6 +39,7 @@ def find(results: Results, comparisons: Sequence[Comparison]) -> list[Finding]:
         "Learning rates": _edges(results),
         "Same start, same data": _hashes(results),
         "Divergence": _divergence(results),
+        "Figures": "".join(f"{name} could not be drawn: {reason}. " for name, reason in no_figure.items()).rstrip(),
     }
     return [Finding(topic, text) for topic, text in texts.items() if text]
 

@@ -25,7 +25,7 @@ class Table:
     rows: Sequence[Sequence[Any]]
 
     def to_csv(self) -> str:
-        """The table as CSV: floats by `repr`, None as an empty cell, truth as yes or no."""
+        """The table as CSV: floats by `repr`, None as an empty cell, truth as yes or no, no text as a formula."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(self.columns)
@@ -36,6 +36,8 @@ class Table:
 def _cell(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, str) and value.startswith(("=", "+", "-", "@")):
+        return f"'{value}"  # spreadsheets compute what begins so
     return repr(value) if isinstance(value, float) else "" if value is None else str(value)
 
 
