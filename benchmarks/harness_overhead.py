@@ -19,7 +19,8 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from fairbench.arenas import load_arena
 from fairbench.optimizers import build_optimizer
-from fairbench.plan import Study, arms
+from fairbench.plan import arms
+from fairbench.rehearsal import rehearse
 from fairbench.spec import TrialSpec
 from fairbench.suite_file import load_suite
 from fairbench.trial import lr_factor, trial
@@ -31,7 +32,7 @@ def specs() -> list[TrialSpec]:
     """One trial of AdamW for each arena of `mini`."""
     suite = load_suite("mini")
     suite = replace(suite, optimizers={"AdamW": suite.optimizers["AdamW"]}, reference="AdamW")
-    planned = arms(Study.resolve(suite, "cpu"), lambda spec: None)
+    planned = arms(rehearse(suite, "cpu", lambda function, *given: function(*given)).study, lambda spec: None)
     return [replace(arm.sweep[2], training=replace(arm.sweep[2].training, steps=STEPS)) for arm in planned]
 
 
