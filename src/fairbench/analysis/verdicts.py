@@ -3,22 +3,16 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import Literal
+from typing import Literal, get_args
 
 from fairbench.analysis.results import ArmResults, Results, Run
 from fairbench.analysis.significance import hedges_g, holm, tost, welch
 from fairbench.arenas import ARENAS
 
-Verdict = Literal["better", "worse", "equivalent", "inconclusive", "identical", "diverged", "incomplete"]
-VERDICTS: tuple[Verdict, ...] = (
-    "better",
-    "worse",
-    "equivalent",
-    "inconclusive",
-    "identical",
-    "diverged",
-    "incomplete",
-)
+Verdict = Literal[
+    "better", "worse", "equivalent", "inconclusive", "identical", "identical values", "diverged", "incomplete"
+]
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
 
 @dataclass(frozen=True)
@@ -146,10 +140,11 @@ def _test(draft: Comparison, a: list[float], b: list[float]) -> Comparison:
     """Fill in the tests of two complete arms; a smaller metric that is better changes its sign."""
     sign = -1.0 if draft.direction == "min" else 1.0
     oriented = [sign * x for x in a], [sign * x for x in b]
-    test = welch(*oriented)
+    test, same = welch(*oriented), a == b and draft.identical_seeds < draft.seeds
     return replace(
         draft,
-        note=test.reason,
+        verdict="identical values" if same else draft.verdict,
+        note="in every seed" if same else test.reason,
         mean_reference=fmean(a),
         mean_baseline=fmean(b),
         advantage=test.difference,
