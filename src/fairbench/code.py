@@ -4,6 +4,7 @@ A module takes part if it defines the optimizer or the arena, if a module that t
 loaded only when the optimizer was built and took a step.
 """
 
+import ast
 import hashlib
 import importlib
 import inspect
@@ -76,11 +77,22 @@ def optimizer_code(factory: Any, before: Iterable[str]) -> Code:
 def _referred(module: ModuleType) -> list[ModuleType]:
     """The modules that a module's names come from."""
     names = set()
-    for value in list(vars(module).values()):
+    for bound, value in list(vars(module).items()):
         name = _name(value) if isinstance(value, ModuleType) else getattr(value, "__module__", None)
-        if isinstance(name, str):
+        # Whoever imports a module of a package binds it there, the package itself or anybody else.
+        if isinstance(name, str) and (name != f"{_name(module)}.{bound}" or bound in _imported(module)):
             names.add(name)
     return [sys.modules[name] for name in sorted(names - {_name(module)}) if name in sys.modules]
+
+
+def _imported(module: ModuleType) -> set[str]:
+    """The names that a module's own import statements bind, but for those in functions."""
+    try:
+        body = ast.parse(inspect.getsource(module)).body
+    except (OSError, TypeError):  # there is no source
+        return set()
+    aliases = [alias for x in body if isinstance(x, ast.Import | ast.ImportFrom) for alias in x.names]
+    return {alias.asname or alias.name for alias in aliases}
 
 
 def _name(module: ModuleType) -> str:

@@ -69,7 +69,7 @@ def test_what_is_damaged_stops_the_run_and_the_report(folder: Path, capsys: pyte
 
 def test_the_papers_own_forms(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """And what the smoke test leaves is no place for another suite."""
-    assert main(["--smoke-test", "--device", "cpu", "--output-dir", "out"]) == 0
+    assert main(["--smoke-test", "--device", "cpu", "--output-dir", "out", "--workers", "0"]) == 0
     assert (folder / "out" / "report.html").exists()
     assert main(HERE) == 2
     assert "out holds suite 'smoke', not 'tiny'; choose another --output-dir" in capsys.readouterr().err
