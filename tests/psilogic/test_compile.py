@@ -64,7 +64,6 @@ def forget_graphs():
     [
         ("defaults", "the method", False),
         ("everything", "a function", False),
-        ("AGC of tensors", "a function", True),
         ("group", "the method", True),
     ],
 )

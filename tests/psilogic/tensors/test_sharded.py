@@ -19,8 +19,8 @@ from sharded_layouts import SCHEMES
 # One worker of pytest-xdist then starts the processes, and only one.
 pytestmark = pytest.mark.xdist_group("processes")
 
-# One DTensor with every option, one flattened parameter with all that reads rows, each scheme with the option that
-# reads most of other processes: on four processes if it is there on two as well.
+# One DTensor with every option, one flattened parameter with all that reads rows, each kind of scheme with the option
+# that reads most of other processes: on four processes if it is there on two as well.
 TOGETHER = ["AGC and GC, group", "everything, global"]
 CHOSEN = {
     "Shard(1) on 4": [*OPTIONS],
@@ -32,10 +32,13 @@ CHOSEN = {
 }
 
 
+SIMILAR = ["Shard(0), Shard(0)", "Replicate, Shard(0)", "FSDP1 without shards"]  # to others that are there
+
+
 def weight(name, option):
     """Left to the marker soak, if others stand for it."""
     smaller = name.endswith(" on 2") and name.replace(" on 2", " on 4") in SCHEMES
-    chosen = CHOSEN.get(name, [] if smaller else ["everything, global"])
+    chosen = CHOSEN.get(name, [] if smaller or name in SIMILAR else ["everything, global"])
     return () if option in chosen else pytest.mark.soak
 
 

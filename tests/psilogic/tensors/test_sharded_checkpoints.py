@@ -49,7 +49,7 @@ def test_a_gathered_state_goes_on_anywhere(processes, tmp_path, option) -> None:
         processes.run(world(name), resume_full_state, name, option, path, AT)
 
 
-@pytest.mark.parametrize("name", ["FSDP1 on 4", "FSDP1, hybrid"])
+@pytest.mark.parametrize("name", ["FSDP1 on 4", pytest.param("FSDP1, hybrid", marks=pytest.mark.soak)])
 @pytest.mark.parametrize("kind", ["FULL_STATE_DICT", "SHARDED_STATE_DICT"])
 def test_the_state_dict_of_fsdp1(processes, name, kind) -> None:
     processes.run(world(name), fsdp1_round_trip, name, "everything, tensor", kind, AT)

@@ -89,7 +89,7 @@ def test_threads_change_no_bit(threads, name):
     assert_same(*runs)
 
 
-@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("name", ["GC", "AGC", "quantum decay", *TOGETHER])
 def test_wherever_pieces_end(name):
     options, params = CONFIGURATIONS[name], parameters(LARGE)
     actual = trace(build(params, **options), params, gradients(14, LARGE, every=6))
