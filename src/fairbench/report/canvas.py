@@ -35,7 +35,6 @@ STYLE: dict[Any, Any] = {
     "ytick.color": "#444444",
     "legend.frameon": False,
     "svg.hashsalt": "fairbench",
-    "text.parse_math": False,  # names are names
     "savefig.dpi": 160,
 }
 
@@ -121,8 +120,9 @@ def panels(
 
 
 def short(name: str) -> str:
-    """A name as figures have room for it."""
-    return name if len(name) <= LONGEST else f"{name[: LONGEST // 2]}…{name[1 - LONGEST // 2 :]}"
+    """A name as figures have room for it, in which dollars are dollars and no mathematics."""
+    shown = name if len(name) <= LONGEST else f"{name[: LONGEST // 2]}…{name[1 - LONGEST // 2 :]}"
+    return shown.replace("$", r"\$")
 
 
 def room_for(labels: Iterable[str]) -> float:
