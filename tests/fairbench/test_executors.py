@@ -164,6 +164,24 @@ def test_what_a_trial_does_to_its_process_is_its_own(
     assert "hello" not in "".join(capfd.readouterr())
 
 
+def test_what_a_trial_leaves_behind_does_not_keep_the_study_waiting(tiny_suite: Suite, here: Path) -> None:
+    write(
+        here,
+        """
+        class Leaves(Signs):
+            steps = 0
+
+            def step(self, closure=None):
+                self.steps += 1
+                if self.steps == 5:
+                    os._exit(0) if os.fork() else time.sleep(1000)
+                return super().step(closure)
+        """,
+    )
+    records = run_all(2, own(tiny_suite, "Leaves"), limit=3.0)
+    assert {record["error"]["type"] for record in records.values()} == {"TimedOut"}
+
+
 def test_a_trial_that_hangs_is_ended_and_says_where(tiny_suite: Suite, here: Path) -> None:
     write(
         here,

@@ -87,7 +87,10 @@ class Process:
     def stuck_at(self) -> str:
         """What it is doing, by its own account; then it is ended."""
         before = self.output.stat().st_size
-        os.kill(self._process.pid, STUCK)
+        try:
+            os.kill(self._process.pid, STUCK)
+        except ProcessLookupError:  # it is gone, and something that it has started holds the pipe
+            return self.end()
         end = time.monotonic() + GRACE
         while self.output.stat().st_size == before and time.monotonic() < end:
             time.sleep(0.05)
