@@ -16,9 +16,9 @@ from fairbench.cli import main
 pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
 
 
-def start(study: Finished, output: str) -> subprocess.Popen[bytes]:
+def start(study: Finished, output: str, workers: int = 2) -> subprocess.Popen[bytes]:
     log = (study.folder / f"{output}.log").open("ab")
-    command = [sys.executable, "-m", "fairbench", *study.words, "--output-dir", output, "--workers", "2"]
+    command = [sys.executable, "-m", "fairbench", *study.words, "--output-dir", output, "--workers", str(workers)]
     return subprocess.Popen(command, cwd=study.folder, stdout=log, stderr=log, start_new_session=True)
 
 
@@ -75,11 +75,11 @@ def results(folder: Path) -> dict[str, object]:
 def test_interrupted_studies_end_like_an_undisturbed_one(finished: Finished, monkeypatch: pytest.MonkeyPatch) -> None:
     """The last run ends it in this process, which has the libraries loaded."""
     folder = finished.folder
-    for kill, records in ((signal.SIGKILL, 2), (signal.SIGINT, 5)):
-        process = start(finished, "disturbed")
+    for kill, records, workers_given in ((signal.SIGKILL, 2, 2), (signal.SIGINT, 5, 0)):
+        process = start(finished, "disturbed", workers_given)
         wait_for_records(process, folder / "disturbed", records)
         workers = children(process.pid)
-        assert len(workers) >= 2
+        assert len(workers) >= workers_given
         if kill == signal.SIGKILL:
             process.kill()
             process.wait()
@@ -89,6 +89,9 @@ def test_interrupted_studies_end_like_an_undisturbed_one(finished: Finished, mon
         wait_until_gone(workers)
         before = {path: path.stat().st_mtime_ns for path in folder.glob("disturbed/trials/*.json")}
         assert before
+
+    said = (folder / "disturbed.log").read_text()
+    assert not any(word in said for word in ("Traceback", "Exception ignored", "leaked")), said
 
     monkeypatch.chdir(folder)
     monkeypatch.syspath_prepend(folder)

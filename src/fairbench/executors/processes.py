@@ -5,6 +5,7 @@ one starts at once and shares the libraries' memory with the others; without wor
 loads the libraries itself.
 """
 
+import gc
 import importlib
 import json
 import multiprocessing
@@ -12,7 +13,8 @@ import os
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -55,12 +57,19 @@ class Process:
         try:
             if start == "forkserver":
                 _start_server()
-            self._process.start()  # which waits for the server to have loaded everything; Ctrl-C ends that
+                self._process.start()  # which waits for the server to have loaded everything; Ctrl-C ends that
+            else:
+                with _deaf():  # whoever is called at a fork would swallow a Ctrl-C
+                    self._process.start()
         except (OSError, EOFError) as error:
             raise UsageError(
                 f"cannot start a process ({type(error).__name__}: {error}); "
                 "try a shorter TMPDIR, or --workers 0, which needs no server"
             ) from error
+        except KeyboardInterrupt:
+            if self._process.pid is not None:
+                self._process.kill()
+            raise
         far_end.close()
         self.limit, self.deadline = limit, time.monotonic() + limit
 
@@ -118,7 +127,7 @@ class ProcessExecutor:
     """
 
     def __init__(self, workers: int, report: Report, preload: Sequence[str] = ()) -> None:
-        self._count, self._report, self._preload = max(workers, 1), report, [*preload, FROZEN]
+        self._count, self._report, self._preload = max(workers, 1), report, preload
         self._start = "forkserver" if workers else "fork"
         self._running: dict[str, tuple[TrialSpec, Process]] = {}
         self._started = 0
@@ -129,10 +138,11 @@ class ProcessExecutor:
             raise UsageError("this system cannot fork processes, which keeps trials apart; use Linux, macOS or WSL")
         self._folder = tempfile.TemporaryDirectory(prefix="fairbench-")
         if self._start == "forkserver":
-            forkserver.set_forkserver_preload(self._preload)
+            forkserver.set_forkserver_preload([*self._preload, FROZEN])
         else:
             for name in self._preload:
                 importlib.import_module(name)
+            gc.freeze()
         return self
 
     def __exit__(
@@ -141,6 +151,8 @@ class ProcessExecutor:
         """Stop what still runs."""
         for _, process in self._running.values():
             process.end()
+        if self._start == "fork":
+            gc.unfreeze()
         self._folder.cleanup()
 
     def _process(self, job: Callable[..., Any], arguments: tuple[Any, ...], limit: float = INFINITE) -> Process:
@@ -227,15 +239,24 @@ def _is_of(record: Any, spec: TrialSpec) -> bool:
     return isinstance(record, dict) and record.get("id") == spec.id and record.get("spec") == spec.as_stored
 
 
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Hear of Ctrl-C afterwards."""
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
 def _start_server() -> None:
     """Start the server unless it runs: without threads of its own, deaf to Ctrl-C."""
     resource_tracker.ensure_running()  # which would unblock the signal if it started below
     outside = {name: os.environ.get(name) for name in ONE_THREAD}
     os.environ |= ONE_THREAD
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        forkserver.ensure_running()
+        with _deaf():
+            forkserver.ensure_running()
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         for name, value in outside.items():
             os.environ.pop(name) if value is None else os.environ.update({name: value})
