@@ -4,7 +4,9 @@ Their garbage collectors would else write to all that it has loaded, and each wo
 takes half a second.
 """
 
+import atexit
 import gc
 
 gc.collect()
 gc.freeze()
+atexit.register(gc.unfreeze)  # else compiled libraries complain of what was not freed
