@@ -14,7 +14,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fairbench"))
 from fabricated import Records, finals, study
 
-from fairbench.plan import Schedule, arms
+from fairbench.history import History, Plan
+from fairbench.plan import Schedule
 from fairbench.report import write_report
 from fairbench.store import Store
 
@@ -59,7 +60,7 @@ def main() -> None:
         for record in records.values():
             store.write(record)
         began = cpu()
-        write_report(the_study, arms(the_study, store.read), store.read, Path(folder))
+        write_report(History((Plan(the_study, "", 0),)), store.snapshot(), Path(folder))
         rows.append(("report, s of CPU", cpu() - began))
     rows.append(("peak memory, GB", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6))
     print(f"{trials} trials")

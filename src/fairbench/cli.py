@@ -7,22 +7,17 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from fairbench.arenas import ARENAS
 from fairbench.errors import UsageError, unknown
 from fairbench.optimizers import OPTIMIZERS
-from fairbench.suite import OptimizerPlan, Suite
+from fairbench.suite_choice import DEFAULT_SUITE, chosen_suite, data_needs
 from fairbench.suite_file import load_suite, suite_names
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-PlanT = TypeVar("PlanT")
-COMMANDS = ("run", "report", "list")
-DEFAULT_SUITE = "mini"
 
 
 def parser() -> argparse.ArgumentParser:
@@ -32,27 +27,44 @@ def parser() -> argparse.ArgumentParser:
         description="Compare optimizers on equal terms. Options without a command are those of `run`.",
         allow_abbrev=False,
     )
-    commands = top.add_subparsers(dest="command", metavar="{run,report,list}")
+    commands = top.add_subparsers(dest="command", metavar=f"{{{','.join(DO)}}}")
 
     run = commands.add_parser("run", help="run a suite, or go on with it, and report", allow_abbrev=False)
-    run.add_argument("--suite", help=f"name or TOML file (default: {DEFAULT_SUITE}; `fairbench list` shows them)")
-    run.add_argument("--output-dir", type=Path, metavar="DIR", help="default: results/<suite>")
-    run.add_argument("--optimizers", metavar="A,B,...", help="only these of the suite; your own as module:Class")
-    run.add_argument("--reference", metavar="NAME", help="the optimizer that is compared with the others")
-    run.add_argument("--arenas", metavar="A,B,...", help="only these of the suite")
+    _add_suite_options(run)
     run.add_argument(
         "--workers", type=int, metavar="N", help="trials at a time (default: CPU cores; 0: one, no server)"
     )
     run.add_argument("--trial-timeout", type=float, metavar="S", help="a trial may take (default: generous)")
-    run.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    run.add_argument("--data-root", type=Path, metavar="DIR", help="downloaded data, for suites that need some")
-    run.add_argument("--smoke-test", action="store_true", help="the same as --suite smoke")
+
+    plan = commands.add_parser("plan", help="show what a run would do and can find; run nothing", allow_abbrev=False)
+    _add_suite_options(plan)
+    plan.add_argument("--freeze", action="store_true", help="and let nobody change it in that directory")
+
+    status = commands.add_parser("status", help="show how far a study is, also while it runs")
+    status.add_argument("directory", type=Path, metavar="DIR")
 
     report = commands.add_parser("report", help="make all tables, figures and the page again from the records")
     report.add_argument("directory", type=Path, metavar="DIR")
+    report.add_argument("--output-dir", type=Path, metavar="OUT", help="where they go (default: DIR)")
+
+    explain = commands.add_parser("explain", help="show what a trial is, or why two trials are not the same one")
+    explain.add_argument("trials", nargs="+", metavar="ID", help="record file, or the beginning of an id")
+    explain.add_argument("--output-dir", type=Path, metavar="DIR", help="where it lies (default: all of results/)")
 
     commands.add_parser("list", help="show suites, arenas and optimizers")
     return top
+
+
+def _add_suite_options(command: argparse.ArgumentParser) -> None:
+    """The options that say what is run."""
+    command.add_argument("--suite", help=f"name or TOML file (default: {DEFAULT_SUITE}; `fairbench list` shows them)")
+    command.add_argument("--output-dir", type=Path, metavar="DIR", help="default: results/<suite>")
+    command.add_argument("--optimizers", metavar="A,B,...", help="only these of the suite; your own as module:Class")
+    command.add_argument("--reference", metavar="NAME", help="the optimizer that is compared with the others")
+    command.add_argument("--arenas", metavar="A,B,...", help="only these of the suite")
+    command.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    command.add_argument("--data-root", type=Path, metavar="DIR", help="downloaded data, for suites that need some")
+    command.add_argument("--smoke-test", action="store_true", help="the same as --suite smoke")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -62,9 +74,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0; 1 when a trial failed; 2 when the user must mend something; 130 after Ctrl-C.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if given and given[0] not in COMMANDS and given[0] not in ("-h", "--help"):
+    if given and given[0] not in DO and given[0] not in ("-h", "--help"):
         if not given[0].startswith("-"):
-            print(f"fairbench: {unknown('command', given[0], COMMANDS)}", file=sys.stderr)
+            print(f"fairbench: {unknown('command', given[0], DO)}", file=sys.stderr)
             return 2
         given.insert(0, "run")
     options = parser().parse_args(given or ["--help"])
@@ -72,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without a minus sign is no reason to fail
     try:
-        code = {"run": run, "report": report, "list": show_list}[options.command](options)
+        code = DO[options.command](options)
         sys.stdout.flush()
         return code
     except UsageError as error:
@@ -102,62 +114,7 @@ def run(options: argparse.Namespace) -> int:
     from fairbench.study import run_study
 
     run_study(suite, directory, workers, options.device, console(), options.trial_timeout or 0.0)
-    return show_report(directory)
-
-
-def chosen_suite(options: argparse.Namespace) -> Suite:
-    """The suite that the options ask for, narrowed to the arenas and optimizers that they name."""
-    if options.suite and options.smoke_test and options.suite != "smoke":
-        raise UsageError(f"--smoke-test means --suite smoke, but --suite {options.suite} was given too")
-    if options.data_root and not options.suite and not options.smoke_test:
-        needs = "\n".join(f"  {name}: {'; '.join(sorted(data_needs(load_suite(name))))}" for name in suite_names())
-        raise UsageError(
-            f"--data-root {options.data_root} was given without --suite. The paper's own study needs TinyStories, "
-            "CIFAR-100, Tiny ImageNet and CelebA; this version has no suite that reads them. Say --suite with one of\n"
-            f"{needs}"
-        )
-    suite = load_suite("smoke" if options.smoke_test else options.suite or DEFAULT_SUITE)
-    if options.arenas:
-        suite = replace(suite, arenas={name: pick("arena", name, suite.arenas) for name in words(options.arenas)})
-    if options.optimizers:
-        suite = replace(suite, optimizers=named_optimizers(words(options.optimizers), suite))
-    reference = options.reference or suite.reference
-    if reference not in suite.optimizers:
-        choices = ", ".join(suite.optimizers)
-        raise UsageError(
-            f"the reference optimizer {reference!r} is not in the run; say --reference with one of: {choices}"
-        )
-    return replace(suite, reference=reference)
-
-
-def pick(kind: str, name: str, known: dict[str, PlanT]) -> PlanT:
-    """The entry of that name; an unknown one is answered with the nearest."""
-    if name not in known:
-        raise unknown(kind, name, known)
-    return known[name]
-
-
-def words(text: str) -> list[str]:
-    """The words of a comma-separated list."""
-    return [word.strip() for word in text.split(",") if word.strip()]
-
-
-def named_optimizers(names: list[str], suite: Suite) -> dict[str, OptimizerPlan]:
-    """Optimizers by their names in the suite, by names that fairbench knows, or as module:Class."""
-    known = {**{name: OptimizerPlan() for name in OPTIMIZERS}, **suite.optimizers}
-    plans: dict[str, OptimizerPlan] = {}
-    for word in names:
-        own = ":" in word
-        name = word.rpartition(":")[2] if own else word
-        if name in plans:
-            raise UsageError(f"two optimizers are called {name!r}; give one another name in a suite file")
-        plans[name] = OptimizerPlan(factory=word) if own else pick("optimizer", word, known)
-    return plans
-
-
-def data_needs(suite: Suite) -> set[str]:
-    """Where the data of a suite comes from."""
-    return {ARENAS[arena].data for arena in suite.arenas}
+    return show_report(directory, directory)
 
 
 def cores() -> int:
@@ -172,21 +129,54 @@ def console() -> Console:
     return Console(markup=False)
 
 
+def plan(options: argparse.Namespace) -> int:
+    """`fairbench plan`."""
+    suite = chosen_suite(options)
+    directory = options.output_dir or Path("results") / suite.name
+
+    from fairbench.report.console import print_plan
+    from fairbench.study import plan_study
+
+    rehearsal, history = plan_study(suite, directory, options.device, options.freeze)
+    print_plan(rehearsal, history, directory, console())
+    return 0
+
+
+def status(options: argparse.Namespace) -> int:
+    """`fairbench status`."""
+    from fairbench.analysis.results import collect
+    from fairbench.plan import arms
+    from fairbench.report.console import print_status
+    from fairbench.study import held_study
+
+    history, lookup = held_study(options.directory)
+    print_status(collect(history.study, arms(history.study, lookup), lookup), console())
+    return 0
+
+
 def report(options: argparse.Namespace) -> int:
     """`fairbench report`."""
-    return show_report(options.directory)
+    return show_report(options.directory, options.output_dir or options.directory)
 
 
-def show_report(directory: Path) -> int:
-    """Write all derived files and print the verdict table; 1 when a trial failed."""
+def show_report(directory: Path, output: Path) -> int:
+    """Write all derived files of a study and print the verdict table; 1 when a trial failed."""
     from fairbench.report import write_report
     from fairbench.report.console import print_verdicts
-    from fairbench.study import finished_study
+    from fairbench.study import held_study
 
-    with finished_study(directory) as (study, arms, lookup):
-        result = write_report(study, arms, lookup, directory)
-    print_verdicts(result, directory, console())
+    history, lookup = held_study(directory)
+    result = write_report(history, lookup, output)
+    print_verdicts(result, output, console())
     return 1 if result.failed else 0
+
+
+def explain(options: argparse.Namespace) -> int:
+    """`fairbench explain`."""
+    from fairbench.explain import explain_trials
+
+    print("\n".join(explain_trials(options.trials, options.output_dir)))
+    return 0
 
 
 def show_list(options: argparse.Namespace) -> int:
@@ -204,3 +194,6 @@ def show_list(options: argparse.Namespace) -> int:
         print(f"  {name:10} {optimizer.title} ({optimizer.factory})")
     print("  your own   module:Class, in --optimizers or as `factory` in a suite file")
     return 0
+
+
+DO = {"run": run, "plan": plan, "status": status, "report": report, "explain": explain, "list": show_list}

@@ -74,8 +74,9 @@ class Arm:
         arena: name of the arena.
         optimizer: name of the optimizer.
         sweep: trials of stage 1, by rising learning rate; extensions of the grid included.
-        lr: the selected learning rate, None while the sweep is incomplete.
-        final: trials of stage 2, empty while the sweep is incomplete.
+        lr: the selected learning rate; None while the sweep is incomplete, and for good if it diverged.
+        final: trials of stage 2, empty without a learning rate.
+        diverged: whether the sweep is complete and at no rate all its trials finished.
     """
 
     arena: str
@@ -83,6 +84,7 @@ class Arm:
     sweep: list[TrialSpec]
     lr: float | None
     final: list[TrialSpec]
+    diverged: bool = False
 
     @property
     def trials(self) -> list[TrialSpec]:
@@ -137,6 +139,8 @@ class Trials:
             best = min(scores, key=scores.__getitem__)  # the lowest rate of equals
             extensions = high - low + 1 - sweep.points
             if best not in (low, high) or extensions == sweep.max_extensions:
+                if scores[best][0] == float("inf"):
+                    return Arm(self.arena, self.optimizer, flat, None, [], diverged=True)
                 lr = sweep.rate(best)
                 return Arm(self.arena, self.optimizer, flat, lr, self._of("final", lr))
             low, high = (low - 1, high) if best == low else (low, high + 1)
@@ -242,6 +246,6 @@ def _outlook(study: Study, arm: Arm, lookup: Lookup) -> Outlook:
     """How far an arm is."""
     left = [spec.training.steps for spec in arm.trials if lookup(spec) is None]
     done = len(arm.trials) - len(left)
-    if arm.lr is None:
+    if arm.lr is None and not arm.diverged:
         left += [study.suite.arenas[arm.arena].steps] * len(study.suite.final.seeds)
     return Outlook(done, done + len(left), {arm.arena: sum(left)})

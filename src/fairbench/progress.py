@@ -70,6 +70,11 @@ class Progress:
         """Stop to show."""
         self._live.stop()
 
+    def say(self, text: str) -> None:
+        """Show a text for good; nothing if it is empty."""
+        if text:
+            self._console.print(text, style="yellow", highlight=False, soft_wrap=True)
+
     def planned(self, outlook: Outlook) -> None:
         """State what is done and what is left."""
         self._outlook = outlook

@@ -4,7 +4,8 @@ import errno
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from fairbench.errors import UsageError
 from fairbench.spec import TrialSpec, digest
 
 Record = dict[str, Any]
+ABANDONED = 600.0
+"""Seconds after which nobody still writes a temporary file."""
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
@@ -54,6 +57,13 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
+def _may_be_final(path: Path) -> bool:
+    try:
+        return bool(json.loads(path.read_text())["spec"]["stage"] == "final")
+    except (ValueError, KeyError, TypeError, OSError):
+        return True
+
+
 class Store:
     """The records of one study, `DIR/trials/<id>.json`.
 
@@ -83,11 +93,27 @@ class Store:
             raise UsageError(f"{reason}; choose another --output-dir") from error
         try:
             for folder in (self.directory, self.trials, self.directory / "figures"):
-                for leftover in folder.glob(".*.tmp"):  # of a run that was killed while it wrote
-                    leftover.unlink()
+                for leftover in folder.glob(".*.tmp"):
+                    if time.time() - leftover.stat().st_mtime > ABANDONED:  # by one that was killed while it wrote
+                        leftover.unlink(missing_ok=True)
             yield
         finally:
             lock.release()
+
+    def snapshot(self) -> Callable[[TrialSpec], Record | None]:
+        """A lookup that reads each record once: a study that runs meanwhile does not change under its reader."""
+        seen: dict[str, Record | None] = {}
+
+        def lookup(spec: TrialSpec) -> Record | None:
+            if spec.id not in seen:
+                seen[spec.id] = self.read(spec)
+            return seen[spec.id]
+
+        return lookup
+
+    def final_trials(self) -> int:
+        """How many final trials have a record, of any plan; one that cannot be read may be one."""
+        return sum(_may_be_final(path) for path in self.trials.glob("*.json"))
 
     def path(self, spec: TrialSpec) -> Path:
         """Where the record of a trial lies."""

@@ -1,22 +1,23 @@
 """The course of a study: plan, run what is missing, keep every record, report."""
 
-import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
+from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
+from fairbench.analysis.environments import grounds
 from fairbench.errors import UsageError
 from fairbench.executors import Executor
-from fairbench.executors.processes import ProcessExecutor
+from fairbench.executors.processes import CALL_LIMIT, ProcessExecutor
+from fairbench.history import History, read_history, write_history
 from fairbench.optimizers import OPTIMIZERS
-from fairbench.plan import Arm, Record, Schedule, Study, arms
+from fairbench.plan import Lookup, Record, Schedule, Study
 from fairbench.progress import Progress
 from fairbench.rehearsal import Rehearsal, rehearse
 from fairbench.spec import TrialSpec
-from fairbench.store import Store, write_atomically
+from fairbench.store import Store
 from fairbench.suite import Suite
 
 PRELOAD = ("fairbench.trial", "fairbench.code", "sklearn.datasets")
@@ -47,16 +48,55 @@ def run_study(
     stage = max(suite.sweep.points * len(suite.sweep.seeds), len(suite.final.seeds))
     workers = min(workers, len(suite.arenas) * len(suite.optimizers) * stage)
     with store.locked(), Progress(console, max(workers, 1)) as progress:
-        check_directory(suite, directory)
-        preload = [*PRELOAD, *(f"fairbench.arenas.{name}" for name in suite.arenas)]
-        known = (OPTIMIZERS[name] for name, plan in suite.optimizers.items() if not plan.factory)
-        preload += [facts.factory.partition(":")[0] for facts in known]
-        with ProcessExecutor(workers, progress.running, preload) as executor:
+        history = read_history(directory)
+        check_directory(suite, directory, history)
+        limit = trial_timeout or suite.trial_timeout
+        with ProcessExecutor(workers, progress.running, preload(suite), max(limit, CALL_LIMIT)) as executor:
             rehearsal = rehearse(suite, device, executor.call)
-            study = rehearsal.study
-            write_atomically(directory / "config.json", json.dumps({"study": study.to_json()}, indent=1) + "\n")
-            limits = time_limits(rehearsal, trial_timeout or suite.trial_timeout)
-            run_missing(study, store, executor, progress, limits)
+            write_history(directory, history.declare(rehearsal.study, now(), store.final_trials()))
+            limits = time_limits(rehearsal, limit)
+            run_missing(rehearsal.study, store, executor, progress, limits)
+
+
+def plan_study(suite: Suite, directory: Path, device: str, freeze: bool) -> tuple[Rehearsal, History]:
+    """Rehearse a suite and declare it, without any trial.
+
+    Args:
+        suite: the suite.
+        directory: the output directory.
+        device: device of the trials.
+        freeze: write the plan into the directory, so that it cannot be changed there.
+
+    Returns:
+        What was rehearsed, and the history of the directory with it.
+
+    Raises:
+        UsageError: the directory holds another suite, or another plan that is frozen, or final trials.
+    """
+    with ProcessExecutor(1, lambda spec, step, loss: None, preload(suite)) as executor:
+        rehearsal = rehearse(suite, device, executor.call)
+    store = Store(directory)
+    with store.locked() if freeze else nullcontext():
+        history = read_history(directory)
+        check_directory(suite, directory, history)
+        final_trials = store.final_trials()
+        history = history.declare(rehearsal.study, now(), final_trials)
+        if freeze:
+            history = history.freeze(final_trials)
+            write_history(directory, history)
+    return rehearsal, history
+
+
+def preload(suite: Suite) -> list[str]:
+    """The modules that the processes of a suite's trials need."""
+    known = (OPTIMIZERS[name] for name, plan in suite.optimizers.items() if not plan.factory)
+    arenas = (f"fairbench.arenas.{name}" for name in suite.arenas)
+    return [*PRELOAD, *arenas, *(facts.factory.partition(":")[0] for facts in known)]
+
+
+def now() -> str:
+    """The time, in UTC, to the second."""
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
 def time_limits(rehearsal: Rehearsal, trial_timeout: float) -> dict[str, float]:
@@ -82,6 +122,8 @@ def run_missing(
         return records[spec.id]
 
     schedule = Schedule(study, lookup)
+    if schedule.outlook().steps_left != dict.fromkeys(study.suite.arenas, 0):
+        progress.say(mixing(filter(None, records.values()), study.environment))
     while True:
         progress.planned(schedule.outlook())
         while executor.has_room() and (spec := schedule.next()):
@@ -98,40 +140,40 @@ def run_missing(
             progress.ended(spec, record)
 
 
-def check_directory(suite: Suite, directory: Path) -> None:
+def mixing(records: Iterable[Record], environment: Mapping[str, str]) -> str:
+    """What finished trials had of machine and versions that is not here; empty if all is as it was."""
+    found = grounds(record["environment"] for record in records if record["environment"])
+    differing = [
+        f"  {fact}: {' / '.join(values)}; here {environment.get(fact, 'none')}"
+        for fact, values in found.items()
+        if values != (environment.get(fact),)
+    ]
+    lines = "\n".join(differing)
+    return (
+        f"warning: what follows runs on other ground than the finished trials, the report will say so\n{lines}"
+        if lines
+        else ""
+    )
+
+
+def check_directory(suite: Suite, directory: Path, history: History) -> None:
     """Refuse to mix two suites in one output directory.
 
     Raises:
         UsageError: the directory holds another suite's study.
     """
-    if (directory / "config.json").exists():
-        held = read_config(directory).suite.name
-        if held != suite.name:
-            raise UsageError(f"{directory} holds suite {held!r}, not {suite.name!r}; choose another --output-dir")
+    if history.plans and (held := history.study.suite.name) != suite.name:
+        raise UsageError(f"{directory} holds suite {held!r}, not {suite.name!r}; choose another --output-dir")
 
 
-def read_config(directory: Path) -> Study:
-    """Read the study of `config.json`.
+def held_study(directory: Path) -> tuple[History, Lookup]:
+    """The plans of an output directory and its records as they are now; nothing is locked or written.
 
     Raises:
-        UsageError: the file is not there or damaged.
+        UsageError: there is no study, or its configuration is damaged.
     """
-    path = directory / "config.json"
-    try:
-        return Study.from_json(json.loads(path.read_text())["study"], str(path))
-    except FileNotFoundError:
-        raise UsageError(f"{directory} holds no study: there is no config.json") from None
-    except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
-        reason = f"damaged {path} ({type(error).__name__}: {error})"
-        raise UsageError(f"{reason}; move it away and run the same suite again: finished trials are kept") from error
-
-
-@contextmanager
-def finished_study(directory: Path) -> Iterator[tuple[Study, list[Arm], Any]]:
-    """The study of an output directory with its arms and the lookup of its records, held against a running study."""
-    if not directory.is_dir():
-        raise UsageError(f"{directory} holds no study: there is no such directory")
-    store = Store(directory)
-    with store.locked():
-        study = read_config(directory)
-        yield study, arms(study, store.read), store.read
+    history = read_history(directory)
+    if not history.plans:
+        reason = "there is no config.json" if directory.is_dir() else "there is no such directory"
+        raise UsageError(f"{directory} holds no study: {reason}")
+    return history, Store(directory).snapshot()

@@ -158,7 +158,8 @@ def _check_meaning(suite: Suite) -> None:
         for key in ("sweep_steps", "steps", "batch_size"):
             if not 1 <= getattr(arena, key) <= MOST:
                 raise _Wrong((*path, key), f"must lie in [1, {MOST}], got {getattr(arena, key)}")
-        _check_positive((*path, "margin"), arena.margin)
+        if not 0 < arena.margin < 1:
+            raise _Wrong((*path, "margin"), f"must lie in (0, 1): a difference of 1 always matters; got {arena.margin}")
         _check_options((*path, "data"), arena.data, ARENAS[name].data_options)
         _check_options((*path, "model"), arena.model, ARENAS[name].model_options)
     for name, optimizer in suite.optimizers.items():

@@ -2,11 +2,14 @@
 
 import hashlib
 
+from fairbench.history import History, Plan
 from fairbench.optimizers import ResolvedOptimizer
 from fairbench.plan import ResolvedArena, Study, arms
 from fairbench.suite import ArenaPlan, Final, OptimizerPlan, Suite, Sweep, Training
+from fairbench.suite_file import load_suite
 
 METRICS = {"gpt": ["loss"], "vit": ["accuracy", "loss"]}
+MINI = load_suite("mini").arenas
 CHAOS = {"tensor_steps": 40, "gate_share": 0.5, "active_share": 0.25, "cancellation": 0.002, "weight_decay": 0.016}
 
 
@@ -19,7 +22,9 @@ def study(arenas=("gpt", "vit"), optimizers=("AdamW", "Lion", "PsiLogic"), seeds
         sweep=Sweep(1e-4, 1e-2, 3, 1, [0], 1),
         final=Final(list(seeds), 2),
         training=Training(0, 1.0, 5),
-        arenas={name: ArenaPlan(METRICS[name][0], margin, 10, 10, 4) for name in arenas},
+        arenas={
+            name: ArenaPlan(METRICS[name][0], margin, 10, 10, 4, MINI[name].data, MINI[name].model) for name in arenas
+        },
         optimizers={name: OptimizerPlan() for name in optimizers},
     )
     resolved = {name: ResolvedOptimizer(name, f"torch.optim:{name}", {}, False, {}) for name in optimizers}
@@ -99,5 +104,10 @@ def finals(the_study, **scores):
 
 
 def planned(the_study, records):
-    """What `fairbench.report.write_report` takes: study, arms, lookup."""
+    """What `fairbench.analysis.results.collect` takes: study, arms, lookup."""
     return the_study, arms(the_study, records), records
+
+
+def history(the_study):
+    """The plans of a study that was never changed."""
+    return History((Plan(the_study, "2026-11-22T10:00:00+00:00", 0),))

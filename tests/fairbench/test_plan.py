@@ -93,10 +93,12 @@ def test_a_diverged_trial_ranks_last(study: Study) -> None:
     assert arm.lr == 3.16228e-4
 
 
-def test_when_everything_diverges_the_grid_goes_down(study: Study) -> None:
-    arm, _ = complete(study, lambda lr: math.nan)
-    assert arm.lr == min(grid(arm)) == 3.16228e-6
-    assert len(arm.final) == 5
+def test_when_everything_diverges_the_grid_goes_down_and_no_final_trial_is_run(study: Study) -> None:
+    arm, records = complete(study, lambda lr: math.nan)
+    assert min(grid(arm)) == 3.16228e-6
+    assert (arm.lr, arm.final, arm.diverged, len(records)) == (None, [], True, 8)
+    view = Schedule(study, lambda spec: records.get(spec.id)).outlook()
+    assert (view.done, view.trials, view.steps_left["gpt"]) == (8, 8, 0)
 
 
 def test_of_equal_rates_the_lowest_wins(study: Study) -> None:

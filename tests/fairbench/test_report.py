@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import pytest
-from fabricated import CHAOS, Records, finals, planned, sha, study
+from fabricated import CHAOS, Records, finals, history, sha, study
 from rich.console import Console
 
 from fairbench.report import figures as drawn
@@ -40,7 +40,7 @@ def no_other_figures(request, monkeypatch):
 def write(folder, the_study=None, scores=None, **options):
     the_study = the_study or study(("vit",), ("AdamW", "PsiLogic"))
     scores = {"PsiLogic": HIGH, "AdamW": LOW} if scores is None else scores
-    return write_report(*planned(the_study, Records(finals(the_study, **scores), **options)), folder)
+    return write_report(history(the_study), Records(finals(the_study, **scores), **options), folder)
 
 
 def rows(folder, name):
@@ -130,7 +130,7 @@ def test_steps(tmp_path):
     assert len(table) == 6 * (2 * 3 + 2 * 3)  # 6 rows of each trial; 2 optimizers, 3 sweep and 3 final trials
 
 
-def test_summary_has_a_row_for_every_planned_seed(tmp_path):
+def test_summary_has_a_row_for_every_history_seed(tmp_path):
     write(tmp_path, scores={"PsiLogic": [0.9, "diverged", None], "AdamW": ["failed", 0.5, 0.6]})
     table = rows(tmp_path, "summary")
     assert [(row["optimizer"], row["seed"], row["status"], row["steps"], row["test_accuracy"]) for row in table] == [
@@ -244,8 +244,8 @@ def test_incomplete_study_has_a_banner_with_counts(tmp_path):
 
 def test_unequal_conditions_are_named(tmp_path):
     report = write(tmp_path, batches={("AdamW", 2): sha("another order")})
-    assert "UNEQUAL CONDITIONS" in said(report)["Same start, same data"]
-    assert "in vit final seed 2." in said(report)["Same start, same data"]
+    assert "UNEQUAL CONDITIONS" in said(report)["Unequal conditions"]
+    assert "in vit final seed 2." in said(report)["Unequal conditions"]
     assert "DIFFER" in page(tmp_path).text
 
 
@@ -255,7 +255,7 @@ def test_trials_that_agree_with_each_other_but_not_with_a_clean_process_are_name
     clean = the_study.arenas["vit"]
     other = replace(clean, starts={**clean.starts, str(seed): sha("as it should be")})
     report = write(tmp_path, replace(the_study, arenas={"vit": other}))
-    assert f"differ between trials in vit {stage} seed {seed}." in said(report)["Same start, same data"]
+    assert f"differ between trials in vit {stage} seed {seed}." in said(report)["Unequal conditions"]
 
 
 def test_selected_rate_at_the_edge_is_named(tmp_path):

@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,9 @@ def test_two_runs_cannot_share_a_directory(tmp_path: Path) -> None:
 def test_leftovers_of_a_killed_write_are_cleared(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.trials.mkdir()
-    (store.trials / ".0123.json.abc.tmp").write_text("{")
+    for name, age in (("abandoned", 3600), ("being-written", 0)):
+        leftover = store.trials / f".{name}.tmp"
+        leftover.write_text("{")
+        os.utime(leftover, (time.time() - age,) * 2)
     with store.locked():
-        assert list(store.trials.iterdir()) == []
+        assert [path.name for path in store.trials.iterdir()] == [".being-written.tmp"]

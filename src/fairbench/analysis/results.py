@@ -45,6 +45,11 @@ class Run:
         value = final.get(split, {}).get(name)
         return None if value is None else float(value)
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """Machine and versions; empty when the trial failed or is missing."""
+        return (self.record or {}).get("environment") or {}
+
     def hash(self, of: str) -> str | None:
         """One of the result's hashes."""
         return str(self.result["hashes"][of]) if self.result else None
@@ -57,9 +62,10 @@ class ArmResults:
     Attributes:
         arena: name of the arena.
         optimizer: name of the optimizer.
-        lr: the selected learning rate, None while the sweep is incomplete.
+        lr: the selected learning rate; None while the sweep is incomplete, and for good if it diverged.
         sweep: trials of stage 1, by rising learning rate.
-        final: trials of stage 2, one for each planned seed.
+        final: trials of stage 2, one for each planned seed; none if the sweep diverged.
+        diverged: whether the sweep is complete and at no rate all its trials finished.
     """
 
     arena: str
@@ -67,6 +73,7 @@ class ArmResults:
     lr: float | None
     sweep: list[Run]
     final: list[Run]
+    diverged: bool
 
     @property
     def runs(self) -> list[Run]:
@@ -128,7 +135,7 @@ def _collect_arm(study: Study, arm: Arm, lookup: Lookup) -> ArmResults:
     def run(spec: TrialSpec) -> Run:
         return Run(arm.arena, arm.optimizer, spec.stage, spec.lr, spec.seed, lookup(spec))
 
-    final = [run(spec) for spec in arm.final] or [
-        Run(arm.arena, arm.optimizer, "final", None, seed, None) for seed in study.suite.final.seeds
-    ]
-    return ArmResults(arm.arena, arm.optimizer, arm.lr, [run(spec) for spec in arm.sweep], final)
+    final = [run(spec) for spec in arm.final]
+    if arm.lr is None and not arm.diverged:
+        final = [Run(arm.arena, arm.optimizer, "final", None, seed, None) for seed in study.suite.final.seeds]
+    return ArmResults(arm.arena, arm.optimizer, arm.lr, [run(spec) for spec in arm.sweep], final, arm.diverged)

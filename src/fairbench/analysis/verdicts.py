@@ -13,6 +13,7 @@ Verdict = Literal[
     "better", "worse", "equivalent", "inconclusive", "identical", "identical values", "diverged", "incomplete"
 ]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+NOT_DECLARED = "not declared"
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,8 @@ class Comparison:
         diverged_baseline: diverged seeds of the baseline.
         seeds: planned seeds of each.
         identical_seeds: seeds in which both ended with the same weights, bit by bit.
+        declared: the verdict by the plan that was declared before the first final trial, "not declared" if that plan
+            has no such comparison; empty where no plan is known to be so old.
     """
 
     arena: str
@@ -75,11 +78,14 @@ class Comparison:
     diverged_baseline: int
     seeds: int
     identical_seeds: int
+    declared: str
 
     @property
     def statement(self) -> str:
-        """The verdict with its note, for tables."""
-        return f"{self.verdict} ({self.note})" if self.note else self.verdict
+        """The verdict with its note, and with the one that was declared first if that is another; for tables."""
+        first = "not declared before" if self.declared == NOT_DECLARED else f"as declared: {self.declared}"
+        notes = [self.note, first if self.declared not in ("", self.verdict) else ""]
+        return f"{self.verdict} ({'; '.join(filter(None, notes))})" if any(notes) else self.verdict
 
 
 def compare(results: Results) -> list[Comparison]:
@@ -122,12 +128,20 @@ def _compare(results: Results, arena: str, baseline: str) -> Comparison:
         diverged_baseline=theirs.count("diverged"),
         seeds=len(suite.final.seeds),
         identical_seeds=_identical_seeds(ours.final, theirs.final),
+        declared="",
     )
     if note := _shortage((ours, theirs), "missing", "failed"):
         return replace(draft, verdict="incomplete", note=note)
-    if note := _shortage((ours, theirs), "diverged"):
+    hopeless = [f"{arm.optimizer} diverged at every rate of the sweep" for arm in (ours, theirs) if arm.diverged]
+    if note := ", ".join(hopeless) or _shortage((ours, theirs), "diverged"):
         return replace(draft, verdict="diverged", note=note)
     return _test(draft, a, b)
+
+
+def beside(comparisons: Iterable[Comparison], declared: Iterable[Comparison]) -> list[Comparison]:
+    """Comparisons with the verdicts that the same records give by the plan that was declared first."""
+    first = {(c.arena, c.reference, c.baseline): c.verdict for c in declared}
+    return [replace(c, declared=first.get((c.arena, c.reference, c.baseline), NOT_DECLARED)) for c in comparisons]
 
 
 _MEASURED = (
@@ -181,4 +195,6 @@ def _shortage(arms: Iterable[ArmResults], *statuses: str) -> str:
 
 def _identical_seeds(ours: list[Run], theirs: list[Run]) -> int:
     hashes = {run.seed: run.hash("final_weights") for run in theirs}
-    return sum(run.hash("final_weights") is not None and run.hash("final_weights") == hashes[run.seed] for run in ours)
+    return sum(
+        run.hash("final_weights") is not None and run.hash("final_weights") == hashes.get(run.seed) for run in ours
+    )

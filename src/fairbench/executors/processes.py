@@ -28,9 +28,10 @@ from fairbench.spec import TrialSpec
 
 FROZEN = "fairbench.executors.frozen"
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-INFINITE = float("inf")
 KEPT_OUTPUT = 10_000
 """Characters that are kept of what a trial prints: the last ones."""
+CALL_LIMIT = 600.0
+"""Seconds that a call may take: to load data and build models, or to take two steps in every arena."""
 GRACE = 5.0
 """Seconds that a process has to end, or to say what it is doing."""
 
@@ -77,9 +78,9 @@ class Process:
         """Its next message; None when it has ended, or says what nobody can read."""
         try:
             message = json.loads(self.pipe.recv_bytes())
-        except (EOFError, OSError, ValueError):
+        except (EOFError, OSError, ValueError, RecursionError):
             return None
-        return message if isinstance(message, list) and message else None
+        return message if _is_message(message) else None
 
     def end(self, patience: float = 0.0) -> str:
         """End it with all that it has started; returns what it has printed."""
@@ -124,10 +125,14 @@ class ProcessExecutor:
         workers: how many run at the same time; 0 for one at a time, forked from this process.
         report: told of the running trials.
         preload: modules that the trials will need.
+        call_limit: seconds that a call may take.
     """
 
-    def __init__(self, workers: int, report: Report, preload: Sequence[str] = ()) -> None:
+    def __init__(
+        self, workers: int, report: Report, preload: Sequence[str] = (), call_limit: float = CALL_LIMIT
+    ) -> None:
         self._count, self._report, self._preload = max(workers, 1), report, preload
+        self._call_limit = call_limit
         self._start = "forkserver" if workers else "fork"
         self._running: dict[str, tuple[TrialSpec, Process]] = {}
         self._started = 0
@@ -155,7 +160,7 @@ class ProcessExecutor:
             gc.unfreeze()
         self._folder.cleanup()
 
-    def _process(self, job: Callable[..., Any], arguments: tuple[Any, ...], limit: float = INFINITE) -> Process:
+    def _process(self, job: Callable[..., Any], arguments: tuple[Any, ...], limit: float) -> Process:
         self._started += 1
         return Process(self._start, Path(self._folder.name) / str(self._started), job, arguments, limit)
 
@@ -165,8 +170,11 @@ class ProcessExecutor:
         Raises:
             UsageError: the function raised one, or did not come to its end.
         """
-        process = self._process(_call, (function, *arguments))
+        process = self._process(_call, (function, *arguments), self._call_limit)
         try:
+            if not wait([process.pipe], process.limit):
+                late = f"no end after {process.limit:.0f} s; this is what it was doing"
+                raise UsageError(f"{function.__name__} of {_names(arguments)}: {late}\n{process.stuck_at()}")
             message = process.hear()
             cause = "" if message else process.cause_of_death()
         finally:
@@ -192,7 +200,7 @@ class ProcessExecutor:
         while not records:
             every = list(self._running.values())
             patience = min(process.deadline for _, process in every) - time.monotonic()
-            heard = wait([process.pipe for _, process in every], None if patience == INFINITE else max(patience, 0.0))
+            heard = wait([process.pipe for _, process in every], max(patience, 0.0))
             for spec, process in every:
                 if process.pipe in heard:
                     records += self._hear(spec, process)
@@ -227,6 +235,18 @@ class ProcessExecutor:
 
 def _call(tell: Callable[..., None], function: Callable[..., Any], *arguments: Any) -> Any:
     return function(*arguments)
+
+
+MESSAGES: dict[str, tuple[Any, ...]] = {"done": (object,), "progress": (int, (int, float)), "raised": (str, str, str)}
+"""What a process may say, and of which types."""
+
+
+def _is_message(message: Any) -> bool:
+    """Whether something is a message: a process may say anything."""
+    if not isinstance(message, list) or not message or not isinstance(message[0], str):
+        return False
+    types, parts = MESSAGES.get(message[0], ()), message[1:]
+    return len(parts) == len(types) > 0 and all(map(isinstance, parts, types))
 
 
 def _names(arguments: tuple[Any, ...]) -> str:

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairbench.analysis.results import collect
-from fairbench.analysis.verdicts import Comparison, compare
-from fairbench.plan import Arm, Lookup, Study
+from fairbench.analysis.results import Results, collect
+from fairbench.analysis.verdicts import Comparison, beside, compare
+from fairbench.history import History
+from fairbench.plan import Lookup, Study, arms
 from fairbench.report import tables
 from fairbench.report.figures import draw_figures
 from fairbench.report.findings import Finding, find
@@ -33,15 +34,14 @@ class Report:
     files: list[Path]
 
 
-def write_report(study: Study, arms: list[Arm], lookup: Lookup, directory: Path) -> Report:
+def write_report(history: History, lookup: Lookup, directory: Path) -> Report:
     """Write every table, figure and the HTML page; an incomplete study gives an incomplete report that says so.
 
-    All of it is a function of the study and its records: the same records give the same bytes.
+    All of it is a function of the plans and the records: the same records give the same bytes.
 
     Args:
-        study: the study.
-        arms: its arms, from `fairbench.plan.arms`.
-        lookup: the record of a trial.
+        history: the plans of the study, the last of which is reported.
+        lookup: the record of a trial, always the same one.
         directory: where the files go; figures into `figures/` below it.
 
     Returns:
@@ -50,8 +50,11 @@ def write_report(study: Study, arms: list[Arm], lookup: Lookup, directory: Path)
     Raises:
         UsageError: the directory cannot be written.
     """
-    results = collect(study, arms, lookup)
-    comparisons = compare(results)
+    results, comparisons = _compared(history.study, lookup)
+    first = comparisons
+    if declared := history.declared:
+        first = comparisons if declared is history.plans[-1] else _compared(declared.study, lookup)[1]
+        comparisons = beside(comparisons, first)
     contents: dict[str, str | bytes] = {
         "lr_sweep.csv": tables.lr_sweep(results).to_csv(),
         "steps.csv": tables.steps(results).to_csv(),
@@ -63,7 +66,7 @@ def write_report(study: Study, arms: list[Arm], lookup: Lookup, directory: Path)
     }
     _write(directory, contents)
     figures, failures = draw_figures(results)
-    findings = find(results, comparisons, failures)
+    findings = find(results, comparisons, history, first, failures)
     shown: dict[str, str | bytes] = {}
     for figure in figures:
         shown |= {f"figures/{figure.name}.png": figure.png, f"figures/{figure.name}.svg": figure.svg}
@@ -72,6 +75,11 @@ def write_report(study: Study, arms: list[Arm], lookup: Lookup, directory: Path)
     files = [directory / name for name in (*contents, *shown)]
     failed = len(results.select(lambda run: run.status == "failed"))
     return Report(files[-1], comparisons, findings, failed, files)
+
+
+def _compared(study: Study, lookup: Lookup) -> tuple[Results, list[Comparison]]:
+    results = collect(study, arms(study, lookup), lookup)
+    return results, compare(results)
 
 
 def _write(directory: Path, contents: Mapping[str, str | bytes]) -> None:

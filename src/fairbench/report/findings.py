@@ -1,12 +1,15 @@
 """What the study shows, in sentences made from the numbers; it claims no more than the verdicts do."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from fairbench.analysis.conditions import hash_checks
 from fairbench.analysis.mechanism import mechanisms
-from fairbench.analysis.results import ArmResults, Results, Run
+from fairbench.analysis.results import ArmResults, Results
 from fairbench.analysis.significance import minimum_detectable_effect
 from fairbench.analysis.verdicts import VERDICTS, Comparison
+from fairbench.history import History
+from fairbench.report.warnings import warnings
 
 
 @dataclass(frozen=True)
@@ -16,48 +19,51 @@ class Finding:
     Attributes:
         topic: what it is about, in a word or two.
         text: one or more sentences.
+        warning: whether nobody may read the verdicts without it.
     """
 
     topic: str
     text: str
+    warning: bool = False
 
 
-def find(results: Results, comparisons: Sequence[Comparison], no_figure: Mapping[str, str]) -> list[Finding]:
+def find(
+    results: Results,
+    comparisons: Sequence[Comparison],
+    history: History,
+    declared: Sequence[Comparison],
+    no_figure: Mapping[str, str],
+) -> list[Finding]:
     """Everything that must be said beside the tables, the most important first.
 
     Args:
         results: the study's results.
         comparisons: the verdict table.
+        history: the plans of the study.
+        declared: the verdict table by the plan that was declared before the first final trial, if there is one.
         no_figure: why figures could not be drawn, by their names.
     """
+    alarming = warnings(results, comparisons, history, declared)
     texts = {
-        "Completeness": completeness(results),
+        **alarming,
+        "Frozen plan": _frozen(history),
         "Verdicts": _verdicts(results, comparisons),
         "Before correction": _lost_to_correction(results, comparisons),
         "Chaos term": _mechanism(results),
         "Power": _power(results, len(comparisons)),
         "Learning rates": _edges(results),
-        "Same start, same data": _hashes(results),
+        "Same start, same data": _equal_conditions(results),
         "Divergence": _divergence(results),
         "Figures": "".join(f"{name} could not be drawn: {reason}. " for name, reason in no_figure.items()).rstrip(),
     }
-    return [Finding(topic, text) for topic, text in texts.items() if text]
+    return [Finding(topic, text, topic in alarming) for topic, text in texts.items() if text]
 
 
-def completeness(results: Results) -> str:
-    """How many trials are missing or failed; empty for a complete study."""
-    runs = results.select(lambda run: True)
-    counts = {status: sum(run.status == status for run in runs) for status in ("missing", "failed")}
-    if not any(counts.values()):
+def _frozen(history: History) -> str:
+    if not history.frozen:
         return ""
-    parts = [f"{count} {status}" for status, count in counts.items() if count]
-    waiting = [f"{arm.arena} {arm.optimizer}" for arm in results.arms if arm.lr is None]
-    more = f" No learning rate is selected yet for {_join(waiting)}." if waiting else ""
-    return f"INCOMPLETE: of {len(runs)} trials known to be needed, {' and '.join(parts)}.{more}"
-
-
-def _join(words: Iterable[str]) -> str:
-    return ", ".join(words)
+    when = history.plans[-1].declared
+    return f"Declared {when} and frozen before the first final trial had a record; sha256 {history.frozen}."
 
 
 def _verdicts(results: Results, comparisons: Sequence[Comparison]) -> str:
@@ -68,7 +74,7 @@ def _verdicts(results: Results, comparisons: Sequence[Comparison]) -> str:
     for verdict in VERDICTS:
         pairs = [f"{c.arena} against {c.baseline}" for c in comparisons if c.verdict == verdict]
         if pairs or verdict == "better":
-            where = f" ({_join(pairs)})" if pairs and verdict != "inconclusive" else ""
+            where = f" ({', '.join(pairs)})" if pairs and verdict != "inconclusive" else ""
             parts.append(f"{verdict} in {len(pairs)}{where}")
     return (
         f"Of {_count(len(comparisons), 'comparison')} of {suite.reference} with a baseline, the verdict is "
@@ -87,7 +93,7 @@ def _lost_to_correction(results: Results, comparisons: Sequence[Comparison]) -> 
     lost = [c for c in comparisons if c.p is not None and c.p_holm is not None and c.p < alpha <= c.p_holm]
     if not lost:
         return ""
-    pairs = _join(f"{c.arena} against {c.baseline} (p = {c.p:.2g}, Holm p = {c.p_holm:.2g})" for c in lost)
+    pairs = ", ".join(f"{c.arena} against {c.baseline} (p = {c.p:.2g}, Holm p = {c.p_holm:.2g})" for c in lost)
     return (
         f"{_count(len(lost), 'comparison')} with p below {alpha:g} before Holm's correction and not after it: {pairs}. "
         f"A family of {len(comparisons)} can give such values by chance; they do not count."
@@ -128,66 +134,17 @@ def _edges(results: Results) -> str:
     at_edge = [arm for arm in tuned if edge(arm) != "inside"]
     if not at_edge:
         return f"All {len(tuned)} selected learning rates lie inside the rates that were tried."
-    names = _join(f"{arm.arena} {arm.optimizer} ({edge(arm)}, {arm.lr:g})" for arm in at_edge)
+    names = ", ".join(f"{arm.arena} {arm.optimizer} ({edge(arm)}, {arm.lr:g})" for arm in at_edge)
     return (
         f"{len(at_edge)} of {len(tuned)} selected learning rates lie at the edge of the rates that were tried, "
         f"extensions included: {names}. A rate beyond might be better."
     )
 
 
-@dataclass(frozen=True)
-class HashCheck:
-    """Whether all trials had the same start and the same data in one arena, stage and seed.
-
-    Attributes:
-        arena: name of the arena.
-        stage: "sweep" or "final".
-        seed: the seed.
-        trials: how many are compared.
-        initial_weights: whether all had the initial weights of a process that knew no optimizer.
-        batches: whether their batch orders agree; trials that stopped early are left out.
-        noise: whether the noise of their training losses agrees; likewise.
-    """
-
-    arena: str
-    stage: str
-    seed: int
-    trials: int
-    initial_weights: bool
-    batches: bool
-    noise: bool
-
-    @property
-    def agrees(self) -> bool:
-        """Whether everything agrees."""
-        return self.initial_weights and self.batches and self.noise
-
-
-def hash_checks(results: Results) -> list[HashCheck]:
-    """A check for each arena, stage and seed with records of at least two trials."""
-    groups: dict[tuple[str, str, int], list[Run]] = {}
-    for run in results.select(lambda run: run.result is not None):
-        groups.setdefault((run.arena, run.stage, run.seed), []).append(run)
-    return [_hash_check(results, *key, runs) for key, runs in groups.items() if len(runs) > 1]
-
-
-def _hash_check(results: Results, arena: str, stage: str, seed: int, runs: list[Run]) -> HashCheck:
-    start = results.study.arenas[arena].starts[str(seed)]
-    complete = [run for run in runs if run.status == "finished"]
-    same = (len({run.hash(name) for run in complete}) <= 1 for name in ("batches", "noise"))
-    return HashCheck(arena, stage, seed, len(runs), {run.hash("initial_weights") for run in runs} == {start}, *same)
-
-
-def _hashes(results: Results) -> str:
+def _equal_conditions(results: Results) -> str:
     checks = hash_checks(results)
-    if not checks:
+    if not checks or not all(check.agrees for check in checks):
         return ""
-    differing = [f"{check.arena} {check.stage} seed {check.seed}" for check in checks if not check.agrees]
-    if differing:
-        return (
-            "UNEQUAL CONDITIONS: initial weights, batch order or noise differ between trials in "
-            f"{_join(differing)}. Comparisons there are not fair."
-        )
     return (
         f"In all {len(checks)} groups of trials that share arena, stage and seed, the sha256 agree: of the initial "
         "weights (those of a process that knew no optimizer), and of batch order and noise of the trials that finished."
@@ -199,7 +156,11 @@ def _divergence(results: Results) -> str:
     if not lost:
         return ""
     final = sum(run.stage == "final" for run in lost)
+    hopeless = ", ".join(f"{arm.arena} {arm.optimizer}" for arm in results.arms if arm.diverged)
+    no_final = (
+        f" At every rate of its sweep a trial diverged, so no final trial was run: {hopeless}." if hopeless else ""
+    )
     return (
         f"{_count(len(lost), 'trial')} diverged, {final} of them final. A rate whose sweep trial diverged ranks last; "
-        "an arm with a diverged final trial is not tested, since the mean of the others would flatter it."
+        f"an arm with a diverged final trial is not tested, since the mean of the others would flatter it.{no_final}"
     )

@@ -5,12 +5,14 @@ from collections.abc import Sequence
 
 import jinja2
 
+from fairbench.analysis.conditions import hash_checks
+from fairbench.analysis.environments import grounds
 from fairbench.analysis.mechanism import mechanisms
 from fairbench.analysis.results import Results
 from fairbench.analysis.verdicts import Comparison
 from fairbench.arenas import ARENAS
 from fairbench.report.canvas import Drawing
-from fairbench.report.findings import Finding, completeness, edge, hash_checks
+from fairbench.report.findings import Finding, edge
 from fairbench.report.tables import aggregates, costs
 
 
@@ -40,8 +42,8 @@ def render_page(
         suite=suite,
         device=results.study.device,
         facts=ARENAS,
-        banner=completeness(results),
-        findings=[finding for finding in findings if finding.topic != "Completeness"],
+        warnings=[finding for finding in findings if finding.warning],
+        findings=[finding for finding in findings if not finding.warning],
         comparisons=comparisons,
         aggregates=aggregates(results),
         arms=[(arm, edge(arm)) for arm in results.arms],
@@ -56,15 +58,10 @@ def render_page(
     )
 
 
-def _environment(results: Results) -> dict[str, list[str]]:
+def _environment(results: Results) -> dict[str, tuple[str, ...]]:
     """Each fact of machine and versions, with its values over all records; the study's own where there are none."""
-    facts: dict[str, set[str]] = {}
-    for run in results.select(lambda run: run.result is not None):
-        for name, value in (run.record or {})["environment"].items():
-            facts.setdefault(name, set()).add(value)
-    return {name: sorted(values) for name, values in facts.items()} or {
-        name: [value] for name, value in results.study.environment.items()
-    }
+    measured = results.select(lambda run: run.result is not None)
+    return grounds(run.environment for run in measured) or grounds([results.study.environment])
 
 
 def number(value: float | None, digits: int = 4) -> str:

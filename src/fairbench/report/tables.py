@@ -87,6 +87,8 @@ def summary(results: Results) -> Table:
     """A row for each planned final trial, whatever became of it."""
     metrics = list(dict.fromkeys(name for arena in results.study.suite.arenas for name in results.metrics(arena)))
     measured = [(split, metric) for split in ("val", "test") for metric in metrics]
+    finals = results.select(lambda run: run.stage == "final")
+    facts = list(dict.fromkeys(name for run in finals for name in run.environment))
 
     def row(run: Run) -> tuple[Any, ...]:
         result = run.result or {}
@@ -97,6 +99,7 @@ def summary(results: Results) -> Table:
             *(result.get("parameters"), result.get("clip_rate")),
             *(run.hash(name) for name in HASHES),
             *(chaos.get(name) for name in CHAOS),
+            *(run.environment.get(name) for name in facts),
         )
 
     columns = (
@@ -105,8 +108,9 @@ def summary(results: Results) -> Table:
         *("parameters", "clip_rate"),
         *(f"hash_{name}" for name in HASHES),
         *(f"chaos_{name}" for name in CHAOS),
+        *(f"environment_{name.replace('-', '_')}" for name in facts),
     )
-    return Table(columns, [row(run) for run in results.select(lambda run: run.stage == "final")])
+    return Table(columns, [row(run) for run in finals])
 
 
 @dataclass(frozen=True)

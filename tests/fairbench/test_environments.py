@@ -1,0 +1,71 @@
+"""Trials that ran on different ground are not compared in silence."""
+
+from fabricated import Records, finals, history, study
+
+from fairbench.analysis.environments import mixtures
+from fairbench.analysis.results import collect
+from fairbench.plan import arms
+from fairbench.report import write_report
+from fairbench.study import mixing
+
+
+class Elsewhere(Records):
+    """Records of which some were made with other versions: `there(spec)` says what is not as usual."""
+
+    def __init__(self, scores, there):
+        super().__init__(scores)
+        self.there = there
+
+    def record(self, spec, outcome):
+        record = super().record(spec, outcome)
+        return {**record, "environment": {**record["environment"], **self.there(spec)}}
+
+
+def found(the_study, there):
+    records = Elsewhere(finals(the_study), there)
+    return mixtures(collect(the_study, arms(the_study, records), records)), records
+
+
+def test_the_same_ground_is_no_mixture():
+    assert found(study(), lambda spec: {})[0] == []
+
+
+def test_seeds_of_one_arm_elsewhere():
+    other = {"torch": "2.12", "git": "def"}
+    mixed, _ = found(study(), lambda s: other if s.seed == 3 and s.optimizer.name == "Lion" else {"torch": "2.13"})
+    (mixture,) = mixed
+    assert mixture.facts == {"torch": ("2.12", "2.13"), "git": ("abc", "def")}
+    assert mixture.comparisons == (("gpt", "Lion"), ("vit", "Lion"))
+    assert mixture.confounded == ()
+
+
+def test_an_arm_that_goes_with_the_machine_is_confounded(tmp_path, monkeypatch):
+    monkeypatch.setattr("fairbench.report.draw_figures", lambda results: ([], {}))
+    the_study = study(("vit",))
+    mixed, records = found(the_study, lambda s: {"device": "new"} if s.optimizer.name == "AdamW" else {"device": "old"})
+    assert [(m.comparisons, m.confounded) for m in mixed] == [((("vit", "AdamW"),), (("vit", "AdamW"),))]
+    report = write_report(history(the_study), records, tmp_path)
+    (warning,) = [finding.text for finding in report.findings if finding.warning]
+    assert warning.startswith("MIXED MACHINES: Trials differ in device (new / old). Concerned: vit against AdamW.")
+    assert "In vit against AdamW it goes with the optimizer" in warning
+    lines = (tmp_path / "summary.csv").read_text().splitlines()
+    column = lines[0].split(",").index("environment_device")
+    assert {(line.split(",")[1], line.split(",")[column]) for line in lines[1:]} == {
+        ("AdamW", "new"),
+        ("Lion", "old"),
+        ("PsiLogic", "old"),
+    }
+
+
+def test_a_sweep_elsewhere_concerns_the_comparison_too():
+    mixed, _ = found(study(("vit",)), lambda s: {"torch": "x" if s.stage == "sweep" else "y"})
+    assert mixed[0].comparisons == (("vit", "AdamW"), ("vit", "Lion"))
+    assert mixed[0].confounded == ()
+
+
+def test_what_is_not_as_it_was_is_said_before_a_study_goes_on():
+    records = [{"environment": {"torch": "2.12", "device": "a"}}, {"environment": None}]
+    assert mixing(records, {"torch": "2.12", "device": "a"}) == ""
+    warning = mixing(records, {"torch": "2.13", "device": "a"})
+    assert "torch: 2.12; here 2.13" in warning
+    assert "device" not in warning
