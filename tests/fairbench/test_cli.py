@@ -9,6 +9,7 @@ import pytest
 from tiny import Finished
 
 from fairbench.cli import main
+from fairbench.store import Store
 
 pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
 
@@ -177,3 +178,74 @@ def test_help_and_list_load_nothing_heavy(words: list[str]) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.endswith("[]\n")
+
+
+def test_a_study_that_is_bent_afterwards(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    suite, plan = folder / "tiny.toml", ["plan", "--suite", "tiny.toml", "--output-dir", "out"]
+    assert main(plan) == 0
+    assert "vit: 2 optimizers, each 2 sweep trials of 10 steps" in capsys.readouterr().out
+    assert not (folder / "out").exists()
+    assert main(HERE) == 0
+    assert "CHANGED AFTERWARDS" not in capsys.readouterr().out
+
+    assert main([*plan, "--freeze"]) == 2
+    assert "4 final trials have a record already" in capsys.readouterr().err
+    suite.write_text(suite.read_text().replace("margin = 0.02", "margin = 0.5"))
+    assert main(HERE) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("CHANGED AFTERWARDS: what was declared 20")
+    assert "suite.arenas.vit.margin from 0.02 to 0.5" in " ".join(shown.split())
+
+
+def test_a_frozen_plan_is_run_as_it_is_or_not_at_all(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "--suite", "tiny.toml", "--output-dir", "out", "--freeze"]) == 0
+    assert "frozen in out: sha256 " in capsys.readouterr().out
+    suite = folder / "tiny.toml"
+    good = suite.read_text()
+    suite.write_text(good.replace("seeds = [1, 2]", "seeds = [1, 2, 3]"))
+    assert main(HERE) == 2
+    assert "frozen, but this run would change\n  suite.final.seeds: [1, 2] -> [1, 2, 3]" in capsys.readouterr().err
+    assert list((folder / "out" / "trials").iterdir()) == []
+    suite.write_text(good)
+    assert main(HERE) == 0
+    assert "Frozen plan: Declared 20" in capsys.readouterr().out
+
+
+def test_an_archive_that_cannot_be_written_is_reported_elsewhere(
+    finished: Finished, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """While another process holds it, too: nothing is locked, nothing is written there."""
+    before = {path: path.stat().st_mtime_ns for path in finished.output.rglob("*")}
+    with Store(finished.output).locked():
+        assert main(["report", str(finished.output), "--output-dir", str(tmp_path / "elsewhere")]) == 0
+        assert main(["status", str(finished.output)]) == 0
+    shown = capsys.readouterr().out
+    assert "10 of 10 trials that are known to be needed have a record" in shown
+    assert {path: path.stat().st_mtime_ns for path in finished.output.rglob("*")} == before
+    for table in ("summary.csv", "significance.csv", "cost.csv"):
+        assert (tmp_path / "elsewhere" / table).read_bytes() == (finished.output / table).read_bytes()
+
+
+def test_explain(finished: Finished, capsys: pytest.CaptureFixture[str]) -> None:
+    files = sorted((finished.output / "trials").glob("*.json"))
+    specs = [json.loads(file.read_text())["spec"] for file in files]
+    assert main(["explain", str(files[0])]) == 0
+    assert "has this trial" in capsys.readouterr().out
+
+    other = next(i for i, s in enumerate(specs) if s["stage"] == "final" and s["optimizer"]["name"] == "Signs")
+    changed = json.loads(files[other].read_text())
+    changed["spec"]["optimizer"]["code"]["own_optimizers"] = "0123"
+    stray = finished.folder / "stray" / "trials" / "feed.json"
+    stray.parent.mkdir(parents=True)
+    stray.write_text(json.dumps(changed))
+    (stray.parents[1] / "config.json").write_bytes((finished.output / "config.json").read_bytes())
+    for file in files:
+        (stray.parent / file.name).write_bytes(file.read_bytes())
+    assert main(["explain", "feed", "--output-dir", str(stray.parents[1])]) == 0
+    shown = capsys.readouterr().out
+    assert f"has {files[other].stem} instead" in shown
+    assert "  optimizer.code.own_optimizers: 0123 -> " in shown
+    assert main(["explain", str(stray), str(files[other])]) == 0
+    assert "they differ in\n  optimizer.code.own_optimizers: 0123 -> " in capsys.readouterr().out
+    assert main(["explain", "zzz", "--output-dir", str(finished.output)]) == 2
+    assert "no trials in" in capsys.readouterr().err

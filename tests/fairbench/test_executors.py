@@ -8,7 +8,7 @@ import pytest
 
 from fairbench import study
 from fairbench.executors import Record
-from fairbench.executors.processes import ProcessExecutor
+from fairbench.executors.processes import ProcessExecutor, _is_message
 from fairbench.plan import Schedule
 from fairbench.rehearsal import rehearse
 from fairbench.spec import TrialSpec
@@ -200,6 +200,15 @@ def test_a_trial_that_hangs_is_ended_and_says_where(tiny_suite: Suite, here: Pat
         assert record["error"]["type"] == "TimedOut"
         assert "no end after 3 s" in record["error"]["message"]
         assert "own_optimizers.py" in record["error"]["traceback"]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [None, [], {}, "done", [[]], ["raised"], ["raised", "a", "b", 3], ["progress", "1", 2.0], ["done"], ["else", 1]],
+)
+def test_what_is_no_message_is_not_taken_for_one(said: object) -> None:
+    assert not _is_message(said)
+    assert _is_message(["progress", 1, 2.0])
 
 
 def test_the_record_of_another_trial_is_refused(tiny_suite: Suite, here: Path) -> None:

@@ -131,6 +131,11 @@ class Leaves(torch.optim.SGD):
     def __init__(self, params, lr):
         sys.exit(0)
 
+class Hangs(torch.optim.SGD):
+    def step(self, closure=None):
+        while True:
+            pass
+
 class Horizon(torch.optim.SGD):
     def __init__(self, params, lr, total_steps):
         super().__init__(params, lr)
@@ -156,6 +161,15 @@ def test_what_cannot_work_is_said_before_anything_runs(
     (folder / "odd.py").write_text(ODD)
     with pytest.raises(UsageError, match=complaint):
         rehearse(with_optimizer(tiny_suite, f"odd:{name}"), "cpu", executor.call)
+
+
+def test_a_first_step_without_end_does_not_keep_anybody_waiting(folder: Path, tiny_suite: Suite) -> None:
+    (folder / "odd.py").write_text(ODD)
+    with (
+        ProcessExecutor(0, lambda spec, step, loss: None, call_limit=5) as executor,
+        pytest.raises(UsageError, match=r"optimizer_and_seconds of Own: no end after 5 s(.|\n)*in step"),
+    ):
+        rehearse(with_optimizer(tiny_suite, "odd:Hangs"), "cpu", executor.call)
 
 
 @pytest.mark.parametrize("name", ["Horizon", "HandsOn"])
