@@ -20,8 +20,8 @@ from fairbench.spec import TrialSpec
 from fairbench.store import Store
 from fairbench.suite import Suite
 
-PRELOAD = ("fairbench.trial", "fairbench.code", "sklearn.datasets")
-"""What every process needs, and takes long to load."""
+PRELOAD = ("fairbench.cli", "fairbench.study", "fairbench.trial", "fairbench.code", "sklearn.datasets")
+"""What every process loads: the trial's modules, and those of the command, which multiprocessing runs again in it."""
 LEAST_LIMIT = 300.0
 """Seconds that every trial may take, since data and evaluations take some that no step tells of."""
 GENEROSITY = 50

@@ -1,0 +1,61 @@
+"""What a process of its own costs each trial: milliseconds from its start until its result is there and it is gone.
+
+.venv/bin/python benchmarks/fresh_process.py [--csv docs/results/benchmarks/fresh_process.csv]
+"""
+
+import argparse
+import csv
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+
+from fairbench.executors.processes import ProcessExecutor
+from fairbench.study import preload
+from fairbench.suite_file import load_suite
+
+ROUNDS = 60
+ARENAS = ("vit", "gpt,vit,resnet,ddpm")
+
+
+def nothing() -> None:
+    """A job without work."""
+
+
+def measure(arenas: str, workers: int) -> float:
+    suite = load_suite("mini")
+    suite = replace(suite, arenas={name: suite.arenas[name] for name in arenas.split(",")})
+    seconds = []
+    with ProcessExecutor(workers, lambda spec, step, loss: None, preload(suite)) as executor:
+        for _ in range(ROUNDS):
+            began = time.perf_counter()
+            executor.call(nothing)
+            seconds.append(time.perf_counter() - began)
+    return 1000 * median(seconds)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--csv", type=Path)
+    options.add_argument("--one", nargs=2, metavar=("ARENAS", "WORKERS"), help=argparse.SUPPRESS)
+    given = options.parse_args()
+    if given.one:  # a process can have one server only
+        print(measure(given.one[0], int(given.one[1])))
+        return
+    rows = []
+    for arenas in ARENAS:
+        for workers, forked in ((1, "server"), (0, "driver")):
+            command = [sys.executable, __file__, "--one", arenas, str(workers)]
+            done = subprocess.run(command, capture_output=True, text=True, check=True)
+            rows.append((arenas.replace(",", " "), forked, f"{float(done.stdout.split()[-1]):.1f}"))
+            print(*rows[-1], sep="\t", flush=True)
+    if given.csv:
+        with given.csv.open("w", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerows([("arenas", "forked from", "milliseconds"), *rows])
+
+
+if __name__ == "__main__":
+    main()
