@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 PlanT = TypeVar("PlanT")
-COMMANDS = ("run", "report", "list")
+COMMANDS = ("run", "report", "list", "data")
 DEFAULT_SUITE = "mini"
 
 
@@ -32,7 +32,7 @@ def parser() -> argparse.ArgumentParser:
         description="Compare optimizers on equal terms. Options without a command are those of `run`.",
         allow_abbrev=False,
     )
-    commands = top.add_subparsers(dest="command", metavar="{run,report,list}")
+    commands = top.add_subparsers(dest="command", metavar="{run,report,list,data}")
 
     run = commands.add_parser("run", help="run a suite, or go on with it, and report", allow_abbrev=False)
     run.add_argument("--suite", help=f"name or TOML file (default: {DEFAULT_SUITE}; `fairbench list` shows them)")
@@ -52,7 +52,30 @@ def parser() -> argparse.ArgumentParser:
     report.add_argument("directory", type=Path, metavar="DIR")
 
     commands.add_parser("list", help="show suites, arenas and optimizers")
+    add_data_parser(commands)
     return top
+
+
+def add_data_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The command line of `fairbench data`."""
+    verbs = {
+        "list": "show the datasets, their licences, and what is there",
+        "download": "fetch what is missing, then prepare",
+        "prepare": "make arrays of archives or of what was downloaded; never uses the network",
+        "verify": "read prepared arrays again and compare them with their manifests",
+    }
+    data = commands.add_parser("data", help="get the datasets that suites need", allow_abbrev=False)
+    choices = data.add_subparsers(dest="verb", metavar=f"{{{','.join(verbs)}}}", required=True)
+    for verb, help_text in verbs.items():
+        one = choices.add_parser(verb, help=help_text, allow_abbrev=False)
+        one.add_argument("--suite", metavar="S", help="what this suite reads (default: every dataset)")
+        one.add_argument("--dataset", nargs="+", metavar="D", help="only these")
+        one.add_argument("--data-root", type=Path, metavar="DIR", default=Path("data"), help="default: data")
+        if verb in ("download", "prepare"):
+            one.add_argument(
+                "--hub", type=Path, metavar="DIR", help="a local copy of the hub's files, DIR/owner/name/path"
+            )
+            one.add_argument("--unverified", action="store_true", help="take files whose hash is not the known one")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -72,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without a minus sign is no reason to fail
     try:
-        code = {"run": run, "report": report, "list": show_list}[options.command](options)
+        code = {"run": run, "report": report, "list": show_list, "data": data}[options.command](options)
         sys.stdout.flush()
         return code
     except UsageError as error:
@@ -204,3 +227,10 @@ def show_list(options: argparse.Namespace) -> int:
         print(f"  {name:10} {optimizer.title} ({optimizer.factory})")
     print("  your own   module:Class, in --optimizers or as `factory` in a suite file")
     return 0
+
+
+def data(options: argparse.Namespace) -> int:
+    """`fairbench data`."""
+    from fairbench.data import command
+
+    return command.run(options)
