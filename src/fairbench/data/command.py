@@ -9,8 +9,8 @@ from fairbench.data.room import in_words
 from fairbench.errors import UsageError, unknown
 from fairbench.suite_file import load_suite
 
-EXTRA = ("filelock", "huggingface_hub", "numpy", "PIL", "pyarrow", "rich", "tokenizers")
-"""Modules of the extra `data`."""
+EXTRA = ("filelock", "huggingface_hub", "numpy", "PIL", "pillow", "pyarrow", "rich", "tokenizers")
+"""Modules and distributions of the extra `data`."""
 
 
 def run(options: argparse.Namespace) -> int:

@@ -70,7 +70,6 @@ def prepare(request: Request, terms: Terms, display: Display) -> Path:
     target = request.folder(terms.data_root)
     with _alone(target, display), _disk_named(target):
         if _is_prepared(request, terms.data_root, display):
-            display.note(f"{request.label}: prepared in {target}")
             return target
         if terms.fetch and terms.hub_folder is None:
             _fetch_missing(request, terms, display)
@@ -112,10 +111,12 @@ def _is_prepared(request: Request, data_root: Path, display: Display) -> bool:
     if not request.folder(data_root).exists():
         return False
     try:
-        opened(request, data_root)
+        prepared = opened(request, data_root)
     except UsageError as error:
         display.note(f"{request.label}: prepared again, since {str(error).partition('; ')[0]}")
         return False
+    doubt = "" if prepared.manifest["verified"] else ", not verified"
+    display.note(f"{request.label}: is already prepared in {prepared.folder}{doubt}")
     return True
 
 

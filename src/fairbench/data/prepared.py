@@ -77,6 +77,8 @@ def opened(asked: Request, data_root: Path) -> Prepared:
     folder = asked.folder(data_root)
     try:
         prepared = read_folder(folder)
+        if prepared.manifest["options"] != asked.options:
+            raise UsageError(f"{folder} was prepared with {prepared.manifest['options']}")
         for name in prepared.manifest["arrays"]:
             prepared.array(name)
     except UsageError as error:

@@ -1,5 +1,6 @@
 """Text files in which a separator tells texts apart, read as a stream."""
 
+import codecs
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,8 @@ def separated(path: Path, longest: int) -> Iterator[bytes]:
     """
     rest = b""
     with path.open("rb") as file:
+        if file.read(len(codecs.BOM_UTF8)) != codecs.BOM_UTF8:
+            file.seek(0)
         while chunk := file.read(CHUNK):
             *texts, rest = (rest + chunk).split(SEPARATOR)
             for text in texts:

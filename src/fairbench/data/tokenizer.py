@@ -93,7 +93,7 @@ def _tokenizer(model: Any) -> Tokenizer:
 
 
 def byte_symbols() -> list[str]:
-    """How byte-level encoding writes the 256 bytes: by their characters if one can see them, else by those from 256 on."""
+    """How byte-level encoding writes the 256 bytes: as characters that one can see."""
     seen = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
     unseen = iter(range(256, 512))
     return [chr(byte if byte in seen else next(unseen)) for byte in range(256)]

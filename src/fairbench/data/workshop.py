@@ -113,7 +113,10 @@ class Workshop:
 
     def _is_intact(self, name: str) -> bool:
         path = self.path(name)
-        return name in self._hashes and path.is_file() and content_sha256(path) == self._hashes[name]
+        try:
+            return name in self._hashes and content_sha256(path) == self._hashes[name]
+        except (OSError, ValueError):  # it is gone, or has no header
+            return False
 
     def path(self, name: str) -> Path:
         """Where a file lies."""
