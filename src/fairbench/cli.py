@@ -52,6 +52,7 @@ def parser() -> argparse.ArgumentParser:
     explain.add_argument("--output-dir", type=Path, metavar="DIR", help="where it lies (default: all of results/)")
 
     commands.add_parser("list", help="show suites, arenas and optimizers")
+    add_data_parser(commands)
     return top
 
 
@@ -65,6 +66,28 @@ def _add_suite_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     command.add_argument("--data-root", type=Path, metavar="DIR", help="downloaded data, for suites that need some")
     command.add_argument("--smoke-test", action="store_true", help="the same as --suite smoke")
+
+
+def add_data_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The command line of `fairbench data`."""
+    verbs = {
+        "list": "show the datasets, their licences, and what is there",
+        "download": "fetch what is missing, then prepare",
+        "prepare": "make arrays of archives or of what was downloaded; never uses the network",
+        "verify": "read prepared arrays again and compare them with their manifests",
+    }
+    data = commands.add_parser("data", help="get the datasets that suites need", allow_abbrev=False)
+    choices = data.add_subparsers(dest="verb", metavar=f"{{{','.join(verbs)}}}", required=True)
+    for verb, help_text in verbs.items():
+        one = choices.add_parser(verb, help=help_text, allow_abbrev=False)
+        one.add_argument("--suite", metavar="S", help="what this suite reads (default: every dataset)")
+        one.add_argument("--dataset", nargs="+", metavar="D", help="only these")
+        one.add_argument("--data-root", type=Path, metavar="DIR", default=Path("data"), help="default: data")
+        if verb in ("download", "prepare"):
+            one.add_argument(
+                "--hub", type=Path, metavar="DIR", help="a local copy of the hub's files, DIR/owner/name/path"
+            )
+            one.add_argument("--unverified", action="store_true", help="take files whose hash is not the known one")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -196,4 +219,19 @@ def show_list(options: argparse.Namespace) -> int:
     return 0
 
 
-DO = {"run": run, "plan": plan, "status": status, "report": report, "explain": explain, "list": show_list}
+def data(options: argparse.Namespace) -> int:
+    """`fairbench data`."""
+    from fairbench.data import command
+
+    return command.run(options)
+
+
+DO = {
+    "run": run,
+    "plan": plan,
+    "status": status,
+    "report": report,
+    "explain": explain,
+    "list": show_list,
+    "data": data,
+}

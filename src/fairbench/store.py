@@ -44,7 +44,7 @@ def write_atomically(path: Path, content: str | bytes) -> None:
         reason = "the disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else error.strerror
         raise UsageError(
             f"cannot write {path}: {reason}; everything written before is kept, "
-            "make room or choose another --output-dir and run the same command again"
+            "make room or choose another folder and run the same command again"
         ) from error
 
 

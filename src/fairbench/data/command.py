@@ -1,0 +1,153 @@
+"""The `fairbench data` command."""
+
+import argparse
+from pathlib import Path
+
+from fairbench.data.datasets import DATASETS
+from fairbench.data.request import Request, default_requests, request, wanted
+from fairbench.data.room import in_words
+from fairbench.errors import UsageError, unknown
+from fairbench.suite_file import load_suite
+
+EXTRA = ("filelock", "huggingface_hub", "numpy", "PIL", "pillow", "pyarrow", "rich", "tokenizers")
+"""Modules and distributions of the extra `data`."""
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run what `fairbench data` was told.
+
+    Returns:
+        0; 1 when arrays are not what their manifest says; 130 after Ctrl-C.
+
+    Raises:
+        UsageError: there is something for the user to mend.
+    """
+    try:
+        if options.verb == "list":
+            return show_list(options)
+        return verify(options) if options.verb == "verify" else prepare_all(options)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in EXTRA:
+            raise
+        raise UsageError(f"fairbench data needs {error.name}: pip install 'psilogic[data]'") from error
+    except KeyboardInterrupt:
+        print("\nfairbench: stopped; what is finished is kept, the same command goes on from here")
+        return 130
+
+
+def requests(options: argparse.Namespace) -> list[Request]:
+    """What the options ask for: the datasets of a suite, or those with default options, narrowed to the named ones."""
+    for name in options.dataset or ():
+        if name not in DATASETS:
+            raise unknown("dataset", name, DATASETS)
+    if not options.suite:
+        return [request(name) for name in options.dataset] if options.dataset else default_requests()
+    asked = wanted(load_suite(options.suite))
+    for name in options.dataset or ():
+        if name not in {each.dataset for each in asked}:
+            raise UsageError(f"suite {options.suite} reads no {name}, but {[each.label for each in asked]}")
+    return [each for each in asked if not options.dataset or each.dataset in options.dataset]
+
+
+def prepare_all(options: argparse.Namespace) -> int:
+    """`fairbench data download` and `fairbench data prepare`."""
+    from fairbench.data.display import Display
+    from fairbench.data.prepare import Terms, prepare
+
+    display = Display()
+    asked = requests(options)
+    if not asked:
+        display.note(f"suite {options.suite} reads nothing that must be prepared")
+    if options.hub is not None and not options.hub.is_dir():
+        raise UsageError(f"--hub {options.hub} is no folder; it must hold the hub's files as owner/name/path")
+    terms = Terms(options.data_root, options.hub, options.verb == "download", options.unverified)
+    complaints = []
+    for each in asked:
+        try:
+            prepare(each, terms, display)
+        except UsageError as error:  # the others may still be had
+            complaints.append(str(error))
+    if complaints:
+        raise UsageError("\n  ".join(complaints))
+    return 0
+
+
+def verify(options: argparse.Namespace) -> int:
+    """`fairbench data verify`: 1 when something is not what its manifest says."""
+    from fairbench.data.verify import differences
+
+    chosen = options.suite or options.dataset
+    if chosen:
+        folders = [each.folder(options.data_root) for each in requests(options)]
+    else:
+        folders = sorted((options.data_root / "prepared").glob("[!.]*"))
+    if missing := [str(folder) for folder in folders if not folder.is_dir()]:
+        raise UsageError(f"not prepared: {', '.join(missing)}; fairbench data download prepares them")
+    if not folders:
+        raise UsageError(
+            f"nothing is prepared in {options.data_root}; say --data-root, or run: fairbench data download"
+        )
+    failed = False
+    for folder in folders:
+        found = differences(folder)
+        failed |= bool(found)
+        print(f"{folder}: {'; '.join(found) or 'intact'}")
+    return int(failed)
+
+
+def show_list(options: argparse.Namespace) -> int:
+    """`fairbench data list`."""
+    asked = requests(options)
+    own = (
+        []
+        if options.suite or options.dataset
+        else [name for name in DATASETS if name not in {r.dataset for r in asked}]
+    )
+    for each in asked:
+        print(each.label)
+        lines = {
+            "": each.facts.title,
+            "licence": each.facts.licence,
+            "archives": "; ".join(_archive_lines(each, options.data_root)),
+            "hub": _hub_line(each, options.data_root / "hub"),
+            "prepared": _prepared_line(each, options.data_root),
+        }
+        print("".join(f"  {f'{name}:' if name else '':10}{text}\n" for name, text in lines.items() if text), end="")
+    for name in own:
+        print(f"{name}\n  {DATASETS[name].title}; options: {', '.join(DATASETS[name].options)}")
+    return 0
+
+
+def _archive_lines(asked: Request, data_root: Path) -> list[str]:
+    from fairbench.data.locate import archives
+
+    there = {file.name: file.path for file in archives(asked, data_root)}
+    return [
+        f"{archive.name}{f' ({in_words(archive.size)})' if archive.size else ''} "
+        + (f"is {there[archive.name]}" if archive.name in there else f"from {asked.facts.page}, not there")
+        for archive in asked.archives
+    ]
+
+
+def _hub_line(asked: Request, hub_root: Path) -> str:
+    from fairbench.data.hub import present
+
+    if not asked.facts.repository:
+        return ""
+    files, missing = present(asked, hub_root)
+    state = f"{len(files)} files there, without {', '.join(missing)}" if missing else f"{len(files)} files there"
+    return f"{asked.facts.repository} at {asked.facts.revision[:12]}, {state if files else 'not there'}"
+
+
+def _prepared_line(asked: Request, data_root: Path) -> str:
+    from fairbench.data.prepared import read_folder
+
+    folder = asked.folder(data_root)
+    if not folder.exists():
+        return "no"
+    try:
+        manifest = read_folder(folder).manifest
+    except UsageError as error:
+        return str(error)
+    counts = ", ".join(f"{split} {count:,}" for split, count in manifest["counts"]["examples"].items())
+    return f"{folder}: {counts}; {'verified' if manifest['verified'] else 'not verified'}"

@@ -1,0 +1,58 @@
+"""CelebA: JPEG files in the authors' archive and a list of partitions, or the hub's parquet."""
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from fairbench.data.archive import Members, opened_zip
+from fairbench.data.datasets.hub_images import hub_split
+from fairbench.data.examples import Images, ImageSplit, Pixels
+from fairbench.data.files import Found
+from fairbench.data.pixels import decoded, steps
+from fairbench.errors import UsageError
+
+FOLDER = "img_align_celeba"
+SPLITS = ("train", "val", "test")
+"""In the order of their numbers in the list of partitions."""
+
+
+def read(found: Found, options: Mapping[str, Any]) -> Images:
+    """The faces, cropped and resized, in the official splits."""
+    size, crop = options["size"], options["crop"]
+    dropped: dict[str, int] = {}
+    if found.kind == "archive":
+        path, listed = found.path("img_align_celeba.zip"), _partitions(found.path("list_eval_partition.txt"))
+        with opened_zip(path) as members:
+            dropped = _compare(members, listed)
+        splits = {split: ImageSplit(len(n), partial(_decoded, path, n, crop, size)) for split, n in listed.items()}
+    else:
+        splits = {split: hub_split(found, split, "image", crop=crop, size=size) for split in SPLITS}
+    return Images((3, size, size), splits, steps=steps(crop, size), dropped=dropped)
+
+
+def _partitions(path: Path) -> dict[str, list[str]]:
+    """Names of the images of each split: lines `name number`, or a CSV with the header `image_id,partition`."""
+    listed: dict[str, list[str]] = {split: [] for split in SPLITS}
+    for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), 1):
+        words = line.replace(",", " ").split()
+        if words in ([], ["image_id", "partition"]):
+            continue
+        if len(words) != 2 or words[1] not in ("0", "1", "2"):
+            raise UsageError(f"{path}, line {number}: {line!r} is no name of an image and 0, 1 or 2")
+        listed[SPLITS[int(words[1])]].append(f"{FOLDER}/{words[0]}")
+    return listed
+
+
+def _compare(members: Members, listed: Mapping[str, list[str]]) -> dict[str, int]:
+    """How many images the list does not name; every image that it names must be there."""
+    named = {name for names in listed.values() for name in names}
+    if missing := named - members.names:
+        raise UsageError(f"{members.path} lacks {len(missing)} images of the list of partitions, first {min(missing)}")
+    return {"not in the list of partitions": sum(name.endswith(".jpg") for name in members.names - named)}
+
+
+def _decoded(path: Path, names: list[str], crop: int, size: int) -> Iterator[tuple[Pixels, int]]:
+    with opened_zip(path) as members:
+        for name in names:
+            yield decoded(members.read(name), f"{path}: {name}", crop, size), 0

@@ -1,0 +1,51 @@
+"""CIFAR-100: pickles of pixel planes in the authors' archive, PNG files in the hub's parquet."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fairbench.data import parquet
+from fairbench.data.archive import opened_tar, unpickled
+from fairbench.data.datasets.hub_images import hub_split
+from fairbench.data.examples import Images, ImageSplit
+from fairbench.data.files import Found
+from fairbench.errors import UsageError
+
+SHAPE = (3, 32, 32)
+FOLDER = "cifar-100-python"
+SPLITS = ("train", "test")
+
+
+def read(found: Found, options: Mapping[str, Any]) -> Images:
+    """The images with their fine labels."""
+    splits, classes = _from_archive(found.files[0].path) if found.kind == "archive" else _from_hub(found)
+    return Images(SHAPE, splits, classes, carved=("val",))
+
+
+def _from_archive(path: Path) -> tuple[dict[str, ImageSplit], tuple[str, ...]]:
+    splits = {}
+    with opened_tar(path) as members:
+        names = _value(unpickled(members.read(f"{FOLDER}/meta"), f"{path}: meta"), "fine_label_names", path)
+        for split in SPLITS:
+            content = unpickled(members.read(f"{FOLDER}/{split}"), f"{path}: {split}")
+            splits[split] = _split(_value(content, "data", path), _value(content, "fine_labels", path), path)
+    return splits, tuple(names)
+
+
+def _value(content: Any, key: str, path: Path) -> Any:
+    if not isinstance(content, dict) or key not in content:
+        raise UsageError(f"{path} is not CIFAR-100 for Python: a pickle in it has no {key!r}")
+    return content[key]
+
+
+def _split(data: Any, labels: Any, path: Path) -> ImageSplit:
+    if not (isinstance(data, np.ndarray) and data.dtype == np.uint8 and data.shape == (len(labels), 3 * 32 * 32)):
+        raise UsageError(f"{path} is not CIFAR-100 for Python: its images are no array of {len(labels)} x 3072 bytes")
+    return ImageSplit(len(labels), lambda: zip(data.reshape(-1, *SHAPE), labels, strict=True))
+
+
+def _from_hub(found: Found) -> tuple[dict[str, ImageSplit], tuple[str, ...]]:
+    splits = {split: hub_split(found, split, "img", "fine_label") for split in SPLITS}
+    return splits, tuple(parquet.class_names(found.split("train")[0], "fine_label"))

@@ -1,0 +1,44 @@
+"""A user's own images: a folder of class folders."""
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from fairbench.data.examples import Images, ImageSplit, Pixels
+from fairbench.data.files import Found
+from fairbench.data.pixels import decoded, steps
+from fairbench.errors import UsageError
+
+
+def read(found: Found, options: Mapping[str, Any]) -> Images:
+    """The images, squared and resized, labelled by their folders; a tenth of each class for each of val and test."""
+    folder, size = found.files[0].path, options["size"]
+    if not folder.is_dir():
+        raise UsageError(f"option path of images must be a folder of class folders, but {folder} is a file")
+    classes = sorted(path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+    known = Image.registered_extensions()
+    labelled, others = [], 0
+    for label, name in enumerate(classes):
+        for path in sorted(path for path in (folder / name).rglob("*") if path.is_file()):
+            if path.suffix.lower() in known:
+                labelled.append((path, label))
+            else:
+                others += 1
+    if not labelled:
+        raise UsageError(f"{folder} holds no class folders with images")
+    return Images(
+        (3, size, size),
+        {"train": ImageSplit(len(labelled), partial(_decoded, labelled, size))},
+        tuple(classes),
+        carved=("val", "test"),
+        steps=steps(0, size),
+        dropped={"files that are no images": others},
+    )
+
+
+def _decoded(labelled: list[tuple[Path, int]], size: int) -> Iterator[tuple[Pixels, int]]:
+    for path, label in labelled:
+        yield decoded(path.read_bytes(), str(path), size=size), label

@@ -1,0 +1,85 @@
+"""Tiny ImageNet: JPEG files in the authors' archive, or in the hub's parquet. Labels are indices in sorted wnids."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from fairbench.data import parquet
+from fairbench.data.archive import opened_zip
+from fairbench.data.datasets.hub_images import hub_split
+from fairbench.data.examples import Images, ImageSplit, Pixels
+from fairbench.data.files import Found
+from fairbench.data.pixels import decoded
+from fairbench.errors import UsageError
+
+SHAPE = (3, 64, 64)
+FOLDER = "tiny-imagenet-200"
+STEPS = "RGB, as they are otherwise"
+Labelled = list[tuple[str, int]]
+"""Names of members and their labels."""
+
+
+def read(found: Found, options: Mapping[str, Any]) -> Images:
+    """The images with their labels; the official validation split, which alone has labels, is the test split."""
+    splits, classes = _from_archive(found.files[0].path) if found.kind == "archive" else _from_hub(found)
+    return Images(SHAPE, splits, tuple(classes), carved=("val",), steps=STEPS)
+
+
+def _from_archive(path: Path) -> tuple[dict[str, ImageSplit], list[str]]:
+    with opened_zip(path) as members:
+        wnids = sorted(members.read(f"{FOLDER}/wnids.txt").decode().split())
+        labels = {wnid: label for label, wnid in enumerate(wnids)}
+        annotations = members.read(f"{FOLDER}/val/val_annotations.txt").decode()
+        train = _training_images(members.names, labels)
+    test = _annotated_images(annotations, labels, path)
+    for split, images in (("training", train), ("val", test)):
+        if not images:
+            raise UsageError(f"{path} has no {split} images: it is another archive, or another version of it")
+    return {"train": _split(path, train), "test": _split(path, test)}, wnids
+
+
+def _training_images(names: frozenset[str], labels: Mapping[str, int]) -> Labelled:
+    """Members `train/<wnid>/images/<file>`."""
+    images = []
+    for name in sorted(names):
+        parts = PurePosixPath(name).parts
+        if len(parts) == 5 and parts[:2] == (FOLDER, "train") and parts[3] == "images" and parts[2] in labels:
+            images.append((name, labels[parts[2]]))
+    return images
+
+
+def _annotated_images(annotations: str, labels: Mapping[str, int], path: Path) -> Labelled:
+    """Lines of file, wnid and four numbers of a box, separated by tabs."""
+    images = []
+    for number, line in enumerate(annotations.splitlines(), 1):
+        name, wnid = [*line.split("\t"), ""][:2]
+        if wnid not in labels:
+            raise UsageError(f"{path}: val_annotations.txt, line {number}: {line!r} names no wnid of wnids.txt")
+        images.append((f"{FOLDER}/val/images/{name}", labels[wnid]))
+    return images
+
+
+def _split(path: Path, images: Labelled) -> ImageSplit:
+    return ImageSplit(len(images), partial(_decoded, path, images))
+
+
+def _decoded(path: Path, images: Labelled) -> Iterator[tuple[Pixels, int]]:
+    with opened_zip(path) as members:
+        for name, label in images:
+            yield decoded(members.read(name), f"{path}: {name}"), label
+
+
+def _from_hub(found: Found) -> tuple[dict[str, ImageSplit], Sequence[str]]:
+    splits = {}
+    for split in ("train", "test"):
+        for path in found.split(split):
+            wnids = parquet.class_names(path, "label")
+            if not wnids or wnids != sorted(wnids):
+                order = f"begin with {', '.join(wnids[:3])}" if wnids else "are not stated"
+                raise UsageError(
+                    f"{path}: its labels are not indices in sorted wnids (the names of its classes {order}), so they "
+                    "would not mean what the archive's labels mean; use the authors' archive instead"
+                )
+        splits[split] = hub_split(found, split, "image", "label")
+    return splits, wnids

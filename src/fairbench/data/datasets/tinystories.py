@@ -1,0 +1,37 @@
+"""TinyStories: text files with a separator, or the column `text` of the hub's parquet (V1 only)."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from fairbench.data import parquet
+from fairbench.data.examples import Texts
+from fairbench.data.files import Found, size_of
+from fairbench.data.separated import separated
+
+LONGEST = 1 << 20
+"""Far longer than any story: what bounds the memory where a file has no separator."""
+
+
+def read(found: Found, options: Mapping[str, Any]) -> Texts:
+    """The stories; the official validation split is the test split."""
+    paths = {split: found.split(split) for split in ("train", "test")}
+    return Texts(
+        {split: partial(_stories, files) for split, files in paths.items()},
+        sum(_size(path) for files in paths.values() for path in files),
+        "stories, separated by <|endoftext|> or by rows, without white space around them, in the order of the source",
+        options["vocabulary"],
+    )
+
+
+def _size(path: Path) -> int:
+    return parquet.uncompressed_size([path]) if path.suffix == ".parquet" else size_of(path)
+
+
+def _stories(paths: Sequence[Path]) -> Iterator[bytes]:
+    for path in paths:
+        if path.suffix == ".parquet":
+            yield from ((text or "").encode().strip() for (text,) in parquet.rows([path], ["text"]))
+        else:
+            yield from separated(path, LONGEST)

@@ -1,0 +1,112 @@
+"""What training opens: arrays that `fairbench data` has prepared, with the manifest that says what they are."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairbench.data.request import Request, request
+from fairbench.errors import UsageError
+from fairbench.spec import digest
+
+FORMAT = 1
+"""Version of the folder's format."""
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A prepared dataset.
+
+    Attributes:
+        folder: where it lies.
+        manifest: what it is: `arrays`, `counts`, `bytes` of text, `classes`, `verified` and more.
+    """
+
+    folder: Path
+    manifest: Mapping[str, Any]
+
+    def array(self, name: str) -> NDArray[Any]:
+        """An array, memory-mapped and read-only.
+
+        Args:
+            name: "train", "val" or "test": images, uint8, shape (N, 3, H, W); or tokens, uint16, shape (N,).
+                "train_labels", "val_labels" or "test_labels": int64, shape (N,).
+
+        Raises:
+            UsageError: its file is not there, or not what the manifest says.
+        """
+        path = self.folder / f"{name}.npy"
+        facts = self.manifest["arrays"][name]
+        try:
+            array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+            end = path.stat().st_size
+        except (OSError, ValueError, EOFError) as error:
+            raise UsageError(f"{path} is damaged ({type(error).__name__}: {error})") from error
+        is_stated = array.dtype.str == facts["dtype"] and list(array.shape) == facts["shape"]
+        if not is_stated or array.offset + array.nbytes != end:  # type: ignore[attr-defined]
+            raise UsageError(f"{path} is damaged: it holds {array.dtype.str} {list(array.shape)}, expected {facts}")
+        return array
+
+    @property
+    def fingerprint(self) -> str:
+        """sha256 over the hashes, dtypes and shapes of the arrays, and nothing else."""
+        return digest(self.manifest["arrays"])
+
+
+def open_prepared(data_root: Path, dataset: str, options: Mapping[str, Any]) -> Prepared:
+    """Open a prepared dataset; nothing is hashed.
+
+    Args:
+        data_root: the folder of all data.
+        dataset: its name.
+        options: options of its preparation; those that are not given have their defaults.
+
+    Raises:
+        UsageError: it is not there, damaged or of another format; the message has the command that makes it.
+    """
+    return opened(request(dataset, options), data_root)
+
+
+def opened(asked: Request, data_root: Path) -> Prepared:
+    """`open_prepared` for a request."""
+    folder = asked.folder(data_root)
+    try:
+        prepared = read_folder(folder)
+        if prepared.manifest["options"] != asked.options:
+            raise UsageError(f"{folder} was prepared with {prepared.manifest['options']}")
+        for name in prepared.manifest["arrays"]:
+            prepared.array(name)
+    except UsageError as error:
+        raise UsageError(f"{error}; {asked.label} is prepared by: {asked.command('download', data_root)}") from error
+    return prepared
+
+
+def read_folder(folder: Path) -> Prepared:
+    """A prepared dataset by its folder; its arrays are not looked at.
+
+    Raises:
+        UsageError: it has no manifest, a damaged one, or one of another format.
+    """
+    path = folder / MANIFEST
+    try:
+        manifest = json.loads(path.read_text())
+        checksum = manifest.pop("sha256")
+        if manifest["format"] != FORMAT:
+            raise UsageError(f"{folder} has format {manifest['format']}, this fairbench reads format {FORMAT}")
+        if checksum != digest(manifest):
+            raise ValueError("its checksum does not match")
+    except FileNotFoundError:
+        raise UsageError(f"there is no {path}") from None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UsageError(f"{path} is damaged ({type(error).__name__}: {error})") from error
+    return Prepared(folder, manifest)
+
+
+def sealed(manifest: Mapping[str, Any]) -> str:
+    """The text of a manifest, with a checksum of all that it says."""
+    return json.dumps({**manifest, "sha256": digest(manifest)}, indent=1, sort_keys=True) + "\n"

@@ -1,0 +1,104 @@
+"""Byte-level byte-pair encoding whose first 257 tokens are the bytes and the end of a text."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from fairbench.errors import UsageError
+
+END = 256
+BYTES = 257
+"""The smallest vocabulary: every byte and the end of a text."""
+Tokens = NDArray[np.uint16]
+
+
+class Encoder(Protocol):
+    """From texts to tokens."""
+
+    def encode(self, texts: list[bytes]) -> Tokens:
+        """The tokens of all texts, each followed by the end token."""
+
+
+class ByteEncoder:
+    """Each byte is a token."""
+
+    def encode(self, texts: list[bytes]) -> Tokens:
+        """The tokens of all texts, each followed by the end token."""
+        tokens = np.frombuffer(b"\0".join([*texts, b""]), np.uint8).astype(np.uint16)
+        tokens[np.cumsum([len(text) + 1 for text in texts]) - 1] = END
+        return tokens
+
+
+class PairEncoder:
+    """Byte-pair encoding.
+
+    Args:
+        path: the tokenizer's file, which `write_tokenizer` wrote.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._tokenizer = Tokenizer.from_file(str(path))
+
+    def encode(self, texts: list[bytes]) -> Tokens:
+        """The tokens of all texts, each followed by the end token."""
+        encodings = self._tokenizer.encode_batch(list(map(decoded, texts)), add_special_tokens=False)
+        return np.concatenate([np.array([*encoding.ids, END], np.uint16) for encoding in encodings])
+
+
+def decoded(text: bytes) -> str:
+    """The text of its UTF-8 bytes.
+
+    Raises:
+        UsageError: it is not UTF-8.
+    """
+    try:
+        return text.decode()
+    except UnicodeDecodeError as error:
+        raise UsageError(f"a text is not UTF-8 ({error}); it begins with {text[:60]!r}") from error
+
+
+def write_tokenizer(path: Path, texts: Iterable[bytes], vocabulary: int) -> None:
+    """Train byte-pair encoding and write it.
+
+    Args:
+        path: the file, in the format of the library `tokenizers`.
+        texts: the texts to train on.
+        vocabulary: tokens at most, with the bytes and the end token; a text that is short gives fewer.
+    """
+    tokenizer = _tokenizer(models.BPE())
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary - 1,  # the end token is no pair of anything
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(map(decoded, texts), trainer)
+    learned = [tuple(pair) for pair in json.loads(tokenizer.to_str())["model"]["merges"]]
+    tokens = {symbol: byte for byte, symbol in enumerate(byte_symbols())}
+    tokens["<|endoftext|>"] = END
+    for left, right in learned:
+        tokens.setdefault(left + right, len(tokens))
+    _tokenizer(models.BPE(tokens, learned)).save(str(path))
+
+
+def _tokenizer(model: Any) -> Tokenizer:
+    tokenizer = Tokenizer(model)
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    return tokenizer
+
+
+def byte_symbols() -> list[str]:
+    """How byte-level encoding writes the 256 bytes: as characters that one can see."""
+    seen = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    unseen = iter(range(256, 512))
+    return [chr(byte if byte in seen else next(unseen)) for byte in range(256)]
+
+
+def merges(path: Path) -> int:
+    """How many merges a written tokenizer has."""
+    return len(json.loads(path.read_text())["model"]["merges"])

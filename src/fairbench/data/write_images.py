@@ -1,0 +1,102 @@
+"""From images to arrays: staged in the order of the source, then written in the order of their keys."""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from fairbench.data.display import Display
+from fairbench.data.examples import Images
+from fairbench.data.splits import SEED, Rows, carve, image_rule, key
+from fairbench.data.workshop import GrowingArray, Workshop
+from fairbench.errors import UsageError
+
+BLOCK = 1024
+"""Images that are copied at a time."""
+PIXEL, LABEL, KEY = "|u1", "<i8", "<u8"
+
+
+def room(images: Images) -> int:
+    """Bytes that the work needs at its peak: the images staged and written."""
+    return 2 * sum(split.count for split in images.splits.values()) * (int(np.prod(images.shape)) + 16)
+
+
+def write(images: Images, workshop: Workshop, display: Display) -> tuple[list[str], dict[str, Any]]:
+    """Make the arrays of a dataset of images.
+
+    Args:
+        images: the images.
+        workshop: where the arrays are made.
+        display: where progress is shown.
+
+    Returns:
+        The names of their files, and what the manifest says of them.
+    """
+    made: list[str] = []
+    counts: dict[str, int] = {}
+    for official in images.splits:
+        staged = _Staged(official, workshop)
+        workshop.make(staged.names, partial(_stage, images, staged, display))
+        for split, rows in staged.divided(images).items():
+            names = [f"{split}.npy", *([f"{split}_labels.npy"] if images.classes else [])]
+            workshop.make(names, partial(_write, staged, rows, names))
+            made += names
+            counts[split] = len(rows)
+    return made, {
+        "counts": {"examples": counts, "dropped": dict(images.dropped)},
+        "classes": list(images.classes),
+        "pixels": images.steps,
+        "split_rule": image_rule(images.carved),
+        "seed": SEED,
+    }
+
+
+class _Staged:
+    """An official split in the order of its source: files of images, labels and keys."""
+
+    def __init__(self, official: str, workshop: Workshop) -> None:
+        self.official, self.workshop = official, workshop
+        self.names = [f"staged-{part}-{official}.npy" for part in ("images", "labels", "keys")]
+
+    def divided(self, images: Images) -> dict[str, Rows]:
+        """The rows of each split that the official one becomes."""
+        _, labels, keys = map(self.workshop.array, self.names)
+        if images.classes and not 0 <= labels.min() <= labels.max() < len(images.classes):
+            found = f"labels from {labels.min()} to {labels.max()}"
+            raise UsageError(f"the {self.official} split has {found}, but there are {len(images.classes)} classes")
+        if self.official == "train":
+            return carve(keys, labels, images.carved)
+        return {self.official: np.argsort(keys, kind="stable")}
+
+
+def _stage(images: Images, staged: _Staged, display: Display) -> None:
+    split = images.splits[staged.official]
+    if not split.count:
+        raise UsageError(f"the official {staged.official} split is empty")
+    paths = [staged.workshop.path(name) for name in staged.names]
+    with (
+        GrowingArray(paths[0], PIXEL, images.shape) as pixels,
+        GrowingArray(paths[1], LABEL) as labels,
+        GrowingArray(paths[2], KEY) as keys,
+        display.work(f"read {staged.official}", split.count, "images") as advance,
+    ):
+        for image, label in split.read():
+            pixels.append(_of_shape(image, images.shape)[None])
+            labels.append(np.array([label], LABEL))
+            keys.append(np.array([key(label.to_bytes(8, "little"), image.tobytes())], KEY))
+            advance(1)
+
+
+def _of_shape(image: np.ndarray[Any, Any], shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    if image.shape != shape:
+        raise UsageError(f"an image has shape {image.shape}, expected {shape}: another dataset, or another version")
+    return image
+
+
+def _write(staged: _Staged, rows: Rows, names: list[str]) -> None:
+    """Copy the rows of the staged images, and of the labels where there is a file for them."""
+    for source, name in zip(staged.names, names, strict=False):
+        array = staged.workshop.array(source)
+        with GrowingArray(staged.workshop.path(name), array.dtype.str, array.shape[1:]) as file:
+            for start in range(0, len(rows), BLOCK):
+                file.append(array[rows[start : start + BLOCK]])

@@ -1,0 +1,164 @@
+"""Small archives and parquet files in the formats of the authors and of the hub."""
+
+import hashlib
+import io
+import json
+import pickle
+import tarfile
+import zipfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+
+from fairbench.data.datasets import DATASETS
+
+Labelled = list[tuple[np.ndarray, int]]
+"""Pixels of shape (H, W, 3) and their labels."""
+END = "<|endoftext|>"
+
+
+def register(patch: pytest.MonkeyPatch, dataset: str, folder: Path) -> None:
+    """Make the archives in a folder the known ones."""
+    archives = []
+    for archive in DATASETS[dataset].archives:
+        path = folder / archive.name
+        if path.exists():
+            content = path.read_bytes()
+            known = {kind: hashlib.new(kind, content).hexdigest() for kind in archive.expected}
+            archive = replace(archive, size=len(content), **known)
+        archives.append(archive)
+    patch.setitem(DATASETS, dataset, replace(DATASETS[dataset], archives=tuple(archives)))
+
+
+def noise(count: int, classes: int, side: tuple[int, int], seed: int) -> Labelled:
+    """Images of noise, no two alike, the classes in turn."""
+    generator = np.random.default_rng(seed)
+    return [(generator.integers(0, 256, (*side, 3), np.uint8), i % classes) for i in range(count)]
+
+
+def encoded(pixels: np.ndarray, kind: str) -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, kind)
+    return file.getvalue()
+
+
+def decoded(data: bytes) -> np.ndarray:
+    """The pixels of an encoded image, shape (3, H, W)."""
+    return np.asarray(Image.open(io.BytesIO(data)).convert("RGB")).transpose(2, 0, 1)
+
+
+class _Python2Pickler(pickle._Pickler):
+    """Writes strings and truth values as Python 2 did."""
+
+    dispatch: ClassVar = dict(pickle._Pickler.dispatch)
+
+    def save_string(self, value: str | bytes) -> None:
+        data = value.encode() if isinstance(value, str) else value
+        self.write(pickle.BINSTRING + len(data).to_bytes(4, "little") + data)
+
+    def save_truth(self, value: bool) -> None:
+        self.save(int(value))
+
+    def save_global(self, value: Any, name: str | None = None) -> None:
+        if value is np.empty(0).__reduce__()[0]:
+            self.write(pickle.GLOBAL + b"numpy.core.multiarray\n_reconstruct\n")
+        else:
+            self.write(pickle.GLOBAL + f"{value.__module__}\n{value.__name__}\n".encode())
+
+    dispatch[str] = dispatch[bytes] = save_string
+    dispatch[bool] = save_truth
+    dispatch[type] = save_global
+    dispatch[type(len)] = dispatch[type(register)] = save_global
+
+
+def python2_pickle(value: Any) -> bytes:
+    file = io.BytesIO()
+    _Python2Pickler(file, protocol=2).dump(value)
+    return file.getvalue()
+
+
+def cifar_pickle(images: Labelled) -> bytes:
+    data = np.stack([pixels.transpose(2, 0, 1).reshape(-1) for pixels, _ in images])
+    labels = [label for _, label in images]
+    names = [f"image_{i}.png" for i in range(len(images))]
+    content = {"data": data, "fine_labels": labels, "coarse_labels": labels, "filenames": names, "batch_label": "b"}
+    return python2_pickle(content)
+
+
+def write_tar(
+    path: Path, members: Mapping[str, bytes], change: Callable[[tarfile.TarInfo], None] | None = None
+) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(path, "w:gz", compresslevel=1) as tar:
+        for name, data in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            if change:
+                change(info)
+            tar.addfile(info, io.BytesIO(data))
+    return path
+
+
+def write_zip(path: Path, members: Mapping[str | zipfile.ZipInfo, bytes]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return path
+
+
+def cifar_members(train: Labelled, test: Labelled, classes: Sequence[str]) -> dict[str, bytes]:
+    return {
+        "cifar-100-python/train": cifar_pickle(train),
+        "cifar-100-python/test": cifar_pickle(test),
+        "cifar-100-python/meta": python2_pickle({"fine_label_names": list(classes)}),
+    }
+
+
+def tiny_imagenet_members(
+    train: Sequence[tuple[bytes, int]], val: Sequence[tuple[bytes, int]], wnids: Sequence[str]
+) -> dict[str, bytes]:
+    """The zip's members; labels are indices in `wnids`, which the file lists backwards."""
+    root = "tiny-imagenet-200"
+    members = {f"{root}/wnids.txt": "\n".join(reversed(wnids)).encode() + b"\n"}
+    for i, (data, label) in enumerate(train):
+        members[f"{root}/train/{wnids[label]}/images/{wnids[label]}_{i}.JPEG"] = data
+    lines = []
+    for i, (data, label) in enumerate(val):
+        members[f"{root}/val/images/val_{i}.JPEG"] = data
+        lines.append(f"val_{i}.JPEG\t{wnids[label]}\t0\t32\t44\t62")
+    members[f"{root}/val/val_annotations.txt"] = "\n".join(lines).encode() + b"\n"
+    members[f"{root}/test/images/test_0.JPEG"] = train[0][0]
+    return members
+
+
+def write_parquet(
+    path: Path, columns: Mapping[str, list[Any]], names: Mapping[str, Sequence[str]] | None = None
+) -> Path:
+    """A file as the hub's: images as structs of bytes and path, names of classes in the metadata."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    table = pa.table(
+        {
+            name: pa.array(
+                [{"bytes": value, "path": None} for value in values] if isinstance(values[0], bytes) else values
+            )
+            for name, values in columns.items()
+        }
+    )
+    features = {column: {"names": list(classes), "_type": "ClassLabel"} for column, classes in (names or {}).items()}
+    metadata = {"huggingface": json.dumps({"info": {"features": features}})}
+    pq.write_table(table.replace_schema_metadata(metadata), path)
+    return path
+
+
+def stories_file(path: Path, stories: Iterable[str]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes("".join(f"{story}\n{END}\n" for story in stories).encode())
+    return path
