@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
+from fairbench.executors import Place
 from fairbench.executors.processes import ProcessExecutor
 from fairbench.study import preload
 from fairbench.suite_file import load_suite
@@ -28,7 +29,7 @@ def measure(arenas: str, workers: int) -> float:
     suite = load_suite("mini")
     suite = replace(suite, arenas={name: suite.arenas[name] for name in arenas.split(",")})
     seconds = []
-    with ProcessExecutor(workers, lambda spec, step, loss: None, preload(suite)) as executor:
+    with ProcessExecutor([Place()], lambda spec, step, loss: None, preload(suite), server=workers > 0) as executor:
         for _ in range(ROUNDS):
             began = time.perf_counter()
             executor.call(nothing)

@@ -32,7 +32,7 @@ def specs() -> list[TrialSpec]:
     """One trial of AdamW for each arena of `mini`."""
     suite = load_suite("mini")
     suite = replace(suite, optimizers={"AdamW": suite.optimizers["AdamW"]}, reference="AdamW")
-    planned = arms(rehearse(suite, "cpu", lambda function, *given: function(*given)).study, lambda spec: None)
+    planned = arms(rehearse(suite, Place(), lambda function, *given: function(*given)).study, lambda spec: None)
     return [replace(arm.sweep[2], training=replace(arm.sweep[2].training, steps=STEPS)) for arm in planned]
 
 

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairbench.arenas import ARENAS
+from fairbench.data.facts import SOURCES
 from fairbench.errors import UsageError, unknown
+from fairbench.executors import Place
 from fairbench.optimizers import OPTIMIZERS
-from fairbench.suite_choice import DEFAULT_SUITE, chosen_suite, data_needs
+from fairbench.suite_choice import DEFAULT_SUITE, chosen_suite, data_needs, words
 from fairbench.suite_file import load_suite, suite_names
 
 if TYPE_CHECKING:
@@ -34,6 +36,9 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--workers", type=int, metavar="N", help="trials at a time (default: CPU cores; 0: one, no server)"
     )
+    run.add_argument("--devices", default="0", metavar="N,M,...", help="GPUs that get trials (default: 0)")
+    run.add_argument("--trials-per-gpu", type=int, default=1, metavar="N", help="trials that share a GPU (default: 1)")
+    run.add_argument("--offline", action="store_true", help="never use the network")
     run.add_argument("--trial-timeout", type=float, metavar="S", help="a trial may take (default: generous)")
 
     plan = commands.add_parser("plan", help="show what a run would do and can find; run nothing", allow_abbrev=False)
@@ -128,16 +133,33 @@ def run(options: argparse.Namespace) -> int:
     """`fairbench run`."""
     suite = chosen_suite(options)
     directory = options.output_dir or Path("results") / suite.name
-    workers = cores() if options.workers is None else options.workers
-    if workers < 0:
-        raise UsageError(f"--workers must be at least 0, got {workers}")
     if options.trial_timeout is not None and not 0 < options.trial_timeout < float("inf"):
         raise UsageError(f"--trial-timeout must be a positive number of seconds, got {options.trial_timeout}")
+    where = places(options)
+    if options.offline:
+        os.environ["HF_HUB_OFFLINE"] = "1"  # read when the libraries are loaded
 
     from fairbench.study import run_study
 
-    run_study(suite, directory, workers, options.device, console(), options.trial_timeout or 0.0)
+    run_study(suite, directory, where, options.workers != 0, console(), options.trial_timeout or 0.0)
     return show_report(directory, directory)
+
+
+def places(options: argparse.Namespace) -> list[Place]:
+    """Where trials run at the same time: on the CPU cores, or on every GPU as many as are asked for."""
+    root = str(options.data_root or "data")
+    if options.device == "cpu":
+        count = cores() if options.workers is None else options.workers
+        if count < 0:
+            raise UsageError(f"--workers must be at least 0, got {count}")
+        return [Place("cpu", root, alone=count <= cores())] * max(count, 1)
+    if options.trials_per_gpu < 1:
+        raise UsageError(f"--trials-per-gpu must be at least 1, got {options.trials_per_gpu}")
+    devices = words(options.devices)
+    if wrong := [device for device in devices if not device.isdecimal()]:
+        raise UsageError(f"--devices takes numbers of GPUs, as in 0,1; got {wrong[0]!r}")
+    sharing = int(options.trials_per_gpu)
+    return [Place(f"cuda:{int(device)}", root, sharing == 1) for device in dict.fromkeys(devices)] * sharing
 
 
 def cores() -> int:
@@ -160,7 +182,8 @@ def plan(options: argparse.Namespace) -> int:
     from fairbench.report.console import print_plan
     from fairbench.study import plan_study
 
-    rehearsal, history = plan_study(suite, directory, options.device, options.freeze)
+    place = Place("cuda:0" if options.device == "cuda" else "cpu", str(options.data_root or "data"))
+    rehearsal, history = plan_study(suite, directory, place, options.freeze)
     print_plan(rehearsal, history, directory, console())
     return 0
 
@@ -211,7 +234,10 @@ def show_list(options: argparse.Namespace) -> int:
         print(f"{'':13}optimizers: {', '.join(suite.optimizers)}\n{'':13}data: {'; '.join(sorted(data_needs(suite)))}")
     print("arenas")
     for name, arena in ARENAS.items():
-        print(f"  {name:10} {arena.title}; metrics: {', '.join(arena.metrics)}; data: {arena.data}")
+        print(f"  {name:10} {arena.title}; metrics: {', '.join(arena.metrics)}")
+    print("data")
+    for name, source in SOURCES.items():
+        print(f"  {name:12} {source.title}; for arenas of {source.kind}")
     print("optimizers")
     for name, optimizer in OPTIMIZERS.items():
         print(f"  {name:10} {optimizer.title} ({optimizer.factory})")

@@ -23,7 +23,11 @@ Code = dict[str, str]
 
 BESIDE = ("fairbench", "psilogic")
 """Packages of which a trial refers to more than its numbers depend on."""
-TRIAL = ("fairbench.trial", "fairbench.data.batches", "fairbench.data.sources")
+TRIAL = (
+    "fairbench.trial",
+    "fairbench.clocks",
+    *(f"fairbench.data.{name}" for name in ("batches", "reading", "sources", "stored")),
+)
 
 
 def arena_code(arena: str) -> Code:

@@ -79,6 +79,7 @@ class ResolvedOptimizer:
         name: what tables and figures call it.
         factory: `module:Class`.
         options: every argument of the factory, defaults included.
+        arenas: by arena, the options that are otherwise there.
         takes_horizon: whether it is given the number of training steps, as `total_steps`.
         code: what takes part because of it, see `fairbench.code`.
     """
@@ -86,21 +87,25 @@ class ResolvedOptimizer:
     name: str
     factory: str
     options: Mapping[str, Any]
+    arenas: Mapping[str, Mapping[str, Any]]
     takes_horizon: bool
     code: Mapping[str, str]
 
-    def spec(self, lr: float, steps: int) -> OptimizerSpec:
-        """The optimizer of a trial."""
+    def spec(self, arena: str, lr: float, weight_decay: float | None, steps: int) -> OptimizerSpec:
+        """The optimizer of a trial; a weight decay that is None stays as it is."""
         horizon = {HORIZON: steps} if self.takes_horizon else {}
-        return OptimizerSpec(self.name, self.factory, {**self.options, **horizon, "lr": lr}, self.code)
+        searched = {"lr": lr} if weight_decay is None else {"lr": lr, "weight_decay": weight_decay}
+        options = {**self.options, **self.arenas.get(arena, {}), **horizon, **searched}
+        return OptimizerSpec(self.name, self.factory, options, self.code)
 
 
-def resolve_optimizer(name: str, plan: OptimizerPlan) -> ResolvedOptimizer:
+def resolve_optimizer(name: str, plan: OptimizerPlan, searched: Iterable[str] = ("lr",)) -> ResolvedOptimizer:
     """Import the optimizer, check the names of its hyperparameters and fill in its defaults.
 
     Args:
         name: what tables call it; when the plan has no factory, one that fairbench knows.
         plan: its factory and hyperparameters.
+        searched: the hyperparameters that the sweep selects.
 
     Returns:
         The optimizer, without its code: what takes part is known when it has taken a step.
@@ -112,21 +117,22 @@ def resolve_optimizer(name: str, plan: OptimizerPlan) -> ResolvedOptimizer:
     arguments = list(inspect.signature(load_factory(factory)).parameters.values())[1:]
     known = {argument.name: argument for argument in arguments}
     takes_any = any(argument.kind is argument.VAR_KEYWORD for argument in arguments)
-    if "lr" not in known and not takes_any:
-        raise UsageError(
-            f"optimizers.{name}: {factory} has no argument lr, which the sweep selects; wrap it in a function"
-        )
-    for option in plan.options:
+    for hyperparameter in searched:
+        if hyperparameter not in known and not takes_any:
+            reason = f"has no argument {hyperparameter}, which the sweep selects; wrap it in a function"
+            raise UsageError(f"optimizers.{name}: {factory} {reason}")
+    given = [plan.options, *plan.arenas.values()]
+    for option in (option for options in given for option in options):
         if option not in known and not takes_any:
             raise unknown(f"hyperparameter of {name}", option, known)
     # A default that is no plain value stays where it is, in the code, which the trial's identity covers.
     defaults = {key: value.default for key, value in known.items() if _is_plain(value.default)}
-    for option, value in plan.options.items():
+    for option, value in (item for options in given for item in options.items()):
         if not _is_plain(value):
             raise UsageError(f"optimizers.{name}.options.{option} must be a finite plain value, got {value!r}")
     complete = json.loads(json.dumps({**defaults, **plan.options}))
     takes_horizon = HORIZON not in plan.options and _takes(load_factory(factory), HORIZON)
-    return ResolvedOptimizer(name, factory, complete, takes_horizon, {})
+    return ResolvedOptimizer(name, factory, complete, plan.arenas, takes_horizon, {})
 
 
 def _takes(factory: Callable[..., Any], argument: str) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from fairbench.arenas import ARENAS
+from fairbench.arenas import ArenaFacts
 from fairbench.optimizers import ResolvedOptimizer
 from fairbench.spec import ArenaSpec, TrainingSpec, TrialSpec
 from fairbench.suite import Suite
@@ -16,6 +16,8 @@ from fairbench.suite_file import parse_suite
 Record = dict[str, Any]
 Lookup = Callable[[TrialSpec], Record | None]
 """The record of a trial, None when there is none yet."""
+Setting = tuple[float, float | None]
+"""A learning rate, and a weight decay if it is searched."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,7 @@ class Arm:
         optimizer: name of the optimizer.
         sweep: trials of stage 1, by rising learning rate; extensions of the grid included.
         lr: the selected learning rate; None while the sweep is incomplete, and for good if it diverged.
+        weight_decay: the weight decay that was selected with it; None if none was searched.
         final: trials of stage 2, empty without a learning rate.
         diverged: whether the sweep is complete and at no rate all its trials finished.
     """
@@ -85,6 +88,7 @@ class Arm:
     lr: float | None
     final: list[TrialSpec]
     diverged: bool = False
+    weight_decay: float | None = None
 
     @property
     def trials(self) -> list[TrialSpec]:
@@ -92,12 +96,12 @@ class Arm:
         return [*self.sweep, *self.final]
 
 
-def score(record: Record, metric: str, arena: str) -> tuple[float, ...]:
+def score(record: Record, metric: str, arena: ArenaFacts) -> tuple[float, ...]:
     """How good the validation split's final metrics are: the primary first, the others break ties; lower is better.
 
     A trial that diverged ranks behind all others.
     """
-    metrics = ARENAS[arena].metrics
+    metrics = arena.metrics
     if record["status"] != "finished":
         return (float("inf"),) * len(metrics)
     val = record["result"]["final"]["val"]
@@ -122,54 +126,63 @@ class Trials:
 
     def __init__(self, study: Study, arena: str, optimizer: str) -> None:
         self.study, self.arena, self.optimizer = study, arena, optimizer
-        self._made: dict[tuple[str, float], list[TrialSpec]] = {}
+        self._made: dict[tuple[str, Setting], list[TrialSpec]] = {}
 
     def arm(self, lookup: Lookup) -> Arm:
-        """Sweep the grid, extend it while the best rate lies on its edge, then evaluate the best rate."""
-        sweep, metric = self.study.suite.sweep, self.study.suite.arenas[self.arena].metric
+        """Sweep the grid, extend it while the best rate lies on its edge, then evaluate the best setting."""
+        suite = self.study.suite
+        sweep, metric, facts = suite.sweep, suite.arenas[self.arena].metric, suite.facts(self.arena)
+        decays: list[float | None] = [*sweep.weight_decays] or [None]
         low, high = 0, sweep.points - 1
         while True:
-            trials = {i: self._of("sweep", sweep.rate(i)) for i in range(low, high + 1)}
+            grid = [(i, (sweep.rate(i), decay)) for i in range(low, high + 1) for decay in decays]
+            trials = {setting: self._of("sweep", setting) for _, setting in grid}
             flat = [spec for specs in trials.values() for spec in specs]
             records = {spec.id: lookup(spec) for spec in flat}
             if any(record is None or record["status"] == "failed" for record in records.values()):
                 return Arm(self.arena, self.optimizer, flat, None, [])
 
-            scores = {i: _mean([score(records[x.id] or {}, metric, self.arena) for x in trials[i]]) for i in trials}
-            best = min(scores, key=scores.__getitem__)  # the lowest rate of equals
+            means = [_mean([score(records[x.id] or {}, metric, facts) for x in trials[setting]]) for _, setting in grid]
+            best, setting = grid[means.index(min(means))]  # the lowest rate of equals, then the first decay
             extensions = high - low + 1 - sweep.points
             if best not in (low, high) or extensions == sweep.max_extensions:
-                if scores[best][0] == float("inf"):
+                if min(means)[0] == float("inf"):
                     return Arm(self.arena, self.optimizer, flat, None, [], diverged=True)
-                lr = sweep.rate(best)
-                return Arm(self.arena, self.optimizer, flat, lr, self._of("final", lr))
+                final = self._of("final", setting)
+                return Arm(self.arena, self.optimizer, flat, setting[0], final, weight_decay=setting[1])
             low, high = (low - 1, high) if best == low else (low, high + 1)
 
-    def _of(self, stage: str, lr: float) -> list[TrialSpec]:
-        """The trials of one learning rate, one for each seed of the stage."""
-        if (stage, lr) not in self._made:
+    def _of(self, stage: str, setting: Setting) -> list[TrialSpec]:
+        """The trials of one setting, one for each seed of the stage."""
+        if (stage, setting) not in self._made:
             seeds = getattr(self.study.suite, stage).seeds
-            self._made[stage, lr] = [trial_spec(self.study, self.arena, self.optimizer, stage, lr, x) for x in seeds]
-        return self._made[stage, lr]
+            self._made[stage, setting] = [
+                trial_spec(self.study, self.arena, self.optimizer, stage, setting[0], seed, setting[1])
+                for seed in seeds
+            ]
+        return self._made[stage, setting]
 
 
 def _mean(scores: list[tuple[float, ...]]) -> tuple[float, ...]:
     return tuple(sum(column) / len(scores) for column in zip(*scores, strict=True))
 
 
-def trial_spec(study: Study, arena: str, optimizer: str, stage: str, lr: float, seed: int) -> TrialSpec:
-    """One trial of a study."""
+def trial_spec(
+    study: Study, arena: str, optimizer: str, stage: str, lr: float, seed: int, weight_decay: float | None = None
+) -> TrialSpec:
+    """One trial of a study; without a weight decay the optimizer has its own."""
     suite, plan, resolved = study.suite, study.suite.arenas[arena], study.arenas[arena]
     steps = plan.sweep_steps if stage == "sweep" else plan.steps
     return TrialSpec(
-        arena=ArenaSpec(arena, plan.data, plan.model, plan.batch_size, resolved.fingerprint, resolved.code),
-        optimizer=study.optimizers[optimizer].spec(lr, steps),
+        arena=ArenaSpec(
+            arena, suite.task(arena), plan.data, plan.model, plan.batch_size, resolved.fingerprint, resolved.code
+        ),
+        optimizer=study.optimizers[optimizer].spec(arena, lr, weight_decay, steps),
         training=TrainingSpec(
+            **vars(suite.training),
             steps=steps,
-            warmup_steps=suite.training.warmup_steps,
-            clip_norm=suite.training.clip_norm,
             evaluations=getattr(suite, stage).evaluations,
-            log_every=suite.training.log_every,
+            selection="test" if "split" in suite.breaks else "val",
             device=study.device,
         ),
         stage=stage,

@@ -8,9 +8,11 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from fairbench.errors import UsageError
+from fairbench.executors import Place
 from fairbench.optimizers import ResolvedOptimizer, load_factory, resolve_optimizer
 from fairbench.plan import ResolvedArena, Study, trial_spec
 from fairbench.suite import OptimizerPlan, Suite
@@ -32,24 +34,24 @@ class Rehearsal:
     step_seconds: Mapping[str, float]
 
 
-def rehearse(suite: Suite, device: str, call: Call) -> Rehearsal:
+def rehearse(suite: Suite, place: Place, call: Call) -> Rehearsal:
     """Load the data, build every model, and let every optimizer take two steps in every arena.
 
     Raises:
         UsageError: an optimizer, a hyperparameter, data or the device is not there, or cannot work.
     """
-    found = call(arenas_and_environment, suite, device)
+    found = call(arenas_and_environment, suite, place)
     arenas = {name: ResolvedArena(**fields) for name, fields in found["arenas"].items()}
-    study = Study(suite, device, arenas, {}, found["environment"])
+    study = Study(suite, place.kind, arenas, {}, found["environment"])
     optimizers, seconds = {}, dict.fromkeys(suite.arenas, 0.0)
     for name, plan in suite.optimizers.items():
-        seen = call(optimizer_and_seconds, study, name, plan)
+        seen = call(optimizer_and_seconds, study, name, plan, place)
         optimizers[name] = ResolvedOptimizer(**seen["optimizer"])
         seconds = {arena: max(longest, seen["seconds"][arena]) for arena, longest in seconds.items()}
     return Rehearsal(replace(study, optimizers=optimizers), seconds)
 
 
-def arenas_and_environment(suite: Suite, device: str) -> dict[str, Any]:
+def arenas_and_environment(suite: Suite, place: Place) -> dict[str, Any]:
     """The arenas of a suite as they are here, and what this machine is; no optimizer is loaded.
 
     Raises:
@@ -59,16 +61,16 @@ def arenas_and_environment(suite: Suite, device: str) -> dict[str, Any]:
 
     from fairbench.arenas import load_arena
     from fairbench.code import arena_code
+    from fairbench.data.sources import load_data
     from fairbench.environment import check_device, environment
     from fairbench.trial import one_thread, weights_hash
 
-    check_device(device)
+    check_device(place.device)
     arenas = {}
     for name, plan in suite.arenas.items():
-        arena = load_arena(name)
-        data = arena.load_data(**plan.data)
-        if plan.batch_size > len(data.train.inputs):
-            most = len(data.train.inputs)
+        arena = load_arena(suite.task(name))
+        data = load_data(plan.data, Path(place.data_root))
+        if plan.batch_size > (most := len(data.train)):
             raise UsageError(
                 f"arenas.{name}.batch_size must be at most {most}, the training examples; got {plan.batch_size}"
             )
@@ -78,12 +80,13 @@ def arenas_and_environment(suite: Suite, device: str) -> dict[str, Any]:
                 torch.manual_seed(seed)
                 model = arena.build_model(data, **plan.model)
                 starts[str(seed)] = weights_hash(model)
-            arena.loss(model, data.train.first(plan.batch_size), torch.Generator())
-        arenas[name] = asdict(ResolvedArena(data.fingerprint, arena_code(name), starts))
-    return {"arenas": arenas, "environment": environment(device)}
+            batch = data.read(data.train[: min(plan.batch_size, 2)], None)
+            arena.loss(model, *arena.examples(batch, torch.Generator()))
+        arenas[name] = asdict(ResolvedArena(data.fingerprint, arena_code(suite.task(name)), starts))
+    return {"arenas": arenas, "environment": environment(place.device)}
 
 
-def optimizer_and_seconds(study: Study, name: str, plan: OptimizerPlan) -> dict[str, Any]:
+def optimizer_and_seconds(study: Study, name: str, plan: OptimizerPlan, place: Place) -> dict[str, Any]:
     """One optimizer with all that takes part in its steps, and how long a step of it takes in each arena.
 
     Raises:
@@ -92,13 +95,15 @@ def optimizer_and_seconds(study: Study, name: str, plan: OptimizerPlan) -> dict[
     from fairbench.code import optimizer_code
     from fairbench.trial import Training
 
+    decays = study.suite.sweep.weight_decays
     before = set(sys.modules)
     with _named(f"optimizers.{name}: cannot be loaded"):
-        resolved = resolve_optimizer(name, plan)
+        resolved = resolve_optimizer(name, plan, ("lr", *["weight_decay"] * bool(decays)))
     rehearsed, seconds = replace(study, optimizers={name: resolved}), {}
     for arena in study.suite.arenas:
         with _named(f"optimizers.{name}: {resolved.factory} cannot be built"):
-            training = Training(trial_spec(rehearsed, arena, name, "final", 1e-3, study.suite.sweep.seeds[0]))
+            seed, decay = study.suite.sweep.seeds[0], decays[0] if decays else None
+            training = Training(trial_spec(rehearsed, arena, name, "final", 1e-3, seed, decay), place)
         with _named(f"optimizers.{name}: {resolved.factory} fails in its first steps in arena {arena}"):
             for _ in range(2):
                 seconds[arena] = training.timed_step()

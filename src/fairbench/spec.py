@@ -24,7 +24,8 @@ class ArenaSpec:
 
     Attributes:
         name: name of the arena.
-        data: options of the arena's `load_data`.
+        task: its module.
+        data: where its data come from, see `fairbench.data.facts`.
         model: options of the arena's `build_model`.
         batch_size: examples in a training batch.
         fingerprint: sha256 of the data itself.
@@ -32,6 +33,7 @@ class ArenaSpec:
     """
 
     name: str
+    task: str
     data: Mapping[str, Any]
     model: Mapping[str, Any]
     batch_size: int
@@ -66,7 +68,12 @@ class TrainingSpec:
         clip_norm: the global gradient norm is clipped to this; 0 is off.
         evaluations: evaluations on the validation split, the last at the end.
         log_every: steps of a training-loss window.
-        device: device of model and data.
+        evaluation_batch_size: examples that a model evaluates at a time; no metric depends on it.
+        precision: "float32", or "bfloat16" for autocast.
+        deterministic: whether a GPU must add in the same order every time.
+        compile: whether model and optimizer step are compiled.
+        selection: the split that is evaluated meanwhile, "val"; "test" where the suite breaks that rule.
+        device: kind of device of model and data.
     """
 
     steps: int
@@ -74,6 +81,11 @@ class TrainingSpec:
     clip_norm: float
     evaluations: int
     log_every: int
+    evaluation_batch_size: int
+    precision: str
+    deterministic: bool
+    compile: bool
+    selection: str
     device: str
 
 
@@ -99,6 +111,12 @@ class TrialSpec:
     def lr(self) -> float:
         """The learning rate before warm-up and cosine."""
         return float(self.optimizer.options["lr"])
+
+    @property
+    def weight_decay(self) -> float | None:
+        """The weight decay; None if the optimizer has no such argument."""
+        value = self.optimizer.options.get("weight_decay")
+        return None if value is None else float(value)
 
     def to_json(self) -> dict[str, Any]:
         """The spec as plain JSON values, which belong to it."""

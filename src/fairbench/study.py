@@ -1,6 +1,6 @@
 """The course of a study: plan, run what is missing, keep every record, report."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from datetime import datetime, timezone
 from pathlib import Path
@@ -9,7 +9,7 @@ from rich.console import Console
 
 from fairbench.analysis.environments import grounds
 from fairbench.errors import UsageError
-from fairbench.executors import Executor
+from fairbench.executors import Executor, Place
 from fairbench.executors.processes import CALL_LIMIT, ProcessExecutor
 from fairbench.history import History, read_history, write_history
 from fairbench.optimizers import OPTIMIZERS
@@ -28,15 +28,15 @@ GENEROSITY = 50
 
 
 def run_study(
-    suite: Suite, directory: Path, workers: int, device: str, console: Console, trial_timeout: float = 0.0
+    suite: Suite, directory: Path, places: Sequence[Place], server: bool, console: Console, trial_timeout: float = 0.0
 ) -> None:
     """Run every trial of a suite that has no record yet.
 
     Args:
         suite: the suite.
         directory: the output directory.
-        workers: how many trials run at the same time; 0 runs one, forked from this process.
-        device: device of the trials.
+        places: where trials run at the same time, one at each.
+        server: whether trials are forked from a server, else from this process.
         console: where progress is shown.
         trial_timeout: seconds that a trial may take; 0 takes the suite's, or what the rehearsal suggests.
 
@@ -45,26 +45,24 @@ def run_study(
         KeyboardInterrupt: the user stopped it; finished trials are kept.
     """
     store = Store(directory)
-    stage = max(suite.sweep.points * len(suite.sweep.seeds), len(suite.final.seeds))
-    workers = min(workers, len(suite.arenas) * len(suite.optimizers) * stage)
-    with store.locked(), Progress(console, max(workers, 1)) as progress:
+    with store.locked(), Progress(console, len(places)) as progress:
         history = read_history(directory)
         check_directory(suite, directory, history)
         limit = trial_timeout or suite.trial_timeout
-        with ProcessExecutor(workers, progress.running, preload(suite), max(limit, CALL_LIMIT)) as executor:
-            rehearsal = rehearse(suite, device, executor.call)
+        with ProcessExecutor(places, progress.running, preload(suite), max(limit, CALL_LIMIT), server) as executor:
+            rehearsal = rehearse(suite, places[0], executor.call)
             write_history(directory, history.declare(rehearsal.study, now(), store.final_trials()))
             limits = time_limits(rehearsal, limit)
             run_missing(rehearsal.study, store, executor, progress, limits)
 
 
-def plan_study(suite: Suite, directory: Path, device: str, freeze: bool) -> tuple[Rehearsal, History]:
+def plan_study(suite: Suite, directory: Path, place: Place, freeze: bool) -> tuple[Rehearsal, History]:
     """Rehearse a suite and declare it, without any trial.
 
     Args:
         suite: the suite.
         directory: the output directory.
-        device: device of the trials.
+        place: where it is rehearsed.
         freeze: write the plan into the directory, so that it cannot be changed there.
 
     Returns:
@@ -73,8 +71,8 @@ def plan_study(suite: Suite, directory: Path, device: str, freeze: bool) -> tupl
     Raises:
         UsageError: the directory holds another suite, or another plan that is frozen, or final trials.
     """
-    with ProcessExecutor(1, lambda spec, step, loss: None, preload(suite)) as executor:
-        rehearsal = rehearse(suite, device, executor.call)
+    with ProcessExecutor([place], lambda spec, step, loss: None, preload(suite)) as executor:
+        rehearsal = rehearse(suite, place, executor.call)
     store = Store(directory)
     with store.locked() if freeze else nullcontext():
         history = read_history(directory)
@@ -90,7 +88,7 @@ def plan_study(suite: Suite, directory: Path, device: str, freeze: bool) -> tupl
 def preload(suite: Suite) -> list[str]:
     """The modules that the processes of a suite's trials need."""
     known = (OPTIMIZERS[name] for name, plan in suite.optimizers.items() if not plan.factory)
-    arenas = (f"fairbench.arenas.{name}" for name in suite.arenas)
+    arenas = sorted({f"fairbench.arenas.{suite.task(name)}" for name in suite.arenas})
     return [*PRELOAD, *arenas, *(facts.factory.partition(":")[0] for facts in known)]
 
 

@@ -3,6 +3,14 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from fairbench.arenas import ARENAS, ArenaFacts
+
+RULES = {
+    "split": "learning rates are selected on the split that the report is about",
+    "seeds": "learning rates are selected with seeds that the report is about",
+}
+"""Rules of a fair study, by what is not kept apart; a suite that repeats another study may have to break them."""
+
 
 @dataclass(frozen=True)
 class Sweep:
@@ -15,6 +23,7 @@ class Sweep:
         max_extensions: rates that may be added, one at a time, where the best lies on the grid's edge.
         seeds: seeds; a rate's score is its mean over them.
         evaluations: validation evaluations of a trial.
+        weight_decays: decays that are searched with every rate, the same for every optimizer; none leaves each its own.
     """
 
     lr_min: float
@@ -23,6 +32,7 @@ class Sweep:
     max_extensions: int
     seeds: list[int]
     evaluations: int
+    weight_decays: list[float] = field(default_factory=list)
 
     def rate(self, index: int) -> float:
         """The grid's rate at an index: 0 is `lr_min`, `points` - 1 is `lr_max`, others continue the grid.
@@ -53,6 +63,10 @@ class Training:
     warmup_steps: int
     clip_norm: float
     log_every: int
+    evaluation_batch_size: int = 256
+    precision: str = "float32"
+    deterministic: bool = True
+    compile: bool = False
 
 
 @dataclass(frozen=True)
@@ -65,8 +79,9 @@ class ArenaPlan:
         sweep_steps: steps of a sweep trial.
         steps: steps of a final trial.
         batch_size: examples in a training batch.
-        data: options of the arena's `load_data`.
+        data: where its data come from, see `fairbench.data.facts`.
         model: options of the arena's `build_model`.
+        task: the arena's module; empty if its name is that. So a suite has one task twice, at two horizons.
     """
 
     metric: str
@@ -74,8 +89,9 @@ class ArenaPlan:
     sweep_steps: int
     steps: int
     batch_size: int
-    data: dict[str, Any] = field(default_factory=dict)
-    model: dict[str, Any] = field(default_factory=dict)
+    data: dict[str, Any]
+    model: dict[str, Any]
+    task: str = ""
 
 
 @dataclass(frozen=True)
@@ -85,10 +101,12 @@ class OptimizerPlan:
     Attributes:
         factory: `module:Class`; empty for an optimizer that fairbench knows by its name.
         options: hyperparameters other than the learning rate; the rest keep their defaults.
+        arenas: by arena, what is otherwise there.
     """
 
     factory: str = ""
     options: dict[str, Any] = field(default_factory=dict)
+    arenas: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -106,6 +124,8 @@ class Suite:
         arenas: the arenas by name.
         optimizers: the optimizers by name.
         trial_timeout: seconds that a trial may take; 0 leaves it to the rehearsal.
+        breaks: rules that the suite breaks on purpose, see `RULES`.
+        deviations: sentences on what else in it is no good practice; the report shows them.
     """
 
     name: str
@@ -118,6 +138,16 @@ class Suite:
     arenas: dict[str, ArenaPlan]
     optimizers: dict[str, OptimizerPlan]
     trial_timeout: float = 0.0
+    breaks: list[str] = field(default_factory=list)
+    deviations: list[str] = field(default_factory=list)
+
+    def task(self, arena: str) -> str:
+        """The module of an arena."""
+        return self.arenas[arena].task or arena
+
+    def facts(self, arena: str) -> ArenaFacts:
+        """What is known of an arena's task."""
+        return ARENAS[self.task(arena)]
 
     def to_json(self) -> dict[str, Any]:
         """The suite as plain JSON values, which `fairbench.suite_file.parse_suite` reads again."""

@@ -3,33 +3,32 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TypeVar
 
-from fairbench.arenas import ARENAS
+from fairbench.data.facts import SOURCES
 from fairbench.errors import UsageError, unknown
 from fairbench.optimizers import OPTIMIZERS
 from fairbench.suite import OptimizerPlan, Suite
-from fairbench.suite_file import load_suite, suite_names
+from fairbench.suite_file import load_suite
 
 PlanT = TypeVar("PlanT")
 DEFAULT_SUITE = "mini"
+PAPER_SUITE = "paper"
+"""The suite of whoever names a folder of data and no suite, as the paper's own command does."""
 
 
 def chosen_suite(options: argparse.Namespace) -> Suite:
     """The suite that the options ask for, narrowed to the arenas and optimizers that they name."""
     if options.suite and options.smoke_test and options.suite != "smoke":
         raise UsageError(f"--smoke-test means --suite smoke, but --suite {options.suite} was given too")
-    if options.data_root and not options.suite and not options.smoke_test:
-        needs = "\n".join(f"  {name}: {'; '.join(sorted(data_needs(load_suite(name))))}" for name in suite_names())
-        raise UsageError(
-            f"--data-root {options.data_root} was given without --suite. The paper's own study needs TinyStories, "
-            "CIFAR-100, Tiny ImageNet and CelebA; this version has no suite that reads them. Say --suite with one of\n"
-            f"{needs}"
-        )
-    suite = load_suite("smoke" if options.smoke_test else options.suite or DEFAULT_SUITE)
+    default = PAPER_SUITE if options.data_root else DEFAULT_SUITE
+    suite = load_suite("smoke" if options.smoke_test else options.suite or default)
     if options.arenas:
-        suite = replace(suite, arenas={name: pick("arena", name, suite.arenas) for name in words(options.arenas)})
+        arenas = {name: pick("arena", name, suite.arenas) for name in words(options.arenas)}
+        optimizers = {name: _within(plan, arenas) for name, plan in suite.optimizers.items()}
+        suite = replace(suite, arenas=arenas, optimizers=optimizers)
     if options.optimizers:
         suite = replace(suite, optimizers=named_optimizers(words(options.optimizers), suite))
     reference = options.reference or suite.reference
@@ -39,6 +38,11 @@ def chosen_suite(options: argparse.Namespace) -> Suite:
             f"the reference optimizer {reference!r} is not in the run; say --reference with one of: {choices}"
         )
     return replace(suite, reference=reference)
+
+
+def _within(plan: OptimizerPlan, arenas: Iterable[str]) -> OptimizerPlan:
+    """An optimizer without what it has for other arenas."""
+    return replace(plan, arenas={name: options for name, options in plan.arenas.items() if name in arenas})
 
 
 def pick(kind: str, name: str, known: dict[str, PlanT]) -> PlanT:
@@ -68,4 +72,4 @@ def named_optimizers(names: list[str], suite: Suite) -> dict[str, OptimizerPlan]
 
 def data_needs(suite: Suite) -> set[str]:
     """Where the data of a suite comes from."""
-    return {ARENAS[arena].data for arena in suite.arenas}
+    return {SOURCES[plan.data["source"]].title for plan in suite.arenas.values()}

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from fairbench.arenas import ARENAS
+from fairbench.data.facts import READING, SOURCES
 from fairbench.errors import UsageError, unknown
 from fairbench.optimizers import OPTIMIZERS
-from fairbench.suite import Suite
+from fairbench.suite import RULES, ArenaPlan, Suite
 
 if sys.version_info >= (3, 11):
     from importlib.resources.abc import Traversable
@@ -24,6 +25,7 @@ else:
 
 MOST = 10**9
 """More steps, or examples in a batch, nobody means."""
+PRECISIONS = ("float32", "bfloat16")
 KeyPath = tuple[str, ...]
 """Where a key stands: ("arenas", "gpt", "steps")."""
 
@@ -139,7 +141,7 @@ def _build(cls: type, value: Any, path: KeyPath) -> Any:
     return value
 
 
-_NAMES = {int: "a whole number", float: "a number", str: "a string"}
+_NAMES = {int: "a whole number", float: "a number", str: "a string", bool: "true or false"}
 
 
 def _check_meaning(suite: Suite) -> None:
@@ -150,28 +152,45 @@ def _check_meaning(suite: Suite) -> None:
         raise _Wrong(("arenas",), "needs at least one arena")
     _check_stages(suite)
     for name, arena in suite.arenas.items():
-        path = ("arenas", name)
-        if name not in ARENAS:
-            raise _Wrong(path, unknown("arena", name, ARENAS))
-        if arena.metric not in ARENAS[name].metrics:
-            raise _Wrong((*path, "metric"), unknown("metric", arena.metric, ARENAS[name].metrics))
-        for key in ("sweep_steps", "steps", "batch_size"):
-            if not 1 <= getattr(arena, key) <= MOST:
-                raise _Wrong((*path, key), f"must lie in [1, {MOST}], got {getattr(arena, key)}")
-        if not 0 < arena.margin < 1:
-            raise _Wrong((*path, "margin"), f"must lie in (0, 1): a difference of 1 always matters; got {arena.margin}")
-        _check_options((*path, "data"), arena.data, ARENAS[name].data_options)
-        _check_options((*path, "model"), arena.model, ARENAS[name].model_options)
+        _check_arena(suite, name, arena)
     for name, optimizer in suite.optimizers.items():
         if not name.isprintable() or not name.strip():
             raise _Wrong(("optimizers", name), f"must be made of characters that can be shown, got {name!r}")
         if not optimizer.factory and name not in OPTIMIZERS:
             reason = f'{unknown("optimizer", name, OPTIMIZERS)}; your own one needs factory = "module:Class"'
             raise _Wrong(("optimizers", name), reason)
-        if "lr" in optimizer.options:
-            raise _Wrong(("optimizers", name, "options", "lr"), "is what the sweep selects; leave it out")
+        given = [("options", optimizer.options), *optimizer.arenas.items()]
+        for table, options in given:
+            for searched in ("lr", *["weight_decay"] * bool(suite.sweep.weight_decays)):
+                if searched in options:
+                    place = (table,) if table == "options" else ("arenas", table)
+                    raise _Wrong(("optimizers", name, *place, searched), "is what the sweep selects; leave it out")
+        for unmet in optimizer.arenas.keys() - suite.arenas.keys():
+            raise _Wrong(("optimizers", name, "arenas", unmet), unknown("arena", unmet, suite.arenas))
     if suite.reference not in suite.optimizers:
         raise _Wrong(("reference",), unknown("optimizer", suite.reference, suite.optimizers))
+
+
+def _check_arena(suite: Suite, name: str, arena: ArenaPlan) -> None:
+    path = ("arenas", name)
+    if not re.fullmatch(r"[\w.\-]+", name):
+        raise _Wrong(path, f"must be made of letters, digits, '_', '-' and '.', got {name!r}")
+    if suite.task(name) not in ARENAS:
+        raise _Wrong((*path, "task") if arena.task else path, unknown("arena", suite.task(name), ARENAS))
+    facts = suite.facts(name)
+    if arena.metric not in facts.metrics:
+        raise _Wrong((*path, "metric"), unknown("metric", arena.metric, facts.metrics))
+    for key in ("sweep_steps", "steps", "batch_size"):
+        if not 1 <= getattr(arena, key) <= MOST:
+            raise _Wrong((*path, key), f"must lie in [1, {MOST}], got {getattr(arena, key)}")
+    if not 0 < arena.margin < 1:
+        raise _Wrong((*path, "margin"), f"must lie in (0, 1): a difference of 1 always matters; got {arena.margin}")
+    fitting = {key: x for key, x in SOURCES.items() if x.kind == facts.kind and x.labelled >= facts.labelled}
+    if (source := arena.data.get("source")) not in fitting:
+        raise _Wrong((*path, "data", "source"), unknown("source for this arena", str(source), fitting))
+    options = {"source": str, **READING[facts.kind], **fitting[str(source)].options}
+    _check_options((*path, "data"), arena.data, options)
+    _check_options((*path, "model"), arena.model, facts.model_options)
 
 
 def _check_stages(suite: Suite) -> None:
@@ -192,6 +211,7 @@ def _check_stages(suite: Suite) -> None:
         ("training", "warmup_steps", 0, 10**9),
         ("training", "log_every", 1, 10**9),
         ("training", "clip_norm", 0, 10**9),
+        ("training", "evaluation_batch_size", 1, MOST),
     ):
         value = getattr(getattr(suite, stage), key)
         if not least <= value <= most:
@@ -207,8 +227,16 @@ def _check_stages(suite: Suite) -> None:
         raise _Wrong(("sweep", "points"), f"gives rates that are not distinct, positive and finite: {rates}")
     _check_seeds(("sweep", "seeds"), suite.sweep.seeds)
     _check_seeds(("final", "seeds"), suite.final.seeds)
-    if shared := sorted(set(suite.sweep.seeds) & set(suite.final.seeds)):
+    for rule in suite.breaks:
+        if rule not in RULES:
+            raise _Wrong(("breaks",), unknown("rule", rule, RULES))
+    if "seeds" not in suite.breaks and (shared := sorted(set(suite.sweep.seeds) & set(suite.final.seeds))):
         raise _Wrong(("final", "seeds"), f"must not be those of the sweep, both have {shared}")
+    for decay in suite.sweep.weight_decays:
+        if not 0 <= decay < float("inf"):
+            raise _Wrong(("sweep", "weight_decays"), f"must be finite and not negative, got {decay}")
+    if suite.training.precision not in PRECISIONS:
+        raise _Wrong(("training", "precision"), unknown("precision", suite.training.precision, PRECISIONS))
 
 
 def _check_positive(path: KeyPath, value: float) -> None:
@@ -221,14 +249,23 @@ def _check_seeds(path: KeyPath, seeds: Sequence[int]) -> None:
         raise _Wrong(path, f"must be distinct whole numbers in [0, 2^63), got {list(seeds)}")
 
 
-def _check_options(path: KeyPath, options: Mapping[str, Any], types: Mapping[str, Any]) -> None:
-    """Names, types and signs of an arena's data or model options."""
+def _check_options(path: KeyPath, options: Mapping[str, Any], known: Mapping[str, Any]) -> None:
+    """Names, types and signs of data or model options; `known` has a type where one must be given, else the default."""
     for key in options:
-        if key not in types:
-            raise _Wrong((*path, key), unknown("key", key, types))
-    for key, kind in types.items():
-        if key not in options:
+        if key not in known:
+            raise _Wrong((*path, key), unknown("key", key, known))
+    for key, kind in known.items():
+        needed = not _is_value(kind)
+        if needed and key not in options:
             raise _Wrong((*path, key), "is missing")
-        value = _build(kind, options[key], (*path, key))
-        if not value or min(value if isinstance(value, list) else [value]) < 1:
-            raise _Wrong((*path, key), f"must be at least 1, got {value!r}")
+        if key in options:
+            value = _build(kind if needed else type(kind), options[key], (*path, key))
+            numbers = [x for x in (value if isinstance(value, list) else [value]) if type(x) is int]
+            least = 1 if kind is int else 0
+            if numbers and min(numbers) < least:
+                raise _Wrong((*path, key), f"must be at least {least}, got {value!r}")
+
+
+def _is_value(kind: Any) -> bool:
+    """Whether this is a default, and not the type of one."""
+    return isinstance(kind, int | float | str | list)

@@ -2,53 +2,35 @@
 
 import hashlib
 import math
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
 
 import torch
-import torch._dynamo  # torch loads it in an optimizer's first step: not on the stopwatch's time
+import torch._dynamo  # torch loads it in an optimizer's first step: not on the clock's time
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 
 from fairbench.arenas import Arena, load_arena
+from fairbench.clocks import clock
 from fairbench.data.batches import Batches
-from fairbench.data.sources import Split
+from fairbench.data.sources import load_data
+from fairbench.data.stored import Data
 from fairbench.environment import environment, peak_memory, reset_peak_memory
+from fairbench.executors import Place
 from fairbench.optimizers import build_optimizer
 from fairbench.spec import TrainingSpec, TrialSpec
 from psilogic import PsiLogic, monitor
 
 Progress = Callable[[int, float], None]
 """Told now and then how many steps are done and what the training loss is."""
-
-PHASES = ("data", "forward", "backward", "step", "eval")
-
-
-class Stopwatch:
-    """Seconds spent in each phase; on a GPU a phase ends when its work is done.
-
-    Args:
-        device: the device that works.
-    """
-
-    def __init__(self, device: torch.device) -> None:
-        self.seconds = dict.fromkeys(PHASES, 0.0)
-        self._on_gpu = device.type == "cuda"
-        self._mark = time.perf_counter()
-
-    def start(self) -> None:
-        """Begin to count now."""
-        self._mark = time.perf_counter()
-
-    def lap(self, phase: str) -> None:
-        """Give the time since the last mark to a phase."""
-        if self._on_gpu:
-            torch.cuda.synchronize()
-        now = time.perf_counter()
-        self.seconds[phase] += now - self._mark
-        self._mark = now
+HERE = Place()
+CHUNK = 256
+"""Examples of an evaluation that share a stream of random numbers, however many a model gets at a time."""
 
 
 def lr_factor(step: int, training: TrainingSpec) -> float:
@@ -79,13 +61,29 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def evaluate(arena: Arena, model: nn.Module, split: Split) -> dict[str, float]:
-    """Every metric of a split, the model in evaluation mode."""
+def evaluate(arena: Arena, model: nn.Module, data: Data, name: str, batch_size: int) -> dict[str, float]:
+    """Every metric of a split, the model in evaluation mode; the batch size changes no more than the last digits.
+
+    Args:
+        arena: the arena.
+        model: the model.
+        data: the data.
+        name: which of its splits.
+        batch_size: how many the model gets at a time.
+    """
+    device, split = next(model.parameters()).device, data.splits[name]
+    sums: dict[str, Tensor] = {}
     model.eval()
     with torch.no_grad():
-        metrics = arena.evaluate(model, split)
+        for start in range(0, len(split), CHUNK):
+            chunk = data.read(split[start : start + CHUNK].to(device), None)
+            examples = arena.examples(chunk, torch.Generator(device).manual_seed(start // CHUNK))
+            for parts in zip(*(part.split(batch_size) for part in examples), strict=True):
+                for name, values in arena.scores(model, *parts).items():
+                    sums[name] = sums.get(name, 0) + values.double().sum()
     model.train()
-    return metrics
+    means = dict(zip(sums, (torch.stack([*sums.values()]) / len(split)).tolist(), strict=True))
+    return {**means, **arena.derived(means, data)}
 
 
 def evaluation_steps(training: TrainingSpec) -> set[int]:
@@ -93,32 +91,45 @@ def evaluation_steps(training: TrainingSpec) -> set[int]:
     return {round(training.steps * (i + 1) / training.evaluations) for i in range(training.evaluations)}
 
 
-def trial(spec: TrialSpec, progress: Progress = lambda step, loss: None) -> dict[str, Any]:
+@contextmanager
+def same_order(deterministic: bool) -> Iterator[None]:
+    """Have a GPU add in the same order every time, where torch knows how; a CPU does so anyway."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    torch.use_deterministic_algorithms(deterministic, warn_only=True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
+
+
+def trial(spec: TrialSpec, place: Place = HERE, progress: Progress = lambda step, loss: None) -> dict[str, Any]:
     """Train one model and measure it.
 
     Args:
         spec: everything that determines the numbers.
+        place: where it runs, which no number depends on.
         progress: called after each window of steps.
 
     Returns:
         The record: `spec`, `status` ("finished" or "diverged"), `result` (the same in every process on the
         same kind of machine), `cost` (not the same twice) and `environment`.
     """
-    with one_thread():
-        return Training(spec).run(progress)
+    with one_thread(), same_order(spec.training.deterministic and place.kind == "cuda"):
+        return Training(spec, place).run(progress)
 
 
 class Training:
     """The training of a trial, from its first step on."""
 
-    def __init__(self, spec: TrialSpec) -> None:
-        self.spec, self.training = spec, spec.training
-        self.device = torch.device(spec.training.device)
+    def __init__(self, spec: TrialSpec, place: Place) -> None:
+        self.spec, self.training, self.place = spec, spec.training, place
+        self.device = torch.device(place.device)
         reset_peak_memory(self.device)
         self.started = time.perf_counter()
-        self.clock = Stopwatch(self.device)
-        self.arena = load_arena(spec.arena.name)
-        self.data = self.arena.load_data(**spec.arena.data).to(self.device)
+        self.clock = clock(self.device)
+        self.arena = load_arena(spec.arena.task)
+        self.data = load_data(spec.arena.data, Path(place.data_root)).to(self.device)
 
         torch.manual_seed(spec.seed)
         self.model = self.arena.build_model(self.data, **spec.arena.model)
@@ -126,14 +137,28 @@ class Training:
         self.model.to(self.device).train()
         self.params = [p for p in self.model.parameters() if p.requires_grad]
 
-        self.batches = Batches(self.data.train, spec.arena.batch_size, spec.seed)
-        self.noise = torch.Generator().manual_seed(spec.seed)
+        self.batches = Batches(self.data, spec.arena.batch_size, self.training.steps, spec.seed, self.device)
+        self.noise = torch.Generator(self.device).manual_seed(spec.seed)
         self.optimizer = build_optimizer(spec.optimizer, self.params)
-        self.schedule = LambdaLR(self.optimizer, lambda step: lr_factor(step, self.training))
+        self.schedule = LambdaLR(self.optimizer, partial(lr_factor, training=self.training))
         self.monitor = monitor(self.optimizer) if isinstance(self.optimizer, PsiLogic) else None
         self.clipped = torch.zeros((), device=self.device)
         self.loss_curve: list[tuple[int, float]] = []
         self.evaluations: list[dict[str, Any]] = []
+        self.trained = cast(nn.Module, torch.compile(self.model)) if self.training.compile else self.model
+        self.step = torch.compile(self.optimizer.step) if self.training.compile else self.optimizer.step
+
+    def autocast(self) -> torch.autocast:
+        """The precision in which the model computes."""
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.training.precision == "bfloat16")
+
+    def evaluate(self, name: str) -> dict[str, float]:
+        """Every metric of one of the splits."""
+        with self.autocast():
+            metrics = evaluate(self.arena, self.trained, self.data, name, self.training.evaluation_batch_size)
+        self.clock.lap("eval")
+        self.clock.read()
+        return metrics
 
     def run(self, progress: Progress) -> dict[str, Any]:
         """The training loop, to the end or to the first loss that is not finite."""
@@ -144,30 +169,30 @@ class Training:
             window.append(self.train_step())
             if step % self.training.log_every == 0 or step == self.training.steps:
                 loss = torch.stack(window).mean().item()
+                self.clock.read()
                 window.clear()
                 if not math.isfinite(loss):
                     return self.record("diverged", step)
                 self.loss_curve.append((step, loss))
                 progress(step, loss)
             if step in evaluate_after:
-                metrics = evaluate(self.arena, self.model, self.data.val)
-                self.evaluations.append({"step": step, "val": metrics})
-                self.clock.lap("eval")
+                self.evaluations.append({"step": step, "val": self.evaluate(self.training.selection)})
         finite = all(math.isfinite(value) for e in self.evaluations for value in e["val"].values())
         return self.record("finished" if finite else "diverged", self.training.steps)
 
     def train_step(self) -> Tensor:
         """One step; returns the loss, still on the device."""
-        batch = self.batches.next()
+        examples = self.arena.examples(self.batches.next(), self.noise)
         self.clock.lap("data")
-        loss = self.arena.loss(self.model, batch, self.noise)
+        with self.autocast():
+            loss = self.arena.loss(self.trained, *examples)
         self.clock.lap("forward")
         loss.backward()
         self.clock.lap("backward")
         if self.training.clip_norm > 0:
             norm = nn.utils.clip_grad_norm_(self.params, self.training.clip_norm)
             self.clipped += norm > self.training.clip_norm
-        self.optimizer.step()
+        self.step()
         self.optimizer.zero_grad()
         self.schedule.step()
         self.clock.lap("step")
@@ -177,7 +202,7 @@ class Training:
         """One step; returns its seconds."""
         with one_thread():
             began = time.perf_counter()
-            self.train_step()
+            self.train_step().item()
         return time.perf_counter() - began
 
     def record(self, status: str, steps: int) -> dict[str, Any]:
@@ -186,8 +211,7 @@ class Training:
         if status == "finished":
             final = {"val": self.evaluations[-1]["val"]}
             if self.spec.stage == "final":
-                final["test"] = evaluate(self.arena, self.model, self.data.test)
-                self.clock.lap("eval")
+                final["test"] = self.evaluate("test")
                 if not all(map(math.isfinite, final["test"].values())):
                     status, final = "diverged", None
         evaluations = [e for e in self.evaluations if all(map(math.isfinite, e["val"].values()))]
@@ -198,7 +222,7 @@ class Training:
             "loss_curve": [list(point) for point in self.loss_curve],
             "hashes": {
                 "initial_weights": self.initial_weights,
-                "batches": self.batches.hash(),
+                "batches": self.batches.hash,
                 "noise": hashlib.sha256(self.noise.get_state().numpy().tobytes()).hexdigest(),
                 "final_weights": weights_hash(self.model),
             },
@@ -209,6 +233,8 @@ class Training:
         cost = {
             "seconds": {**self.clock.seconds, "total": time.perf_counter() - self.started},
             "peak_memory_bytes": peak_memory(self.device),
+            "alone": self.place.alone,
+            "data_on": self.data.train.inputs.device.type,
         }
         return {
             "id": self.spec.id,

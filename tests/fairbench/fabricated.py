@@ -27,7 +27,7 @@ def study(arenas=("gpt", "vit"), optimizers=("AdamW", "Lion", "PsiLogic"), seeds
         },
         optimizers={name: OptimizerPlan() for name in optimizers},
     )
-    resolved = {name: ResolvedOptimizer(name, f"torch.optim:{name}", {}, False, {}) for name in optimizers}
+    resolved = {name: ResolvedOptimizer(name, f"torch.optim:{name}", {}, {}, False, {}) for name in optimizers}
     met = {name: ResolvedArena("0", {}, {str(seed): sha(f"{name} {seed}") for seed in (0, *seeds)}) for name in arenas}
     return Study(suite, "cpu", met, resolved, {"python": "3.99", "device": "a machine"})
 
@@ -63,7 +63,12 @@ class Records:
             "status": status,
             "error": None,
             "result": self.result(spec, outcome, status),
-            "cost": {"seconds": {k: v * self.speed for k, v in phases.items()}, "peak_memory_bytes": 5_000_000},
+            "cost": {
+                "seconds": {k: v * self.speed for k, v in phases.items()},
+                "peak_memory_bytes": 5_000_000,
+                "alone": True,
+                "data_on": "cpu",
+            },
             "environment": {"python": "3.99", "device": "a machine", "git": "abc"},
         }
 

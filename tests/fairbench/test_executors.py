@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fairbench import study
-from fairbench.executors import Record
+from fairbench.executors import Place, Record
 from fairbench.executors.processes import ProcessExecutor, _is_message
 from fairbench.plan import Schedule
 from fairbench.rehearsal import rehearse
@@ -27,8 +27,8 @@ def run_all(workers: int, suite: Suite, told: list[int] | None = None, limit: fl
         if told is not None:
             told.append(step)
 
-    with ProcessExecutor(workers, report, PRELOAD) as executor:
-        schedule = Schedule(rehearse(suite, "cpu", executor.call).study, lambda spec: None)
+    with ProcessExecutor([Place()] * max(workers, 1), report, PRELOAD, server=workers > 0) as executor:
+        schedule = Schedule(rehearse(suite, Place(), executor.call).study, lambda spec: None)
         running: dict[str, TrialSpec] = {}
         while True:
             while executor.has_room() and (spec := schedule.next()):

@@ -10,6 +10,7 @@ from tiny import study_of
 
 from fairbench import study as studies
 from fairbench.errors import UsageError
+from fairbench.executors import Place
 from fairbench.executors.processes import ProcessExecutor
 from fairbench.plan import Study, trial_spec
 from fairbench.rehearsal import rehearse
@@ -55,7 +56,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def executor() -> Iterator[ProcessExecutor]:
     preload = [*studies.PRELOAD, "fairbench.arenas.vit", "pytorch_optimizer"]
-    with ProcessExecutor(1, lambda spec, step, loss: None, preload) as running:
+    with ProcessExecutor([Place()], lambda spec, step, loss: None, preload) as running:
         yield running
 
 
@@ -73,7 +74,7 @@ def test_an_edit_of_whatever_took_part_makes_other_trials(
     """Helper modules, those of a package, and those that only a step imports; but not what nobody imports."""
 
     def found() -> Study:
-        return rehearse(with_optimizer(tiny_suite, "helped:Helped"), "cpu", executor.call).study
+        return rehearse(with_optimizer(tiny_suite, "helped:Helped"), Place(), executor.call).study
 
     first = found()
     assert first.optimizers["Own"].code.keys() == {
@@ -93,7 +94,7 @@ def test_installed_code_counts_by_version_and_kernels_of_our_own_by_content(
     tiny_suite: Suite, executor: ProcessExecutor
 ) -> None:
     suite = replace(tiny_suite, optimizers={**tiny_suite.optimizers, "Lion": OptimizerPlan()})
-    study = rehearse(suite, "cpu", executor.call).study
+    study = rehearse(suite, Place(), executor.call).study
     assert study.optimizers["AdamW"].code.keys() == {"torch"}
     assert study.optimizers["Lion"].code.keys() == {"torch", "pytorch_optimizer"}
     psilogic = study.optimizers["PsiLogic"].code
@@ -160,16 +161,16 @@ def test_what_cannot_work_is_said_before_anything_runs(
 ) -> None:
     (folder / "odd.py").write_text(ODD)
     with pytest.raises(UsageError, match=complaint):
-        rehearse(with_optimizer(tiny_suite, f"odd:{name}"), "cpu", executor.call)
+        rehearse(with_optimizer(tiny_suite, f"odd:{name}"), Place(), executor.call)
 
 
 def test_a_first_step_without_end_does_not_keep_anybody_waiting(folder: Path, tiny_suite: Suite) -> None:
     (folder / "odd.py").write_text(ODD)
     with (
-        ProcessExecutor(0, lambda spec, step, loss: None, call_limit=5) as executor,
+        ProcessExecutor([Place()], lambda spec, step, loss: None, call_limit=5, server=False) as executor,
         pytest.raises(UsageError, match=r"optimizer_and_seconds of Own: no end after 5 s(.|\n)*in step"),
     ):
-        rehearse(with_optimizer(tiny_suite, "odd:Hangs"), "cpu", executor.call)
+        rehearse(with_optimizer(tiny_suite, "odd:Hangs"), Place(), executor.call)
 
 
 @pytest.mark.parametrize("name", ["Horizon", "HandsOn"])
@@ -178,11 +179,11 @@ def test_an_argument_total_steps_gets_the_horizon(
 ) -> None:
     (folder / "odd.py").write_text(ODD)
     suite = with_optimizer(tiny_suite, f"odd:{name}")
-    study = rehearse(suite, "cpu", executor.call).study
+    study = rehearse(suite, Place(), executor.call).study
     plan = suite.arenas["vit"]
     for stage, steps in (("sweep", plan.sweep_steps), ("final", plan.steps)):
         assert trial_spec(study, "vit", "Own", stage, 1e-3, 1).optimizer.options["total_steps"] == steps
-    fixed = rehearse(with_optimizer(tiny_suite, f"odd:{name}", total_steps=7), "cpu", executor.call).study
+    fixed = rehearse(with_optimizer(tiny_suite, f"odd:{name}", total_steps=7), Place(), executor.call).study
     assert trial_spec(fixed, "vit", "Own", "final", 1e-3, 1).optimizer.options["total_steps"] == 7
 
 

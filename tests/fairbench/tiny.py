@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fairbench.executors import Place
 from fairbench.plan import Study
 from fairbench.rehearsal import rehearse
 from fairbench.suite import Suite
@@ -38,6 +39,7 @@ margin = 0.02
 sweep_steps = 10
 steps = 40
 batch_size = 16
+data = { source = "digits" }
 model = { hidden_size = 8, layers = 1, heads = 1, patch_size = 4 }
 
 [optimizers.AdamW]
@@ -107,7 +109,7 @@ def here(function: Any, *arguments: Any) -> Any:
 
 
 def study_of(suite: Suite) -> Study:
-    return rehearse(suite, "cpu", here).study
+    return rehearse(suite, Place(), here).study
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from fairbench.arenas import ARENAS
 from fairbench.plan import Arm, Lookup, Record, Study
 from fairbench.spec import TrialSpec
 
@@ -18,6 +17,7 @@ class Run:
         optimizer: name of the optimizer.
         stage: "sweep" or "final".
         lr: the learning rate, None where the sweep has not selected one yet.
+        weight_decay: the weight decay, None where there is none, or none is selected yet.
         seed: the seed.
         record: the record, None when there is none yet.
     """
@@ -26,6 +26,7 @@ class Run:
     optimizer: str
     stage: str
     lr: float | None
+    weight_decay: float | None
     seed: int
     record: Record | None
 
@@ -63,6 +64,7 @@ class ArmResults:
         arena: name of the arena.
         optimizer: name of the optimizer.
         lr: the selected learning rate; None while the sweep is incomplete, and for good if it diverged.
+        weight_decay: the weight decay that was selected with it; None if none was searched.
         sweep: trials of stage 1, by rising learning rate.
         final: trials of stage 2, one for each planned seed; none if the sweep diverged.
         diverged: whether the sweep is complete and at no rate all its trials finished.
@@ -71,6 +73,7 @@ class ArmResults:
     arena: str
     optimizer: str
     lr: float | None
+    weight_decay: float | None
     sweep: list[Run]
     final: list[Run]
     diverged: bool
@@ -84,6 +87,10 @@ class ArmResults:
     def rates(self) -> list[float]:
         """The learning rates that were tried, rising."""
         return sorted({run.lr for run in self.sweep if run.lr is not None})
+
+    def selected(self, run: Run) -> bool:
+        """Whether a sweep trial has the setting that was selected."""
+        return run.lr == self.lr and self.weight_decay in (None, run.weight_decay)
 
     def count(self, *statuses: str) -> int:
         """How many final trials have one of the statuses."""
@@ -117,7 +124,7 @@ class Results:
     def metrics(self, arena: str) -> list[str]:
         """The arena's metrics, the primary one first."""
         primary = self.study.suite.arenas[arena].metric
-        return sorted(ARENAS[arena].metrics, key=lambda name: name != primary)
+        return sorted(self.study.suite.facts(arena).metrics, key=lambda name: name != primary)
 
 
 def collect(study: Study, arms: list[Arm], lookup: Lookup) -> Results:
@@ -133,9 +140,10 @@ def collect(study: Study, arms: list[Arm], lookup: Lookup) -> Results:
 
 def _collect_arm(study: Study, arm: Arm, lookup: Lookup) -> ArmResults:
     def run(spec: TrialSpec) -> Run:
-        return Run(arm.arena, arm.optimizer, spec.stage, spec.lr, spec.seed, lookup(spec))
+        return Run(arm.arena, arm.optimizer, spec.stage, spec.lr, spec.weight_decay, spec.seed, lookup(spec))
 
     final = [run(spec) for spec in arm.final]
     if arm.lr is None and not arm.diverged:
-        final = [Run(arm.arena, arm.optimizer, "final", None, seed, None) for seed in study.suite.final.seeds]
-    return ArmResults(arm.arena, arm.optimizer, arm.lr, [run(spec) for spec in arm.sweep], final, arm.diverged)
+        final = [Run(arm.arena, arm.optimizer, "final", None, None, seed, None) for seed in study.suite.final.seeds]
+    sweep = [run(spec) for spec in arm.sweep]
+    return ArmResults(arm.arena, arm.optimizer, arm.lr, arm.weight_decay, sweep, final, arm.diverged)

@@ -7,7 +7,6 @@ from typing import Literal, get_args
 
 from fairbench.analysis.results import ArmResults, Results, Run
 from fairbench.analysis.significance import hedges_g, holm, tost, welch
-from fairbench.arenas import ARENAS
 
 Verdict = Literal[
     "better", "worse", "equivalent", "inconclusive", "identical", "identical values", "diverged", "incomplete"
@@ -115,7 +114,7 @@ def _compare(results: Results, arena: str, baseline: str) -> Comparison:
     draft = Comparison(
         arena=arena,
         metric=plan.metric,
-        direction=ARENAS[arena].metrics[plan.metric],
+        direction=suite.facts(arena).metrics[plan.metric],
         reference=suite.reference,
         baseline=baseline,
         verdict="inconclusive",

@@ -1,11 +1,12 @@
-"""Arenas: data, model, loss and metrics of one kind of work, nothing else.
+"""Arenas: model, loss and metrics of one kind of work, nothing else; where its data come from is the suite's choice.
 
-An arena is a module with four functions, which `fairbench.trial` calls:
+An arena is a module with five functions, which `fairbench.trial` calls:
 
-    load_data(**options) -> Data                      the three splits and their fingerprint
-    build_model(data, **options) -> nn.Module         initial weights from torch's global generator
-    loss(model, batch, generator) -> Tensor           the training loss of one batch
-    evaluate(model, split) -> dict[str, float]        every metric of one split, deterministic
+    build_model(data, **options) -> nn.Module            initial weights from torch's global generator
+    examples(batch, generator) -> tuple[Tensor, ...]     what the model is shown; randomness is drawn here
+    loss(model, *examples) -> Tensor                     the training loss of a batch
+    scores(model, *examples) -> dict[str, Tensor]        the metrics of each example; a split's is their mean
+    derived(means, data) -> dict[str, float]             metrics that follow from the means
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 if TYPE_CHECKING:
     import torch
 
-    from fairbench.data.sources import Data, Split
+    from fairbench.data.stored import Data, Split
 
 
 @dataclass(frozen=True)
@@ -26,51 +27,41 @@ class ArenaFacts:
 
     Attributes:
         title: model and task in a few words.
-        data: where the data comes from.
+        kind: the kind of data that it needs.
+        labelled: whether the data must have labels.
         metrics: each metric and which direction is better.
-        data_options: the arguments of `load_data` and their types; all of them must be given, numbers positive.
-        model_options: the same for `build_model`.
+        model_options: the arguments of `build_model`: a type where the option must be given, else the default.
     """
 
     title: str
-    data: str
+    kind: Literal["images", "text"]
+    labelled: bool
     metrics: dict[str, Literal["min", "max"]]
-    data_options: dict[str, Any]
     model_options: dict[str, Any]
 
-
-DIGITS = "scikit-learn's digits, embedded"
 
 TRANSFORMER = {"hidden_size": int, "layers": int, "heads": int}
 
 ARENAS = {
     "gpt": ArenaFacts(
-        "GPT-2, next byte",
-        "the Python standard library's source, embedded",
-        {"loss": "min"},
-        {"context": int, "evaluated_windows": int},
-        TRANSFORMER,
+        "GPT-2, next token", "text", False, {"loss": "min", "perplexity": "min", "bits_per_byte": "min"}, TRANSFORMER
     ),
     "vit": ArenaFacts(
         "ViT, image classification",
-        DIGITS,
+        "images",
+        True,
         {"accuracy": "max", "loss": "min"},
-        {},
         {**TRANSFORMER, "patch_size": int},
     ),
     "resnet": ArenaFacts(
-        "ResNet-18, image classification",
-        DIGITS,
-        {"accuracy": "max", "loss": "min"},
-        {"image_size": int},
-        {"width": int},
+        "ResNet-18, image classification", "images", True, {"accuracy": "max", "loss": "min"}, {"width": int}
     ),
     "ddpm": ArenaFacts(
         "DDPM with a U-Net, image generation",
-        DIGITS,
+        "images",
+        False,
         {"mse": "min"},
-        {},
-        {"channels": list[int], "norm_groups": int},
+        {"channels": list[int], "norm_groups": int, "attention_levels": list[int]},
     ),
 }
 
@@ -78,17 +69,20 @@ ARENAS = {
 class Arena(Protocol):
     """What every arena module offers."""
 
-    def load_data(self, **options: Any) -> Data:
-        """Load the data."""
-
     def build_model(self, data: Data, **options: Any) -> torch.nn.Module:
         """Build the model with fresh weights."""
 
-    def loss(self, model: torch.nn.Module, batch: Split, generator: torch.Generator) -> torch.Tensor:
-        """The training loss of one batch."""
+    def examples(self, batch: Split, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
+        """What the model is shown of a batch."""
 
-    def evaluate(self, model: torch.nn.Module, split: Split) -> dict[str, float]:
-        """Every metric of one split."""
+    def loss(self, model: torch.nn.Module, *examples: torch.Tensor) -> torch.Tensor:
+        """The training loss of a batch."""
+
+    def scores(self, model: torch.nn.Module, *examples: torch.Tensor) -> dict[str, torch.Tensor]:
+        """The metrics of each example."""
+
+    def derived(self, means: dict[str, float], data: Data) -> dict[str, float]:
+        """Metrics that follow from the means over a split."""
 
 
 def load_arena(name: str) -> Arena:

@@ -1,43 +1,50 @@
-"""A denoising diffusion model that draws digits."""
+"""A denoising diffusion model that draws images."""
 
 import torch
 import torch.nn.functional as F
 from diffusers import DDPMScheduler, UNet2DModel
 from torch import Tensor, nn
 
-from fairbench.data.sources import Data, Split, digits
-
-load_data = digits
+from fairbench.data.stored import Data, Split
 
 DIFFUSION = DDPMScheduler(num_train_timesteps=1000)
-EVALUATION_SEED = 0
 
 
-def build_model(data: Data, *, channels: list[int], norm_groups: int) -> nn.Module:
-    """A U-Net with one residual block a level and attention at its middle."""
+def build_model(data: Data, *, channels: list[int], norm_groups: int, attention_levels: list[int]) -> nn.Module:
+    """A U-Net with one residual block a level, and attention at its middle and at some levels."""
+    levels = range(len(channels))
     model: nn.Module = UNet2DModel(
-        sample_size=data.train.inputs.shape[-1],
-        in_channels=data.train.inputs.shape[1],
-        out_channels=data.train.inputs.shape[1],
+        sample_size=data.shape[-1],
+        in_channels=data.shape[0],
+        out_channels=data.shape[0],
         layers_per_block=1,
         block_out_channels=tuple(channels),
-        down_block_types=("DownBlock2D",) * len(channels),
-        up_block_types=("UpBlock2D",) * len(channels),
+        down_block_types=tuple("AttnDownBlock2D" if i in attention_levels else "DownBlock2D" for i in levels),
+        up_block_types=tuple("AttnUpBlock2D" if i in attention_levels else "UpBlock2D" for i in reversed(levels)),
         norm_num_groups=norm_groups,
         attention_head_dim=norm_groups,
     )
     return model
 
 
-def loss(model: nn.Module, batch: Split, generator: torch.Generator) -> Tensor:
-    """Mean squared error of the predicted noise, at a random time step for each image."""
+def examples(batch: Split, generator: torch.Generator) -> tuple[Tensor, ...]:
+    """Noisy images, the time step of each, and the noise, drawn on the images' device."""
     clean = batch.inputs
-    noise = torch.randn(clean.shape, generator=generator).to(clean.device)
-    steps = len(DIFFUSION.betas)
-    t = torch.randint(steps, (len(clean),), generator=generator).to(clean.device)
-    return F.mse_loss(model(DIFFUSION.add_noise(clean, noise, t), t).sample, noise)
+    noise = torch.randn(clean.shape, generator=generator, device=clean.device)
+    steps = torch.randint(len(DIFFUSION.betas), (len(clean),), generator=generator, device=clean.device)
+    return DIFFUSION.add_noise(clean, noise, steps), steps, noise
 
 
-def evaluate(model: nn.Module, split: Split) -> dict[str, float]:
-    """The training loss with noise and time steps that are the same in every evaluation."""
-    return {"mse": loss(model, split, torch.Generator().manual_seed(EVALUATION_SEED)).item()}
+def loss(model: nn.Module, noisy: Tensor, steps: Tensor, noise: Tensor) -> Tensor:
+    """Mean squared error of the predicted noise."""
+    return F.mse_loss(model(noisy, steps).sample, noise)
+
+
+def scores(model: nn.Module, noisy: Tensor, steps: Tensor, noise: Tensor) -> dict[str, Tensor]:
+    """The same of each image."""
+    return {"mse": F.mse_loss(model(noisy, steps).sample, noise, reduction="none").mean(dim=(1, 2, 3))}
+
+
+def derived(means: dict[str, float], data: Data) -> dict[str, float]:
+    """Nothing: the mean says it all."""
+    return {}

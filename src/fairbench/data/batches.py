@@ -1,46 +1,49 @@
-"""The order in which a trial sees its examples: a function of the seed alone."""
+"""What a trial sees, and in which order: functions of the seed alone."""
 
 import hashlib
-from collections.abc import Iterator
 
 import torch
 
-from fairbench.data.sources import Split
+from fairbench.data.stored import Data, Split
 
 
 class Batches:
-    """Batches without end: each epoch is a new permutation of the examples, a partial last batch is dropped.
+    """Batches for so many steps: each epoch is a new permutation of the examples, a partial last batch is dropped.
 
-    The rows are drawn on the CPU, so that every device and optimizer sees the same order.
+    The whole order is drawn on the CPU before the first step, so that every device and optimizer sees the same one.
 
     Args:
-        split: the examples, on the device of the training.
+        data: the data; its training split is used.
         batch_size: examples in a batch.
-        seed: seed of the order.
+        steps: how many batches there are.
+        seed: seed of the order and of the augmentation.
+        device: where batches are needed.
 
     Raises:
         ValueError: the split has fewer examples than one batch.
     """
 
-    def __init__(self, split: Split, batch_size: int, seed: int) -> None:
-        self._split, self._batch_size = split, batch_size
-        self._sha = hashlib.sha256()
-        count = len(split.inputs)
+    def __init__(self, data: Data, batch_size: int, steps: int, seed: int, device: torch.device) -> None:
+        count = len(data.train)
         if count < batch_size:
             raise ValueError(f"batch_size must be at most the {count} training examples, got {batch_size}")
-        self._rows = self._draw(count, torch.Generator().manual_seed(seed))
-
-    def _draw(self, count: int, generator: torch.Generator) -> Iterator[torch.Tensor]:
-        while True:
-            order = torch.randperm(count, generator=generator)
-            yield from order[: count - count % self._batch_size].view(-1, self._batch_size)
+        order = _order(count, batch_size, steps, torch.Generator().manual_seed(seed))
+        self.hash = hashlib.sha256(order.numpy().tobytes()).hexdigest()
+        self._data, self._device = data, device
+        self._rows = iter(order.to(data.train.inputs.device))
+        self._augmentation = torch.Generator(device).manual_seed(seed)
 
     def next(self) -> Split:
-        """The next batch."""
-        rows = next(self._rows)
-        self._sha.update(rows.numpy().tobytes())
-        return self._split[rows.to(self._split.inputs.device)]
+        """The next batch, as the model reads it, on the device."""
+        batch = self._data.train[next(self._rows)]
+        if batch.inputs.device != self._device:
+            batch = batch.map(torch.Tensor.pin_memory).to(self._device)
+        return self._data.read(batch, self._augmentation)
 
-    def hash(self) -> str:
-        """sha256 of the order so far."""
-        return self._sha.hexdigest()
+
+def _order(count: int, batch_size: int, steps: int, generator: torch.Generator) -> torch.Tensor:
+    """The rows of every batch, shape (steps, batch_size)."""
+    per_epoch = count // batch_size
+    epochs = -(-steps // per_epoch)
+    drawn = [torch.randperm(count, generator=generator)[: per_epoch * batch_size] for _ in range(epochs)]
+    return torch.cat(drawn).view(-1, batch_size)[:steps]

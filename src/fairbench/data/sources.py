@@ -1,110 +1,72 @@
-"""Real data that every machine has: scikit-learn's digits and the Python standard library's source."""
+"""Where data come from, by the options of a suite: what every machine has, or what `fairbench data` has prepared."""
 
 import hashlib
 import sysconfig
-from collections.abc import Callable
-from dataclasses import dataclass
+import warnings
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
-from torch import Tensor
 
+from fairbench.data.facts import READING, SOURCES
+from fairbench.data.prepared import Prepared, open_prepared
+from fairbench.data.reading import ImageReading, read_tokens
+from fairbench.data.stored import Data, Split
 from fairbench.errors import UsageError
 
 SPLIT_SEED = 20_260_101
 """Seed of the division into splits: the same for every trial, independent of the trials' seeds."""
+SPLITS = ("train", "val", "test")
 
 
-@dataclass(frozen=True)
-class Split:
-    """Examples, or a batch of them.
+def load_data(options: Mapping[str, Any], data_root: Path) -> Data:
+    """The data that the `data` table of an arena asks for.
 
-    Attributes:
-        inputs: shape (N, ...).
-        targets: shape (N,); empty where the inputs are all there is.
+    Args:
+        options: `source`, and the options of that source and of its kind of data, see `fairbench.data.facts`.
+        data_root: where prepared data lie.
+
+    Raises:
+        UsageError: the data are not there; the message says which command gets them.
     """
-
-    inputs: Tensor
-    targets: Tensor
-
-    def __getitem__(self, rows: Tensor) -> "Split":
-        """The examples at these rows."""
-        return self.map(lambda part: part[rows] if part.numel() else part)
-
-    def first(self, count: int) -> "Split":
-        """The first examples."""
-        return self.map(lambda part: part[:count])
-
-    def map(self, function: Callable[[Tensor], Tensor]) -> "Split":
-        """The split with a function applied to its inputs and to its targets."""
-        return Split(function(self.inputs), function(self.targets))
+    source = SOURCES[options["source"]]
+    defaults = {name: value for name, value in READING[source.kind].items() if not isinstance(value, type)}
+    reading = {**defaults, **{name: options[name] for name in READING[source.kind] if name in options}}
+    if options["source"] == "digits":
+        return digits(**reading)
+    if options["source"] == "stdlib":
+        return stdlib_source(**reading)
+    own = {name: value for name, value in options.items() if name in source.options}
+    prepared = open_prepared(data_root, options["source"], own)
+    return _images(prepared, **reading) if source.kind == "images" else _text(prepared, **reading)
 
 
-@dataclass(frozen=True)
-class Data:
-    """The data of an arena.
-
-    Attributes:
-        train: for training.
-        val: for the selection of the learning rate and for learning curves.
-        test: for the report.
-        fingerprint: sha256 of all of it.
-    """
-
-    train: Split
-    val: Split
-    test: Split
-    fingerprint: str
-
-    def to(self, device: torch.device) -> "Data":
-        """The data on a device."""
-        train, val, test = (split.map(lambda part: part.to(device)) for split in (self.train, self.val, self.test))
-        return Data(train, val, test, self.fingerprint)
-
-
-def with_fingerprint(train: Split, val: Split, test: Split) -> Data:
-    """The splits as `Data`."""
-    sha = hashlib.sha256()
-    for split in (train, val, test):
-        for part in (split.inputs, split.targets):
-            sha.update(f"{part.dtype} {tuple(part.shape)} ".encode())
-            sha.update(part.contiguous().numpy().tobytes())
-    return Data(train, val, test, sha.hexdigest())
-
-
-@cache
-def digits() -> Data:
-    """scikit-learn's 1797 handwritten digits, 8x8, in [-1, 1]: half for training, a quarter each to validate and test.
-
-    Returns:
-        Inputs of shape (N, 1, 8, 8), float32; targets of shape (N,), int64.
+def digits(**reading: Any) -> Data:
+    """scikit-learn's 1797 handwritten digits, 8x8: half for training, a quarter each to validate and test.
 
     Source: UCI Machine Learning Repository, "Optical Recognition of Handwritten Digits", test set.
     """
     from sklearn.datasets import load_digits
 
     images, labels = load_digits(return_X_y=True)
-    inputs = torch.from_numpy(images).float().reshape(-1, 1, 8, 8) / 8 - 1
+    inputs = torch.from_numpy(images).to(torch.uint8).reshape(-1, 1, 8, 8)  # from 0 to 16
     targets = torch.from_numpy(labels).long()
     order = torch.randperm(len(inputs), generator=torch.Generator().manual_seed(SPLIT_SEED))
     quarter = len(order) // 4
     parts = order[2 * quarter :], order[:quarter], order[quarter : 2 * quarter]
-    return with_fingerprint(*(Split(inputs[rows], targets[rows]) for rows in parts))
+    splits = {name: Split(inputs[rows], targets[rows]) for name, rows in zip(SPLITS, parts, strict=True)}
+    read = ImageReading(8.0, **reading)
+    return Data(splits, fingerprint(splits), read, read.shape((1, 8, 8)), 10)
 
 
 @cache
 def stdlib_source(context: int, evaluated_windows: int) -> Data:
-    """The source text of this Python's standard library as bytes, cut into windows; files are never shared by splits.
+    """The source text of this Python's standard library as bytes; files are never shared by splits.
 
     Of every ten modules, in the order of their names, the ninth goes to validation and the tenth to the test split.
-
-    Args:
-        context: bytes that a model sees; a window has one more.
-        evaluated_windows: windows in each of the validation and test splits, evenly spaced.
-
-    Returns:
-        Inputs of shape (N, context + 1), uint8; no targets.
 
     Raises:
         UsageError: the standard library's source is not there (some systems ship it compiled).
@@ -112,21 +74,70 @@ def stdlib_source(context: int, evaluated_windows: int) -> Data:
     folder = Path(sysconfig.get_path("stdlib"))
     files = sorted(folder.glob("*.py"))
     if sum(file.stat().st_size for file in files) < 1_000_000:
-        raise UsageError(f"the gpt arena reads the standard library's source, but {folder} has too little of it")
+        raise UsageError(f"the source stdlib is the standard library's text, but {folder} has too little of it")
     roles = {8: "val", 9: "test"}
-    texts: dict[str, list[bytes]] = {"train": [], "val": [], "test": []}
+    texts: dict[str, bytearray] = {name: bytearray() for name in SPLITS}
     for i, file in enumerate(files):
-        texts[roles.get(i % 10, "train")].append(file.read_bytes())
-    train, val, test = (_windows(b"".join(texts[role]), context + 1) for role in ("train", "val", "test"))
-    return with_fingerprint(train, _evenly_spaced(val, evaluated_windows), _evenly_spaced(test, evaluated_windows))
+        texts[roles.get(i % 10, "train")] += file.read_bytes()
+    tokens = {name: torch.frombuffer(text, dtype=torch.uint8) for name, text in texts.items()}
+    splits = _windows(tokens, context, evaluated_windows)
+    return Data(splits, fingerprint(splits), read_tokens, (context,), 256)
 
 
-def _windows(text: bytes, length: int) -> Split:
-    """The text as rows of `length` bytes; what is left at the end is dropped."""
-    stream = torch.frombuffer(bytearray(text), dtype=torch.uint8)
-    rows = stream[: len(stream) // length * length].reshape(-1, length)
-    return Split(rows, torch.empty(0))
+def _images(prepared: Prepared, **reading: Any) -> Data:
+    """Prepared images, with labels where there are some."""
+    splits = {name: Split(_tensor(prepared.array(name)), _labels(prepared, name)) for name in SPLITS}
+    read = ImageReading(127.5, **reading)
+    classes = len(prepared.manifest.get("classes") or [])
+    shape = read.shape(tuple(splits["train"].inputs.shape[1:]))
+    return Data(splits, prepared.fingerprint, read, shape, classes)
 
 
-def _evenly_spaced(split: Split, count: int) -> Split:
-    return split[torch.linspace(0, len(split.inputs) - 1, count).long()]
+def _labels(prepared: Prepared, name: str) -> torch.Tensor:
+    labelled = f"{name}_labels" in prepared.manifest["arrays"]
+    return torch.from_numpy(np.array(prepared.array(f"{name}_labels"))).long() if labelled else torch.empty(0)
+
+
+def _text(prepared: Prepared, context: int, evaluated_windows: int) -> Data:
+    """Prepared tokens."""
+    tokens = {name: _tensor(prepared.array(name).view(np.int16)) for name in SPLITS}
+    splits = _windows(tokens, context, evaluated_windows)
+    manifest = prepared.manifest
+    per_byte = sum(map(len, tokens.values())) / sum(manifest["bytes"].values())
+    vocabulary = manifest["options"]["vocabulary"]
+    return Data(splits, prepared.fingerprint, read_tokens, (context,), vocabulary, per_byte)
+
+
+def _windows(tokens: Mapping[str, torch.Tensor], context: int, evaluated: int) -> dict[str, Split]:
+    """All windows for training, of the other splits so many, or all with 0."""
+    return {name: windows(part, context, 0 if name == "train" else evaluated) for name, part in tokens.items()}
+
+
+def windows(tokens: torch.Tensor, context: int, count: int) -> Split:
+    """Text as rows of `context` tokens and the next one, without overlap; what is left at the end is dropped.
+
+    Args:
+        tokens: shape (N,).
+        context: tokens that a model sees.
+        count: how many rows, evenly spaced; 0 takes all.
+    """
+    rows = tokens[: len(tokens) // (context + 1) * (context + 1)].reshape(-1, context + 1)
+    chosen = rows[torch.linspace(0, len(rows) - 1, count).long()] if count else rows
+    return Split(chosen, torch.empty(0))
+
+
+def _tensor(array: np.ndarray[Any, Any]) -> torch.Tensor:
+    """A memory-mapped array as a tensor over the same memory, which nobody writes to."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.from_numpy(array)
+
+
+def fingerprint(splits: Mapping[str, Split]) -> str:
+    """sha256 of all of it."""
+    sha = hashlib.sha256()
+    for split in splits.values():
+        for part in (split.inputs, split.targets):
+            sha.update(f"{part.dtype} {tuple(part.shape)} ".encode())
+            sha.update(part.contiguous().numpy().tobytes())
+    return sha.hexdigest()

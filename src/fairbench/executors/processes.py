@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Any
 
 from fairbench.errors import UsageError
-from fairbench.executors import Record, Report, failure, run_trial
+from fairbench.executors import Place, Record, Report, failure, run_trial
 from fairbench.executors.process import STUCK, do
 from fairbench.spec import TrialSpec
 
@@ -122,19 +122,25 @@ class ProcessExecutor:
     """Runs trials in processes, each in a fresh one; whatever a trial does to its process is that trial's failure.
 
     Args:
-        workers: how many run at the same time; 0 for one at a time, forked from this process.
+        places: where trials run at the same time, one at each.
         report: told of the running trials.
         preload: modules that the trials will need.
         call_limit: seconds that a call may take.
+        server: whether processes are forked from a server, else from this process.
     """
 
     def __init__(
-        self, workers: int, report: Report, preload: Sequence[str] = (), call_limit: float = CALL_LIMIT
+        self,
+        places: Sequence[Place],
+        report: Report,
+        preload: Sequence[str] = (),
+        call_limit: float = CALL_LIMIT,
+        server: bool = True,
     ) -> None:
-        self._count, self._report, self._preload = max(workers, 1), report, preload
+        self._free, self._report, self._preload = list(reversed(places)), report, preload
         self._call_limit = call_limit
-        self._start = "forkserver" if workers else "fork"
-        self._running: dict[str, tuple[TrialSpec, Process]] = {}
+        self._start = "forkserver" if server else "fork"
+        self._running: dict[str, tuple[TrialSpec, Process, Place]] = {}
         self._started = 0
 
     def __enter__(self) -> "ProcessExecutor":
@@ -154,7 +160,7 @@ class ProcessExecutor:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Stop what still runs."""
-        for _, process in self._running.values():
+        for _, process, _ in self._running.values():
             process.end()
         if self._start == "fork":
             gc.unfreeze()
@@ -188,20 +194,21 @@ class ProcessExecutor:
 
     def has_room(self) -> bool:
         """Whether a further trial would start at once."""
-        return len(self._running) < self._count
+        return bool(self._free)
 
     def submit(self, spec: TrialSpec, limit: float) -> None:
         """Start a trial that may take so many seconds."""
-        self._running[spec.id] = spec, self._process(run_trial, (spec,), limit)
+        place = self._free.pop()
+        self._running[spec.id] = spec, self._process(run_trial, (spec, place), limit), place
 
     def collect(self) -> list[Record]:
         """Pass on what the trials say until one or more have ended: their records."""
         records: list[Record] = []
         while not records:
             every = list(self._running.values())
-            patience = min(process.deadline for _, process in every) - time.monotonic()
-            heard = wait([process.pipe for _, process in every], max(patience, 0.0))
-            for spec, process in every:
+            patience = min(process.deadline for _, process, _ in every) - time.monotonic()
+            heard = wait([process.pipe for _, process, _ in every], max(patience, 0.0))
+            for spec, process, _ in every:
                 if process.pipe in heard:
                     records += self._hear(spec, process)
                 elif process.deadline < time.monotonic():
@@ -214,7 +221,7 @@ class ProcessExecutor:
         if message is not None and message[0] == "progress":
             self._report(spec, *message[1:])
             return []
-        del self._running[spec.id]
+        self._free.append(self._running.pop(spec.id)[2])
         if message is None:
             record = failure(spec, "WorkerDied", process.cause_of_death(), "")
         elif message[0] == "done" and _is_of(message[-1], spec):
@@ -227,7 +234,7 @@ class ProcessExecutor:
 
     def _too_long(self, spec: TrialSpec, process: Process) -> Record:
         """End a trial whose time is over."""
-        del self._running[spec.id]
+        self._free.append(self._running.pop(spec.id)[2])
         doing = process.stuck_at()
         message = f"no end after {process.limit:.0f} s; --trial-timeout gives it more"
         return {**failure(spec, "TimedOut", message, doing), "output": doing}

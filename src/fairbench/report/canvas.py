@@ -12,7 +12,6 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from fairbench.arenas import ARENAS
 from fairbench.suite import Suite
 
 STYLE: dict[Any, Any] = {
@@ -91,12 +90,12 @@ def palette(suite: Suite) -> dict[str, str]:
 
 
 def panels(
-    arenas: Sequence[str], height: float, left: float = LEFT, right: float = 0.3, legend: int = 0
+    arenas: Mapping[str, str], height: float, left: float = LEFT, right: float = 0.3, legend: int = 0
 ) -> tuple[Figure, dict[str, Axes]]:
     """A figure with a titled panel for each arena, up to two in a row.
 
     Args:
-        arenas: names of the arenas, at least one.
+        arenas: title of each arena by its name, at least one.
         height: inches of a panel with its title and labels.
         left: inches to leave free at the left of each panel.
         right: inches to leave free at its right.
@@ -109,13 +108,13 @@ def panels(
     figure = Figure(figsize=size)
     FigureCanvasAgg(figure)
     found = {}
-    for i, arena in enumerate(arenas):
+    for i, (arena, title) in enumerate(arenas.items()):
         row, column = divmod(i, columns)
         x, y = column * PANEL_WIDTH + left, (rows - row - 1) * height + BOTTOM
         width = PANEL_WIDTH - left - right
         box = (x / size[0], y / size[1], width / size[0], (height - TOP - BOTTOM) / size[1])
         found[arena] = figure.add_axes(box)
-        found[arena].set_title(ARENAS[arena].title)
+        found[arena].set_title(title)
     return figure, found
 
 

@@ -10,7 +10,6 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from fairbench.analysis.results import ArmResults, Results
-from fairbench.arenas import ARENAS
 from fairbench.report.canvas import (
     Drawing,
     add_legend,
@@ -48,10 +47,16 @@ def _reference_first(results: Results, arena: str) -> list[ArmResults]:
     return sorted(results.of(arena), key=lambda arm: arm.optimizer != results.study.suite.reference)
 
 
+def _titles(results: Results, arenas: Sequence[str]) -> dict[str, str]:
+    """What a panel is called: its task, and the arena where that has another name."""
+    suite = results.study.suite
+    return {x: suite.facts(x).title + ("" if suite.task(x) == x else f" ({x})") for x in arenas}
+
+
 def _direction(results: Results, arena: str) -> tuple[str, bool]:
     """Label of a validation axis, and whether higher is better."""
     metric = results.study.suite.arenas[arena].metric
-    maximize = ARENAS[arena].metrics[metric] == "max"
+    maximize = results.study.suite.facts(arena).metrics[metric] == "max"
     return f"validation {metric} ({'higher' if maximize else 'lower'} is better)", maximize
 
 
@@ -61,7 +66,9 @@ def _learning_curves(results: Results) -> Drawing | None:
     if not arenas:
         return None
     colors = palette(suite)
-    figure, grid = panels(arenas, height=3.4, right=room_for(_curve_label(arm) for arm in results.arms))
+    figure, grid = panels(
+        _titles(results, arenas), height=3.4, right=room_for(_curve_label(arm) for arm in results.arms)
+    )
     for arena, axes in grid.items():
         curves = [(arm, _curve(results, arm)) for arm in _reference_first(results, arena)]
         no_line = "".join(f"\nno line: {_curve_label(arm)}" for arm, curve in curves if not curve)
@@ -106,7 +113,7 @@ def _lr_sensitivity(results: Results) -> Drawing | None:
         return None
     colors = palette(suite)
     signs = {"selected": RING | {"markersize": 10}, "diverged": CROSS}
-    figure, grid = panels(arenas, height=3.4, legend=len(colors) + len(signs))
+    figure, grid = panels(_titles(results, arenas), height=3.4, legend=len(colors) + len(signs))
     for arena, axes in grid.items():
         label, maximize = _direction(results, arena)
         axes.set_xlabel("learning rate")
@@ -131,7 +138,8 @@ def _lr_sensitivity(results: Results) -> Drawing | None:
 
 def _draw_rates(axes: Axes, arm: ArmResults, metric: str, color: str, wide: bool) -> None:
     """The mean over the sweep's seeds at each rate at which all of them finished."""
-    runs = {lr: [run.metric("val", metric) for run in arm.sweep if run.lr == lr] for lr in arm.rates}
+    same_decay = [run for run in arm.sweep if arm.weight_decay in (None, run.weight_decay)]
+    runs = {lr: [run.metric("val", metric) for run in same_decay if run.lr == lr] for lr in arm.rates}
     complete = {
         lr: [value for value in values if value is not None] for lr, values in runs.items() if None not in values
     }
@@ -147,7 +155,7 @@ def _step_time(results: Results) -> Drawing | None:
     if not arenas:
         return None
     height, left = 1.2 + 0.33 * len(suite.optimizers), room_for(map(short, suite.optimizers))
-    figure, grid = panels(arenas, height, left, legend=len(STEP_PHASES))
+    figure, grid = panels(_titles(results, arenas), height, left, legend=len(STEP_PHASES))
     for arena, axes in grid.items():
         axes.set_xlabel("milliseconds per training step")
         _draw_bars(axes, [cost for cost in found if cost.arena == arena], palette(suite))

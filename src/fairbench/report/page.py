@@ -10,7 +10,7 @@ from fairbench.analysis.environments import grounds
 from fairbench.analysis.mechanism import mechanisms
 from fairbench.analysis.results import Results
 from fairbench.analysis.verdicts import Comparison
-from fairbench.arenas import ARENAS
+from fairbench.data.facts import SOURCES
 from fairbench.report.canvas import Drawing
 from fairbench.report.findings import Finding, edge
 from fairbench.report.tables import aggregates, costs
@@ -41,7 +41,8 @@ def render_page(
     return environment.get_template("page.html.j2").render(
         suite=suite,
         device=results.study.device,
-        facts=ARENAS,
+        facts={arena: suite.facts(arena) for arena in suite.arenas},
+        sources=SOURCES,
         warnings=[finding for finding in findings if finding.warning],
         findings=[finding for finding in findings if not finding.warning],
         comparisons=comparisons,

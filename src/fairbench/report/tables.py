@@ -41,6 +41,9 @@ def _cell(value: Any) -> str:
     return repr(value) if isinstance(value, float) else "" if value is None else str(value)
 
 
+TRIAL = ("arena", "optimizer", "lr", "weight_decay", "seed")
+
+
 def lr_sweep(results: Results) -> Table:
     """A row for each sweep trial and metric: what the learning rate was selected from."""
     grid = results.study.suite.sweep
@@ -53,14 +56,14 @@ def lr_sweep(results: Results) -> Table:
                 extension = not grid.lr_min * (1 - slack) <= run.lr <= grid.lr_max * (1 + slack)
                 for metric in results.metrics(arm.arena):
                     value = run.metric("val", metric)
-                    yield (*_trial(run), metric, value, run.status, run.lr == arm.lr, extension)
+                    yield (*_trial(run), metric, value, run.status, arm.selected(run), extension)
 
-    columns = ("arena", "optimizer", "lr", "seed", "metric", "val", "status", "selected", "extension")
+    columns = (*TRIAL, "metric", "val", "status", "selected", "extension")
     return Table(columns, list(rows()))
 
 
 def _trial(run: Run) -> tuple[Any, ...]:
-    return run.arena, run.optimizer, run.lr, run.seed
+    return run.arena, run.optimizer, run.lr, run.weight_decay, run.seed
 
 
 def steps(results: Results) -> Table:
@@ -68,7 +71,7 @@ def steps(results: Results) -> Table:
 
     def rows() -> Iterator[tuple[Any, ...]]:
         for run in results.select(lambda run: run.result is not None):
-            trial = (run.arena, run.optimizer, run.stage, run.lr, run.seed)
+            trial = (*_trial(run), run.stage)
             result = run.result or {}
             for step, loss in result["loss_curve"]:
                 yield (*trial, step, "train", "loss", loss)
@@ -76,7 +79,7 @@ def steps(results: Results) -> Table:
                 for metric in results.metrics(run.arena):
                     yield (*trial, evaluation["step"], "val", metric, evaluation["val"][metric])
 
-    return Table(("arena", "optimizer", "stage", "lr", "seed", "step", "split", "metric", "value"), list(rows()))
+    return Table((*TRIAL, "stage", "step", "split", "metric", "value"), list(rows()))
 
 
 HASHES = ("initial_weights", "batches", "noise", "final_weights")
@@ -103,7 +106,7 @@ def summary(results: Results) -> Table:
         )
 
     columns = (
-        *("arena", "optimizer", "lr", "seed", "status", "steps"),
+        *(*TRIAL, "status", "steps"),
         *(f"{split}_{metric}" for split, metric in measured),
         *("parameters", "clip_rate"),
         *(f"hash_{name}" for name in HASHES),
@@ -176,7 +179,7 @@ def _of_dataclass(kind: type[Row], values: Iterable[Row]) -> Table:
 
 @dataclass(frozen=True)
 class Cost:
-    """What the final trials of an arm cost; medians over the trials that did not fail.
+    """What the final trials of an arm cost; medians over those that did not fail and had their device to themselves.
 
     Attributes:
         arena: name of the arena.
@@ -213,7 +216,7 @@ def costs(results: Results) -> list[Cost]:
 
 
 def _cost(arm: ArmResults) -> Cost | None:
-    records = [run.record for run in arm.final if run.record and run.record["cost"]]
+    records = [run.record for run in arm.final if run.record and run.record["cost"] and run.record["cost"]["alone"]]
     everything = [run.record for run in arm.runs if run.record and run.record["cost"]]
     if not records:
         return None
