@@ -304,6 +304,15 @@ def test_a_mirror_without_listing_vouches_for_nothing(tmp_path: Path, capsys: py
     assert not (tmp_path / "hub").exists()
 
 
+def test_the_listing_of_another_commit_says_nothing(tmp_path: Path) -> None:
+    folder = write_hub(tmp_path / "mirror")
+    names = [f"cifar100/{split}-00000-of-00001.parquet" for split in ("train", "test")]
+    listing = {name: {"size": 1, "sha256": "0" * 64} for name in names}
+    for revision, code in (("0" * 40, 0), (FACTS.revision, 2)):
+        (folder / LISTING).write_text(json.dumps({"revision": revision, "files": listing}))
+        assert cifar("prepare", tmp_path / revision, "--hub", str(tmp_path / "mirror")) == code
+
+
 @pytest.mark.parametrize("listed", [False, True])
 def test_missing_files_of_a_mirror_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str], listed: bool) -> None:
     folder = write_hub(tmp_path / "mirror")
@@ -407,8 +416,9 @@ def test_two_preparations_wait_for_each_other(tmp_path: Path) -> None:
         assert any("begun" in line for line in first.stdout)
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as second:
             assert second.stdout
-            assert "another process prepares it; waiting" in second.stdout.readline()
+            said = second.stdout.readline()
             (tmp_path / "go").touch()
+            assert "another process prepares it; waiting" in said
             assert "is already prepared" in second.stdout.read()
         first.stdout.read()
     assert (first.returncode, second.returncode) == (0, 0)

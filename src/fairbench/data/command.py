@@ -1,6 +1,7 @@
 """The `fairbench data` command."""
 
 import argparse
+import sys
 from pathlib import Path
 
 from fairbench.data.datasets import DATASETS
@@ -31,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
             raise
         raise UsageError(f"fairbench data needs {error.name}: pip install 'psilogic[data]'") from error
     except KeyboardInterrupt:
-        print("\nfairbench: stopped; what is finished is kept, the same command goes on from here")
+        print("\nfairbench: stopped; what is finished is kept, the same command goes on from here", file=sys.stderr)
         return 130
 
 

@@ -37,7 +37,7 @@ def present(request: Request, hub_root: Path) -> tuple[list[SourceFile], list[st
         here = {path.relative_to(folder).as_posix() for path in folder.glob(wanted.pattern)}
         for name in sorted(here):
             facts = listing.get(name, {})
-            expected = known.get(name) or ({"sha256": facts["sha256"]} if facts.get("sha256") else {})
+            expected = {"sha256": facts["sha256"]} if facts.get("sha256") else known.get(name, {})
             files.append(SourceFile(name, folder / name, expected, facts.get("size", 0), wanted.split))
         listed = {name for name in listing if fnmatchcase(name, wanted.pattern)}
         missing += sorted(listed - here) if listed else _missing_shards(wanted.pattern, here)

@@ -53,8 +53,13 @@ def locate(request: Request, data_root: Path, hub_root: Path) -> Found:
     raise UsageError(f"{request.dataset} is not there: no {', '.join(absent)} in {data_root}{lacking}; {remedy}")
 
 
+def own_path(request: Request) -> Path:
+    """Where a user's own data lies."""
+    return Path(request.options["path"]).expanduser()
+
+
 def _own(request: Request) -> Found:
-    path = Path(request.options["path"]).expanduser()
+    path = own_path(request)
     if not path.exists():
         raise UsageError(f"option path of {request.dataset}: there is no {path} (seen from {Path.cwd()})")
     return Found("own", (SourceFile(path.name, path),), "mend it")

@@ -14,8 +14,8 @@ from filelock import FileLock, Timeout
 from fairbench.data import hub, locate, write_images, write_texts
 from fairbench.data.display import Display
 from fairbench.data.examples import Images, Texts
-from fairbench.data.files import Found, checked, size_of
-from fairbench.data.prepared import FORMAT, MANIFEST, opened, sealed
+from fairbench.data.files import Found, checked, sha256_of, size_of
+from fairbench.data.prepared import FORMAT, MANIFEST, Prepared, opened, sealed
 from fairbench.data.request import Request
 from fairbench.data.room import require_room
 from fairbench.data.workshop import Workshop
@@ -112,12 +112,21 @@ def _is_prepared(request: Request, data_root: Path, display: Display) -> bool:
         return False
     try:
         prepared = opened(request, data_root)
+        _require_unchanged(request, prepared)
     except UsageError as error:
         display.note(f"{request.label}: prepared again, since {str(error).partition('; ')[0]}")
         return False
     doubt = "" if prepared.manifest["verified"] else ", not verified"
     display.note(f"{request.label}: is already prepared in {prepared.folder}{doubt}")
     return True
+
+
+def _require_unchanged(request: Request, prepared: Prepared) -> None:
+    """A user's own data may have changed since, where archives cannot; or be gone, which is no reason to refuse."""
+    if "path" in request.options:
+        path = locate.own_path(request)
+        if path.exists() and sha256_of(path) != prepared.manifest["files"][0]["sha256"]:
+            raise UsageError(f"{path} has changed")
 
 
 def _fetch_missing(request: Request, terms: Terms, display: Display) -> None:
