@@ -270,6 +270,16 @@ def test_a_download_is_checked_and_needs_no_network_twice(
     assert all(file["agrees"] for file in data.manifest["files"])
     assert not any("unrelated" in path for path in asked)
 
+    train = next((tmp_path / "data" / "hub").rglob("train-*.parquet"))
+    train.write_bytes(b"PAR1")
+    shutil.rmtree(data.folder)
+    again = download(tmp_path / "data", endpoint)
+    assert again.returncode == 2
+    assert f"{train} is not the known cifar100/{train.name}" in again.stderr
+    assert "delete it and run: fairbench data download" in again.stderr
+    train.unlink()
+    assert download(tmp_path / "data", endpoint).returncode == 0
+
     asked.clear()
     shutil.rmtree(data.folder)
     assert cifar("prepare", tmp_path / "data") == 0

@@ -136,8 +136,9 @@ def _hub_line(asked: Request, hub_root: Path) -> str:
     if not asked.facts.repository:
         return ""
     files, missing = present(asked, hub_root)
-    state = f"{len(files)} files there, without {', '.join(missing)}" if missing else f"{len(files)} files there"
-    return f"{asked.facts.repository} at {asked.facts.revision[:12]}, {state if files else 'not there'}"
+    lacking = f", {', '.join(missing)} missing" if missing else ""
+    state = f"{len(files)} files there{lacking}" if files else "not there"
+    return f"{asked.facts.repository} at {asked.facts.revision[:12]}, {state}"
 
 
 def _prepared_line(asked: Request, data_root: Path) -> str:

@@ -44,6 +44,12 @@ def present(request: Request, hub_root: Path) -> tuple[list[SourceFile], list[st
     return files, missing
 
 
+def is_complete(request: Request, hub_root: Path) -> bool:
+    """Whether all of the hub's files are there, and are those of the commit as far as their listing tells."""
+    _, missing = present(request, hub_root)
+    return not missing and bool(_read_listing(hub_root / request.facts.repository, request.facts.revision))
+
+
 def _missing_shards(pattern: str, names: set[str]) -> list[str]:
     """What the names themselves tell: of files 00000-of-00004 there are four."""
     if not names:

@@ -47,10 +47,11 @@ def locate(request: Request, data_root: Path, hub_root: Path) -> Found:
             f"or move {present[0].name} away to read the hub's files"
         )
     files, missing = hub.present(request, hub_root)
-    if files and not missing:
-        return Found("hub", tuple(files), remedy, request.facts.revision)
-    lacking = f", and {hub_root / request.facts.repository} lacks {', '.join(missing)}" if files else ""
-    raise UsageError(f"{request.dataset} is not there: no {', '.join(absent)} in {data_root}{lacking}; {remedy}")
+    if not missing:
+        mend = f"delete it and run: {request.command('download', data_root)}"
+        return Found("hub", tuple(files), mend, request.facts.revision)
+    lacking = f"{hub_root / request.facts.repository} lacks {', '.join(missing)}"
+    raise UsageError(f"{request.dataset} is not there: no {', '.join(absent)} in {data_root}, {lacking}; {remedy}")
 
 
 def own_path(request: Request) -> Path:

@@ -133,8 +133,7 @@ def _fetch_missing(request: Request, terms: Terms, display: Display) -> None:
     """Download the hub's files, unless there are archives; part of the archives is `locate`'s to complain of."""
     if "path" in request.options or locate.archives(request, terms.data_root):
         return
-    files, missing = hub.present(request, terms.hub_root)
-    if missing or not files:
+    if not hub.is_complete(request, terms.hub_root):
         facts = request.facts
         display.note(f"{request.label}: downloading {facts.repository} at {facts.revision} from the hub")
         hub.fetch(request, terms.hub_root, locate.by_hand(request, terms.data_root))
