@@ -17,6 +17,7 @@ import torch
 from csv_files import write_csv
 from torch.optim.lr_scheduler import LambdaLR
 
+from fairbench.executors import Place
 from fairbench.arenas import load_arena
 from fairbench.optimizers import build_optimizer
 from fairbench.plan import arms

@@ -247,7 +247,7 @@ def show_list(options: argparse.Namespace) -> int:
 
 def data(options: argparse.Namespace) -> int:
     """`fairbench data`."""
-    from fairbench.data import command
+    from fairbench.data.preparation import command
 
     return command.run(options)
 

@@ -155,10 +155,10 @@ class Trials:
     def _of(self, stage: str, setting: Setting) -> list[TrialSpec]:
         """The trials of one setting, one for each seed of the stage."""
         if (stage, setting) not in self._made:
-            seeds = getattr(self.study.suite, stage).seeds
+            lr, decay = setting
             self._made[stage, setting] = [
-                trial_spec(self.study, self.arena, self.optimizer, stage, setting[0], seed, setting[1])
-                for seed in seeds
+                trial_spec(self.study, self.arena, self.optimizer, stage, lr, seed, decay)
+                for seed in getattr(self.study.suite, stage).seeds
             ]
         return self._made[stage, setting]
 

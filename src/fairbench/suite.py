@@ -89,8 +89,8 @@ class ArenaPlan:
     sweep_steps: int
     steps: int
     batch_size: int
-    data: dict[str, Any]
-    model: dict[str, Any]
+    data: dict[str, Any] = field(default_factory=dict)
+    model: dict[str, Any] = field(default_factory=dict)
     task: str = ""
 
 

@@ -8,7 +8,8 @@ from fairbench.plan import ResolvedArena, Study, arms
 from fairbench.suite import ArenaPlan, Final, OptimizerPlan, Suite, Sweep, Training
 from fairbench.suite_file import load_suite
 
-METRICS = {"gpt": ["loss"], "vit": ["accuracy", "loss"]}
+METRICS = {"gpt": ["loss", "perplexity", "bits_per_byte"], "vit": ["accuracy", "loss"]}
+COST = {"peak_memory_bytes": 5_000_000, "alone": True, "data_on": "cpu"}
 MINI = load_suite("mini").arenas
 CHAOS = {"tensor_steps": 40, "gate_share": 0.5, "active_share": 0.25, "cancellation": 0.002, "weight_decay": 0.016}
 

@@ -168,7 +168,7 @@ def test_a_closed_pipe_is_no_error() -> None:
     assert (done.stdout, done.stderr) == ("suites\n", "")
 
 
-@pytest.mark.parametrize("words", [["--help"], ["list"], ["run", "--help"]])
+@pytest.mark.parametrize("words", [["--help"], ["list"], ["run", "--help"], ["data", "--help"]])
 def test_help_and_list_load_nothing_heavy(words: list[str]) -> None:
     code = (
         "import sys\nfrom fairbench.cli import main\n"

@@ -24,9 +24,9 @@ import pytest
 
 from fairbench.cli import main
 from fairbench.data.datasets import DATASETS
-from fairbench.data.hub import LISTING
+from fairbench.data.preparation.hub import LISTING
+from fairbench.data.preparation.room import in_words
 from fairbench.data.prepared import open_prepared, sealed
-from fairbench.data.room import in_words
 from fairbench.errors import UsageError
 
 pytestmark = pytest.mark.xdist_group("datasets")
@@ -270,6 +270,16 @@ def test_a_download_is_checked_and_needs_no_network_twice(
     assert all(file["agrees"] for file in data.manifest["files"])
     assert not any("unrelated" in path for path in asked)
 
+    train = next((tmp_path / "data" / "hub").rglob("train-*.parquet"))
+    train.write_bytes(b"PAR1")
+    shutil.rmtree(data.folder)
+    again = download(tmp_path / "data", endpoint)
+    assert again.returncode == 2
+    assert f"{train} is not the known cifar100/{train.name}" in again.stderr
+    assert "delete it and run: fairbench data download" in again.stderr
+    train.unlink()
+    assert download(tmp_path / "data", endpoint).returncode == 0
+
     asked.clear()
     shutil.rmtree(data.folder)
     assert cifar("prepare", tmp_path / "data") == 0
@@ -302,6 +312,15 @@ def test_a_mirror_without_listing_vouches_for_nothing(tmp_path: Path, capsys: py
     assert "cifar100: not verified" in capsys.readouterr().out
     assert open_prepared(tmp_path, "cifar100", {}).manifest["verified"] is False
     assert not (tmp_path / "hub").exists()
+
+
+def test_the_listing_of_another_commit_says_nothing(tmp_path: Path) -> None:
+    folder = write_hub(tmp_path / "mirror")
+    names = [f"cifar100/{split}-00000-of-00001.parquet" for split in ("train", "test")]
+    listing = {name: {"size": 1, "sha256": "0" * 64} for name in names}
+    for revision, code in (("0" * 40, 0), (FACTS.revision, 2)):
+        (folder / LISTING).write_text(json.dumps({"revision": revision, "files": listing}))
+        assert cifar("prepare", tmp_path / revision, "--hub", str(tmp_path / "mirror")) == code
 
 
 @pytest.mark.parametrize("listed", [False, True])
@@ -341,7 +360,7 @@ def prepared_by(code: str, data_root: Path, mirror: Path) -> list[str]:
 
 KILLED = """
 import os, signal
-from fairbench.data import workshop
+from fairbench.data.preparation import workshop
 append = workshop.GrowingArray.append
 left = 3 * 33 + 5
 def dying(self, rows):
@@ -387,7 +406,7 @@ def test_what_was_made_of_other_files_is_not_kept(tmp_path: Path, capsys: pytest
 
 WAITING = """
 import pathlib, time
-from fairbench.data import workshop
+from fairbench.data.preparation import workshop
 make = workshop.Workshop.make
 def slow(self, names, work):
     print("begun", flush=True)
@@ -407,8 +426,9 @@ def test_two_preparations_wait_for_each_other(tmp_path: Path) -> None:
         assert any("begun" in line for line in first.stdout)
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as second:
             assert second.stdout
-            assert "another process prepares it; waiting" in second.stdout.readline()
+            said = second.stdout.readline()
             (tmp_path / "go").touch()
+            assert "another process prepares it; waiting" in said
             assert "is already prepared" in second.stdout.read()
         first.stdout.read()
     assert (first.returncode, second.returncode) == (0, 0)
@@ -572,7 +592,7 @@ def test_a_missing_library_is_named_with_its_extra(tmp_path: Path) -> None:
 
 
 def test_bars_and_lines(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    from fairbench.data.display import Display
+    from fairbench.data.preparation.display import Display
 
     class Terminal(io.StringIO):
         def isatty(self) -> bool:

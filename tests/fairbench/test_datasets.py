@@ -11,8 +11,8 @@ import pytest
 from tokenizers import Tokenizer, pre_tokenizers
 
 from fairbench.cli import main
-from fairbench.data import separated, tokenizer
 from fairbench.data.datasets import DATASETS
+from fairbench.data.preparation import separated, tokenizer
 from fairbench.data.prepared import Prepared, open_prepared
 from fairbench.data.request import request, wanted
 from fairbench.errors import UsageError
@@ -25,7 +25,7 @@ WNIDS = ["n01443537", "n01629819", "n02099601"]
 
 def prepared(data_root: Path, dataset: str, *words: str, **options: Any) -> Prepared:
     """The dataset, prepared by the command; options by way of a suite file that needs no more than its data table."""
-    from fairbench.data import command
+    from fairbench.data.preparation import command
 
     asked = request(dataset, options)
     with pytest.MonkeyPatch.context() as patch:
@@ -144,21 +144,27 @@ def test_tiny_imagenet_from_both_sources(tmp_path: Path, monkeypatch: pytest.Mon
     assert files(prepared(tmp_path / "other", "tiny-imagenet", "--hub", str(tmp_path / "mirror"))) == files(data)
 
 
-@pytest.mark.parametrize("names", [WNIDS[::-1], []])
+@pytest.mark.parametrize(
+    ("names", "complaint"),
+    [
+        (WNIDS[::-1], "its labels are not indices in sorted wnids (its classes begin with n02099601"),
+        ([], "does not state the names of its classes"),
+    ],
+)
 def test_other_labels_of_the_hub_are_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], names: list[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], names: list[str], complaint: str
 ) -> None:
     write_tiny_hub(tmp_path / "mirror", tiny_images(30, 0), tiny_images(3, 1), names)
     words = ["--dataset", "tiny-imagenet", "--data-root", str(tmp_path), "--hub", str(tmp_path / "mirror")]
     assert main(["data", "prepare", *words]) == 2
-    assert "its labels are not indices in sorted wnids" in capsys.readouterr().err
+    assert complaint in capsys.readouterr().err
 
 
 # CelebA
 
 
 def bicubic(image: np.ndarray, size: int) -> np.ndarray:
-    """Antialiased bicubic resizing as Pillow defines it: Keys' kernel (a = -0.5) widened, rows first, rounded between."""
+    """Antialiased bicubic resizing as Pillow defines it: Keys' kernel (a = -0.5) widened, rounded between the axes."""
 
     def weights(old: int) -> np.ndarray:
         scale = old / size
@@ -221,6 +227,16 @@ def test_celeba_from_the_hub_and_with_the_other_list(tmp_path: Path, faces: dict
     again = prepared(tmp_path, "celeba", "--unverified", size=32, crop=141)
     assert again.manifest["verified"] is False
     assert again.manifest["counts"]["examples"] == data.manifest["counts"]["examples"]
+
+
+def test_a_face_that_is_not_in_the_archive_is_named(
+    tmp_path: Path, faces: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for line, complaint in (("000009.jpg 0", "lacks 1 images"), ("000001.jpg 3", "line 1: '000001.jpg 3' is no name")):
+        (tmp_path / "list_eval_partition.txt").write_text(line)
+        words = ["--dataset", "celeba", "--data-root", str(tmp_path), "--unverified"]
+        assert main(["data", "prepare", *words]) == 2
+        assert complaint in capsys.readouterr().err
 
 
 # TinyStories
@@ -308,6 +324,10 @@ def test_merges_are_learned_from_train_alone(tmp_path: Path, monkeypatch: pytest
         "café <|end<|endoftext|>",
     ]
     plain = prepared(tmp_path, "tinystories")
+    again = tmp_path / "again.json"
+    tokenizer.write_tokenizer(again, [text.encode() for text in texts(plain, "train")], 300)
+    assert again.read_bytes() == (data.folder / "tokenizer.json").read_bytes()
+    assert data.manifest["tokenizer"]["trained_on"].startswith(f"the {len(texts(plain, 'train'))} texts of the train")
     assert len(data.array("train")) < 0.7 * len(plain.array("train"))
     assert data.manifest["bytes"] == plain.manifest["bytes"]
 
@@ -334,14 +354,17 @@ def test_own_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = prepared(tmp_path, "text", path="mine")
     assert sorted(text for split in ("train", "val", "test") for text in texts(data, split)) == sorted(STORIES)
     assert data.manifest["counts"]["examples"] == {"train": 180, "val": 10, "test": 10}
+    archives.stories_file(tmp_path / "mine" / "0.txt", STORIES[1:20])
+    again = prepared(tmp_path, "text", path="mine")
+    assert sum(again.manifest["counts"]["examples"].values()) == 199
     (tmp_path / "one.txt").write_text("too short")
     with pytest.raises(UsageError, match="too few texts"):
         prepared_raising(tmp_path, "text", path="one.txt")
 
 
 def prepared_raising(data_root: Path, dataset: str, **options: Any) -> None:
-    from fairbench.data.display import Display
-    from fairbench.data.prepare import Terms, prepare
+    from fairbench.data.preparation.display import Display
+    from fairbench.data.preparation.prepare import Terms, prepare
 
     prepare(request(dataset, options), Terms(data_root, None, fetch=False, unverified=False), Display())
 
@@ -376,7 +399,8 @@ def test_a_suite_asks_for_what_its_arenas_read(tiny_suite: Suite) -> None:
                 "gpt": plan(source="tinystories", vocabulary=4096, context=128),
                 "vit": plan(source="cifar100"),
                 "resnet": plan(source="cifar100", image_size=32),
-                "ddpm": plan(image_size=8),
+                "ddpm": plan(source="digits", size=8),
+                "own": plan(image_size=8),
             },
         }
     )

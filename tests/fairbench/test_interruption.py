@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -60,7 +61,7 @@ def derived(folder: Path) -> dict[str, bytes]:
     timed = {"cost.csv", "report.html"}
     files = [path for path in folder.rglob("*") if path.is_file() and "trials" not in path.parts]
     return {
-        str(path.relative_to(folder)): path.read_bytes()
+        str(path.relative_to(folder)): re.sub(rb'"declared": ".*"', b"", path.read_bytes())
         for path in files
         if path.name not in timed and not path.name.startswith((".", "step_time"))
     }

@@ -109,4 +109,4 @@ def read_folder(folder: Path) -> Prepared:
 
 def sealed(manifest: Mapping[str, Any]) -> str:
     """The text of a manifest, with a checksum of all that it says."""
-    return json.dumps({**manifest, "sha256": digest(manifest)}, indent=1, sort_keys=True) + "\n"
+    return json.dumps({**manifest, "sha256": digest(manifest)}, indent=1) + "\n"

@@ -1,6 +1,6 @@
 """The datasets that can be prepared: what is known of each without loading it.
 
-A dataset is a module of its own. It offers one function, which `fairbench.data.prepare` calls:
+A dataset is a module of its own. It offers one function, which `fairbench.data.preparation.prepare` calls:
 
     read(found, options) -> Images | Texts            the examples, the same from every source
 """

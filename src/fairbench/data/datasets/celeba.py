@@ -5,11 +5,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fairbench.data.archive import Members, opened_zip
 from fairbench.data.datasets.hub_images import hub_split
-from fairbench.data.examples import Images, ImageSplit, Pixels
-from fairbench.data.files import Found
-from fairbench.data.pixels import decoded, steps
+from fairbench.data.preparation.archive import Members, opened_zip
+from fairbench.data.preparation.examples import Images, ImageSplit, Pixels
+from fairbench.data.preparation.files import Found
+from fairbench.data.preparation.pixels import decoded, steps
 from fairbench.errors import UsageError
 
 FOLDER = "img_align_celeba"

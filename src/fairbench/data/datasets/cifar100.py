@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from fairbench.data import parquet
-from fairbench.data.archive import opened_tar, unpickled
 from fairbench.data.datasets.hub_images import hub_split
-from fairbench.data.examples import Images, ImageSplit
-from fairbench.data.files import Found
+from fairbench.data.preparation import parquet
+from fairbench.data.preparation.archive import opened_tar, unpickled
+from fairbench.data.preparation.examples import Images, ImageSplit
+from fairbench.data.preparation.files import Found
 from fairbench.errors import UsageError
 
 SHAPE = (3, 32, 32)

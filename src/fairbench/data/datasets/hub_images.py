@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from functools import partial
 
-from fairbench.data import parquet
-from fairbench.data.examples import ImageSplit, Pixels
-from fairbench.data.files import Found
-from fairbench.data.pixels import decoded
+from fairbench.data.preparation import parquet
+from fairbench.data.preparation.examples import ImageSplit, Pixels
+from fairbench.data.preparation.files import Found
+from fairbench.data.preparation.pixels import decoded
 
 
 def hub_split(found: Found, split: str, column: str, label: str = "", crop: int = 0, size: int = 0) -> ImageSplit:

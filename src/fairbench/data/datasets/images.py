@@ -7,9 +7,9 @@ from typing import Any
 
 from PIL import Image
 
-from fairbench.data.examples import Images, ImageSplit, Pixels
-from fairbench.data.files import Found
-from fairbench.data.pixels import decoded, steps
+from fairbench.data.preparation.examples import Images, ImageSplit, Pixels
+from fairbench.data.preparation.files import Found
+from fairbench.data.preparation.pixels import decoded, steps
 from fairbench.errors import UsageError
 
 

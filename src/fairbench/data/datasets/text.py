@@ -5,9 +5,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fairbench.data.examples import Texts
-from fairbench.data.files import Found, size_of
-from fairbench.data.separated import separated
+from fairbench.data.preparation.examples import Texts
+from fairbench.data.preparation.files import Found, size_of
+from fairbench.data.preparation.separated import separated
 from fairbench.errors import UsageError
 
 LONGEST = 1 << 14

@@ -5,12 +5,12 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from fairbench.data import parquet
-from fairbench.data.archive import opened_zip
 from fairbench.data.datasets.hub_images import hub_split
-from fairbench.data.examples import Images, ImageSplit, Pixels
-from fairbench.data.files import Found
-from fairbench.data.pixels import decoded
+from fairbench.data.preparation import parquet
+from fairbench.data.preparation.archive import opened_zip
+from fairbench.data.preparation.examples import Images, ImageSplit, Pixels
+from fairbench.data.preparation.files import Found
+from fairbench.data.preparation.pixels import decoded
 from fairbench.errors import UsageError
 
 SHAPE = (3, 64, 64)
@@ -75,11 +75,11 @@ def _from_hub(found: Found) -> tuple[dict[str, ImageSplit], Sequence[str]]:
     for split in ("train", "test"):
         for path in found.split(split):
             wnids = parquet.class_names(path, "label")
-            if not wnids or wnids != sorted(wnids):
-                order = f"begin with {', '.join(wnids[:3])}" if wnids else "are not stated"
+            if wnids != sorted(wnids):
                 raise UsageError(
-                    f"{path}: its labels are not indices in sorted wnids (the names of its classes {order}), so they "
-                    "would not mean what the archive's labels mean; use the authors' archive instead"
+                    f"{path}: its labels are not indices in sorted wnids (its classes begin with "
+                    f"{', '.join(wnids[:3])}), so they would not mean what the archive's labels mean; "
+                    "use the authors' archive instead"
                 )
         splits[split] = hub_split(found, split, "image", "label")
     return splits, wnids

@@ -5,10 +5,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fairbench.data import parquet
-from fairbench.data.examples import Texts
-from fairbench.data.files import Found, size_of
-from fairbench.data.separated import separated
+from fairbench.data.preparation import parquet
+from fairbench.data.preparation.examples import Texts
+from fairbench.data.preparation.files import Found, size_of
+from fairbench.data.preparation.separated import separated
 
 LONGEST = 1 << 20
 """Far longer than any story: what bounds the memory where a file has no separator."""

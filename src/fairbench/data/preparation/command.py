@@ -1,11 +1,12 @@
 """The `fairbench data` command."""
 
 import argparse
+import sys
 from pathlib import Path
 
 from fairbench.data.datasets import DATASETS
+from fairbench.data.preparation.room import in_words
 from fairbench.data.request import Request, default_requests, request, wanted
-from fairbench.data.room import in_words
 from fairbench.errors import UsageError, unknown
 from fairbench.suite_file import load_suite
 
@@ -31,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
             raise
         raise UsageError(f"fairbench data needs {error.name}: pip install 'psilogic[data]'") from error
     except KeyboardInterrupt:
-        print("\nfairbench: stopped; what is finished is kept, the same command goes on from here")
+        print("\nfairbench: stopped; what is finished is kept, the same command goes on from here", file=sys.stderr)
         return 130
 
 
@@ -51,8 +52,8 @@ def requests(options: argparse.Namespace) -> list[Request]:
 
 def prepare_all(options: argparse.Namespace) -> int:
     """`fairbench data download` and `fairbench data prepare`."""
-    from fairbench.data.display import Display
-    from fairbench.data.prepare import Terms, prepare
+    from fairbench.data.preparation.display import Display
+    from fairbench.data.preparation.prepare import Terms, prepare
 
     display = Display()
     asked = requests(options)
@@ -74,7 +75,7 @@ def prepare_all(options: argparse.Namespace) -> int:
 
 def verify(options: argparse.Namespace) -> int:
     """`fairbench data verify`: 1 when something is not what its manifest says."""
-    from fairbench.data.verify import differences
+    from fairbench.data.preparation.verify import differences
 
     chosen = options.suite or options.dataset
     if chosen:
@@ -119,7 +120,7 @@ def show_list(options: argparse.Namespace) -> int:
 
 
 def _archive_lines(asked: Request, data_root: Path) -> list[str]:
-    from fairbench.data.locate import archives
+    from fairbench.data.preparation.locate import archives
 
     there = {file.name: file.path for file in archives(asked, data_root)}
     return [
@@ -130,13 +131,14 @@ def _archive_lines(asked: Request, data_root: Path) -> list[str]:
 
 
 def _hub_line(asked: Request, hub_root: Path) -> str:
-    from fairbench.data.hub import present
+    from fairbench.data.preparation.hub import present
 
     if not asked.facts.repository:
         return ""
     files, missing = present(asked, hub_root)
-    state = f"{len(files)} files there, without {', '.join(missing)}" if missing else f"{len(files)} files there"
-    return f"{asked.facts.repository} at {asked.facts.revision[:12]}, {state if files else 'not there'}"
+    lacking = f", {', '.join(missing)} missing" if missing else ""
+    state = f"{len(files)} files there{lacking}" if files else "not there"
+    return f"{asked.facts.repository} at {asked.facts.revision[:12]}, {state}"
 
 
 def _prepared_line(asked: Request, data_root: Path) -> str:

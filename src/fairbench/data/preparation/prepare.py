@@ -11,14 +11,14 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from fairbench.data import hub, locate, write_images, write_texts
-from fairbench.data.display import Display
-from fairbench.data.examples import Images, Texts
-from fairbench.data.files import Found, checked, size_of
-from fairbench.data.prepared import FORMAT, MANIFEST, opened, sealed
+from fairbench.data.preparation import hub, locate, write_images, write_texts
+from fairbench.data.preparation.display import Display
+from fairbench.data.preparation.examples import Images, Texts
+from fairbench.data.preparation.files import Found, checked, sha256_of, size_of
+from fairbench.data.preparation.room import require_room
+from fairbench.data.preparation.workshop import Workshop
+from fairbench.data.prepared import FORMAT, MANIFEST, Prepared, opened, sealed
 from fairbench.data.request import Request
-from fairbench.data.room import require_room
-from fairbench.data.workshop import Workshop
 from fairbench.errors import UsageError
 from fairbench.spec import digest
 from fairbench.store import write_atomically
@@ -112,6 +112,7 @@ def _is_prepared(request: Request, data_root: Path, display: Display) -> bool:
         return False
     try:
         prepared = opened(request, data_root)
+        _require_unchanged(request, prepared)
     except UsageError as error:
         display.note(f"{request.label}: prepared again, since {str(error).partition('; ')[0]}")
         return False
@@ -120,12 +121,19 @@ def _is_prepared(request: Request, data_root: Path, display: Display) -> bool:
     return True
 
 
+def _require_unchanged(request: Request, prepared: Prepared) -> None:
+    """A user's own data may have changed since, where archives cannot; or be gone, which is no reason to refuse."""
+    if "path" in request.options:
+        path = locate.own_path(request)
+        if path.exists() and sha256_of(path) != prepared.manifest["files"][0]["sha256"]:
+            raise UsageError(f"{path} has changed")
+
+
 def _fetch_missing(request: Request, terms: Terms, display: Display) -> None:
     """Download the hub's files, unless there are archives; part of the archives is `locate`'s to complain of."""
     if "path" in request.options or locate.archives(request, terms.data_root):
         return
-    files, missing = hub.present(request, terms.hub_root)
-    if missing or not files:
+    if not hub.is_complete(request, terms.hub_root):
         facts = request.facts
         display.note(f"{request.label}: downloading {facts.repository} at {facts.revision} from the hub")
         hub.fetch(request, terms.hub_root, locate.by_hand(request, terms.data_root))

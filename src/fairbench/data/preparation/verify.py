@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from fairbench.data.preparation.workshop import content_sha256
 from fairbench.data.prepared import Prepared, read_folder
-from fairbench.data.workshop import content_sha256
 from fairbench.errors import UsageError
 
 

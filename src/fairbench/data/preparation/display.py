@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from fairbench.data.room import in_words
+from fairbench.data.preparation.room import in_words
 
 PLAIN_SECONDS = 15.0
 """Without a terminal, how often progress is told of."""

@@ -72,11 +72,15 @@ def uncompressed_size(paths: Sequence[Path]) -> int:
 
 
 def class_names(path: Path, column: str) -> list[str]:
-    """Names of the classes in the order of their labels, as the hub's metadata state them; empty: they do not."""
+    """Names of the classes in the order of their labels, as the hub's metadata state them.
+
+    Raises:
+        UsageError: they do not, so that nobody knows what the labels mean.
+    """
     with _opened(path) as file:
         metadata = file.schema_arrow.metadata or {}
     try:
         features = json.loads(metadata[b"huggingface"])["info"]["features"]
         return list(features[column]["names"])
     except (KeyError, TypeError, ValueError):
-        return []
+        raise UsageError(f"{path} does not state the names of its classes, so its labels may mean anything") from None

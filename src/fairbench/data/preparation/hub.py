@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from fairbench.data.datasets.facts import Dataset
-from fairbench.data.files import SourceFile
+from fairbench.data.preparation.files import SourceFile
+from fairbench.data.preparation.room import require_room
 from fairbench.data.request import Request
-from fairbench.data.room import require_room
 from fairbench.errors import UsageError
 from fairbench.store import write_atomically
 
@@ -37,11 +37,17 @@ def present(request: Request, hub_root: Path) -> tuple[list[SourceFile], list[st
         here = {path.relative_to(folder).as_posix() for path in folder.glob(wanted.pattern)}
         for name in sorted(here):
             facts = listing.get(name, {})
-            expected = known.get(name) or ({"sha256": facts["sha256"]} if facts.get("sha256") else {})
+            expected = {"sha256": facts["sha256"]} if facts.get("sha256") else known.get(name, {})
             files.append(SourceFile(name, folder / name, expected, facts.get("size", 0), wanted.split))
         listed = {name for name in listing if fnmatchcase(name, wanted.pattern)}
         missing += sorted(listed - here) if listed else _missing_shards(wanted.pattern, here)
     return files, missing
+
+
+def is_complete(request: Request, hub_root: Path) -> bool:
+    """Whether all of the hub's files are there, and are those of the commit as far as their listing tells."""
+    _, missing = present(request, hub_root)
+    return not missing and bool(_read_listing(hub_root / request.facts.repository, request.facts.revision))
 
 
 def _missing_shards(pattern: str, names: set[str]) -> list[str]:

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from fairbench.data.display import Display
-from fairbench.data.examples import Images
-from fairbench.data.splits import SEED, Rows, carve, image_rule, key
-from fairbench.data.workshop import GrowingArray, Workshop
+from fairbench.data.preparation.display import Display
+from fairbench.data.preparation.examples import Images
+from fairbench.data.preparation.splits import SEED, Rows, carve, image_rule, key
+from fairbench.data.preparation.workshop import GrowingArray, Workshop
 from fairbench.errors import UsageError
 
 BLOCK = 1024

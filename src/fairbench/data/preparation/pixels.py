@@ -5,7 +5,7 @@ import io
 import numpy as np
 from PIL import Image
 
-from fairbench.data.examples import Pixels
+from fairbench.data.preparation.examples import Pixels
 from fairbench.errors import UsageError
 
 

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from fairbench.data import hub
 from fairbench.data.datasets.facts import Archive
-from fairbench.data.files import Found, SourceFile
+from fairbench.data.preparation import hub
+from fairbench.data.preparation.files import Found, SourceFile
 from fairbench.data.request import Request
 from fairbench.errors import UsageError
 
@@ -47,14 +47,20 @@ def locate(request: Request, data_root: Path, hub_root: Path) -> Found:
             f"or move {present[0].name} away to read the hub's files"
         )
     files, missing = hub.present(request, hub_root)
-    if files and not missing:
-        return Found("hub", tuple(files), remedy, request.facts.revision)
-    lacking = f", and {hub_root / request.facts.repository} lacks {', '.join(missing)}" if files else ""
-    raise UsageError(f"{request.dataset} is not there: no {', '.join(absent)} in {data_root}{lacking}; {remedy}")
+    if not missing:
+        mend = f"delete it and run: {request.command('download', data_root)}"
+        return Found("hub", tuple(files), mend, request.facts.revision)
+    lacking = f"{hub_root / request.facts.repository} lacks {', '.join(missing)}"
+    raise UsageError(f"{request.dataset} is not there: no {', '.join(absent)} in {data_root}, {lacking}; {remedy}")
+
+
+def own_path(request: Request) -> Path:
+    """Where a user's own data lies."""
+    return Path(request.options["path"]).expanduser()
 
 
 def _own(request: Request) -> Found:
-    path = Path(request.options["path"]).expanduser()
+    path = own_path(request)
     if not path.exists():
         raise UsageError(f"option path of {request.dataset}: there is no {path} (seen from {Path.cwd()})")
     return Found("own", (SourceFile(path.name, path),), "mend it")

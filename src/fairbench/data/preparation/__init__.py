@@ -1,0 +1,1 @@
+"""From archives and hub files to arrays: `fairbench data`."""
