@@ -17,6 +17,7 @@ import torch
 from csv_files import write_csv
 from torch.optim.lr_scheduler import LambdaLR
 
+from fairbench.data.sources import load_data
 from fairbench.executors import Place
 from fairbench.arenas import load_arena
 from fairbench.optimizers import build_optimizer
@@ -45,8 +46,8 @@ def harness_seconds(spec: TrialSpec) -> float:
 
 def bare_seconds(spec: TrialSpec) -> float:
     """Seconds of the loop that one would write by hand: no hashes, no stopwatch, no records."""
-    arena, training = load_arena(spec.arena.name), spec.training
-    data = arena.load_data(**spec.arena.data)
+    arena, training = load_arena(spec.arena.task), spec.training
+    data = load_data(spec.arena.data, Path("data"))
     torch.manual_seed(spec.seed)
     model = arena.build_model(data, **spec.arena.model).train()
     params = list(model.parameters())
@@ -57,8 +58,8 @@ def bare_seconds(spec: TrialSpec) -> float:
     began = time.perf_counter()
     for _ in range(training.steps):
         if not epoch:
-            epoch = list(torch.randperm(len(data.train.inputs), generator=order).split(spec.arena.batch_size))[:-1]
-        loss = arena.loss(model, data.train[epoch.pop(0)], noise)
+            epoch = list(torch.randperm(len(data.train), generator=order).split(spec.arena.batch_size))[:-1]
+        loss = arena.loss(model, *arena.examples(data.read(data.train[epoch.pop(0)], None), noise))
         loss.backward()
         torch.nn.utils.clip_grad_norm_(params, training.clip_norm)
         optimizer.step()

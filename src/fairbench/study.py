@@ -8,6 +8,8 @@ from pathlib import Path
 from rich.console import Console
 
 from fairbench.analysis.environments import grounds
+from fairbench.data.prepared import opened
+from fairbench.data.request import wanted
 from fairbench.errors import UsageError
 from fairbench.executors import Executor, Place
 from fairbench.executors.processes import CALL_LIMIT, ProcessExecutor
@@ -44,6 +46,7 @@ def run_study(
         UsageError: the directory holds another suite, cannot be written, or has a damaged record.
         KeyboardInterrupt: the user stopped it; finished trials are kept.
     """
+    check_data(suite, places[0].data_root)
     store = Store(directory)
     with store.locked(), Progress(console, len(places)) as progress:
         history = read_history(directory)
@@ -71,6 +74,7 @@ def plan_study(suite: Suite, directory: Path, place: Place, freeze: bool) -> tup
     Raises:
         UsageError: the directory holds another suite, or another plan that is frozen, or final trials.
     """
+    check_data(suite, place.data_root)
     with ProcessExecutor([place], lambda spec, step, loss: None, preload(suite)) as executor:
         rehearsal = rehearse(suite, place, executor.call)
     store = Store(directory)
@@ -83,6 +87,22 @@ def plan_study(suite: Suite, directory: Path, place: Place, freeze: bool) -> tup
             history = history.freeze(final_trials)
             write_history(directory, history)
     return rehearsal, history
+
+
+def check_data(suite: Suite, data_root: str) -> None:
+    """See that everything the suite reads is prepared, before anything is loaded.
+
+    Raises:
+        UsageError: something is not; the message says which commands get it.
+    """
+    missing = []
+    for asked in wanted(suite):
+        try:
+            opened(asked, Path(data_root))
+        except UsageError as error:
+            missing.append(str(error))
+    if missing:
+        raise UsageError("\n".join(missing))
 
 
 def preload(suite: Suite) -> list[str]:
@@ -142,9 +162,9 @@ def mixing(records: Iterable[Record], environment: Mapping[str, str]) -> str:
     """What finished trials had of machine and versions that is not here; empty if all is as it was."""
     found = grounds(record["environment"] for record in records if record["environment"])
     differing = [
-        f"  {fact}: {' / '.join(values)}; here {environment.get(fact, 'none')}"
+        f"  {fact}: {' / '.join(values)}; here {environment[fact]}"
         for fact, values in found.items()
-        if values != (environment.get(fact),)
+        if fact in environment and values != (environment[fact],)
     ]
     lines = "\n".join(differing)
     return (

@@ -243,5 +243,5 @@ class Training:
             "result": result,
             "error": None,
             "cost": cost,
-            "environment": environment(str(self.device)),
+            "environment": {**environment(str(self.device)), "data": self.data.origin},
         }

@@ -76,8 +76,9 @@ def test_the_papers_own_forms(folder: Path, capsys: pytest.CaptureFixture[str]) 
     assert "out holds suite 'smoke', not 'tiny'; choose another --output-dir" in capsys.readouterr().err
     assert main(["--data-root", "./data", "--output-dir", "results/full"]) == 2
     shown = capsys.readouterr().err
-    for dataset in ("TinyStories", "CIFAR-100", "Tiny ImageNet", "CelebA", "mini: "):
-        assert dataset in shown
+    for dataset in ("tinystories", "cifar100", "tiny-imagenet", "celeba"):
+        assert f"fairbench data download --data-root data --dataset {dataset}" in shown
+    assert not (folder / "results").exists()
 
 
 @pytest.mark.parametrize(

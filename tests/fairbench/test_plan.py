@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -37,7 +38,8 @@ def complete(study: Study, val_loss: Callable[[float], float], status: str = "fi
     while spec := schedule.next():
         loss = val_loss(spec.lr)
         state = "diverged" if math.isnan(loss) else status
-        final = {"val": {"loss": loss}, "test": {"loss": -spec.lr}} if state == "finished" else None
+        metrics = dict.fromkeys(("loss", "perplexity", "bits_per_byte"), loss)
+        final = {"val": metrics, "test": {"loss": -spec.lr}} if state == "finished" else None
         records[spec.id] = {"status": state, "result": {"final": final}}
         schedule.ended(spec)
     (arm,) = arms(study, lookup)
@@ -118,6 +120,28 @@ def test_the_horizon_follows_the_stage(study: Study) -> None:
     plan = study.suite.arenas["gpt"]
     assert {spec.optimizer.options["total_steps"] for spec in arm.sweep} == {plan.sweep_steps}
     assert {spec.optimizer.options["total_steps"] for spec in arm.final} == {plan.steps}
+
+
+def test_weight_decays_are_searched_with_every_rate(study: Study) -> None:
+    suite = replace(study.suite, sweep=replace(study.suite.sweep, weight_decays=[0.0, 0.1]))
+    records: Records = {}
+    schedule = Schedule(searching := replace(study, suite=suite), lambda spec: records.get(spec.id))
+    while spec := schedule.next():
+        loss = distance(1e-1)(spec.lr) - (spec.weight_decay or 0)
+        metrics = dict.fromkeys(("loss", "perplexity", "bits_per_byte"), loss)
+        records[spec.id] = {"status": "finished", "result": {"final": {"val": metrics}}}
+        schedule.ended(spec)
+    (arm,) = arms(searching, lambda spec: records.get(spec.id))
+    assert len(arm.sweep) == 2 * (5 + 3)  # extended for both decays alike
+    assert (arm.lr, arm.weight_decay) == (1e-1, 0.1)
+    assert {(spec.lr, spec.weight_decay) for spec in arm.final} == {(1e-1, 0.1)}
+
+
+def test_options_of_an_arena_replace_the_optimizers_own(study: Study) -> None:
+    resolved = replace(study.optimizers["PsiLogic"], options={"gamma": 1, "p_ext": 2}, arenas={"gpt": {"gamma": 3}})
+    assert resolved.spec("gpt", 0.1, None, 7).options == {"gamma": 3, "p_ext": 2, "lr": 0.1, "total_steps": 7}
+    assert resolved.spec("vit", 0.1, 0.5, 7).options["gamma"] == 1
+    assert resolved.spec("vit", 0.1, 0.5, 7).options["weight_decay"] == 0.5
 
 
 def test_everything_that_determines_a_trial_changes_its_id(study: Study) -> None:

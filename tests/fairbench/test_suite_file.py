@@ -30,7 +30,6 @@ def test_mini_gives_every_optimizer_the_same_treatment() -> None:
 @pytest.mark.parametrize("name", ARENAS)
 def test_the_declared_options_are_the_arenas_arguments(name: str) -> None:
     arena, facts = load_arena(name), ARENAS[name]
-    assert list(inspect.signature(arena.load_data).parameters) == list(facts.data_options)
     assert list(inspect.signature(arena.build_model).parameters)[1:] == list(facts.model_options)
 
 

@@ -10,10 +10,10 @@ Options = Mapping[str, Any]
 """Options by name: a type where the option must be given, else the default."""
 
 READING: dict[str, Options] = {
-    "images": {"image_size": 0, "crop_padding": 0, "flip": False},
-    "text": {"context": int, "evaluated_windows": 0},
+    "images": {"image_size": 0, "crop_padding": 0, "flip": False, "evaluated": 0},
+    "text": {"context": int, "evaluated": 0},
 }
-"""The options that all sources of a kind have: how a model reads what is stored."""
+"""The options that all sources of a kind have: how a model reads what is stored, and how many examples are evaluated."""
 
 
 @dataclass(frozen=True)

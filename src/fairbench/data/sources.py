@@ -14,7 +14,7 @@ import torch
 from fairbench.data.facts import READING, SOURCES
 from fairbench.data.prepared import Prepared, open_prepared
 from fairbench.data.reading import ImageReading, read_tokens
-from fairbench.data.stored import Data, Split
+from fairbench.data.stored import UNVERIFIED, Data, Split
 from fairbench.errors import UsageError
 
 SPLIT_SEED = 20_260_101
@@ -44,7 +44,7 @@ def load_data(options: Mapping[str, Any], data_root: Path) -> Data:
     return _images(prepared, **reading) if source.kind == "images" else _text(prepared, **reading)
 
 
-def digits(**reading: Any) -> Data:
+def digits(evaluated: int = 0, **reading: Any) -> Data:
     """scikit-learn's 1797 handwritten digits, 8x8: half for training, a quarter each to validate and test.
 
     Source: UCI Machine Learning Repository, "Optical Recognition of Handwritten Digits", test set.
@@ -58,12 +58,13 @@ def digits(**reading: Any) -> Data:
     quarter = len(order) // 4
     parts = order[2 * quarter :], order[:quarter], order[quarter : 2 * quarter]
     splits = {name: Split(inputs[rows], targets[rows]) for name, rows in zip(SPLITS, parts, strict=True)}
+    splits = _fewer(splits, evaluated)
     read = ImageReading(8.0, **reading)
     return Data(splits, fingerprint(splits), read, read.shape((1, 8, 8)), 10)
 
 
 @cache
-def stdlib_source(context: int, evaluated_windows: int) -> Data:
+def stdlib_source(context: int, evaluated: int) -> Data:
     """The source text of this Python's standard library as bytes; files are never shared by splits.
 
     Of every ten modules, in the order of their names, the ninth goes to validation and the tenth to the test split.
@@ -80,17 +81,18 @@ def stdlib_source(context: int, evaluated_windows: int) -> Data:
     for i, file in enumerate(files):
         texts[roles.get(i % 10, "train")] += file.read_bytes()
     tokens = {name: torch.frombuffer(text, dtype=torch.uint8) for name, text in texts.items()}
-    splits = _windows(tokens, context, evaluated_windows)
+    splits = _windows(tokens, context, evaluated)
     return Data(splits, fingerprint(splits), read_tokens, (context,), 256)
 
 
-def _images(prepared: Prepared, **reading: Any) -> Data:
+def _images(prepared: Prepared, evaluated: int, **reading: Any) -> Data:
     """Prepared images, with labels where there are some."""
-    splits = {name: Split(_tensor(prepared.array(name)), _labels(prepared, name)) for name in SPLITS}
+    stored = {name: Split(_tensor(prepared.array(name)), _labels(prepared, name)) for name in SPLITS}
+    splits = _fewer(stored, evaluated)
     read = ImageReading(127.5, **reading)
     classes = len(prepared.manifest.get("classes") or [])
     shape = read.shape(tuple(splits["train"].inputs.shape[1:]))
-    return Data(splits, prepared.fingerprint, read, shape, classes)
+    return Data(splits, prepared.fingerprint, read, shape, classes, _origin(prepared))
 
 
 def _labels(prepared: Prepared, name: str) -> torch.Tensor:
@@ -98,32 +100,34 @@ def _labels(prepared: Prepared, name: str) -> torch.Tensor:
     return torch.from_numpy(np.array(prepared.array(f"{name}_labels"))).long() if labelled else torch.empty(0)
 
 
-def _text(prepared: Prepared, context: int, evaluated_windows: int) -> Data:
+def _text(prepared: Prepared, context: int, evaluated: int) -> Data:
     """Prepared tokens."""
     tokens = {name: _tensor(prepared.array(name).view(np.int16)) for name in SPLITS}
-    splits = _windows(tokens, context, evaluated_windows)
+    splits = _windows(tokens, context, evaluated)
     manifest = prepared.manifest
     per_byte = sum(map(len, tokens.values())) / sum(manifest["bytes"].values())
     vocabulary = manifest["options"]["vocabulary"]
-    return Data(splits, prepared.fingerprint, read_tokens, (context,), vocabulary, per_byte)
+    return Data(splits, prepared.fingerprint, read_tokens, (context,), vocabulary, _origin(prepared), per_byte)
+
+
+def _origin(prepared: Prepared) -> str:
+    return f"{prepared.manifest['source']}, {'verified' if prepared.manifest['verified'] else UNVERIFIED}"
 
 
 def _windows(tokens: Mapping[str, torch.Tensor], context: int, evaluated: int) -> dict[str, Split]:
-    """All windows for training, of the other splits so many, or all with 0."""
-    return {name: windows(part, context, 0 if name == "train" else evaluated) for name, part in tokens.items()}
+    """Texts as rows of `context` tokens and the next one, without overlap; what is left at the end is dropped."""
+    long = context + 1
+    rows = {name: part[: len(part) // long * long].reshape(-1, long) for name, part in tokens.items()}
+    return _fewer({name: Split(part, torch.empty(0)) for name, part in rows.items()}, evaluated)
 
 
-def windows(tokens: torch.Tensor, context: int, count: int) -> Split:
-    """Text as rows of `context` tokens and the next one, without overlap; what is left at the end is dropped.
+def _fewer(splits: Mapping[str, Split], evaluated: int) -> dict[str, Split]:
+    """Of the splits that are evaluated so many examples, evenly spaced; all with 0."""
 
-    Args:
-        tokens: shape (N,).
-        context: tokens that a model sees.
-        count: how many rows, evenly spaced; 0 takes all.
-    """
-    rows = tokens[: len(tokens) // (context + 1) * (context + 1)].reshape(-1, context + 1)
-    chosen = rows[torch.linspace(0, len(rows) - 1, count).long()] if count else rows
-    return Split(chosen, torch.empty(0))
+    def fewer(split: Split) -> Split:
+        return split[torch.linspace(0, len(split) - 1, evaluated).long()] if 0 < evaluated < len(split) else split
+
+    return {name: split if name == "train" else fewer(split) for name, split in splits.items()}
 
 
 def _tensor(array: np.ndarray[Any, Any]) -> torch.Tensor:

@@ -45,6 +45,10 @@ Read = Callable[[Split, torch.Generator | None], Split]
 """Makes stored examples a model's inputs, on their device; with a generator, of their device, it augments them."""
 
 
+UNVERIFIED = "not verified"
+"""Said of data whose hash is not the known one, or has no known one."""
+
+
 @dataclass(frozen=True)
 class Data:
     """The data of an arena.
@@ -55,6 +59,7 @@ class Data:
         read: how a model reads them.
         shape: of one input as a model gets it: (channels, height, width), or (tokens,).
         classes: how many labels there are, or tokens in the vocabulary.
+        origin: where they are from, and whether they are what their authors published.
         tokens_per_byte: of text, how many tokens stand for a byte of it.
     """
 
@@ -63,6 +68,7 @@ class Data:
     read: Read
     shape: tuple[int, ...]
     classes: int
+    origin: str = "embedded"
     tokens_per_byte: float = 1.0
 
     @property

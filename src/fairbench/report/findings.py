@@ -10,6 +10,7 @@ from fairbench.analysis.significance import minimum_detectable_effect
 from fairbench.analysis.verdicts import VERDICTS, Comparison
 from fairbench.history import History
 from fairbench.report.warnings import warnings
+from fairbench.suite import RULES
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ def find(
     alarming = warnings(results, comparisons, history, declared)
     texts = {
         **alarming,
+        "Deviations": _deviations(results),
         "Frozen plan": _frozen(history),
         "Verdicts": _verdicts(results, comparisons),
         "Before correction": _lost_to_correction(results, comparisons),
@@ -57,6 +59,13 @@ def find(
         "Figures": "".join(f"{name} could not be drawn: {reason}. " for name, reason in no_figure.items()).rstrip(),
     }
     return [Finding(topic, text, topic in alarming) for topic, text in texts.items() if text]
+
+
+def _deviations(results: Results) -> str:
+    """What the suite itself says is no good practice."""
+    suite = results.study.suite
+    broken = [f"By choice of the suite, {RULES[rule]}." for rule in suite.breaks]
+    return " ".join([*broken, *suite.deviations])
 
 
 def _frozen(history: History) -> str:

@@ -6,6 +6,7 @@ from fairbench.analysis.conditions import hash_checks
 from fairbench.analysis.environments import Mixture, mixtures
 from fairbench.analysis.results import Results
 from fairbench.analysis.verdicts import NOT_DECLARED, Comparison
+from fairbench.data.stored import UNVERIFIED
 from fairbench.history import Change, History
 
 
@@ -18,6 +19,7 @@ def warnings(
         "Completeness": completeness(results),
         "Machines": mixed_machines(results),
         "Unequal conditions": unequal_conditions(results),
+        "Data": unverified_data(results),
     }
 
 
@@ -95,6 +97,16 @@ def _mixture(mixture: Mixture) -> str:
         f" In {both} it goes with the optimizer: no final trial of one has what one of the other has." if both else ""
     )
     return f"Trials differ in {facts}. Concerned: {where}.{confounded}"
+
+
+def unverified_data(results: Results) -> str:
+    """Which arenas had data that may not be what their authors published; empty if none."""
+    arenas = [run.arena for run in results.select(lambda run: UNVERIFIED in run.environment.get("data", ""))]
+    if not arenas:
+        return ""
+    return (
+        f"UNVERIFIED DATA in {', '.join(dict.fromkeys(arenas))}: their hash is not the known one, or nobody knows one."
+    )
 
 
 def unequal_conditions(results: Results) -> str:
