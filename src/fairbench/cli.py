@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from fairbench.arenas import ARENAS
 from fairbench.errors import UsageError, unknown
 from fairbench.optimizers import OPTIMIZERS
+from fairbench.published import load_publication
 from fairbench.suite_choice import DEFAULT_SUITE, chosen_suite, data_needs
 from fairbench.suite_file import load_suite, suite_names
 
@@ -46,6 +47,11 @@ def parser() -> argparse.ArgumentParser:
     report = commands.add_parser("report", help="make all tables, figures and the page again from the records")
     report.add_argument("directory", type=Path, metavar="DIR")
     report.add_argument("--output-dir", type=Path, metavar="OUT", help="where they go (default: DIR)")
+
+    compare = commands.add_parser("compare", help="put a study beside what others published of theirs")
+    compare.add_argument("directory", type=Path, metavar="DIR")
+    compare.add_argument("publication", nargs="?", default="paper", metavar="PUBLICATION", help="default: paper")
+    compare.add_argument("--output-dir", type=Path, metavar="OUT", help="where the tables go (default: DIR)")
 
     explain = commands.add_parser("explain", help="show what a trial is, or why two trials are not the same one")
     explain.add_argument("trials", nargs="+", metavar="ID", help="record file, or the beginning of an id")
@@ -171,6 +177,19 @@ def show_report(directory: Path, output: Path) -> int:
     return 1 if result.failed else 0
 
 
+def compare(options: argparse.Namespace) -> int:
+    """`fairbench compare`."""
+    publication = load_publication(options.publication)
+
+    from fairbench.report.replication import print_replication, write_replication
+    from fairbench.study import held_study
+
+    history, lookup = held_study(options.directory)
+    output = options.output_dir or options.directory
+    print_replication(write_replication(publication, history, lookup, output), console())
+    return 0
+
+
 def explain(options: argparse.Namespace) -> int:
     """`fairbench explain`."""
     from fairbench.explain import explain_trials
@@ -196,4 +215,12 @@ def show_list(options: argparse.Namespace) -> int:
     return 0
 
 
-DO = {"run": run, "plan": plan, "status": status, "report": report, "explain": explain, "list": show_list}
+DO = {
+    "run": run,
+    "plan": plan,
+    "status": status,
+    "report": report,
+    "compare": compare,
+    "explain": explain,
+    "list": show_list,
+}
