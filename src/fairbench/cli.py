@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from fairbench.arenas import ARENAS
 from fairbench.errors import UsageError, unknown
 from fairbench.optimizers import OPTIMIZERS
-from fairbench.published import load_publication
 from fairbench.suite_choice import DEFAULT_SUITE, chosen_suite, data_needs
 from fairbench.suite_file import load_suite, suite_names
 
@@ -179,6 +178,8 @@ def show_report(directory: Path, output: Path) -> int:
 
 def compare(options: argparse.Namespace) -> int:
     """`fairbench compare`."""
+    from fairbench.published import load_publication
+
     publication = load_publication(options.publication)
 
     from fairbench.report.replication import print_replication, write_replication
