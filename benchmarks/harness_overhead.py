@@ -17,9 +17,9 @@ import torch
 from csv_files import write_csv
 from torch.optim.lr_scheduler import LambdaLR
 
+from fairbench.arenas import load_arena
 from fairbench.data.sources import load_data
 from fairbench.executors import Place
-from fairbench.arenas import load_arena
 from fairbench.optimizers import build_optimizer
 from fairbench.plan import arms
 from fairbench.rehearsal import rehearse

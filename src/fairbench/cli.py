@@ -52,6 +52,11 @@ def parser() -> argparse.ArgumentParser:
     report.add_argument("directory", type=Path, metavar="DIR")
     report.add_argument("--output-dir", type=Path, metavar="OUT", help="where they go (default: DIR)")
 
+    compare = commands.add_parser("compare", help="put a study beside what others published of theirs")
+    compare.add_argument("directory", type=Path, metavar="DIR")
+    compare.add_argument("publication", nargs="?", default="paper", metavar="PUBLICATION", help="default: paper")
+    compare.add_argument("--output-dir", type=Path, metavar="OUT", help="where the tables go (default: DIR)")
+
     explain = commands.add_parser("explain", help="show what a trial is, or why two trials are not the same one")
     explain.add_argument("trials", nargs="+", metavar="ID", help="record file, or the beginning of an id")
     explain.add_argument("--output-dir", type=Path, metavar="DIR", help="where it lies (default: all of results/)")
@@ -217,6 +222,21 @@ def show_report(directory: Path, output: Path) -> int:
     return 1 if result.failed else 0
 
 
+def compare(options: argparse.Namespace) -> int:
+    """`fairbench compare`."""
+    from fairbench.published import load_publication
+
+    publication = load_publication(options.publication)
+
+    from fairbench.report.replication import print_replication, write_replication
+    from fairbench.study import held_study
+
+    history, lookup = held_study(options.directory)
+    output = options.output_dir or options.directory
+    print_replication(write_replication(publication, history, lookup, output), console())
+    return 0
+
+
 def explain(options: argparse.Namespace) -> int:
     """`fairbench explain`."""
     from fairbench.explain import explain_trials
@@ -257,6 +277,7 @@ DO = {
     "plan": plan,
     "status": status,
     "report": report,
+    "compare": compare,
     "explain": explain,
     "list": show_list,
     "data": data,

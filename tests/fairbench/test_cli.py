@@ -93,6 +93,8 @@ def test_the_papers_own_forms(folder: Path, capsys: pytest.CaptureFixture[str]) 
         (["run", "--workers", "-1"], "--workers must be at least 0, got -1"),
         (["run", "--smoke-test", "--suite", "mini"], "--smoke-test means --suite smoke"),
         (["report", "nowhere"], "nowhere holds no study"),
+        (["compare", "nowhere"], "nowhere holds no study"),
+        (["compare", "nowhere", "papr"], "unknown publication 'papr'; did you mean 'paper'? (known: paper)"),
     ],
 )
 def test_wrong_words_are_named(words: list[str], complaint: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -169,7 +171,7 @@ def test_a_closed_pipe_is_no_error() -> None:
     assert (done.stdout, done.stderr) == ("suites\n", "")
 
 
-@pytest.mark.parametrize("words", [["--help"], ["list"], ["run", "--help"], ["data", "--help"]])
+@pytest.mark.parametrize("words", [["--help"], ["list"], ["run", "--help"], ["data", "--help"], ["compare", "--help"]])
 def test_help_and_list_load_nothing_heavy(words: list[str]) -> None:
     code = (
         "import sys\nfrom fairbench.cli import main\n"

@@ -13,7 +13,7 @@ READING: dict[str, Options] = {
     "images": {"image_size": 0, "crop_padding": 0, "flip": False, "evaluated": 0},
     "text": {"context": int, "evaluated": 0},
 }
-"""The options that all sources of a kind have: how a model reads what is stored, and how many examples are evaluated."""
+"""The options of all sources of a kind: how a model reads what is stored, and how many examples are evaluated."""
 
 
 @dataclass(frozen=True)

@@ -50,11 +50,7 @@ def write_report(history: History, lookup: Lookup, directory: Path) -> Report:
     Raises:
         UsageError: the directory cannot be written.
     """
-    results, comparisons = _compared(history.study, lookup)
-    first = comparisons
-    if declared := history.declared:
-        first = comparisons if declared is history.plans[-1] else _compared(declared.study, lookup)[1]
-        comparisons = beside(comparisons, first)
+    results, comparisons, first = judged(history, lookup)
     contents: dict[str, str | bytes] = {
         "lr_sweep.csv": tables.lr_sweep(results).to_csv(),
         "steps.csv": tables.steps(results).to_csv(),
@@ -75,6 +71,24 @@ def write_report(history: History, lookup: Lookup, directory: Path) -> Report:
     files = [directory / name for name in (*contents, *shown)]
     failed = len(results.select(lambda run: run.status == "failed"))
     return Report(files[-1], comparisons, findings, failed, files)
+
+
+def judged(history: History, lookup: Lookup) -> tuple[Results, list[Comparison], list[Comparison]]:
+    """The study in force as far as its records take it.
+
+    Args:
+        history: the plans of the study.
+        lookup: the record of a trial.
+
+    Returns:
+        Its results, its verdicts, and those of the plan that was declared before the first final trial, which are its
+        own if none is known to be so old.
+    """
+    results, comparisons = _compared(history.study, lookup)
+    if not (declared := history.declared):
+        return results, comparisons, comparisons
+    first = comparisons if declared is history.plans[-1] else _compared(declared.study, lookup)[1]
+    return results, beside(comparisons, first), first
 
 
 def _compared(study: Study, lookup: Lookup) -> tuple[Results, list[Comparison]]:

@@ -1,0 +1,219 @@
+"""A study beside a publication: the CSV files, and the same for a terminal."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table as Grid
+from rich.text import Text
+
+from fairbench.analysis.replication import ValueRow, VerdictRow, value_rows, verdict_rows
+from fairbench.history import History
+from fairbench.plan import Lookup
+from fairbench.published import Entry, Publication
+from fairbench.report import judged
+from fairbench.report.findings import Finding
+from fairbench.report.page import number, p_value, rate, signed
+from fairbench.report.replication_findings import find, said
+from fairbench.report.tables import Cost, Table, costs
+from fairbench.report.warnings import warnings
+from fairbench.store import write_atomically
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+WIDE = 100
+"""Columns of a terminal from which seeds, learning rates and p-values are shown."""
+
+
+@dataclass(frozen=True)
+class CostRow:
+    """The published cost of an arm beside ours; None for what a side has not.
+
+    Attributes:
+        place: where it is printed.
+        arena: name of the arena.
+        optimizer: name of the optimizer.
+        published_wall_s: wall time that is printed, in seconds; the paper does not say of what.
+        our_trial_s: median seconds of our final trials, all included.
+        published_peak_mb: peak memory that is printed.
+        our_peak_mb: our highest peak memory, in 10^6 bytes.
+        baseline: the optimizer that the ratio refers to, empty where none is printed.
+        published_ratio: wall time over the baseline's, as it is printed.
+        our_ratio: our time of a training step over the baseline's.
+    """
+
+    place: str
+    arena: str
+    optimizer: str
+    published_wall_s: Decimal
+    our_trial_s: float | None
+    published_peak_mb: Decimal | None
+    our_peak_mb: float | None
+    baseline: str
+    published_ratio: Decimal | None
+    our_ratio: float | None
+
+
+@dataclass(frozen=True)
+class Replication:
+    """What was written, and what it says.
+
+    Attributes:
+        values: published means and values of a seed beside ours.
+        verdicts: published comparisons beside ours.
+        costs: published costs beside ours.
+        findings: the same in sentences.
+        files: the CSV files, in this order.
+    """
+
+    values: list[ValueRow]
+    verdicts: list[VerdictRow]
+    costs: list[CostRow]
+    findings: list[Finding]
+    files: list[Path]
+
+
+def write_replication(publication: Publication, history: History, lookup: Lookup, directory: Path) -> Replication:
+    """Put a study beside a publication and write the tables; an incomplete study gives what there is.
+
+    Args:
+        publication: what was published.
+        history: the plans of the study, the last of which is compared.
+        lookup: the record of a trial, always the same one.
+        directory: where the files go.
+
+    Raises:
+        UsageError: the directory cannot be written.
+    """
+    results, comparisons, first = judged(history, lookup)
+    values = value_rows(publication, results)
+    verdicts = verdict_rows(publication, results, comparisons)
+    spent = cost_rows(publication, costs(results))
+    tables = {"": _table(ValueRow, values), "_verdicts": _table(VerdictRow, verdicts), "_cost": _table(CostRow, spent)}
+    files = [directory / f"comparison_{publication.name}{suffix}.csv" for suffix in tables]
+    for file, table in zip(files, tables.values(), strict=True):
+        write_atomically(file, table.to_csv())
+    findings = find(publication, results, values, verdicts, warnings(results, comparisons, history, first))
+    return Replication(values, verdicts, spent, findings, files)
+
+
+def _table(kind: "type[DataclassInstance]", rows: Iterable["DataclassInstance"]) -> Table:
+    """Columns are the dataclass's fields."""
+    return Table([field.name for field in fields(kind)], [tuple(vars(row).values()) for row in rows])
+
+
+def cost_rows(publication: Publication, costs: Iterable[Cost]) -> list[CostRow]:
+    """The published cost of every arm, in the order of the publication, beside ours.
+
+    Args:
+        publication: what was published.
+        costs: the cost of our arms.
+    """
+    ours = {(cost.arena, cost.optimizer): cost for cost in costs}
+    return [_cost_row(publication, entry, ours) for entry in publication.all("wall_s")]
+
+
+def _cost_row(publication: Publication, entry: Entry, costs: dict[tuple[str, str], Cost]) -> CostRow:
+    about = {"arena": entry.arena, "optimizer": entry.optimizer}
+    ratios = (x for x in publication.all("ratio") if (x.arena, x.optimizer) == (entry.arena, entry.optimizer))
+    ratio = next(ratios, None)
+    baseline = ratio.baseline if ratio else ""
+    ours, theirs = costs.get((entry.arena, entry.optimizer)), costs.get((entry.arena, baseline))
+    return CostRow(
+        place=entry.place,
+        **about,
+        published_wall_s=entry.number,
+        our_trial_s=ours.trial_s if ours else None,
+        published_peak_mb=publication.number("peak_mb", **about),
+        our_peak_mb=ours.peak_memory_mb if ours else None,
+        baseline=baseline,
+        published_ratio=ratio.number if ratio else None,
+        our_ratio=ours.train_ms / theirs.train_ms if ours and theirs else None,
+    )
+
+
+def print_replication(replication: Replication, console: Console) -> None:
+    """Print the warnings, a table for each arena that both sides have, verdicts, costs, and the other findings.
+
+    Values of single seeds are in the files alone.
+
+    Args:
+        replication: what `write_replication` returned.
+        console: where to print.
+    """
+    for finding in replication.findings:
+        if finding.warning:
+            console.print(Text(finding.text, "bold red"))
+    _print_values([row for row in replication.values if not row.seed], console)
+    _print_verdicts([row for row in replication.verdicts if row.our_p is not None], console)
+    _print_costs([row for row in replication.costs if row.our_ratio is not None], console)
+    for finding in replication.findings:
+        if not finding.warning:
+            console.print(Text.assemble((finding.topic, "bold"), ": ", finding.text))
+    console.print(Text(f"tables in {', '.join(map(str, replication.files))}"), soft_wrap=True)
+
+
+def _print_values(rows: Sequence[ValueRow], console: Console) -> None:
+    wide = console.width >= WIDE
+    for arena in dict.fromkeys(row.arena for row in rows if row.our_mean is not None):
+        shown = [row for row in rows if row.arena == arena]
+        console.print(Text(f"{arena}, {shown[0].place}", "bold"))
+        grid = _grid(("metric", "optimizer"))
+        for column in ("published", "ours", *(("n",) if wide else ()), "difference", "inside"):
+            grid.add_column(column, justify="right")
+        for column in ("published rate", "our rate") if wide else ():
+            grid.add_column(column, justify="right")
+        for row in shown:
+            theirs, ours = str(row.published_mean), number(row.our_mean)
+            theirs += f" ± {row.published_std}" if row.published_std is not None else ""
+            ours += f" ± {number(row.our_std, 2)}" if row.our_std is not None else ""
+            count = [str(row.n)] if wide else []
+            rates = [str(row.published_lr or "–"), rate(row.our_lr)] if wide else []
+            beside = [signed(row.difference), yes(row.inside)]
+            grid.add_row(row.metric, row.optimizer, theirs, ours, *count, *beside, *rates)
+        console.print(grid)
+
+
+def _print_verdicts(rows: Sequence[VerdictRow], console: Console) -> None:
+    if not rows:
+        return
+    wide = console.width >= WIDE
+    console.print(Text(f"{rows[0].optimizer} against each baseline, {rows[0].place}", "bold"))
+    grid = _grid(("arena", "metric", "baseline"))
+    for column in ("published", "ours", *(("Welch p",) if wide else ()), "Holm", "agree"):
+        grid.add_column(column)
+    for row in rows:
+        theirs = said(row.published_direction, row.published_significant)
+        ours = said(row.our_direction, row.our_significant)
+        tested = [*([p_value(row.our_p)] if wide else []), row.holm or "–"]
+        grid.add_row(row.arena, row.metric, row.baseline, theirs, ours, *tested, yes(row.agree))
+    console.print(grid)
+
+
+def _print_costs(rows: Sequence[CostRow], console: Console) -> None:
+    if not rows:
+        return
+    console.print(Text(f"time of {rows[0].optimizer} / {rows[0].baseline}, {rows[0].place}", "bold"))
+    grid = _grid(("arena",))
+    for column in ("published", "ours"):
+        grid.add_column(column, justify="right")
+    for row in rows:
+        grid.add_row(row.arena, str(row.published_ratio), number(row.our_ratio, 3))
+    console.print(grid)
+
+
+def _grid(names: Iterable[str]) -> Grid:
+    """A table whose first columns hold names."""
+    grid = Grid(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for name in names:
+        grid.add_column(name)
+    return grid
+
+
+def yes(value: bool | None) -> str:
+    """A truth for reading."""
+    return "–" if value is None else "yes" if value else "no"

@@ -1,0 +1,115 @@
+"""What a study shows beside a publication, in sentences made from the numbers."""
+
+from collections.abc import Mapping, Sequence
+
+from fairbench.analysis.replication import Gap, ValueRow, VerdictRow, gaps
+from fairbench.analysis.results import Results
+from fairbench.published import Publication
+from fairbench.report.findings import Finding
+
+WHAT = (
+    "The published values are of a validation split, ours of the test split, which no selection has read. Our "
+    "perplexity is exp(loss) of each seed, then mean and standard deviation; it is the loss once more, not a second "
+    "result. Times of different machines are compared by their ratios only: of published wall times, of our training "
+    "steps."
+)
+
+
+def find(
+    publication: Publication,
+    results: Results,
+    values: Sequence[ValueRow],
+    verdicts: Sequence[VerdictRow],
+    warnings: Mapping[str, str],
+) -> list[Finding]:
+    """Everything that must be said beside the tables, the most important first.
+
+    Args:
+        publication: what was published.
+        results: the study's results.
+        values: its values beside the published ones.
+        verdicts: its comparisons beside the published ones.
+        warnings: what nobody may overlook of the study itself, by topic, from `fairbench.report.warnings`.
+    """
+    alarming = {"Settings": _settings(publication, results), **warnings}
+    texts = {
+        **alarming,
+        "What is compared": WHAT,
+        "Values": _values(values),
+        "Verdicts": _verdicts(verdicts),
+        "Not compared": _not_compared(gaps(publication, results), verdicts, results),
+        "Divergence": _divergence(results),
+    }
+    return [Finding(topic, text, topic in alarming) for topic, text in texts.items() if text]
+
+
+def _settings(publication: Publication, results: Results) -> str:
+    """That the study does something else than the publication; empty if its suite follows it."""
+    suite = results.study.suite.name
+    if suite.startswith(publication.name):
+        return ""
+    return (
+        f"OTHER SETTINGS: suite {suite!r} does not follow {publication.name!r}: its models, data, steps or seeds "
+        "are not the published ones. No difference here refutes a published value, no agreement replicates one."
+    )
+
+
+def _values(values: Sequence[ValueRow]) -> str:
+    """How many of our means lie inside the published spread, and how many of our rates are the published ones.
+
+    The difference of two means of 3 seeds, over the first one's s sqrt(2/3), has Student's t with 2 degrees of freedom.
+    """
+    spread = [row for row in values if row.published_std is not None]
+    judged = [row for row in spread if row.inside is not None]
+    inside = sum(row.inside is True for row in judged)
+    rates = [row.same_lr for row in {(row.arena, row.optimizer): row for row in values}.values()]
+    return (
+        f"Of {len(spread)} published means with a spread, {len(judged)} have one of ours beside them; it lies inside "
+        f"mean ± std for {inside} of these. With three seeds a third of exact repetitions would lie outside by chance. "
+        f"The selected learning rate is the published one for {rates.count(True)} of {len(rates) - rates.count(None)} "
+        "arms."
+    )
+
+
+def _verdicts(verdicts: Sequence[VerdictRow]) -> str:
+    judged = [row for row in verdicts if row.agree is not None]
+    differing = [
+        f"{row.arena} {row.metric} against {row.baseline} ({said(row.published_direction, row.published_significant)} "
+        f"there; {said(row.our_direction, row.our_significant)} here)"
+        for row in judged
+        if not row.agree
+    ]
+    return (
+        f"Of {len(verdicts)} published comparisons, {len(judged)} can be made here; {len(judged) - len(differing)} of "
+        "these agree: both significant at 0.05 in the same direction, or neither, without any correction. Two that "
+        "are not significant agree without showing that there is no difference."
+        + (f" Differing: {', '.join(differing)}." if differing else "")
+    )
+
+
+def said(direction: str | None, significant: bool | None) -> str:
+    """A judgement in words; a dash where there is none."""
+    return "–" if direction is None else direction if significant else f"{direction}, n.s."
+
+
+def _not_compared(found: Sequence[Gap], verdicts: Sequence[VerdictRow], results: Results) -> str:
+    """What one side lacks, and where the study is not far enough for a test."""
+    parts = [f"{gap.kind} that the study lacks: {', '.join(gap.only_published)}" for gap in found if gap.only_published]
+    parts += [f"{gap.kind} that were not published: {', '.join(gap.only_ours)}" for gap in found if gap.only_ours]
+    arms = {(arm.arena, arm.optimizer) for arm in results.arms}
+    untested: dict[str, list[str]] = {}
+    for row in verdicts:
+        if row.agree is None and {(row.arena, row.optimizer), (row.arena, row.baseline)} <= arms:
+            untested.setdefault(row.note, []).append(f"{row.arena} {row.metric} against {row.baseline}")
+    parts += [f"not tested, since {note}: {', '.join(where)}" for note, where in untested.items()]
+    return f"{'; '.join(parts)}." if parts else ""
+
+
+def _divergence(results: Results) -> str:
+    lost = [arm for arm in results.arms if arm.diverged or arm.count("diverged")]
+    if not lost:
+        return ""
+    names = ", ".join(f"{arm.arena} {arm.optimizer}" for arm in lost)
+    return (
+        f"Trials diverged in {names}; our means there are of the seeds that finished, if any, which may flatter them."
+    )
