@@ -1,0 +1,87 @@
+"""The loop never waits for a GPU between log points; no metric depends on how many examples are evaluated at a time."""
+
+import copy
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from tiny import study_of
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from fairbench.arenas import ARENAS
+from fairbench.executors import Place
+from fairbench.plan import trial_spec
+from fairbench.spec import TrialSpec
+from fairbench.suite_file import load_suite
+from fairbench.trial import Training, evaluate
+
+pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
+
+
+META = torch.device("meta")
+WAITS = ("_local_scalar_dense", "item", "is_nonzero", "equal", "nonzero")
+
+
+def spec_of(arena: str, optimizer: str = "AdamW", **data: Any) -> TrialSpec:
+    suite = load_suite("mini")
+    plan = suite.arenas[arena]
+    suite = replace(suite, arenas={arena: replace(plan, data={**plan.data, **data})})
+    suite = replace(suite, optimizers={optimizer: suite.optimizers[optimizer]}, reference=optimizer)
+    return trial_spec(study_of(suite), arena, optimizer, "sweep", 1e-3, seed=0)
+
+
+class Transfers(TorchDispatchMode):
+    """Counts what makes a host wait, or sends something to a device: in between, a GPU would be idle."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: Counter[str] = Counter()
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = function.overloadpacket.__name__
+        result = function(*args, **(kwargs or {}))
+        tensors = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+        given = {x.device.type for x in tensors if x.ndim}  # a number of the host's goes along with the call
+        made = {x.device.type for x in tree_leaves(result) if isinstance(x, torch.Tensor)}
+        if name in WAITS and any(x.device == META for x in tensors):
+            self.found[name] += 1
+        if {"cpu", "meta"} <= given | made:
+            self.found[f"{name} between {sorted(given)} and {sorted(made)}"] += 1
+        return result
+
+
+def to_another_device(training: Training) -> None:
+    """Everything of a training on the meta device, which knows shapes and no values, and so cannot answer a host."""
+    training.model.to("meta")
+    training.params = list(training.model.parameters())
+    training.data = replace(training.data, splits={n: s.to(META) for n, s in training.data.splits.items()})
+    rows = [next(training.batches._rows).to(META) for _ in range(4)]
+    training.batches._rows, training.batches._data, training.batches._device = iter(rows), training.data, META
+    training.noise = training.batches._augmentation = None  # there is no generator of that device
+    training.clipped = training.clipped.to(META)
+
+
+@pytest.mark.parametrize("arena", ARENAS)
+def test_a_training_step_never_waits(arena: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    augmented = {} if arena == "gpt" else {"crop_padding": 1, "flip": True}
+    training = Training(spec_of(arena, **augmented), Place())
+    if arena == "ddpm":  # it keeps its schedule where it was needed last
+        monkeypatch.setattr(training.arena, "DIFFUSION", copy.deepcopy(training.arena.DIFFUSION))
+    to_another_device(training)
+    training.optimizer = torch.optim.AdamW(training.params, foreach=True)
+    training.step = training.optimizer.step
+    training.train_step()  # starts the state
+    with Transfers() as transfers:
+        training.train_step()
+    assert dict(transfers.found) == {}
+
+
+@pytest.mark.parametrize("arena", ARENAS)
+def test_evaluation_does_not_depend_on_how_many_go_at_a_time(arena: str) -> None:
+    training = Training(spec_of(arena), Place())
+    found = [evaluate(training.arena, training.model, training.data, "val", size) for size in (7, 64, 256)]
+    for other in found[1:]:
+        assert other == pytest.approx(found[0], rel=1e-6)
