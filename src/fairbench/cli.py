@@ -7,6 +7,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,8 @@ def parser() -> argparse.ArgumentParser:
     )
     run.add_argument("--devices", default="0", metavar="N,M,...", help="GPUs that get trials (default: 0)")
     run.add_argument("--trials-per-gpu", type=int, default=1, metavar="N", help="trials that share a GPU (default: 1)")
+    run.add_argument("--timing", action="store_true", help="measure afterwards what a step costs, optimizers in turns")
+    run.add_argument("--compile", action="store_true", help="compile models and optimizer steps")
     run.add_argument("--offline", action="store_true", help="never use the network")
     run.add_argument("--trial-timeout", type=float, metavar="S", help="a trial may take (default: generous)")
 
@@ -137,6 +140,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run(options: argparse.Namespace) -> int:
     """`fairbench run`."""
     suite = chosen_suite(options)
+    if options.compile:
+        suite = replace(suite, training=replace(suite.training, compile=True))
     directory = options.output_dir or Path("results") / suite.name
     if options.trial_timeout is not None and not 0 < options.trial_timeout < float("inf"):
         raise UsageError(f"--trial-timeout must be a positive number of seconds, got {options.trial_timeout}")
@@ -146,7 +151,8 @@ def run(options: argparse.Namespace) -> int:
 
     from fairbench.study import run_study
 
-    run_study(suite, directory, where, options.workers != 0, console(), options.trial_timeout or 0.0)
+    server, limit = options.workers != 0, options.trial_timeout or 0.0
+    run_study(suite, directory, where, server, console(), limit, options.timing)
     return show_report(directory, directory)
 
 

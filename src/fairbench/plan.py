@@ -16,6 +16,9 @@ from fairbench.suite_file import parse_suite
 Record = dict[str, Any]
 Lookup = Callable[[TrialSpec], Record | None]
 """The record of a trial, None when there is none yet."""
+TURNS = 5
+"""How many timing trials an optimizer has in an arena."""
+TIMED_STEPS = 60
 Setting = tuple[float, float | None]
 """A learning rate, and a weight decay if it is searched."""
 
@@ -172,7 +175,8 @@ def trial_spec(
 ) -> TrialSpec:
     """One trial of a study; without a weight decay the optimizer has its own."""
     suite, plan, resolved = study.suite, study.suite.arenas[arena], study.arenas[arena]
-    steps = plan.sweep_steps if stage == "sweep" else plan.steps
+    steps = {"sweep": plan.sweep_steps, "final": plan.steps, "timing": TIMED_STEPS}[stage]
+    evaluations = 1 if stage == "timing" else getattr(suite, stage).evaluations
     return TrialSpec(
         arena=ArenaSpec(
             arena, suite.task(arena), plan.data, plan.model, plan.batch_size, resolved.fingerprint, resolved.code
@@ -181,13 +185,25 @@ def trial_spec(
         training=TrainingSpec(
             **vars(suite.training),
             steps=steps,
-            evaluations=getattr(suite, stage).evaluations,
+            evaluations=evaluations,
             selection="test" if "split" in suite.breaks else "val",
             device=study.device,
         ),
         stage=stage,
         seed=seed,
     )
+
+
+def timing_trials(study: Study) -> list[TrialSpec]:
+    """Short trials that measure what a step costs: the optimizers take turns, so that a machine's moods meet all."""
+    suite = study.suite
+    lr, decays = suite.sweep.rate(suite.sweep.points // 2), suite.sweep.weight_decays
+    return [
+        trial_spec(study, arena, optimizer, "timing", lr, turn, decays[0] if decays else None)
+        for arena in suite.arenas
+        for turn in range(TURNS)
+        for optimizer in suite.optimizers
+    ]
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,7 @@ class TrialSpec:
         arena: the task.
         optimizer: the optimizer with every hyperparameter.
         training: how the training goes.
-        stage: "sweep" (selects the learning rate, never sees the test split) or "final".
+        stage: "sweep" (selects the learning rate, never sees the test split), "final", or "timing" (no metric is read).
         seed: seed of the initial weights and of the batch order.
     """
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from fairbench.executors import Executor, Place
 from fairbench.executors.processes import CALL_LIMIT, ProcessExecutor
 from fairbench.history import History, read_history, write_history
 from fairbench.optimizers import OPTIMIZERS
-from fairbench.plan import Lookup, Record, Schedule, Study
+from fairbench.plan import Lookup, Outlook, Record, Schedule, Study, timing_trials
 from fairbench.progress import Progress
 from fairbench.rehearsal import Rehearsal, rehearse
 from fairbench.spec import TrialSpec
@@ -30,7 +31,13 @@ GENEROSITY = 50
 
 
 def run_study(
-    suite: Suite, directory: Path, places: Sequence[Place], server: bool, console: Console, trial_timeout: float = 0.0
+    suite: Suite,
+    directory: Path,
+    places: Sequence[Place],
+    server: bool,
+    console: Console,
+    trial_timeout: float = 0.0,
+    timing: bool = False,
 ) -> None:
     """Run every trial of a suite that has no record yet.
 
@@ -41,6 +48,7 @@ def run_study(
         server: whether trials are forked from a server, else from this process.
         console: where progress is shown.
         trial_timeout: seconds that a trial may take; 0 takes the suite's, or what the rehearsal suggests.
+        timing: whether to measure afterwards what a step of each optimizer costs.
 
     Raises:
         UsageError: the directory holds another suite, cannot be written, or has a damaged record.
@@ -57,6 +65,10 @@ def run_study(
             write_history(directory, history.declare(rehearsal.study, now(), store.final_trials()))
             limits = time_limits(rehearsal, limit)
             run_missing(rehearsal.study, store, executor, progress, limits)
+        if timing:
+            alone = [replace(places[0], alone=True)]
+            with ProcessExecutor(alone, progress.running, preload(suite), server=server) as executor:
+                run_timing(rehearsal.study, store, executor, progress, limits)
 
 
 def plan_study(suite: Suite, directory: Path, place: Place, freeze: bool) -> tuple[Rehearsal, History]:
@@ -156,6 +168,19 @@ def run_missing(
             records[spec.id] = record
             schedule.ended(spec)
             progress.ended(spec, record)
+
+
+def run_timing(study: Study, store: Store, executor: Executor, progress: Progress, limits: Mapping[str, float]) -> None:
+    """Run the timing trials that have no record yet, one after the other."""
+    missing = [spec for spec in timing_trials(study) if store.read(spec) is None]
+    steps = dict.fromkeys(study.suite.arenas, 0)
+    for done, spec in enumerate(missing):
+        progress.planned(Outlook(done, len(missing), steps))
+        progress.started(spec)
+        executor.submit(spec, limits[spec.arena.name])
+        (record,) = executor.collect()
+        store.write(record)
+        progress.ended(spec, record)
 
 
 def mixing(records: Iterable[Record], environment: Mapping[str, str]) -> str:

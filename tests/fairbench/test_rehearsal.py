@@ -164,12 +164,12 @@ def test_what_cannot_work_is_said_before_anything_runs(
         rehearse(with_optimizer(tiny_suite, f"odd:{name}"), Place(), executor.call)
 
 
-def test_a_first_step_without_end_does_not_keep_anybody_waiting(folder: Path, tiny_suite: Suite) -> None:
+def test_a_first_step_without_end_does_not_keep_anybody_waiting(
+    folder: Path, tiny_suite: Suite, executor: ProcessExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (folder / "odd.py").write_text(ODD)
-    with (
-        ProcessExecutor([Place()], lambda spec, step, loss: None, call_limit=5, server=False) as executor,
-        pytest.raises(UsageError, match=r"optimizer_and_seconds of Own: no end after 5 s(.|\n)*in step"),
-    ):
+    monkeypatch.setattr(executor, "_call_limit", 3.0)
+    with pytest.raises(UsageError, match=r"optimizer_and_seconds of Own: no end after 3 s(.|\n)*in step"):
         rehearse(with_optimizer(tiny_suite, "odd:Hangs"), Place(), executor.call)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from fairbench.plan import Arm, Lookup, Record, Study
+from fairbench.plan import Arm, Lookup, Record, Study, timing_trials
 from fairbench.spec import TrialSpec
 
 
@@ -68,6 +68,7 @@ class ArmResults:
         sweep: trials of stage 1, by rising learning rate.
         final: trials of stage 2, one for each planned seed; none if the sweep diverged.
         diverged: whether the sweep is complete and at no rate all its trials finished.
+        timing: the timing trials that have a record.
     """
 
     arena: str
@@ -77,6 +78,7 @@ class ArmResults:
     sweep: list[Run]
     final: list[Run]
     diverged: bool
+    timing: list[Run]
 
     @property
     def runs(self) -> list[Run]:
@@ -135,10 +137,13 @@ def collect(study: Study, arms: list[Arm], lookup: Lookup) -> Results:
         arms: its arms, from `fairbench.plan.arms`.
         lookup: the record of a trial.
     """
-    return Results(study, [_collect_arm(study, arm, lookup) for arm in arms])
+    timing: dict[tuple[str, str], list[TrialSpec]] = {}
+    for spec in timing_trials(study):
+        timing.setdefault((spec.arena.name, spec.optimizer.name), []).append(spec)
+    return Results(study, [_collect_arm(study, arm, timing[arm.arena, arm.optimizer], lookup) for arm in arms])
 
 
-def _collect_arm(study: Study, arm: Arm, lookup: Lookup) -> ArmResults:
+def _collect_arm(study: Study, arm: Arm, timing: list[TrialSpec], lookup: Lookup) -> ArmResults:
     def run(spec: TrialSpec) -> Run:
         return Run(arm.arena, arm.optimizer, spec.stage, spec.lr, spec.weight_decay, spec.seed, lookup(spec))
 
@@ -146,4 +151,5 @@ def _collect_arm(study: Study, arm: Arm, lookup: Lookup) -> ArmResults:
     if arm.lr is None and not arm.diverged:
         final = [Run(arm.arena, arm.optimizer, "final", None, None, seed, None) for seed in study.suite.final.seeds]
     sweep = [run(spec) for spec in arm.sweep]
-    return ArmResults(arm.arena, arm.optimizer, arm.lr, arm.weight_decay, sweep, final, arm.diverged)
+    timed = [done for spec in timing if (done := run(spec)).result]
+    return ArmResults(arm.arena, arm.optimizer, arm.lr, arm.weight_decay, sweep, final, arm.diverged, timed)

@@ -179,12 +179,13 @@ def _of_dataclass(kind: type[Row], values: Iterable[Row]) -> Table:
 
 @dataclass(frozen=True)
 class Cost:
-    """What the final trials of an arm cost; medians over those that did not fail and had their device to themselves.
+    """What the training of an arm costs; medians over trials that did not fail and had their device to themselves.
 
     Attributes:
         arena: name of the arena.
         optimizer: name of the optimizer.
-        trials: final trials that are counted.
+        source: "timing" for trials that took turns with those of the other optimizers, "final" where there are none.
+        trials: trials that are counted.
         data_ms: milliseconds per training step to get the batch.
         forward_ms: milliseconds per step of the forward pass.
         backward_ms: milliseconds per step of the backward pass.
@@ -198,6 +199,7 @@ class Cost:
 
     arena: str
     optimizer: str
+    source: str
     trials: int
     data_ms: float
     forward_ms: float
@@ -216,13 +218,14 @@ def costs(results: Results) -> list[Cost]:
 
 
 def _cost(arm: ArmResults) -> Cost | None:
-    records = [run.record for run in arm.final if run.record and run.record["cost"] and run.record["cost"]["alone"]]
+    costly = [run.record for run in arm.timing or arm.final if run.record and run.record["cost"]]
+    records = [record for record in costly if record["cost"]["alone"]]
     everything = [run.record for run in arm.runs if run.record and run.record["cost"]]
     if not records:
         return None
 
     def per_step(*phases: str) -> float:
-        seconds = [sum(r["cost"]["seconds"][phase] for phase in phases) / r["result"]["steps"] for r in records]
+        seconds = [sum(r["cost"]["seconds"][phase] for phase in phases) / r["cost"]["steps"] for r in records]
         return float(1000 * median(seconds))
 
     def per_trial(phase: str) -> float:
@@ -231,6 +234,7 @@ def _cost(arm: ArmResults) -> Cost | None:
     return Cost(
         arm.arena,
         arm.optimizer,
+        source="timing" if arm.timing else "final",
         trials=len(records),
         data_ms=per_step("data"),
         forward_ms=per_step("forward"),
