@@ -43,17 +43,40 @@ def environment(device: str) -> dict[str, str]:
     """Versions, device and git revision, as records and `config.json` state them."""
     return {
         "python": platform.python_version(),
-        **{name: metadata.version(name) for name in DISTRIBUTIONS},
+        **{name: version(name) for name in DISTRIBUTIONS},
         "platform": platform.platform(),
-        "device": torch.cuda.get_device_name(device) if device.startswith("cuda") else processor(),
+        **(gpu(device) if device.startswith("cuda") else {"device": processor()}),
         "git": git_revision(),
+    }
+
+
+def version(distribution: str) -> str:
+    """Version of a distribution; "none" where its files are there without it, as in some containers."""
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return "none"
+
+
+def gpu(device: str) -> dict[str, str]:
+    """A GPU, its libraries, and where torch may round to TF32."""
+    matmul, convolution = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+    return {
+        "device": torch.cuda.get_device_name(device),
+        "cuda": str(torch.version.cuda),
+        "cudnn": str(torch.backends.cudnn.version()),
+        "tf32": f"products {'yes' if matmul else 'no'}, convolutions {'yes' if convolution else 'no'}",
     }
 
 
 def check_device(device: str) -> None:
     """Raise UsageError when this machine or this torch has no such device."""
-    if device == "cuda" and not torch.cuda.is_available():
+    if not device.startswith("cuda"):
+        return
+    if not torch.cuda.is_available():
         raise UsageError("--device cuda: torch finds no CUDA GPU here; use --device cpu")
+    if (index := torch.device(device).index or 0) >= (count := torch.cuda.device_count()):
+        raise UsageError(f"--devices {index}: torch finds {count} GPUs here, numbered from 0")
 
 
 def reset_peak_memory(device: torch.device) -> None:

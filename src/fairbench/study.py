@@ -87,7 +87,7 @@ def plan_study(suite: Suite, directory: Path, place: Place, freeze: bool) -> tup
         UsageError: the directory holds another suite, or another plan that is frozen, or final trials.
     """
     check_data(suite, place.data_root)
-    with ProcessExecutor([place], lambda spec, step, loss: None, preload(suite)) as executor:
+    with ProcessExecutor([place], lambda spec, step, loss: None, preload(suite), server=False) as executor:
         rehearsal = rehearse(suite, place, executor.call)
     store = Store(directory)
     with store.locked() if freeze else nullcontext():

@@ -97,6 +97,7 @@ def evaluation_steps(training: TrainingSpec) -> set[int]:
 def same_order(deterministic: bool) -> Iterator[None]:
     """Have a GPU add in the same order every time, where torch knows how; a CPU does so anyway."""
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # it would write everything once more
     before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
     torch.use_deterministic_algorithms(deterministic, warn_only=True)
     try:

@@ -1,5 +1,6 @@
 """The command line as a user meets it: real processes, real exit codes."""
 
+import csv
 import json
 import subprocess
 import sys
@@ -8,7 +9,8 @@ from pathlib import Path
 import pytest
 from tiny import Finished
 
-from fairbench.cli import main
+from fairbench.cli import main, parser, places
+from fairbench.executors import Place
 from fairbench.store import Store
 
 pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
@@ -70,8 +72,13 @@ def test_what_is_damaged_stops_the_run_and_the_report(folder: Path, capsys: pyte
 
 def test_the_papers_own_forms(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """And what the smoke test leaves is no place for another suite."""
-    assert main(["--smoke-test", "--device", "cpu", "--output-dir", "out", "--workers", "0"]) == 0
+    assert main(["--smoke-test", "--device", "cpu", "--output-dir", "out", "--workers", "0", "--timing"]) == 0
     assert (folder / "out" / "report.html").exists()
+    costs = list(csv.DictReader((folder / "out" / "cost.csv").open()))
+    assert [(row["optimizer"], row["source"], row["trials"]) for row in costs] == [
+        ("AdamW", "timing", "5"),
+        ("PsiLogic", "timing", "5"),
+    ]
     assert main(HERE) == 2
     assert "out holds suite 'smoke', not 'tiny'; choose another --output-dir" in capsys.readouterr().err
     assert main(["--data-root", "./data", "--output-dir", "results/full"]) == 2
@@ -91,6 +98,8 @@ def test_the_papers_own_forms(folder: Path, capsys: pytest.CaptureFixture[str]) 
         (["run", "--optimizers", "AdamW,psilogic"], "unknown optimizer 'psilogic'; did you mean 'PsiLogic'?"),
         (["run", "--optimizers", "AdamW"], "the reference optimizer 'PsiLogic' is not in the run"),
         (["run", "--workers", "-1"], "--workers must be at least 0, got -1"),
+        (["run", "--device", "cuda", "--devices", "0,x"], "--devices takes numbers of GPUs, as in 0,1; got 'x'"),
+        (["run", "--device", "cuda", "--trials-per-gpu", "0"], "--trials-per-gpu must be at least 1, got 0"),
         (["run", "--smoke-test", "--suite", "mini"], "--smoke-test means --suite smoke"),
         (["report", "nowhere"], "nowhere holds no study"),
         (["compare", "nowhere"], "nowhere holds no study"),
@@ -143,6 +152,13 @@ def test_what_cannot_work_is_said_before_anything_runs(
     assert main(HERE) == 2
     assert complaint in capsys.readouterr().err
     assert list((folder / "out" / "trials").iterdir()) == []
+
+
+def test_trials_get_the_gpus_that_were_asked_for() -> None:
+    words = ["run", "--device", "cuda", "--devices", "0,2", "--trials-per-gpu", "2", "--data-root", "d"]
+    found = places(parser().parse_args(words))
+    assert found == [Place(device, "d", alone=False) for device in ("cuda:0", "cuda:2") * 2]
+    assert places(parser().parse_args(words[:5])) == [Place(device) for device in ("cuda:0", "cuda:2")]
 
 
 def test_two_optimizers_of_one_name_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
