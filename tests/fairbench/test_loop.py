@@ -2,6 +2,7 @@
 
 import copy
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -16,13 +17,20 @@ from fairbench.executors import Place
 from fairbench.plan import trial_spec
 from fairbench.spec import TrialSpec
 from fairbench.suite_file import load_suite
-from fairbench.trial import Training, evaluate
+from fairbench.trial import Training, evaluate, one_thread
 
 pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
 
 
 META = torch.device("meta")
 WAITS = ("_local_scalar_dense", "item", "is_nonzero", "equal", "nonzero")
+
+
+@pytest.fixture(autouse=True)
+def single_thread() -> Iterator[None]:
+    """As in a trial: a process with threads could not be forked by the tests that follow."""
+    with one_thread():
+        yield
 
 
 def spec_of(arena: str, optimizer: str = "AdamW", **data: Any) -> TrialSpec:
