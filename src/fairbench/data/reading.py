@@ -15,7 +15,7 @@ class ImageReading:
 
     Attributes:
         half: half of the largest value that is stored.
-        image_size: height and width that a model gets, enlarged bilinearly; 0 leaves them as they are.
+        image_size: height and width that a model gets, resized bilinearly; 0 leaves them as they are.
         crop_padding: in training, pixels of black around an image, of which a window of its own size is taken.
         flip: in training, mirror every second image.
     """
