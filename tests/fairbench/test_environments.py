@@ -57,6 +57,17 @@ def test_an_arm_that_goes_with_the_machine_is_confounded(tmp_path, monkeypatch):
     }
 
 
+def test_data_that_nobody_vouches_for_are_named(tmp_path, monkeypatch):
+    monkeypatch.setattr("fairbench.report.draw_figures", lambda results: ([], {}))
+    the_study = study()
+    origin = {"gpt": "archive, not verified", "vit": "archive, verified"}
+    _, records = found(the_study, lambda s: {"data": origin[s.arena.name]})
+    report = write_report(history(the_study), records, tmp_path)
+    warnings = [finding.text for finding in report.findings if finding.warning]
+    assert warnings == ["UNVERIFIED DATA in gpt: their hash is not the known one, or nobody knows one."]
+    assert "archive, not verified" in (tmp_path / "summary.csv").read_text()
+
+
 def test_a_sweep_elsewhere_concerns_the_comparison_too():
     mixed, _ = found(study(("vit",)), lambda s: {"torch": "x" if s.stage == "sweep" else "y"})
     assert mixed[0].comparisons == (("vit", "AdamW"), ("vit", "Lion"))

@@ -105,5 +105,25 @@ def test_a_training_step_never_waits_for_a_gpu(arena: str, optimizer: str) -> No
 @pytest.mark.parametrize("arena", ARENAS)
 def test_evaluation_does_not_depend_on_how_many_go_at_a_time(arena: str) -> None:
     training = Training(spec_of(arena, evaluated=300), Place())  # more than share a stream of noise
+    seen: list[int] = []
+    training.model.register_forward_hook(
+        lambda model, args, kwargs, out: seen.append(_count(args, kwargs)), with_kwargs=True
+    )
     few, many = (evaluate(training.arena, training.model, training.data, "val", size) for size in (7, 256))
     assert few == pytest.approx(many, rel=1e-6)
+    assert max(seen[: len(seen) // 2]) == 7
+    assert max(seen) == 256
+
+
+def _count(args: Any, kwargs: Any) -> int:
+    return len(next(x for x in (*args, *kwargs.values()) if isinstance(x, torch.Tensor)))
+
+
+def test_every_chunk_of_an_evaluation_has_noise_of_its_own() -> None:
+    """Or else images of different chunks would be judged by the same noise."""
+    training = Training(spec_of("ddpm", evaluated=300), Place())
+    noises: list[torch.Tensor] = []
+    training.model.register_forward_hook(lambda model, args, out: noises.append(args[1]))
+    evaluate(training.arena, training.model, training.data, "val", 256)
+    assert [len(steps) for steps in noises] == [256, 44]
+    assert not torch.equal(noises[0][:44], noises[1])
