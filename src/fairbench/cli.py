@@ -7,7 +7,6 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,7 +39,6 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--devices", default="0", metavar="N,M,...", help="GPUs that get trials (default: 0)")
     run.add_argument("--trials-per-gpu", type=int, default=1, metavar="N", help="trials that share a GPU (default: 1)")
     run.add_argument("--timing", action="store_true", help="measure afterwards what a step costs, optimizers in turns")
-    run.add_argument("--compile", action="store_true", help="compile models and optimizer steps")
     run.add_argument("--offline", action="store_true", help="never use the network")
     run.add_argument("--trial-timeout", type=float, metavar="S", help="a trial may take (default: generous)")
 
@@ -65,7 +63,7 @@ def parser() -> argparse.ArgumentParser:
     explain.add_argument("--output-dir", type=Path, metavar="DIR", help="where it lies (default: all of results/)")
 
     commands.add_parser("list", help="show suites, arenas and optimizers")
-    add_data_parser(commands)
+    _add_data_parser(commands)
     return top
 
 
@@ -79,9 +77,10 @@ def _add_suite_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     command.add_argument("--data-root", type=Path, metavar="DIR", help="downloaded data, for suites that need some")
     command.add_argument("--smoke-test", action="store_true", help="the same as --suite smoke")
+    command.add_argument("--compile", action="store_true", help="compile models and optimizer steps")
 
 
-def add_data_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_data_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The command line of `fairbench data`."""
     verbs = {
         "list": "show the datasets, their licences, and what is there",
@@ -140,8 +139,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run(options: argparse.Namespace) -> int:
     """`fairbench run`."""
     suite = chosen_suite(options)
-    if options.compile:
-        suite = replace(suite, training=replace(suite.training, compile=True))
     directory = options.output_dir or Path("results") / suite.name
     if options.trial_timeout is not None and not 0 < options.trial_timeout < float("inf"):
         raise UsageError(f"--trial-timeout must be a positive number of seconds, got {options.trial_timeout}")
@@ -166,7 +163,7 @@ def places(options: argparse.Namespace) -> list[Place]:
         return [Place("cpu", root, alone=count <= cores())] * max(count, 1)
     if options.trials_per_gpu < 1:
         raise UsageError(f"--trials-per-gpu must be at least 1, got {options.trials_per_gpu}")
-    devices = words(options.devices)
+    devices = words(options.devices) or [""]
     if wrong := [device for device in devices if not device.isdecimal()]:
         raise UsageError(f"--devices takes numbers of GPUs, as in 0,1; got {wrong[0]!r}")
     sharing = int(options.trials_per_gpu)

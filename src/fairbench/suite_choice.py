@@ -25,6 +25,8 @@ def chosen_suite(options: argparse.Namespace) -> Suite:
         raise UsageError(f"--smoke-test means --suite smoke, but --suite {options.suite} was given too")
     default = PAPER_SUITE if options.data_root else DEFAULT_SUITE
     suite = load_suite("smoke" if options.smoke_test else options.suite or default)
+    if options.compile:
+        suite = replace(suite, training=replace(suite.training, compile=True))
     if options.arenas:
         arenas = {name: pick("arena", name, suite.arenas) for name in words(options.arenas)}
         optimizers = {name: _within(plan, arenas) for name, plan in suite.optimizers.items()}
