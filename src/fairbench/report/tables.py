@@ -194,6 +194,7 @@ class Cost:
         eval_s: seconds of evaluation in a trial.
         trial_s: seconds of a trial in all.
         total_s: seconds of all the arm's trials, both stages, summed.
+        data_on: kind of the device on which the data lie; "cpu" beside a GPU: there was no room, batches were sent.
         peak_memory_mb: highest peak memory of a final trial, in 10^6 bytes.
     """
 
@@ -209,6 +210,7 @@ class Cost:
     eval_s: float
     trial_s: float
     total_s: float
+    data_on: str
     peak_memory_mb: float
 
 
@@ -244,6 +246,7 @@ def _cost(arm: ArmResults) -> Cost | None:
         eval_s=per_trial("eval"),
         trial_s=per_trial("total"),
         total_s=sum(record["cost"]["seconds"]["total"] for record in everything),
+        data_on=" ".join(sorted({record["cost"]["data_on"] for record in records})),
         peak_memory_mb=max(record["cost"]["peak_memory_bytes"] for record in records) / 1e6,
     )
 
