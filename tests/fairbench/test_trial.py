@@ -18,7 +18,9 @@ from fairbench.suite import OptimizerPlan
 from fairbench.suite_file import load_suite
 from fairbench.trial import trial
 
-pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
+pytestmark = pytest.mark.xdist_group(
+    "models"
+)  # one worker imports what these need, the other one what "libraries" does
 
 
 @pytest.fixture
