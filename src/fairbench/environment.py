@@ -16,7 +16,6 @@ DISTRIBUTIONS = ("psilogic", "torch", "transformers", "diffusers", "pytorch-opti
 CLEAR_REFS, STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
 
 
-@cache
 def git_revision() -> str:
     """The revision of the checkout that this code runs from, "+changes" behind it; "none" outside of one."""
     git = ["git", "-C", str(Path(__file__).parent)]
@@ -28,6 +27,10 @@ def git_revision() -> str:
     except (OSError, subprocess.CalledProcessError):
         return "none"
     return revision + ("+changes" if status else "")
+
+
+LOADED_REVISION = git_revision()
+"""That of the code which is loaded: a checkout may change while trials are forked."""
 
 
 @cache
@@ -46,7 +49,7 @@ def environment(device: str) -> dict[str, str]:
         **{name: version(name) for name in DISTRIBUTIONS},
         "platform": platform.platform(),
         **(gpu(device) if device.startswith("cuda") else {"device": processor()}),
-        "git": git_revision(),
+        "git": LOADED_REVISION,
     }
 
 

@@ -57,6 +57,14 @@ def test_an_arm_that_goes_with_the_machine_is_confounded(tmp_path, monkeypatch):
     }
 
 
+def test_of_many_values_a_few_are_listed(tmp_path, monkeypatch):
+    monkeypatch.setattr("fairbench.report.draw_figures", lambda results: ([], {}))
+    the_study = study(("vit",), seeds=tuple(range(1, 8)))
+    _, records = found(the_study, lambda s: {"git": f"{s.seed}"})
+    report = write_report(history(the_study), records, tmp_path)
+    assert "git (0 / 1 / 2 / 3 and 4 more)" in next(f.text for f in report.findings if f.warning)
+
+
 def test_data_that_nobody_vouches_for_are_named(tmp_path, monkeypatch):
     monkeypatch.setattr("fairbench.report.draw_figures", lambda results: ([], {}))
     the_study = study()

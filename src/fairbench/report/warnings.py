@@ -9,6 +9,9 @@ from fairbench.analysis.verdicts import NOT_DECLARED, Comparison
 from fairbench.data.stored import UNVERIFIED
 from fairbench.history import Change, History
 
+SHOWN = 4
+"""Values of a fact that a warning lists."""
+
 
 def warnings(
     results: Results, comparisons: Sequence[Comparison], history: History, declared: Sequence[Comparison]
@@ -89,8 +92,14 @@ def mixed_machines(results: Results) -> str:
     return f"MIXED MACHINES: {' '.join(map(_mixture, found))}" if found else ""
 
 
+def _some(values: Sequence[str]) -> str:
+    """Values, the first of many."""
+    more = f" and {len(values) - SHOWN} more" if len(values) > SHOWN else ""
+    return " / ".join(values[:SHOWN]) + more
+
+
 def _mixture(mixture: Mixture) -> str:
-    facts = "; ".join(f"{fact} ({' / '.join(values)})" for fact, values in mixture.facts.items())
+    facts = "; ".join(f"{fact} ({_some(values)})" for fact, values in mixture.facts.items())
     where = ", ".join(f"{arena} against {baseline}" for arena, baseline in mixture.comparisons)
     both = ", ".join(f"{arena} against {baseline}" for arena, baseline in mixture.confounded)
     confounded = (
