@@ -19,9 +19,7 @@ from fairbench.spec import TrialSpec
 from fairbench.suite_file import load_suite
 from fairbench.trial import Training, evaluate, one_thread
 
-pytestmark = pytest.mark.xdist_group(
-    "models"
-)  # one worker imports what these need, the other one what "libraries" does
+pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
 
 
 META = torch.device("meta")

@@ -18,9 +18,7 @@ from fairbench.suite import OptimizerPlan
 from fairbench.suite_file import load_suite
 from fairbench.trial import trial
 
-pytestmark = pytest.mark.xdist_group(
-    "models"
-)  # one worker imports what these need, the other one what "libraries" does
+pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
 
 
 @pytest.fixture
