@@ -268,3 +268,11 @@ def test_explain(finished: Finished, capsys: pytest.CaptureFixture[str]) -> None
     assert "they differ in\n  optimizer.code.own_optimizers: 0123 -> " in capsys.readouterr().out
     assert main(["explain", "zzz", "--output-dir", str(finished.output)]) == 2
     assert "no trials in" in capsys.readouterr().err
+
+
+def test_looking_at_a_study_loads_no_torch(finished: Finished) -> None:
+    code = (
+        f"import sys, fairbench.cli as c\nc.main(['status', {str(finished.output)!r}])\nprint('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("False\n")

@@ -9,6 +9,9 @@ from fairbench.data.datasets import DATASETS
 Options = Mapping[str, Any]
 """Options by name: a type where the option must be given, else the default."""
 
+UNVERIFIED = "not verified"
+"""Said of data whose hash is not the known one, or has no known one."""
+
 READING: dict[str, Options] = {
     "images": {"image_size": 0, "crop_padding": 0, "flip": False, "evaluated": 0},
     "text": {"context": int, "evaluated": 0},

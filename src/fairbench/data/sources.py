@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from fairbench.data.facts import READING, SOURCES
+from fairbench.data.facts import READING, SOURCES, UNVERIFIED
 from fairbench.data.prepared import Prepared, open_prepared
 from fairbench.data.reading import ImageReading, read_tokens
-from fairbench.data.stored import UNVERIFIED, Data, Split
+from fairbench.data.stored import Data, Split
 from fairbench.errors import UsageError
 
 SPLIT_SEED = 20_260_101

@@ -45,10 +45,6 @@ Read = Callable[[Split, torch.Generator | None], Split]
 """Makes stored examples a model's inputs, on their device; with a generator, of their device, it augments them."""
 
 
-UNVERIFIED = "not verified"
-"""Said of data whose hash is not the known one, or has no known one."""
-
-
 @dataclass(frozen=True)
 class Data:
     """The data of an arena.

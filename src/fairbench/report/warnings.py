@@ -6,7 +6,7 @@ from fairbench.analysis.conditions import hash_checks
 from fairbench.analysis.environments import Mixture, mixtures
 from fairbench.analysis.results import Results
 from fairbench.analysis.verdicts import NOT_DECLARED, Comparison
-from fairbench.data.stored import UNVERIFIED
+from fairbench.data.facts import UNVERIFIED
 from fairbench.history import Change, History
 
 SHOWN = 4
