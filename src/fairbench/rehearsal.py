@@ -107,7 +107,8 @@ def optimizer_and_seconds(study: Study, name: str, plan: OptimizerPlan, place: P
         with _named(f"optimizers.{name}: {resolved.factory} fails in its first steps in arena {arena}"):
             for _ in range(2):
                 seconds[arena] = training.timed_step()
-    code = optimizer_code(inspect.unwrap(load_factory(resolved.factory)), before)
+    factories = [load_factory(x) for x in (resolved.factory, resolved.groups) if x]
+    code = optimizer_code(map(inspect.unwrap, factories), before)
     return {"optimizer": asdict(replace(resolved, code=code)), "seconds": seconds}
 
 

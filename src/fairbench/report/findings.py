@@ -51,7 +51,7 @@ def find(
         "Frozen plan": _frozen(history),
         "Verdicts": _verdicts(results, comparisons),
         "Before correction": _lost_to_correction(results, comparisons),
-        "Chaos term": _mechanism(results),
+        "Mechanism": _mechanism(results),
         "Power": _power(results, len(comparisons)),
         "Learning rates": _edges(results),
         "Same start, same data": _equal_conditions(results),
