@@ -28,6 +28,7 @@ TRIAL = (
     "fairbench.clocks",
     "fairbench.mechanism",
     "fairbench.shocks.kinds",
+    "fairbench.shocks.schedule",
     *(f"fairbench.data.{name}" for name in ("batches", "reading", "sources", "stored")),
 )
 

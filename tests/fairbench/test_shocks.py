@@ -7,6 +7,8 @@ import pytest
 import torch
 from tiny import TINY, study_of, write_tiny
 
+from fairbench.analysis.results import collect
+from fairbench.analysis.shocks import excess, recoveries, shock_costs
 from fairbench.errors import UsageError
 from fairbench.executors import Place
 from fairbench.plan import Schedule, arms, trial_spec
@@ -200,3 +202,36 @@ def test_what_an_arena_can_be_tuned_on(tmp_path: Any) -> None:
         text = TINY.replace('metric = "accuracy"', f'metric = "accuracy"\ntuned_on = "{tuned_on}"')
         with pytest.raises(UsageError, match=r"line \d+: arenas\.vit\.tuned_on: "):
             load_suite(str(write_tiny(tmp_path, text)))
+
+
+def test_excess_loss_by_hand() -> None:
+    calm, disturbed_by = {5: 3.0, 10: 2.0, 15: 1.5, 20: 1.0}, {5: 3.0, 15: 4.5, 20: 1.0}
+    assert excess(disturbed_by, calm, start=7) == (15 - 7) * 3.0
+    assert excess({**disturbed_by, 10: 6.0}, calm, start=7) == 3 * 4.0 + 5 * 3.0
+
+
+def test_recovery_by_hand() -> None:
+    calm = dict.fromkeys((10, 20, 30, 40, 50, 60), 1.0)
+    loss = {10: 1.0, 20: 9.0, 30: 1.04, 40: 3.0, 50: 2.0, 60: 1.06}
+    assert recoveries(loss, calm, [15, 35]) == [(15, True), (25, False)]
+    assert recoveries({**loss, 60: 1.0}, calm, [15, 35]) == [(15, True), (25, True)]
+
+
+def test_what_shocks_cost(tmp_path: Any) -> None:
+    """Beside the calm trial of the same seed; accuracy lost is positive where the shock did harm."""
+    study = study_of(load_suite(str(write_tiny(tmp_path, SHOCKED))))
+
+    def lookup(x: TrialSpec) -> dict[str, Any]:
+        harm = bool(x.training.shock) * (0.2 if x.optimizer.name == "AdamW" else 0.1) * x.seed
+        metrics = {"accuracy": 0.9 - harm, "loss": 1.0}
+        curve = [[10, 1.0], [20, 0.8], [30, 0.6 + harm], [40, 0.5]]
+        final = {"val": metrics, "test": metrics}
+        return {"status": "finished", "result": {"final": final, "loss_curve": curve}, "cost": None, "environment": {}}
+
+    rows = {(x.arena, x.optimizer): x for x in shock_costs(collect(study, arms(study, lookup), lookup))}
+    assert list(rows) == [(arena, name) for arena in ("vit-spike", "vit-scaled") for name in ("AdamW", "PsiLogic")]
+    found = rows["vit-spike", "AdamW"]
+    assert (found.calm, found.n, found.diverged, found.recovery, found.recovered) == ("vit", 2, 0, 20, 1.0)
+    assert found.excess == pytest.approx(10 * (0.2 + 0.4) / 2)
+    assert found.lost == pytest.approx(0.3)
+    assert (found.lost_low, found.lost_high) == pytest.approx((0.3 - 12.706 * 0.1, 0.3 + 12.706 * 0.1), rel=1e-3)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from fairbench.shocks import SHOCKS
+from fairbench.shocks.schedule import disturbed_steps
 
 Examples = tuple[Tensor, ...]
 
@@ -126,9 +127,3 @@ class Shocks:
     def of(self, step: int) -> Shock:
         """What happens in a step, which are counted from 1."""
         return self._shock if step in self.steps else self._calm
-
-
-def disturbed_steps(spec: Mapping[str, Any], steps: int) -> frozenset[int]:
-    """The steps, counted from 1, in which a training of so many steps is disturbed."""
-    starts = [round(share * steps) for share in spec.get("at", [])]
-    return frozenset(start + i + 1 for start in starts for i in range(spec.get("steps", 1)) if start + i < steps)
