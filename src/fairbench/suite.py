@@ -1,6 +1,8 @@
 """What a study is: arenas x optimizers, how they are tuned, trained and compared."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import combinations
 from typing import Any
 
 from fairbench.arenas import ARENAS, ArenaFacts
@@ -10,6 +12,8 @@ RULES = {
     "seeds": "learning rates are selected with seeds that the report is about",
 }
 """Rules of a fair study, by what is not kept apart; a suite that repeats another study may have to break them."""
+COMPARED = ("reference", "all")
+"""Which pairs of optimizers a suite may compare: the reference with every other one, or every two."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,7 @@ class ArenaPlan:
         data: where its data come from, see `fairbench.data.facts`.
         model: options of the arena's `build_model`.
         task: the arena's module; empty if its name is that. So a suite has one task twice, at two horizons.
+        target: value of the primary metric on the validation split that a training should reach; None for none.
     """
 
     metric: str
@@ -92,6 +97,7 @@ class ArenaPlan:
     data: dict[str, Any] = field(default_factory=dict)
     model: dict[str, Any] = field(default_factory=dict)
     task: str = ""
+    target: float | None = None
 
 
 @dataclass(frozen=True)
@@ -126,6 +132,8 @@ class Suite:
         trial_timeout: seconds that a trial may take; 0 leaves it to the rehearsal.
         breaks: rules that the suite breaks on purpose, see `RULES`.
         deviations: sentences on what else in it is no good practice; the report shows them.
+        compare: which pairs are compared, see `COMPARED`.
+        ladder: optimizers of which each adds one thing to the one before it; empty for none.
     """
 
     name: str
@@ -140,6 +148,19 @@ class Suite:
     trial_timeout: float = 0.0
     breaks: list[str] = field(default_factory=list)
     deviations: list[str] = field(default_factory=list)
+    compare: str = "reference"
+    ladder: list[str] = field(default_factory=list)
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """The pairs of optimizers that are compared in each arena; of a pair with the reference it is the first."""
+        names = sorted(self.optimizers, key=lambda name: name != self.reference)
+        return [pair for pair in combinations(names, 2) if self.compare == "all" or pair[0] == self.reference]
+
+    def pair_title(self, arena: str, optimizer: str, baseline: str) -> str:
+        """A comparison in words; that it is the reference which is compared goes without saying."""
+        where = arena if optimizer == self.reference else f"{arena}, {optimizer}"
+        return f"{where} against {baseline}"
 
     def task(self, arena: str) -> str:
         """The module of an arena."""
@@ -151,4 +172,13 @@ class Suite:
 
     def to_json(self) -> dict[str, Any]:
         """The suite as plain JSON values, which `fairbench.suite_file.parse_suite` reads again."""
-        return asdict(self)
+        return asdict(self, dict_factory=_said)
+
+
+_LATER: dict[str, Any] = {"compare": "reference", "ladder": [], "target": None}
+"""Keys that came after the first plans were frozen, and what they mean where a plan lacks them."""
+
+
+def _said(items: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """A table without later keys that say nothing: a plan that was frozen before them keeps its digest."""
+    return {key: value for key, value in items if key not in _LATER or value != _LATER[key]}

@@ -5,7 +5,7 @@ from fabricated import CHAOS, Records, finals, planned, sha, study
 
 from fairbench.analysis.mechanism import mechanisms
 from fairbench.analysis.results import collect
-from fairbench.analysis.significance import holm, welch
+from fairbench.analysis.significance import holm, summary, welch
 from fairbench.analysis.verdicts import compare
 
 LOW, HIGH = [0.50, 0.51, 0.52], [0.90, 0.91, 0.92]
@@ -49,7 +49,7 @@ def test_raw_means_and_numbers():
     found = one("gpt", PsiLogic=LOW, AdamW=HIGH)
     assert (found.mean_reference, found.mean_baseline) == pytest.approx((0.51, 0.91))
     assert found.advantage == pytest.approx(0.40)
-    assert found.p == pytest.approx(welch(LOW, HIGH).p)
+    assert found.p == pytest.approx(welch(summary(LOW), summary(HIGH)).p)
     assert (found.n_reference, found.n_baseline, found.seeds) == (3, 3, 3)
 
 
