@@ -9,6 +9,7 @@ from fairbench.analysis.power import minimum_detectable_effect
 from fairbench.analysis.results import ArmResults, Results
 from fairbench.analysis.verdicts import VERDICTS, Comparison
 from fairbench.history import History
+from fairbench.report.causes import causes
 from fairbench.report.warnings import warnings
 from fairbench.suite import RULES
 
@@ -52,6 +53,7 @@ def find(
         "Verdicts": _verdicts(results, comparisons),
         "Before correction": _lost_to_correction(results, comparisons),
         "Chaos term": _mechanism(results),
+        "Causes": causes(results),
         "Power": _power(results, len(comparisons)),
         "Learning rates": _edges(results),
         "Same start, same data": _equal_conditions(results),
