@@ -19,9 +19,10 @@ DEMSAR = [
 ]
 
 
-def ranks_of(rows):
+def ranks_of(rows, names=NAMES):
     return [
-        [Rank(str(i), x, None, r, 1, 4, "", "") for x, r in zip(NAMES, row, strict=True)] for i, row in enumerate(rows)
+        [Rank(str(i), name, None, rank, 1, len(names), "", "") for name, rank in zip(names, row, strict=True)]
+        for i, row in enumerate(rows)
     ]
 
 
@@ -51,6 +52,16 @@ def test_where_the_mean_ranks_are_far_enough_apart_there_are_groups():
     found = {rank.optimizer: rank for rank in over_arenas(ranks_of(DEMSAR), 0.10)}
     assert [found[name].groups for name in NAMES] == ["2", "1", "1 2", "1"]
     assert [(found[name].rank_low, found[name].rank_high) for name in NAMES] == [(3, 4), (1, 3), (1, 4), (1, 3)]
+
+
+def test_where_friedman_finds_nothing_no_two_are_told_apart():
+    """One of ten is first in all three arenas and one last, which Nemenyi alone would tell apart."""
+    middle = range(2, 10)
+    rows = [[1, *middle, 10], [1, *reversed(middle), 10], [1, 5, 7, 3, 9, 2, 8, 4, 6, 10]]
+    found = over_arenas(ranks_of(rows, "ABCDEFGHIJ"), 0.05)
+    assert found[-1].rank - found[0].rank > found[0].critical_difference
+    assert found[0].p > 0.05
+    assert {rank.groups for rank in found} == {"1"}
 
 
 def test_too_few_arenas_have_ranks_and_no_test():

@@ -158,6 +158,17 @@ def test_the_tests_beside_welch():
     assert found.seeds_needed == seeds_needed(0.05, found.std_reference, found.std_baseline, 0.05)
 
 
+def test_a_smaller_loss_is_an_advantage_in_every_test():
+    vit, gpt = (one(arena, PsiLogic=NOISY, AdamW=NOISIER, margin=0.05) for arena in ("vit", "gpt"))
+    for high, low in (
+        ("advantage", "advantage"),
+        ("ci_high", "ci_low"),
+        ("paired_high", "paired_low"),
+        ("g_high", "g_low"),
+    ):
+        assert getattr(gpt, high) == pytest.approx(-getattr(vit, low))
+
+
 def test_seeds_needed_are_those_of_the_strictest_step_of_holm():
     alone = one("gpt", PsiLogic=NOISY, AdamW=NOISIER)
     in_family = comparisons(study(("gpt", "vit")), PsiLogic=NOISY, AdamW=NOISIER, Lion=LOW)[0]

@@ -92,6 +92,7 @@ def over_arenas(within: Sequence[Sequence[Rank]], alpha: float) -> list[Rank]:
     Friedman's test asks whether the ranks differ at all; where they do, Nemenyi's critical difference tells two
     optimizers apart. Few arenas cannot tell anything: where not even one that is first everywhere could be told apart
     from one that is last everywhere, there is no test. (Friedman's p is that of chi squared, too large for few arenas.)
+    Both count every arena as one of its own: a task at two horizons counts twice.
 
     Source: Demsar, "Statistical Comparisons of Classifiers over Multiple Data Sets", JMLR 2006, section 3.2.
     """

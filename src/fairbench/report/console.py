@@ -93,7 +93,8 @@ def print_plan(rehearsal: Rehearsal, history: History, directory: Path, console:
             f"{arena.steps}; {arena.metric}, margin {arena.margin:g}",
             highlight=False,
         )
-    family, compared = len(suite.arenas) * len(suite.pairs), suite.reference if suite.compare == "reference" else "all"
+    family = len(suite.arenas) * len(suite.pairs)
+    compared = suite.reference if suite.compare == "reference" else "all pairs"
     effect = minimum_detectable_effect(finals, suite.alpha / max(family, 1))
     finds = f"finds {effect:.1f} standard deviations between seeds with 80% power" if effect else "cannot reach alpha"
     console.print(f"{compared} in {family} comparisons at {suite.alpha:g}: {finds}", highlight=False)
