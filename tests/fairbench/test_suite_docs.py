@@ -19,7 +19,7 @@ def first_cells() -> set[str]:
 
 def test_every_key_has_a_row() -> None:
     keys = {field.name for kind in (Suite, Sweep, Training, ArenaPlan, OptimizerPlan) for field in fields(kind)}
-    assert first_cells() == keys - TABLES | SHOCKS.keys()
+    assert first_cells() == (keys - TABLES) | {"arenas"} | SHOCKS.keys()  # an optimizer has a table of that name
     assert all(f"`{field.name}`" in PAGE for field in fields(Final))
 
 

@@ -6,13 +6,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from fairbench.analysis.power import minimum_detectable_effect
 from fairbench.analysis.results import Results
-from fairbench.analysis.significance import minimum_detectable_effect
 from fairbench.history import History
 from fairbench.progress import duration
 from fairbench.rehearsal import Rehearsal
 from fairbench.report import Report
 from fairbench.report.page import p_value, signed
+from fairbench.report.statement import Statement
 
 NARROW = 72
 """Columns of a terminal below which the interval is left out."""
@@ -27,17 +28,18 @@ def print_verdicts(report: Report, directory: Path, console: Console) -> None:
         console: where to print.
     """
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for column in ("arena", "baseline"):
+    several = len({c.reference for c in report.comparisons}) > 1
+    for column in ("arena", *(("optimizer",) if several else ()), "baseline"):
         table.add_column(column, no_wrap=True)
     table.add_column("verdict", min_width=12)
     wide = console.width >= NARROW
     for column in ("advantage", "95% CI", "Holm p") if wide else ("advantage", "Holm p"):
         table.add_column(column, justify="right", no_wrap=True)
     for c in report.comparisons:
-        verdict = Text(c.statement, "bold" if c.verdict == "better" else "")
         interval = "–" if c.ci_low is None else f"[{signed(c.ci_low)}, {signed(c.ci_high)}]"
         numbers = [signed(c.advantage), interval, p_value(c.p_holm)]
-        table.add_row(c.arena, c.baseline, verdict, *(numbers if wide else numbers[::2]))
+        names = [c.arena, *([c.reference] if several else []), c.baseline]
+        table.add_row(*names, Statement(c), *(numbers if wide else numbers[::2]))
     for finding in report.findings:
         if finding.warning:
             console.print(Text(finding.text, "bold red"))
@@ -91,10 +93,11 @@ def print_plan(rehearsal: Rehearsal, history: History, directory: Path, console:
             f"{arena.steps}; {arena.metric}, margin {arena.margin:g}",
             highlight=False,
         )
-    family = len(suite.arenas) * (len(suite.optimizers) - 1)
+    family = len(suite.arenas) * len(suite.pairs)
+    compared = suite.reference if suite.compare == "reference" else "all pairs"
     effect = minimum_detectable_effect(finals, suite.alpha / max(family, 1))
     finds = f"finds {effect:.1f} standard deviations between seeds with 80% power" if effect else "cannot reach alpha"
-    console.print(f"{suite.reference} in {family} comparisons at {suite.alpha:g}: {finds}", highlight=False)
+    console.print(f"{compared} in {family} comparisons at {suite.alpha:g}: {finds}", highlight=False)
     console.print(f"about {duration(seconds)} of training at one trial at a time", highlight=False)
     for plan, differing in history.late:
         console.print(

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 from fairbench.analysis.conditions import hash_checks
 from fairbench.analysis.mechanism import mechanisms
+from fairbench.analysis.power import minimum_detectable_effect
 from fairbench.analysis.results import ArmResults, Results
-from fairbench.analysis.significance import minimum_detectable_effect
 from fairbench.analysis.verdicts import VERDICTS, Comparison
 from fairbench.history import History
+from fairbench.report.causes import causes
 from fairbench.report.warnings import warnings
 from fairbench.suite import RULES
 
@@ -52,6 +53,7 @@ def find(
         "Verdicts": _verdicts(results, comparisons),
         "Before correction": _lost_to_correction(results, comparisons),
         "Mechanism": _mechanism(results),
+        "Causes": causes(results),
         "Power": _power(results, len(comparisons)),
         "Learning rates": _edges(results),
         "Same start, same data": _equal_conditions(results),
@@ -81,12 +83,13 @@ def _verdicts(results: Results, comparisons: Sequence[Comparison]) -> str:
     suite = results.study.suite
     parts = []
     for verdict in VERDICTS:
-        pairs = [f"{c.arena} against {c.baseline}" for c in comparisons if c.verdict == verdict]
+        pairs = [suite.pair_title(c.arena, c.reference, c.baseline) for c in comparisons if c.verdict == verdict]
         if pairs or verdict == "better":
             where = f" ({', '.join(pairs)})" if pairs and verdict != "inconclusive" else ""
             parts.append(f"{verdict} in {len(pairs)}{where}")
+    compared = f"{suite.reference} with a baseline" if suite.compare == "reference" else "every two optimizers"
     return (
-        f"Of {_count(len(comparisons), 'comparison')} of {suite.reference} with a baseline, the verdict is "
+        f"Of {_count(len(comparisons), 'comparison')} of {compared}, the verdict is "
         f"{'; '.join(parts)}. Only better is a win. Better and worse need a Holm-corrected p below {suite.alpha:g}; "
         f"equivalent needs an equivalence test with p below {suite.alpha:g}, which is not corrected; "
         "inconclusive means that these seeds cannot tell, not that there is no difference."
@@ -98,11 +101,13 @@ def _count(n: int, noun: str) -> str:
 
 
 def _lost_to_correction(results: Results, comparisons: Sequence[Comparison]) -> str:
-    alpha = results.study.suite.alpha
+    suite, alpha = results.study.suite, results.study.suite.alpha
     lost = [c for c in comparisons if c.p is not None and c.p_holm is not None and c.p < alpha <= c.p_holm]
     if not lost:
         return ""
-    pairs = ", ".join(f"{c.arena} against {c.baseline} (p = {c.p:.2g}, Holm p = {c.p_holm:.2g})" for c in lost)
+    pairs = ", ".join(
+        f"{suite.pair_title(c.arena, c.reference, c.baseline)} (p = {c.p:.2g}, Holm p = {c.p_holm:.2g})" for c in lost
+    )
     return (
         f"{_count(len(lost), 'comparison')} with p below {alpha:g} before Holm's correction and not after it: {pairs}. "
         f"A family of {len(comparisons)} can give such values by chance; they do not count."

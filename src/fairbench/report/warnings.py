@@ -8,6 +8,7 @@ from fairbench.analysis.results import Results
 from fairbench.analysis.verdicts import NOT_DECLARED, Comparison
 from fairbench.data.facts import UNVERIFIED
 from fairbench.history import Change, History
+from fairbench.suite import Suite
 
 SHOWN = 4
 """Values of a fact that a warning lists."""
@@ -39,7 +40,7 @@ def late_changes(comparisons: Sequence[Comparison], history: History, declared: 
         for plan, differing in history.late
     ]
     changed = f"CHANGED AFTERWARDS: what was declared {first.declared} was changed {'; '.join(steps)}."
-    return f"{changed} {_instead(comparisons, declared)}"
+    return f"{changed} {_instead(history.study.suite, comparisons, declared)}"
 
 
 def _changed(differing: Iterable[Change]) -> str:
@@ -54,11 +55,11 @@ def _changed(differing: Iterable[Change]) -> str:
     )
 
 
-def _instead(comparisons: Sequence[Comparison], declared: Sequence[Comparison]) -> str:
+def _instead(suite: Suite, comparisons: Sequence[Comparison], declared: Sequence[Comparison]) -> str:
     """Where the plan that was declared first comes to another verdict."""
     shown = {(c.arena, c.reference, c.baseline) for c in comparisons}
     other = [
-        f"{c.arena} against {c.baseline} {c.declared} (now {c.verdict})"
+        f"{suite.pair_title(c.arena, c.reference, c.baseline)} {c.declared} (now {c.verdict})"
         for c in comparisons
         if c.declared not in (c.verdict, NOT_DECLARED)
     ]
@@ -67,7 +68,7 @@ def _instead(comparisons: Sequence[Comparison], declared: Sequence[Comparison]) 
         for c in declared
         if (c.arena, c.reference, c.baseline) not in shown
     ]
-    new = [f"{c.arena} against {c.baseline}" for c in comparisons if c.declared == NOT_DECLARED]
+    new = [suite.pair_title(c.arena, c.reference, c.baseline) for c in comparisons if c.declared == NOT_DECLARED]
     added = f" Not declared then: {', '.join(new)}." if new else ""
     if not other:
         return f"By the plan that was declared first, the verdicts on what it compares are the same.{added}"
@@ -89,7 +90,7 @@ def completeness(results: Results) -> str:
 def mixed_machines(results: Results) -> str:
     """Which comparisons are between trials that ran on different ground; empty if there are none."""
     found = mixtures(results)
-    return f"MIXED MACHINES: {' '.join(map(_mixture, found))}" if found else ""
+    return f"MIXED MACHINES: {' '.join(_mixture(results.study.suite, mixture) for mixture in found)}" if found else ""
 
 
 def _some(values: Sequence[str]) -> str:
@@ -98,10 +99,10 @@ def _some(values: Sequence[str]) -> str:
     return " / ".join(values[:SHOWN]) + more
 
 
-def _mixture(mixture: Mixture) -> str:
+def _mixture(suite: Suite, mixture: Mixture) -> str:
     facts = "; ".join(f"{fact} ({_some(values)})" for fact, values in mixture.facts.items())
-    where = ", ".join(f"{arena} against {baseline}" for arena, baseline in mixture.comparisons)
-    both = ", ".join(f"{arena} against {baseline}" for arena, baseline in mixture.confounded)
+    where = ", ".join(suite.pair_title(*compared) for compared in mixture.comparisons)
+    both = ", ".join(suite.pair_title(*compared) for compared in mixture.confounded)
     confounded = (
         f" In {both} it goes with the optimizer: no final trial of one has what one of the other has." if both else ""
     )
