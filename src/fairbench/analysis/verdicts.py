@@ -253,7 +253,7 @@ def _judge(comparison: Comparison, alpha: float, strictest: float) -> Comparison
     if c.verdict != "inconclusive":
         return c
     within = c.p_equivalence is not None and c.p_equivalence < alpha
-    if c.seeds and c.identical_seeds == c.seeds:
+    if c.identical_seeds == c.seeds:
         return replace(c, verdict="identical", note="the same weights in every seed")
     if c.p_holm is not None and c.p_holm < alpha and c.advantage:
         verdict: Verdict = "better" if c.advantage > 0 else "worse"
