@@ -19,7 +19,6 @@ from configurations import CONFIGURATIONS, TOGETHER, assert_same, build, snapsho
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from trajectories import gradients, parameters, set_gradients, watch
-
 from triton.runtime import interpreter
 
 from psilogic import decision as truth
