@@ -1,22 +1,27 @@
 """Event files as TensorBoard reads them: every point of every record once, however often the study was stopped."""
 
 import importlib.util
+import io
 import json
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from fairbench.cli import main
+from fairbench.executors import Place
 from fairbench.spec import TrialSpec
+from fairbench.study import run_study
+from fairbench.suite_file import load_suite
 from fairbench.tensorboard import TensorBoard
 
 pytest.importorskip("tensorboard", reason="the package tensorboard is not installed")
 
 pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
 
-RUN = ["run", "--suite", "tiny.toml", "--output-dir", "out", "--workers", "0", "--tensorboard"]
+RUN = ["run", "--suite", "tiny.toml", "--output-dir", "out", "--workers", "2", "--tensorboard"]
 Points = dict[str, list[tuple[int, float]]]
 
 
@@ -66,7 +71,7 @@ def check(out: Path) -> None:
 
 def test_a_resumed_study_neither_loses_nor_repeats_points(out: Path) -> None:
     """The second run meets what kills leave: a trial in its middle, a record without its metrics, no events at all."""
-    assert main([*RUN, "--arenas", "vit"]) == 0
+    assert main(RUN) == 0
     check(out)
     assert (out / "tensorboard" / "vit" / "AdamW" / "sweep lr=0.001 wd=0.01 seed 0").is_dir()
     in_the_middle, before_its_metrics, without, *_ = records(out)
@@ -80,7 +85,8 @@ def test_a_resumed_study_neither_loses_nor_repeats_points(out: Path) -> None:
     shutil.rmtree(folder(out, without))
     kept = folder(out, records(out)[-1])
     before = {path: path.stat().st_mtime_ns for path in kept.iterdir()}
-    assert main(RUN) == 0
+    console = Console(file=io.StringIO())
+    run_study(load_suite("tiny.toml"), out, [Place()] * 2, True, console, observers=[TensorBoard(out / "tensorboard")])
     check(out)
     assert {path: path.stat().st_mtime_ns for path in kept.iterdir()} == before
 
