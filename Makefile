@@ -8,6 +8,9 @@ VENV   ?= .venv
 # uv reads no pip configuration: hand it pip's find-links, where a local torch wheel may lie.
 export UV_FIND_LINKS ?= $(shell $(PYTHON) -m pip config get global.find-links 2>/dev/null)
 
+# Containers set it, and every process would then compile the libraries that it loads: most of what a start takes.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := setup
 .PHONY: setup bench test quick soak check clean
 

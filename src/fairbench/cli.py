@@ -7,6 +7,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,7 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--devices", default="0", metavar="N,M,...", help="GPUs that get trials (default: 0)")
     run.add_argument("--trials-per-gpu", type=int, default=1, metavar="N", help="trials that share a GPU (default: 1)")
     run.add_argument("--timing", action="store_true", help="measure afterwards what a step costs, optimizers in turns")
+    run.add_argument("--tensorboard", action="store_true", help="write event files into DIR/tensorboard as trials run")
     run.add_argument("--offline", action="store_true", help="never use the network")
     run.add_argument("--trial-timeout", type=float, metavar="S", help="a trial may take (default: generous)")
 
@@ -48,6 +50,9 @@ def parser() -> argparse.ArgumentParser:
 
     status = commands.add_parser("status", help="show how far a study is, also while it runs")
     status.add_argument("directory", type=Path, metavar="DIR")
+
+    watch = commands.add_parser("watch", help="show it live, from any terminal, until the study is complete")
+    watch.add_argument("directory", type=Path, metavar="DIR")
 
     report = commands.add_parser("report", help="make all tables, figures and the page again from the records")
     report.add_argument("directory", type=Path, metavar="DIR")
@@ -151,9 +156,11 @@ def run(options: argparse.Namespace) -> int:
         os.environ["HF_HUB_OFFLINE"] = "1"  # read when the libraries are loaded
 
     from fairbench.study import run_study
+    from fairbench.tensorboard import TensorBoard
 
     server, limit = options.workers != 0, options.trial_timeout or 0.0
-    run_study(suite, directory, where, server, console(), limit, options.timing)
+    observers = [TensorBoard(directory / "tensorboard")] if options.tensorboard else []
+    run_study(suite, directory, where, server, console(), limit, options.timing, observers)
     return show_report(directory, directory)
 
 
@@ -202,13 +209,18 @@ def plan(options: argparse.Namespace) -> int:
 
 def status(options: argparse.Namespace) -> int:
     """`fairbench status`."""
-    from fairbench.analysis.results import collect
-    from fairbench.plan import arms
-    from fairbench.report.console import print_status
-    from fairbench.study import held_study
+    from fairbench.watch import Watcher
 
-    history, lookup = held_study(options.directory)
-    print_status(collect(history.study, arms(history.study, lookup), lookup), console())
+    console().print(Watcher(options.directory).look().view(), highlight=False)
+    return 0
+
+
+def watch(options: argparse.Namespace) -> int:
+    """`fairbench watch`; Ctrl-C ends it like any other way."""
+    from fairbench.watch import watch
+
+    with suppress(KeyboardInterrupt):
+        watch(options.directory, console())
     return 0
 
 
@@ -295,6 +307,7 @@ DO = {
     "run": run,
     "plan": plan,
     "status": status,
+    "watch": watch,
     "report": report,
     "compare": compare,
     "verdicts": verdicts,

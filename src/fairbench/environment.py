@@ -85,6 +85,7 @@ def check_device(device: str) -> None:
 def reset_peak_memory(device: torch.device) -> None:
     """Start a new measurement of the peak; where the system cannot, peaks are those of the whole process."""
     if device.type == "cuda":
+        torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(device)
     else:
         with suppress(OSError):
@@ -99,3 +100,13 @@ def peak_memory(device: torch.device) -> int:
         peak = next(line for line in STATUS.read_text().splitlines() if line.startswith("VmHWM"))
         return int(peak.split()[1]) * 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def taken_of_gpu(device: torch.device) -> int:
+    """Peak bytes that torch has taken of a GPU since `reset_peak_memory`, those kept for later included; else 0."""
+    return torch.cuda.max_memory_reserved(device) if device.type == "cuda" else 0
+
+
+def room_on_gpu(device: torch.device) -> int:
+    """Bytes of a GPU that this process has or could have; 0 elsewhere."""
+    return torch.cuda.mem_get_info(device)[0] + torch.cuda.memory_reserved(device) if device.type == "cuda" else 0

@@ -2,8 +2,7 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 
 from rich.console import Console, Group
@@ -12,11 +11,14 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from fairbench.executors import Record
+from fairbench.observers import Follower, Running
 from fairbench.plan import Outlook
 from fairbench.spec import TrialSpec
 
 PLAIN_SECONDS = 15.0
 """Without a terminal, how often progress is told of."""
+QUIET_SECONDS = 10.0
+"""After how long it is said since when nothing was heard of a trial."""
 
 
 def duration(seconds: float) -> str:
@@ -26,21 +28,52 @@ def duration(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-@dataclass
-class Running:
-    """A trial that runs."""
+def time_left(
+    seconds: Mapping[str, float], steps: Mapping[str, int], steps_left: Mapping[str, int], workers: int
+) -> float | None:
+    """Seconds until a study is done, at each arena's own pace; None while nothing is known.
 
-    spec: TrialSpec
-    began: float
-    step: int = 0
-    loss: float = float("nan")
+    Args:
+        seconds: spent in trials that have ended, by arena.
+        steps: that they took.
+        steps_left: that are left.
+        workers: trials that run at the same time.
+    """
+    if not any(steps.values()):
+        return None
+    mean = sum(seconds.values()) / sum(steps.values())
+    pace = {arena: seconds[arena] / steps[arena] for arena in steps if steps[arena]}
+    return sum(left * pace.get(arena, mean) for arena, left in steps_left.items()) / workers
 
-    def eta(self, now: float) -> str:
-        """How long it will still take, at the pace so far."""
-        return duration((now - self.began) / self.step * (self.spec.training.steps - self.step)) if self.step else "?"
+
+def summary(done: int, trials: int, left: float | None) -> str:
+    """How far a study is, in a line."""
+    return f"{done} of {trials} trials" + (f", about {duration(left)} left" if left is not None else "")
 
 
-class Progress:
+def in_words(trials: Iterable[Running]) -> str:
+    """The running trials that have taken a step, in a line."""
+    return "; ".join(f"{x.label} step {x.step}/{x.steps} loss {x.loss:.4g}" for x in trials if x.step)
+
+
+def trials_table(trials: Iterable[Running], now: float) -> Table:
+    """A row for each running trial."""
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for column in ("trial", "step", "loss", "left", ""):
+        table.add_column(column, justify="left" if column in ("trial", "") else "right")
+    for trial in trials:
+        left, silence = trial.left(now), now - trial.heard
+        table.add_row(
+            trial.label,
+            f"{trial.step}/{trial.steps}",
+            "" if trial.loss is None else f"{trial.loss:.4f}",
+            "?" if left is None else duration(left),
+            f"last seen {silence:.0f} s ago" if silence > QUIET_SECONDS else "",
+        )
+    return table
+
+
+class Progress(Follower):
     """Shows how many trials are done, what runs, with which loss, and how long it will take; use it in a `with` block.
 
     Args:
@@ -50,11 +83,12 @@ class Progress:
     """
 
     def __init__(self, console: Console, workers: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self._console, self._workers, self._clock = console, workers, clock
-        self._running: dict[str, Running] = {}
+        super().__init__(clock)
+        self._console, self._workers = console, workers
         self._outlook = Outlook(0, 0, {})
         self._seconds: dict[str, float] = defaultdict(float)  # spent in finished trials, by arena
         self._steps: dict[str, int] = defaultdict(int)
+        self._sent: set[str] = set()  # arenas whose data have no room on the GPU
         self._last_line = clock()
         self._live = Live(console=console, get_renderable=self._view, refresh_per_second=4, transient=True)
 
@@ -79,55 +113,42 @@ class Progress:
         """State what is done and what is left."""
         self._outlook = outlook
 
-    def started(self, spec: TrialSpec) -> None:
-        """A trial begins."""
-        self._running[spec.id] = Running(spec, self._clock())
-
     def running(self, spec: TrialSpec, step: int, loss: float) -> None:
         """A trial goes on."""
-        state = self._running[spec.id]
-        state.step, state.loss = step, loss
-        if not self._console.is_terminal and self._clock() - self._last_line >= PLAIN_SECONDS:
-            self._last_line = self._clock()
-            trials = "; ".join(
-                f"{state.spec.label} step {state.step}/{state.spec.training.steps} loss {state.loss:.4g}"
-                for state in self._running.values()
-                if state.step
-            )
-            self._console.print(f"{self._summary()} | {trials}", highlight=False, soft_wrap=True)
+        super().running(spec, step, loss)
+        if not self._console.is_terminal and self.clock() - self._last_line >= PLAIN_SECONDS:
+            self._last_line = self.clock()
+            line = f"{self._summary()} | {in_words(self.trials.values())}"
+            self._console.print(line, highlight=False, soft_wrap=True)
 
     def ended(self, spec: TrialSpec, record: Record) -> None:
         """A trial has ended."""
-        state = self._running.pop(spec.id)
+        began = self.trials[spec.id].began
+        super().ended(spec, record)
         if record["status"] == "failed":
             reason = f"failed: {spec.label}: {record['error']['type']}: {record['error']['message']}"
             self._console.print(reason, style="red", highlight=False, markup=False, soft_wrap=True)
             return
-        self._seconds[spec.arena.name] += self._clock() - state.began
+        self._seconds[spec.arena.name] += self.clock() - began
         self._steps[spec.arena.name] += record["result"]["steps"]
         if record["status"] == "diverged":
             self._console.print(f"diverged: {spec.label} at step {record['result']['steps']}", highlight=False)
+        self._tell_of_room(spec, record["cost"]["data_on"])
+
+    def _tell_of_room(self, spec: TrialSpec, data_on: str) -> None:
+        """Say of each arena once that its data did not fit where its trials run."""
+        if data_on != spec.training.device and spec.arena.name not in self._sent:
+            self._sent.add(spec.arena.name)
+            self.say(f"{spec.arena.name}: no room on the GPU for the data, batches are sent from pinned memory")
 
     def eta(self) -> float | None:
-        """Seconds until the study is done, at each arena's own pace; None while nothing is known."""
-        if not self._steps:
-            return None
-        mean = sum(self._seconds.values()) / max(sum(self._steps.values()), 1)
-        pace = {arena: self._seconds[arena] / self._steps[arena] for arena in self._steps if self._steps[arena]}
-        left = sum(steps * pace.get(arena, mean) for arena, steps in self._outlook.steps_left.items())
-        return left / self._workers
+        """Seconds until the study is done; None while nothing is known."""
+        return time_left(self._seconds, self._steps, self._outlook.steps_left, self._workers)
 
     def _summary(self) -> str:
-        eta = self.eta()
-        left = f", about {duration(eta)} left" if eta is not None else ""
-        return f"{self._outlook.done} of {self._outlook.trials} trials{left}"
+        return summary(self._outlook.done, self._outlook.trials, self.eta())
 
     def _view(self) -> Group:
-        table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-        for column in ("trial", "step", "loss", "left"):
-            table.add_column(column, justify="left" if column == "trial" else "right")
-        for state in list(self._running.values()):  # the display has its own thread
-            steps = f"{state.step}/{state.spec.training.steps}"
-            table.add_row(state.spec.label, steps, f"{state.loss:.4f}", state.eta(self._clock()))
+        table = trials_table(list(self.trials.values()), self.clock())  # the display has its own thread
         bar = ProgressBar(total=max(self._outlook.trials, 1), completed=self._outlook.done, width=40)
         return Group(self._summary(), bar, table)

@@ -28,10 +28,14 @@ class Rehearsal:
     Attributes:
         study: the study.
         step_seconds: of each arena, how long the slowest optimizer's step took; nothing that numbers depend on.
+        gpu_bytes: of each arena, the most that torch took of a GPU for the first steps; 0 without one.
+        gpu_room: bytes of the GPU that a process can have; 0 without one.
     """
 
     study: Study
     step_seconds: Mapping[str, float]
+    gpu_bytes: Mapping[str, int]
+    gpu_room: int
 
 
 def rehearse(suite: Suite, place: Place, call: Call) -> Rehearsal:
@@ -43,12 +47,15 @@ def rehearse(suite: Suite, place: Place, call: Call) -> Rehearsal:
     found = call(arenas_and_environment, suite, place)
     arenas = {name: ResolvedArena(**fields) for name, fields in found["arenas"].items()}
     study = Study(suite, place.kind, arenas, {}, found["environment"])
-    optimizers, seconds = {}, dict.fromkeys(suite.arenas, 0.0)
+    optimizers, seconds, taken = {}, dict.fromkeys(suite.arenas, 0.0), dict.fromkeys(suite.arenas, 0)
+    room = []
     for name, plan in suite.optimizers.items():
         seen = call(optimizer_and_seconds, study, name, plan, place)
         optimizers[name] = ResolvedOptimizer(**seen["optimizer"])
         seconds = {arena: max(longest, seen["seconds"][arena]) for arena, longest in seconds.items()}
-    return Rehearsal(replace(study, optimizers=optimizers), seconds)
+        taken = {arena: max(most, seen["gpu_bytes"][arena]) for arena, most in taken.items()}
+        room.append(seen["gpu_room"])
+    return Rehearsal(replace(study, optimizers=optimizers), seconds, taken, min(room))
 
 
 def arenas_and_environment(suite: Suite, place: Place) -> dict[str, Any]:
@@ -87,11 +94,12 @@ def arenas_and_environment(suite: Suite, place: Place) -> dict[str, Any]:
 
 
 def optimizer_and_seconds(study: Study, name: str, plan: OptimizerPlan, place: Place) -> dict[str, Any]:
-    """One optimizer with all that takes part in its steps, and how long a step of it takes in each arena.
+    """One optimizer with all that takes part in its steps, and what a step of it takes in each arena.
 
     Raises:
         UsageError: it is not there, cannot be built, or fails in its first steps.
     """
+    from fairbench import environment
     from fairbench.code import optimizer_code
     from fairbench.trial import Training
 
@@ -99,7 +107,7 @@ def optimizer_and_seconds(study: Study, name: str, plan: OptimizerPlan, place: P
     before = set(sys.modules)
     with _named(f"optimizers.{name}: cannot be loaded"):
         resolved = resolve_optimizer(name, plan, ("lr", *["weight_decay"] * bool(decays)))
-    rehearsed, seconds = replace(study, optimizers={name: resolved}), {}
+    rehearsed, seconds, taken = replace(study, optimizers={name: resolved}), {}, {}
     for arena in study.suite.arenas:
         with _named(f"optimizers.{name}: {resolved.factory} cannot be built"):
             seed, decay = study.suite.sweep.seeds[0], decays[0] if decays else None
@@ -107,9 +115,13 @@ def optimizer_and_seconds(study: Study, name: str, plan: OptimizerPlan, place: P
         with _named(f"optimizers.{name}: {resolved.factory} fails in its first steps in arena {arena}"):
             for _ in range(2):
                 seconds[arena] = training.timed_step()
+        taken[arena] = environment.taken_of_gpu(training.device)
+        room = environment.room_on_gpu(training.device)
+        del training  # it is in the way of the next one
     factories = [load_factory(x) for x in (resolved.factory, resolved.groups) if x]
     code = optimizer_code(map(inspect.unwrap, factories), before)
-    return {"optimizer": asdict(replace(resolved, code=code)), "seconds": seconds}
+    resources = {"seconds": seconds, "gpu_bytes": taken, "gpu_room": room}
+    return {"optimizer": asdict(replace(resolved, code=code)), **resources}
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """The course of a study: plan, run what is missing, keep every record, report."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -15,8 +16,10 @@ from fairbench.errors import UsageError
 from fairbench.executors import Executor, Place
 from fairbench.executors.processes import CALL_LIMIT, ProcessExecutor
 from fairbench.history import History, read_history, write_history
+from fairbench.observers import Observer, Observers
 from fairbench.optimizers import OPTIMIZERS
 from fairbench.plan import Lookup, Outlook, Record, Schedule, Study, timing_trials
+from fairbench.presence import Presence
 from fairbench.progress import Progress
 from fairbench.rehearsal import Rehearsal, rehearse
 from fairbench.spec import TrialSpec
@@ -28,6 +31,9 @@ PRELOAD = ("fairbench.cli", "fairbench.study", "fairbench.trial", "fairbench.cod
 LEAST_LIMIT = 300.0
 """Seconds that every trial may take, since data and evaluations take some that no step tells of."""
 GENEROSITY = 50
+GB = 1e9
+CONTEXT_BYTES = 600_000_000
+"""What CUDA itself takes of a GPU in each process, about: torch does not tell."""
 
 
 def run_study(
@@ -38,6 +44,7 @@ def run_study(
     console: Console,
     trial_timeout: float = 0.0,
     timing: bool = False,
+    observers: Sequence[Observer] = (),
 ) -> None:
     """Run every trial of a suite that has no record yet.
 
@@ -49,26 +56,30 @@ def run_study(
         console: where progress is shown.
         trial_timeout: seconds that a trial may take; 0 takes the suite's, or what the rehearsal suggests.
         timing: whether to measure afterwards what a step of each optimizer costs.
+        observers: who else is told of its course.
 
     Raises:
-        UsageError: the directory holds another suite, cannot be written, or has a damaged record.
+        UsageError: the directory holds another suite, cannot be written, or has a damaged record; or so many trials
+            as shall share a GPU have no room there.
         KeyboardInterrupt: the user stopped it; finished trials are kept.
     """
     check_data(suite, places[0].data_root)
     store = Store(directory)
-    with store.locked(), Progress(console, len(places)) as progress:
+    progress, presence = Progress(console, len(places)), Presence(directory)
+    with store.locked(), Observers(progress, presence, *observers) as observer:
         history = read_history(directory)
         check_directory(suite, directory, history)
         limit = trial_timeout or suite.trial_timeout
-        with ProcessExecutor(places, progress.running, preload(suite), max(limit, CALL_LIMIT), server) as executor:
+        with ProcessExecutor(places, observer.running, preload(suite), max(limit, CALL_LIMIT), server) as executor:
             rehearsal = rehearse(suite, places[0], executor.call)
+            check_room(rehearsal, max(Counter(place.device for place in places).values()))
             write_history(directory, history.declare(rehearsal.study, now(), store.final_trials()))
             limits = time_limits(rehearsal, limit)
-            run_missing(rehearsal.study, store, executor, progress, limits)
+            run_missing(rehearsal.study, store, executor, observer, limits)
         if timing:
             alone = [replace(places[0], alone=True)]
-            with ProcessExecutor(alone, progress.running, preload(suite), server=server) as executor:
-                run_timing(rehearsal.study, store, executor, progress, limits)
+            with ProcessExecutor(alone, observer.running, preload(suite), server=server) as executor:
+                run_timing(rehearsal.study, store, executor, observer, limits)
 
 
 def plan_study(suite: Suite, directory: Path, place: Place, freeze: bool) -> tuple[Rehearsal, History]:
@@ -137,8 +148,27 @@ def time_limits(rehearsal: Rehearsal, trial_timeout: float) -> dict[str, float]:
     }
 
 
+def check_room(rehearsal: Rehearsal, sharing: int) -> None:
+    """See that trials which share a GPU fit on it together, by what their first steps took in the rehearsal.
+
+    Args:
+        rehearsal: the study and what its trials take.
+        sharing: trials at a time on one GPU.
+
+    Raises:
+        UsageError: in some arena they do not; the message says how many do.
+    """
+    largest = max(rehearsal.gpu_bytes, key=lambda arena: rehearsal.gpu_bytes[arena])
+    taken, room = rehearsal.gpu_bytes[largest] + CONTEXT_BYTES, rehearsal.gpu_room + CONTEXT_BYTES
+    if rehearsal.gpu_room and room < sharing * taken and sharing > 1:
+        raise UsageError(
+            f"--trials-per-gpu {sharing}: a trial of arena {largest} takes {taken / GB:.1f} GB of a GPU with "
+            f"{room / GB:.1f} GB free; at most {max(room // taken, 1)} fit"
+        )
+
+
 def run_missing(
-    study: Study, store: Store, executor: Executor, progress: Progress, limits: Mapping[str, float]
+    study: Study, store: Store, executor: Executor, observer: Observer, limits: Mapping[str, float]
 ) -> None:
     """Run trials until none is missing; each record is on disk before the next trial is planned."""
     records: dict[str, Record | None] = {}
@@ -149,16 +179,18 @@ def run_missing(
         if spec.id not in records:
             record = store.read(spec)
             records[spec.id] = None if record and record["status"] == "failed" else record
+            if kept := records[spec.id]:
+                observer.found(spec, kept)
         return records[spec.id]
 
     schedule = Schedule(study, lookup)
     if schedule.outlook().steps_left != dict.fromkeys(study.suite.arenas, 0):
-        progress.say(mixing(filter(None, records.values()), study.environment))
+        observer.say(mixing(filter(None, records.values()), study.environment))
     while True:
-        progress.planned(schedule.outlook())
+        observer.planned(schedule.outlook())
         while executor.has_room() and (spec := schedule.next()):
             running[spec.id] = spec
-            progress.started(spec)
+            observer.started(spec)
             executor.submit(spec, limits[spec.arena.name])
         if not running:
             return
@@ -167,20 +199,20 @@ def run_missing(
             store.write(record)
             records[spec.id] = record
             schedule.ended(spec)
-            progress.ended(spec, record)
+            observer.ended(spec, record)
 
 
-def run_timing(study: Study, store: Store, executor: Executor, progress: Progress, limits: Mapping[str, float]) -> None:
+def run_timing(study: Study, store: Store, executor: Executor, observer: Observer, limits: Mapping[str, float]) -> None:
     """Run the timing trials that have no record yet, one after the other."""
     missing = [spec for spec in timing_trials(study) if store.read(spec) is None]
     steps = dict.fromkeys(study.suite.arenas, 0)
     for done, spec in enumerate(missing):
-        progress.planned(Outlook(done, len(missing), steps))
-        progress.started(spec)
+        observer.planned(Outlook(done, len(missing), steps))
+        observer.started(spec)
         executor.submit(spec, limits[spec.arena.name])
         (record,) = executor.collect()
         store.write(record)
-        progress.ended(spec, record)
+        observer.ended(spec, record)
 
 
 def mixing(records: Iterable[Record], environment: Mapping[str, str]) -> str:

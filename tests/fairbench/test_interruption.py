@@ -84,6 +84,7 @@ def test_interrupted_studies_end_like_an_undisturbed_one(finished: Finished, mon
         if kill == signal.SIGKILL:
             process.kill()
             process.wait()
+            assert len(list(folder.glob("disturbed/.running-*.json"))) == 1  # for who watches
         else:
             os.killpg(process.pid, kill)  # as Ctrl-C in a terminal: to the whole group
             assert process.wait() == 130
@@ -97,6 +98,7 @@ def test_interrupted_studies_end_like_an_undisturbed_one(finished: Finished, mon
     monkeypatch.chdir(folder)
     monkeypatch.syspath_prepend(folder)
     assert main([*finished.words, "--output-dir", "disturbed", "--workers", "0"]) == 0
+    assert not list(folder.glob("disturbed/.running-*.json"))
     assert {path: path.stat().st_mtime_ns for path in before} == before, "finished trials were run again"
     assert results(folder / "disturbed") == results(finished.output)
     mine, theirs = derived(folder / "disturbed"), derived(finished.output)

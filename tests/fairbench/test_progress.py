@@ -1,6 +1,7 @@
 """Progress: what is told, with a clock that the test moves."""
 
 import io
+from dataclasses import replace
 
 from rich.console import Console
 
@@ -24,7 +25,7 @@ def test_plain_lines_tell_trials_loss_and_time_left(tiny_study: Study) -> None:
         clock.now = 20.0
         progress.running(first, 5, 2.5)
         progress.planned(Outlook(done=1, trials=10, steps_left={"vit": 90}))
-        progress.ended(first, {"status": "finished", "result": {"steps": 10}})
+        progress.ended(first, {"status": "finished", "result": {"steps": 10}, "cost": {"data_on": "cpu"}})
         assert progress.eta() == 90 * 2.0 / 2
         progress.started(second)
         clock.now = 40.0
@@ -54,6 +55,18 @@ def test_a_terminal_shows_a_table(tiny_study: Study) -> None:
     assert "2/10" in shown
     assert "1.5000" in shown
     assert "0:12" in shown
+
+
+def test_data_without_room_on_the_gpu_are_told_of_once_in_each_arena(tiny_study: Study) -> None:
+    trials = arms(tiny_study, lambda spec: None)[0].sweep[:2]
+    console = Console(file=io.StringIO(), width=200)
+    with Progress(console, workers=1, clock=Clock()) as progress:
+        for spec in trials:
+            spec = replace(spec, training=replace(spec.training, device="cuda"))
+            progress.started(spec)
+            progress.ended(spec, {"status": "finished", "result": {"steps": 10}, "cost": {"data_on": "cpu"}})
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    assert shown == "vit: no room on the GPU for the data, batches are sent from pinned memory\n"
 
 
 def test_durations() -> None:

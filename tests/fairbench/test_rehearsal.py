@@ -1,12 +1,14 @@
 """What is known before a study begins: the code that takes part, and what cannot work."""
 
+import io
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tiny import study_of
+from rich.console import Console
+from tiny import here, study_of
 
 from fairbench import study as studies
 from fairbench.errors import UsageError
@@ -191,3 +193,30 @@ def test_the_start_of_each_seed_is_known(tiny_suite: Suite) -> None:
     starts = study_of(tiny_suite).arenas["vit"].starts
     assert starts.keys() == {"0", "1", "2"}
     assert len(set(starts.values())) == 3
+
+
+def test_trials_that_do_not_fit_on_a_gpu_together_are_refused_before_anything_runs(
+    tiny_suite: Suite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By what their first steps take, and CUDA itself in each process; the GPU is pretended."""
+    monkeypatch.setattr("fairbench.environment.taken_of_gpu", lambda device: 1_400_000_000)
+    monkeypatch.setattr("fairbench.environment.room_on_gpu", lambda device: 5_500_000_000)
+    rehearsal = rehearse(tiny_suite, Place(), here)
+    assert (rehearsal.gpu_bytes, rehearsal.gpu_room) == ({"vit": 1_400_000_000}, 5_500_000_000)
+    for sharing in (1, 2, 3):
+        studies.check_room(rehearsal, sharing)
+    alone = replace(rehearsal, gpu_room=1_000_000_000)
+    studies.check_room(alone, 1)
+
+    monkeypatch.setattr(studies, "rehearse", lambda *arguments: rehearsal)
+    complaint = "--trials-per-gpu 4: a trial of arena vit takes 2.0 GB of a GPU with 6.1 GB free; at most 3 fit"
+    with pytest.raises(UsageError, match=complaint):
+        studies.run_study(tiny_suite, tmp_path / "out", [Place()] * 4, False, Console(file=io.StringIO()))
+    assert not (tmp_path / "out" / "config.json").exists()
+    assert not list((tmp_path / "out" / "trials").iterdir())
+
+
+def test_without_a_gpu_any_number_fits(tiny_suite: Suite) -> None:
+    rehearsal = rehearse(tiny_suite, Place(), here)
+    assert (rehearsal.gpu_bytes, rehearsal.gpu_room) == ({"vit": 0}, 0)
+    studies.check_room(rehearsal, 99)

@@ -50,12 +50,11 @@ def print_verdicts(report: Report, directory: Path, console: Console) -> None:
     console.print(Text(f"everything in {directory}, the report in {report.page}"), soft_wrap=True)
 
 
-def print_status(results: Results, console: Console) -> None:
-    """Print how far each arm of a study is, and the whole of it.
+def status_table(results: Results) -> Table:
+    """How far each arm of a study is.
 
     Args:
         results: the study's results so far.
-        console: where to print.
     """
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for column in ("arena", "optimizer", "sweep", "rate", "final", "diverged", "failed"):
@@ -66,10 +65,7 @@ def print_status(results: Results, console: Console) -> None:
         lost = [sum(run.status == status for run in arm.runs) for status in ("diverged", "failed")]
         of_each = f"{done[0]}/{len(arm.sweep)}", rate, f"{done[1]}/{len(arm.final)}", *map(str, lost)
         table.add_row(arm.arena, arm.optimizer, *of_each)
-    console.print(table)
-    runs = results.select(lambda run: True)
-    recorded = sum(run.record is not None for run in runs)
-    console.print(f"{recorded} of {len(runs)} trials that are known to be needed have a record", highlight=False)
+    return table
 
 
 def print_plan(rehearsal: Rehearsal, history: History, directory: Path, console: Console) -> None:

@@ -1,0 +1,142 @@
+"""A live view of a study from any terminal: read from its output directory, where nothing is locked or written."""
+
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+
+from fairbench.analysis.results import Results, Run, collect
+from fairbench.observers import Running
+from fairbench.plan import Record, arms
+from fairbench.presence import present
+from fairbench.progress import PLAIN_SECONDS, in_words, summary, time_left, trials_table
+from fairbench.report.console import status_table
+from fairbench.spec import TrialSpec
+from fairbench.store import Store
+from fairbench.study import held_study
+
+SECONDS = 1.5
+"""How often the directory is read."""
+
+
+@dataclass(frozen=True)
+class Sight:
+    """A study as its directory shows it.
+
+    Attributes:
+        results: the records so far.
+        running: the trials that run, as their drivers said last.
+        driven: whether somebody runs the study.
+        now: when this was seen, in seconds since 1970.
+    """
+
+    results: Results
+    running: list[Running]
+    driven: bool
+    now: float
+
+    @property
+    def summary(self) -> str:
+        """How far the study is, how long it will take, and whether anybody runs it, in a line."""
+        runs = self.results.select(lambda run: True)
+        done = sum(run.record is not None for run in runs)
+        nobody = "" if self.driven or self.complete else "; nobody runs it now"
+        return summary(done, len(runs), self.left if self.driven else None) + nobody
+
+    @property
+    def complete(self) -> bool:
+        """Whether there is nothing to wait for: every trial that can run has a record, and nobody runs any."""
+        missing = self.results.select(lambda run: run.record is None and run.lr is not None)
+        return not missing and not self.driven
+
+    @property
+    def left(self) -> float | None:
+        """Seconds that the study will still take at the pace of its records; None while nothing is known."""
+        seconds: dict[str, float] = defaultdict(float)
+        steps: dict[str, int] = defaultdict(int)
+        steps_left: dict[str, int] = defaultdict(int)
+        for run in self.results.select(lambda run: True):
+            if run.record is None:
+                steps_left[run.arena] += self._steps(run)
+            elif run.result is not None:
+                seconds[run.arena] += run.record["cost"]["seconds"]["total"]
+                steps[run.arena] += run.result["steps"]
+        return time_left(seconds, steps, steps_left, max(len(self.running), 1))
+
+    def _steps(self, run: Run) -> int:
+        plan = self.results.study.suite.arenas[run.arena]
+        return plan.sweep_steps if run.stage == "sweep" else plan.steps
+
+    def view(self) -> Group:
+        """All of it, for a terminal."""
+        parts: list[RenderableType] = [status_table(self.results), self.summary]
+        if self.running:
+            parts.append(trials_table(self.running, self.now))
+        return Group(*parts)
+
+
+class Watcher:
+    """Looks at a study again and again; records that are there for good are read once.
+
+    Args:
+        directory: the study's output directory.
+        clock: seconds since 1970; tests hand in their own.
+    """
+
+    def __init__(self, directory: Path, clock: Callable[[], float] = time.time) -> None:
+        self._directory, self._clock = directory, clock
+        self._kept: dict[str, Record] = {}
+
+    def look(self) -> Sight:
+        """The study as it is now.
+
+        Raises:
+            UsageError: there is no study, or something in it is damaged.
+        """
+        history, _ = held_study(self._directory)
+        said, now = present(self._directory, self._clock()), self._clock()
+        read = Store(self._directory).snapshot()  # after what runs: what has ended meanwhile has a record
+
+        def lookup(spec: TrialSpec) -> Record | None:
+            if spec.id not in self._kept:
+                record = read(spec)
+                if record is None or record["status"] == "failed":  # which a later run tries again
+                    return record
+                self._kept[spec.id] = record
+            return self._kept[spec.id]
+
+        results = collect(history.study, arms(history.study, lookup), lookup)
+        words = sorted((word for trials in said for word in trials.items()), key=lambda word: word[1].heard)
+        running = {name: trial for name, trial in words if name not in self._kept}  # of two words the later one counts
+        return Sight(results, list(running.values()), bool(said), now)
+
+
+def watch(directory: Path, console: Console, sleep: Callable[[float], None] = time.sleep) -> None:
+    """Show a study until it is complete: a view that updates on a terminal, plain lines elsewhere.
+
+    Args:
+        directory: the study's output directory.
+        console: where to show it.
+        sleep: waits so many seconds; tests hand in their own.
+
+    Raises:
+        UsageError: there is no study, or something in it is damaged.
+    """
+    watcher = Watcher(directory)
+    sight = watcher.look()
+    if console.is_terminal:
+        with Live(sight.view(), console=console, auto_refresh=False) as live:
+            while not sight.complete:
+                sleep(SECONDS)
+                sight = watcher.look()
+                live.update(sight.view(), refresh=True)
+        return
+    while not sight.complete:
+        console.print(f"{sight.summary} | {in_words(sight.running)}", highlight=False, soft_wrap=True)
+        sleep(PLAIN_SECONDS)
+        sight = watcher.look()
+    console.print(sight.view(), highlight=False)

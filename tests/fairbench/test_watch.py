@@ -1,0 +1,139 @@
+"""A study as others see it while it runs: from what its driver leaves in the output directory, on a moved clock."""
+
+import io
+from pathlib import Path
+
+import fabricated
+import pytest
+from fabricated import Records
+from rich.console import Console
+
+from fairbench import presence as presences
+from fairbench.history import write_history
+from fairbench.plan import Schedule
+from fairbench.presence import Presence
+from fairbench.spec import TrialSpec
+from fairbench.store import ABANDONED, Store
+from fairbench.watch import Watcher, watch
+
+
+class World:
+    """A study in a directory, whose trials end one after the other; each takes 4 s, the clock of the records 1 s."""
+
+    def __init__(self, directory: Path) -> None:
+        self.now, self.directory, self.store = 1000.0, directory, Store(directory)
+        self.study = fabricated.study(arenas=("gpt",), optimizers=("AdamW", "PsiLogic"), seeds=(1, 2))
+        self.truth = Records(fabricated.finals(self.study))
+        write_history(directory, fabricated.history(self.study))
+
+    def clock(self) -> float:
+        return self.now
+
+    def next(self) -> TrialSpec | None:
+        return Schedule(self.study, self.store.read).next()
+
+    def end(self, spec: TrialSpec) -> None:
+        record = self.truth(spec)
+        assert record is not None
+        self.store.write(record)
+
+    def files(self) -> list[str]:
+        return [path.name for path in self.directory.glob(".running*")]
+
+    def shown(self) -> str:
+        console = Console(file=io.StringIO(), width=150)
+        console.print(Watcher(self.directory, self.clock).look().view())
+        return " ".join(console.file.getvalue().split())  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def test_running_trials_are_seen_until_they_end(world: World) -> None:
+    assert "0 of 10 trials; nobody runs it now" in world.shown()
+    spec = world.next()
+    assert spec is not None
+    with Presence(world.directory, world.clock) as presence:
+        assert "nobody" not in world.shown()
+        world.now += 2
+        presence.started(spec)
+        assert f"{spec.label} 0/10 ?" in world.shown()
+        world.now += 4
+        presence.running(spec, 5, 2.0)
+        assert f"{spec.label} 5/10 2.0000 0:04" in world.shown()
+        world.now += 0.5
+        presence.running(spec, 10, 1.0)  # too soon to be written
+        assert " 5/10 " in world.shown()
+        world.now += 30
+        assert "last seen 30 s ago" in world.shown()
+        world.end(spec)  # its driver has not said so yet
+        shown = world.shown()
+        assert spec.label not in shown
+        assert "1 of 10 trials, about 0:09 left" in shown  # 9 trials, each of 10 steps in a second
+        presence.ended(spec, {})
+    assert not world.files()
+
+
+def test_what_a_killed_driver_has_left_gives_way(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its trials run again under another driver, whose word is fresher; the file goes when that one begins."""
+    spec = world.next()
+    assert spec is not None
+    monkeypatch.setattr(presences.os, "getpid", lambda: 1)  # this one lives
+    killed = Presence(world.directory, world.clock).__enter__()
+    world.now += 2
+    killed.started(spec)
+    monkeypatch.undo()
+    world.now += 98
+    assert "last seen 98 s ago" in world.shown()
+    with Presence(world.directory, world.clock) as presence:
+        world.now += 2
+        presence.started(spec)
+        assert len(world.files()) == 2
+        shown = world.shown()
+        assert shown.count(spec.label) == 1
+        assert "last seen" not in shown
+    (left,) = world.directory.glob(".running*")
+    left.rename(left.with_name(left.name.replace("-1.json", "-99999999.json")))  # a process that there is not
+    with Presence(world.directory, world.clock):
+        assert len(world.files()) == 1
+        assert left.name not in world.files()
+
+
+def test_what_is_too_old_is_nobodys(world: World) -> None:
+    presence = Presence(world.directory, world.clock).__enter__()
+    presence.started(world.next())  # type: ignore[arg-type]
+    said = presences.present(world.directory, world.now + ABANDONED - 1)
+    assert said == [{}]  # the first word is said at once, the next a second later
+    assert presences.present(world.directory, world.now + ABANDONED) == []
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_watching_ends_with_the_study_and_writes_nothing(world: World, terminal: bool) -> None:
+    console, waits = Console(file=io.StringIO(), width=150, force_terminal=terminal, highlight=False), []
+
+    def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        spec = world.next()
+        assert spec is not None
+        world.end(spec)
+
+    watch(world.directory, console, sleep)
+    assert len(waits) == 10
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "10 of 10 trials" in shown
+    if not terminal:
+        lines = shown.splitlines()
+        assert [line[:14] for line in lines[:10]] == [f"{i} of 10 trials" for i in range(10)]
+    assert {path.name for path in world.directory.iterdir()} == {"config.json", "trials"}
+
+
+def test_a_study_that_waits_for_a_failed_trial_is_not_waited_for(world: World) -> None:
+    """Nothing more can run before that trial runs again, and nobody runs it."""
+    world.truth.sweeps["gpt", "AdamW"] = {0.0001: "failed"}
+    while spec := Schedule(world.study, world.store.read).next():
+        world.end(spec)
+    console = Console(file=io.StringIO(), width=150)
+    watch(world.directory, console, lambda seconds: pytest.fail("there is nothing to wait for"))
+    assert "8 of 10 trials" in console.file.getvalue()  # type: ignore[attr-defined]
