@@ -80,6 +80,11 @@ class Comparison:
     declared: str
 
     @property
+    def is_win(self) -> bool:
+        """Whether the reference won; nothing else decides what is emphasized."""
+        return self.verdict == "better"
+
+    @property
     def statement(self) -> str:
         """The verdict with its note, and with the one that was declared first if that is another; for tables."""
         first = "not declared before" if self.declared == NOT_DECLARED else f"as declared: {self.declared}"

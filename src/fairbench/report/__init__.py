@@ -11,7 +11,9 @@ from fairbench.plan import Lookup, Study, arms
 from fairbench.report import tables
 from fairbench.report.figures import draw_figures
 from fairbench.report.findings import Finding, find
+from fairbench.report.latex import to_latex
 from fairbench.report.page import render_page
+from fairbench.report.sections import Analyses, grids
 from fairbench.store import write_atomically
 
 
@@ -63,10 +65,13 @@ def write_report(history: History, lookup: Lookup, directory: Path) -> Report:
     _write(directory, contents)
     figures, failures = draw_figures(results)
     findings = find(results, comparisons, history, first, failures)
-    shown: dict[str, str | bytes] = {}
+    analyses = Analyses()
+    tables_shown = grids(results, comparisons, analyses)
+    shown: dict[str, str | bytes] = {f"tables/{name}.tex": to_latex(table) for name, table in tables_shown.items()}
     for figure in figures:
-        shown |= {f"figures/{figure.name}.png": figure.png, f"figures/{figure.name}.svg": figure.svg}
-    shown["report.html"] = render_page(results, comparisons, findings, figures)
+        formats = {"svg": figure.svg, "pdf": figure.pdf, "png": figure.png}
+        shown |= {f"figures/{figure.name}.{ending}": content for ending, content in formats.items()}
+    shown["report.html"] = render_page(results, comparisons, findings, figures, history, tables_shown, analyses)
     _write(directory, shown)
     files = [directory / name for name in (*contents, *shown)]
     failed = len(results.select(lambda run: run.status == "failed"))

@@ -1,0 +1,76 @@
+"""Tables for readers: what a cell says, what it is sorted by, what is emphasized; the page and LaTeX lay them out."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Row = Any
+"""What a table has a row for: any object with attributes."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell.
+
+    Attributes:
+        text: what it says.
+        value: the number that it is sorted by; None sorts it by its text.
+        strong: whether it is emphasized.
+    """
+
+    text: str
+    value: float | None = None
+    strong: bool = False
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column.
+
+    Attributes:
+        title: what stands above it.
+        show: what it says of a row.
+        value: the number behind that, for a column of numbers; they stand at the right.
+        strong: which rows it emphasizes.
+    """
+
+    title: str
+    show: Callable[[Row], str]
+    value: Callable[[Row], float | None] | None = None
+    strong: Callable[[Row], bool] = lambda row: False
+
+    def cell(self, row: Row) -> Cell:
+        """What it says of a row, with all that belongs to it."""
+        return Cell(self.show(row), self.value(row) if self.value else None, self.strong(row))
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table, whose first column says what each row is about.
+
+    Attributes:
+        name: file name without ending.
+        caption: what it shows.
+        columns: its columns.
+        rows: its cells.
+    """
+
+    name: str
+    caption: str
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Cell]]
+
+
+def words(title: str, attribute: str) -> Column:
+    """A column that says an attribute of each row as it is."""
+    return Column(title, lambda row: str(getattr(row, attribute)))
+
+
+def numbers(title: str, attribute: str, form: Callable[[Any], str]) -> Column:
+    """A column of an attribute that is a number or None."""
+    return Column(title, lambda row: form(getattr(row, attribute)), lambda row: getattr(row, attribute))
+
+
+def grid(name: str, caption: str, columns: Sequence[Column], rows: Iterable[Row]) -> Grid:
+    """The table with a row for each object."""
+    return Grid(name, caption, columns, [[column.cell(row) for column in columns] for row in rows])

@@ -1,0 +1,430 @@
+"""The tables of the report: which rows, which columns, in which words."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from fairbench.analysis.conditions import hash_checks
+from fairbench.analysis.environments import grounds
+from fairbench.analysis.mechanism import mechanisms
+from fairbench.analysis.results import ArmResults, Results, Run
+from fairbench.analysis.verdicts import Comparison
+from fairbench.data.facts import SOURCES
+from fairbench.report.curves import EqualTime, equal_time
+from fairbench.report.findings import edge
+from fairbench.report.grids import Column, Grid, Row, grid, numbers, words
+from fairbench.report.ledger import ledger
+from fairbench.report.numbers import interval, number, p_value, percent, rate, signed
+from fairbench.report.tables import aggregates, costs
+
+
+class Flag(Protocol):
+    """What the audit raises: `severity` is "fail", "warn" or "note"."""
+
+    name: str
+    severity: str
+    evidence: str
+    advice: str
+
+
+class Cause(Protocol):
+    """What one rung of the control ladder contributes in an arena, or the whole of it."""
+
+    arena: str
+    rung: str
+    contribution: float
+    ci_low: float | None
+    ci_high: float | None
+
+
+class Rank(Protocol):
+    """An optimizer's place in an arena; those of a group are not told apart."""
+
+    arena: str
+    optimizer: str
+    mean: float | None
+    rank: float
+    group: str
+
+
+class Reached(Protocol):
+    """Steps to a target: the median, None where it was not reached, and the share of the seeds that reached it."""
+
+    arena: str
+    optimizer: str
+    target: float
+    steps: float | None
+    reached: float
+
+
+@dataclass(frozen=True)
+class Analyses:
+    """What further analyses found; what is empty is absent from the report.
+
+    Attributes:
+        flags: of the audit, the gravest first.
+        causes: the rungs of each arena's control ladder, and after them the whole.
+        ranking: a place for each arm.
+        reached: steps to each target that the suite declares.
+    """
+
+    flags: Sequence[Flag] = ()
+    causes: Sequence[Cause] = ()
+    ranking: Sequence[Rank] = ()
+    reached: Sequence[Reached] = ()
+
+
+ARM = (words("Arena", "arena"), words("Optimizer", "optimizer"))
+
+
+def count(title: str, attribute: str) -> Column:
+    """A column of whole numbers."""
+    return numbers(title, attribute, str)
+
+
+def grids(results: Results, comparisons: Sequence[Comparison], analyses: Analyses) -> dict[str, Grid]:
+    """Every table that has a row, by its name."""
+    made = [
+        comparison_grid(results, comparisons),
+        metric_grid(results),
+        ranking_grid(analyses.ranking),
+        rate_grid(results),
+        cause_grid(analyses.causes),
+        mechanism_grid(results),
+        cost_grid(results),
+        equal_time_grid(equal_time(results, costs(results))),
+        reached_grid(analyses.reached),
+        budget_grid(results),
+        treatment_grid(results),
+        condition_grid(results),
+        flag_grid(analyses.flags),
+        lost_grid(results),
+        arena_grid(results),
+        optimizer_grid(results),
+        environment_grid(results),
+    ]
+    return {table.name: table for table in made if table.rows}
+
+
+def comparison_grid(results: Results, comparisons: Sequence[Comparison]) -> Grid:
+    """Every comparison with its tests."""
+    suite = results.study.suite
+    caption = (
+        "Final value of each arena’s primary metric on the test split. Advantage, interval and g are positive where "
+        f"{suite.reference} is better. Only “better” is a win. Alpha {rate(suite.alpha)}; the interval is not corrected "
+        "for the number of comparisons, Holm p is."
+    )
+    columns = (
+        words("Arena", "arena"),
+        words("Baseline", "baseline"),
+        Column("Verdict", lambda c: c.statement, strong=lambda c: c.is_win),
+        Column("Metric", lambda c: f"{c.metric} {'↓' if c.direction == 'min' else '↑'}"),
+        numbers(suite.reference, "mean_reference", number),
+        numbers("Baseline’s", "mean_baseline", number),
+        Column("Advantage [95% CI]", lambda c: interval(c.advantage, c.ci_low, c.ci_high), lambda c: c.advantage),
+        numbers("Margin", "margin", rate),
+        numbers("Hedges’ g", "hedges_g", lambda g: number(g, 3)),
+        numbers("Welch p", "p", p_value),
+        numbers("Holm p", "p_holm", p_value),
+        numbers("TOST p", "p_equivalence", p_value),
+    )
+    return grid("comparisons", caption, columns, comparisons)
+
+
+def metric_grid(results: Results) -> Grid:
+    """Every metric of every arm."""
+    caption = (
+        "Test split, mean and standard deviation over the finished seeds. Where seeds diverged, failed or are missing, "
+        "the mean is that of the others and is compared with nothing."
+    )
+    arenas = results.study.suite.arenas
+    places = {(arena, metric): i for i, arena in enumerate(arenas) for metric in results.metrics(arena)}
+    columns = (
+        words("Arena", "arena"),
+        Column("Metric", lambda a: f"{a.metric}{' (primary)' if a.metric == arenas[a.arena].metric else ''}"),
+        words("Optimizer", "optimizer"),
+        numbers("Mean", "mean", number),
+        numbers("Std", "std", lambda std: number(std, 2)),
+        count("Finished", "n"),
+        count("Diverged", "diverged"),
+        count("Failed", "failed"),
+        count("Missing", "missing"),
+    )
+    order = {place: i for i, place in enumerate(places)}
+    rows = sorted(aggregates(results), key=lambda a: order[a.arena, a.metric])
+    return grid("metrics", caption, columns, rows)
+
+
+def ranking_grid(ranking: Sequence[Rank]) -> Grid:
+    """Who stands where."""
+    caption = "Optimizers by the mean of the primary metric; those that share a group are not told apart."
+    columns = (*ARM, numbers("Mean", "mean", number), numbers("Rank", "rank", rate), words("Group", "group"))
+    return grid("ranking", caption, columns, ranking)
+
+
+def rate_grid(results: Results) -> Grid:
+    """The search of each arm and what it selected."""
+    sweep = results.study.suite.sweep
+    caption = (
+        f"Selected on the validation split by the same rule for every optimizer: {sweep.points} rates from "
+        f"{rate(sweep.lr_min)} to {rate(sweep.lr_max)}, and up to {sweep.max_extensions} more where the best lies at the "
+        "edge. The test split and the final seeds had no part in it."
+    )
+    decay = [numbers("Weight decay", "weight_decay", rate)] if sweep.weight_decays else []
+    columns = (
+        *ARM,
+        numbers("Selected", "lr", rate),
+        *decay,
+        Column("Place among the rates tried", _place),
+        Column("Tried", lambda arm: str(len(arm.rates)), lambda arm: len(arm.rates)),
+        Column("From", lambda arm: rate(arm.rates[0]), lambda arm: arm.rates[0]),
+        Column("To", lambda arm: rate(arm.rates[-1]), lambda arm: arm.rates[-1]),
+    )
+    return grid("learning_rates", caption, columns, results.arms)
+
+
+def _place(arm: ArmResults) -> str:
+    if arm.diverged:
+        return "diverged at every rate"
+    place = edge(arm)
+    return {"": "sweep incomplete", "inside": "inside"}.get(place, f"{place}: at the edge")
+
+
+def cause_grid(causes: Sequence[Cause]) -> Grid:
+    """What each rung of the control ladder contributes."""
+    caption = "What each rung of the control ladder adds to the primary metric, with 95% confidence intervals."
+    columns = (
+        words("Arena", "arena"),
+        words("Rung", "rung"),
+        Column(
+            "Contribution [95% CI]", lambda c: interval(c.contribution, c.ci_low, c.ci_high), lambda c: c.contribution
+        ),
+    )
+    return grid("causes", caption, columns, causes)
+
+
+def mechanism_grid(results: Results) -> Grid:
+    """What the chaos term did."""
+    caption = (
+        "The chaos term in the final trials, means over seeds. A tensor step is one parameter tensor in one training "
+        "step; both sums run over all of them."
+    )
+    columns = (
+        *ARM,
+        numbers("Gate open", "gate_share", percent),
+        numbers("Acted", "active_share", percent),
+        numbers("Cancellation, sum", "cancellation", lambda x: number(x, 3)),
+        numbers("Weight decay, sum", "weight_decay", lambda x: number(x, 3)),
+        numbers("Ratio", "ratio", lambda x: number(x, 3)),
+        words("In words", "state"),
+    )
+    return grid("mechanism", caption, columns, mechanisms(results))
+
+
+def _three(value: float | None) -> str:
+    return number(value, 3)
+
+
+def cost_grid(results: Results) -> Grid:
+    """What training costs, by phases."""
+    caption = (
+        "Medians over the timing trials, in which the optimizers took turns, or over the final trials where there are "
+        "none (source); all trials: both stages, summed. A training step is data, forward, backward and optimizer; the "
+        "optimizer’s part is clipping, step and schedule. Timings are not the same twice; on a CPU, trials may have "
+        "shared the machine."
+    )
+    phases = ("Data", "data"), ("Forward", "forward"), ("Backward", "backward"), ("Optimizer", "step")
+    columns = (
+        *ARM,
+        words("Source", "source"),
+        count("Trials", "trials"),
+        numbers("Training step, ms", "train_ms", _three),
+        *(numbers(f"{title}, ms", f"{phase}_ms", _three) for title, phase in phases),
+        numbers("Evaluation, s", "eval_s", _three),
+        numbers("Trial, s", "trial_s", _three),
+        numbers("All trials, s", "total_s", _three),
+        numbers("Peak memory, MB", "peak_memory_mb", "{:.0f}".format),
+    )
+    return grid("cost", caption, columns, costs(results))
+
+
+def equal_time_grid(rows: Sequence[EqualTime]) -> Grid:
+    """Where each arm is when the fastest of its arena is done."""
+    caption = (
+        "Every arm after the training time that the fastest of its arena needs for all its steps, evaluation and start "
+        "not counted: steps times the milliseconds of a step. Validation split, mean over the final seeds, linear "
+        "between evaluations. A slower arm is then not at the end of its schedule; with one for that time it would do "
+        "better than this."
+    )
+    columns = (
+        *ARM,
+        words("Metric", "metric"),
+        numbers("Training time, s", "seconds", _three),
+        numbers("Steps by then", "steps", "{:.0f}".format),
+        numbers("Value then", "value", number),
+        numbers("Value at its end", "final", number),
+    )
+    return grid("equal_time", caption, columns, rows)
+
+
+def reached_grid(rows: Sequence[Reached]) -> Grid:
+    """How long each arm takes to the targets that the suite declares."""
+    caption = "Steps until the validation metric reaches the target: the median over the seeds, and how many reach it."
+    columns = (
+        *ARM,
+        numbers("Target", "target", rate),
+        numbers("Steps", "steps", rate),
+        numbers("Seeds that reach it", "reached", percent),
+    )
+    return grid("time_to_target", caption, columns, rows)
+
+
+def budget_grid(results: Results) -> Grid:
+    """What each arm got to search and to train."""
+    caption = "Search and training that each arm got: trials with a record, and their steps. Extensions of the grid count."
+    columns = (
+        *ARM,
+        count("Search, trials", "sweep_trials"),
+        count("Search, steps", "sweep_steps"),
+        count("Final, trials", "final_trials"),
+        count("Final, steps", "final_steps"),
+    )
+    return grid("budget", caption, columns, ledger(results))
+
+
+def treatment_grid(results: Results) -> Grid:
+    """What is done to gradients and weights in each arm."""
+    caption = (
+        "Treatment of each arm, as the options say that it was built with: clipping of the gradients’ global norm, gradient "
+        "centralization, adaptive gradient clipping, parameter groups, weight decay and whether it is coupled to the "
+        "gradient."
+    )
+    columns = (
+        *ARM,
+        words("Preset", "factory"),
+        words("Clipping", "clipping"),
+        words("Centralization", "centralization"),
+        words("AGC", "adaptive_clipping"),
+        words("Groups", "groups"),
+        words("Weight decay", "decay"),
+        words("Set by the suite", "options"),
+    )
+    return grid("treatment", caption, columns, ledger(results))
+
+
+def condition_grid(results: Results) -> Grid:
+    """Whether all had the same start and the same data."""
+    caption = (
+        "Whether the sha256 of trials agree that share arena, stage and seed; initial weights also with those of a process "
+        "that knew no optimizer, batch order and noise among the trials that finished."
+    )
+
+    def same(title: str, attribute: str) -> Column:
+        return Column(title, lambda check: "agree" if getattr(check, attribute) else "DIFFER")
+
+    columns = (
+        words("Arena", "arena"),
+        words("Stage", "stage"),
+        count("Seed", "seed"),
+        count("Trials", "trials"),
+        same("Initial weights", "initial_weights"),
+        same("Batch order", "batches"),
+        same("Noise", "noise"),
+    )
+    return grid("conditions", caption, columns, hash_checks(results))
+
+
+def flag_grid(flags: Sequence[Flag]) -> Grid:
+    """What the audit raises."""
+    columns = tuple(words(title.capitalize(), title) for title in ("name", "severity", "evidence", "advice"))
+    return grid("audit", "What the audit raises, and what to do about it.", columns, flags)
+
+
+def lost_grid(results: Results) -> Grid:
+    """Trials that diverged or failed."""
+    columns = (
+        *ARM,
+        words("Stage", "stage"),
+        numbers("Learning rate", "lr", rate),
+        numbers("Weight decay", "weight_decay", rate),
+        count("Seed", "seed"),
+        Column("What became of it", what_became),
+    )
+    caption = "Trials that diverged or failed."
+    return grid("lost", caption, columns, results.select(lambda run: run.status in ("failed", "diverged")))
+
+
+def what_became(run: Run) -> str:
+    """The end of a trial that diverged or failed, in a few words."""
+    if run.status == "diverged":
+        return f"diverged, found at step {(run.result or {})['steps']}"
+    error = (run.record or {})["error"]
+    return f"failed, {error['type']}: {error['message']}"
+
+
+def arena_grid(results: Results) -> Grid:
+    """The tasks."""
+    suite = results.study.suite
+
+    def of_plan(attribute: str) -> Callable[[Row], Any]:
+        return lambda name: getattr(suite.arenas[name], attribute)
+
+    def metric(name: str) -> str:
+        chosen = suite.arenas[name].metric
+        return f"{chosen} ({'lower' if suite.facts(name).metrics[chosen] == 'min' else 'higher'} is better)"
+
+    columns = (
+        Column("Arena", str),
+        Column("Task", lambda name: suite.facts(name).title),
+        Column("Data", lambda name: SOURCES[suite.arenas[name].data["source"]].title),
+        Column("Data’s sha256", lambda name: results.study.arenas[name].fingerprint[:12]),
+        Column("Primary metric", metric),
+        Column("Margin", lambda name: rate(suite.arenas[name].margin), of_plan("margin")),
+        Column("Steps", lambda name: str(suite.arenas[name].steps), of_plan("steps")),
+        Column("Sweep steps", lambda name: str(suite.arenas[name].sweep_steps), of_plan("sweep_steps")),
+        Column("Batch size", lambda name: str(suite.arenas[name].batch_size), of_plan("batch_size")),
+    )
+    return grid("arenas", "Arenas.", columns, suite.arenas)
+
+
+def optimizer_grid(results: Results) -> Grid:
+    """The optimizers, as the suite declares them."""
+    suite, resolved = results.study.suite, results.study.optimizers
+
+    def told(name: str) -> Iterator[str]:
+        plan = suite.optimizers[name]
+        yield _listed(plan.options)
+        yield from (f"in {arena}: {_listed(options)}" for arena, options in plan.arenas.items())
+
+    columns = (
+        Column("Optimizer", str),
+        Column("From", lambda name: resolved[name].factory),
+        Column("Set by the suite", lambda name: "; ".join(told(name))),
+    )
+    caption = "Optimizers; what the suite does not set keeps its default, and every record states all of it."
+    return grid("optimizers", caption, columns, suite.optimizers)
+
+
+def _listed(options: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key} = {value}" for key, value in options.items()) or "nothing"
+
+
+def environment_grid(results: Results) -> Grid:
+    """Machine and versions, with all values over the records; the study's own where there are no records."""
+    measured = results.select(lambda run: run.result is not None)
+    facts = grounds(run.environment for run in measured) or grounds([results.study.environment])
+    mixed = ", ".join(fact for fact, values in facts.items() if len(values) > 1)
+    caption = "Machine and versions, from the records."
+    if mixed:
+        caption += f" Not all trials ran on the same ground, they differ in: {mixed}."
+    columns = (Column("Fact", str), Column("Value", lambda fact: " / ".join(facts[fact])))
+    return grid("environment", caption, columns, facts)
+
+
+def groups_of(rows: Iterable[Run]) -> dict[str, dict[str, int]]:
+    """How many trials there are of each arena and optimizer."""
+    found: dict[str, dict[str, int]] = {}
+    for run in rows:
+        of_arena = found.setdefault(run.arena, {})
+        of_arena[run.optimizer] = of_arena.get(run.optimizer, 0) + 1
+    return found
