@@ -61,7 +61,7 @@ def equal_time(results: Results, costs: Sequence[Cost]) -> list[EqualTime]:
         timed = [cost for cost in costs if cost.arena == arena and cost.train_ms > 0]
         fastest = min((cost.train_ms for cost in timed), default=0.0)
         for cost in timed if len(timed) > 1 else []:
-            course, steps = curve(results, results.arm(arena, cost.optimizer)), plan.steps * fastest / cost.train_ms
+            course, steps = curve(results, results.arm(arena, cost.optimizer)), plan.steps * (fastest / cost.train_ms)
             end = course[-1][1] if course and course[-1][0] == plan.steps else None
             at = (arena, cost.optimizer, plan.metric, plan.steps * fastest / 1000, steps)
             found.append(EqualTime(*at, _between(course, steps), end))

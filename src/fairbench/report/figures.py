@@ -85,7 +85,7 @@ def _learning_curves(results: Results, logarithmic: bool = False) -> Drawing | N
             log_axis(panel.axes, "x", [step for _, course in curves for step, _, _ in course])
             lows = [mean - std for _, course in curves for _, mean, std in course]
             if not maximize and min(lows) > 0:
-                log_axis(panel.axes, "y", [*lows, *(mean for _, course in curves for _, mean, _ in curve)])
+                log_axis(panel.axes, "y", [*lows, *(mean for _, course in curves for _, mean, _ in course)])
         _draw_curves(panel, curves, looks(suite))
     caption = (
         "Learning curves: mean and standard deviation over the final seeds, validation split. "
