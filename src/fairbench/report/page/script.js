@@ -112,7 +112,7 @@ function explore(panel) {
   }
 
   function walk(key) {
-    const shown = points.keys().filter((index) => !off.has(points[index][2])).toArray();
+    const shown = [...points.keys()].filter((index) => !off.has(points[index][2]));
     const along = { ArrowRight: 1, ArrowLeft: -1 }[key];
     if (along) return shown.at((shown.indexOf(at) + (at < 0 && along < 0 ? 0 : along)) % shown.length);
     const arms = Array.from(new Set(shown.map((index) => points[index][2])));
