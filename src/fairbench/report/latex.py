@@ -18,7 +18,7 @@ ESCAPED = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
-    '"': r"\textquotedbl{}",
+    '"': r"{\ttfamily\char34}",  # the roman fonts have no such quote in every encoding
     "[": "{[}",  # at the head of a row it would be an argument of the line break before it
     "]": "{]}",
     "-": "{-}",  # two of them would be a dash

@@ -301,7 +301,7 @@ def treatment_grid(results: Results) -> Grid:
     )
     columns = (
         *ARM,
-        words("Preset", "factory"),
+        words("From", "factory"),
         words("Clipping", "clipping"),
         words("Centralization", "centralization"),
         words("AGC", "adaptive_clipping"),
