@@ -67,7 +67,9 @@ def measure(shape: Shape) -> dict[str, float | str]:
     names = [f"O{i}" for i in range(1, shape.optimizers - 1)] + ["AdamW", "PsiLogic"]
     the_study = study(("gpt", "vit"), names, range(1, shape.seeds + 1))
     ends = {1: "diverged", 2: "failed"} if shape.lost else {}
-    scores = {name: [ends.get((i + k) % LOST, 0.5 + i % 7 / 100) for i in range(shape.seeds)] for k, name in enumerate(names)}
+    scores = {
+        name: [ends.get((i + k) % LOST, 0.5 + i % 7 / 100) for i in range(shape.seeds)] for k, name in enumerate(names)
+    }
     made, records = Curves(finals(the_study, **scores)), {}
 
     def lookup(spec):

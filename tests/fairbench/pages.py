@@ -95,7 +95,11 @@ def rendered(the_study, records, figures=(), analyses=None):
 def everything():
     """A page with every section, in which trials diverged, failed and are missing, and names are meant to break it."""
     the_study = study(optimizers=("AdamW", "Lion", HOSTILE, "PsiLogic"), seeds=(1, 2, 3, 4))
-    scores = {"PsiLogic": [0.9, 0.91, 0.92, 0.9], "AdamW": [0.5, 0.51, 0.52, 0.5], "Lion": [0.6, "diverged", "failed", 0.6]}
+    scores = {
+        "PsiLogic": [0.9, 0.91, 0.92, 0.9],
+        "AdamW": [0.5, 0.51, 0.52, 0.5],
+        "Lion": [0.6, "diverged", "failed", 0.6],
+    }
     records = Records(finals(the_study, **scores, **{HOSTILE: [0.7, None, 0.72, 0.7]}))
     figures, _ = draw_figures(judged(history(the_study), records)[0])
     return rendered(the_study, records, figures, ANALYSES)

@@ -201,7 +201,10 @@ def test_verdicts_have_the_longer_side_as_rows():
 
 
 def test_the_verdicts_are_read_in_one_sentence(page):
-    assert "Of 6 comparisons of PsiLogic with a baseline, the verdict is better in 1, worse in 1, incomplete in 4." in page.text
+    assert (
+        "Of 6 comparisons of PsiLogic with a baseline, the verdict is better in 1, worse in 1, incomplete in 4."
+        in page.text
+    )
 
 
 def test_trials_that_failed_alike_share_a_traceback():
@@ -228,6 +231,7 @@ def test_mixed_ground_is_said():
 
 def test_a_frozen_plan_is_shown():
     the_study = study(("vit",), ("AdamW", "PsiLogic"))
-    assert "Plan declared 2026-11-22T10:00:00+00:00, when 0 final trials had a record." in Page(
-        rendered(the_study, Records(finals(the_study)))
-    ).text
+    assert (
+        "Plan declared 2026-11-22T10:00:00+00:00, when 0 final trials had a record."
+        in Page(rendered(the_study, Records(finals(the_study)))).text
+    )

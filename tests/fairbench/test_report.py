@@ -14,12 +14,23 @@ from rich.console import Console
 
 from fairbench.report import figures as drawn
 from fairbench.report import write_report
-from fairbench.report.canvas import STYLE, spread
+from fairbench.report.canvas import STYLE
 from fairbench.report.console import print_verdicts
+from fairbench.report.labels import spread
 
 TABLES = {f"{name}.csv" for name in ("lr_sweep", "steps", "summary", "aggregate", "significance", "mechanism", "cost")}
 FIGURES = ("learning_curves", "learning_curves_log", "lr_sensitivity", "step_time")
-LATEX = ("comparisons", "metrics", "learning_rates", "mechanism", "cost", "equal_time", "budget", "treatment", "conditions")
+LATEX = (
+    "comparisons",
+    "metrics",
+    "learning_rates",
+    "mechanism",
+    "cost",
+    "equal_time",
+    "budget",
+    "treatment",
+    "conditions",
+)
 SUITE = ("arenas", "optimizers", "environment")
 FILES = {
     *(*TABLES, "report.html"),

@@ -69,8 +69,8 @@ def write_report(history: History, lookup: Lookup, directory: Path) -> Report:
     tables_shown = grids(results, comparisons, analyses)
     shown: dict[str, str | bytes] = {f"tables/{name}.tex": to_latex(table) for name, table in tables_shown.items()}
     for figure in figures:
-        formats = {"svg": figure.svg, "pdf": figure.pdf, "png": figure.png}
-        shown |= {f"figures/{figure.name}.{ending}": content for ending, content in formats.items()}
+        at = f"figures/{figure.name}"
+        shown |= {f"{at}.svg": figure.svg, f"{at}.pdf": figure.pdf, f"{at}.png": figure.png}
     shown["report.html"] = render_page(results, comparisons, findings, figures, history, tables_shown, analyses)
     _write(directory, shown)
     files = [directory / name for name in (*contents, *shown)]

@@ -1,6 +1,6 @@
 """What all figures share: style, the look of each arm, panels, labels, and files that are the same bytes every time.
 
-A figure has a panel for each arena. A drawing function takes `panels`, draws into each panel with `draw_line` and the like,
+A figure has a panel for each arena. A drawing function takes `panels`, draws into each with `draw_line` and the like,
 or with matplotlib on `panel.axes` and `mark` for what belongs to an arm, and hands everything to `finished`:
 
     figure, grid = panels(titles, height=3.4)
@@ -12,11 +12,11 @@ The page shows each panel by itself, in its own colours; what was marked it can 
 """
 
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import cycle
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from xml.sax.saxutils import escape
 
 import matplotlib
@@ -68,7 +68,6 @@ LONGEST = 24
 
 PANEL_WIDTH = 5.0
 LEFT, TOP, BOTTOM = 0.95, 0.45, 0.65
-LABEL_HEIGHT = 0.18
 """Sizes in inches, so that text has the same room in a figure of any number of panels."""
 
 POINTS_PER_INCH = 72
@@ -96,6 +95,15 @@ class Look:
         return self.index == 0
 
 
+class Box(NamedTuple):
+    """A place in the SVG, in points from its top left corner."""
+
+    left: float
+    top: float
+    width: float
+    height: float
+
+
 @dataclass(frozen=True)
 class Panel:
     """One arena's part of a figure, while it is drawn.
@@ -104,7 +112,8 @@ class Panel:
         number: its place in the figure.
         title: what it is called.
         axes: where it is drawn.
-        box: left, top, width and height in the SVG.
+        box: its place in the SVG.
+        inner_height: inches of its axes.
         marked: what belongs to an arm, see `mark`.
         points: what there is to point at: position in data coordinates, the arm's index, a sentence.
         summary: the panel in words, for who does not see it.
@@ -113,7 +122,8 @@ class Panel:
     number: int
     title: str
     axes: Axes
-    box: tuple[float, float, float, float]
+    box: Box
+    inner_height: float
     marked: list[Artist] = field(default_factory=list)
     points: list[tuple[float, float, int, str]] = field(default_factory=list)
     summary: list[str] = field(default_factory=list)
@@ -127,14 +137,14 @@ class Part:
         arena: name of the arena.
         title: what it is called.
         summary: what it shows, in words.
-        box: left, top, width and height in the SVG.
+        box: its place in the SVG.
         points: what there is to point at: position in the SVG, the arm's index, a sentence.
     """
 
     arena: str
     title: str
     summary: str
-    box: tuple[float, float, float, float]
+    box: Box
     points: list[tuple[float, float, int, str]]
 
 
@@ -173,9 +183,11 @@ def style() -> Iterator[None]:
 def looks(suite: Suite) -> dict[str, Look]:
     """The look of each optimizer, the same in all figures, the reference first."""
     baselines = [name for name in suite.optimizers if name != suite.reference]
-    turns = zip(baselines, cycle(ARM_COLORS[1:]), cycle(DASHES), cycle(MARKERS), strict=False)
+    turns = zip(cycle(ARM_COLORS[1:]), cycle(DASHES), cycle(MARKERS), strict=False)
     found = {suite.reference: Look(0, REFERENCE_COLOR, "-", "o")}
-    return found | {name: Look(i, *turn) for i, (name, *turn) in enumerate(turns, 1)}
+    for name, (color, dash, marker) in zip(baselines, turns, strict=False):
+        found[name] = Look(len(found), color, dash, marker)
+    return found
 
 
 def panels(
@@ -195,16 +207,15 @@ def panels(
     size = columns * PANEL_WIDTH, rows * height
     figure = Figure(figsize=size)
     FigureCanvasAgg(figure)
-    found = {}
+    found, inner_height = {}, height - TOP - bottom
     for i, (arena, title) in enumerate(titles.items()):
         row, column = divmod(i, columns)
         x, y = column * PANEL_WIDTH + left, (rows - row - 1) * height + bottom
         width = PANEL_WIDTH - left - right
-        inner = (x / size[0], y / size[1], width / size[0], (height - TOP - bottom) / size[1])
+        inner = (x / size[0], y / size[1], width / size[0], inner_height / size[1])
         axes = figure.add_axes(inner, title=title, gid=f"panel{i}")
-        outer = (column * PANEL_WIDTH, row * height, PANEL_WIDTH, height)
-        left_top_width_height = tuple(round(POINTS_PER_INCH * inches, 2) for inches in outer)
-        found[arena] = Panel(i, title, axes, left_top_width_height)  # type: ignore[arg-type]
+        outer = Box(column * PANEL_WIDTH, row * height, PANEL_WIDTH, height)
+        found[arena] = Panel(i, title, axes, Box(*(round(POINTS_PER_INCH * x, 2) for x in outer)), inner_height)
     return figure, found
 
 
@@ -212,16 +223,6 @@ def short(name: str) -> str:
     """A name as figures have room for it, in which dollars are dollars and no mathematics."""
     shown = name if len(name) <= LONGEST else f"{name[: LONGEST // 2]}…{name[1 - LONGEST // 2 :]}"
     return shown.replace("$", r"\$")
-
-
-def room_for(labels: Iterable[str]) -> float:
-    """Inches that the longest of some bold labels takes beside a panel."""
-    return 0.35 + 0.1 * max(map(len, labels))
-
-
-def height_for(labels: int) -> float:
-    """Inches of a panel that has so many labels at its right."""
-    return max(3.4, TOP + BOTTOM + labels * LABEL_HEIGHT)
 
 
 def log_axis(axes: Axes, which: Literal["x", "y"], values: Sequence[float]) -> None:
@@ -265,64 +266,15 @@ def draw_band(panel: Panel, look: Look, x: Sequence[float], low: Sequence[float]
     mark(panel, look, panel.axes.fill_between(x, low, high, color=look.color, alpha=0.16, linewidth=0))
 
 
-def label_ends(panel: Panel, ends: Mapping[str, tuple[Look, tuple[float, float]]]) -> None:
-    """Write labels at the right of the panel, each beside the end of its line, moved apart where they would overlap.
-
-    Args:
-        panel: the panel, with all its lines.
-        ends: of each label the look of its arm and the last point of its line.
-    """
-    axes = panel.axes
-    axes.autoscale_view()
-    to_panel = axes.transData + axes.transAxes.inverted()
-    order = sorted((float(to_panel.transform(end)[1]), i) for i, (_, end) in enumerate(ends.values()))
-    inches = axes.get_position().height * axes.figure.get_figheight()
-    heights = spread([height for height, _ in order], LABEL_HEIGHT / inches)
-    labels = list(ends.items())
-    for (_, i), height in zip(order, heights, strict=True):
-        text, (look, end) = labels[i]
-        label = axes.annotate(
-            text,
-            xy=end,
-            xytext=(1.06, height),
-            textcoords="axes fraction",
-            color=look.color,
-            fontweight="bold",
-            va="center",
-            annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": look.color, "linewidth": 0.8, "shrinkB": 2, "relpos": (0, 0.5)},
-        )
-        assert label.arrow_patch is not None
-        mark(panel, look, label, label.arrow_patch)
-
-
-def spread(heights: Sequence[float], gap: float) -> list[float]:
-    """Move rising heights as little as needed so that neighbours are a gap apart and all lie in 0..1, if they fit."""
-    clusters: list[tuple[float, int]] = []  # centre and size; those that touch merge around their common centre
-    for height in heights:
-        clusters.append(_inside(height, 1, gap))
-        while len(clusters) > 1 and _touch(clusters[-2], clusters[-1], gap):
-            (low, n), (high, m) = clusters[-2:]
-            clusters[-2:] = [_inside((low * n + high * m) / (n + m), n + m, gap)]
-    return [centre + (i - (size - 1) / 2) * gap for centre, size in clusters for i in range(size)]
-
-
-def _inside(centre: float, size: int, gap: float) -> tuple[float, int]:
-    half = size * gap / 2
-    return min(max(centre, half), 1 - half), size
-
-
-def _touch(below: tuple[float, int], above: tuple[float, int], gap: float) -> bool:
-    return above[0] - below[0] < gap * (below[1] + above[1]) / 2
-
-
 def finished(figure: Figure, grid: Mapping[str, Panel], name: str, title: str, caption: str) -> Drawing:
     """All formats, without the date and version that would make the bytes of each run differ."""
     nobody = {"Creator": None, "Date": None}
     png, svg, pdf = io.BytesIO(), io.StringIO(), io.BytesIO()
     figure.savefig(png, format="png", metadata={"Software": None})
     figure.savefig(svg, format="svg", metadata={"Title": title, **nobody})
-    figure.savefig(pdf, format="pdf", metadata={"Title": title, "Creator": None, "Producer": None, "CreationDate": None})
+    figure.savefig(
+        pdf, format="pdf", metadata={"Title": title, "Creator": None, "Producer": None, "CreationDate": None}
+    )
     head = f"<title>{escape(title)}</title>"
     described = svg.getvalue().replace(head, f"{head}\n <desc>{escape(caption)}</desc>", 1)
     parts = [_part(arena, panel, figure) for arena, panel in grid.items()]
@@ -333,7 +285,7 @@ def _part(arena: str, panel: Panel, figure: Figure) -> Part:
     """A panel without matplotlib: positions from the figure's top left corner, in points."""
     to_points = POINTS_PER_INCH / figure.dpi
     height = float(figure.get_figheight()) * POINTS_PER_INCH
-    ends = panel.axes.transData.transform([point[:2] for point in panel.points]) if panel.points else []
+    ends: Any = panel.axes.transData.transform([point[:2] for point in panel.points]) if panel.points else []
     positions = [(round(float(x) * to_points, 1), round(height - float(y) * to_points, 1)) for x, y in ends]
     points = [(*position, *point[2:]) for position, point in zip(positions, panel.points, strict=True)]
     return Part(arena, panel.title, " ".join(panel.summary), panel.box, points)

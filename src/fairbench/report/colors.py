@@ -1,6 +1,6 @@
 """Every colour of page and figures by its role, for light and for dark.
 
-A figure is drawn with the light ones, each of which belongs to one role alone: so the page can put the role in its place.
+A figure is drawn with the light ones, each of which has one role alone: so the page can put the role in its place.
 """
 
 from collections.abc import Mapping

@@ -17,18 +17,16 @@ from fairbench.report.canvas import (
     draw_band,
     draw_line,
     finished,
-    height_for,
-    label_ends,
     log_axis,
     looks,
     mark,
     panels,
-    room_for,
     short,
     style,
 )
 from fairbench.report.colors import LIGHT
 from fairbench.report.curves import Curve, curve
+from fairbench.report.labels import height_for, label_ends, room_for
 from fairbench.report.numbers import number, rate
 from fairbench.report.tables import STEP_PHASES, Cost, costs
 
@@ -164,7 +162,7 @@ def _draw_rates(panel: Panel, arm: ArmResults, look: Look, means: Mapping[float,
     chosen = {arm.lr: ", selected"}
     said = {lr: f"{arm.optimizer}, rate {rate(lr)}: {number(mean)}{chosen.get(lr, '')}" for lr, mean in means.items()}
     draw_line(panel, look, list(means), list(means.values()), list(said.values()))
-    if arm.lr in means:
+    if arm.lr is not None and arm.lr in means:
         size = 14 if look.wide else 10
         mark(panel, look, *panel.axes.plot(arm.lr, means[arm.lr], markeredgecolor=look.color, markersize=size, **RING))
         panel.summary.append(f"{said[arm.lr]}.")
@@ -215,8 +213,8 @@ def _draw_bars(panel: Panel, found: Sequence[Cost], look: Mapping[str, Look]) ->
             panel.points.append((left + width / 2, row, arm.index, said))
             left += width
         time = number(cost.train_ms, 3) + " ms"
-        factor = f"   {cost.train_ms / adamw:.2f}× AdamW" if adamw and cost.optimizer != "AdamW" else ""
-        mark(panel, arm, axes.text(left, row, f"  {time}{factor}", va="center"))
+        factor = f", {cost.train_ms / adamw:.2f}× AdamW" if adamw and cost.optimizer != "AdamW" else ""
+        mark(panel, arm, axes.annotate(time + factor, (left, row), (6, 0), textcoords="offset points", va="center"))
         panel.summary.append(f"{cost.optimizer}: {time}.")
     axes.set_yticks(range(len(found)), [short(cost.optimizer) for cost in found])
     for tick, cost in zip(axes.get_yticklabels(), found, strict=True):

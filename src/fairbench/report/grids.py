@@ -60,6 +60,11 @@ class Grid:
     columns: Sequence[Column]
     rows: Sequence[Sequence[Cell]]
 
+    @property
+    def grouped(self) -> bool:
+        """Whether several rows are about the same."""
+        return len({row[0].text for row in self.rows}) < len(self.rows)
+
 
 def words(title: str, attribute: str) -> Column:
     """A column that says an attribute of each row as it is."""
@@ -69,6 +74,15 @@ def words(title: str, attribute: str) -> Column:
 def numbers(title: str, attribute: str, form: Callable[[Any], str]) -> Column:
     """A column of an attribute that is a number or None."""
     return Column(title, lambda row: form(getattr(row, attribute)), lambda row: getattr(row, attribute))
+
+
+def count(title: str, attribute: str) -> Column:
+    """A column of whole numbers."""
+    return numbers(title, attribute, str)
+
+
+ARM = (words("Arena", "arena"), words("Optimizer", "optimizer"))
+"""The columns that say which arm a row is about."""
 
 
 def grid(name: str, caption: str, columns: Sequence[Column], rows: Iterable[Row]) -> Grid:

@@ -25,6 +25,7 @@ ESCAPED = {
     "'": r"{\textquotesingle}",
     "`": r"\textasciigrave{}",
     "\n": " ",
+    "\N{NO-BREAK SPACE}": "~",
     "–": "--",
     "−": "$-$",
     "×": r"$\times$",

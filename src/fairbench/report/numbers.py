@@ -1,4 +1,4 @@
-"""Numbers as people read them, the same on the page, in LaTeX and in a terminal; a dash is what could not be computed."""
+"""Numbers as people read them, on the page, in LaTeX and in a terminal; a dash is what could not be computed."""
 
 NONE = "–"
 

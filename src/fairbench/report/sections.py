@@ -1,20 +1,17 @@
-"""The tables of the report: which rows, which columns, in which words."""
+"""The tables of what a study shows: which rows, which columns, in which words."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
-from fairbench.analysis.conditions import hash_checks
-from fairbench.analysis.environments import grounds
 from fairbench.analysis.mechanism import mechanisms
-from fairbench.analysis.results import ArmResults, Results, Run
+from fairbench.analysis.results import ArmResults, Results
 from fairbench.analysis.verdicts import Comparison
-from fairbench.data.facts import SOURCES
 from fairbench.report.curves import EqualTime, equal_time
 from fairbench.report.findings import edge
-from fairbench.report.grids import Column, Grid, Row, grid, numbers, words
-from fairbench.report.ledger import ledger
-from fairbench.report.numbers import interval, number, p_value, percent, rate, signed
+from fairbench.report.grids import ARM, Column, Grid, count, grid, numbers, words
+from fairbench.report.numbers import interval, number, p_value, percent, rate
+from fairbench.report.provenance import provenance_grids
 from fairbench.report.tables import aggregates, costs
 
 
@@ -74,14 +71,6 @@ class Analyses:
     reached: Sequence[Reached] = ()
 
 
-ARM = (words("Arena", "arena"), words("Optimizer", "optimizer"))
-
-
-def count(title: str, attribute: str) -> Column:
-    """A column of whole numbers."""
-    return numbers(title, attribute, str)
-
-
 def grids(results: Results, comparisons: Sequence[Comparison], analyses: Analyses) -> dict[str, Grid]:
     """Every table that has a row, by its name."""
     made = [
@@ -94,14 +83,8 @@ def grids(results: Results, comparisons: Sequence[Comparison], analyses: Analyse
         cost_grid(results),
         equal_time_grid(equal_time(results, costs(results))),
         reached_grid(analyses.reached),
-        budget_grid(results),
-        treatment_grid(results),
-        condition_grid(results),
         flag_grid(analyses.flags),
-        lost_grid(results),
-        arena_grid(results),
-        optimizer_grid(results),
-        environment_grid(results),
+        *provenance_grids(results),
     ]
     return {table.name: table for table in made if table.rows}
 
@@ -111,14 +94,14 @@ def comparison_grid(results: Results, comparisons: Sequence[Comparison]) -> Grid
     suite = results.study.suite
     caption = (
         "Final value of each arena’s primary metric on the test split. Advantage, interval and g are positive where "
-        f"{suite.reference} is better. Only “better” is a win. Alpha {rate(suite.alpha)}; the interval is not corrected "
-        "for the number of comparisons, Holm p is."
+        f"{suite.reference} is better. Only “better” is a win. Alpha {rate(suite.alpha)}; the interval is not "
+        "corrected for the number of comparisons, Holm p is."
     )
     columns = (
         words("Arena", "arena"),
         words("Baseline", "baseline"),
         Column("Verdict", lambda c: c.statement, strong=lambda c: c.is_win),
-        Column("Metric", lambda c: f"{c.metric} {'↓' if c.direction == 'min' else '↑'}"),
+        Column("Metric", lambda c: f"{c.metric}\N{NO-BREAK SPACE}{'↓' if c.direction == 'min' else '↑'}"),
         numbers(suite.reference, "mean_reference", number),
         numbers("Baseline’s", "mean_baseline", number),
         Column("Advantage [95% CI]", lambda c: interval(c.advantage, c.ci_low, c.ci_high), lambda c: c.advantage),
@@ -167,8 +150,8 @@ def rate_grid(results: Results) -> Grid:
     sweep = results.study.suite.sweep
     caption = (
         f"Selected on the validation split by the same rule for every optimizer: {sweep.points} rates from "
-        f"{rate(sweep.lr_min)} to {rate(sweep.lr_max)}, and up to {sweep.max_extensions} more where the best lies at the "
-        "edge. The test split and the final seeds had no part in it."
+        f"{rate(sweep.lr_min)} to {rate(sweep.lr_max)}, and up to {sweep.max_extensions} more where the best lies at "
+        "the edge. The test split and the final seeds had no part in it."
     )
     decay = [numbers("Weight decay", "weight_decay", rate)] if sweep.weight_decays else []
     columns = (
@@ -279,152 +262,7 @@ def reached_grid(rows: Sequence[Reached]) -> Grid:
     return grid("time_to_target", caption, columns, rows)
 
 
-def budget_grid(results: Results) -> Grid:
-    """What each arm got to search and to train."""
-    caption = "Search and training that each arm got: trials with a record, and their steps. Extensions of the grid count."
-    columns = (
-        *ARM,
-        count("Search, trials", "sweep_trials"),
-        count("Search, steps", "sweep_steps"),
-        count("Final, trials", "final_trials"),
-        count("Final, steps", "final_steps"),
-    )
-    return grid("budget", caption, columns, ledger(results))
-
-
-def treatment_grid(results: Results) -> Grid:
-    """What is done to gradients and weights in each arm."""
-    caption = (
-        "Treatment of each arm, as the options say that it was built with: clipping of the gradients’ global norm, gradient "
-        "centralization, adaptive gradient clipping, parameter groups, weight decay and whether it is coupled to the "
-        "gradient."
-    )
-    columns = (
-        *ARM,
-        words("From", "factory"),
-        words("Clipping", "clipping"),
-        words("Centralization", "centralization"),
-        words("AGC", "adaptive_clipping"),
-        words("Groups", "groups"),
-        words("Weight decay", "decay"),
-        words("Set by the suite", "options"),
-    )
-    return grid("treatment", caption, columns, ledger(results))
-
-
-def condition_grid(results: Results) -> Grid:
-    """Whether all had the same start and the same data."""
-    caption = (
-        "Whether the sha256 of trials agree that share arena, stage and seed; initial weights also with those of a process "
-        "that knew no optimizer, batch order and noise among the trials that finished."
-    )
-
-    def same(title: str, attribute: str) -> Column:
-        return Column(title, lambda check: "agree" if getattr(check, attribute) else "DIFFER")
-
-    columns = (
-        words("Arena", "arena"),
-        words("Stage", "stage"),
-        count("Seed", "seed"),
-        count("Trials", "trials"),
-        same("Initial weights", "initial_weights"),
-        same("Batch order", "batches"),
-        same("Noise", "noise"),
-    )
-    return grid("conditions", caption, columns, hash_checks(results))
-
-
 def flag_grid(flags: Sequence[Flag]) -> Grid:
     """What the audit raises."""
     columns = tuple(words(title.capitalize(), title) for title in ("name", "severity", "evidence", "advice"))
     return grid("audit", "What the audit raises, and what to do about it.", columns, flags)
-
-
-def lost_grid(results: Results) -> Grid:
-    """Trials that diverged or failed."""
-    columns = (
-        *ARM,
-        words("Stage", "stage"),
-        numbers("Learning rate", "lr", rate),
-        numbers("Weight decay", "weight_decay", rate),
-        count("Seed", "seed"),
-        Column("What became of it", what_became),
-    )
-    caption = "Trials that diverged or failed."
-    return grid("lost", caption, columns, results.select(lambda run: run.status in ("failed", "diverged")))
-
-
-def what_became(run: Run) -> str:
-    """The end of a trial that diverged or failed, in a few words."""
-    if run.status == "diverged":
-        return f"diverged, found at step {(run.result or {})['steps']}"
-    error = (run.record or {})["error"]
-    return f"failed, {error['type']}: {error['message']}"
-
-
-def arena_grid(results: Results) -> Grid:
-    """The tasks."""
-    suite = results.study.suite
-
-    def of_plan(attribute: str) -> Callable[[Row], Any]:
-        return lambda name: getattr(suite.arenas[name], attribute)
-
-    def metric(name: str) -> str:
-        chosen = suite.arenas[name].metric
-        return f"{chosen} ({'lower' if suite.facts(name).metrics[chosen] == 'min' else 'higher'} is better)"
-
-    columns = (
-        Column("Arena", str),
-        Column("Task", lambda name: suite.facts(name).title),
-        Column("Data", lambda name: SOURCES[suite.arenas[name].data["source"]].title),
-        Column("Data’s sha256", lambda name: results.study.arenas[name].fingerprint[:12]),
-        Column("Primary metric", metric),
-        Column("Margin", lambda name: rate(suite.arenas[name].margin), of_plan("margin")),
-        Column("Steps", lambda name: str(suite.arenas[name].steps), of_plan("steps")),
-        Column("Sweep steps", lambda name: str(suite.arenas[name].sweep_steps), of_plan("sweep_steps")),
-        Column("Batch size", lambda name: str(suite.arenas[name].batch_size), of_plan("batch_size")),
-    )
-    return grid("arenas", "Arenas.", columns, suite.arenas)
-
-
-def optimizer_grid(results: Results) -> Grid:
-    """The optimizers, as the suite declares them."""
-    suite, resolved = results.study.suite, results.study.optimizers
-
-    def told(name: str) -> Iterator[str]:
-        plan = suite.optimizers[name]
-        yield _listed(plan.options)
-        yield from (f"in {arena}: {_listed(options)}" for arena, options in plan.arenas.items())
-
-    columns = (
-        Column("Optimizer", str),
-        Column("From", lambda name: resolved[name].factory),
-        Column("Set by the suite", lambda name: "; ".join(told(name))),
-    )
-    caption = "Optimizers; what the suite does not set keeps its default, and every record states all of it."
-    return grid("optimizers", caption, columns, suite.optimizers)
-
-
-def _listed(options: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key} = {value}" for key, value in options.items()) or "nothing"
-
-
-def environment_grid(results: Results) -> Grid:
-    """Machine and versions, with all values over the records; the study's own where there are no records."""
-    measured = results.select(lambda run: run.result is not None)
-    facts = grounds(run.environment for run in measured) or grounds([results.study.environment])
-    mixed = ", ".join(fact for fact, values in facts.items() if len(values) > 1)
-    caption = "Machine and versions, from the records."
-    if mixed:
-        caption += f" Not all trials ran on the same ground, they differ in: {mixed}."
-    columns = (Column("Fact", str), Column("Value", lambda fact: " / ".join(facts[fact])))
-    return grid("environment", caption, columns, facts)
-
-
-def groups_of(rows: Iterable[Run]) -> dict[str, dict[str, int]]:
-    """How many trials there are of each arena and optimizer."""
-    found: dict[str, dict[str, int]] = {}
-    for run in rows:
-        of_arena = found.setdefault(run.arena, {})
-        of_arena[run.optimizer] = of_arena.get(run.optimizer, 0) + 1
-    return found

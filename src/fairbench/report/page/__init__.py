@@ -18,7 +18,8 @@ from fairbench.report.findings import Finding
 from fairbench.report.grids import Grid
 from fairbench.report.numbers import interval, rate
 from fairbench.report.page.inline import inline
-from fairbench.report.sections import Analyses, groups_of
+from fairbench.report.provenance import groups_of
+from fairbench.report.sections import Analyses
 
 SIGNS = {"better": "▲", "worse": "▼", "equivalent": "=", "identical": "=", "identical values": "="}
 """A sign for each verdict, so that no colour is needed to tell them apart; the others get a question mark."""

@@ -42,8 +42,7 @@ def _panel(group: Element, part: Part, shared: dict[str, Element], prefix: str, 
         for defs in parent.findall("defs"):
             parent.remove(defs)
     needed = {name: deepcopy(shared[name]) for name in sorted(set(_references(group))) if name in shared}
-    left, top, width, height = part.box
-    svg = Element("svg", viewBox=f"{left:g} {top:g} {width:g} {height:g}", role="img")
+    svg = Element("svg", viewBox=" ".join(f"{x:g}" for x in part.box), role="img")
     svg.set("aria-labelledby", f"{prefix}-title {prefix}-desc")
     ElementTree.SubElement(svg, "title", id=f"{prefix}-title").text = f"{title}: {part.title}"
     ElementTree.SubElement(svg, "desc", id=f"{prefix}-desc").text = part.summary
