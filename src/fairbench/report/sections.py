@@ -2,73 +2,35 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from fairbench.analysis.mechanism import mechanisms
 from fairbench.analysis.results import ArmResults, Results
 from fairbench.analysis.verdicts import Comparison
 from fairbench.report.curves import EqualTime, equal_time
 from fairbench.report.findings import edge
-from fairbench.report.grids import ARM, Column, Grid, count, grid, numbers, words
+from fairbench.report.grids import ARM, Column, Grid, Row, count, grid, numbers, words
 from fairbench.report.numbers import interval, number, p_value, percent, rate
 from fairbench.report.provenance import provenance_grids
 from fairbench.report.tables import aggregates, costs
 
 
-class Flag(Protocol):
-    """What the audit raises: `severity` is "fail", "warn" or "note"."""
-
-    name: str
-    severity: str
-    evidence: str
-    advice: str
-
-
-class Cause(Protocol):
-    """What one rung of the control ladder contributes in an arena, or the whole of it."""
-
-    arena: str
-    rung: str
-    contribution: float
-    ci_low: float | None
-    ci_high: float | None
-
-
-class Rank(Protocol):
-    """An optimizer's place in an arena; those of a group are not told apart."""
-
-    arena: str
-    optimizer: str
-    mean: float | None
-    rank: float
-    group: str
-
-
-class Reached(Protocol):
-    """Steps to a target: the median, None where it was not reached, and the share of the seeds that reached it."""
-
-    arena: str
-    optimizer: str
-    target: float
-    steps: float | None
-    reached: float
-
-
 @dataclass(frozen=True)
 class Analyses:
-    """What further analyses found; what is empty is absent from the report.
+    """What further analyses found, as rows with these attributes; what is empty is absent from the report.
 
     Attributes:
-        flags: of the audit, the gravest first.
-        causes: the rungs of each arena's control ladder, and after them the whole.
-        ranking: a place for each arm.
-        reached: steps to each target that the suite declares.
+        flags: of the audit, the gravest first: name, severity ("fail", "warn" or "note"), evidence, advice.
+        causes: the rungs of each arena's control ladder, and after them the whole: arena, rung, contribution, and ci_low
+            and ci_high, which may be None.
+        ranking: a place for each arm: arena, optimizer, mean, rank, and group, whose members are not told apart.
+        reached: steps to each target that the suite declares: arena, optimizer, target, steps (the median, None where it
+            was not reached), and reached, the share of the seeds that reached it.
     """
 
-    flags: Sequence[Flag] = ()
-    causes: Sequence[Cause] = ()
-    ranking: Sequence[Rank] = ()
-    reached: Sequence[Reached] = ()
+    flags: Sequence[Row] = ()
+    causes: Sequence[Row] = ()
+    ranking: Sequence[Row] = ()
+    reached: Sequence[Row] = ()
 
 
 def grids(results: Results, comparisons: Sequence[Comparison], analyses: Analyses) -> dict[str, Grid]:
@@ -138,7 +100,7 @@ def metric_grid(results: Results) -> Grid:
     return grid("metrics", caption, columns, rows)
 
 
-def ranking_grid(ranking: Sequence[Rank]) -> Grid:
+def ranking_grid(ranking: Sequence[Row]) -> Grid:
     """Who stands where."""
     caption = "Optimizers by the mean of the primary metric; those that share a group are not told apart."
     columns = (*ARM, numbers("Mean", "mean", number), numbers("Rank", "rank", rate), words("Group", "group"))
@@ -173,7 +135,7 @@ def _place(arm: ArmResults) -> str:
     return {"": "sweep incomplete", "inside": "inside"}.get(place, f"{place}: at the edge")
 
 
-def cause_grid(causes: Sequence[Cause]) -> Grid:
+def cause_grid(causes: Sequence[Row]) -> Grid:
     """What each rung of the control ladder contributes."""
     caption = "What each rung of the control ladder adds to the primary metric, with 95% confidence intervals."
     columns = (
@@ -250,7 +212,7 @@ def equal_time_grid(rows: Sequence[EqualTime]) -> Grid:
     return grid("equal_time", caption, columns, rows)
 
 
-def reached_grid(rows: Sequence[Reached]) -> Grid:
+def reached_grid(rows: Sequence[Row]) -> Grid:
     """How long each arm takes to the targets that the suite declares."""
     caption = "Steps until the validation metric reaches the target: the median over the seeds, and how many reach it."
     columns = (
@@ -262,7 +224,7 @@ def reached_grid(rows: Sequence[Reached]) -> Grid:
     return grid("time_to_target", caption, columns, rows)
 
 
-def flag_grid(flags: Sequence[Flag]) -> Grid:
+def flag_grid(flags: Sequence[Row]) -> Grid:
     """What the audit raises."""
     columns = tuple(words(title.capitalize(), title) for title in ("name", "severity", "evidence", "advice"))
     return grid("audit", "What the audit raises, and what to do about it.", columns, flags)

@@ -71,7 +71,7 @@ def render_page(
 
 
 def _own(name: str) -> str:
-    return resources.files(__package__).joinpath(name).read_text()
+    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 @cache
