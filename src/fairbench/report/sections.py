@@ -20,11 +20,11 @@ class Analyses:
 
     Attributes:
         flags: of the audit, the gravest first: name, severity ("fail", "warn" or "note"), evidence, advice.
-        causes: the rungs of each arena's control ladder, and after them the whole: arena, rung, contribution, and ci_low
-            and ci_high, which may be None.
+        causes: the rungs of each arena's control ladder, and after them the whole: arena, rung, contribution, ci_low,
+            ci_high; an end of the interval may be None.
         ranking: a place for each arm: arena, optimizer, mean, rank, and group, whose members are not told apart.
-        reached: steps to each target that the suite declares: arena, optimizer, target, steps (the median, None where it
-            was not reached), and reached, the share of the seeds that reached it.
+        reached: steps to each target that the suite declares: arena, optimizer, target, steps (the median, None where
+            it was not reached), and reached, the share of the seeds that reached it.
     """
 
     flags: Sequence[Row] = ()
