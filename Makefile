@@ -12,7 +12,7 @@ export UV_FIND_LINKS ?= $(shell $(PYTHON) -m pip config get global.find-links 2>
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := setup
-.PHONY: setup bench test quick soak check clean
+.PHONY: setup bench test quick soak check browser clean
 
 setup: $(VENV)/.installed
 
@@ -36,7 +36,19 @@ check: setup
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 
-test: check
+# The report's page is tested in a browser, its tables by TeX; without them these tests are skipped, and say what is missing.
+# On Debian, who may install them gets them installed.
+TOOLS = chromium chromedriver pdflatex
+PACKAGES = chromium chromium-driver texlive-latex-recommended
+
+browser:
+	@for tool in $(TOOLS); do command -v $$tool; done | wc -l | grep -qx $(words $(TOOLS)) || { \
+	    echo 'some tests need more than is here; on Debian: apt install $(PACKAGES)'; \
+	    if test "$$(id -u)" = 0 && grep -qsx ID=debian /etc/os-release; then \
+	        export DEBIAN_FRONTEND=noninteractive; \
+	        apt-get update -qq && apt-get install -qqy --no-install-recommends $(PACKAGES) >/dev/null || true; fi; }
+
+test: check browser
 	$(VENV)/bin/pytest -n 2
 
 # What needs neither other libraries nor other processes, which take longer to load than these tests to run.

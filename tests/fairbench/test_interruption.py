@@ -58,7 +58,7 @@ def running(pid: int) -> bool:
 
 def derived(folder: Path) -> dict[str, bytes]:
     """Every derived file that must be reproducible byte for byte."""
-    timed = {"cost.csv", "report.html"}
+    timed = {"cost.csv", "cost.tex", "equal_time.tex", "report.html"}
     files = [path for path in folder.rglob("*") if path.is_file() and "trials" not in path.parts]
     return {
         str(path.relative_to(folder)): re.sub(rb'"declared": ".*"', b"", path.read_bytes())

@@ -55,8 +55,12 @@ def test_bold_cannot_be_asked_for() -> None:
 def test_nothing_else_in_the_report_makes_a_win_bold() -> None:
     """The class stands in one place of the code; the template has it in its style alone, and asks for no verdict."""
     folder = Path(str(report.__file__)).parent
-    marked = {file.name for file in folder.glob("*.py") if re.search(r"""class=.win""", file.read_text())}
+    marked = {file.name for file in folder.rglob("*.py") if re.search(r"""class=.win""", file.read_text())}
     assert marked == {"statement.py"}
-    template = (folder / "page.html.j2").read_text()
-    body = template[template.index("</style>") :]
-    assert not re.search(r"""class="[^"]*\bwin\b|verdict ==""", body)
+    for template in (folder / "page").glob("*.j2"):
+        assert not re.search(r"""class="[^"]*\bwin\b|verdict ==""", template.read_text())
+
+
+def test_in_latex() -> None:
+    assert Statement(replace(SIGNIFICANT, verdict="better", note="a & b")).__latex__() == r"\textbf{better (a \& b)}"
+    assert Statement(replace(SIGNIFICANT, verdict="worse")).__latex__() == "worse"

@@ -119,7 +119,7 @@ class Comparison:
 
     @property
     def is_win(self) -> bool:
-        """Whether the verdict is the one that may be emphasized and counted."""
+        """Whether the reference won; nothing else decides what is emphasized."""
         return self.verdict == "better"
 
     @property

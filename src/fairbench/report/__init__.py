@@ -9,10 +9,12 @@ from fairbench.analysis.verdicts import Comparison, beside, compare
 from fairbench.history import History
 from fairbench.plan import Lookup, Study, arms
 from fairbench.report import tables
-from fairbench.report.extra_tables import extra_tables
+from fairbench.report.analyses import analyse, csv_tables
 from fairbench.report.figures import draw_figures
 from fairbench.report.findings import Finding, find
+from fairbench.report.latex import to_latex
 from fairbench.report.page import render_page
+from fairbench.report.sections import grids
 from fairbench.store import write_atomically
 
 
@@ -61,14 +63,17 @@ def write_report(history: History, lookup: Lookup, directory: Path) -> Report:
         "mechanism.csv": tables.mechanism(results).to_csv(),
         "cost.csv": tables.cost(results).to_csv(),
     }
-    contents |= {name: table.to_csv() for name, table in extra_tables(results, comparisons).items()}
+    analyses = analyse(results, comparisons)
+    contents |= {name: table.to_csv() for name, table in csv_tables(analyses).items()}
     _write(directory, contents)
     figures, failures = draw_figures(results)
     findings = find(results, comparisons, history, first, failures)
-    shown: dict[str, str | bytes] = {}
+    tables_shown = grids(results, comparisons, analyses)
+    shown: dict[str, str | bytes] = {f"tables/{name}.tex": to_latex(table) for name, table in tables_shown.items()}
     for figure in figures:
-        shown |= {f"figures/{figure.name}.png": figure.png, f"figures/{figure.name}.svg": figure.svg}
-    shown["report.html"] = render_page(results, comparisons, findings, figures)
+        at = f"figures/{figure.name}"
+        shown |= {f"{at}.svg": figure.svg, f"{at}.pdf": figure.pdf, f"{at}.png": figure.png}
+    shown["report.html"] = render_page(results, comparisons, findings, figures, history, tables_shown, ())
     _write(directory, shown)
     files = [directory / name for name in (*contents, *shown)]
     failed = len(results.select(lambda run: run.status == "failed"))

@@ -1,59 +1,151 @@
-"""What all figures share: style, colours, panels, labels, and files that are the same bytes every time."""
+"""What all figures share: style, the look of each arm, panels, labels, and files that are the same bytes every time.
+
+A figure has a panel for each arena. A drawing function takes `panels`, draws into each with `draw_line` and the like,
+or with matplotlib on `panel.axes` and `mark` for what belongs to an arm, and hands everything to `finished`:
+
+    figure, grid = panels(titles, height=3.4)
+    for panel in grid.values():
+        draw_line(panel, looks["AdamW"], steps, values, [f"AdamW, step {step}: {value}" ...])
+    return finished(figure, grid, "name", "Title", "What it shows.")
+
+The page shows each panel by itself, in its own colours; what was marked it can hide, what was said of points it shows.
+"""
 
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from itertools import cycle
+from typing import Any, Literal, NamedTuple
+from xml.sax.saxutils import escape
 
 import matplotlib
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
+from fairbench.report.colors import LIGHT
 from fairbench.suite import Suite
 
 STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",  # comes with matplotlib
     "font.size": 10,
+    "text.color": LIGHT["ink"],
     "axes.titlesize": 11,
     "axes.titleweight": "bold",
     "axes.titlelocation": "left",
     "axes.titlepad": 10,
     "axes.labelsize": 9,
-    "axes.labelcolor": "#444444",
-    "axes.edgecolor": "#999999",
+    "axes.labelcolor": LIGHT["soft"],
+    "axes.edgecolor": LIGHT["edge"],
+    "axes.facecolor": LIGHT["paper"],
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
     "axes.axisbelow": True,
-    "grid.color": "#e8e8e8",
+    "figure.facecolor": LIGHT["paper"],
+    "grid.color": LIGHT["rule"],
     "grid.linewidth": 0.8,
-    "xtick.color": "#444444",
-    "ytick.color": "#444444",
+    "xtick.color": LIGHT["soft"],
+    "ytick.color": LIGHT["soft"],
     "legend.frameon": False,
     "svg.hashsalt": "fairbench",
+    "svg.fonttype": "none",  # text stays text: it is read aloud, found, and has the page's font
+    "pdf.fonttype": 42,
     "savefig.dpi": 160,
 }
 
-REFERENCE_COLOR = "#d55e00"
-BASELINE_COLORS = ("#0072b2", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
-"""Okabe and Ito's colours, which the colour-blind can tell apart."""
+ARM_COLORS = [color for role, color in LIGHT.items() if role.startswith("arm-")]
+REFERENCE_COLOR = ARM_COLORS[0]
+DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)), (0, (9, 2)))
+MARKERS = ("s", "^", "D", "v", "X", "P", "<", ">")
+"""Colours, dashes and markers are taken in turn: only the 121st baseline looks like the first."""
 
 LONGEST = 24
 """Characters of a name in a figure; of a longer one the middle is left out."""
 
-PANEL_WIDTH = 5.6
+PANEL_WIDTH = 5.0
 LEFT, TOP, BOTTOM = 0.95, 0.45, 0.65
-LEGEND_ROW = 0.32
 """Sizes in inches, so that text has the same room in a figure of any number of panels."""
 
-LEGEND_COLUMNS = 4
-"""Entries of a legend above one panel, before it takes another row."""
+POINTS_PER_INCH = 72
 
-LABEL_GAP = 0.075
-"""Least distance of two labels, as a share of the panel's height."""
+
+@dataclass(frozen=True)
+class Look:
+    """How an arm is drawn in every figure; dash and marker tell it from its neighbours where colours do not.
+
+    Attributes:
+        index: its place: 0 for the suite's reference, the baselines follow in the order of the suite.
+        color: its colour, as text too.
+        dash: of its lines, as matplotlib takes it.
+        marker: at its values, as matplotlib takes it.
+    """
+
+    index: int
+    color: str
+    dash: Any
+    marker: str
+
+    @property
+    def wide(self) -> bool:
+        """Whether its line lies wide under the others, so that one which coincides with it leaves both visible."""
+        return self.index == 0
+
+
+class Box(NamedTuple):
+    """A place in the SVG, in points from its top left corner."""
+
+    left: float
+    top: float
+    width: float
+    height: float
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One arena's part of a figure, while it is drawn.
+
+    Attributes:
+        number: its place in the figure.
+        title: what it is called.
+        axes: where it is drawn.
+        box: its place in the SVG.
+        inner_height: inches of its axes.
+        marked: what belongs to an arm, see `mark`.
+        points: what there is to point at: position in data coordinates, the arm's index, a sentence.
+        summary: the panel in words, for who does not see it.
+    """
+
+    number: int
+    title: str
+    axes: Axes
+    box: Box
+    inner_height: float
+    marked: list[Artist] = field(default_factory=list)
+    points: list[tuple[float, float, int, str]] = field(default_factory=list)
+    summary: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One arena's part of a finished figure.
+
+    Attributes:
+        arena: name of the arena.
+        title: what it is called.
+        summary: what it shows, in words.
+        box: its place in the SVG.
+        points: what there is to point at: position in the SVG, the arm's index, a sentence.
+    """
+
+    arena: str
+    title: str
+    summary: str
+    box: Box
+    points: list[tuple[float, float, int, str]]
 
 
 @dataclass(frozen=True)
@@ -62,15 +154,21 @@ class Drawing:
 
     Attributes:
         name: file name without ending.
+        title: what it is called.
         caption: what it shows.
         png: the picture as PNG.
-        svg: the picture as SVG.
+        svg: the picture as SVG; a panel is its group `panel0`, `panel1`, ..., what belongs to an arm `panel0.arm2.7`.
+        pdf: the picture as PDF.
+        parts: its panels.
     """
 
     name: str
+    title: str
     caption: str
     png: bytes
     svg: str
+    pdf: bytes
+    parts: list[Part]
 
 
 @contextmanager
@@ -82,39 +180,42 @@ def style() -> Iterator[None]:
         yield
 
 
-def palette(suite: Suite) -> dict[str, str]:
-    """The colour of each optimizer, the same in all figures."""
+def looks(suite: Suite) -> dict[str, Look]:
+    """The look of each optimizer, the same in all figures, the reference first."""
     baselines = [name for name in suite.optimizers if name != suite.reference]
-    cycle = {name: BASELINE_COLORS[i % len(BASELINE_COLORS)] for i, name in enumerate(baselines)}
-    return {suite.reference: REFERENCE_COLOR, **cycle}
+    turns = zip(cycle(ARM_COLORS[1:]), cycle(DASHES), cycle(MARKERS), strict=False)
+    found = {suite.reference: Look(0, REFERENCE_COLOR, "-", "o")}
+    for name, (color, dash, marker) in zip(baselines, turns, strict=False):
+        found[name] = Look(len(found), color, dash, marker)
+    return found
 
 
 def panels(
-    arenas: Mapping[str, str], height: float, left: float = LEFT, right: float = 0.3, legend: int = 0
-) -> tuple[Figure, dict[str, Axes]]:
+    titles: Mapping[str, str], height: float, left: float = LEFT, right: float = 0.3, bottom: float = BOTTOM
+) -> tuple[Figure, dict[str, Panel]]:
     """A figure with a titled panel for each arena, up to two in a row.
 
     Args:
-        arenas: title of each arena by its name, at least one.
+        titles: title of each panel by its arena, at least one.
         height: inches of a panel with its title and labels.
         left: inches to leave free at the left of each panel.
         right: inches to leave free at its right.
-        legend: entries of the legend above for which to leave room.
+        bottom: inches to leave free below it.
     """
-    columns = min(len(arenas), 2)
-    legend_rows = -(-legend // (LEGEND_COLUMNS * columns))
-    rows = -(-len(arenas) // columns)
-    size = columns * PANEL_WIDTH, rows * height + legend_rows * LEGEND_ROW
+    columns = min(len(titles), 2)
+    rows = -(-len(titles) // columns)
+    size = columns * PANEL_WIDTH, rows * height
     figure = Figure(figsize=size)
     FigureCanvasAgg(figure)
-    found = {}
-    for i, (arena, title) in enumerate(arenas.items()):
+    found, inner_height = {}, height - TOP - bottom
+    for i, (arena, title) in enumerate(titles.items()):
         row, column = divmod(i, columns)
-        x, y = column * PANEL_WIDTH + left, (rows - row - 1) * height + BOTTOM
+        x, y = column * PANEL_WIDTH + left, (rows - row - 1) * height + bottom
         width = PANEL_WIDTH - left - right
-        box = (x / size[0], y / size[1], width / size[0], (height - TOP - BOTTOM) / size[1])
-        found[arena] = figure.add_axes(box)
-        found[arena].set_title(title)
+        inner = (x / size[0], y / size[1], width / size[0], inner_height / size[1])
+        axes = figure.add_axes(inner, title=title, gid=f"panel{i}")
+        outer = Box(column * PANEL_WIDTH, row * height, PANEL_WIDTH, height)
+        found[arena] = Panel(i, title, axes, Box(*(round(POINTS_PER_INCH * x, 2) for x in outer)), inner_height)
     return figure, found
 
 
@@ -124,73 +225,67 @@ def short(name: str) -> str:
     return shown.replace("$", r"\$")
 
 
-def room_for(labels: Iterable[str]) -> float:
-    """Inches that the longest of some bold labels takes beside a panel."""
-    return 0.35 + 0.1 * max(map(len, labels))
+def log_axis(axes: Axes, which: Literal["x", "y"], values: Sequence[float]) -> None:
+    """Make an axis logarithmic, with plain numbers at its ticks, of which there are some even within a decade."""
+    axes.set(**{f"{which}scale": "log"})
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    wide = max(values) >= 10 * min(values)
+    parts = (1, 2, 5) if max(values) < 100 * min(values) else (1,)
+    axis.set_major_locator(LogLocator(subs=parts) if wide else MaxNLocator(5))
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_locator(NullLocator())
+    axis.set_minor_formatter(NullFormatter())
 
 
-def add_legend(figure: Figure, handles: Sequence[Artist], labels: Sequence[str]) -> None:
-    """A legend above all panels, in as many rows as `panels` has left room for."""
-    per_row = LEGEND_COLUMNS * round(figure.get_figwidth() / PANEL_WIDTH)
-    figure.legend(handles, labels, loc="upper center", ncols=min(len(handles), per_row), columnspacing=1.4)
+def mark(panel: Panel, look: Look, *artists: Artist) -> None:
+    """Say that something belongs to an arm."""
+    for artist in artists:
+        artist.set_gid(f"panel{panel.number}.arm{look.index}.{len(panel.marked)}")
+        panel.marked.append(artist)
 
 
-def plot_line(axes: Axes, x: Sequence[float], y: Sequence[float], color: str, wide: bool, marker: str = "") -> None:
-    """A line; a wide one belongs first, so that another that coincides with it leaves both visible."""
-    width, alpha = (4.5, 0.75) if wide else (1.6, 1.0)
-    axes.plot(x, y, color=color, linewidth=width, alpha=alpha, marker=marker, markersize=4)
-
-
-def label_ends(axes: Axes, ends: Mapping[str, tuple[float, float]], colors: Sequence[str]) -> None:
-    """Write labels at the right of the panel, each beside the end of its line, moved apart where they would overlap.
+def draw_line(panel: Panel, look: Look, x: Sequence[float], y: Sequence[float], said: Sequence[str]) -> None:
+    """Draw an arm's values in a line; the reference's belongs first.
 
     Args:
-        axes: the panel, with all its lines.
-        ends: label and last point of each line.
-        colors: colour of each line.
+        panel: where.
+        look: the arm's.
+        x: one coordinate of each value.
+        y: the other.
+        said: a sentence about each.
     """
-    axes.autoscale_view()
-    to_panel = axes.transData + axes.transAxes.inverted()
-    order = sorted((float(to_panel.transform(end)[1]), i) for i, end in enumerate(ends.values()))
-    heights = spread([height for height, _ in order], LABEL_GAP)
-    labels = list(ends.items())
-    for (_, i), height in zip(order, heights, strict=True):
-        axes.annotate(
-            labels[i][0],
-            xy=labels[i][1],
-            xytext=(1.06, height),
-            textcoords="axes fraction",
-            color=colors[i],
-            fontweight="bold",
-            va="center",
-            annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": colors[i], "linewidth": 0.8, "shrinkB": 2, "relpos": (0, 0.5)},
-        )
+    width, alpha, dash = (4.5, 0.75, "-") if look.wide else (1.6, 1.0, look.dash)
+    (line,) = panel.axes.plot(x, y, color=look.color, linewidth=width, alpha=alpha, linestyle=dash)
+    values = panel.axes.plot(x, y, color=look.color, linestyle="", marker=look.marker, markersize=4)
+    mark(panel, look, line, *values)
+    panel.points.extend(zip(x, y, [look.index] * len(said), said, strict=True))
 
 
-def spread(heights: Sequence[float], gap: float) -> list[float]:
-    """Move rising heights as little as needed so that neighbours are a gap apart and all lie in 0..1, if they fit."""
-    clusters: list[tuple[float, int]] = []  # centre and size; those that touch merge around their common centre
-    for height in heights:
-        clusters.append(_inside(height, 1, gap))
-        while len(clusters) > 1 and _touch(clusters[-2], clusters[-1], gap):
-            (low, n), (high, m) = clusters[-2:]
-            clusters[-2:] = [_inside((low * n + high * m) / (n + m), n + m, gap)]
-    return [centre + (i - (size - 1) / 2) * gap for centre, size in clusters for i in range(size)]
+def draw_band(panel: Panel, look: Look, x: Sequence[float], low: Sequence[float], high: Sequence[float]) -> None:
+    """Fill what lies between two values of an arm."""
+    mark(panel, look, panel.axes.fill_between(x, low, high, color=look.color, alpha=0.16, linewidth=0))
 
 
-def _inside(centre: float, size: int, gap: float) -> tuple[float, int]:
-    half = size * gap / 2
-    return min(max(centre, half), 1 - half), size
-
-
-def _touch(below: tuple[float, int], above: tuple[float, int], gap: float) -> bool:
-    return above[0] - below[0] < gap * (below[1] + above[1]) / 2
-
-
-def finished(figure: Figure, name: str, caption: str) -> Drawing:
-    """Both formats, without the date and version that would make the bytes of each run differ."""
-    png, svg = io.BytesIO(), io.StringIO()
+def finished(figure: Figure, grid: Mapping[str, Panel], name: str, title: str, caption: str) -> Drawing:
+    """All formats, without the date and version that would make the bytes of each run differ."""
+    nobody = {"Creator": None, "Date": None}
+    png, svg, pdf = io.BytesIO(), io.StringIO(), io.BytesIO()
     figure.savefig(png, format="png", metadata={"Software": None})
-    figure.savefig(svg, format="svg", metadata={"Date": None})
-    return Drawing(name, caption, png.getvalue(), svg.getvalue())
+    figure.savefig(svg, format="svg", metadata={"Title": title, **nobody})
+    figure.savefig(
+        pdf, format="pdf", metadata={"Title": title, "Creator": None, "Producer": None, "CreationDate": None}
+    )
+    head = f"<title>{escape(title)}</title>"
+    described = svg.getvalue().replace(head, f"{head}\n <desc>{escape(caption)}</desc>", 1)
+    parts = [_part(arena, panel, figure) for arena, panel in grid.items()]
+    return Drawing(name, title, caption, png.getvalue(), described, pdf.getvalue(), parts)
+
+
+def _part(arena: str, panel: Panel, figure: Figure) -> Part:
+    """A panel without matplotlib: positions from the figure's top left corner, in points."""
+    to_points = POINTS_PER_INCH / figure.dpi
+    height = float(figure.get_figheight()) * POINTS_PER_INCH
+    ends: Any = panel.axes.transData.transform([point[:2] for point in panel.points]) if panel.points else []
+    positions = [(round(float(x) * to_points, 1), round(height - float(y) * to_points, 1)) for x, y in ends]
+    points = [(*position, *point[2:]) for position, point in zip(positions, panel.points, strict=True)]
+    return Part(arena, panel.title, " ".join(panel.summary), panel.box, points)

@@ -12,7 +12,7 @@ from fairbench.history import History
 from fairbench.progress import duration
 from fairbench.rehearsal import Rehearsal
 from fairbench.report import Report
-from fairbench.report.page import p_value, signed
+from fairbench.report.numbers import p_value, signed
 from fairbench.report.statement import Statement
 
 NARROW = 72

@@ -1,32 +1,38 @@
 """The figures: learning curves, learning-rate sensitivity and step time."""
 
-from collections.abc import Sequence
-from statistics import fmean, stdev
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from statistics import fmean
 from typing import Any
 
-from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from fairbench.analysis.results import ArmResults, Results
 from fairbench.report.canvas import (
+    TOP,
     Drawing,
-    add_legend,
+    Look,
+    Panel,
+    draw_band,
+    draw_line,
     finished,
-    label_ends,
-    palette,
+    log_axis,
+    looks,
+    mark,
     panels,
-    plot_line,
-    room_for,
     short,
     style,
 )
+from fairbench.report.colors import LIGHT
+from fairbench.report.curves import Curve, curve
+from fairbench.report.labels import height_for, label_ends, room_for
+from fairbench.report.numbers import number, rate
 from fairbench.report.tables import STEP_PHASES, Cost, costs
 
 RING: dict[str, Any] = {"marker": "o", "linestyle": "", "markerfacecolor": "none", "markeredgewidth": 1.8}
 CROSS: dict[str, Any] = {"marker": "x", "linestyle": "", "markersize": 8, "markeredgewidth": 2, "clip_on": False}
-PHASE_COLORS = {"data": "#c9c9c9", "forward": "#92b4d4", "backward": "#4a7fb5", "step": "#f0a04b"}
+GRID_EDGE: dict[str, Any] = {"color": LIGHT["soft"], "linewidth": 1.1, "linestyle": (0, (1, 3)), "zorder": 0.5}
 
 
 def draw_figures(results: Results) -> tuple[list[Drawing], dict[str, str]]:
@@ -60,50 +66,55 @@ def _direction(results: Results, arena: str) -> tuple[str, bool]:
     return f"validation {metric} ({'higher' if maximize else 'lower'} is better)", maximize
 
 
-def _learning_curves(results: Results) -> Drawing | None:
+def _learning_curves(results: Results, logarithmic: bool = False) -> Drawing | None:
     suite = results.study.suite
-    arenas = [arena for arena in suite.arenas if any(_curve(results, arm) for arm in results.of(arena))]
+    arenas = [arena for arena in suite.arenas if any(curve(results, arm) for arm in results.of(arena))]
     if not arenas:
         return None
-    colors = palette(suite)
-    figure, grid = panels(
-        _titles(results, arenas), height=3.4, right=room_for(_curve_label(arm) for arm in results.arms)
-    )
-    for arena, axes in grid.items():
-        curves = [(arm, _curve(results, arm)) for arm in _reference_first(results, arena)]
-        no_line = "".join(f"\nno line: {_curve_label(arm)}" for arm, curve in curves if not curve)
-        axes.set_xlabel("training step" + no_line)
-        axes.set_ylabel(_direction(results, arena)[0])
-        curves = [(arm, curve) for arm, curve in curves if curve]
-        for arm, curve in curves:
-            color, wide = colors[arm.optimizer], arm.optimizer == suite.reference
-            steps, mean, std = zip(*curve, strict=True)
-            plot_line(axes, steps, mean, color, wide)
-            low, high = ([m + sign * s for m, s in zip(mean, std, strict=True)] for sign in (-1, 1))
-            axes.fill_between(steps, low, high, color=color, alpha=0.16, linewidth=0)
-        ends = {_curve_label(arm): curve[-1][:2] for arm, curve in curves}
-        label_ends(axes, ends, [colors[arm.optimizer] for arm, _ in curves])
+    right = room_for(_label(arm) for arm in results.arms)
+    figure, grid = panels(_titles(results, arenas), height_for(len(suite.optimizers)), right=right)
+    for arena, panel in grid.items():
+        arms = _reference_first(results, arena)
+        curves = [(arm, course) for arm in arms if (course := curve(results, arm))]
+        label, maximize = _direction(results, arena)
+        panel.axes.set_xlabel("training step" + _no_line(arms, [arm for arm, _ in curves]))
+        panel.axes.set_ylabel(label)
+        if logarithmic:
+            log_axis(panel.axes, "x", [step for _, course in curves for step, _, _ in course])
+            lows = [mean - std for _, course in curves for _, mean, std in course]
+            if not maximize and min(lows) > 0:
+                log_axis(panel.axes, "y", [*lows, *(mean for _, course in curves for _, mean, _ in course)])
+        _draw_curves(panel, curves, looks(suite))
     caption = (
         "Learning curves: mean and standard deviation over the final seeds, validation split. "
         f"The wide line is {suite.reference}. A line ends where the first of its seeds diverged. "
         "†: seeds that finished, where not all did."
     )
-    return finished(figure, "learning_curves", caption)
+    if logarithmic:
+        caption += " Steps, and values of which lower is better, are on logarithmic axes."
+    name, title = ("learning_curves_log", " on logarithmic axes") if logarithmic else ("learning_curves", "")
+    return finished(figure, grid, name, f"Learning curves{title}", caption)
 
 
-def _curve(results: Results, arm: ArmResults) -> list[tuple[float, float, float]]:
-    """Step, mean and standard deviation, where every seed with a record still has a value."""
-    metric = results.study.suite.arenas[arm.arena].metric
-    seeds = [{e["step"]: e["val"][metric] for e in run.result["evaluations"]} for run in arm.final if run.result]
-    shared = sorted(set.intersection(*map(set, seeds))) if seeds else []
-    columns = [(step, [seed[step] for seed in seeds]) for step in shared]
-    return [(step, fmean(values), stdev(values) if len(values) > 1 else 0.0) for step, values in columns]
+def _draw_curves(panel: Panel, curves: Sequence[tuple[ArmResults, Curve]], look: Mapping[str, Look]) -> None:
+    for arm, course in curves:
+        steps, mean, std = zip(*course, strict=True)
+        said = [f"{arm.optimizer}, step {step}: {number(m)} ± {number(s, 2)}" for step, m, s in course]
+        draw_line(panel, look[arm.optimizer], steps, mean, said)
+        low, high = ([m + sign * s for m, s in zip(mean, std, strict=True)] for sign in (-1, 1))
+        draw_band(panel, look[arm.optimizer], steps, low, high)
+        panel.summary.append(f"{said[-1]}.")
+    label_ends(panel, {_label(arm): (look[arm.optimizer], course[-1][:2]) for arm, course in curves})
 
 
-def _curve_label(arm: ArmResults) -> str:
+def _label(arm: ArmResults) -> str:
     finished = arm.count("finished")
     name = short(arm.optimizer)
     return name if finished == len(arm.final) else f"{name} †{finished}/{len(arm.final)}"
+
+
+def _no_line(arms: Sequence[ArmResults], drawn: Sequence[ArmResults]) -> str:
+    return "".join(f"\nno line: {_label(arm)}" for arm in arms if arm not in drawn)
 
 
 def _lr_sensitivity(results: Results) -> Drawing | None:
@@ -111,42 +122,57 @@ def _lr_sensitivity(results: Results) -> Drawing | None:
     arenas = [arena for arena in suite.arenas if any(run.result for arm in results.of(arena) for run in arm.sweep)]
     if not arenas:
         return None
-    colors = palette(suite)
-    signs = {"selected": RING | {"markersize": 10}, "diverged": CROSS}
-    figure, grid = panels(_titles(results, arenas), height=3.4, legend=len(colors) + len(signs))
-    for arena, axes in grid.items():
+    look, right = looks(suite), room_for(map(short, suite.optimizers))
+    figure, grid = panels(_titles(results, arenas), height_for(len(look)), right=right)
+    for arena, panel in grid.items():
         label, maximize = _direction(results, arena)
-        axes.set_xlabel("learning rate")
-        axes.set_ylabel(label)
-        axes.set_xscale("log")
-        axes.margins(y=0.1)  # for the rings
-        for arm in _reference_first(results, arena):
-            _draw_rates(axes, arm, suite.arenas[arena].metric, colors[arm.optimizer], arm.optimizer == suite.reference)
-        for arm in results.of(arena):
-            lost = sorted({run.lr for run in arm.sweep if run.status == "diverged" and run.lr})
-            edge = [0.0 if maximize else 1.0] * len(lost)
-            axes.plot(lost, edge, color=colors[arm.optimizer], transform=axes.get_xaxis_transform(), **CROSS)
-    handles = [Line2D([], [], color=colors[name], linewidth=4.5 if name == suite.reference else 1.6) for name in colors]
-    handles += [Line2D([], [], color="#444444", **sign) for sign in signs.values()]
-    add_legend(figure, handles, [*map(short, colors), *signs])
+        arms = _reference_first(results, arena)
+        means = {arm.optimizer: _rates(results, arm) for arm in arms}
+        panel.axes.set_xlabel("learning rate" + _no_line(arms, [arm for arm in arms if means[arm.optimizer]]))
+        panel.axes.set_ylabel(label)
+        log_axis(panel.axes, "x", [rate for arm in arms for rate in arm.rates])
+        panel.axes.margins(y=0.1)  # for the rings
+        for arm in arms:
+            _draw_rates(panel, arm, look[arm.optimizer], means[arm.optimizer], worst=0.0 if maximize else 1.0)
+        for edge in (suite.sweep.lr_min, suite.sweep.lr_max):
+            panel.axes.axvline(edge, **GRID_EDGE)
+        ends = {short(name): (look[name], max(values.items())) for name, values in means.items() if values}
+        label_ends(panel, ends)
     caption = (
         "Learning-rate sensitivity: validation metric at the end of the sweep trials. Rings mark the selected rates, "
-        f"crosses at the panel's edge rates that diverged. The wide line is {suite.reference}."
+        "crosses at the panel's edge rates that diverged. Dotted lines are the edges of the grid that every optimizer "
+        f"searches; what lies beyond them extends it. The wide line is {suite.reference}."
     )
-    return finished(figure, "lr_sensitivity", caption)
+    return finished(figure, grid, "lr_sensitivity", "Learning-rate sensitivity", caption)
 
 
-def _draw_rates(axes: Axes, arm: ArmResults, metric: str, color: str, wide: bool) -> None:
+def _rates(results: Results, arm: ArmResults) -> dict[float, float]:
     """The mean over the sweep's seeds at each rate at which all of them finished."""
+    metric = results.study.suite.arenas[arm.arena].metric
     same_decay = [run for run in arm.sweep if arm.weight_decay in (None, run.weight_decay)]
     runs = {lr: [run.metric("val", metric) for run in same_decay if run.lr == lr] for lr in arm.rates}
     complete = {
         lr: [value for value in values if value is not None] for lr, values in runs.items() if None not in values
     }
-    means = {lr: fmean(values) for lr, values in complete.items()}
-    plot_line(axes, list(means), list(means.values()), color, wide, marker="o")
-    if arm.lr in means:
-        axes.plot(arm.lr, means[arm.lr], markeredgecolor=color, markersize=14 if wide else 10, **RING)
+    return {lr: fmean(values) for lr, values in complete.items()}
+
+
+def _draw_rates(panel: Panel, arm: ArmResults, look: Look, means: Mapping[float, float], worst: float) -> None:
+    """An arm's line, a ring at its selected rate, crosses where trials diverged."""
+    chosen = {arm.lr: ", selected"}
+    said = {lr: f"{arm.optimizer}, rate {rate(lr)}: {number(mean)}{chosen.get(lr, '')}" for lr, mean in means.items()}
+    draw_line(panel, look, list(means), list(means.values()), list(said.values()))
+    if arm.lr is not None and arm.lr in means:
+        size = 14 if look.wide else 10
+        mark(panel, look, *panel.axes.plot(arm.lr, means[arm.lr], markeredgecolor=look.color, markersize=size, **RING))
+        panel.summary.append(f"{said[arm.lr]}.")
+    lost = sorted({run.lr for run in arm.sweep if run.status == "diverged" and run.lr})
+    height = [worst] * len(lost)
+    mark(
+        panel,
+        look,
+        *panel.axes.plot(lost, height, color=look.color, transform=panel.axes.get_xaxis_transform(), **CROSS),
+    )
 
 
 def _step_time(results: Results) -> Drawing | None:
@@ -154,37 +180,45 @@ def _step_time(results: Results) -> Drawing | None:
     arenas = [arena for arena in suite.arenas if any(cost.arena == arena for cost in found)]
     if not arenas:
         return None
-    height, left = 1.2 + 0.33 * len(suite.optimizers), room_for(map(short, suite.optimizers))
-    figure, grid = panels(_titles(results, arenas), height, left, legend=len(STEP_PHASES))
-    for arena, axes in grid.items():
-        axes.set_xlabel("milliseconds per training step")
-        _draw_bars(axes, [cost for cost in found if cost.arena == arena], palette(suite))
-    handles = [Patch(color=PHASE_COLORS[phase]) for phase in STEP_PHASES]
-    add_legend(figure, handles, STEP_PHASES)
+    left, bottom = room_for(map(short, suite.optimizers)), 0.95
+    height = TOP + bottom + 0.15 + 0.33 * len(suite.optimizers)
+    figure, grid = panels(_titles(results, arenas), height, left, bottom=bottom)
+    for arena, panel in grid.items():
+        panel.axes.set_xlabel("milliseconds per training step")
+        _draw_bars(panel, [cost for cost in found if cost.arena == arena], looks(suite))
+        below = -(bottom - 0.05) / (height - TOP - bottom)
+        handles = [Patch(color=LIGHT[f"phase-{phase}"]) for phase in STEP_PHASES]
+        panel.axes.legend(
+            handles, STEP_PHASES, loc="lower center", bbox_to_anchor=(0.5, below), ncols=len(handles), columnspacing=1.2
+        )
     caption = (
         "Step time: median milliseconds of a training step by phase; step is clipping, optimizer and schedule. Forward "
         "and backward are the same work for every optimizer: where they differ, the machine was busy with other work."
     )
     if "AdamW" in suite.optimizers:
         caption += " The factor compares whole training steps with AdamW's, that noise included."
-    return finished(figure, "step_time", caption)
+    return finished(figure, grid, "step_time", "Step time", caption)
 
 
-def _draw_bars(axes: Axes, found: Sequence[Cost], colors: dict[str, str]) -> None:
+def _draw_bars(panel: Panel, found: Sequence[Cost], look: Mapping[str, Look]) -> None:
     """One bar for each optimizer, the first on top."""
+    axes = panel.axes
     adamw = next((cost.train_ms for cost in found if cost.optimizer == "AdamW"), None)
     for row, cost in enumerate(found):
-        left = 0.0
+        arm, left = look[cost.optimizer], 0.0
         for phase in STEP_PHASES:
             width = getattr(cost, f"{phase}_ms")
-            axes.barh(row, width, left=left, height=0.62, color=PHASE_COLORS[phase])
+            mark(panel, arm, *axes.barh(row, width, left=left, height=0.62, color=LIGHT[f"phase-{phase}"]))
+            said = f"{cost.optimizer}, {phase}: {number(width, 3)} ms"
+            panel.points.append((left + width / 2, row, arm.index, said))
             left += width
-        time = f"  {cost.train_ms:#.3g}".rstrip(".") + " ms"
-        factor = f"   {cost.train_ms / adamw:.2f}× AdamW" if adamw and cost.optimizer != "AdamW" else ""
-        axes.text(left, row, time + factor, va="center", color="#222222")
+        time = number(cost.train_ms, 3) + " ms"
+        factor = f", {cost.train_ms / adamw:.2f}× AdamW" if adamw and cost.optimizer != "AdamW" else ""
+        mark(panel, arm, axes.annotate(time + factor, (left, row), (6, 0), textcoords="offset points", va="center"))
+        panel.summary.append(f"{cost.optimizer}: {time}.")
     axes.set_yticks(range(len(found)), [short(cost.optimizer) for cost in found])
     for tick, cost in zip(axes.get_yticklabels(), found, strict=True):
-        tick.set(color=colors[cost.optimizer], fontweight="bold")
+        tick.set(color=look[cost.optimizer].color, fontweight="bold")
     axes.invert_yaxis()
     axes.grid(axis="y", visible=False)
     axes.tick_params(axis="y", length=0)
@@ -192,4 +226,9 @@ def _draw_bars(axes: Axes, found: Sequence[Cost], colors: dict[str, str]) -> Non
     axes.xaxis.set_major_locator(MaxNLocator(6))
 
 
-FIGURES = {"learning_curves": _learning_curves, "lr_sensitivity": _lr_sensitivity, "step_time": _step_time}
+FIGURES: dict[str, Callable[[Results], Drawing | None]] = {
+    "learning_curves": _learning_curves,
+    "learning_curves_log": partial(_learning_curves, logarithmic=True),
+    "lr_sensitivity": _lr_sensitivity,
+    "step_time": _step_time,
+}

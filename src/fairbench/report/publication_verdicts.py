@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fairbench.analysis.publication_verdicts import PublishedComparison
-from fairbench.report.page import number, p_value
+from fairbench.report.numbers import number, p_value
 from fairbench.report.statement import Statement
 
 

@@ -16,7 +16,7 @@ from fairbench.plan import Lookup
 from fairbench.published import Entry, Publication
 from fairbench.report import judged
 from fairbench.report.findings import Finding
-from fairbench.report.page import number, p_value, rate, signed
+from fairbench.report.numbers import number, p_value, rate, signed
 from fairbench.report.replication_findings import find, said
 from fairbench.report.tables import Cost, Table, costs
 from fairbench.report.warnings import warnings

@@ -4,10 +4,11 @@ from markupsafe import Markup, escape
 from rich.text import Text
 
 from fairbench.analysis.verdicts import Comparison
+from fairbench.report.tex import escape as tex
 
 
 class Statement:
-    """The verdict of a comparison with its notes, as pages (`__html__`) and terminals (`__rich__`) show it.
+    """The verdict of a comparison with its notes, as pages, terminals and papers show it.
 
     It is bold where the comparison is a win, and nowhere else: whoever shows it hands over the comparison and has no
     way to say how it looks.
@@ -28,6 +29,11 @@ class Statement:
         """The statement for a template, which need not escape it again."""
         text = escape(self._comparison.statement)
         return Markup('<strong class="win">{}</strong>').format(text) if self._comparison.is_win else text
+
+    def __latex__(self) -> str:
+        """The statement for LaTeX."""
+        text = tex(self._comparison.statement)
+        return rf"\textbf{{{text}}}" if self._comparison.is_win else text
 
     def __rich__(self) -> Text:
         """The statement for a terminal."""

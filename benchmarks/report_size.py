@@ -1,0 +1,109 @@
+"""What a report costs: seconds of CPU to make, bytes of its page, for studies of 100 and of 10,000 trials.
+
+.venv/bin/python benchmarks/report_size.py [--csv docs/results/benchmarks/report_size.csv]
+"""
+
+import argparse
+import math
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fairbench"))
+from csv_files import write_csv
+from fabricated import METRICS, Records, finals, study
+from planning import cpu
+
+from fairbench.history import History, Plan
+from fairbench.plan import arms
+from fairbench.report import write_report
+
+EVALUATIONS = 10
+LOST = 10
+"""One final trial of so many diverged, the next one failed."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A study of two arenas and three sweep trials in each arm, and the targets for its report."""
+
+    trials: int
+    optimizers: int
+    lost: bool
+    seconds: float
+    megabytes: float
+
+    @property
+    def seeds(self) -> int:
+        return self.trials // (2 * self.optimizers) - 3
+
+
+SHAPES = (
+    Shape(100, 5, False, 10, 4),
+    Shape(10_000, 40, False, 60, 8),
+    Shape(10_000, 40, True, 60, 8),
+    Shape(10_000, 5, False, 60, 8),
+    Shape(10_000, 250, False, 60, 8),
+)
+
+
+class Curves(Records):
+    """Records with evaluations on the way, no two of which are the same."""
+
+    def result(self, spec, outcome, status):
+        found = super().result(spec, outcome, status)
+        if found["final"]:
+            noise = math.sin(1e3 * spec.seed + len(spec.optimizer.name) + spec.lr)
+            values = [0.5 + 0.3 * (i / EVALUATIONS) ** 0.5 + 0.02 * noise for i in range(1, EVALUATIONS + 1)]
+            metric = METRICS[spec.arena.name][0]
+            evaluations = [{"step": i + 1, "val": {**found["final"]["val"], metric: x}} for i, x in enumerate(values)]
+            found["evaluations"] = evaluations
+        return found
+
+
+def measure(shape: Shape) -> dict[str, float | str]:
+    """Make the report of a study and weigh it."""
+    names = [f"O{i}" for i in range(1, shape.optimizers - 1)] + ["AdamW", "PsiLogic"]
+    the_study = study(("gpt", "vit"), names, range(1, shape.seeds + 1))
+    ends = {1: "diverged", 2: "failed"} if shape.lost else {}
+    scores = {
+        name: [ends.get((i + k) % LOST, 0.5 + i % 7 / 100) for i in range(shape.seeds)] for k, name in enumerate(names)
+    }
+    made, records = Curves(finals(the_study, **scores)), {}
+
+    def lookup(spec):
+        return records.setdefault(spec.id, made(spec))
+
+    trials = sum(len(arm.trials) for arm in arms(the_study, lookup))
+    with tempfile.TemporaryDirectory() as folder:
+        began = cpu()
+        report = write_report(History((Plan(the_study, "", 0),)), lookup, Path(folder))
+        spent = cpu() - began
+        size = report.page.stat().st_size / 1e6
+    return {
+        "trials": trials,
+        "arms": 2 * shape.optimizers,
+        "lost": "yes" if shape.lost else "no",
+        "cpu_s": round(spent, 1),
+        "target_s": shape.seconds,
+        "page_mb": round(size, 2),
+        "target_mb": shape.megabytes,
+    }
+
+
+def main() -> None:
+    """Print what was measured, and write it as CSV where asked to."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--csv", type=Path)
+    options = parser.parse_args()
+    rows = []
+    for shape in SHAPES:
+        rows.append(measure(shape))
+        print("  ".join(f"{key} {value}" for key, value in rows[-1].items()), flush=True)
+    if options.csv:
+        write_csv(rows, options.csv)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""What each arm got: search, steps, and treatment."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fairbench.analysis.results import ArmResults, Results, Run
+from fairbench.report.numbers import NONE, rate
+
+CENTRALIZATION = ("grad_centralize", "use_gc", "centralize", "centralize_gradients")
+ADAPTIVE_CLIPPING = ("agc_clip", "agc_clipping_value")
+GLOBAL_CLIPPING = ("max_grad_norm", "clip_grad_norm")
+"""What optimizers call their options."""
+
+DECOUPLED = ("decoupled_weight_decay", "weight_decouple")
+"""The options of torch and of pytorch-optimizer that say whether weight decay is apart from the gradient."""
+
+KNOWN_DECAY = {"torch.optim:AdamW": "decoupled", "torch.optim:Adam": "coupled", "torch.optim:SGD": "coupled"}
+OURS = "psilogic:PsiLogic"
+BY_PRESET = "by the preset"
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one arm got; trials and steps are those that have a record.
+
+    Attributes:
+        arena: name of the arena.
+        optimizer: name of the optimizer.
+        factory: where it comes from.
+        options: what the suite sets, in words.
+        sweep_trials: trials that searched.
+        sweep_steps: their steps.
+        final_trials: trials at the selected setting.
+        final_steps: their steps.
+        clipping: of the gradients' global norm, by the training loop or by the optimizer.
+        centralization: of the gradients.
+        adaptive_clipping: of the gradients, by the weights' norms.
+        groups: parameter groups.
+        decay: weight decay, and whether it is coupled to the gradient.
+    """
+
+    arena: str
+    optimizer: str
+    factory: str
+    options: str
+    sweep_trials: int
+    sweep_steps: int
+    final_trials: int
+    final_steps: int
+    clipping: str
+    centralization: str
+    adaptive_clipping: str
+    groups: str
+    decay: str
+
+
+def ledger(results: Results) -> list[Share]:
+    """What every arm got, in the order of the suite."""
+    return [_share(results, arm) for arm in results.arms]
+
+
+def _share(results: Results, arm: ArmResults) -> Share:
+    resolved, plan = results.study.optimizers[arm.optimizer], results.study.suite.optimizers[arm.optimizer]
+    options = {**resolved.options, **resolved.arenas.get(arm.arena, {})}
+    told = {**plan.options, **plan.arenas.get(arm.arena, {})}
+    unsaid = BY_PRESET if resolved.factory.startswith(OURS) and resolved.factory != OURS else "none"
+    norm = results.study.suite.clip_norm(arm.optimizer)
+    everyone = [f"norm {rate(norm)}"] if norm > 0 else []
+    own = _amount(options, GLOBAL_CLIPPING, "")
+    return Share(
+        arm.arena,
+        arm.optimizer,
+        resolved.factory,
+        ", ".join(f"{key} = {value}" for key, value in told.items()) or "nothing",
+        *_count(arm.sweep),
+        *_count(arm.final),
+        clipping=", ".join([*everyone, *([f"its own {own}"] if own else [])]) or "none",
+        centralization=_amount(options, CENTRALIZATION, unsaid),
+        adaptive_clipping=_amount(options, ADAPTIVE_CLIPPING, unsaid),
+        groups=resolved.groups or "one for all",
+        decay=_decay(resolved.factory, options, arm.weight_decay, unsaid),
+    )
+
+
+def _count(runs: list[Run]) -> tuple[int, int]:
+    """Trials with a record, and their steps."""
+    done = [run for run in runs if run.record is not None]
+    return len(done), sum(run.result["steps"] for run in done if run.result)
+
+
+def _amount(options: Mapping[str, Any], names: tuple[str, ...], unsaid: str) -> str:
+    """The first option of some names that is set; what it is if none of them is."""
+    found = [options[name] for name in names if options.get(name) is not None]
+    if not found:
+        return unsaid
+    chosen = next(filter(None, found), None)
+    return "none" if chosen is None else "on" if chosen is True else str(chosen)
+
+
+def _decay(factory: str, options: Mapping[str, Any], searched: float | None, unsaid: str) -> str:
+    value = options.get("weight_decay") if searched is None else searched
+    if value is None:
+        return NONE if unsaid == "none" else unsaid
+    said = [options[name] for name in DECOUPLED if name in options]
+    known = "decoupled" if factory.startswith(OURS) else KNOWN_DECAY.get(factory, "")
+    kind = ("decoupled" if said[0] else "coupled") if said else known
+    return f"{rate(value)}{', ' * bool(kind)}{kind}" if value else "0"

@@ -1,0 +1,33 @@
+"""Numbers as people read them, on the page, in LaTeX and in a terminal; a dash is what could not be computed."""
+
+NONE = "–"
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """A measured number."""
+    return NONE if value is None else f"{value:#.{digits}g}".rstrip(".").replace("-", "−")
+
+
+def signed(value: float | None) -> str:
+    """A difference, its sign always shown."""
+    return NONE if value is None else f"{value:+#.3g}".rstrip(".").replace("-", "−")
+
+
+def p_value(value: float | None) -> str:
+    """A p-value."""
+    return NONE if value is None else "< 0.0001" if value < 1e-4 else f"{value:#.2g}"
+
+
+def rate(value: float | None) -> str:
+    """A learning rate or another chosen number, as short as it is."""
+    return NONE if value is None else f"{value:g}"
+
+
+def percent(value: float | None) -> str:
+    """A share in percent."""
+    return NONE if value is None else f"{number(100 * value, 3)}%"
+
+
+def interval(middle: float | None, low: float | None, high: float | None) -> str:
+    """A difference with its interval, if it has one."""
+    return signed(middle) if low is None or high is None else f"{signed(middle)} [{signed(low)}, {signed(high)}]"

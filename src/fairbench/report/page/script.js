@@ -1,0 +1,135 @@
+"use strict";
+// For comfort alone: everything can be read without it.
+
+// Tables: a press on a column's title sorts by it, a second one the other way; what has no value comes last.
+
+const collator = new Intl.Collator("en", { numeric: true });
+
+function compare(a, b) {
+  return typeof a === "number" && typeof b === "number" ? a - b : collator.compare(a, b);
+}
+
+function key(row, column, numeric) {
+  const cell = row.cells[column];
+  return numeric ? ("value" in cell.dataset ? Number(cell.dataset.value) : null) : cell.textContent;
+}
+
+function sort(table, column, numeric, direction) {
+  const keyed = Array.from(table.tBodies[0].rows, (row) => [key(row, column, numeric), row]);
+  const known = keyed.filter(([value]) => value !== null).sort(([a], [b]) => direction * compare(a, b));
+  const unknown = keyed.filter(([value]) => value === null);
+  table.tBodies[0].append(...known.concat(unknown).map(([, row]) => row));
+  table.classList.add("sorted");
+}
+
+for (const table of document.querySelectorAll("table.sortable")) {
+  const heads = Array.from(table.tHead.rows[0].cells);
+  heads.forEach((head, column) => {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.append(...head.childNodes);
+    head.append(button);
+    button.addEventListener("click", () => {
+      const descending = head.getAttribute("aria-sort") === "ascending";
+      heads.forEach((other) => other.removeAttribute("aria-sort"));
+      head.setAttribute("aria-sort", descending ? "descending" : "ascending");
+      sort(table, column, head.classList.contains("n"), descending ? -1 : 1);
+    });
+  });
+}
+
+// Figures: which arms are shown, the same in all of them, and on which axes.
+
+const off = new Set();
+
+for (const controls of document.querySelectorAll(".comfort")) {
+  controls.hidden = false;
+  controls.addEventListener("change", ({ target }) => {
+    if (target.classList.contains("log")) {
+      const [linear, logarithmic] = controls.parentElement.querySelectorAll(":scope > div");
+      linear.hidden = target.checked;
+      logarithmic.hidden = !target.checked;
+    } else {
+      const arm = target.dataset.arm;
+      if (target.checked) off.delete(Number(arm));
+      else off.add(Number(arm));
+      for (const box of document.querySelectorAll(`input[data-arm="${arm}"]`)) box.checked = target.checked;
+      for (const drawn of document.querySelectorAll(`svg [data-arm="${arm}"]`)) drawn.classList.toggle("off", !target.checked);
+    }
+  });
+}
+
+// Values: the one nearest to the pointer, or the next one by the arrow keys; up and down go to another arm.
+
+const FAR = 24;
+
+function explore(panel) {
+  const svg = panel.querySelector("svg");
+  const points = JSON.parse(panel.querySelector("script").textContent);
+  const tip = document.createElement("div");
+  const dot = document.createElementNS(svg.namespaceURI, "circle");
+  let at = -1;
+  tip.className = "tip";
+  tip.setAttribute("aria-live", "polite");
+  dot.setAttribute("class", "dot");
+  dot.setAttribute("r", "6");
+  tip.hidden = true;
+  panel.append(tip);
+
+  // The browser would show the title over the values.
+  svg.setAttribute("aria-label", svg.querySelector("title").textContent);
+  svg.setAttribute("aria-describedby", svg.querySelector("desc").id);
+  svg.removeAttribute("aria-labelledby");
+  svg.querySelector("title").remove();
+  svg.setAttribute("tabindex", "0");
+
+  function show(index) {
+    at = index;
+    tip.hidden = index < 0;
+    dot.remove();
+    if (index < 0) return;
+    const [x, y, , said] = points[index];
+    const box = svg.viewBox.baseVal;
+    dot.setAttribute("cx", x);
+    dot.setAttribute("cy", y);
+    svg.append(dot);
+    tip.textContent = said;
+    const middle = ((x - box.x) / box.width) * panel.clientWidth;
+    const half = tip.offsetWidth / 2;
+    tip.style.left = `${Math.max(half, Math.min(panel.clientWidth - half, middle))}px`;
+    tip.style.top = `${((y - box.y) / box.height) * panel.clientHeight}px`;
+  }
+
+  function nearest(event) {
+    const { x, y } = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse());
+    let best = -1;
+    let least = FAR;
+    points.forEach(([px, py, arm], index) => {
+      const distance = Math.hypot(px - x, py - y);
+      if (distance < least && !off.has(arm)) [best, least] = [index, distance];
+    });
+    return best;
+  }
+
+  function walk(key) {
+    const shown = [...points.keys()].filter((index) => !off.has(points[index][2]));
+    const along = { ArrowRight: 1, ArrowLeft: -1 }[key];
+    if (along) return shown.at((shown.indexOf(at) + (at < 0 && along < 0 ? 0 : along)) % shown.length);
+    const arms = Array.from(new Set(shown.map((index) => points[index][2])));
+    const next = arms.at((arms.indexOf(points[at]?.[2]) + (key === "ArrowDown" ? 1 : -1)) % arms.length);
+    return shown.find((index) => points[index][2] === next);
+  }
+
+  svg.addEventListener("pointermove", (event) => show(nearest(event)));
+  svg.addEventListener("pointerdown", (event) => show(nearest(event)));
+  svg.addEventListener("pointerleave", () => show(-1));
+  svg.addEventListener("blur", () => show(-1));
+  svg.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") show(-1);
+    if (!event.key.startsWith("Arrow") || points.every(([, , arm]) => off.has(arm))) return;
+    event.preventDefault();
+    show(walk(event.key));
+  });
+}
+
+document.querySelectorAll(".panel").forEach(explore);

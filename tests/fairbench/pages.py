@@ -1,0 +1,125 @@
+"""The report's page as tests read it, and a page that has everything."""
+
+import re
+from html.parser import HTMLParser
+from types import SimpleNamespace
+
+from fabricated import Records, finals, history, study
+
+from fairbench.analysis.causes import Contribution
+from fairbench.analysis.profiles import TimeToTarget
+from fairbench.analysis.ranking import Rank
+from fairbench.analysis.shocks import ShockCost
+from fairbench.report import judged
+from fairbench.report.analyses import Analyses
+from fairbench.report.figures import draw_figures
+from fairbench.report.findings import find
+from fairbench.report.page import render_page
+from fairbench.report.sections import grids
+
+VOID = ("meta", "img", "link", "br", "input")
+
+
+class Page(HTMLParser):
+    """The page's text, headings, tables, links and colours; every element must be closed in order.
+
+    Attributes:
+        text: what is between the tags, style and script left out.
+        bold: what is emphasized.
+        links: what the page refers to.
+        headings: level and text.
+        tables: of each table the rows, of each row the texts of its cells, by the id of its caption.
+        ids: every id.
+        elements: every element's name and attributes.
+        styles: every style attribute.
+        variables: the CSS variables, light and dark.
+    """
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.links, self.text, self.bold, self.ids = [], [], [], [], []
+        self.headings, self.tables, self.styles, self.elements = [], {}, [], []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+        blocks = re.findall(r":root \{ (--.*?) \}", text)
+        self.variables = [dict(re.findall(r"--([\w-]+): (#\w{6});", block)) for block in blocks]
+
+    def inside(self, tag, **attributes):
+        return any(tag == name and attributes.items() <= given.items() for name, given in self.open)
+
+    def handle_starttag(self, tag, attributes):
+        given = dict(attributes)
+        self.links += [given[key] for key in ("href", "src", "data", "action", "xlink:href") if key in given]
+        self.ids += [given["id"]] if "id" in given else []
+        self.elements.append((tag, given))
+        self.styles += [given["style"]] if "style" in given else []
+        if tag == "caption":
+            self.rows = self.tables.setdefault(given["id"].removeprefix("caption-"), [])
+        if tag == "tr" and self.inside("table"):
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self.rows[-1].append("")
+        if tag in ("h1", "h2", "h3"):
+            self.headings.append((int(tag[1]), ""))
+        if tag not in VOID:
+            self.open.append((tag, given))
+
+    def handle_startendtag(self, tag, attributes):
+        self.handle_starttag(tag, attributes)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag):
+        assert self.open.pop()[0] == tag
+
+    def handle_data(self, data):
+        if not self.open or self.open[-1][0] in ("style", "script"):
+            return
+        self.text.append(data)
+        if "win" in self.open[-1][1].get("class", "").split():
+            self.bold.append(data.strip())
+        if self.inside("td") or self.inside("th"):
+            self.rows[-1][-1] += data
+        if self.open[-1][0] in ("h1", "h2", "h3"):
+            self.headings[-1] = self.headings[-1][0], self.headings[-1][1] + data
+
+
+HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(1)> & {{ 7 * 7 }} </title></script> \\input{x} $#_%~^'
+
+
+def rendered(the_study, records, figures=(), analyses=None, flags=()):
+    """The page of a study as text, with what further analyses and the audit found."""
+    results, comparisons, first = judged(history(the_study), records)
+    findings = find(results, comparisons, history(the_study), first, {})
+    analyses = analyses or Analyses()
+    tables = grids(results, comparisons, analyses, flags)
+    return render_page(results, comparisons, findings, figures, history(the_study), tables, flags)
+
+
+def everything():
+    """A page with every section, in which trials diverged, failed and are missing, and names are meant to break it."""
+    the_study = study(optimizers=("AdamW", "Lion", HOSTILE, "PsiLogic"), seeds=(1, 2, 3, 4))
+    scores = {
+        "PsiLogic": [0.9, 0.91, 0.92, 0.9],
+        "AdamW": [0.5, 0.51, 0.52, 0.5],
+        "Lion": [0.6, "diverged", "failed", 0.6],
+    }
+    records = Records(finals(the_study, **scores, **{HOSTILE: [0.7, None, 0.72, 0.7]}))
+    figures, _ = draw_figures(judged(history(the_study), records)[0])
+    return rendered(the_study, records, figures, ANALYSES, FLAGS)
+
+
+FLAGS = [
+    SimpleNamespace(name="leak", severity="fail", evidence="Seen <b>before</b>.", advice="Split anew."),
+    SimpleNamespace(name="clipping", severity="warn", evidence="Clipped in 100% of steps.", advice="Look at it."),
+]
+ANALYSES = Analyses(
+    causes=[
+        Contribution("gpt", "loss", "rung", "+chaos", "AdamW", 4, 0.01, -0.02, 0.04, ""),
+        Contribution("gpt", "loss", "whole", "+chaos", "AdamW", 4, 0.03, None, None, "no spread"),
+    ],
+    ranking=[Rank("gpt", "AdamW", 0.5, 1.0, 1, 2, "1", "verdicts on all pairs")],
+    times=[TimeToTarget("gpt", "AdamW", "loss", 2.5, 4, 1, 0.25)],
+    shocks=[ShockCost("gpt-x", "gpt", "AdamW", 4, 0, 12.0, 30.0, 0.5, 0.1, 0.05, 0.15)],
+)
