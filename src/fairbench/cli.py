@@ -49,6 +49,9 @@ def parser() -> argparse.ArgumentParser:
     status = commands.add_parser("status", help="show how far a study is, also while it runs")
     status.add_argument("directory", type=Path, metavar="DIR")
 
+    audit = commands.add_parser("audit", help="show every flag of a study, its evidence and what to do; 1 on a fail")
+    audit.add_argument("directory", type=Path, metavar="DIR")
+
     report = commands.add_parser("report", help="make all tables, figures and the page again from the records")
     report.add_argument("directory", type=Path, metavar="DIR")
     report.add_argument("--output-dir", type=Path, metavar="OUT", help="where they go (default: DIR)")
@@ -106,7 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command.
 
     Returns:
-        0; 1 when a trial failed; 2 when the user must mend something; 130 after Ctrl-C.
+        0; 1 when a trial failed or the audit says fail; 2 when the user must mend something; 130 after Ctrl-C.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given and given[0] not in DO and given[0] not in ("-h", "--help"):
@@ -208,6 +211,20 @@ def status(options: argparse.Namespace) -> int:
     return 0
 
 
+def audit(options: argparse.Namespace) -> int:
+    """`fairbench audit`."""
+    from fairbench.analysis.audit import audit
+    from fairbench.report import judged
+    from fairbench.report.console import print_audit
+    from fairbench.study import held_study
+
+    history, lookup = held_study(options.directory)
+    results, comparisons, first = judged(history, lookup)
+    flags = audit(results, comparisons, history, first)
+    print_audit(flags, console())
+    return 1 if any(flag.severity == "fail" for flag in flags) else 0
+
+
 def report(options: argparse.Namespace) -> int:
     """`fairbench report`."""
     return show_report(options.directory, options.output_dir or options.directory)
@@ -279,6 +296,7 @@ DO = {
     "run": run,
     "plan": plan,
     "status": status,
+    "audit": audit,
     "report": report,
     "compare": compare,
     "explain": explain,

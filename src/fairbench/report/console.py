@@ -1,11 +1,13 @@
-"""The verdict table and the findings for a terminal."""
+"""Verdicts, flags and the state of a study for a terminal."""
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from fairbench.analysis.audit.flag import SEVERITIES, Flag, count
 from fairbench.analysis.results import Results
 from fairbench.analysis.significance import minimum_detectable_effect
 from fairbench.history import History
@@ -16,10 +18,11 @@ from fairbench.report.page import p_value, signed
 
 NARROW = 72
 """Columns of a terminal below which the interval is left out."""
+STYLES = {"fail": "bold red", "warn": "yellow", "note": ""}
 
 
 def print_verdicts(report: Report, directory: Path, console: Console) -> None:
-    """Print the warnings, the verdict table, the findings and where the files lie.
+    """Print the flags, the verdict table, the findings and where the files lie.
 
     Args:
         report: what `write_report` returned.
@@ -38,14 +41,29 @@ def print_verdicts(report: Report, directory: Path, console: Console) -> None:
         interval = "–" if c.ci_low is None else f"[{signed(c.ci_low)}, {signed(c.ci_high)}]"
         numbers = [signed(c.advantage), interval, p_value(c.p_holm)]
         table.add_row(c.arena, c.baseline, verdict, *(numbers if wide else numbers[::2]))
-    for finding in report.findings:
-        if finding.warning:
-            console.print(Text(finding.text, "bold red"))
+    print_flags(report.flags, console)
+    if notes := sum(flag.severity == "note" for flag in report.flags):
+        console.print(Text(f"{count(notes, 'note')}; fairbench audit {directory} shows them"), soft_wrap=True)
     console.print(table)
     for finding in report.findings:
-        if not finding.warning:
-            console.print(Text.assemble((finding.topic, "bold"), ": ", finding.text))
+        console.print(Text.assemble((finding.topic, "bold"), ": ", finding.text))
     console.print(Text(f"everything in {directory}, the report in {report.page}"), soft_wrap=True)
+
+
+def print_flags(flags: Iterable[Flag], console: Console) -> None:
+    """Print every flag that is more than a note."""
+    for flag in flags:
+        if flag.severity != "note":
+            console.print(Text(flag.text, STYLES[flag.severity]))
+
+
+def print_audit(flags: Sequence[Flag], console: Console) -> None:
+    """Print every flag with what to do about it, and how many there are."""
+    for flag in flags:
+        console.print(Text.assemble(f"{flag.severity}  ", (flag.text, STYLES[flag.severity])))
+        console.print(Text(f"      {flag.advice}", "dim"))
+    counts = (sum(flag.severity == severity for flag in flags) for severity in SEVERITIES)
+    console.print(", ".join(f"{n} {severity}" for n, severity in zip(counts, SEVERITIES, strict=True)), highlight=False)
 
 
 def print_status(results: Results, console: Console) -> None:

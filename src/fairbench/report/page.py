@@ -5,6 +5,8 @@ from collections.abc import Sequence
 
 import jinja2
 
+from fairbench.analysis.audit.flag import Flag
+from fairbench.analysis.audit.search import edge
 from fairbench.analysis.conditions import hash_checks
 from fairbench.analysis.environments import grounds
 from fairbench.analysis.mechanism import mechanisms
@@ -12,19 +14,24 @@ from fairbench.analysis.results import Results
 from fairbench.analysis.verdicts import Comparison
 from fairbench.data.facts import SOURCES
 from fairbench.report.canvas import Drawing
-from fairbench.report.findings import Finding, edge
+from fairbench.report.findings import Finding
 from fairbench.report.tables import aggregates, costs
 
 
 def render_page(
-    results: Results, comparisons: Sequence[Comparison], findings: Sequence[Finding], figures: Sequence[Drawing]
+    results: Results,
+    comparisons: Sequence[Comparison],
+    flags: Sequence[Flag],
+    findings: Sequence[Finding],
+    figures: Sequence[Drawing],
 ) -> str:
     """Everything that the study shows, as one self-contained page.
 
     Args:
         results: the study's results so far.
         comparisons: the verdict table.
-        findings: the same in sentences.
+        flags: what the audit found.
+        findings: the verdicts in sentences.
         figures: the figures, which are embedded.
     """
     environment = jinja2.Environment(
@@ -43,8 +50,8 @@ def render_page(
         device=results.study.device,
         facts={arena: suite.facts(arena) for arena in suite.arenas},
         sources=SOURCES,
-        warnings=[finding for finding in findings if finding.warning],
-        findings=[finding for finding in findings if not finding.warning],
+        flags=flags,
+        findings=findings,
         comparisons=comparisons,
         aggregates=aggregates(results),
         arms=[(arm, edge(arm)) for arm in results.arms],
