@@ -33,11 +33,6 @@ def parser() -> argparse.ArgumentParser:
 
     run = commands.add_parser("run", help="run a suite, or go on with it, and report", allow_abbrev=False)
     _add_suite_options(run)
-    run.add_argument(
-        "--workers", type=int, metavar="N", help="trials at a time (default: CPU cores; 0: one, no server)"
-    )
-    run.add_argument("--devices", default="0", metavar="N,M,...", help="GPUs that get trials (default: 0)")
-    run.add_argument("--trials-per-gpu", type=int, default=1, metavar="N", help="trials that share a GPU (default: 1)")
     run.add_argument("--timing", action="store_true", help="measure afterwards what a step costs, optimizers in turns")
     run.add_argument("--offline", action="store_true", help="never use the network")
     run.add_argument("--trial-timeout", type=float, metavar="S", help="a trial may take (default: generous)")
@@ -72,12 +67,18 @@ def parser() -> argparse.ArgumentParser:
 
 def _add_suite_options(command: argparse.ArgumentParser) -> None:
     """The options that say what is run."""
+    command.add_argument("chosen", nargs="?", metavar="SUITE", help="the same as --suite")
     command.add_argument("--suite", help=f"name or TOML file (default: {DEFAULT_SUITE}; `fairbench list` shows them)")
     command.add_argument("--output-dir", type=Path, metavar="DIR", help="default: results/<suite>")
     command.add_argument("--optimizers", metavar="A,B,...", help="only these of the suite; your own as module:Class")
     command.add_argument("--reference", metavar="NAME", help="the optimizer that is compared with the others")
     command.add_argument("--arenas", metavar="A,B,...", help="only these of the suite")
     command.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    command.add_argument(
+        "--workers", type=int, metavar="N", help="trials at a time (default: CPU cores; 0: one, no server)"
+    )
+    command.add_argument("--devices", default="0", metavar="N,M,...", help="GPUs that get trials (default: 0)")
+    command.add_argument("--trials-per-gpu", type=int, default=1, metavar="N", help="trials that share a GPU")
     command.add_argument("--data-root", type=Path, metavar="DIR", help="downloaded data, for suites that need some")
     command.add_argument("--smoke-test", action="store_true", help="the same as --suite smoke")
     command.add_argument("--compile", action="store_true", help="compile models and optimizer steps")
@@ -189,13 +190,17 @@ def plan(options: argparse.Namespace) -> int:
     """`fairbench plan`."""
     suite = chosen_suite(options)
     directory = options.output_dir or Path("results") / suite.name
+    where = places(options)
 
+    from fairbench.forecast import forecast
     from fairbench.report.console import print_plan
+    from fairbench.store import Store
     from fairbench.study import plan_study
 
-    place = Place("cuda:0" if options.device == "cuda" else "cpu", str(options.data_root or "data"))
-    rehearsal, history = plan_study(suite, directory, place, options.freeze)
-    print_plan(rehearsal, history, directory, console())
+    rehearsal, history = plan_study(suite, directory, where[0], options.freeze)
+    workers = min(len(where), cores()) if options.device == "cpu" else len(where)
+    forecasts = forecast(rehearsal, Store(directory).snapshot())
+    print_plan(rehearsal.study, forecasts, workers, history, directory, console())
     return 0
 
 

@@ -5,17 +5,25 @@ Each part is found out in a process of its own, so that no optimizer sees what a
 
 import inspect
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fairbench.errors import UsageError
 from fairbench.executors import Place
 from fairbench.optimizers import ResolvedOptimizer, load_factory, resolve_optimizer
 from fairbench.plan import ResolvedArena, Study, trial_spec
 from fairbench.suite import OptimizerPlan, Suite
+from fairbench.suite import Training as TrainingPlan
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from fairbench.arenas import Arena
+    from fairbench.data.stored import Data
 
 Call = Callable[..., Any]
 """Calls a function of a module with plain arguments, in a process of its own; what it returns is plain JSON."""
@@ -28,10 +36,12 @@ class Rehearsal:
     Attributes:
         study: the study.
         step_seconds: of each arena, how long the slowest optimizer's step took; nothing that numbers depend on.
+        evaluation_seconds: of each arena, how long an evaluation of the larger split takes, of one batch scaled to it.
     """
 
     study: Study
     step_seconds: Mapping[str, float]
+    evaluation_seconds: Mapping[str, float]
 
 
 def rehearse(suite: Suite, place: Place, call: Call) -> Rehearsal:
@@ -48,11 +58,13 @@ def rehearse(suite: Suite, place: Place, call: Call) -> Rehearsal:
         seen = call(optimizer_and_seconds, study, name, plan, place)
         optimizers[name] = ResolvedOptimizer(**seen["optimizer"])
         seconds = {arena: max(longest, seen["seconds"][arena]) for arena, longest in seconds.items()}
-    return Rehearsal(replace(study, optimizers=optimizers), seconds)
+    return Rehearsal(replace(study, optimizers=optimizers), seconds, found["evaluation_seconds"])
 
 
 def arenas_and_environment(suite: Suite, place: Place) -> dict[str, Any]:
-    """The arenas of a suite as they are here, and what this machine is; no optimizer is loaded.
+    """The arenas of a suite as they are here, how long an evaluation takes, and what this machine is.
+
+    No optimizer is loaded.
 
     Raises:
         UsageError: the model, the batch size or the device is impossible.
@@ -66,7 +78,7 @@ def arenas_and_environment(suite: Suite, place: Place) -> dict[str, Any]:
     from fairbench.trial import one_thread, weights_hash
 
     check_device(place.device)
-    arenas = {}
+    arenas, seconds = {}, {}
     for name, plan in suite.arenas.items():
         arena = load_arena(suite.task(name))
         data = load_data(plan.data, Path(place.data_root))
@@ -82,8 +94,27 @@ def arenas_and_environment(suite: Suite, place: Place) -> dict[str, Any]:
                 starts[str(seed)] = weights_hash(model)
             batch = data.read(data.train[: min(plan.batch_size, 2)], None)
             arena.loss(model, *arena.examples(batch, torch.Generator()))
+            seconds[name] = _evaluation_seconds(arena, model.to(place.device), data, suite.training)
         arenas[name] = asdict(ResolvedArena(data.fingerprint, arena_code(suite.task(name)), starts))
-    return {"arenas": arenas, "environment": environment(place.device)}
+    return {"arenas": arenas, "evaluation_seconds": seconds, "environment": environment(place.device)}
+
+
+def _evaluation_seconds(arena: "Arena", model: "nn.Module", data: "Data", training: TrainingPlan) -> float:
+    """How long an evaluation of the larger split takes: its first batch, scaled; one example goes before it."""
+    import torch
+
+    from fairbench.trial import CHUNK, evaluate
+
+    device, batch_size = next(model.parameters()).device.type, training.evaluation_batch_size
+    split = max(data.splits["val"], data.splits["test"], key=len)
+    probe, seconds = split, 0.0
+    for examples in (1, min(batch_size, CHUNK)):
+        probe = split[:examples]
+        began = time.perf_counter()
+        with torch.autocast(device, torch.bfloat16, enabled=training.precision == "bfloat16"):
+            evaluate(arena, model, replace(data, splits={"probe": probe}), "probe", batch_size)
+        seconds = time.perf_counter() - began
+    return seconds * len(split) / len(probe)
 
 
 def optimizer_and_seconds(study: Study, name: str, plan: OptimizerPlan, place: Place) -> dict[str, Any]:
