@@ -51,7 +51,7 @@ def bare_seconds(spec: TrialSpec) -> float:
     torch.manual_seed(spec.seed)
     model = arena.build_model(data, **spec.arena.model).train()
     params = list(model.parameters())
-    optimizer = build_optimizer(spec.optimizer, params)
+    optimizer = build_optimizer(spec.optimizer, model)
     schedule = LambdaLR(optimizer, lambda step: lr_factor(step, training))
     noise, order = (torch.Generator().manual_seed(spec.seed) for _ in range(2))
     epoch: list[torch.Tensor] = []

@@ -5,7 +5,8 @@ from typing import Protocol
 
 import torch
 
-PHASES = ("data", "forward", "backward", "step", "eval")
+PHASES = ("data", "forward", "backward", "step", "eval", "log")
+"""What a trial's time goes to; "log" is what is measured beside: losses read, mechanism and way of the weights."""
 
 
 class Clock(Protocol):

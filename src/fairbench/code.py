@@ -26,6 +26,9 @@ BESIDE = ("fairbench", "psilogic")
 TRIAL = (
     "fairbench.trial",
     "fairbench.clocks",
+    "fairbench.mechanism",
+    "fairbench.shocks.kinds",
+    "fairbench.shocks.schedule",
     *(f"fairbench.data.{name}" for name in ("batches", "reading", "sources", "stored")),
 )
 
@@ -47,27 +50,34 @@ def arena_code(arena: str) -> Code:
     return found
 
 
-def optimizer_code(factory: Any, before: Iterable[str]) -> Code:
+def optimizer_code(factories: Iterable[Any], before: Iterable[str]) -> Code:
     """What takes part in a trial because of its optimizer.
 
     Args:
-        factory: the class or function that makes the optimizer.
+        factories: the class or function that makes the optimizer, and the one that makes its groups, if there is one.
         before: names of the modules that were loaded before the optimizer was.
     """
-    parents = inspect.getmro(factory) if inspect.isclass(factory) else [inspect.unwrap(factory)]
+    parents = [p for x in factories for p in (inspect.getmro(x) if inspect.isclass(x) else [inspect.unwrap(x)])]
     modules = [inspect.getmodule(parent) for parent in parents]
     late = sys.modules.keys() - set(before)
     waiting = [module for module in modules if module is not None]
     waiting += [
-        module for name, module in list(sys.modules.items()) if name in late and _file(module) and not _where(module)
+        module
+        for name, module in list(sys.modules.items())
+        if name in late and _file(module) and not _where(module) and _top(module) not in BESIDE
     ]
     found: Code = {}
     seen: set[str] = set()
     while waiting:
         module = waiting.pop()
-        if _name(module) in seen or _top(module) == "fairbench":
+        if _name(module) in seen:
             continue
         seen.add(_name(module))
+        if _top(module) == "fairbench":
+            if module in modules:  # a control arm; what it refers to of fairbench is no part of it
+                found |= _content(module)
+                waiting += [other for other in _referred(module) if _top(other) == "psilogic"]
+            continue
         found |= _installed(module)
         if not _where(module) and _file(module):
             found |= _content(module)

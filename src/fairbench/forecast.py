@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil, sqrt
 from statistics import fmean, variance
+from typing import Any
 
 from fairbench.analysis.results import Results, collect
 from fairbench.analysis.significance import minimum_detectable_effect
-from fairbench.plan import Lookup, Study, arms, trial_spec
+from fairbench.plan import Lookup, arms, trial_spec
 from fairbench.rehearsal import Rehearsal
 from fairbench.spec import TrialSpec
 
@@ -69,10 +70,12 @@ def _forecast(rehearsal: Rehearsal, arena: str, results: Results) -> Forecast:
     study, seconds = rehearsal.study, trial_seconds(rehearsal, arena)
     suite = study.suite
     of_rate = len(suite.optimizers) * len(suite.sweep.seeds) * max(len(suite.sweep.weight_decays), 1)
+    if suite.tuned_on(arena) != arena:
+        of_rate = 0
     sweeps, extensions = of_rate * suite.sweep.points, of_rate * suite.sweep.max_extensions
     finals = len(suite.optimizers) * len(suite.final.seeds)
     usual = sweeps * seconds["sweep"] + finals * seconds["final"]
-    sizes = {stage: fmean(_trial_bytes(study, arena, name, stage) for name in suite.optimizers) for stage in seconds}
+    sizes = {stage: fmean(_trial_bytes(rehearsal, arena, x, stage) for x in suite.optimizers) for stage in seconds}
     family = len(suite.arenas) * (len(suite.optimizers) - 1)
     return Forecast(
         arena=arena,
@@ -102,26 +105,32 @@ def trial_seconds(rehearsal: Rehearsal, arena: str) -> Mapping[str, float]:
     }
 
 
-def _trial_bytes(study: Study, arena: str, optimizer: str, stage: str) -> float:
+def _trial_bytes(rehearsal: Rehearsal, arena: str, optimizer: str, stage: str) -> float:
     """What a trial adds to the disk: its record, and its rows in `steps.csv`."""
-    decays = study.suite.sweep.weight_decays
-    spec = trial_spec(study, arena, optimizer, stage, study.suite.sweep.lr_min, 0, decays[0] if decays else None)
-    metrics = len(study.suite.facts(arena).metrics)
+    suite = rehearsal.study.suite
+    decays = suite.sweep.weight_decays
+    spec = trial_spec(rehearsal.study, arena, optimizer, stage, suite.sweep.lr_min, 0, decays[0] if decays else None)
+    metrics = len(suite.facts(arena).metrics)
     rows = losses(spec) + spec.training.evaluations * metrics
-    return record_bytes(spec, metrics) + ROW_BYTES * rows
+    return record_bytes(spec, metrics, rehearsal.mechanisms[optimizer][arena]) + ROW_BYTES * rows
 
 
-def record_bytes(spec: TrialSpec, metrics: int) -> int:
+def record_bytes(spec: TrialSpec, metrics: int, mechanism: Mapping[str, Any] | None = None) -> int:
     """About how large the record of a trial is.
 
     Args:
         spec: the trial.
         metrics: how many metrics an evaluation has.
+        mechanism: what the optimizer's mechanism tells of a few steps; a final trial has its course, too.
     """
-    its_spec = json.dumps({"spec": spec.as_stored}, indent=1)
+    its_spec = len(json.dumps({"spec": spec.as_stored}, indent=1))
     evaluations = spec.training.evaluations + FINAL_VALUES[spec.stage]
     measured = LOSS_BYTES * losses(spec) + evaluations * (EVALUATION_BYTES + METRIC_BYTES * metrics)
-    return RECORD_BYTES + len(its_spec) + measured
+    told = 0
+    if mechanism and spec.stage == "final":
+        whole = {**mechanism, "course": mechanism["course"] * losses(spec)}
+        told = len(json.dumps({"result": {"mechanism": whole}}, indent=1))
+    return RECORD_BYTES + its_spec + measured + told
 
 
 def losses(spec: TrialSpec) -> int:

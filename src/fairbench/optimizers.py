@@ -92,6 +92,7 @@ class ResolvedOptimizer:
         options: every argument of the factory, defaults included.
         arenas: by arena, the options that are otherwise there.
         takes_horizon: whether it is given the number of training steps, as `total_steps`.
+        groups: `module:function` that makes parameter groups of the model; empty gives all parameters alike.
         code: what takes part because of it, see `fairbench.code`.
     """
 
@@ -100,6 +101,7 @@ class ResolvedOptimizer:
     options: Mapping[str, Any]
     arenas: Mapping[str, Mapping[str, Any]]
     takes_horizon: bool
+    groups: str
     code: Mapping[str, str]
 
     def spec(self, arena: str, lr: float, weight_decay: float | None, steps: int) -> OptimizerSpec:
@@ -107,7 +109,7 @@ class ResolvedOptimizer:
         horizon = {HORIZON: steps} if self.takes_horizon else {}
         searched = {"lr": lr} if weight_decay is None else {"lr": lr, "weight_decay": weight_decay}
         options = {**self.options, **self.arenas.get(arena, {}), **horizon, **searched}
-        return OptimizerSpec(self.name, self.factory, options, self.code)
+        return OptimizerSpec(self.name, self.factory, options, self.groups, self.code)
 
 
 def resolve_optimizer(name: str, plan: OptimizerPlan, searched: Iterable[str] = ("lr",)) -> ResolvedOptimizer:
@@ -143,7 +145,9 @@ def resolve_optimizer(name: str, plan: OptimizerPlan, searched: Iterable[str] = 
             raise UsageError(f"optimizers.{name}.options.{option} must be a finite plain value, got {value!r}")
     complete = json.loads(json.dumps({**defaults, **plan.options}))
     takes_horizon = HORIZON not in plan.options and _takes(load_factory(factory), HORIZON)
-    return ResolvedOptimizer(name, factory, complete, plan.arenas, takes_horizon, {})
+    if plan.groups:
+        load_factory(plan.groups)
+    return ResolvedOptimizer(name, factory, complete, plan.arenas, takes_horizon, plan.groups, {})
 
 
 def decay_kind(factory: str, options: Mapping[str, Any]) -> str:
@@ -180,7 +184,13 @@ def _is_plain(value: Any) -> bool:
     return True
 
 
-def build_optimizer(spec: OptimizerSpec, params: Iterable[torch.nn.Parameter]) -> torch.optim.Optimizer:
+def build_optimizer(spec: OptimizerSpec, model: torch.nn.Module) -> torch.optim.Optimizer:
     """The optimizer of a trial."""
     options = {key: tuple(value) if isinstance(value, list) else value for key, value in spec.options.items()}
-    return load_factory(spec.factory)(params, **options)
+    groups = load_factory(spec.groups) if spec.groups else _trainable
+    return load_factory(spec.factory)(groups(model), **options)
+
+
+def _trainable(model: torch.nn.Module) -> list[torch.nn.Parameter]:
+    """The parameters that are trained, all alike."""
+    return [p for p in model.parameters() if p.requires_grad]

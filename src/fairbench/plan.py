@@ -78,7 +78,8 @@ class Arm:
     Attributes:
         arena: name of the arena.
         optimizer: name of the optimizer.
-        sweep: trials of stage 1, by rising learning rate; extensions of the grid included.
+        sweep: trials of stage 1, by rising learning rate; extensions of the grid included. None in an arena that is
+            tuned on another one.
         lr: the selected learning rate; None while the sweep is incomplete, and for good if it diverged.
         weight_decay: the weight decay that was selected with it; None if none was searched.
         final: trials of stage 2, empty without a learning rate.
@@ -129,10 +130,19 @@ class Trials:
 
     def __init__(self, study: Study, arena: str, optimizer: str) -> None:
         self.study, self.arena, self.optimizer = study, arena, optimizer
+        tuned_on = study.suite.tuned_on(arena)
+        self._tuning = self if tuned_on == arena else Trials(study, tuned_on, optimizer)
         self._made: dict[tuple[str, Setting], list[TrialSpec]] = {}
 
     def arm(self, lookup: Lookup) -> Arm:
-        """Sweep the grid, extend it while the best rate lies on its edge, then evaluate the best setting."""
+        """The sweep, here or in the arena that this one is tuned on, then the trials with what it selected."""
+        tuned = self._tuning.swept(lookup)
+        sweep = tuned.sweep if self._tuning is self else []
+        final = [] if tuned.lr is None else self._of("final", (tuned.lr, tuned.weight_decay))
+        return Arm(self.arena, self.optimizer, sweep, tuned.lr, final, tuned.diverged, tuned.weight_decay)
+
+    def swept(self, lookup: Lookup) -> Arm:
+        """Sweep the grid, extend it while the best rate lies on its edge, and select the best setting."""
         suite = self.study.suite
         sweep, metric, facts = suite.sweep, suite.arenas[self.arena].metric, suite.facts(self.arena)
         decays: list[float | None] = [*sweep.weight_decays] or [None]
@@ -151,8 +161,7 @@ class Trials:
             if best not in (low, high) or extensions == sweep.max_extensions:
                 if min(means)[0] == float("inf"):
                     return Arm(self.arena, self.optimizer, flat, None, [], diverged=True)
-                final = self._of("final", setting)
-                return Arm(self.arena, self.optimizer, flat, setting[0], final, weight_decay=setting[1])
+                return Arm(self.arena, self.optimizer, flat, setting[0], [], weight_decay=setting[1])
             low, high = (low - 1, high) if best == low else (low, high + 1)
 
     def _of(self, stage: str, setting: Setting) -> list[TrialSpec]:
@@ -183,10 +192,11 @@ def trial_spec(
         ),
         optimizer=study.optimizers[optimizer].spec(arena, lr, weight_decay, steps),
         training=TrainingSpec(
-            **vars(suite.training),
+            **{**vars(suite.training), "clip_norm": suite.clip_norm(optimizer)},
             steps=steps,
             evaluations=evaluations,
             selection="test" if "split" in suite.breaks else "val",
+            shock=plan.shock,
             device=study.device,
         ),
         stage=stage,
@@ -258,7 +268,10 @@ class Schedule:
 
     def ended(self, spec: TrialSpec) -> None:
         """There is a record of the trial now."""
-        self._plan((spec.arena.name, spec.optimizer.name))
+        suite = self._study.suite
+        concerned = [x for x in suite.arenas if spec.arena.name in (x, suite.tuned_on(x) * (spec.stage == "sweep"))]
+        for arena in concerned:
+            self._plan((arena, spec.optimizer.name))
 
     def outlook(self) -> Outlook:
         """How far the study is."""

@@ -37,11 +37,13 @@ class Rehearsal:
         study: the study.
         step_seconds: of each arena, how long the slowest optimizer's step took; nothing that numbers depend on.
         evaluation_seconds: of each arena, how long an evaluation of the larger split takes, of one batch scaled to it.
+        mechanisms: of each optimizer and arena what its mechanism tells of a few steps, None if it has none.
     """
 
     study: Study
     step_seconds: Mapping[str, float]
     evaluation_seconds: Mapping[str, float]
+    mechanisms: Mapping[str, Mapping[str, Any]]
 
 
 def rehearse(suite: Suite, place: Place, call: Call) -> Rehearsal:
@@ -53,12 +55,13 @@ def rehearse(suite: Suite, place: Place, call: Call) -> Rehearsal:
     found = call(arenas_and_environment, suite, place)
     arenas = {name: ResolvedArena(**fields) for name, fields in found["arenas"].items()}
     study = Study(suite, place.kind, arenas, {}, found["environment"])
-    optimizers, seconds = {}, dict.fromkeys(suite.arenas, 0.0)
+    optimizers, seconds, mechanisms = {}, dict.fromkeys(suite.arenas, 0.0), {}
     for name, plan in suite.optimizers.items():
         seen = call(optimizer_and_seconds, study, name, plan, place)
         optimizers[name] = ResolvedOptimizer(**seen["optimizer"])
+        mechanisms[name] = seen["mechanisms"]
         seconds = {arena: max(longest, seen["seconds"][arena]) for arena, longest in seconds.items()}
-    return Rehearsal(replace(study, optimizers=optimizers), seconds, found["evaluation_seconds"])
+    return Rehearsal(replace(study, optimizers=optimizers), seconds, found["evaluation_seconds"], mechanisms)
 
 
 def arenas_and_environment(suite: Suite, place: Place) -> dict[str, Any]:
@@ -118,7 +121,7 @@ def _evaluation_seconds(arena: "Arena", model: "nn.Module", data: "Data", traini
 
 
 def optimizer_and_seconds(study: Study, name: str, plan: OptimizerPlan, place: Place) -> dict[str, Any]:
-    """One optimizer with all that takes part in its steps, and how long a step of it takes in each arena.
+    """One optimizer with all that takes part in its steps, how long they take, and what its mechanism tells of them.
 
     Raises:
         UsageError: it is not there, cannot be built, or fails in its first steps.
@@ -130,7 +133,7 @@ def optimizer_and_seconds(study: Study, name: str, plan: OptimizerPlan, place: P
     before = set(sys.modules)
     with _named(f"optimizers.{name}: cannot be loaded"):
         resolved = resolve_optimizer(name, plan, ("lr", *["weight_decay"] * bool(decays)))
-    rehearsed, seconds = replace(study, optimizers={name: resolved}), {}
+    rehearsed, seconds, mechanisms = replace(study, optimizers={name: resolved}), {}, {}
     for arena in study.suite.arenas:
         with _named(f"optimizers.{name}: {resolved.factory} cannot be built"):
             seed, decay = study.suite.sweep.seeds[0], decays[0] if decays else None
@@ -138,8 +141,11 @@ def optimizer_and_seconds(study: Study, name: str, plan: OptimizerPlan, place: P
         with _named(f"optimizers.{name}: {resolved.factory} fails in its first steps in arena {arena}"):
             for _ in range(2):
                 seconds[arena] = training.timed_step()
-    code = optimizer_code(inspect.unwrap(load_factory(resolved.factory)), before)
-    return {"optimizer": asdict(replace(resolved, code=code)), "seconds": seconds}
+            training.mechanism.read(2)
+        mechanisms[arena] = training.mechanism.to_json()
+    factories = [load_factory(x) for x in (resolved.factory, resolved.groups) if x]
+    code = optimizer_code(map(inspect.unwrap, factories), before)
+    return {"optimizer": asdict(replace(resolved, code=code)), "seconds": seconds, "mechanisms": mechanisms}
 
 
 @contextmanager

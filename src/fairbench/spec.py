@@ -49,12 +49,14 @@ class OptimizerSpec:
         name: what tables and figures call it.
         factory: `module:Class`.
         options: every argument of the factory but the parameters, defaults included.
+        groups: `module:function` that makes parameter groups of the model; empty gives all parameters alike.
         code: what takes part because of it, see `fairbench.code`.
     """
 
     name: str
     factory: str
     options: Mapping[str, Any]
+    groups: str
     code: Mapping[str, str]
 
 
@@ -73,6 +75,7 @@ class TrainingSpec:
         deterministic: whether a GPU must add in the same order every time.
         compile: whether model and optimizer step are compiled.
         selection: the split that is evaluated meanwhile, "val"; "test" where the suite breaks that rule.
+        shock: how the training is disturbed, see `fairbench.shocks`; empty if it is not.
         device: kind of device of model and data.
     """
 
@@ -86,6 +89,7 @@ class TrainingSpec:
     deterministic: bool
     compile: bool
     selection: str
+    shock: Mapping[str, Any]
     device: str
 
 

@@ -82,6 +82,8 @@ class ArenaPlan:
         data: where its data come from, see `fairbench.data.facts`.
         model: options of the arena's `build_model`.
         task: the arena's module; empty if its name is that. So a suite has one task twice, at two horizons.
+        tuned_on: the arena whose sweep selects for this one too; empty if it has its own.
+        shock: how its training is disturbed, see `fairbench.shocks`; empty if it is not.
     """
 
     metric: str
@@ -92,6 +94,8 @@ class ArenaPlan:
     data: dict[str, Any] = field(default_factory=dict)
     model: dict[str, Any] = field(default_factory=dict)
     task: str = ""
+    tuned_on: str = ""
+    shock: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -102,11 +106,15 @@ class OptimizerPlan:
         factory: `module:Class`; empty for an optimizer that fairbench knows by its name.
         options: hyperparameters other than the learning rate; the rest keep their defaults.
         arenas: by arena, what is otherwise there.
+        groups: `module:function` that makes parameter groups of the model; empty gives all parameters alike.
+        clip_norm: the global gradient norm is clipped to this, 0 is off; None takes what all trials share.
     """
 
     factory: str = ""
     options: dict[str, Any] = field(default_factory=dict)
     arenas: dict[str, dict[str, Any]] = field(default_factory=dict)
+    groups: str = ""
+    clip_norm: float | None = None
 
 
 @dataclass(frozen=True)
@@ -148,6 +156,15 @@ class Suite:
     def facts(self, arena: str) -> ArenaFacts:
         """What is known of an arena's task."""
         return ARENAS[self.task(arena)]
+
+    def tuned_on(self, arena: str) -> str:
+        """The arena whose sweep selects for an arena: most often itself."""
+        return self.arenas[arena].tuned_on or arena
+
+    def clip_norm(self, optimizer: str) -> float:
+        """To which global norm the gradients of an optimizer's trials are clipped; 0 is off."""
+        own = self.optimizers[optimizer].clip_norm
+        return self.training.clip_norm if own is None else own
 
     def to_json(self) -> dict[str, Any]:
         """The suite as plain JSON values, which `fairbench.suite_file.parse_suite` reads again."""

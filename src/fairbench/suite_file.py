@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from importlib import resources
 from pathlib import Path
+from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 from fairbench.arenas import ARENAS
 from fairbench.data.facts import READING, SOURCES
 from fairbench.errors import UsageError, unknown
 from fairbench.optimizers import OPTIMIZERS
+from fairbench.shocks import SHOCKS
 from fairbench.suite import RULES, ArenaPlan, Suite
 
 if sys.version_info >= (3, 11):
@@ -64,7 +66,30 @@ def load_suite(name_or_path: str) -> Suite:
     if content.get("name", name) != name:
         given = f"name = {content['name']!r}"
         raise UsageError(f"{file.name}: {given}: a suite is named by its file, {name!r}; leave that line out")
-    return parse_suite({**content, "name": name}, file.name, text)
+    return parse_suite(_with_twins({**content, "name": name}, file.name), file.name, text)
+
+
+def _with_twins(content: dict[str, Any], where: str) -> dict[str, Any]:
+    """The content of a suite file without its table `shock`: beside each arena a twin for each shock that fits it.
+
+    A twin is the arena with that shock, and is tuned where the arena is.
+
+    Raises:
+        UsageError: the table is none of tables.
+    """
+    shocks, arenas = content.pop("shock", {}), content.get("arenas", {})
+    if not isinstance(shocks, Mapping) or not all(isinstance(x, Mapping) for x in (*shocks.values(), *arenas.values())):
+        raise UsageError(
+            f"{where}: shock: must hold a table for each shock, as [shock.loss], and arenas one for each arena"
+        )
+    for name, arena in [*arenas.items()] if shocks else []:
+        task = arena.get("task", name)
+        for shock, options in shocks.items():
+            facts = SHOCKS.get(str(options.get("kind")))
+            if facts is None or task not in ARENAS or ARENAS[task].kind in facts.kinds:
+                twin = {"task": task, "tuned_on": arena.get("tuned_on", name), "shock": options}
+                arenas = {**arenas, f"{name}-{shock}": {**arena, **twin}}
+    return {**content, "arenas": arenas}
 
 
 def parse_suite(content: Mapping[str, Any], where: str, text: str = "") -> Suite:
@@ -134,6 +159,8 @@ def _build(cls: type, value: Any, path: KeyPath) -> Any:
         if not isinstance(value, list):
             raise _Wrong(path, f"must be a list, got {value!r}")
         return [_build(element, item, path) for item in value]
+    if get_origin(cls) is UnionType:
+        return None if value is None else _build(get_args(cls)[0], value, path)
     if cls is float and type(value) is int:
         return float(value)
     if type(value) is not cls:
@@ -165,6 +192,9 @@ def _check_meaning(suite: Suite) -> None:
                 if searched in options:
                     place = (table,) if table == "options" else ("arenas", table)
                     raise _Wrong(("optimizers", name, *place, searched), "is what the sweep selects; leave it out")
+        if optimizer.clip_norm is not None and not 0 <= optimizer.clip_norm < float("inf"):
+            reason = f"must be finite and not negative (0 is off), got {optimizer.clip_norm}"
+            raise _Wrong(("optimizers", name, "clip_norm"), reason)
         for unmet in optimizer.arenas.keys() - suite.arenas.keys():
             raise _Wrong(("optimizers", name, "arenas", unmet), unknown("arena", unmet, suite.arenas))
     if suite.reference not in suite.optimizers:
@@ -191,6 +221,32 @@ def _check_arena(suite: Suite, name: str, arena: ArenaPlan) -> None:
     options = {"source": str, **READING[facts.kind], **fitting[str(source)].options}
     _check_options((*path, "data"), arena.data, options)
     _check_options((*path, "model"), arena.model, facts.model_options)
+    _check_tuned_on(suite, name, arena)
+    if arena.shock:
+        _check_shock((*path, "shock"), arena.shock, facts.kind)
+
+
+def _check_tuned_on(suite: Suite, name: str, arena: ArenaPlan) -> None:
+    if not arena.tuned_on:
+        return
+    path = ("arenas", name, "tuned_on")
+    if arena.tuned_on not in suite.arenas:
+        raise _Wrong(path, unknown("arena", arena.tuned_on, suite.arenas))
+    tuning = suite.arenas[arena.tuned_on]
+    if tuning.tuned_on or (suite.task(arena.tuned_on), tuning.metric) != (suite.task(name), arena.metric):
+        raise _Wrong(path, f"must name an arena of the same task and metric with a sweep, got {arena.tuned_on!r}")
+
+
+def _check_shock(path: KeyPath, shock: Mapping[str, Any], kind: str) -> None:
+    fitting = {key: x for key, x in SHOCKS.items() if kind in x.kinds}
+    if (given := shock.get("kind")) not in fitting:
+        raise _Wrong((*path, "kind"), unknown("shock for this arena", str(given), fitting))
+    _check_options(path, shock, {"kind": str, "at": list[float], "steps": 1, **fitting[str(given)].options})
+    if not shock["at"] or not all(0 <= x < 1 for x in shock["at"]):
+        raise _Wrong((*path, "at"), f"must be shares of the training in [0, 1), got {shock['at']}")
+    for key in ("steps", *fitting[str(given)].options):
+        if key in shock and not 0 < shock[key] < float("inf"):
+            raise _Wrong((*path, key), f"must be positive and finite, got {shock[key]}")
 
 
 def _check_stages(suite: Suite) -> None:

@@ -22,9 +22,10 @@ from fairbench.data.sources import load_data
 from fairbench.data.stored import Data
 from fairbench.environment import environment, peak_memory, reset_peak_memory
 from fairbench.executors import Place
+from fairbench.mechanism import MechanismLog, Way
 from fairbench.optimizers import build_optimizer
+from fairbench.shocks.kinds import Shocks
 from fairbench.spec import TrainingSpec, TrialSpec
-from psilogic import PsiLogic, monitor
 
 Progress = Callable[[int, float], None]
 """Told now and then how many steps are done and what the training loss is."""
@@ -142,9 +143,12 @@ class Training:
 
         self.batches = Batches(self.data, spec.arena.batch_size, self.training.steps, spec.seed, self.device)
         self.noise = torch.Generator(self.device).manual_seed(spec.seed)
-        self.optimizer = build_optimizer(spec.optimizer, self.params)
+        self.shocks = Shocks(self.training.shock, self.training.steps, spec.seed, self.device)
+        self.optimizer = build_optimizer(spec.optimizer, self.model)
         self.schedule = LambdaLR(self.optimizer, partial(lr_factor, training=self.training))
-        self.monitor = monitor(self.optimizer) if isinstance(self.optimizer, PsiLogic) else None
+        self.watched = spec.stage == "final"  # a sweep only selects, and to watch is no part of a step's price
+        self.mechanism = MechanismLog(self.optimizer if self.watched else None, self.model.named_parameters())
+        self.way = Way(self.params)
         self.clipped = torch.zeros((), device=self.device)
         self.loss_curve: list[tuple[int, float]] = []
         self.evaluations: list[dict[str, Any]] = []
@@ -169,31 +173,45 @@ class Training:
         evaluate_after = evaluation_steps(self.training)
         self.clock.start()
         for step in range(1, self.training.steps + 1):
-            window.append(self.train_step())
+            logged = step % self.training.log_every == 0 or step == self.training.steps
+            loss = self.train_step(step, sampled=logged and self.watched)
+            window += [] if self.shocks.of(step).spoils_loss else [loss]
             if self.spec.stage == "timing" and step == UNTIMED_STEPS:
                 self.clock = clock(self.device)
-            if step % self.training.log_every == 0 or step == self.training.steps:
-                loss = torch.stack(window).mean().item()
-                self.clock.read()
+            if logged and window:
+                mean = torch.stack(window).mean().item()
                 window.clear()
-                if not math.isfinite(loss):
+                self.mechanism.read(step)
+                self.clock.lap("log")
+                self.clock.read()
+                if not math.isfinite(mean):
                     return self.record("diverged", step)
-                self.loss_curve.append((step, loss))
-                progress(step, loss)
+                self.loss_curve.append((step, mean))
+                progress(step, mean)
             if step in evaluate_after:
                 self.evaluations.append({"step": step, "val": self.evaluate(self.training.selection)})
         finite = all(math.isfinite(value) for e in self.evaluations for value in e["val"].values())
         return self.record("finished" if finite else "diverged", self.training.steps)
 
-    def train_step(self) -> Tensor:
-        """One step; returns the loss, still on the device."""
-        examples = self.arena.examples(self.batches.next(), self.noise)
+    def train_step(self, step: int = 1, sampled: bool = False) -> Tensor:
+        """One step; returns the loss, still on the device.
+
+        Args:
+            step: which one it is, from 1.
+            sampled: whether it stands for the steps since the last sample in how far the weights move.
+        """
+        shock = self.shocks.of(step)
+        examples = shock.examples(self.arena.examples(self.batches.next(), self.noise))
         self.clock.lap("data")
         with self.autocast():
             loss = self.arena.loss(self.trained, *examples)
         self.clock.lap("forward")
-        loss.backward()
+        shock.loss(loss).backward()
         self.clock.lap("backward")
+        if sampled:
+            self.way.begin()
+            self.clock.lap("log")
+        shock.gradients(self.params)
         if self.training.clip_norm > 0:
             norm = nn.utils.clip_grad_norm_(self.params, self.training.clip_norm)
             self.clipped += norm > self.training.clip_norm
@@ -201,6 +219,9 @@ class Training:
         self.optimizer.zero_grad()
         self.schedule.step()
         self.clock.lap("step")
+        if sampled:
+            self.way.end(step)
+            self.clock.lap("log")
         return loss.detach()
 
     def timed_step(self) -> float:
@@ -233,7 +254,8 @@ class Training:
             },
             "parameters": sum(p.numel() for p in self.params),
             "clip_rate": self.clipped.item() / steps,
-            "chaos": self.monitor.totals() if self.monitor else None,
+            "way": self.way.length() if self.watched else None,
+            "mechanism": self.mechanism.to_json(),
         }
         cost = {
             "seconds": {**self.clock.seconds, "total": time.perf_counter() - self.started},

@@ -69,6 +69,16 @@ class Spike(NamedTuple):
     ratio: float
 
 
+_QUANTITIES = {
+    "tensor_steps": ("tensor steps", "steps"),
+    "fired": ("tensor steps", "gate_steps"),
+    "acted": ("tensor steps", "active_steps"),
+    "cancellation": ("share of the tensor", "total_cancellation"),
+    "weight_decay": ("share of the tensor", "total_weight_decay"),
+}
+"""Quantity: its unit, and the attribute of `TensorChaos` that is its total."""
+
+
 class ScalarWriter(Protocol):
     """What `torch.utils.tensorboard.SummaryWriter` and others like it offer."""
 
@@ -130,6 +140,19 @@ class Monitor:
             "active_share": active / max(pairs, 1),
             "cancellation": cancellation,
             "weight_decay": weight_decay,
+        }
+
+    def quantities(self) -> dict[str, tuple[str, dict[str, float]]]:
+        """Of each quantity its unit, and each tensor's total since the monitor began. This waits for the device.
+
+        Returns:
+            tensor_steps: steps with a gradient; fired: those with s = 1; acted: those that cancelled something;
+            cancellation: sum of w c; weight_decay: sum of lr weight_decay.
+        """
+        rows = self.read()
+        return {
+            quantity: (unit, {row.name: float(getattr(row, attribute)) for row in rows})
+            for quantity, (unit, attribute) in _QUANTITIES.items()
         }
 
     def spikes(self) -> list[Spike]:

@@ -1,7 +1,7 @@
 """PsiLogic: Adam with a chaos-gated multiplicative damping, as a `torch.optim.Optimizer`."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -212,6 +212,19 @@ class PsiLogic(Optimizer):
         with torch.set_grad_enabled(self.param_groups[0]["differentiable"]):
             self._step()
         return loss
+
+    def mechanism(self, named_parameters: Iterable[tuple[str, Tensor]] = ()) -> Any:
+        """Watch the chaos detector from now on: the `psilogic.monitor` of this optimizer.
+
+        Args:
+            named_parameters: names of the parameters, as `model.named_parameters()`.
+
+        Returns:
+            The monitor, whose `quantities` benches read.
+        """
+        from psilogic.monitor import monitor  # which needs this class
+
+        return monitor(self, named_parameters)
 
     # torch.compile cannot trace the wrapper that a learning-rate scheduler puts around a step without this mark. The
     # wrapper is there to set `_opt_called`.

@@ -2,14 +2,25 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 from tiny import TINY, Finished, study_of, write_tiny
 
 from fairbench.plan import Study
 from fairbench.suite import Suite
 from fairbench.suite_file import load_suite
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Some tests fork this process, and a fork of one in which torch had several threads waits for them for ever."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 @pytest.fixture

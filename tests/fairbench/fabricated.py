@@ -11,7 +11,27 @@ from fairbench.suite_file import load_suite
 METRICS = {"gpt": ["loss", "perplexity", "bits_per_byte"], "vit": ["accuracy", "loss"]}
 COST = {"peak_memory_bytes": 5_000_000, "alone": True, "data_on": "cpu"}
 MINI = load_suite("mini").arenas
-CHAOS = {"tensor_steps": 40, "gate_share": 0.5, "active_share": 0.25, "cancellation": 0.002, "weight_decay": 0.016}
+TENSOR_STEPS, SHARE = "tensor steps", "share of the tensor"
+QUANTITIES = {
+    "tensor_steps": (TENSOR_STEPS, {"a": 20.0, "b": 20.0}),
+    "fired": (TENSOR_STEPS, {"a": 15.0, "b": 5.0}),
+    "acted": (TENSOR_STEPS, {"a": 10.0, "b": 0.0}),
+    "cancellation": (SHARE, {"a": 0.002, "b": 0.0}),
+    "weight_decay": (SHARE, {"a": 0.008, "b": 0.008}),
+}
+
+
+def mechanism(quantities=QUANTITIES):
+    """What a trial of ten steps records of an optimizer's mechanism: a quarter of it by step 5; tensors of length 3."""
+    totals = {name: sum(tensors.values()) for name, (_, tensors) in quantities.items()}
+    course = [[step, {name: total * s for name, total in totals.items()}] for step, s in ((5, 0.25), (10, 0.75))]
+    return {
+        "units": {name: unit for name, (unit, _) in quantities.items()},
+        "totals": totals,
+        "course": course,
+        "way": {name: 3 * totals[name] for name, (unit, _) in quantities.items() if unit == SHARE},
+        "tensors": {name: dict(tensors) for name, (_, tensors) in quantities.items()},
+    }
 
 
 def study(arenas=("gpt", "vit"), optimizers=("AdamW", "Lion", "PsiLogic"), seeds=(1, 2, 3), alpha=0.05, margin=0.01):
@@ -28,7 +48,7 @@ def study(arenas=("gpt", "vit"), optimizers=("AdamW", "Lion", "PsiLogic"), seeds
         },
         optimizers={name: OptimizerPlan() for name in optimizers},
     )
-    resolved = {name: ResolvedOptimizer(name, f"torch.optim:{name}", {}, {}, False, {}) for name in optimizers}
+    resolved = {name: ResolvedOptimizer(name, f"torch.optim:{name}", {}, {}, False, "", {}) for name in optimizers}
     met = {name: ResolvedArena("0", {}, {str(seed): sha(f"{name} {seed}") for seed in (0, *seeds)}) for name in arenas}
     return Study(suite, "cpu", met, resolved, {"python": "3.99", "device": "a machine"})
 
@@ -39,8 +59,8 @@ class Records:
     The sweep is best at 1e-3; `sweeps[arena, optimizer][lr]` overrides a score.
     """
 
-    def __init__(self, finals, sweeps=None, chaos=CHAOS, weights=None, batches=None, speed=1.0):
-        self.finals, self.sweeps, self.chaos, self.speed = finals, sweeps or {}, chaos, speed
+    def __init__(self, finals, sweeps=None, quantities=QUANTITIES, weights=None, batches=None, speed=1.0):
+        self.finals, self.sweeps, self.quantities, self.speed = finals, sweeps or {}, quantities, speed
         self.weights, self.batches = weights or {}, batches or {}
 
     def __call__(self, spec):
@@ -92,7 +112,8 @@ class Records:
             },
             "parameters": 7,
             "clip_rate": 0.25,
-            "chaos": self.chaos if optimizer == "PsiLogic" else None,
+            "way": 0.6,
+            "mechanism": mechanism(self.quantities) if optimizer == "PsiLogic" and self.quantities else None,
         }
 
 

@@ -149,7 +149,7 @@ def test_bad_practice_is_named_flag_by_flag(bench: Bench, bent: Study) -> None:
     assert evidence(flags, "deviations") == "Nothing here is as it should be."
     assert evidence(flags, "coupled decay") == "vit: 0.01 is coupled in Adam and decoupled in AdamW, Copy"
     assert evidence(flags, "inactive mechanism") == (
-        "vit: PsiLogic gate open only while the term was held at 0, removed nothing"
+        "vit: PsiLogic gate open only while the term was held at 0, changed nothing"
     )
     assert evidence(flags, "duplicate results") == "the same final weights: vit AdamW seed 0 = Copy seed 0."
     assert "Adam in 100% of the steps, at 1e-06" in evidence(flags, "clipped in every step")
@@ -358,13 +358,18 @@ def test_data_bound_timing() -> None:
 def test_an_option_that_a_plan_gets_later_is_compared_too() -> None:
     @dataclass(frozen=True)
     class Wider(OptimizerPlan):
-        groups: dict[str, float] = field(default_factory=dict)
+        wrapped: dict[str, float] = field(default_factory=dict)
 
     the_study = study(("vit",), TWO)
-    plans: dict[str, OptimizerPlan] = {"AdamW": Wider(), "PsiLogic": Wider(groups={"bias": 0.0})}
+    clipped = {"AdamW": OptimizerPlan(), "PsiLogic": OptimizerPlan(clip_norm=0.5)}
+    own = replace(the_study, suite=replace(the_study.suite, optimizers=clipped))
+    assert evidence(found(own, Records(finals(own))), "unequal treatment") == (
+        "vit: clip_norm 1 (AdamW), 0.5 (PsiLogic)"
+    )
+    plans: dict[str, OptimizerPlan] = {"AdamW": Wider(), "PsiLogic": Wider(wrapped={"ema": 0.5})}
     grouped = replace(the_study, suite=replace(the_study.suite, optimizers=plans))
     flags = found(grouped, Records(finals(grouped, PsiLogic=HIGH)))
-    assert evidence(flags, "unequal treatment") == "vit: groups off (AdamW), {'bias': 0.0} (PsiLogic)"
+    assert evidence(flags, "unequal treatment") == "vit: wrapped off (AdamW), {'ema': 0.5} (PsiLogic)"
 
 
 @pytest.mark.parametrize(

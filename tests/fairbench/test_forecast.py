@@ -18,15 +18,18 @@ from fairbench.plan import Schedule, trial_spec
 from fairbench.rehearsal import Rehearsal, rehearse
 from fairbench.report.console import print_plan
 from fairbench.spec import TrialSpec
+from fairbench.store import Store
 from fairbench.study import GENEROSITY, LEAST_LIMIT, held_study, time_limits
 from fairbench.suite import Suite
+from fairbench.trial import trial
 
 pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
 
 
 def rehearsed(the_study, step=0.01, evaluation=0.5):
     arenas = the_study.suite.arenas
-    return Rehearsal(the_study, dict.fromkeys(arenas, step), dict.fromkeys(arenas, evaluation))
+    silent = dict.fromkeys(the_study.suite.optimizers, dict.fromkeys(arenas))
+    return Rehearsal(the_study, dict.fromkeys(arenas, step), dict.fromkeys(arenas, evaluation), silent)
 
 
 def nothing(spec):
@@ -35,6 +38,22 @@ def nothing(spec):
 
 def with_sweep(the_study, **changed):
     return replace(the_study, suite=replace(the_study.suite, sweep=replace(the_study.suite.sweep, **changed)))
+
+
+def with_tuned_on():
+    """A study whose second arena has no sweep of its own."""
+    the_study = study(("vit", "gpt"))
+    vit = the_study.suite.arenas["vit"]
+    arenas = {"vit": vit, "vit-late": replace(vit, task="vit", tuned_on="vit")}
+    met = dict.fromkeys(arenas, the_study.arenas["vit"])
+    return replace(the_study, suite=replace(the_study.suite, arenas=arenas), arenas=met)
+
+
+def test_an_arena_that_is_tuned_on_another_has_no_sweep() -> None:
+    the_study = with_tuned_on()
+    forecasts = forecast(rehearsed(the_study), nothing)
+    assert [(f.sweep_trials, f.extensions, f.final_trials) for f in forecasts] == [(9, 3, 9), (0, 0, 9)]
+    assert sum(f.sweep_trials + f.final_trials for f in forecasts) == Schedule(the_study, nothing).outlook().trials
 
 
 @pytest.mark.parametrize("changed", [{}, {"seeds": [10, 11]}, {"weight_decays": [0.0, 0.1]}, {"max_extensions": 2}])
@@ -89,10 +108,14 @@ def test_an_evaluation_is_scaled_to_the_larger_split(tiny_suite: Suite, monkeypa
     assert found["evaluation_seconds"] == {"vit": 449.0}
 
 
-def test_the_rehearsal_times_steps_and_evaluations(tiny_suite: Suite) -> None:
+def test_the_rehearsal_knows_how_large_what_a_mechanism_tells_will_be(tiny_suite: Suite, tmp_path: Path) -> None:
     prepared = rehearse(tiny_suite, Place(), here)
-    assert prepared.step_seconds["vit"] > 0
-    assert prepared.evaluation_seconds["vit"] > 0
+    assert min(prepared.step_seconds["vit"], prepared.evaluation_seconds["vit"]) > 0
+    for optimizer in ("AdamW", "PsiLogic"):
+        spec = trial_spec(prepared.study, "vit", optimizer, "final", 1e-3, 1)
+        Store(tmp_path).write(trial(spec))
+        size = record_bytes(spec, 2, prepared.mechanisms[optimizer]["vit"])
+        assert size == pytest.approx(Store(tmp_path).path(spec).stat().st_size, rel=0.1)
 
 
 def test_the_disk_is_what_a_real_study_took(finished: Finished) -> None:

@@ -23,7 +23,8 @@ def study() -> Study:
     content["arenas"] = {"gpt": content["arenas"]["gpt"]}
     content["optimizers"] = {"PsiLogic": content["optimizers"]["PsiLogic"]}
     suite: Suite = parse_suite(content, "test")
-    optimizer = ResolvedOptimizer("PsiLogic", "psilogic:PsiLogic", {"lr": 1e-3}, {}, True, {"psilogic.optimizer": "0"})
+    code = {"psilogic.optimizer": "0"}
+    optimizer = ResolvedOptimizer("PsiLogic", "psilogic:PsiLogic", {"lr": 1e-3}, {}, True, "", code)
     return Study(suite, "cpu", {"gpt": ResolvedArena("data", {"torch": "2"}, {})}, {"PsiLogic": optimizer}, {})
 
 

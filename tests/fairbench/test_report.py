@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import pytest
-from fabricated import CHAOS, Records, finals, history, sha, study
+from fabricated import Records, finals, history, mechanism, sha, study
 from rich.console import Console
 
 from fairbench.report import figures as drawn
@@ -148,8 +148,9 @@ def test_summary_has_a_row_for_every_history_seed(tmp_path):
     row = table[3]
     assert (row["lr"], row["parameters"], row["clip_rate"], row["val_loss"]) == ("0.001", "7", "0.25", "1.5")
     assert (row["hash_initial_weights"], row["hash_final_weights"]) == (sha("vit 1"), sha("vit PsiLogic 1"))
-    assert {name: float(row[f"chaos_{name}"]) for name in CHAOS} == CHAOS
-    assert table[1]["chaos_gate_share"] == ""
+    totals = mechanism()["totals"]
+    assert {name: float(row[f"mechanism_{name}"]) for name in totals} == totals
+    assert (row["way"], table[1]["mechanism_fired"]) == ("0.6", "")
 
 
 def test_aggregate(tmp_path):
@@ -175,9 +176,9 @@ def test_significance_states_what_the_comparison_does(tmp_path):
 
 def test_mechanism_and_cost(tmp_path):
     write(tmp_path)
-    (row,) = rows(tmp_path, "mechanism")
-    assert (row["optimizer"], row["n"], row["gate_share"], row["active_share"]) == ("PsiLogic", "3", "0.5", "0.25")
-    assert float(row["ratio"]) == pytest.approx(0.125)
+    found = {row["quantity"]: row for row in rows(tmp_path, "mechanism")}
+    assert {name: float(row["value"]) for name, row in found.items()} == mechanism()["totals"]
+    assert (found["fired"]["optimizer"], found["fired"]["per_tensor_step"]) == ("PsiLogic", "0.5")
     cost = rows(tmp_path, "cost")[0]
     millis = [float(cost[f"{phase}_ms"]) for phase in ("data", "forward", "backward", "step", "train")]
     assert millis == pytest.approx([1, 2, 3, 4, 10])
@@ -217,8 +218,9 @@ def test_findings_of_a_complete_study(tmp_path):
     findings = said(write(tmp_path, the_study, {"PsiLogic": HIGH, "AdamW": [0.85, 0.88, 0.89], "Lion": LOW}))
     assert "better in 1 (vit against Lion); inconclusive in 1." in findings["Verdicts"]
     assert "In all 4 groups of trials that share arena, stage and seed" in findings["Same start, same data"]
-    assert findings["Chaos term"] == (
-        "vit, PsiLogic: fired in 25% of tensor steps, removed 12.5% of what weight decay removed."
+    assert findings["Mechanism"] == (
+        "vit, PsiLogic: acted in 25% of tensor steps; "
+        "cancellation did 12.5% of what weight decay did and 1% of the way of the weights."
     )
 
 
@@ -279,11 +281,20 @@ NO_SWEEP = {("vit", name): {1e-4: None, 1e-3: None, 1e-2: None} for name in ("Ad
         {"scores": {"PsiLogic": ["failed"] * 3, "AdamW": ["diverged"] * 3}},
         {"sweeps": {("vit", "AdamW"): dict.fromkeys((1e-5, 1e-4, 1e-3, 1e-2), "diverged")}},
         {"sweeps": {("vit", "AdamW"): {1e-3: "failed"}}},
-        {"chaos": None},
+        {"quantities": None},
         {"the_study": study(("vit",), ("PsiLogic",))},
         {"the_study": study(("vit",), ("AdamW", "PsiLogic"), seeds=(1,)), "scores": {"PsiLogic": [1.0]}},
     ],
-    ids=["no-final", "no-record", "all-lost", "sweep-diverged", "sweep-failed", "no-chaos", "no-baseline", "one-seed"],
+    ids=[
+        "no-final",
+        "no-record",
+        "all-lost",
+        "sweep-diverged",
+        "sweep-failed",
+        "no-mechanism",
+        "no-baseline",
+        "one-seed",
+    ],
 )
 def test_missing_pieces(tmp_path, options, figures):
     if options.get("the_study") and "scores" not in options:

@@ -11,12 +11,13 @@ import torch
 from tiny import study_of
 
 from fairbench.arenas import ARENAS
+from fairbench.executors import Place
 from fairbench.optimizers import resolve_optimizer
 from fairbench.plan import Study, arms, trial_spec
 from fairbench.spec import TrialSpec
 from fairbench.suite import OptimizerPlan
 from fairbench.suite_file import load_suite
-from fairbench.trial import trial
+from fairbench.trial import Training, one_thread, trial
 
 pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
 
@@ -121,15 +122,40 @@ def test_divergence_is_a_result(specs: list[TrialSpec], monkeypatch: pytest.Monk
 
 
 def test_the_mechanism_is_recorded(specs: list[TrialSpec]) -> None:
-    spec = next(spec for spec in specs if spec.optimizer.name == "PsiLogic")
-    chaos = trial(spec)["result"]["chaos"]
-    assert chaos["active_share"] == chaos["gate_share"] == 1.0  # EMAs from zero keep the gate open for 68 steps
-    assert 0 < chaos["cancellation"] < chaos["weight_decay"]
+    spec = as_final(next(spec for spec in specs if spec.optimizer.name == "PsiLogic"))
+    result = trial(spec)["result"]
+    found, tensors = result["mechanism"], len(weights_of(spec))
+    totals = found["totals"]  # EMAs from zero keep the gate open for 68 steps
+    assert totals["acted"] == totals["fired"] == totals["tensor_steps"] == tensors * spec.training.steps
+    assert 0 < totals["cancellation"] < totals["weight_decay"]
+    assert [step for step, _ in found["course"]] == [step for step, _ in result["loss_curve"]]
+    for name, total in totals.items():
+        assert sum(added[name] for _, added in found["course"]) == pytest.approx(total)
+        assert sum(found["tensors"][name].values()) == pytest.approx(total)
     asleep = copy.deepcopy(spec.to_json())
     asleep["optimizer"]["options"]["chaos_warmup"] = -1
-    chaos = trial(TrialSpec.from_json(asleep))["result"]["chaos"]
-    assert chaos["active_share"] == chaos["cancellation"] == 0.0
-    assert trial(specs[0])["result"]["chaos"] is None
+    totals = trial(TrialSpec.from_json(asleep))["result"]["mechanism"]["totals"]
+    assert totals["acted"] == totals["cancellation"] == 0.0
+    adamw = trial(as_final(specs[0]))["result"]
+    assert (adamw["mechanism"], adamw["way"] > 0) == (None, True)
+
+
+def weights_of(spec: TrialSpec) -> dict[str, torch.nn.Parameter]:
+    with one_thread():
+        return dict(Training(spec, Place()).model.named_parameters())
+
+
+def test_the_way_of_the_weights_by_hand(specs: list[TrialSpec]) -> None:
+    """Sampled in every step it is the sum of all changes; the decay's part is that of its rate."""
+    sgd = with_optimizer(as_final(specs[0]), "torch.optim:SGD")
+    spec = replace(sgd, training=replace(sgd.training, log_every=1, steps=6, evaluations=1, warmup_steps=1))
+    with one_thread():
+        training, length = Training(spec, Place()), 0.0
+        for step in range(1, 7):
+            before = [p.detach().clone() for p in training.params]
+            training.train_step(step)
+            length += sum(float((p.detach() - q).norm()) for p, q in zip(training.params, before, strict=True))
+    assert trial(spec)["result"]["way"] == pytest.approx(length, rel=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """What may be said of a comparison, and what may not."""
 
 import pytest
-from fabricated import CHAOS, Records, finals, planned, sha, study
+from fabricated import QUANTITIES, Records, finals, planned, sha, study
 
 from fairbench.analysis.mechanism import mechanisms
 from fairbench.analysis.results import collect
@@ -144,16 +144,39 @@ def test_no_baseline_is_no_comparison():
     assert comparisons(study(("vit",), ("PsiLogic",))) == []
 
 
+ACTED = "acted in 25% of tensor steps; "
+
+
 @pytest.mark.parametrize(
-    ("chaos", "state"),
+    ("changed", "state"),
     [
-        ({}, "fired in 25% of tensor steps, removed 12.5% of what weight decay removed"),
-        ({"gate_share": 0.0, "active_share": 0.0, "cancellation": 0.0}, "never fired"),
-        ({"active_share": 0.0, "cancellation": 0.0}, "gate open only while the term was held at 0, removed nothing"),
-        ({"weight_decay": 0.0}, "fired in 25% of tensor steps, there is no weight decay to compare with"),
+        ({}, f"{ACTED}cancellation did 12.5% of what weight decay did and 1% of the way of the weights"),
+        ({"fired": 0.0, "acted": 0.0, "cancellation": 0.0}, "never fired"),
+        ({"acted": 0.0, "cancellation": 0.0}, "gate open only while the term was held at 0, changed nothing"),
+        ({"weight_decay": 0.0}, f"{ACTED}cancellation did 1% of the way of the weights"),
     ],
 )
-def test_mechanism_in_words(chaos, state):
+def test_mechanism_in_words(changed, state):
+    quantities = QUANTITIES | {name: (QUANTITIES[name][0], {"a": value}) for name, value in changed.items()}
+    (found,) = mechanisms_of(quantities)
+    assert (found.arena, found.optimizer, found.n, found.state) == ("vit", "PsiLogic", 3, state)
+
+
+def mechanisms_of(quantities):
     the_study = study(("vit",))
-    found = mechanisms(collect(*planned(the_study, Records(finals(the_study), chaos=CHAOS | chaos))))
-    assert [(m.arena, m.optimizer, m.n, m.state) for m in found] == [("vit", "PsiLogic", 3, state)]
+    return mechanisms(collect(*planned(the_study, Records(finals(the_study), quantities=quantities))))
+
+
+def test_mechanism_when_where_and_how_much():
+    (found,) = mechanisms_of(QUANTITIES)
+    rows = {row.quantity: row for row in found.quantities}
+    fired, cancelled = rows["fired"], rows["cancellation"]
+    assert (fired.value, fired.per_tensor_step, fired.of_way) == (20, 0.5, None)
+    assert (fired.most_in, fired.most_share, fired.half_by) == ("a", 0.75, 1.0)
+    assert cancelled.of_way == pytest.approx(3 * 0.002 / 0.6)
+    assert found.acted == 0.25
+
+
+def test_a_mechanism_that_counts_other_things_is_told_as_it_is():
+    (found,) = mechanisms_of({"restarts": ("times", {"": 3.0})})
+    assert (found.state, found.acted) == ("restarts: 3 times", None)

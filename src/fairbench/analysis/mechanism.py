@@ -1,58 +1,141 @@
-"""Whether the chaos term acted at all, and how much it took away beside weight decay."""
+"""Whether an optimizer's mechanism acted at all: when, in which tensors, and how much beside decay and update."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import Any
 
 from fairbench.analysis.results import ArmResults, Results
 
 
 @dataclass(frozen=True)
-class Mechanism:
-    """The chaos term in one arm, means over the final seeds that did not fail.
+class Quantity:
+    """What a mechanism did of one kind; means over the final seeds.
 
     Attributes:
         arena: name of the arena.
         optimizer: name of the optimizer.
-        n: seeds.
-        gate_share: share of (tensor, step) pairs with an open gate, s = 1.
-        active_share: share of pairs in which something was removed, w s > 0.
-        cancellation: sum of w c over all pairs.
-        weight_decay: sum of lr weight_decay over all pairs.
-        ratio: cancellation / weight_decay; None without weight decay.
-        state: the same in words.
+        quantity: its name.
+        unit: its unit.
+        value: its total over tensors and steps.
+        per_tensor_step: the same for each pair of tensor and step; None where nobody counts them.
+        of_way: of what shrinks tensors, how far it moved the weights, as a share of how far all steps together did.
+        most_in: the tensor that has most of it.
+        most_share: how much of it that tensor has; None where the total is 0.
+        half_by: after which share of the training half of the total was reached; None where it is 0.
+    """
+
+    arena: str
+    optimizer: str
+    quantity: str
+    unit: str
+    value: float
+    per_tensor_step: float | None
+    of_way: float | None
+    most_in: str
+    most_share: float | None
+    half_by: float | None
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """The mechanism of an arm.
+
+    Attributes:
+        arena: name of the arena.
+        optimizer: name of the optimizer.
+        n: final seeds that did not fail.
+        quantities: what it did.
+        acted: share of the pairs of tensor and step in which it changed something; None where nobody counts them.
+        state: what it did in words.
     """
 
     arena: str
     optimizer: str
     n: int
-    gate_share: float
-    active_share: float
-    cancellation: float
-    weight_decay: float
-    ratio: float | None
+    quantities: Sequence[Quantity]
+    acted: float | None
     state: str
 
 
 def mechanisms(results: Results) -> list[Mechanism]:
-    """The chaos term in every arm whose optimizer has one and that has records, in the order of the suite."""
-    found = [(arm, [run.result["chaos"] for run in arm.final if run.result]) for arm in results.arms]
-    return [_mechanism(arm, tallies) for arm, tallies in found if tallies and all(tallies)]
+    """The mechanism of every arm whose optimizer has one and that has records, in the order of the suite."""
+    found = [(arm, [run.result for run in arm.final if run.result]) for arm in results.arms]
+    return [_mechanism(arm, seeds) for arm, seeds in found if seeds and all(seed["mechanism"] for seed in seeds)]
 
 
-def _mechanism(arm: ArmResults, tallies: list[Mapping[str, float]]) -> Mechanism:
-    names = ("gate_share", "active_share", "cancellation", "weight_decay")
-    gate, active, cancellation, weight_decay = (fmean(tally[name] for tally in tallies) for name in names)
-    ratio = cancellation / weight_decay if weight_decay > 0 else None
-    state = _state(gate, active, ratio)
-    return Mechanism(arm.arena, arm.optimizer, len(tallies), gate, active, cancellation, weight_decay, ratio, state)
+def quantities(results: Results) -> list[Quantity]:
+    """Every quantity of every mechanism, in the order of the suite."""
+    return [quantity for mechanism in mechanisms(results) for quantity in mechanism.quantities]
 
 
-def _state(gate: float, active: float, ratio: float | None) -> str:
-    if gate == 0:
-        return "never fired"
-    if active == 0:
-        return "gate open only while the term was held at 0, removed nothing"
-    if ratio is None:
-        return f"fired in {100 * active:.3g}% of tensor steps, there is no weight decay to compare with"
-    return f"fired in {100 * active:.3g}% of tensor steps, removed {100 * ratio:.3g}% of what weight decay removed"
+def course(arm: ArmResults, quantity: str) -> list[tuple[int, float]]:
+    """How much of a quantity was added by each logged step since the one before, mean over the final seeds."""
+    by_step: dict[int, list[float]] = {}
+    for run in arm.final:
+        for step, added in ((run.result or {}).get("mechanism") or {}).get("course", []):
+            by_step.setdefault(step, []).append(added.get(quantity, 0.0))
+    return [(step, fmean(values)) for step, values in sorted(by_step.items())]
+
+
+def _mechanism(arm: ArmResults, seeds: Sequence[Mapping[str, Any]]) -> Mechanism:
+    units = seeds[0]["mechanism"]["units"]
+    rows = [_quantity(arm, seeds, name, unit) for name, unit in units.items()]
+    by_name = {row.quantity: row for row in rows}
+    acted = by_name["acted"].per_tensor_step if "acted" in by_name else None
+    return Mechanism(arm.arena, arm.optimizer, len(seeds), rows, acted, _state(by_name))
+
+
+def _quantity(arm: ArmResults, seeds: Sequence[Mapping[str, Any]], name: str, unit: str) -> Quantity:
+    found = [seed["mechanism"] for seed in seeds]
+    value, pairs = _mean(found, "totals", name), _mean(found, "totals", "tensor_steps")
+    ways = fmean(seed["way"] for seed in seeds)
+    shrinks = all(name in one["way"] for one in found)
+    tensors = [one["tensors"].get(name, {}) for one in found]
+    totals = {tensor: fmean(each.get(tensor, 0.0) for each in tensors) for tensor in tensors[0]}
+    most = max(totals, key=lambda tensor: totals[tensor], default="")
+    return Quantity(
+        arena=arm.arena,
+        optimizer=arm.optimizer,
+        quantity=name,
+        unit=unit,
+        value=value,
+        per_tensor_step=value / pairs if pairs else None,
+        of_way=_mean(found, "way", name) / ways if shrinks and ways else None,
+        most_in=most if value else "",
+        most_share=totals[most] / value if value and most else None,
+        half_by=_half_by(course(arm, name), value),
+    )
+
+
+def _mean(found: Sequence[Mapping[str, Any]], of: str, name: str) -> float:
+    return fmean(one[of].get(name, 0.0) for one in found)
+
+
+def _half_by(added: Sequence[tuple[int, float]], total: float) -> float | None:
+    """After which share of the steps half of a total was reached."""
+    so_far = 0.0
+    for step, amount in added:
+        so_far += amount
+        if total and so_far >= total / 2:
+            return step / added[-1][0]
+    return None
+
+
+def _state(rows: Mapping[str, Quantity]) -> str:
+    """What a mechanism did, in words, by the quantities that it counts."""
+    if "acted" not in rows:
+        return ", ".join(f"{row.quantity}: {row.value:.3g} {row.unit}" for row in rows.values())
+    if rows["acted"].value == 0:
+        held = "fired" in rows and rows["fired"].value > 0
+        return "gate open only while the term was held at 0, changed nothing" if held else "never fired"
+    share = rows["acted"].per_tensor_step
+    words = [f"acted in {100 * share:.3g}% of tensor steps" if share is not None else "acted"]
+    decay = rows.get("weight_decay")
+    for row in rows.values():
+        if row.of_way is not None and row is not decay:
+            beside = (
+                f"{100 * row.value / decay.value:.3g}% of what weight decay did and " if decay and decay.value else ""
+            )
+            words.append(f"{row.quantity} did {beside}{100 * row.of_way:.2g}% of the way of the weights")
+    return "; ".join(words)

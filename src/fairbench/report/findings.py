@@ -39,7 +39,7 @@ def find(
         "Frozen plan": _frozen(history),
         "Verdicts": _verdicts(results, comparisons),
         "Before correction": _lost_to_correction(results, comparisons),
-        "Chaos term": _mechanism(results),
+        "Mechanism": _mechanism(results),
         "Same start, same data": _equal_conditions(results),
         "Figures": "".join(f"{name} could not be drawn: {reason}. " for name, reason in no_figure.items()).rstrip(),
     }

@@ -42,7 +42,7 @@ def render_page(
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"number": number, "signed": signed, "p": p_value, "rate": rate}
+    environment.filters |= {"number": number, "signed": signed, "p": p_value, "rate": rate, "percent": percent}
     suite = results.study.suite
     ground = _environment(results)
     return environment.get_template("page.html.j2").render(
@@ -85,6 +85,11 @@ def signed(value: float | None) -> str:
 def p_value(value: float | None) -> str:
     """A p-value for reading."""
     return "–" if value is None else "< 0.0001" if value < 1e-4 else f"{value:#.2g}"
+
+
+def percent(value: float | None) -> str:
+    """A share for reading."""
+    return "–" if value is None else f"{100 * value:.3g}%"
 
 
 def rate(value: float | None) -> str:

@@ -7,14 +7,14 @@ from dataclasses import asdict, dataclass, fields
 from statistics import fmean, median, stdev
 from typing import Any, TypeVar
 
-from fairbench.analysis.mechanism import Mechanism, mechanisms
+from fairbench.analysis.mechanism import Quantity, quantities
 from fairbench.analysis.results import ArmResults, Results, Run
 from fairbench.analysis.verdicts import Comparison
 
 STEP_PHASES = ("data", "forward", "backward", "step")
 """The phases of a training step; evaluation is none."""
 
-Row = TypeVar("Row", bound="Comparison | Mechanism | Aggregate | Cost")
+Row = TypeVar("Row", bound="Comparison | Quantity | Aggregate | Cost")
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,6 @@ def steps(results: Results) -> Table:
 
 
 HASHES = ("initial_weights", "batches", "noise", "final_weights")
-CHAOS = ("tensor_steps", "gate_share", "active_share", "cancellation", "weight_decay")
 
 
 def summary(results: Results) -> Table:
@@ -92,16 +91,17 @@ def summary(results: Results) -> Table:
     measured = [(split, metric) for split in ("val", "test") for metric in metrics]
     finals = results.select(lambda run: run.stage == "final")
     facts = list(dict.fromkeys(name for run in finals for name in run.environment))
+    counted = list(dict.fromkeys(name for run in finals for name in _mechanism(run)))
 
     def row(run: Run) -> tuple[Any, ...]:
         result = run.result or {}
-        chaos = result.get("chaos") or {}
         return (
             *(*_trial(run), run.status, result.get("steps")),
             *(run.metric(split, metric) for split, metric in measured),
             *(result.get("parameters"), result.get("clip_rate")),
             *(run.hash(name) for name in HASHES),
-            *(chaos.get(name) for name in CHAOS),
+            result.get("way"),
+            *(_mechanism(run).get(name) for name in counted),
             *(run.environment.get(name) for name in facts),
         )
 
@@ -110,10 +110,17 @@ def summary(results: Results) -> Table:
         *(f"{split}_{metric}" for split, metric in measured),
         *("parameters", "clip_rate"),
         *(f"hash_{name}" for name in HASHES),
-        *(f"chaos_{name}" for name in CHAOS),
+        "way",
+        *(f"mechanism_{name}" for name in counted),
         *(f"environment_{name.replace('-', '_')}" for name in facts),
     )
     return Table(columns, [row(run) for run in finals])
+
+
+def _mechanism(run: Run) -> dict[str, float]:
+    """The totals of a trial's mechanism; empty if it has none."""
+    found = (run.result or {}).get("mechanism")
+    return found["totals"] if found else {}
 
 
 @dataclass(frozen=True)
@@ -168,8 +175,8 @@ def significance(comparisons: Sequence[Comparison]) -> Table:
 
 
 def mechanism(results: Results) -> Table:
-    """A row for each arm whose optimizer has a chaos term."""
-    return _of_dataclass(Mechanism, mechanisms(results))
+    """A row for each quantity of each arm whose optimizer tells what its mechanism does."""
+    return _of_dataclass(Quantity, quantities(results))
 
 
 def _of_dataclass(kind: type[Row], values: Iterable[Row]) -> Table:

@@ -13,6 +13,8 @@ from fairbench.suite import Suite
 
 DECIDED = ("better", "worse", "equivalent")
 """Verdicts that contradict each other."""
+LENGTH = ("steps", "sweep_steps", "margin", "task", "tuned_on")
+"""What of an arena's plan may differ between two horizons; its name says the task if `task` does not."""
 Curve = list[dict[int, float]]
 """Of each seed the validation metric by step, higher being better."""
 
@@ -36,10 +38,12 @@ def flips_between_horizons(case: Case) -> str:
 
 def _last_horizons(suite: Suite) -> dict[str, str]:
     """The arena with the last horizon of a task, by the one with the horizon before it."""
-    horizons: dict[str, list[str]] = {}
+    horizons: dict[str, dict[int, str]] = {}
     for name, plan in sorted(suite.arenas.items(), key=lambda item: item[1].steps):
-        horizons.setdefault(json.dumps([suite.task(name), plan.data, plan.model], sort_keys=True), []).append(name)
-    return {names[-2]: names[-1] for names in horizons.values() if len(names) > 1}
+        same = {key: value for key, value in vars(plan).items() if key not in LENGTH}
+        horizons.setdefault(json.dumps([suite.task(name), same], sort_keys=True), {})[plan.steps] = name
+    several = [list(names.values()) for names in horizons.values() if len(names) > 1]
+    return {names[-2]: names[-1] for names in several}
 
 
 def _contradict(one: Comparison, other: Comparison) -> bool:

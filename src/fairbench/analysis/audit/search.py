@@ -7,8 +7,8 @@ from fairbench.analysis.results import ArmResults
 
 
 def edge(arm: ArmResults) -> str:
-    """Whether the selected rate is the "lowest" or the "highest" that was tried, or lies "inside"."""
-    if arm.lr is None:
+    """Whether the selected rate is the "lowest" or the "highest" that was tried, or is "inside"; empty without any."""
+    if arm.lr is None or not arm.sweep:
         return ""
     return {arm.rates[0]: "lowest", arm.rates[-1]: "highest"}.get(arm.lr, "inside")
 
@@ -16,7 +16,7 @@ def edge(arm: ArmResults) -> str:
 @check("rate at the edge", "warn", "Widen the grid, or allow more extensions (`sweep.max_extensions`).")
 def at_edge(case: Case) -> str:
     """A selected learning rate is the lowest or the highest that was tried, extensions of the grid included."""
-    tuned = [arm for arm in case.results.arms if arm.lr is not None]
+    tuned = [arm for arm in case.results.arms if edge(arm)]
     found = [arm for arm in tuned if edge(arm) != "inside"]
     if not found:
         return ""

@@ -37,6 +37,7 @@ def _treatments(study: Study, arena: str, name: str) -> dict[str, str]:
     plan, resolved = study.suite.optimizers[name], study.optimizers[name]
     options = {**resolved.options, **resolved.arenas.get(arena, {})}
     found = {field.name: _word(getattr(plan, field.name)) for field in fields(plan) if field.name not in OWN}
+    found["clip_norm"] = _word(study.suite.clip_norm(name))
     found |= dict.fromkeys(TREATMENTS.values(), "off")
     found |= {words: _word(options[option]) for option, words in TREATMENTS.items() if options.get(option)}
     found["preset"] = resolved.factory if resolved.factory in PRESETS else "off"
@@ -83,17 +84,19 @@ def coupled_decay(case: Case) -> str:
 
 @check("inactive mechanism", "warn", "Do not ascribe any difference to it; see its warm-up, thresholds and signal.")
 def inactive_mechanism(case: Case) -> str:
-    """The chaos term of an optimizer that has one never acted in the final trials of an arena."""
-    return said_once((m.arena, f"{m.optimizer} {m.state}") for m in mechanisms(case.results) if m.active_share == 0)
+    """The mechanism of an optimizer that has one of its own never acted in the final trials of an arena."""
+    return said_once((m.arena, f"{m.optimizer} {m.state}") for m in mechanisms(case.results) if m.acted == 0)
 
 
-@check("clipped in every step", "warn", "Raise `training.clip_norm`, or turn it off for all.")
+@check("clipped in every step", "warn", "Raise `clip_norm`, or turn it off for all.")
 def clipped(case: Case) -> str:
     """Gradient clipping acted in 95% of the steps of an arm or more: its length is the same in all of them."""
     rates = {
         (arm.arena, arm.optimizer): [run.result["clip_rate"] for run in arm.final if run.result]
         for arm in case.results.arms
     }
-    norm = case.results.study.suite.training.clip_norm
     often = ((x, fmean(of_arm)) for x, of_arm in rates.items() if of_arm and fmean(of_arm) >= ALWAYS)
-    return said_once((arena, f"{name} in {100 * rate:.0f}% of the steps, at {norm:g}") for (arena, name), rate in often)
+    norm = case.results.study.suite.clip_norm
+    return said_once(
+        (arena, f"{name} in {100 * rate:.0f}% of the steps, at {norm(name):g}") for (arena, name), rate in often
+    )
