@@ -69,9 +69,8 @@ def forecast(rehearsal: Rehearsal, lookup: Lookup) -> list[Forecast]:
 def _forecast(rehearsal: Rehearsal, arena: str, results: Results) -> Forecast:
     study, seconds = rehearsal.study, trial_seconds(rehearsal, arena)
     suite = study.suite
-    of_rate = len(suite.optimizers) * len(suite.sweep.seeds) * max(len(suite.sweep.weight_decays), 1)
-    if suite.tuned_on(arena) != arena:
-        of_rate = 0
+    of_arm = len(suite.sweep.seeds) * max(len(suite.sweep.weight_decays), 1)
+    of_rate = len(suite.optimizers) * of_arm if suite.tuned_on(arena) == arena else 0
     sweeps, extensions = of_rate * suite.sweep.points, of_rate * suite.sweep.max_extensions
     finals = len(suite.optimizers) * len(suite.final.seeds)
     usual = sweeps * seconds["sweep"] + finals * seconds["final"]

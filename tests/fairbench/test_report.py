@@ -311,6 +311,15 @@ def test_terminal(tmp_path):
     print_verdicts(write(tmp_path), tmp_path, Console(file=text, width=80))
     assert re.search(r"vit +AdamW +better +\+0\.400 +\[\+0\.\d+, \+0\.\d+\] +< 0\.0001", text.getvalue())
     assert "report.html" in text.getvalue()
+    assert "fairbench audit" not in text.getvalue()
+
+
+def test_the_terminal_counts_notes(tmp_path):
+    text = io.StringIO()
+    report = write(tmp_path, sweeps={("vit", "AdamW"): {1e-4: 0.495}})
+    print_verdicts(report, tmp_path, Console(file=text, width=300))
+    assert text.getvalue().startswith(f"1 note; fairbench audit {tmp_path} shows them\n")
+    assert "AdamW (leads by 0.005, seeds differ by 0.01)" in " ".join(page(tmp_path).text)
 
 
 def test_labels_are_spread():

@@ -132,7 +132,7 @@ def _finds(f: Forecast, margin: float) -> str:
     if f.effect is None:
         return "cannot reach alpha: with fewer than 2 seeds there is no test, whatever the difference"
     power = f"finds {f.effect:.1f} standard deviations between seeds with 80% power"
-    if f.spread is None:
+    if not f.spread:  # no seeds yet, or none that differ
         return f"{power}, so its margin only if seeds differ by {margin / f.effect:.2g} or less"
     found = f"{power}: {f.effect * f.spread:.2g}, by the seeds that have a record"
     return found if f.effect * f.spread <= margin else f"{found}; it cannot tell differences from the margin up to that"
