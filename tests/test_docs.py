@@ -2,9 +2,13 @@
 
 import csv
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
+
+from fairbench.analysis.verdicts import VERDICTS, Comparison
+from fairbench.cli import main
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -53,3 +57,24 @@ def test_the_step_time_table_of_the_readme_is_the_benchmarks() -> None:
         for name, ratio in zip(sets, ratios, strict=True):
             assert abs(float(ratio) - float(rows[contender, name]["ratio"])) <= 0.00501, (contender, name)
             assert of_set.get(name, target) == rows[contender, name]["target"], (contender, name)
+
+
+PAGE = ROOT / "docs/verdicts.md"
+
+
+def test_every_verdict_and_every_column_of_significance_is_explained() -> None:
+    table = PAGE.read_text().partition("## significance.csv")
+    assert re.findall(r"^\| ([a-z ]+) \|", table[0], flags=re.MULTILINE)[1:] == list(VERDICTS)
+    described = table[2].partition("\n\n## ")[0]
+    names = [name for row in re.findall(r"^\| (`.*?) \|", described, flags=re.MULTILINE) for name in row.split(", ")]
+    assert names == [f"`{field.name}`" for field in fields(Comparison)]
+
+
+@pytest.mark.parametrize("words", [["paper", "--baselines", "AdamW"], ["paper"]])
+def test_the_papers_verdicts_are_those_of_the_command(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    assert main(["verdicts", *words]) == 0
+    shown = [f"    {line.rstrip()}" for line in capsys.readouterr().out.splitlines()]
+    assert "\n".join([f"    $ fairbench verdicts {' '.join(words)}", *shown]) + "\n\n" in PAGE.read_text()

@@ -56,6 +56,10 @@ def parser() -> argparse.ArgumentParser:
     compare.add_argument("publication", nargs="?", default="paper", metavar="PUBLICATION", help="default: paper")
     compare.add_argument("--output-dir", type=Path, metavar="OUT", help="where the tables go (default: DIR)")
 
+    verdicts = commands.add_parser("verdicts", help="judge the numbers that others published as a study's own")
+    verdicts.add_argument("publication", nargs="?", default="paper", metavar="PUBLICATION", help="default: paper")
+    verdicts.add_argument("--baselines", metavar="A,B,...", help="only against these, which makes a smaller family")
+
     explain = commands.add_parser("explain", help="show what a trial is, or why two trials are not the same one")
     explain.add_argument("trials", nargs="+", metavar="ID", help="record file, or the beginning of an id")
     explain.add_argument("--output-dir", type=Path, metavar="DIR", help="where it lies (default: all of results/)")
@@ -262,6 +266,18 @@ def compare(options: argparse.Namespace) -> int:
     return 0
 
 
+def verdicts(options: argparse.Namespace) -> int:
+    """`fairbench verdicts`."""
+    from fairbench.analysis.publication_verdicts import published_comparisons
+    from fairbench.analysis.replication import LEVEL
+    from fairbench.published import load_publication
+    from fairbench.report.publication_verdicts import print_publication_verdicts
+
+    judged = published_comparisons(load_publication(options.publication), LEVEL, words(options.baselines or ""))
+    print_publication_verdicts(judged, LEVEL, console())
+    return 0
+
+
 def explain(options: argparse.Namespace) -> int:
     """`fairbench explain`."""
     from fairbench.explain import explain_trials
@@ -304,6 +320,7 @@ DO = {
     "audit": audit,
     "report": report,
     "compare": compare,
+    "verdicts": verdicts,
     "explain": explain,
     "list": show_list,
     "data": data,

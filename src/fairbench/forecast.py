@@ -7,8 +7,8 @@ from math import ceil, sqrt
 from statistics import fmean, variance
 from typing import Any
 
+from fairbench.analysis.power import minimum_detectable_effect
 from fairbench.analysis.results import Results, collect
-from fairbench.analysis.significance import minimum_detectable_effect
 from fairbench.plan import Lookup, arms, trial_spec
 from fairbench.rehearsal import Rehearsal
 from fairbench.spec import TrialSpec
@@ -75,7 +75,7 @@ def _forecast(rehearsal: Rehearsal, arena: str, results: Results) -> Forecast:
     finals = len(suite.optimizers) * len(suite.final.seeds)
     usual = sweeps * seconds["sweep"] + finals * seconds["final"]
     sizes = {stage: fmean(_trial_bytes(rehearsal, arena, x, stage) for x in suite.optimizers) for stage in seconds}
-    family = len(suite.arenas) * (len(suite.optimizers) - 1)
+    family = len(suite.arenas) * len(suite.pairs)
     return Forecast(
         arena=arena,
         sweep_trials=sweeps,

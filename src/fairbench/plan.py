@@ -58,7 +58,7 @@ class Study:
 
     def to_json(self) -> dict[str, Any]:
         """The study as plain JSON values, for `config.json`."""
-        return asdict(self)
+        return {**asdict(self), "suite": self.suite.to_json()}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any], where: str) -> "Study":

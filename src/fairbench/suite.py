@@ -1,6 +1,7 @@
 """What a study is: arenas x optimizers, how they are tuned, trained and compared."""
 
 from dataclasses import asdict, dataclass, field
+from itertools import combinations
 from typing import Any
 
 from fairbench.arenas import ARENAS, ArenaFacts
@@ -10,6 +11,8 @@ RULES = {
     "seeds": "learning rates are selected with seeds that the report is about",
 }
 """Rules of a fair study, by what is not kept apart; a suite that repeats another study may have to break them."""
+COMPARED = ("reference", "all")
+"""Which pairs of optimizers a suite may compare: the reference with every other one, or every two."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,7 @@ class ArenaPlan:
         task: the arena's module; empty if its name is that. So a suite has one task twice, at two horizons.
         tuned_on: the arena whose sweep selects for this one too; empty if it has its own.
         shock: how its training is disturbed, see `fairbench.shocks`; empty if it is not.
+        target: value of the primary metric on the validation split that a training should reach; None for none.
     """
 
     metric: str
@@ -96,6 +100,7 @@ class ArenaPlan:
     task: str = ""
     tuned_on: str = ""
     shock: dict[str, Any] = field(default_factory=dict)
+    target: float | None = None
 
 
 @dataclass(frozen=True)
@@ -134,6 +139,8 @@ class Suite:
         trial_timeout: seconds that a trial may take; 0 leaves it to the rehearsal.
         breaks: rules that the suite breaks on purpose, see `RULES`.
         deviations: sentences on what else in it is no good practice; the report shows them.
+        compare: which pairs are compared, see `COMPARED`.
+        ladder: optimizers of which each adds one thing to the one before it; empty for none.
     """
 
     name: str
@@ -148,6 +155,19 @@ class Suite:
     trial_timeout: float = 0.0
     breaks: list[str] = field(default_factory=list)
     deviations: list[str] = field(default_factory=list)
+    compare: str = "reference"
+    ladder: list[str] = field(default_factory=list)
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """The pairs of optimizers that are compared in each arena; of a pair with the reference it is the first."""
+        names = sorted(self.optimizers, key=lambda name: name != self.reference)
+        return [pair for pair in combinations(names, 2) if self.compare == "all" or pair[0] == self.reference]
+
+    def pair_title(self, arena: str, optimizer: str, baseline: str) -> str:
+        """A comparison in words; that it is the reference which is compared goes without saying."""
+        where = arena if optimizer == self.reference else f"{arena}, {optimizer}"
+        return f"{where} against {baseline}"
 
     def task(self, arena: str) -> str:
         """The module of an arena."""

@@ -30,6 +30,8 @@ def chosen_suite(options: argparse.Namespace) -> Suite:
         suite = replace(suite, arenas=arenas, optimizers=optimizers)
     if options.optimizers:
         suite = replace(suite, optimizers=named_optimizers(words(options.optimizers), suite))
+        if not set(suite.ladder) <= suite.optimizers.keys():  # a rung less, and the next would be two causes
+            suite = replace(suite, ladder=[])
     reference = options.reference or suite.reference
     if reference not in suite.optimizers:
         choices = ", ".join(suite.optimizers)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from importlib import resources
 from pathlib import Path
-from types import UnionType
+from types import NoneType
 from typing import Any, get_args, get_origin, get_type_hints
 
 from fairbench.arenas import ARENAS
@@ -14,7 +14,7 @@ from fairbench.data.facts import READING, SOURCES
 from fairbench.errors import UsageError, unknown
 from fairbench.optimizers import OPTIMIZERS
 from fairbench.shocks import SHOCKS
-from fairbench.suite import RULES, ArenaPlan, Suite
+from fairbench.suite import COMPARED, RULES, ArenaPlan, Suite
 
 if sys.version_info >= (3, 11):
     from importlib.resources.abc import Traversable
@@ -159,7 +159,7 @@ def _build(cls: type, value: Any, path: KeyPath) -> Any:
         if not isinstance(value, list):
             raise _Wrong(path, f"must be a list, got {value!r}")
         return [_build(element, item, path) for item in value]
-    if get_origin(cls) is UnionType:
+    if NoneType in get_args(cls):
         return None if value is None else _build(get_args(cls)[0], value, path)
     if cls is float and type(value) is int:
         return float(value)
@@ -199,6 +199,13 @@ def _check_meaning(suite: Suite) -> None:
             raise _Wrong(("optimizers", name, "arenas", unmet), unknown("arena", unmet, suite.arenas))
     if suite.reference not in suite.optimizers:
         raise _Wrong(("reference",), unknown("optimizer", suite.reference, suite.optimizers))
+    if suite.compare not in COMPARED:
+        raise _Wrong(("compare",), unknown("way to compare", suite.compare, COMPARED))
+    for rung in suite.ladder:
+        if rung not in suite.optimizers:
+            raise _Wrong(("ladder",), unknown("optimizer", rung, suite.optimizers))
+    if suite.ladder and len(set(suite.ladder)) < max(len(suite.ladder), 2):
+        raise _Wrong(("ladder",), f"must have two or more optimizers, each once, got {suite.ladder}")
 
 
 def _check_arena(suite: Suite, name: str, arena: ArenaPlan) -> None:
@@ -215,6 +222,8 @@ def _check_arena(suite: Suite, name: str, arena: ArenaPlan) -> None:
             raise _Wrong((*path, key), f"must lie in [1, {MOST}], got {getattr(arena, key)}")
     if not 0 < arena.margin < 1:
         raise _Wrong((*path, "margin"), f"must lie in (0, 1): a difference of 1 always matters; got {arena.margin}")
+    if arena.target is not None:
+        _check_positive((*path, "target"), arena.target)
     fitting = {key: x for key, x in SOURCES.items() if x.kind == facts.kind and x.labelled >= facts.labelled}
     if (source := arena.data.get("source")) not in fitting:
         raise _Wrong((*path, "data", "source"), unknown("source for this arena", str(source), fitting))

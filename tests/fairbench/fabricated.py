@@ -34,7 +34,9 @@ def mechanism(quantities=QUANTITIES):
     }
 
 
-def study(arenas=("gpt", "vit"), optimizers=("AdamW", "Lion", "PsiLogic"), seeds=(1, 2, 3), alpha=0.05, margin=0.01):
+def study(
+    arenas=("gpt", "vit"), optimizers=("AdamW", "Lion", "PsiLogic"), seeds=(1, 2, 3), alpha=0.05, margin=0.01, **fields
+):
     suite = Suite(
         name="fabricated",
         description="records that nobody trained",
@@ -47,6 +49,7 @@ def study(arenas=("gpt", "vit"), optimizers=("AdamW", "Lion", "PsiLogic"), seeds
             name: ArenaPlan(METRICS[name][0], margin, 10, 10, 4, MINI[name].data, MINI[name].model) for name in arenas
         },
         optimizers={name: OptimizerPlan() for name in optimizers},
+        **fields,
     )
     resolved = {name: ResolvedOptimizer(name, f"torch.optim:{name}", {}, {}, False, "", {}) for name in optimizers}
     met = {name: ResolvedArena("0", {}, {str(seed): sha(f"{name} {seed}") for seed in (0, *seeds)}) for name in arenas}

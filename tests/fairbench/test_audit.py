@@ -255,7 +255,7 @@ def test_a_gain_that_both_share_is_the_schedules() -> None:
     assert "gap still changes" not in names(shaped(both, both))
     assert evidence(shaped(both, both), "still improving") == "vit: AdamW 0.1, PsiLogic 0.1 (margin 0.02)"
     one = shaped(both)
-    assert evidence(one, "gap still changes") == "vit: PsiLogic gains +0.1 on AdamW, margin 0.02"
+    assert evidence(one, "gap still changes") == "vit against AdamW gains +0.1 more, margin 0.02"
     assert evidence(one, "still improving") == "vit: PsiLogic 0.1 (margin 0.02)"
     assert not {"gap still changes", "still improving"} & names(shaped(both, margin=0.2))
     assert not {"gap still changes", "still improving"} & names(shaped({10: 0.6}, {10: 0.5})), "one evaluation: no gain"
@@ -307,7 +307,8 @@ def test_what_flips_between_horizons(short: dict[str, Any], long: dict[str, Any]
     assert ("flip between horizons" in names(flags)) == raised
     if raised:
         assert re.match(
-            r"against AdamW \w+ \(\+.*\) in vit, \w+ \(-.*\) in vit-4x", evidence(flags, "flip between horizons")
+            r"vit against AdamW \w+ \(\+.*\), vit-4x against AdamW \w+ \(-.*\)",
+            evidence(flags, "flip between horizons"),
         )
 
 

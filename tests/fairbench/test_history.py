@@ -71,6 +71,12 @@ def test_a_margin_that_was_widened_afterwards_is_a_warning_and_the_first_verdict
             {"final": replace(study().suite.final, seeds=[1, 2, 3, 4])},
             "suite.final.seeds from [1, 2, 3] to [1, 2, 3, 4]",
         ),
+        ({"compare": "all"}, "suite.compare from reference to all"),
+        ({"ladder": ["AdamW", "PsiLogic"]}, "suite.ladder from [] to ['AdamW', 'PsiLogic']"),
+        (
+            {"arenas": {name: replace(arena, target=0.9) for name, arena in study().suite.arenas.items()}},
+            "suite.arenas.gpt.target from None to 0.9",
+        ),
     ],
 )
 def test_every_change_that_touches_verdicts_is_named(tmp_path: Path, bent: dict[str, object], named: str) -> None:
@@ -90,6 +96,14 @@ def test_a_comparison_that_was_not_declared_says_so(tmp_path: Path) -> None:
     assert set(verdicts(result)) == {("vit", "Lion"), ("vit", "PsiLogic")}
     assert {declared for _, declared in verdicts(result).values()} == {"not declared"}
     assert "Not declared then: vit against Lion, vit against PsiLogic." in warned(result)
+
+
+def test_all_pairs_asked_for_afterwards_were_not_declared(tmp_path: Path) -> None:
+    result = report(tmp_path, (MORNING, study(("vit",)), 0), (NOON, study(("vit",), compare="all"), 9))
+    declared = {(c.reference, c.baseline): c.declared for c in result.comparisons}
+    assert declared["AdamW", "Lion"] == "not declared"
+    assert "not declared" not in {declared["PsiLogic", "AdamW"], declared["PsiLogic", "Lion"]}
+    assert "Not declared then: vit, AdamW against Lion." in warned(result)
 
 
 def test_before_the_first_final_trial_a_plan_is_free(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ def printed(statistic, **where):
 def test_every_number_that_the_tables_print_is_there_once():
     places = Counter((entry.place, entry.statistic) for entry in PAPER.entries)
     assert places == {
+        ("Table 2", "n"): 1,
         ("Table 2", "mean"): 20,
         ("Table 2", "std"): 20,
         ("section 4.2, Selected LRs", "lr"): 16,

@@ -269,6 +269,32 @@ def test_selected_rate_at_the_edge_is_named(tmp_path):
     assert "A rate beyond might be better." in " ".join(page(tmp_path).text)
 
 
+def test_tables_that_a_suite_asks_for(tmp_path):
+    asked = study(("vit",), ("AdamW", "Lion", "PsiLogic"), compare="all", ladder=["AdamW", "PsiLogic"])
+    asked = replace(asked, suite=replace(asked.suite, arenas={"vit": replace(asked.suite.arenas["vit"], target=0.7)}))
+    report = write(tmp_path, asked, {"PsiLogic": HIGH, "AdamW": LOW, "Lion": NOISY})
+    extra = {"ranking.csv", "time_to_target.csv", "profiles.csv", "causes.csv"}
+    assert set(contents(tmp_path)) == TABLES | extra | {"report.html"}
+    assert {str(file.relative_to(tmp_path)) for file in report.files} == set(contents(tmp_path))
+    assert [row["optimizer"] for row in rows(tmp_path, "ranking") if row["arena"] == "vit"] == [
+        "PsiLogic",
+        "Lion",
+        "AdamW",
+    ]
+    reached = {row["optimizer"]: (row["reached"], row["median_steps"]) for row in rows(tmp_path, "time_to_target")}
+    assert reached == {"AdamW": ("0", ""), "Lion": ("1", ""), "PsiLogic": ("3", "5")}
+    assert ("PsiLogic", "1.0", "1.0") in [(x["optimizer"], x["tau"], x["share"]) for x in rows(tmp_path, "profiles")]
+    (rung, whole) = rows(tmp_path, "causes")
+    assert float(rung["contribution"]) == float(whole["contribution"]) == pytest.approx(0.4)
+    assert said(report)["Causes"].startswith("vit: PsiLogic +0.4 ")
+    assert "3 comparisons of every two optimizers" in said(report)["Verdicts"]
+    assert "AdamW against Lion" in " ".join(page(tmp_path).text)
+    text = io.StringIO()
+    print_verdicts(report, tmp_path, Console(file=text, width=100))
+    assert re.search(r"vit +PsiLogic +AdamW +better", text.getvalue())
+    assert re.search(r"vit +AdamW +Lion +inconclusive", text.getvalue())
+
+
 NOTHING = {"PsiLogic": [None] * 3, "AdamW": [None] * 3}
 NO_SWEEP = {("vit", name): {1e-4: None, 1e-3: None, 1e-2: None} for name in ("AdamW", "PsiLogic")}
 

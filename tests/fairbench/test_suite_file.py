@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from fairbench.arenas import ARENAS, load_arena
+from fairbench.cli import parser
 from fairbench.errors import UsageError
+from fairbench.suite_choice import chosen_suite
 from fairbench.suite_file import load_suite, parse_suite, suite_names
 
 
@@ -70,6 +72,16 @@ def test_the_declared_options_are_the_arenas_arguments(name: str) -> None:
         ("sweep_steps = 10", "sweep_steps = 10000000000", "arenas.vit.sweep_steps: must lie in"),
         ("[optimizers.AdamW]", '[optimizers."Adam\\nW"]', "must be made of characters that can be shown"),
         ("alpha = 0.05", "alpha = 0.05\ntrial_timeout = -1.0", "trial_timeout: must be a number of seconds"),
+        (
+            "alpha = 0.05",
+            "alpha = 0.05\ncompare = 'al'",
+            "line 5: compare: unknown way to compare 'al'; did you mean 'all'",
+        ),
+        ("alpha = 0.05", "alpha = 0.05\nladder = ['AdmW', 'PsiLogic']", "line 5: ladder: .*did you mean 'AdamW'"),
+        ("alpha = 0.05", "alpha = 0.05\nladder = ['AdamW']", r"ladder: must have two or more .*got \['AdamW'\]"),
+        ("alpha = 0.05", "alpha = 0.05\nladder = ['AdamW', 'AdamW']", "ladder: must have two or more optimizers, each"),
+        ("batch_size = 16", "batch_size = 16\ntarget = 0.0", "arenas.vit.target: must be positive and finite, got 0.0"),
+        ("batch_size = 16", "batch_size = 16\ntarget = 'low'", "arenas.vit.target: must be a number, got 'low'"),
         ("alpha = 0.05", "alpha = 5", "line 4: alpha: must be below 1, got 5.0"),
         ("alpha = 0.05", "alpha = = 5", "at line 4"),
     ],
@@ -81,6 +93,24 @@ def test_mistakes_are_named_with_key_and_line(tiny_file: Path, old: str, new: st
     with pytest.raises(UsageError, match=complaint) as caught:
         load_suite(str(tiny_file))
     assert "tiny.toml" in str(caught.value)
+
+
+def test_what_a_suite_may_ask_for(tiny_file: Path) -> None:
+    text = tiny_file.read_text().replace(
+        "alpha = 0.05", "alpha = 0.05\ncompare = 'all'\nladder = ['AdamW', 'PsiLogic']"
+    )
+    tiny_file.write_text(text.replace("batch_size = 16", "batch_size = 16\ntarget = 1"))
+    suite = load_suite(str(tiny_file))
+    assert (suite.compare, suite.ladder, suite.arenas["vit"].target) == ("all", ["AdamW", "PsiLogic"], 1.0)
+    assert parse_suite(suite.to_json(), "json") == suite
+
+
+def test_a_run_without_a_rung_has_no_ladder(tiny_file: Path) -> None:
+    tiny_file.write_text(tiny_file.read_text().replace("alpha = 0.05", "alpha = 0.05\nladder = ['AdamW', 'PsiLogic']"))
+    for more, ladder in ([], ["AdamW", "PsiLogic"]), (["--optimizers", "AdamW,Lion", "--reference", "Lion"], []):
+        suite = chosen_suite(parser().parse_args(["run", "--suite", str(tiny_file), *more]))
+        assert suite.ladder == ladder
+        assert parse_suite(suite.to_json(), "json") == suite
 
 
 def test_a_wrong_suite_name_is_answered_with_the_nearest() -> None:

@@ -1,11 +1,17 @@
 """What may be said of a comparison, and what may not."""
 
+from dataclasses import fields, replace
+
 import pytest
 from fabricated import QUANTITIES, Records, finals, planned, sha, study
+from hypothesis import given
+from samples import ARMS
+from scipy import stats
 
 from fairbench.analysis.mechanism import mechanisms
+from fairbench.analysis.power import seeds_needed
 from fairbench.analysis.results import collect
-from fairbench.analysis.significance import holm, welch
+from fairbench.analysis.significance import holm, summary, welch
 from fairbench.analysis.verdicts import compare
 
 LOW, HIGH = [0.50, 0.51, 0.52], [0.90, 0.91, 0.92]
@@ -49,7 +55,7 @@ def test_raw_means_and_numbers():
     found = one("gpt", PsiLogic=LOW, AdamW=HIGH)
     assert (found.mean_reference, found.mean_baseline) == pytest.approx((0.51, 0.91))
     assert found.advantage == pytest.approx(0.40)
-    assert found.p == pytest.approx(welch(LOW, HIGH).p)
+    assert found.p == pytest.approx(welch(summary(LOW), summary(HIGH)).p)
     assert (found.n_reference, found.n_baseline, found.seeds) == (3, 3, 3)
 
 
@@ -138,6 +144,73 @@ def test_one_seed_is_no_verdict():
     found = one(PsiLogic=[0.9], AdamW=[0.1], seeds=(1,))
     assert (found.verdict, found.p, found.note) == ("inconclusive", None, "fewer than 2 seeds, no test")
     assert found.advantage == pytest.approx(0.8)
+
+
+def test_the_tests_beside_welch():
+    found = one(PsiLogic=NOISY, AdamW=NOISIER, margin=0.05)
+    assert (found.std_reference, found.std_baseline) == pytest.approx((0.1, 0.1193035), abs=1e-7)
+    assert found.p_paired == pytest.approx(stats.ttest_rel(NOISY, NOISIER).pvalue)
+    assert found.paired_low < found.advantage < found.paired_high
+    assert found.seed_correlation == pytest.approx(stats.pearsonr(NOISY, NOISIER).statistic)
+    assert (found.p_permutation, found.p_permutation_floor) == pytest.approx((0.9, 0.1))
+    assert found.p_spread == pytest.approx(stats.levene(NOISY, NOISIER, center="median").pvalue)
+    assert found.g_low < found.hedges_g < found.g_high
+    assert found.seeds_needed == seeds_needed(0.05, found.std_reference, found.std_baseline, 0.05)
+
+
+def test_a_smaller_loss_is_an_advantage_in_every_test():
+    vit, gpt = (one(arena, PsiLogic=NOISY, AdamW=NOISIER, margin=0.05) for arena in ("vit", "gpt"))
+    for high, low in (
+        ("advantage", "advantage"),
+        ("ci_high", "ci_low"),
+        ("paired_high", "paired_low"),
+        ("g_high", "g_low"),
+    ):
+        assert getattr(gpt, high) == pytest.approx(-getattr(vit, low))
+
+
+def test_seeds_needed_are_those_of_the_strictest_step_of_holm():
+    alone = one("gpt", PsiLogic=NOISY, AdamW=NOISIER)
+    in_family = comparisons(study(("gpt", "vit")), PsiLogic=NOISY, AdamW=NOISIER, Lion=LOW)[0]
+    assert in_family.seeds_needed == seeds_needed(0.01, alone.std_reference, alone.std_baseline, 0.05 / 4)
+    assert in_family.seeds_needed > alone.seeds_needed
+
+
+@pytest.mark.parametrize("losing", ["diverged", None, "failed"])
+def test_an_incomplete_arm_has_no_test_at_all(losing):
+    found = one(PsiLogic=[losing, 0.5, 0.6], AdamW=LOW)
+    unknown = {field.name for field in fields(found) if getattr(found, field.name) is None}
+    assert unknown >= {"p", "p_paired", "paired_low", "p_permutation", "p_spread", "g_low", "seeds_needed"}
+
+
+MIRROR = {"better": "worse", "worse": "better"}
+
+
+@given(ARMS)
+def test_the_verdict_of_a_pair_is_the_mirror_of_the_swapped_one(arms):
+    the_study = study(("vit",), ("AdamW", "PsiLogic"), seeds=range(1, len(arms[0]) + 1))
+    swapped = replace(the_study, suite=replace(the_study.suite, reference="AdamW"))
+    (found,), (other,) = (comparisons(x, PsiLogic=arms[0], AdamW=arms[1]) for x in (the_study, swapped))
+    assert other.verdict == MIRROR.get(found.verdict, found.verdict)
+    same = ("p", "p_holm", "p_equivalence", "p_paired", "p_permutation", "p_spread", "seed_correlation", "seeds_needed")
+    assert [getattr(other, name) for name in same] == pytest.approx([getattr(found, name) for name in same])
+    for high, low in (
+        ("advantage", "advantage"),
+        ("ci_high", "ci_low"),
+        ("paired_high", "paired_low"),
+        ("g_high", "g_low"),
+    ):
+        assert getattr(other, high) == (None if getattr(found, low) is None else pytest.approx(-getattr(found, low)))
+
+
+def test_all_pairs_are_one_family():
+    the_study = study(("vit", "gpt"), ("AdamW", "Lion", "PsiLogic", "Adam"), compare="all")
+    found = comparisons(the_study, PsiLogic=HIGH, AdamW=LOW, Lion=NOISY, Adam=NOISIER)
+    pairs = [("PsiLogic", "AdamW"), ("PsiLogic", "Lion"), ("PsiLogic", "Adam")]
+    pairs += [("AdamW", "Lion"), ("AdamW", "Adam"), ("Lion", "Adam")]
+    assert [(c.arena, c.reference, c.baseline) for c in found] == [(a, *pair) for a in ("vit", "gpt") for pair in pairs]
+    assert [c.p_holm for c in found] == holm([c.p for c in found])
+    assert found[0].p_holm == pytest.approx(12 * found[0].p)
 
 
 def test_no_baseline_is_no_comparison():

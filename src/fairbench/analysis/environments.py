@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from fairbench.analysis.results import ArmResults, Results
 
-Pair = tuple[str, str]
-"""An arena and a baseline."""
+Compared = tuple[str, str, str]
+"""An arena, an optimizer and its baseline."""
 
 
 @dataclass(frozen=True)
@@ -15,20 +15,20 @@ class Mixture:
 
     Attributes:
         facts: each fact with its values, in the order of the alphabet.
-        comparisons: arena and baseline of each comparison in which they differ between trials, sweeps included.
+        comparisons: arena and pair of each comparison in which they differ between trials, sweeps included.
         confounded: those in which no final trial of one arm has a value that one of the other arm has: what the
             optimizer did cannot be told from what the machine did.
     """
 
     facts: Mapping[str, tuple[str, ...]]
-    comparisons: tuple[Pair, ...]
-    confounded: tuple[Pair, ...]
+    comparisons: tuple[Compared, ...]
+    confounded: tuple[Compared, ...]
 
 
 def mixtures(results: Results) -> list[Mixture]:
     """What differs, facts that concern the same comparisons together."""
     values = grounds(run.environment for run in results.select(lambda run: run.result is not None))
-    groups: dict[tuple[tuple[Pair, ...], tuple[Pair, ...]], dict[str, tuple[str, ...]]] = {}
+    groups: dict[tuple[tuple[Compared, ...], tuple[Compared, ...]], dict[str, tuple[str, ...]]] = {}
     for fact, several in values.items():
         if len(several) > 1:
             groups.setdefault(_concerned(results, fact), {})[fact] = several
@@ -44,18 +44,18 @@ def grounds(environments: Iterable[Mapping[str, str]]) -> dict[str, tuple[str, .
     return {fact: tuple(sorted(values)) for fact, values in facts.items()}
 
 
-def _concerned(results: Results, fact: str) -> tuple[tuple[Pair, ...], tuple[Pair, ...]]:
+def _concerned(results: Results, fact: str) -> tuple[tuple[Compared, ...], tuple[Compared, ...]]:
     """The comparisons in which a fact differs between trials, and those of them in which it goes with the arm."""
     suite = results.study.suite
     mixed, confounded = [], []
     for arena in suite.arenas:
-        for baseline in (name for name in suite.optimizers if name != suite.reference):
-            ours, theirs = results.arm(arena, suite.reference), results.arm(arena, baseline)
+        for optimizer, baseline in suite.pairs:
+            ours, theirs = results.arm(arena, optimizer), results.arm(arena, baseline)
             if len(_values(ours, fact) | _values(theirs, fact)) > 1:
-                mixed.append((arena, baseline))
+                mixed.append((arena, optimizer, baseline))
                 finals = _values(ours, fact, "final"), _values(theirs, fact, "final")
                 if all(finals) and not finals[0] & finals[1]:
-                    confounded.append((arena, baseline))
+                    confounded.append((arena, optimizer, baseline))
     return tuple(mixed), tuple(confounded)
 
 

@@ -8,7 +8,7 @@ from statistics import fmean, stdev
 from typing import Literal, NamedTuple
 
 from fairbench.analysis.results import ArmResults, Results
-from fairbench.analysis.significance import Welch, welch
+from fairbench.analysis.significance import TTest, summary, welch
 from fairbench.analysis.verdicts import Comparison
 from fairbench.arenas import ARENAS
 from fairbench.published import Entry, Publication
@@ -239,14 +239,14 @@ def _published_judgement(publication: Publication, entry: Entry) -> Judgement:
     return Judgement(direction(entry.arena, entry.metric, float(one - other)), entry.value != NOT_SIGNIFICANT)
 
 
-def _our_judgement(entry: Entry, test: Welch | None) -> Judgement | None:
+def _our_judgement(entry: Entry, test: TTest | None) -> Judgement | None:
     """What a test says, None if there is none with a p-value."""
     if test is None or test.p is None:
         return None
     return Judgement(direction(entry.arena, entry.metric, test.difference), test.p < LEVEL)
 
 
-def _test(results: Results, arena: str, metric: str, optimizer: str, baseline: str) -> tuple[Welch | None, str]:
+def _test(results: Results, arena: str, metric: str, optimizer: str, baseline: str) -> tuple[TTest | None, str]:
     """Welch's test of two complete arms, and what keeps it from being made or proper."""
     if arena not in results.study.suite.arenas:
         return None, f"no {arena} in the study"
@@ -258,7 +258,7 @@ def _test(results: Results, arena: str, metric: str, optimizer: str, baseline: s
             notes.append(f"{name} finished {finished} of {planned} seeds")
     if notes:
         return None, ", ".join(notes)
-    test = welch(*(list(our_scores(results, arena, metric, name).values()) for name in (optimizer, baseline)))
+    test = welch(*(summary([*our_scores(results, arena, metric, name).values()]) for name in (optimizer, baseline)))
     return test, test.reason
 
 

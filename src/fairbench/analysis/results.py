@@ -98,6 +98,11 @@ class ArmResults:
         """How many final trials have one of the statuses."""
         return sum(run.status in statuses for run in self.final)
 
+    @property
+    def complete(self) -> bool:
+        """Whether there are final trials and all of them finished."""
+        return bool(self.final) and self.count("finished") == len(self.final)
+
     def scores(self, metric: str, split: str = "test") -> list[float]:
         """A metric of the finished final trials, by seed."""
         values = (run.metric(split, metric) for run in self.final)

@@ -19,7 +19,8 @@ class Entry:
         optimizer: name of the optimizer.
         baseline: the optimizer that it is compared with.
         seed: the seed, in digits.
-        statistic: "mean", "std" or "value" (of one seed), "lr", "verdict" or "p", "ratio", "wall_s" or "peak_mb".
+        statistic: "n" (seeds), "mean", "std" or "value" (of one seed), "lr", "verdict" or "p", "ratio", "wall_s" or
+            "peak_mb".
         value: the characters that are printed: their number of digits is part of what is said.
     """
 

@@ -11,6 +11,7 @@ from fairbench.analysis.verdicts import Comparison, beside, compare
 from fairbench.history import History
 from fairbench.plan import Lookup, Study, arms
 from fairbench.report import tables
+from fairbench.report.extra_tables import extra_tables
 from fairbench.report.figures import draw_figures
 from fairbench.report.findings import Finding, find
 from fairbench.report.page import render_page
@@ -64,6 +65,7 @@ def write_report(history: History, lookup: Lookup, directory: Path) -> Report:
         "mechanism.csv": tables.mechanism(results).to_csv(),
         "cost.csv": tables.cost(results).to_csv(),
     }
+    contents |= {name: table.to_csv() for name, table in extra_tables(results, comparisons).items()}
     _write(directory, contents)
     figures, failures = draw_figures(results)
     flags = audit(results, comparisons, history, first)

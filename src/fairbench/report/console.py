@@ -15,6 +15,7 @@ from fairbench.plan import Study
 from fairbench.progress import duration
 from fairbench.report import Report
 from fairbench.report.page import p_value, signed
+from fairbench.report.statement import Statement
 
 NARROW = 72
 """Columns of a terminal below which the interval is left out."""
@@ -30,17 +31,18 @@ def print_verdicts(report: Report, directory: Path, console: Console) -> None:
         console: where to print.
     """
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for column in ("arena", "baseline"):
+    several = len({c.reference for c in report.comparisons}) > 1
+    for column in ("arena", *(("optimizer",) if several else ()), "baseline"):
         table.add_column(column, no_wrap=True)
     table.add_column("verdict", min_width=12)
     wide = console.width >= NARROW
     for column in ("advantage", "95% CI", "Holm p") if wide else ("advantage", "Holm p"):
         table.add_column(column, justify="right", no_wrap=True)
     for c in report.comparisons:
-        verdict = Text(c.statement, "bold" if c.verdict == "better" else "")
         interval = "–" if c.ci_low is None else f"[{signed(c.ci_low)}, {signed(c.ci_high)}]"
         numbers = [signed(c.advantage), interval, p_value(c.p_holm)]
-        table.add_row(c.arena, c.baseline, verdict, *(numbers if wide else numbers[::2]))
+        names = [c.arena, *([c.reference] if several else []), c.baseline]
+        table.add_row(*names, Statement(c), *(numbers if wide else numbers[::2]))
     print_flags(report.flags, console)
     if notes := sum(flag.severity == "note" for flag in report.flags):
         console.print(Text(f"{count(notes, 'note')}; fairbench audit {directory} shows them"), soft_wrap=True)
@@ -110,8 +112,9 @@ def print_plan(
             f"{arena.metric}, margin {arena.margin:g}\n  {_finds(f, arena.margin)}",
             highlight=False,
         )
-    family = len(suite.arenas) * (len(suite.optimizers) - 1)
-    console.print(f"{suite.reference} in {count(family, 'comparison')} at {suite.alpha:g}", highlight=False)
+    family = len(suite.arenas) * len(suite.pairs)
+    compared = suite.reference if suite.compare == "reference" else "all pairs"
+    console.print(f"{compared} in {count(family, 'comparison')} at {suite.alpha:g}", highlight=False)
     trials, more = sum(f.sweep_trials + f.final_trials for f in forecasts), sum(f.extensions for f in forecasts)
     usual, most = (sum(getattr(f, name) for f in forecasts) / workers for name in ("seconds", "most_seconds"))
     console.print(

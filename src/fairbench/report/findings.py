@@ -9,6 +9,7 @@ from fairbench.analysis.mechanism import mechanisms
 from fairbench.analysis.results import Results
 from fairbench.analysis.verdicts import VERDICTS, Comparison
 from fairbench.history import History
+from fairbench.report.causes import causes
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ def find(
         "Verdicts": _verdicts(results, comparisons),
         "Before correction": _lost_to_correction(results, comparisons),
         "Mechanism": _mechanism(results),
+        "Causes": causes(results),
         "Same start, same data": _equal_conditions(results),
         "Figures": "".join(f"{name} could not be drawn: {reason}. " for name, reason in no_figure.items()).rstrip(),
     }
@@ -59,12 +61,13 @@ def _verdicts(results: Results, comparisons: Sequence[Comparison]) -> str:
     suite = results.study.suite
     parts = []
     for verdict in VERDICTS:
-        pairs = [f"{c.arena} against {c.baseline}" for c in comparisons if c.verdict == verdict]
+        pairs = [suite.pair_title(c.arena, c.reference, c.baseline) for c in comparisons if c.verdict == verdict]
         if pairs or verdict == "better":
             where = f" ({', '.join(pairs)})" if pairs and verdict != "inconclusive" else ""
             parts.append(f"{verdict} in {len(pairs)}{where}")
+    compared = f"{suite.reference} with a baseline" if suite.compare == "reference" else "every two optimizers"
     return (
-        f"Of {count(len(comparisons), 'comparison')} of {suite.reference} with a baseline, the verdict is "
+        f"Of {count(len(comparisons), 'comparison')} of {compared}, the verdict is "
         f"{'; '.join(parts)}. Only better is a win. Better and worse need a Holm-corrected p below {suite.alpha:g}; "
         f"equivalent needs an equivalence test with p below {suite.alpha:g}, which is not corrected; "
         "inconclusive means that these seeds cannot tell, not that there is no difference."
@@ -72,11 +75,13 @@ def _verdicts(results: Results, comparisons: Sequence[Comparison]) -> str:
 
 
 def _lost_to_correction(results: Results, comparisons: Sequence[Comparison]) -> str:
-    alpha = results.study.suite.alpha
+    suite, alpha = results.study.suite, results.study.suite.alpha
     lost = [c for c in comparisons if c.p is not None and c.p_holm is not None and c.p < alpha <= c.p_holm]
     if not lost:
         return ""
-    pairs = ", ".join(f"{c.arena} against {c.baseline} (p = {c.p:.2g}, Holm p = {c.p_holm:.2g})" for c in lost)
+    pairs = ", ".join(
+        f"{suite.pair_title(c.arena, c.reference, c.baseline)} (p = {c.p:.2g}, Holm p = {c.p_holm:.2g})" for c in lost
+    )
     return (
         f"{count(len(lost), 'comparison')} with p below {alpha:g} before Holm's correction and not after it: {pairs}. "
         f"A family of {len(comparisons)} can give such values by chance; they do not count."

@@ -15,6 +15,7 @@ from fairbench.analysis.verdicts import Comparison
 from fairbench.data.facts import SOURCES
 from fairbench.report.canvas import Drawing
 from fairbench.report.findings import Finding
+from fairbench.report.statement import Statement
 from fairbench.report.tables import aggregates, costs
 
 
@@ -43,6 +44,7 @@ def render_page(
         keep_trailing_newline=True,
     )
     environment.filters |= {"number": number, "signed": signed, "p": p_value, "rate": rate, "percent": percent}
+    environment.filters["statement"] = Statement
     suite = results.study.suite
     ground = _environment(results)
     return environment.get_template("page.html.j2").render(

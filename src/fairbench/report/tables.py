@@ -5,16 +5,17 @@ import io
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from statistics import fmean, median, stdev
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from fairbench.analysis.mechanism import Quantity, quantities
 from fairbench.analysis.results import ArmResults, Results, Run
 from fairbench.analysis.verdicts import Comparison
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 STEP_PHASES = ("data", "forward", "backward", "step")
 """The phases of a training step; evaluation is none."""
-
-Row = TypeVar("Row", bound="Comparison | Quantity | Aggregate | Cost")
 
 
 @dataclass(frozen=True)
@@ -166,20 +167,20 @@ def aggregates(results: Results) -> list[Aggregate]:
 
 def aggregate(results: Results) -> Table:
     """A row for each arm and metric."""
-    return _of_dataclass(Aggregate, aggregates(results))
+    return of_dataclass(Aggregate, aggregates(results))
 
 
 def significance(comparisons: Sequence[Comparison]) -> Table:
     """A row for each comparison."""
-    return _of_dataclass(Comparison, comparisons)
+    return of_dataclass(Comparison, comparisons)
 
 
 def mechanism(results: Results) -> Table:
     """A row for each quantity of each arm whose optimizer tells what its mechanism does."""
-    return _of_dataclass(Quantity, quantities(results))
+    return of_dataclass(Quantity, quantities(results))
 
 
-def _of_dataclass(kind: type[Row], values: Iterable[Row]) -> Table:
+def of_dataclass(kind: "type[DataclassInstance]", values: Iterable["DataclassInstance"]) -> Table:
     """Columns are the dataclass's fields."""
     return Table([field.name for field in fields(kind)], [tuple(asdict(value).values()) for value in values])
 
@@ -260,4 +261,4 @@ def _cost(arm: ArmResults) -> Cost | None:
 
 def cost(results: Results) -> Table:
     """A row for each arm with a final trial."""
-    return _of_dataclass(Cost, costs(results))
+    return of_dataclass(Cost, costs(results))

@@ -1,9 +1,9 @@
 """Checks of how the study came to be what it is: its plans, and the rules that it breaks on purpose."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from fairbench.analysis.audit.flag import Case, check
-from fairbench.analysis.verdicts import NOT_DECLARED, Comparison
+from fairbench.analysis.verdicts import NOT_DECLARED
 from fairbench.history import Change
 from fairbench.suite import RULES
 
@@ -28,7 +28,7 @@ def changed_afterwards(case: Case) -> str:
         for plan, differing in case.history.late
     ]
     changed = f"what was declared {first.declared} was changed {'; '.join(steps)}."
-    return f"{changed} {_instead(case.comparisons, case.declared)}"
+    return f"{changed} {_instead(case)}"
 
 
 def _changed(differing: Iterable[Change]) -> str:
@@ -43,20 +43,20 @@ def _changed(differing: Iterable[Change]) -> str:
     )
 
 
-def _instead(comparisons: Sequence[Comparison], declared: Sequence[Comparison]) -> str:
+def _instead(case: Case) -> str:
     """Where the plan that was declared first comes to another verdict."""
-    shown = {(c.arena, c.reference, c.baseline) for c in comparisons}
+    shown = {(c.arena, c.reference, c.baseline) for c in case.comparisons}
     other = [
-        f"{c.arena} against {c.baseline} {c.declared} (now {c.verdict})"
-        for c in comparisons
+        f"{case.title(c)} {c.declared} (now {c.verdict})"
+        for c in case.comparisons
         if c.declared not in (c.verdict, NOT_DECLARED)
     ]
     other += [
         f"{c.arena}, {c.reference} against {c.baseline} {c.verdict} (no longer compared)"
-        for c in declared
+        for c in case.declared
         if (c.arena, c.reference, c.baseline) not in shown
     ]
-    new = [f"{c.arena} against {c.baseline}" for c in comparisons if c.declared == NOT_DECLARED]
+    new = [case.title(c) for c in case.comparisons if c.declared == NOT_DECLARED]
     added = f" Not declared then: {', '.join(new)}." if new else ""
     if not other:
         return f"By the plan that was declared first, the verdicts on what it compares are the same.{added}"

@@ -58,6 +58,14 @@ class Case:
     history: History
     declared: Sequence[Comparison]
 
+    def title(self, c: Comparison) -> str:
+        """A comparison in words."""
+        return self.results.study.suite.pair_title(c.arena, c.reference, c.baseline)
+
+    def margin(self, c: Comparison) -> float:
+        """The largest difference that does not matter in a comparison."""
+        return self.results.study.suite.arenas[c.arena].margin
+
 
 @dataclass(frozen=True)
 class Check:

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from itertools import pairwise
 from statistics import fmean
 
-from fairbench.analysis.audit.flag import Case, check, said_once, some
+from fairbench.analysis.audit.flag import Case, check, some
 from fairbench.analysis.results import ArmResults
-from fairbench.analysis.significance import welch
+from fairbench.analysis.significance import summary, welch
 from fairbench.analysis.verdicts import Comparison
 from fairbench.suite import Suite
 
@@ -24,14 +24,14 @@ Curve = list[dict[int, float]]
 )
 def flips_between_horizons(case: Case) -> str:
     """The verdict, or the order by more than the margin, is another one at the last of two or more horizons."""
-    found = {(c.arena, c.baseline): c for c in case.comparisons}
+    found = {(c.arena, c.reference, c.baseline): c for c in case.comparisons}
 
     def flips() -> Iterator[str]:
-        for (arena, baseline), short in found.items():
+        for (arena, reference, baseline), short in found.items():
             longer = _last_horizons(case.results.study.suite).get(arena)
-            long = found.get((longer, baseline)) if longer else None
-            if long and (_contradict(short, long) or _flip(short.advantage, long.advantage, long.margin)):
-                yield f"against {baseline} {_told(short)} in {arena}, {_told(long)} in {longer}"
+            long = found.get((longer, reference, baseline)) if longer else None
+            if long and (_contradict(short, long) or _flip(short.advantage, long.advantage, case.margin(long))):
+                yield f"{case.title(short)} {_told(short)}, {case.title(long)} {_told(long)}"
 
     return some(list(flips()), "; ")
 
@@ -65,14 +65,14 @@ def _told(c: Comparison) -> str:
 def order_not_settled(case: Case) -> str:
     """Between the last two validation evaluations two means change places, and were not within the margin before."""
 
-    def flips() -> Iterator[tuple[str, str]]:
+    def flips() -> Iterator[str]:
         for c, ours, theirs in _pairs(case):
             gaps = [(step, fmean(x[step] for x in ours) - fmean(x[step] for x in theirs)) for step in sorted(ours[0])]
             for (before, gap), (after, last) in list(pairwise(gaps))[-1:]:
-                if _flip(gap, last, c.margin):
-                    yield c.arena, f"against {c.baseline} {gap:+.3g} at step {before}, {last:+.3g} at step {after}"
+                if _flip(gap, last, case.margin(c)):
+                    yield f"{case.title(c)} {gap:+.3g} at step {before}, {last:+.3g} at step {after}"
 
-    return said_once(flips())
+    return "; ".join(flips())
 
 
 @check("gap still changes", "warn", "Claim nothing beyond the horizon; add a longer one.")
@@ -80,14 +80,14 @@ def gap_changes(case: Case) -> str:
     """In the last third one of two arms gains more than the other, by more than the margin and more than by chance."""
     alpha = case.results.study.suite.alpha
 
-    def changes() -> Iterator[tuple[str, str]]:
+    def changes() -> Iterator[str]:
         for c, ours, theirs in _pairs(case):
             gains = _gains(ours), _gains(theirs)
-            test = welch(*gains) if all(gains) else None
-            if test and test.p is not None and test.p < alpha and abs(test.difference) > c.margin:
-                yield c.arena, f"{c.reference} gains {test.difference:+.3g} on {c.baseline}, margin {c.margin:g}"
+            test = welch(*map(summary, gains)) if all(gains) else None
+            if test and test.p is not None and test.p < alpha and abs(test.difference) > case.margin(c):
+                yield f"{case.title(c)} gains {test.difference:+.3g} more, margin {case.margin(c):g}"
 
-    return said_once(changes())
+    return "; ".join(changes())
 
 
 @check("still improving", "note", "Read the verdicts as being about short training; add a longer horizon.")

@@ -4,7 +4,7 @@ from math import sqrt
 from statistics import variance
 
 from fairbench.analysis.audit.flag import Case, check, some
-from fairbench.analysis.significance import minimum_detectable_effect
+from fairbench.analysis.power import minimum_detectable_effect
 from fairbench.analysis.verdicts import Comparison
 
 
@@ -27,9 +27,9 @@ def low_power(case: Case) -> str:
     if alone is None or strictest is None:
         return ""
     found = [
-        f"{c.arena} against {c.baseline} ({strictest * spread:.2g}, margin {c.margin:g})"
+        f"{case.title(c)} ({strictest * spread:.2g}, margin {case.margin(c):g}{_enough(c)})"
         for c in case.comparisons
-        if c.verdict == "inconclusive" and (spread := _spread(case, c)) and strictest * spread > c.margin
+        if c.verdict == "inconclusive" and (spread := _spread(case, c)) and strictest * spread > case.margin(c)
     ]
     corrected = f", or {strictest:.1f} at the strictest step of Holm's correction ({alpha:g}/{family})"
     return (
@@ -39,6 +39,11 @@ def low_power(case: Case) -> str:
         if found
         else ""
     )
+
+
+def _enough(c: Comparison) -> str:
+    """How many seeds would find the margin, at their spread."""
+    return f": {c.seeds_needed} seeds" if c.seeds_needed else ""
 
 
 def _spread(case: Case, c: Comparison) -> float:

@@ -52,11 +52,10 @@ def _narrow_lead(case: Case, arm: ArmResults) -> str:
 @check("fewer rates", "note", "See whether the baseline's best rate lies well inside the rates that it tried.")
 def fewer_rates(case: Case) -> str:
     """A baseline tried fewer learning rates than the reference, whose best lay at the edge of the grid more often."""
-    results, reference = case.results, case.results.study.suite.reference
-    pairs = [(arm, results.arm(arm.arena, reference)) for arm in results.arms if arm.optimizer != reference]
+    pairs = [[case.results.arm(c.arena, x) for x in (c.baseline, c.reference)] for c in case.comparisons]
     found = [
-        f"{arm.arena} {arm.optimizer} {len(arm.rates)}, {reference} {len(ours.rates)}"
-        for arm, ours in pairs
-        if arm.lr is not None and ours.lr is not None and len(arm.rates) < len(ours.rates)
+        f"{theirs.arena} {theirs.optimizer} {len(theirs.rates)}, {ours.optimizer} {len(ours.rates)}"
+        for theirs, ours in pairs
+        if edge(theirs) and edge(ours) and len(theirs.rates) < len(ours.rates)
     ]
     return f"{some(found, '; ')}." if found else ""

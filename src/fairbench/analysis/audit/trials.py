@@ -7,6 +7,7 @@ from fairbench.analysis.conditions import hash_checks
 from fairbench.analysis.environments import Mixture, mixtures
 from fairbench.analysis.results import Run
 from fairbench.data.facts import UNVERIFIED
+from fairbench.suite import Suite
 
 
 @check("incomplete", "fail", "Run the same command again: it goes on with what is missing and tries again what failed.")
@@ -25,13 +26,13 @@ def incomplete(case: Case) -> str:
 @check("mixed machines", "fail", "Run all trials of a comparison on one machine with one set of versions.")
 def mixed_machines(case: Case) -> str:
     """Trials of a comparison ran on different devices, versions or code revisions."""
-    return " ".join(map(_mixture, mixtures(case.results)))
+    return " ".join(_mixture(case.results.study.suite, mixture) for mixture in mixtures(case.results))
 
 
-def _mixture(mixture: Mixture) -> str:
+def _mixture(suite: Suite, mixture: Mixture) -> str:
     facts = "; ".join(f"{fact} ({some(values, ' / ')})" for fact, values in mixture.facts.items())
-    where = ", ".join(f"{arena} against {baseline}" for arena, baseline in mixture.comparisons)
-    both = ", ".join(f"{arena} against {baseline}" for arena, baseline in mixture.confounded)
+    where = ", ".join(suite.pair_title(*compared) for compared in mixture.comparisons)
+    both = ", ".join(suite.pair_title(*compared) for compared in mixture.confounded)
     confounded = (
         f" In {both} it goes with the optimizer: no final trial of one has what one of the other has." if both else ""
     )

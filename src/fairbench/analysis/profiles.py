@@ -1,0 +1,153 @@
+"""How long a training takes to reach a target, and over the arenas, how often an optimizer is nearly the fastest."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from fairbench.analysis.results import ArmResults, Results, Run
+
+
+@dataclass(frozen=True)
+class TimeToTarget:
+    """When the final trials of an arm first reached the arena's target on the validation split.
+
+    A trial is looked at when it evaluates, so steps are multiples of that distance. What a trial does after it reached
+    the target does not matter, even if it diverges.
+
+    Attributes:
+        arena: name of the arena.
+        optimizer: name of the optimizer.
+        metric: the primary metric.
+        target: the value that must be reached.
+        seeds: final trials; the other columns are empty unless all of them are known.
+        reached: how many of them reached it.
+        share: reached / seeds.
+        steps_by_seed: steps of each seed in the order of the suite, "never" for one that did not reach it.
+        median_steps: their median, a seed that never reached it counting as infinitely many; None where it is infinite.
+        median_seconds: the same in seconds of training, where timing trials tell what a step costs.
+    """
+
+    arena: str
+    optimizer: str
+    metric: str
+    target: float
+    seeds: int
+    reached: int | None = None
+    share: float | None = None
+    steps_by_seed: str = ""
+    median_steps: float | None = None
+    median_seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class ProfilePoint:
+    """A point at which the performance profile of an optimizer may rise; from there on it is level.
+
+    Attributes:
+        measure: "steps" or "seconds".
+        optimizer: name of the optimizer.
+        tau: multiple of the fastest optimizer's time.
+        share: share of the arenas that it solves within that multiple.
+        arenas: how many arenas there are.
+    """
+
+    measure: str
+    optimizer: str
+    tau: float
+    share: float
+    arenas: int
+
+
+def times_to_target(results: Results, step_seconds: Mapping[tuple[str, str], float]) -> list[TimeToTarget]:
+    """The time to target of every arm in an arena with a target, in the order of the suite.
+
+    Args:
+        results: the study's results so far.
+        step_seconds: seconds of a training step by arena and optimizer, of arms whose timing can be trusted.
+
+    Source: Dahl et al., "Benchmarking Neural Network Training Algorithms", 2023, section 4.
+    """
+    found = [(arm, results.study.suite.arenas[arm.arena].target) for arm in results.arms]
+    return [_time_to_target(results, arm, target, step_seconds) for arm, target in found if target is not None]
+
+
+def _time_to_target(
+    results: Results, arm: ArmResults, target: float, step_seconds: Mapping[tuple[str, str], float]
+) -> TimeToTarget:
+    metric, seeds = results.study.suite.arenas[arm.arena].metric, len(results.study.suite.final.seeds)
+    row = (arm.arena, arm.optimizer, metric, target, seeds)
+    if arm.count("missing", "failed"):
+        return TimeToTarget(*row)
+    higher = results.study.suite.facts(arm.arena).metrics[metric] == "max"
+    steps = [first_step(run, metric, target, higher) for run in arm.final] or [None] * seeds  # none: it diverged before
+    reached = sum(step is not None for step in steps)
+    middle = median(math.inf if step is None else step for step in steps)
+    known, seconds = middle < math.inf, step_seconds.get((arm.arena, arm.optimizer))
+    return TimeToTarget(
+        *row,
+        reached,
+        reached / seeds,
+        " ".join("never" if step is None else str(step) for step in steps),
+        middle if known else None,
+        middle * seconds if known and seconds is not None else None,
+    )
+
+
+def first_step(run: Run, metric: str, target: float, higher: bool) -> int | None:
+    """The step of the first evaluation that reaches a target, None if none does.
+
+    Args:
+        run: a trial with a result.
+        metric: name of the metric.
+        target: the value that must be reached.
+        higher: whether higher values are better.
+    """
+    evaluations = run.result["evaluations"] if run.result else []
+    reached = (e["step"] for e in evaluations if (e["val"][metric] >= target if higher else e["val"][metric] <= target))
+    return next(reached, None)
+
+
+def profile(times: Sequence[TimeToTarget]) -> list[ProfilePoint]:
+    """The performance profile of each optimizer, by steps, and by seconds where every arm has them.
+
+        rho(tau) = share of the arenas in which the optimizer's median time is at most tau times the fastest one's
+
+    An arena counts when all its arms are known; one that an optimizer does not solve counts against it for every tau.
+
+    Args:
+        times: the times to target of all arms.
+
+    Returns:
+        For each measure and optimizer a point at every tau at which any profile rises, the first at tau = 1.
+
+    Source: Dolan and More, "Benchmarking optimization software with performance profiles", Math. Program. 2002.
+    """
+    unknown = {time.arena for time in times if time.reached is None}
+    known = [time for time in times if time.arena not in unknown]
+    measures = {"steps": {(x.arena, x.optimizer): x.median_steps for x in known}}
+    solved = [time for time in known if time.median_steps is not None]
+    if solved and all(time.median_seconds is not None for time in solved):
+        measures["seconds"] = {(x.arena, x.optimizer): x.median_seconds for x in known}
+    return [point for measure, of in measures.items() for point in _profile(measure, of)]
+
+
+def _profile(measure: str, times: Mapping[tuple[str, str], float | None]) -> list[ProfilePoint]:
+    arenas = list(dict.fromkeys(arena for arena, _ in times))
+    optimizers = list(dict.fromkeys(optimizer for _, optimizer in times))
+    solved = {key: time for key, time in times.items() if time is not None}
+    fastest = {
+        arena: min((t for (where, _), t in solved.items() if where == arena), default=math.inf) for arena in arenas
+    }
+    ratios = {key: time / fastest[key[0]] for key, time in solved.items()}
+    return [
+        ProfilePoint(
+            measure,
+            optimizer,
+            tau,
+            sum(ratios.get((arena, optimizer), math.inf) <= tau for arena in arenas) / len(arenas),
+            len(arenas),
+        )
+        for optimizer in optimizers
+        for tau in sorted({1.0, *ratios.values()})
+    ]

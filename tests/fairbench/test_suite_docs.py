@@ -1,0 +1,30 @@
+"""The page on suite files knows every key, every kind of shock and every control arm, and no other."""
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+from fairbench.shocks import SHOCKS
+from fairbench.suite import ArenaPlan, Final, OptimizerPlan, Suite, Sweep, Training
+
+PAGE = (Path(__file__).parents[2] / "docs/suite-files.md").read_text()
+TABLES = {"name", "sweep", "final", "training", "arenas", "optimizers"}
+"""Keys of a suite that are tables, and its name, which is that of its file."""
+
+
+def first_cells() -> set[str]:
+    cells = re.findall(r"^\| (`[^|]+) \|", PAGE, re.MULTILINE)
+    return {name for cell in cells for name in re.findall(r"`([\w-]+)`", cell.split(":")[0])}
+
+
+def test_every_key_has_a_row() -> None:
+    keys = {field.name for kind in (Suite, Sweep, Training, ArenaPlan, OptimizerPlan) for field in fields(kind)}
+    assert first_cells() == (keys - TABLES) | {"arenas"} | SHOCKS.keys()  # an optimizer has a table of that name
+    assert all(f"`{field.name}`" in PAGE for field in fields(Final))
+
+
+def test_options_of_shocks_are_their_defaults() -> None:
+    for kind, facts in SHOCKS.items():
+        row = next(line for line in PAGE.splitlines() if line.startswith(f"| `{kind}` |"))
+        for option, default in facts.options.items():
+            assert f"`{option}`, {default:g}" in row
