@@ -34,11 +34,6 @@ def parser() -> argparse.ArgumentParser:
 
     run = commands.add_parser("run", help="run a suite, or go on with it, and report", allow_abbrev=False)
     _add_suite_options(run)
-    run.add_argument(
-        "--workers", type=int, metavar="N", help="trials at a time (default: CPU cores; 0: one, no server)"
-    )
-    run.add_argument("--devices", default="0", metavar="N,M,...", help="GPUs that get trials (default: 0)")
-    run.add_argument("--trials-per-gpu", type=int, default=1, metavar="N", help="trials that share a GPU (default: 1)")
     run.add_argument("--timing", action="store_true", help="measure afterwards what a step costs, optimizers in turns")
     run.add_argument("--tensorboard", action="store_true", help="write event files into DIR/tensorboard as trials run")
     run.add_argument("--offline", action="store_true", help="never use the network")
@@ -53,6 +48,8 @@ def parser() -> argparse.ArgumentParser:
 
     watch = commands.add_parser("watch", help="show it live, from any terminal, until the study is complete")
     watch.add_argument("directory", type=Path, metavar="DIR")
+    audit = commands.add_parser("audit", help="show every flag of a study, its evidence and what to do; 1 on a fail")
+    audit.add_argument("directory", type=Path, metavar="DIR")
 
     report = commands.add_parser("report", help="make all tables, figures and the page again from the records")
     report.add_argument("directory", type=Path, metavar="DIR")
@@ -78,12 +75,18 @@ def parser() -> argparse.ArgumentParser:
 
 def _add_suite_options(command: argparse.ArgumentParser) -> None:
     """The options that say what is run."""
+    command.add_argument("chosen", nargs="?", metavar="SUITE", help="the same as --suite")
     command.add_argument("--suite", help=f"name or TOML file (default: {DEFAULT_SUITE}; `fairbench list` shows them)")
     command.add_argument("--output-dir", type=Path, metavar="DIR", help="default: results/<suite>")
     command.add_argument("--optimizers", metavar="A,B,...", help="only these of the suite; your own as module:Class")
     command.add_argument("--reference", metavar="NAME", help="the optimizer that is compared with the others")
     command.add_argument("--arenas", metavar="A,B,...", help="only these of the suite")
     command.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    command.add_argument(
+        "--workers", type=int, metavar="N", help="trials at a time (default: CPU cores; 0: one, no server)"
+    )
+    command.add_argument("--devices", default="0", metavar="N,M,...", help="GPUs that get trials (default: 0)")
+    command.add_argument("--trials-per-gpu", type=int, default=1, metavar="N", help="trials that share a GPU")
     command.add_argument("--data-root", type=Path, metavar="DIR", help="downloaded data, for suites that need some")
     command.add_argument("--smoke-test", action="store_true", help="the same as --suite smoke")
     command.add_argument("--compile", action="store_true", help="compile models and optimizer steps")
@@ -115,7 +118,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command.
 
     Returns:
-        0; 1 when a trial failed; 2 when the user must mend something; 130 after Ctrl-C.
+        0; 1 when a trial failed or the audit says fail; 2 when the user must mend something; 130 after Ctrl-C.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given and given[0] not in DO and given[0] not in ("-h", "--help"):
@@ -197,13 +200,17 @@ def plan(options: argparse.Namespace) -> int:
     """`fairbench plan`."""
     suite = chosen_suite(options)
     directory = options.output_dir or Path("results") / suite.name
+    where = places(options)
 
+    from fairbench.forecast import forecast
     from fairbench.report.console import print_plan
+    from fairbench.store import Store
     from fairbench.study import plan_study
 
-    place = Place("cuda:0" if options.device == "cuda" else "cpu", str(options.data_root or "data"))
-    rehearsal, history = plan_study(suite, directory, place, options.freeze)
-    print_plan(rehearsal, history, directory, console())
+    rehearsal, history = plan_study(suite, directory, where[0], options.freeze)
+    workers = min(len(where), cores()) if options.device == "cpu" else len(where)
+    forecasts = forecast(rehearsal, Store(directory).snapshot())
+    print_plan(rehearsal.study, forecasts, workers, history, directory, console())
     return 0
 
 
@@ -222,6 +229,20 @@ def watch(options: argparse.Namespace) -> int:
     with suppress(KeyboardInterrupt):
         watch(options.directory, console())
     return 0
+
+
+def audit(options: argparse.Namespace) -> int:
+    """`fairbench audit`."""
+    from fairbench.analysis.audit import audit
+    from fairbench.report import judged
+    from fairbench.report.console import print_audit
+    from fairbench.study import held_study
+
+    history, lookup = held_study(options.directory)
+    results, comparisons, first = judged(history, lookup)
+    flags = audit(results, comparisons, history, first)
+    print_audit(flags, console())
+    return 1 if any(flag.severity == "fail" for flag in flags) else 0
 
 
 def report(options: argparse.Namespace) -> int:
@@ -308,6 +329,7 @@ DO = {
     "plan": plan,
     "status": status,
     "watch": watch,
+    "audit": audit,
     "report": report,
     "compare": compare,
     "verdicts": verdicts,

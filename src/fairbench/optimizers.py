@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from fairbench.errors import UsageError, unknown
 from fairbench.spec import OptimizerSpec
@@ -27,20 +27,31 @@ class OptimizerFacts:
     Attributes:
         factory: `module:Class`.
         title: what it is, in a few words.
+        decay: whether its weight decay is "coupled" (a part of the gradient), "decoupled" from it, or "none".
     """
 
     factory: str
     title: str
+    decay: Literal["coupled", "decoupled", "none"]
 
 
 OPTIMIZERS = {
-    "Adam": OptimizerFacts("torch.optim:Adam", "Adam, from torch"),
-    "AdamW": OptimizerFacts("torch.optim:AdamW", "Adam with decoupled weight decay, from torch"),
-    "Lion": OptimizerFacts("pytorch_optimizer:Lion", "sign momentum, from pytorch-optimizer"),
-    "PsiLogic": OptimizerFacts("psilogic:PsiLogic", "AdamW with chaos-gated cancellation"),
+    "Adam": OptimizerFacts("torch.optim:Adam", "Adam, from torch", "coupled"),
+    "AdamW": OptimizerFacts("torch.optim:AdamW", "Adam with decoupled weight decay, from torch", "decoupled"),
+    "Lion": OptimizerFacts("pytorch_optimizer:Lion", "sign momentum, from pytorch-optimizer", "decoupled"),
+    "PsiLogic": OptimizerFacts("psilogic:PsiLogic", "AdamW with chaos-gated cancellation", "decoupled"),
 }
-
-
+DECOUPLING = ("decoupled_weight_decay", "weight_decouple")
+"""Options that say whether the weight decay is decoupled, of optimizers that can do both."""
+TREATMENTS = {
+    "grad_centralize": "gradient centralization",
+    "use_gc": "gradient centralization",
+    "agc_clip": "adaptive gradient clipping",
+    "max_grad_norm": "gradient clipping of its own",
+}
+"""Options that do what could be done for every optimizer, with what that is."""
+PRESETS = ("psilogic:PsiLogicNLP", "psilogic:PsiLogicGPT", "psilogic:PsiLogicViT")
+"""Factories that choose options of that kind by themselves."""
 HORIZON = "total_steps"
 """The argument that gets the number of training steps, of an optimizer that has it and whose plan leaves it out."""
 
@@ -137,6 +148,21 @@ def resolve_optimizer(name: str, plan: OptimizerPlan, searched: Iterable[str] = 
     if plan.groups:
         load_factory(plan.groups)
     return ResolvedOptimizer(name, factory, complete, plan.arenas, takes_horizon, plan.groups, {})
+
+
+def decay_kind(factory: str, options: Mapping[str, Any]) -> str:
+    """Whether an optimizer's weight decay is "coupled" or "decoupled", "none" or, if nobody knows, "unknown".
+
+    Args:
+        factory: `module:Class`.
+        options: its options, defaults included.
+    """
+    for option in DECOUPLING:
+        if option in options:
+            return "decoupled" if options[option] else "coupled"
+    if factory.startswith("psilogic:"):
+        return "decoupled"
+    return next((facts.decay for facts in OPTIMIZERS.values() if facts.factory == factory), "unknown")
 
 
 def _takes(factory: Callable[..., Any], argument: str) -> bool:

@@ -5,17 +5,25 @@ Each part is found out in a process of its own, so that no optimizer sees what a
 
 import inspect
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fairbench.errors import UsageError
 from fairbench.executors import Place
 from fairbench.optimizers import ResolvedOptimizer, load_factory, resolve_optimizer
 from fairbench.plan import ResolvedArena, Study, trial_spec
 from fairbench.suite import OptimizerPlan, Suite
+from fairbench.suite import Training as TrainingPlan
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from fairbench.arenas import Arena
+    from fairbench.data.stored import Data
 
 Call = Callable[..., Any]
 """Calls a function of a module with plain arguments, in a process of its own; what it returns is plain JSON."""
@@ -28,12 +36,16 @@ class Rehearsal:
     Attributes:
         study: the study.
         step_seconds: of each arena, how long the slowest optimizer's step took; nothing that numbers depend on.
+        evaluation_seconds: of each arena, how long an evaluation of the larger split takes, of one batch scaled to it.
+        mechanisms: of each optimizer and arena what its mechanism tells of a few steps, None if it has none.
         gpu_bytes: of each arena, the most that torch took of a GPU for the first steps; 0 without one.
         gpu_room: bytes of the GPU that a process can have; 0 without one.
     """
 
     study: Study
     step_seconds: Mapping[str, float]
+    evaluation_seconds: Mapping[str, float]
+    mechanisms: Mapping[str, Mapping[str, Any]]
     gpu_bytes: Mapping[str, int]
     gpu_room: int
 
@@ -47,19 +59,23 @@ def rehearse(suite: Suite, place: Place, call: Call) -> Rehearsal:
     found = call(arenas_and_environment, suite, place)
     arenas = {name: ResolvedArena(**fields) for name, fields in found["arenas"].items()}
     study = Study(suite, place.kind, arenas, {}, found["environment"])
-    optimizers, seconds, taken = {}, dict.fromkeys(suite.arenas, 0.0), dict.fromkeys(suite.arenas, 0)
-    room = []
+    optimizers, mechanisms, room = {}, {}, []
+    seconds, taken = dict.fromkeys(suite.arenas, 0.0), dict.fromkeys(suite.arenas, 0)
     for name, plan in suite.optimizers.items():
         seen = call(optimizer_and_seconds, study, name, plan, place)
         optimizers[name] = ResolvedOptimizer(**seen["optimizer"])
+        mechanisms[name] = seen["mechanisms"]
         seconds = {arena: max(longest, seen["seconds"][arena]) for arena, longest in seconds.items()}
         taken = {arena: max(most, seen["gpu_bytes"][arena]) for arena, most in taken.items()}
         room.append(seen["gpu_room"])
-    return Rehearsal(replace(study, optimizers=optimizers), seconds, taken, min(room))
+    complete = replace(study, optimizers=optimizers)
+    return Rehearsal(complete, seconds, found["evaluation_seconds"], mechanisms, taken, min(room))
 
 
 def arenas_and_environment(suite: Suite, place: Place) -> dict[str, Any]:
-    """The arenas of a suite as they are here, and what this machine is; no optimizer is loaded.
+    """The arenas of a suite as they are here, how long an evaluation takes, and what this machine is.
+
+    No optimizer is loaded.
 
     Raises:
         UsageError: the model, the batch size or the device is impossible.
@@ -73,7 +89,7 @@ def arenas_and_environment(suite: Suite, place: Place) -> dict[str, Any]:
     from fairbench.trial import one_thread, weights_hash
 
     check_device(place.device)
-    arenas = {}
+    arenas, seconds = {}, {}
     for name, plan in suite.arenas.items():
         arena = load_arena(suite.task(name))
         data = load_data(plan.data, Path(place.data_root))
@@ -89,12 +105,31 @@ def arenas_and_environment(suite: Suite, place: Place) -> dict[str, Any]:
                 starts[str(seed)] = weights_hash(model)
             batch = data.read(data.train[: min(plan.batch_size, 2)], None)
             arena.loss(model, *arena.examples(batch, torch.Generator()))
+            seconds[name] = _evaluation_seconds(arena, model.to(place.device), data, suite.training)
         arenas[name] = asdict(ResolvedArena(data.fingerprint, arena_code(suite.task(name)), starts))
-    return {"arenas": arenas, "environment": environment(place.device)}
+    return {"arenas": arenas, "evaluation_seconds": seconds, "environment": environment(place.device)}
+
+
+def _evaluation_seconds(arena: "Arena", model: "nn.Module", data: "Data", training: TrainingPlan) -> float:
+    """How long an evaluation of the larger split takes: its first batch, scaled; one example goes before it."""
+    import torch
+
+    from fairbench.trial import CHUNK, evaluate
+
+    device, batch_size = next(model.parameters()).device.type, training.evaluation_batch_size
+    split = max(data.splits["val"], data.splits["test"], key=len)
+    probe, seconds = split, 0.0
+    for examples in (1, min(batch_size, CHUNK)):
+        probe = split[:examples]
+        began = time.perf_counter()
+        with torch.autocast(device, torch.bfloat16, enabled=training.precision == "bfloat16"):
+            evaluate(arena, model, replace(data, splits={"probe": probe}), "probe", batch_size)
+        seconds = time.perf_counter() - began
+    return seconds * len(split) / len(probe)
 
 
 def optimizer_and_seconds(study: Study, name: str, plan: OptimizerPlan, place: Place) -> dict[str, Any]:
-    """One optimizer with all that takes part in its steps, and what a step of it takes in each arena.
+    """One optimizer with all that takes part in its steps, what they take, and what its mechanism tells of them.
 
     Raises:
         UsageError: it is not there, cannot be built, or fails in its first steps.
@@ -107,7 +142,7 @@ def optimizer_and_seconds(study: Study, name: str, plan: OptimizerPlan, place: P
     before = set(sys.modules)
     with _named(f"optimizers.{name}: cannot be loaded"):
         resolved = resolve_optimizer(name, plan, ("lr", *["weight_decay"] * bool(decays)))
-    rehearsed, seconds, taken = replace(study, optimizers={name: resolved}), {}, {}
+    rehearsed, seconds, taken, mechanisms = replace(study, optimizers={name: resolved}), {}, {}, {}
     for arena in study.suite.arenas:
         with _named(f"optimizers.{name}: {resolved.factory} cannot be built"):
             seed, decay = study.suite.sweep.seeds[0], decays[0] if decays else None
@@ -115,13 +150,15 @@ def optimizer_and_seconds(study: Study, name: str, plan: OptimizerPlan, place: P
         with _named(f"optimizers.{name}: {resolved.factory} fails in its first steps in arena {arena}"):
             for _ in range(2):
                 seconds[arena] = training.timed_step()
+            training.mechanism.read(2)
+        mechanisms[arena] = training.mechanism.to_json()
         taken[arena] = environment.taken_of_gpu(training.device)
         room = environment.room_on_gpu(training.device)
         del training  # it is in the way of the next one
     factories = [load_factory(x) for x in (resolved.factory, resolved.groups) if x]
     code = optimizer_code(map(inspect.unwrap, factories), before)
     resources = {"seconds": seconds, "gpu_bytes": taken, "gpu_room": room}
-    return {"optimizer": asdict(replace(resolved, code=code)), **resources}
+    return {"optimizer": asdict(replace(resolved, code=code)), "mechanisms": mechanisms, **resources}
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from fairbench.data.request import wanted
 from fairbench.errors import UsageError
 from fairbench.executors import Executor, Place
 from fairbench.executors.processes import CALL_LIMIT, ProcessExecutor
+from fairbench.forecast import trial_seconds
 from fairbench.history import History, read_history, write_history
 from fairbench.observers import Observer, Observers
 from fairbench.optimizers import OPTIMIZERS
@@ -29,7 +30,7 @@ from fairbench.suite import Suite
 PRELOAD = ("fairbench.cli", "fairbench.study", "fairbench.trial", "fairbench.code", "sklearn.datasets")
 """What every process loads: the trial's modules, and those of the command, which multiprocessing runs again in it."""
 LEAST_LIMIT = 300.0
-"""Seconds that every trial may take, since data and evaluations take some that no step tells of."""
+"""Seconds that every trial may take, since loading takes some that neither steps nor evaluations tell of."""
 GENEROSITY = 50
 GB = 1e9
 CONTEXT_BYTES = 600_000_000
@@ -141,11 +142,9 @@ def now() -> str:
 
 
 def time_limits(rehearsal: Rehearsal, trial_timeout: float) -> dict[str, float]:
-    """How many seconds a trial of each arena may take: so many, or generously more than its steps took in rehearsal."""
-    return {
-        name: trial_timeout or LEAST_LIMIT + GENEROSITY * plan.steps * rehearsal.step_seconds[name]
-        for name, plan in rehearsal.study.suite.arenas.items()
-    }
+    """How many seconds a trial of each arena may take: so many, or generously more than the rehearsal suggests."""
+    longest = {name: max(trial_seconds(rehearsal, name).values()) for name in rehearsal.study.suite.arenas}
+    return {name: trial_timeout or LEAST_LIMIT + GENEROSITY * seconds for name, seconds in longest.items()}
 
 
 def check_room(rehearsal: Rehearsal, sharing: int) -> None:

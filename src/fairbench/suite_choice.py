@@ -21,10 +21,7 @@ PAPER_SUITE = "paper"
 
 def chosen_suite(options: argparse.Namespace) -> Suite:
     """The suite that the options ask for, narrowed to the arenas and optimizers that they name."""
-    if options.suite and options.smoke_test and options.suite != "smoke":
-        raise UsageError(f"--smoke-test means --suite smoke, but --suite {options.suite} was given too")
-    default = PAPER_SUITE if options.data_root else DEFAULT_SUITE
-    suite = load_suite("smoke" if options.smoke_test else options.suite or default)
+    suite = load_suite(_name(options))
     if options.compile:
         suite = replace(suite, training=replace(suite.training, compile=True))
     if options.arenas:
@@ -42,6 +39,16 @@ def chosen_suite(options: argparse.Namespace) -> Suite:
             f"the reference optimizer {reference!r} is not in the run; say --reference with one of: {choices}"
         )
     return replace(suite, reference=reference)
+
+
+def _name(options: argparse.Namespace) -> str:
+    """The suite's name or file, which can be said in three ways."""
+    ways = {"SUITE": options.chosen, "--suite": options.suite, "--smoke-test": "smoke" if options.smoke_test else None}
+    given = {way: name for way, name in ways.items() if name}
+    if len(set(given.values())) > 1:
+        said = " and ".join(f"{way} means {name}" for way, name in given.items())
+        raise UsageError(f"two suites were given: {said}; say one of them")
+    return next(iter(given.values()), PAPER_SUITE if options.data_root else DEFAULT_SUITE)
 
 
 def _within(plan: OptimizerPlan, arenas: Iterable[str]) -> OptimizerPlan:

@@ -2,10 +2,10 @@
 
 import re
 from html.parser import HTMLParser
-from types import SimpleNamespace
 
 from fabricated import Records, finals, history, study
 
+from fairbench.analysis.audit.flag import Flag
 from fairbench.analysis.causes import Contribution
 from fairbench.analysis.profiles import TimeToTarget
 from fairbench.analysis.ranking import Rank
@@ -90,8 +90,8 @@ HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(1)> & {{ 7 * 7 }}
 
 def rendered(the_study, records, figures=(), analyses=None, flags=()):
     """The page of a study as text, with what further analyses and the audit found."""
-    results, comparisons, first = judged(history(the_study), records)
-    findings = find(results, comparisons, history(the_study), first, {})
+    results, comparisons, _ = judged(history(the_study), records)
+    findings = find(results, comparisons, history(the_study), {})
     analyses = analyses or Analyses()
     tables = grids(results, comparisons, analyses, flags)
     return render_page(results, comparisons, findings, figures, history(the_study), tables, flags)
@@ -111,8 +111,8 @@ def everything():
 
 
 FLAGS = [
-    SimpleNamespace(name="leak", severity="fail", evidence="Seen <b>before</b>.", advice="Split anew."),
-    SimpleNamespace(name="clipping", severity="warn", evidence="Clipped in 100% of steps.", advice="Look at it."),
+    Flag("leak", "fail", "Seen <b>before</b>.", "Split anew."),
+    Flag("clipping", "warn", "Clipped in 100% of steps.", "Look at it."),
 ]
 ANALYSES = Analyses(
     causes=[

@@ -100,7 +100,8 @@ def test_the_papers_own_forms(folder: Path, capsys: pytest.CaptureFixture[str]) 
         (["run", "--workers", "-1"], "--workers must be at least 0, got -1"),
         (["run", "--device", "cuda", "--devices", "0,x"], "--devices takes numbers of GPUs, as in 0,1; got 'x'"),
         (["run", "--device", "cuda", "--trials-per-gpu", "0"], "--trials-per-gpu must be at least 1, got 0"),
-        (["run", "--smoke-test", "--suite", "mini"], "--smoke-test means --suite smoke"),
+        (["run", "--smoke-test", "--suite", "mini"], "--suite means mini and --smoke-test means smoke"),
+        (["plan", "mini", "--suite", "smoke"], "two suites were given: SUITE means mini and --suite means smoke"),
         (["report", "nowhere"], "nowhere holds no study"),
         (["watch", "nowhere"], "nowhere holds no study"),
         (["compare", "nowhere"], "nowhere holds no study"),
@@ -201,9 +202,11 @@ def test_help_and_list_load_nothing_heavy(words: list[str]) -> None:
 
 
 def test_a_study_that_is_bent_afterwards(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    suite, plan = folder / "tiny.toml", ["plan", "--suite", "tiny.toml", "--output-dir", "out"]
+    suite, plan = folder / "tiny.toml", ["plan", "tiny.toml", "--output-dir", "out"]
     assert main(plan) == 0
-    assert "vit: 2 optimizers, each 2 sweep trials of 10 steps" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "vit: 2 optimizers, each 2 sweep trials of 10 steps" in shown
+    assert "8 trials, at most 2 more; about 0:0" in shown
     assert not (folder / "out").exists()
     assert main(HERE) == 0
     assert "CHANGED AFTERWARDS" not in capsys.readouterr().out

@@ -23,6 +23,10 @@ class Elsewhere(Records):
         return {**record, "environment": {**record["environment"], **self.there(spec)}}
 
 
+def failing(report):
+    return [flag.text for flag in report.flags if flag.severity == "fail"]
+
+
 def found(the_study, there):
     records = Elsewhere(finals(the_study), there)
     return mixtures(collect(the_study, arms(the_study, records), records)), records
@@ -47,7 +51,7 @@ def test_an_arm_that_goes_with_the_machine_is_confounded(tmp_path, monkeypatch):
     mixed, records = found(the_study, lambda s: {"device": "new"} if s.optimizer.name == "AdamW" else {"device": "old"})
     assert [(m.comparisons, m.confounded) for m in mixed] == [((VIT_ADAMW,), (VIT_ADAMW,))]
     report = write_report(history(the_study), records, tmp_path)
-    (warning,) = [finding.text for finding in report.findings if finding.warning]
+    (warning,) = failing(report)
     assert warning.startswith("MIXED MACHINES: Trials differ in device (new / old). Concerned: vit against AdamW.")
     assert "In vit against AdamW it goes with the optimizer" in warning
     lines = (tmp_path / "summary.csv").read_text().splitlines()
@@ -64,7 +68,7 @@ def test_of_many_values_a_few_are_listed(tmp_path, monkeypatch):
     the_study = study(("vit",), seeds=tuple(range(1, 8)))
     _, records = found(the_study, lambda s: {"git": f"{s.seed}"})
     report = write_report(history(the_study), records, tmp_path)
-    assert "git (0 / 1 / 2 / 3 and 4 more)" in next(f.text for f in report.findings if f.warning)
+    assert "git (0 / 1 / 2 / 3 and 4 more)" in failing(report)[0]
 
 
 def test_data_that_nobody_vouches_for_are_named(tmp_path, monkeypatch):
@@ -73,8 +77,7 @@ def test_data_that_nobody_vouches_for_are_named(tmp_path, monkeypatch):
     origin = {"gpt": "archive, not verified", "vit": "archive, verified"}
     _, records = found(the_study, lambda s: {"data": origin[s.arena.name]})
     report = write_report(history(the_study), records, tmp_path)
-    warnings = [finding.text for finding in report.findings if finding.warning]
-    assert warnings == ["UNVERIFIED DATA in gpt: their hash is not the known one, or nobody knows one."]
+    assert failing(report) == ["UNVERIFIED DATA: in gpt their hash is not the known one, or nobody knows one."]
     assert "archive, not verified" in (tmp_path / "summary.csv").read_text()
 
 

@@ -37,7 +37,7 @@ def report(folder: Path, *plans) -> Report:
 
 
 def warned(result: Report) -> str:
-    return " ".join(finding.text for finding in result.findings if finding.warning)
+    return " ".join(flag.text for flag in result.flags if flag.severity == "fail")
 
 
 def verdicts(result: Report) -> dict[tuple[str, str], tuple[str, str]]:

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 from fabricated import Records, finals, history, study
-from pages import ANALYSES, HOSTILE
+from pages import ANALYSES, FLAGS, HOSTILE
 
 from fairbench.report import judged
 from fairbench.report.grids import Cell, Column, Grid
@@ -57,7 +57,7 @@ def tables():
     the_study = study(optimizers=("AdamW", "Lion", HOSTILE, "PsiLogic"))
     scores = {"PsiLogic": [0.9, 0.91, 0.92], "AdamW": [0.5, 0.51, 0.52], "Lion": [0.6, "diverged", "failed"]}
     results, comparisons, _ = judged(history(the_study), Records(finals(the_study, **scores)))
-    return grids(results, comparisons, ANALYSES)
+    return grids(results, comparisons, ANALYSES, FLAGS)
 
 
 def test_every_row_has_all_columns():

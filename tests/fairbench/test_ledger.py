@@ -41,7 +41,6 @@ def of(name, factory="", **options):
         ("torch.optim:Adam", {"weight_decay": 0.1}, "0.1, coupled"),
         ("torch.optim:Adam", {"weight_decay": 0.1, "decoupled_weight_decay": True}, "0.1, decoupled"),
         ("torch.optim:Adam", {}, "0"),
-        ("torch.optim:SGD", {"weight_decay": 0.1}, "0.1, coupled"),
         ("torch.optim:Adagrad", {"weight_decay": 0.1}, "0.1"),
         ("torch.optim:LBFGS", {}, "–"),
         ("pytorch_optimizer:Lion", {"weight_decay": 0.1}, "0.1, decoupled"),

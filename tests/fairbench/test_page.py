@@ -203,7 +203,7 @@ def test_analyses_get_their_tables(page):
 
 def test_a_failed_audit_stands_above_everything(text):
     before = text.partition('<section id="verdicts">')[0]
-    assert "leak: Seen &lt;b&gt;before&lt;/b&gt;. Split anew." in before
+    assert "LEAK: Seen &lt;b&gt;before&lt;/b&gt;. Split anew." in before
     assert "clipping" not in before
 
 

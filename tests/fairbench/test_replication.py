@@ -204,15 +204,16 @@ def test_cost():
 
 def said(folder, the_study, scores):
     replication = write_replication(PAPER, history(the_study), Records(scores), folder)
-    return {finding.topic: finding.text for finding in replication.findings}
+    flags = {flag.name: flag.text for flag in replication.flags}
+    return flags | {finding.topic: finding.text for finding in replication.findings}
 
 
 def test_findings(tmp_path):
     the_study = study(("vit",))
     scores = finals(the_study, PsiLogic=[0.244, 0.245, 0.246], AdamW=[0.222, 0.223, 0.224], Lion=[0.3, 0.5, None])
     texts = said(tmp_path, the_study, scores)
-    assert texts["Settings"].startswith("OTHER SETTINGS: suite 'fabricated' does not follow 'paper'")
-    assert texts["Completeness"].startswith("INCOMPLETE: of ")
+    assert texts["other settings"].startswith("OTHER SETTINGS: suite 'fabricated' does not follow 'paper'")
+    assert texts["incomplete"].startswith("INCOMPLETE: of ")
     assert texts["Values"].startswith("Of 20 published means with a spread, 3 have one of ours beside them")
     assert "it lies inside mean ± std for 2 of these." in texts["Values"]
     assert "is the published one for 0 of 3 arms." in texts["Values"]
@@ -235,7 +236,7 @@ def test_findings_of_disagreement_and_divergence(tmp_path):
 @pytest.mark.parametrize("name", ["paper", "paper-cpu"])
 def test_a_suite_that_follows_the_paper_needs_no_warning(tmp_path, name):
     the_study = with_suite(study(("vit",)), name=name)
-    assert "Settings" not in said(tmp_path, the_study, finals(the_study))
+    assert "other settings" not in said(tmp_path, the_study, finals(the_study))
 
 
 @pytest.mark.parametrize("width", [30, 80, 140])

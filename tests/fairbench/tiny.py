@@ -104,8 +104,14 @@ def write_tiny(folder: Path, text: str = TINY) -> Path:
 
 
 def here(function: Any, *arguments: Any) -> Any:
-    """Calls a function in this process: what an executor does in another one."""
-    return json.loads(json.dumps(function(*arguments)))
+    """Calls a function in this process: what an executor does in another one.
+
+    With one thread, since a process that has had several cannot be forked: a child would wait for threads it has not.
+    """
+    from fairbench.trial import one_thread
+
+    with one_thread():
+        return json.loads(json.dumps(function(*arguments)))
 
 
 def study_of(suite: Suite) -> Study:

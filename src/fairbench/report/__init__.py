@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from fairbench.analysis.audit import audit
+from fairbench.analysis.audit.flag import Flag
 from fairbench.analysis.results import Results, collect
 from fairbench.analysis.verdicts import Comparison, beside, compare
 from fairbench.history import History
@@ -25,13 +27,15 @@ class Report:
     Attributes:
         page: the HTML report.
         comparisons: the verdict table, in the order of the suite.
-        findings: the same in sentences.
+        flags: what whoever reads it should know of the study, see `fairbench.analysis.audit`.
+        findings: the verdicts in sentences.
         failed: how many trials failed.
         files: everything that was written, the page last.
     """
 
     page: Path
     comparisons: list[Comparison]
+    flags: list[Flag]
     findings: list[Finding]
     failed: int
     files: list[Path]
@@ -48,7 +52,7 @@ def write_report(history: History, lookup: Lookup, directory: Path) -> Report:
         directory: where the files go; figures into `figures/` below it.
 
     Returns:
-        The paths, the comparisons and the findings.
+        The paths, the comparisons, the flags and the findings.
 
     Raises:
         UsageError: the directory cannot be written.
@@ -67,17 +71,18 @@ def write_report(history: History, lookup: Lookup, directory: Path) -> Report:
     contents |= {name: table.to_csv() for name, table in csv_tables(analyses).items()}
     _write(directory, contents)
     figures, failures = draw_figures(results)
-    findings = find(results, comparisons, history, first, failures)
-    tables_shown = grids(results, comparisons, analyses)
+    flags = audit(results, comparisons, history, first)
+    findings = find(results, comparisons, history, failures)
+    tables_shown = grids(results, comparisons, analyses, flags)
     shown: dict[str, str | bytes] = {f"tables/{name}.tex": to_latex(table) for name, table in tables_shown.items()}
     for figure in figures:
         at = f"figures/{figure.name}"
         shown |= {f"{at}.svg": figure.svg, f"{at}.pdf": figure.pdf, f"{at}.png": figure.png}
-    shown["report.html"] = render_page(results, comparisons, findings, figures, history, tables_shown, ())
+    shown["report.html"] = render_page(results, comparisons, findings, figures, history, tables_shown, flags)
     _write(directory, shown)
     files = [directory / name for name in (*contents, *shown)]
     failed = len(results.select(lambda run: run.status == "failed"))
-    return Report(files[-1], comparisons, findings, failed, files)
+    return Report(files[-1], comparisons, flags, findings, failed, files)
 
 
 def judged(history: History, lookup: Lookup) -> tuple[Results, list[Comparison], list[Comparison]]:

@@ -1,26 +1,29 @@
-"""The verdict table and the findings for a terminal."""
+"""Verdicts, flags and the state of a study for a terminal."""
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fairbench.analysis.power import minimum_detectable_effect
+from fairbench.analysis.audit.flag import SEVERITIES, Flag, count
 from fairbench.analysis.results import Results
+from fairbench.forecast import Forecast
 from fairbench.history import History
+from fairbench.plan import Study
 from fairbench.progress import duration
-from fairbench.rehearsal import Rehearsal
 from fairbench.report import Report
 from fairbench.report.numbers import p_value, signed
 from fairbench.report.statement import Statement
 
 NARROW = 72
 """Columns of a terminal below which the interval is left out."""
+STYLES = {"fail": "bold red", "warn": "yellow", "note": ""}
 
 
 def print_verdicts(report: Report, directory: Path, console: Console) -> None:
-    """Print the warnings, the verdict table, the findings and where the files lie.
+    """Print the flags, the verdict table, the findings and where the files lie.
 
     Args:
         report: what `write_report` returned.
@@ -40,14 +43,29 @@ def print_verdicts(report: Report, directory: Path, console: Console) -> None:
         numbers = [signed(c.advantage), interval, p_value(c.p_holm)]
         names = [c.arena, *([c.reference] if several else []), c.baseline]
         table.add_row(*names, Statement(c), *(numbers if wide else numbers[::2]))
-    for finding in report.findings:
-        if finding.warning:
-            console.print(Text(finding.text, "bold red"))
+    print_flags(report.flags, console)
+    if notes := sum(flag.severity == "note" for flag in report.flags):
+        console.print(Text(f"{count(notes, 'note')}; fairbench audit {directory} shows them"), soft_wrap=True)
     console.print(table)
     for finding in report.findings:
-        if not finding.warning:
-            console.print(Text.assemble((finding.topic, "bold"), ": ", finding.text))
+        console.print(Text.assemble((finding.topic, "bold"), ": ", finding.text))
     console.print(Text(f"everything in {directory}, the report in {report.page}"), soft_wrap=True)
+
+
+def print_flags(flags: Iterable[Flag], console: Console) -> None:
+    """Print every flag that is more than a note."""
+    for flag in flags:
+        if flag.severity != "note":
+            console.print(Text(flag.text, STYLES[flag.severity]))
+
+
+def print_audit(flags: Sequence[Flag], console: Console) -> None:
+    """Print every flag with what to do about it, and how many there are."""
+    for flag in flags:
+        console.print(Text.assemble(f"{flag.severity}  ", (flag.text, STYLES[flag.severity])))
+        console.print(Text(f"      {flag.advice}", "dim"))
+    counts = (sum(flag.severity == severity for flag in flags) for severity in SEVERITIES)
+    console.print(", ".join(f"{n} {severity}" for n, severity in zip(counts, SEVERITIES, strict=True)), highlight=False)
 
 
 def status_table(results: Results) -> Table:
@@ -68,36 +86,52 @@ def status_table(results: Results) -> Table:
     return table
 
 
-def print_plan(rehearsal: Rehearsal, history: History, directory: Path, console: Console) -> None:
-    """Print what a study would run and what it can find.
+def print_plan(
+    study: Study, forecasts: Sequence[Forecast], workers: int, history: History, directory: Path, console: Console
+) -> None:
+    """Print what a study would run, what that takes, and what it can find.
 
     Args:
-        rehearsal: the study and how long its steps take.
+        study: the study.
+        forecasts: what each arena takes and can find.
+        workers: trials at a time.
         history: the plans of its directory, this one the last.
         directory: the output directory.
         console: where to print.
     """
-    suite = rehearsal.study.suite
-    sweeps, finals = suite.sweep.points * len(suite.sweep.seeds), len(suite.final.seeds)
-    seconds = 0.0
-    for name, arena in suite.arenas.items():
-        steps = len(suite.optimizers) * (sweeps * arena.sweep_steps + finals * arena.steps)
-        seconds += steps * rehearsal.step_seconds[name]
+    suite = study.suite
+    for f in forecasts:
+        arena, arms = suite.arenas[f.arena], len(suite.optimizers)
         console.print(
-            f"{name}: {len(suite.optimizers)} optimizers, each {sweeps} sweep trials of {arena.sweep_steps} steps "
-            f"(at most {suite.sweep.max_extensions * len(suite.sweep.seeds)} more) and {finals} final ones of "
-            f"{arena.steps}; {arena.metric}, margin {arena.margin:g}",
+            f"{f.arena}: {count(arms, 'optimizer')}, each {f.sweep_trials // arms} sweep trials of {arena.sweep_steps} "
+            f"steps (at most {f.extensions // arms} more) and {f.final_trials // arms} final ones of {arena.steps}; "
+            f"{arena.metric}, margin {arena.margin:g}\n  {_finds(f, arena.margin)}",
             highlight=False,
         )
     family = len(suite.arenas) * len(suite.pairs)
     compared = suite.reference if suite.compare == "reference" else "all pairs"
-    effect = minimum_detectable_effect(finals, suite.alpha / max(family, 1))
-    finds = f"finds {effect:.1f} standard deviations between seeds with 80% power" if effect else "cannot reach alpha"
-    console.print(f"{compared} in {family} comparisons at {suite.alpha:g}: {finds}", highlight=False)
-    console.print(f"about {duration(seconds)} of training at one trial at a time", highlight=False)
+    console.print(f"{compared} in {count(family, 'comparison')} at {suite.alpha:g}", highlight=False)
+    trials, more = sum(f.sweep_trials + f.final_trials for f in forecasts), sum(f.extensions for f in forecasts)
+    usual, most = (sum(getattr(f, name) for f in forecasts) / workers for name in ("seconds", "most_seconds"))
+    console.print(
+        f"{count(trials, 'trial')}, at most {more} more; about {duration(usual)} of training and evaluation, at most "
+        f"{duration(most)}, with {workers} at a time; {sum(f.disk for f in forecasts) / 1e6:.1f} MB on disk",
+        highlight=False,
+    )
     for plan, differing in history.late:
         console.print(
             Text(f"changed after {plan.final_trials} final trials: {'; '.join(map(str, differing))}", "yellow")
         )
     if history.frozen:
         console.print(f"frozen in {directory}: sha256 {history.frozen}", highlight=False, soft_wrap=True)
+
+
+def _finds(f: Forecast, margin: float) -> str:
+    """What differences an arena can find, in the metric's units if seeds were seen, and what it cannot."""
+    if f.effect is None:
+        return "cannot reach alpha: with fewer than 2 seeds there is no test, whatever the difference"
+    power = f"finds {f.effect:.1f} standard deviations between seeds with 80% power"
+    if not f.spread:  # no seeds yet, or none that differ
+        return f"{power}, so its margin only if seeds differ by {margin / f.effect:.2g} or less"
+    found = f"{power}: {f.effect * f.spread:.2g}, by the seeds that have a record"
+    return found if f.effect * f.spread <= margin else f"{found}; it cannot tell differences from the margin up to that"

@@ -5,18 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairbench.analysis.results import ArmResults, Results, Run
+from fairbench.optimizers import PRESETS, TREATMENTS, decay_kind
 from fairbench.report.numbers import NONE, rate
 
-CENTRALIZATION = ("grad_centralize", "use_gc", "centralize", "centralize_gradients")
-ADAPTIVE_CLIPPING = ("agc_clip", "agc_clipping_value")
-GLOBAL_CLIPPING = ("max_grad_norm", "clip_grad_norm")
-"""What optimizers call their options."""
-
-DECOUPLED = ("decoupled_weight_decay", "weight_decouple")
-"""The options of torch and of pytorch-optimizer that say whether weight decay is apart from the gradient."""
-
-KNOWN_DECAY = {"torch.optim:AdamW": "decoupled", "torch.optim:Adam": "coupled", "torch.optim:SGD": "coupled"}
-OURS = "psilogic:PsiLogic"
 BY_PRESET = "by the preset"
 
 
@@ -64,10 +55,10 @@ def _share(results: Results, arm: ArmResults) -> Share:
     resolved, plan = results.study.optimizers[arm.optimizer], results.study.suite.optimizers[arm.optimizer]
     options = {**resolved.options, **resolved.arenas.get(arm.arena, {})}
     told = {**plan.options, **plan.arenas.get(arm.arena, {})}
-    unsaid = BY_PRESET if resolved.factory.startswith(OURS) and resolved.factory != OURS else "none"
+    unsaid = BY_PRESET if resolved.factory in PRESETS else "none"
     norm = results.study.suite.clip_norm(arm.optimizer)
     everyone = [f"norm {rate(norm)}"] if norm > 0 else []
-    own = _amount(options, GLOBAL_CLIPPING, "")
+    own = _amount(options, "gradient clipping of its own", "")
     return Share(
         arm.arena,
         arm.optimizer,
@@ -76,8 +67,8 @@ def _share(results: Results, arm: ArmResults) -> Share:
         *_count(arm.sweep),
         *_count(arm.final),
         clipping=", ".join([*everyone, *([f"its own {own}"] if own else [])]) or "none",
-        centralization=_amount(options, CENTRALIZATION, unsaid),
-        adaptive_clipping=_amount(options, ADAPTIVE_CLIPPING, unsaid),
+        centralization=_amount(options, "gradient centralization", unsaid),
+        adaptive_clipping=_amount(options, "adaptive gradient clipping", unsaid),
         groups=resolved.groups or "one for all",
         decay=_decay(resolved.factory, options, arm.weight_decay, unsaid),
     )
@@ -89,8 +80,9 @@ def _count(runs: list[Run]) -> tuple[int, int]:
     return len(done), sum(run.result["steps"] for run in done if run.result)
 
 
-def _amount(options: Mapping[str, Any], names: tuple[str, ...], unsaid: str) -> str:
-    """The first option of some names that is set; what it is if none of them is."""
+def _amount(options: Mapping[str, Any], treatment: str, unsaid: str) -> str:
+    """The first option for a treatment that is set; what it is if none of them is."""
+    names = [name for name, words in TREATMENTS.items() if words == treatment]
     found = [options[name] for name in names if options.get(name) is not None]
     if not found:
         return unsaid
@@ -102,7 +94,6 @@ def _decay(factory: str, options: Mapping[str, Any], searched: float | None, uns
     value = options.get("weight_decay") if searched is None else searched
     if value is None:
         return NONE if unsaid == "none" else unsaid
-    said = [options[name] for name in DECOUPLED if name in options]
-    known = "decoupled" if factory.startswith(OURS) else KNOWN_DECAY.get(factory, "")
-    kind = ("decoupled" if said[0] else "coupled") if said else known
-    return f"{rate(value)}{', ' * bool(kind)}{kind}" if value else "0"
+    kind = decay_kind(factory, options)
+    known = f", {kind}" if kind in ("coupled", "decoupled") else ""
+    return f"{rate(value)}{known}" if value else "0"

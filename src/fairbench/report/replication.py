@@ -10,16 +10,18 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
+from fairbench.analysis.audit import audit
+from fairbench.analysis.audit.flag import Flag
 from fairbench.analysis.replication import ValueRow, VerdictRow, value_rows, verdict_rows
 from fairbench.history import History
 from fairbench.plan import Lookup
 from fairbench.published import Entry, Publication
 from fairbench.report import judged
+from fairbench.report.console import print_flags
 from fairbench.report.findings import Finding
 from fairbench.report.numbers import number, p_value, rate, signed
-from fairbench.report.replication_findings import find, said
+from fairbench.report.replication_findings import find, other_settings, said
 from fairbench.report.tables import Cost, Table, costs
-from fairbench.report.warnings import warnings
 from fairbench.store import write_atomically
 
 if TYPE_CHECKING:
@@ -66,13 +68,15 @@ class Replication:
         values: published means and values of a seed beside ours.
         verdicts: published comparisons beside ours.
         costs: published costs beside ours.
-        findings: the same in sentences.
+        flags: what nobody may overlook who reads it.
+        findings: the tables in sentences.
         files: the CSV files, in this order.
     """
 
     values: list[ValueRow]
     verdicts: list[VerdictRow]
     costs: list[CostRow]
+    flags: list[Flag]
     findings: list[Finding]
     files: list[Path]
 
@@ -97,8 +101,10 @@ def write_replication(publication: Publication, history: History, lookup: Lookup
     files = [directory / f"comparison_{publication.name}{suffix}.csv" for suffix in tables]
     for file, table in zip(files, tables.values(), strict=True):
         write_atomically(file, table.to_csv())
-    findings = find(publication, results, values, verdicts, warnings(results, comparisons, history, first))
-    return Replication(values, verdicts, spent, findings, files)
+    flags = [*other_settings(publication, results), *audit(results, comparisons, history, first)]
+    alarming = [flag for flag in flags if flag.severity == "fail"]
+    findings = find(publication, results, values, verdicts)
+    return Replication(values, verdicts, spent, alarming, findings, files)
 
 
 def _table(kind: "type[DataclassInstance]", rows: Iterable["DataclassInstance"]) -> Table:
@@ -137,7 +143,7 @@ def _cost_row(publication: Publication, entry: Entry, costs: dict[tuple[str, str
 
 
 def print_replication(replication: Replication, console: Console) -> None:
-    """Print the warnings, a table for each arena that both sides have, verdicts, costs, and the other findings.
+    """Print the flags, a table for each arena that both sides have, verdicts, costs, and the other findings.
 
     Values of single seeds are in the files alone.
 
@@ -145,15 +151,12 @@ def print_replication(replication: Replication, console: Console) -> None:
         replication: what `write_replication` returned.
         console: where to print.
     """
-    for finding in replication.findings:
-        if finding.warning:
-            console.print(Text(finding.text, "bold red"))
+    print_flags(replication.flags, console)
     _print_values([row for row in replication.values if not row.seed], console)
     _print_verdicts([row for row in replication.verdicts if row.our_p is not None], console)
     _print_costs([row for row in replication.costs if row.our_ratio is not None], console)
     for finding in replication.findings:
-        if not finding.warning:
-            console.print(Text.assemble((finding.topic, "bold"), ": ", finding.text))
+        console.print(Text.assemble((finding.topic, "bold"), ": ", finding.text))
     console.print(Text(f"tables in {', '.join(map(str, replication.files))}"), soft_wrap=True)
 
 

@@ -1,7 +1,8 @@
 """What a study shows beside a publication, in sentences made from the numbers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
+from fairbench.analysis.audit.flag import Flag
 from fairbench.analysis.replication import Gap, ValueRow, VerdictRow, gaps
 from fairbench.analysis.results import Results
 from fairbench.published import Publication
@@ -20,38 +21,35 @@ def find(
     results: Results,
     values: Sequence[ValueRow],
     verdicts: Sequence[VerdictRow],
-    warnings: Mapping[str, str],
 ) -> list[Finding]:
-    """Everything that must be said beside the tables, the most important first.
+    """Everything that must be said beside flags and tables, the most important first.
 
     Args:
         publication: what was published.
         results: the study's results.
         values: its values beside the published ones.
         verdicts: its comparisons beside the published ones.
-        warnings: what nobody may overlook of the study itself, by topic, from `fairbench.report.warnings`.
     """
-    alarming = {"Settings": _settings(publication, results), **warnings}
     texts = {
-        **alarming,
         "What is compared": WHAT,
         "Values": _values(values),
         "Verdicts": _verdicts(verdicts),
         "Not compared": _not_compared(gaps(publication, results), verdicts, results),
         "Divergence": _divergence(results),
     }
-    return [Finding(topic, text, topic in alarming) for topic, text in texts.items() if text]
+    return [Finding(topic, text) for topic, text in texts.items() if text]
 
 
-def _settings(publication: Publication, results: Results) -> str:
-    """That the study does something else than the publication; empty if its suite follows it."""
+def other_settings(publication: Publication, results: Results) -> list[Flag]:
+    """The flag of a study that does something else than the publication; none if its suite follows it."""
     suite = results.study.suite.name
     if suite.startswith(publication.name):
-        return ""
-    return (
-        f"OTHER SETTINGS: suite {suite!r} does not follow {publication.name!r}: its models, data, steps or seeds "
+        return []
+    evidence = (
+        f"suite {suite!r} does not follow {publication.name!r}: its models, data, steps or seeds "
         "are not the published ones. No difference here refutes a published value, no agreement replicates one."
     )
+    return [Flag("other settings", "fail", evidence, f"Run a suite that follows {publication.name!r}.")]
 
 
 def _values(values: Sequence[ValueRow]) -> str:

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from fairbench.analysis.audit.flag import Flag
+from fairbench.analysis.audit.search import edge
 from fairbench.analysis.mechanism import mechanisms, quantities
 from fairbench.analysis.results import ArmResults, Results
 from fairbench.analysis.verdicts import Comparison
@@ -15,8 +17,7 @@ from fairbench.report.analysis_sections import (
     shock_grid,
 )
 from fairbench.report.curves import EqualTime, equal_time
-from fairbench.report.findings import edge
-from fairbench.report.grids import ARM, Column, Grid, Row, count, grid, numbers, words
+from fairbench.report.grids import ARM, Column, Grid, count, grid, numbers, words
 from fairbench.report.numbers import interval, number, p_value, rate
 from fairbench.report.provenance import provenance_grids
 from fairbench.report.statement import Statement
@@ -24,7 +25,7 @@ from fairbench.report.tables import aggregates, costs
 
 
 def grids(
-    results: Results, comparisons: Sequence[Comparison], analyses: Analyses, flags: Sequence[Row] = ()
+    results: Results, comparisons: Sequence[Comparison], analyses: Analyses, flags: Sequence[Flag]
 ) -> dict[str, Grid]:
     """Every table that has a row, by its name."""
     made = [
@@ -175,7 +176,7 @@ def equal_time_grid(rows: Sequence[EqualTime]) -> Grid:
     return grid("equal_time", caption, columns, rows)
 
 
-def flag_grid(flags: Sequence[Row]) -> Grid:
+def flag_grid(flags: Sequence[Flag]) -> Grid:
     """What the audit raises."""
     columns = tuple(words(title.capitalize(), title) for title in ("name", "severity", "evidence", "advice"))
     return grid("audit", "What the audit raises, and what to do about it.", columns, flags)

@@ -9,13 +9,14 @@ from typing import Any
 
 import jinja2
 
+from fairbench.analysis.audit.flag import Flag
 from fairbench.analysis.results import Results
 from fairbench.analysis.verdicts import VERDICTS, Comparison
 from fairbench.history import History
 from fairbench.report.canvas import Drawing, looks
 from fairbench.report.colors import declarations
 from fairbench.report.findings import Finding
-from fairbench.report.grids import Grid, Row
+from fairbench.report.grids import Grid
 from fairbench.report.numbers import interval, rate
 from fairbench.report.page.inline import inline
 from fairbench.report.provenance import groups_of
@@ -33,7 +34,7 @@ def render_page(
     figures: Sequence[Drawing],
     history: History,
     grids: Mapping[str, Grid],
-    flags: Sequence[Row],
+    flags: Sequence[Flag],
 ) -> str:
     """Everything that the study shows, as one self-contained page.
 
@@ -56,8 +57,7 @@ def render_page(
         style=_own("style.css"),
         script=script,
         script_sha256=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        warnings=[finding for finding in findings if finding.warning],
-        findings=[finding for finding in findings if not finding.warning],
+        findings=findings,
         failures=[flag for flag in flags if flag.severity == "fail"],
         reading=reading(suite, comparisons),
         verdicts=verdict_grid(suite, comparisons),

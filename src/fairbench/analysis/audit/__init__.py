@@ -1,0 +1,70 @@
+"""The audit of a study: named flags, each with its evidence and what to do about it; `docs/audit.md` lists them."""
+
+from collections.abc import Sequence
+
+from fairbench.analysis.audit.declaration import changed_afterwards, deviations, selection_on_report, unknown_plan
+from fairbench.analysis.audit.flag import SEVERITIES, Case, Check, Flag
+from fairbench.analysis.audit.horizon import flips_between_horizons, gap_changes, order_not_settled, still_improving
+from fairbench.analysis.audit.power import cannot_reach_alpha, low_power
+from fairbench.analysis.audit.search import at_edge, by_chance, fewer_rates
+from fairbench.analysis.audit.timing import data_bound, shared_device
+from fairbench.analysis.audit.treatment import clipped, coupled_decay, inactive_mechanism, unequal_treatment
+from fairbench.analysis.audit.trials import (
+    diverged,
+    duplicates,
+    incomplete,
+    mixed_machines,
+    unequal_conditions,
+    unverified_data,
+)
+from fairbench.analysis.results import Results
+from fairbench.analysis.verdicts import Comparison
+from fairbench.history import History
+
+CHECKS: tuple[Check, ...] = (
+    unknown_plan,
+    changed_afterwards,
+    incomplete,
+    mixed_machines,
+    unequal_conditions,
+    selection_on_report,
+    unverified_data,
+    deviations,
+    unequal_treatment,
+    coupled_decay,
+    inactive_mechanism,
+    diverged,
+    duplicates,
+    flips_between_horizons,
+    order_not_settled,
+    gap_changes,
+    at_edge,
+    cannot_reach_alpha,
+    low_power,
+    clipped,
+    still_improving,
+    by_chance,
+    fewer_rates,
+    data_bound,
+    shared_device,
+)
+"""Every check, the weightiest first."""
+
+
+def audit(
+    results: Results, comparisons: Sequence[Comparison], history: History, declared: Sequence[Comparison]
+) -> list[Flag]:
+    """Every flag that a study raises.
+
+    Args:
+        results: the study's results so far.
+        comparisons: the verdict table.
+        history: the plans of the study.
+        declared: the verdict table by the plan that was declared before the first final trial, if there is one.
+
+    Returns:
+        The flags, by severity, then in the order of `CHECKS`.
+    """
+    case = Case(results, comparisons, history, declared)
+    flags = [flag for check in CHECKS for flag in check.flags(case)]
+    return sorted(flags, key=lambda flag: SEVERITIES.index(flag.severity))

@@ -1,0 +1,80 @@
+"""Checks of how the study came to be what it is: its plans, and the rules that it breaks on purpose."""
+
+from collections.abc import Iterable
+
+from fairbench.analysis.audit.flag import Case, check
+from fairbench.analysis.verdicts import NOT_DECLARED
+from fairbench.history import Change
+from fairbench.suite import RULES
+
+
+@check("unknown plan", "fail", "Run the study again in a new directory, its plan frozen before the first final trial.")
+def unknown_plan(case: Case) -> str:
+    """Final trials are older than the first plan on record."""
+    if case.history.declared is not None:
+        return ""
+    older = f"{case.history.plans[0].final_trials} final trials are older than the first plan on record"
+    return f"{older}; nobody can tell what was declared before them."
+
+
+@check("changed afterwards", "fail", "Report the verdicts of the plan that was declared first, or run new seeds.")
+def changed_afterwards(case: Case) -> str:
+    """The plan was changed when final trials could have been looked at."""
+    first = case.history.declared
+    if first is None or not case.history.late:
+        return ""
+    steps = [
+        f"{plan.declared}, when {plan.final_trials} final trials had a record: {_changed(differing)}"
+        for plan, differing in case.history.late
+    ]
+    changed = f"what was declared {first.declared} was changed {'; '.join(steps)}."
+    return f"{changed} {_instead(case)}"
+
+
+def _changed(differing: Iterable[Change]) -> str:
+    """Changes in words; the same change in several places, as that of a version, is said once."""
+    places: dict[tuple[str, str, str], list[str]] = {}
+    for change in differing:
+        where, _, entry = change.path.rpartition(".")
+        places.setdefault((entry, str(change.before), str(change.after)), []).append(where)
+    return ", ".join(
+        f"{where[0]}.{entry} from {before} to {after}" + (f" (and {len(where) - 1} times alike)" if where[1:] else "")
+        for (entry, before, after), where in places.items()
+    )
+
+
+def _instead(case: Case) -> str:
+    """Where the plan that was declared first comes to another verdict."""
+    shown = {(c.arena, c.reference, c.baseline) for c in case.comparisons}
+    other = [
+        f"{case.title(c)} {c.declared} (now {c.verdict})"
+        for c in case.comparisons
+        if c.declared not in (c.verdict, NOT_DECLARED)
+    ]
+    other += [
+        f"{c.arena}, {c.reference} against {c.baseline} {c.verdict} (no longer compared)"
+        for c in case.declared
+        if (c.arena, c.reference, c.baseline) not in shown
+    ]
+    new = [case.title(c) for c in case.comparisons if c.declared == NOT_DECLARED]
+    added = f" Not declared then: {', '.join(new)}." if new else ""
+    if not other:
+        return f"By the plan that was declared first, the verdicts on what it compares are the same.{added}"
+    return f"By the plan that was declared first, the same records give: {', '.join(other)}.{added}"
+
+
+@check("selection on what is reported", "fail", "Keep the split and the seeds of the sweep apart from the final ones.")
+def selection_on_report(case: Case) -> str:
+    """Learning rates are selected on the split or with the seeds that the report is about."""
+    runs = case.results.select(lambda run: run.record is not None)
+    sweep = [run for run in runs if run.stage == "sweep"]
+    shared = {run.seed for run in sweep} & {run.seed for run in runs if run.stage == "final"}
+    splits = {run.record["spec"]["training"]["selection"] for run in sweep if run.record}
+    found = {"split": "test" in splits, "seeds": bool(shared)}
+    return " ".join(f"By choice of the suite, {RULES[rule]}." for rule, broken in found.items() if broken)
+
+
+@check("deviations", "warn", "Read the verdicts with them; the suite says so itself.")
+def deviations(case: Case) -> str:
+    """The suite states what in it is no good practice."""
+    return " ".join(case.results.study.suite.deviations)

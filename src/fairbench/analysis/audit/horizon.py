@@ -1,0 +1,125 @@
+"""Checks of whether other training lengths would tell another story. What is below the margin counts nowhere."""
+
+import json
+from collections.abc import Iterator
+from itertools import pairwise
+from statistics import fmean
+
+from fairbench.analysis.audit.flag import Case, check, some
+from fairbench.analysis.results import ArmResults
+from fairbench.analysis.significance import summary, welch
+from fairbench.analysis.verdicts import Comparison
+from fairbench.suite import Suite
+
+DECIDED = ("better", "worse", "equivalent")
+"""Verdicts that contradict each other."""
+LENGTH = ("steps", "sweep_steps", "margin", "task", "tuned_on")
+"""What of an arena's plan may differ between two horizons; its name says the task if `task` does not."""
+Curve = list[dict[int, float]]
+"""Of each seed the validation metric by step, higher being better."""
+
+
+@check(
+    "flip between horizons", "warn", "Claim nothing beyond the horizon; add a longer one to see which verdict stays."
+)
+def flips_between_horizons(case: Case) -> str:
+    """The verdict, or the order by more than the margin, is another one at the last of two or more horizons."""
+    found = {(c.arena, c.reference, c.baseline): c for c in case.comparisons}
+
+    def flips() -> Iterator[str]:
+        for (arena, reference, baseline), short in found.items():
+            longer = _last_horizons(case.results.study.suite).get(arena)
+            long = found.get((longer, reference, baseline)) if longer else None
+            if long and (_contradict(short, long) or _flip(short.advantage, long.advantage, case.margin(long))):
+                yield f"{case.title(short)} {_told(short)}, {case.title(long)} {_told(long)}"
+
+    return some(list(flips()), "; ")
+
+
+def _last_horizons(suite: Suite) -> dict[str, str]:
+    """The arena with the last horizon of a task, by the one with the horizon before it."""
+    horizons: dict[str, dict[int, str]] = {}
+    for name, plan in sorted(suite.arenas.items(), key=lambda item: item[1].steps):
+        same = {key: value for key, value in vars(plan).items() if key not in LENGTH}
+        horizons.setdefault(json.dumps([suite.task(name), same], sort_keys=True), {})[plan.steps] = name
+    several = [list(names.values()) for names in horizons.values() if len(names) > 1]
+    return {names[-2]: names[-1] for names in several}
+
+
+def _contradict(one: Comparison, other: Comparison) -> bool:
+    return one.verdict in DECIDED and other.verdict in DECIDED and one.verdict != other.verdict
+
+
+def _flip(before: float | None, after: float | None, margin: float) -> bool:
+    """Whether a difference changes its sign, and is not below the margin on both sides."""
+    if before is None or after is None:
+        return False
+    return before * after < 0 and max(abs(before), abs(after)) > margin
+
+
+def _told(c: Comparison) -> str:
+    return c.verdict if c.advantage is None else f"{c.verdict} ({c.advantage:+.3g})"
+
+
+@check("order not settled", "warn", "Take the order of these two as open; train longer, or evaluate more often.")
+def order_not_settled(case: Case) -> str:
+    """Between the last two validation evaluations two means change places, and were not within the margin before."""
+
+    def flips() -> Iterator[str]:
+        for c, ours, theirs in _pairs(case):
+            gaps = [(step, fmean(x[step] for x in ours) - fmean(x[step] for x in theirs)) for step in sorted(ours[0])]
+            for (before, gap), (after, last) in list(pairwise(gaps))[-1:]:
+                if _flip(gap, last, case.margin(c)):
+                    yield f"{case.title(c)} {gap:+.3g} at step {before}, {last:+.3g} at step {after}"
+
+    return "; ".join(flips())
+
+
+@check("gap still changes", "warn", "Claim nothing beyond the horizon; add a longer one.")
+def gap_changes(case: Case) -> str:
+    """In the last third one of two arms gains more than the other, by more than the margin and more than by chance."""
+    alpha = case.results.study.suite.alpha
+
+    def changes() -> Iterator[str]:
+        for c, ours, theirs in _pairs(case):
+            gains = _gains(ours), _gains(theirs)
+            test = welch(*map(summary, gains)) if all(gains) else None
+            if test and test.p is not None and test.p < alpha and abs(test.difference) > case.margin(c):
+                yield f"{case.title(c)} gains {test.difference:+.3g} more, margin {case.margin(c):g}"
+
+    return "; ".join(changes())
+
+
+@check("still improving", "note", "Read the verdicts as being about short training; add a longer horizon.")
+def still_improving(case: Case) -> str:
+    """The validation metric of an arm improves by more than the margin in the last third, where the rate falls to 0."""
+    found = []
+    for arena, plan in case.results.study.suite.arenas.items():
+        gains = {arm.optimizer: _gains(_curves(case, arm)) for arm in case.results.of(arena)}
+        means = {name: fmean(of_arm) for name, of_arm in gains.items() if of_arm}
+        if more := [f"{name} {mean:.2g}" for name, mean in means.items() if mean > plan.margin]:
+            found.append(f"{arena}: {', '.join(more)} (margin {plan.margin:g})")
+    return "; ".join(found)
+
+
+def _pairs(case: Case) -> Iterator[tuple[Comparison, Curve, Curve]]:
+    """The comparisons whose arms both have finished seeds, with their curves."""
+    for c in case.comparisons:
+        ours, theirs = (_curves(case, case.results.arm(c.arena, name)) for name in (c.reference, c.baseline))
+        if ours and theirs:
+            yield c, ours, theirs
+
+
+def _curves(case: Case, arm: ArmResults) -> Curve:
+    suite = case.results.study.suite
+    metric = suite.arenas[arm.arena].metric
+    sign = -1.0 if suite.facts(arm.arena).metrics[metric] == "min" else 1.0
+    results = [run.result for run in arm.final if run.result and run.status == "finished"]
+    return [{e["step"]: sign * e["val"][metric] for e in result["evaluations"]} for result in results]
+
+
+def _gains(curves: Curve) -> list[float]:
+    """What each seed gains in the last third: since the last evaluation that is not in it."""
+    steps = sorted(curves[0]) if curves else []
+    before = [step for step in steps if step <= 2 * steps[-1] / 3]
+    return [curve[steps[-1]] - curve[before[-1]] for curve in curves] if before else []

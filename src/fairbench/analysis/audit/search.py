@@ -1,0 +1,61 @@
+"""Checks of the search for learning rates."""
+
+from statistics import fmean, stdev
+
+from fairbench.analysis.audit.flag import Case, check, some
+from fairbench.analysis.results import ArmResults
+
+
+def edge(arm: ArmResults) -> str:
+    """Whether the selected rate is the "lowest" or the "highest" that was tried, or is "inside"; empty without any."""
+    if arm.lr is None or not arm.sweep:
+        return ""
+    return {arm.rates[0]: "lowest", arm.rates[-1]: "highest"}.get(arm.lr, "inside")
+
+
+@check("rate at the edge", "warn", "Widen the grid, or allow more extensions (`sweep.max_extensions`).")
+def at_edge(case: Case) -> str:
+    """A selected learning rate is the lowest or the highest that was tried, extensions of the grid included."""
+    tuned = [arm for arm in case.results.arms if edge(arm)]
+    found = [arm for arm in tuned if edge(arm) != "inside"]
+    if not found:
+        return ""
+    names = ", ".join(f"{arm.arena} {arm.optimizer} ({edge(arm)}, {arm.lr:g})" for arm in found)
+    return (
+        f"{len(found)} of {len(tuned)} selected learning rates lie at the edge of the rates that were tried, "
+        f"extensions included: {names}. A rate beyond might be better."
+    )
+
+
+@check("selected by chance", "note", "Use more sweep seeds; or take the rates as equally good.")
+def by_chance(case: Case) -> str:
+    """The best setting of a sweep leads the second-best by less than the standard deviation between final seeds."""
+    found = [text for arm in case.results.arms if (text := _narrow_lead(case, arm))]
+    return f"{some(found)}." if found else ""
+
+
+def _narrow_lead(case: Case, arm: ArmResults) -> str:
+    """By how little an arm's best setting leads, if seeds differ by more; empty otherwise."""
+    metric = case.results.study.suite.arenas[arm.arena].metric
+    lower = case.results.study.suite.facts(arm.arena).metrics[metric] == "min"
+    scores: dict[tuple[float | None, float | None], list[float]] = {}
+    for run in arm.sweep:
+        if (value := run.metric("val", metric)) is not None:
+            scores.setdefault((run.lr, run.weight_decay), []).append(value if lower else -value)
+    means = sorted(fmean(values) for values in scores.values())
+    seeds = arm.scores(metric, "val")
+    if arm.lr is None or len(means) < 2 or len(seeds) < 2 or means[1] - means[0] >= stdev(seeds):
+        return ""
+    return f"{arm.arena} {arm.optimizer} (leads by {means[1] - means[0]:.2g}, seeds differ by {stdev(seeds):.2g})"
+
+
+@check("fewer rates", "note", "See whether the baseline's best rate lies well inside the rates that it tried.")
+def fewer_rates(case: Case) -> str:
+    """A baseline tried fewer learning rates than the reference, whose best lay at the edge of the grid more often."""
+    pairs = [[case.results.arm(c.arena, x) for x in (c.baseline, c.reference)] for c in case.comparisons]
+    found = [
+        f"{theirs.arena} {theirs.optimizer} {len(theirs.rates)}, {ours.optimizer} {len(ours.rates)}"
+        for theirs, ours in pairs
+        if edge(theirs) and edge(ours) and len(theirs.rates) < len(ours.rates)
+    ]
+    return f"{some(found, '; ')}." if found else ""

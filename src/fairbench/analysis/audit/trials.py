@@ -1,0 +1,91 @@
+"""Checks of the trials: that all are there, and had the same ground, start and data."""
+
+from itertools import groupby
+
+from fairbench.analysis.audit.flag import Case, check, count, some
+from fairbench.analysis.conditions import hash_checks
+from fairbench.analysis.environments import Mixture, mixtures
+from fairbench.analysis.results import Run
+from fairbench.data.facts import UNVERIFIED
+from fairbench.suite import Suite
+
+
+@check("incomplete", "fail", "Run the same command again: it goes on with what is missing and tries again what failed.")
+def incomplete(case: Case) -> str:
+    """Trials are missing or failed."""
+    runs = case.results.select(lambda run: True)
+    counts = {status: sum(run.status == status for run in runs) for status in ("missing", "failed")}
+    if not any(counts.values()):
+        return ""
+    parts = [f"{number} {status}" for status, number in counts.items() if number]
+    waiting = [f"{arm.arena} {arm.optimizer}" for arm in case.results.arms if arm.lr is None and not arm.diverged]
+    more = f" No learning rate is selected yet for {', '.join(waiting)}." if waiting else ""
+    return f"of {len(runs)} trials known to be needed, {' and '.join(parts)}.{more}"
+
+
+@check("mixed machines", "fail", "Run all trials of a comparison on one machine with one set of versions.")
+def mixed_machines(case: Case) -> str:
+    """Trials of a comparison ran on different devices, versions or code revisions."""
+    return " ".join(_mixture(case.results.study.suite, mixture) for mixture in mixtures(case.results))
+
+
+def _mixture(suite: Suite, mixture: Mixture) -> str:
+    facts = "; ".join(f"{fact} ({some(values, ' / ')})" for fact, values in mixture.facts.items())
+    where = ", ".join(suite.pair_title(*compared) for compared in mixture.comparisons)
+    both = ", ".join(suite.pair_title(*compared) for compared in mixture.confounded)
+    confounded = (
+        f" In {both} it goes with the optimizer: no final trial of one has what one of the other has." if both else ""
+    )
+    return f"Trials differ in {facts}. Concerned: {where}.{confounded}"
+
+
+@check("unequal conditions", "fail", "Find what draws random numbers or changes the data for one optimizer alone.")
+def unequal_conditions(case: Case) -> str:
+    """Trials that share arena, stage and seed did not have the same initial weights, batches or noise."""
+    differing = [f"{x.arena} {x.stage} seed {x.seed}" for x in hash_checks(case.results) if not x.agrees]
+    if not differing:
+        return ""
+    return (
+        "initial weights, batch order or noise differ between trials in "
+        f"{', '.join(differing)}. Comparisons there are not fair."
+    )
+
+
+@check("unverified data", "fail", "Get the authors' files, `fairbench data verify` compares their hashes.")
+def unverified_data(case: Case) -> str:
+    """The data may not be what their authors published."""
+    runs = case.results.select(lambda run: UNVERIFIED in run.environment.get("data", ""))
+    arenas = dict.fromkeys(run.arena for run in runs)
+    return f"in {', '.join(arenas)} their hash is not the known one, or nobody knows one." if arenas else ""
+
+
+@check("diverged trials", "warn", "Look at the loss curves; compare again with lower rates or more warm-up for all.")
+def diverged(case: Case) -> str:
+    """The loss or a metric of a trial was not finite."""
+    lost = case.results.select(lambda run: run.status == "diverged")
+    if not lost:
+        return ""
+    final = sum(run.stage == "final" for run in lost)
+    hopeless = ", ".join(f"{arm.arena} {arm.optimizer}" for arm in case.results.arms if arm.diverged)
+    no_final = (
+        f" At every rate of its sweep a trial diverged, so no final trial was run: {hopeless}." if hopeless else ""
+    )
+    return (
+        f"{count(len(lost), 'trial')} diverged, {final} of them final. A rate whose sweep trial diverged ranks last; "
+        f"an arm with a diverged final trial is not tested, since the mean of the others would flatter it.{no_final}"
+    )
+
+
+@check("duplicate results", "warn", "See whether an option or a seed is ignored; the same trial twice is one trial.")
+def duplicates(case: Case) -> str:
+    """Final trials of different arms, or with different seeds, ended with the same weights, bit by bit."""
+
+    def ended(run: Run) -> tuple[str, str]:
+        return run.arena, run.hash("final_weights") or ""
+
+    runs = case.results.select(lambda run: run.stage == "final" and run.status == "finished")
+    groups = [list(same) for _, same in groupby(sorted(runs, key=ended), ended)]
+    equal = [
+        f"{x[0].arena} {' = '.join(f'{run.optimizer} seed {run.seed}' for run in x)}" for x in groups if len(x) > 1
+    ]
+    return f"the same final weights: {some(sorted(equal))}." if equal else ""
