@@ -210,7 +210,8 @@ def timing_trials(study: Study) -> list[TrialSpec]:
     lr, decays = suite.sweep.rate(suite.sweep.points // 2), suite.sweep.weight_decays
     return [
         trial_spec(study, arena, optimizer, "timing", lr, turn, decays[0] if decays else None)
-        for arena in suite.arenas
+        for arena, plan in suite.arenas.items()
+        if not plan.shock  # its calm twin tells what a step costs
         for turn in range(TURNS)
         for optimizer in suite.optimizers
     ]

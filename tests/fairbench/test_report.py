@@ -19,7 +19,7 @@ from fairbench.report.console import print_verdicts
 from fairbench.report.labels import spread
 
 TABLES = {f"{name}.csv" for name in ("lr_sweep", "steps", "summary", "aggregate", "significance", "mechanism", "cost")}
-FIGURES = ("learning_curves", "learning_curves_log", "lr_sensitivity", "step_time")
+FIGURES = ("learning_curves", "learning_curves_log", "lr_sensitivity", "mechanism", "step_time")
 LATEX = (
     "comparisons",
     "metrics",

@@ -145,7 +145,9 @@ def collect(study: Study, arms: list[Arm], lookup: Lookup) -> Results:
     timing: dict[tuple[str, str], list[TrialSpec]] = {}
     for spec in timing_trials(study):
         timing.setdefault((spec.arena.name, spec.optimizer.name), []).append(spec)
-    return Results(study, [_collect_arm(study, arm, timing[arm.arena, arm.optimizer], lookup) for arm in arms])
+    return Results(
+        study, [_collect_arm(study, arm, timing.get((arm.arena, arm.optimizer), []), lookup) for arm in arms]
+    )
 
 
 def _collect_arm(study: Study, arm: Arm, timing: list[TrialSpec], lookup: Lookup) -> ArmResults:

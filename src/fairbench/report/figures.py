@@ -1,4 +1,4 @@
-"""The figures: learning curves, learning-rate sensitivity and step time."""
+"""The figures: learning curves, learning-rate sensitivity, step time, and those of causes."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -24,11 +24,13 @@ from fairbench.report.canvas import (
     short,
     style,
 )
+from fairbench.report.cause_figures import draw_causes, draw_mechanism, draw_shocks
 from fairbench.report.colors import LIGHT
 from fairbench.report.curves import Curve, curve
 from fairbench.report.labels import height_for, label_ends, room_for
 from fairbench.report.numbers import number, rate
 from fairbench.report.tables import STEP_PHASES, Cost, costs
+from fairbench.report.titles import titles
 
 RING: dict[str, Any] = {"marker": "o", "linestyle": "", "markerfacecolor": "none", "markeredgewidth": 1.8}
 CROSS: dict[str, Any] = {"marker": "x", "linestyle": "", "markersize": 8, "markeredgewidth": 2, "clip_on": False}
@@ -53,12 +55,6 @@ def _reference_first(results: Results, arena: str) -> list[ArmResults]:
     return sorted(results.of(arena), key=lambda arm: arm.optimizer != results.study.suite.reference)
 
 
-def _titles(results: Results, arenas: Sequence[str]) -> dict[str, str]:
-    """What a panel is called: its task, and the arena where that has another name."""
-    suite = results.study.suite
-    return {x: suite.facts(x).title + ("" if suite.task(x) == x else f" ({x})") for x in arenas}
-
-
 def _direction(results: Results, arena: str) -> tuple[str, bool]:
     """Label of a validation axis, and whether higher is better."""
     metric = results.study.suite.arenas[arena].metric
@@ -72,7 +68,7 @@ def _learning_curves(results: Results, logarithmic: bool = False) -> Drawing | N
     if not arenas:
         return None
     right = room_for(_label(arm) for arm in results.arms)
-    figure, grid = panels(_titles(results, arenas), height_for(len(suite.optimizers)), right=right)
+    figure, grid = panels(titles(results, arenas), height_for(len(suite.optimizers)), right=right)
     for arena, panel in grid.items():
         arms = _reference_first(results, arena)
         curves = [(arm, course) for arm in arms if (course := curve(results, arm))]
@@ -123,7 +119,7 @@ def _lr_sensitivity(results: Results) -> Drawing | None:
     if not arenas:
         return None
     look, right = looks(suite), room_for(map(short, suite.optimizers))
-    figure, grid = panels(_titles(results, arenas), height_for(len(look)), right=right)
+    figure, grid = panels(titles(results, arenas), height_for(len(look)), right=right)
     for arena, panel in grid.items():
         label, maximize = _direction(results, arena)
         arms = _reference_first(results, arena)
@@ -182,7 +178,7 @@ def _step_time(results: Results) -> Drawing | None:
         return None
     left, bottom = room_for(map(short, suite.optimizers)), 0.95
     height = TOP + bottom + 0.15 + 0.33 * len(suite.optimizers)
-    figure, grid = panels(_titles(results, arenas), height, left, bottom=bottom)
+    figure, grid = panels(titles(results, arenas), height, left, bottom=bottom)
     for arena, panel in grid.items():
         panel.axes.set_xlabel("milliseconds per training step")
         _draw_bars(panel, [cost for cost in found if cost.arena == arena], looks(suite))
@@ -230,5 +226,8 @@ FIGURES: dict[str, Callable[[Results], Drawing | None]] = {
     "learning_curves": _learning_curves,
     "learning_curves_log": partial(_learning_curves, logarithmic=True),
     "lr_sensitivity": _lr_sensitivity,
+    "causes": draw_causes,
+    "shocks": draw_shocks,
+    "mechanism": draw_mechanism,
     "step_time": _step_time,
 }

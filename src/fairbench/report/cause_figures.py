@@ -1,0 +1,136 @@
+"""The figures of causes: contributions of a ladder, what shocks cost, and when mechanisms acted."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from fairbench.analysis.causes import contributions
+from fairbench.analysis.mechanism import course
+from fairbench.analysis.results import ArmResults, Results
+from fairbench.analysis.shocks import shock_costs
+from fairbench.report.analysis_sections import rung
+from fairbench.report.canvas import BOTTOM, TOP, Drawing, Look, Panel, draw_line, finished, looks, mark, panels, short
+from fairbench.report.colors import LIGHT
+from fairbench.report.labels import height_for, label_ends, room_for
+from fairbench.report.numbers import interval, percent
+from fairbench.report.titles import titles
+
+ROW = 0.3
+"""Inches of a row with an interval."""
+
+
+class Interval(NamedTuple):
+    """A value with its interval, in a row of its own.
+
+    Attributes:
+        label: what stands beside it.
+        look: of the arm that it belongs to.
+        value: the value.
+        low: lower end, None without an interval.
+        high: upper end.
+    """
+
+    label: str
+    look: Look
+    value: float
+    low: float | None
+    high: float | None
+
+
+def draw_causes(results: Results) -> Drawing | None:
+    """What each rung of the suite's ladder contributes in each arena."""
+    look = looks(results.study.suite)
+    rows: dict[str, list[Interval]] = {}
+    for x in contributions(results):
+        if x.contribution is not None:
+            row = Interval(rung(x), look[x.optimizer], x.contribution, x.ci_low, x.ci_high)
+            rows.setdefault(x.arena, []).append(row)
+    caption = (
+        "Causes: what each rung of the control ladder adds to the primary metric on the test split, to the right where "
+        "it is better; mean over the seeds with its 95% confidence interval, paired by seed."
+    )
+    return _intervals(results, rows, "causes", "Causes", "contribution (right is better)", caption)
+
+
+def draw_shocks(results: Results) -> Drawing | None:
+    """What the shocks of each disturbed arena cost each optimizer at the end."""
+    look = looks(results.study.suite)
+    rows: dict[str, list[Interval]] = {}
+    for x in shock_costs(results):
+        if x.lost is not None:
+            lost = f" ({x.diverged} diverged)" if x.diverged else ""
+            row = Interval(short(x.optimizer) + lost, look[x.optimizer], x.lost, x.lost_low, x.lost_high)
+            rows.setdefault(x.arena, []).append(row)
+    caption = (
+        "Shocks: how much worse the final test metric is than that of the calm twin with the same seed, to the right "
+        "where it is worse; mean over the seeds with its 95% confidence interval. Arms of which every seed diverged "
+        "are left out."
+    )
+    return _intervals(results, rows, "shocks", "Shocks", "lost (right is worse)", caption)
+
+
+def _intervals(
+    results: Results, rows: dict[str, list[Interval]], name: str, title: str, axis: str, caption: str
+) -> Drawing | None:
+    """A panel for each arena, with a row for each value."""
+    if not rows:
+        return None
+    left = room_for(row.label for of_arena in rows.values() for row in of_arena)
+    height = TOP + BOTTOM + ROW * max(map(len, rows.values()))
+    figure, grid = panels(titles(results, list(rows)), height, left=min(left, 2.9))
+    for arena, panel in grid.items():
+        panel.axes.set_xlabel(axis)
+        _draw_intervals(panel, rows[arena])
+    return finished(figure, grid, name, title, caption)
+
+
+def _draw_intervals(panel: Panel, rows: Sequence[Interval]) -> None:
+    axes = panel.axes
+    axes.axvline(0, color=LIGHT["edge"], linewidth=1)
+    for i, row in enumerate(rows):
+        look = row.look
+        if row.low is not None and row.high is not None:
+            mark(panel, look, *axes.plot([row.low, row.high], [i, i], color=look.color, linewidth=1.8))
+        mark(panel, look, *axes.plot(row.value, i, color=look.color, marker=look.marker, linestyle="", markersize=7))
+        said = f"{row.label}: {interval(row.value, row.low, row.high)}"
+        panel.points.append((row.value, i, look.index, said))
+        panel.summary.append(f"{said}.")
+    axes.set_yticks(range(len(rows)), [row.label for row in rows])
+    for tick, row in zip(axes.get_yticklabels(), rows, strict=True):
+        tick.set(color=row.look.color, fontweight="bold", fontsize=8)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.grid(axis="y", visible=False)
+    axes.tick_params(axis="y", length=0)
+
+
+def draw_mechanism(results: Results) -> Drawing | None:
+    """In which share of the pairs of tensor and step each mechanism acted, over the training."""
+    curves = [(arm, shares) for arm in results.arms if (shares := acted(arm))]
+    arenas = list(dict.fromkeys(arm.arena for arm, _ in curves))
+    if not arenas:
+        return None
+    names = {arm.optimizer for arm, _ in curves}
+    look = looks(results.study.suite)
+    figure, grid = panels(titles(results, arenas), height_for(len(names)), right=room_for(map(short, names)))
+    for arena, panel in grid.items():
+        panel.axes.set_xlabel("training step")
+        panel.axes.set_ylabel("acted, % of tensor steps")
+        ends = {}
+        for arm, shares in curves:
+            if arm.arena == arena:
+                steps, values = [step for step, _ in shares], [100 * share for _, share in shares]
+                said = [f"{arm.optimizer}, until step {step}: acted in {percent(share)}" for step, share in shares]
+                draw_line(panel, look[arm.optimizer], steps, values, said)
+                ends[short(arm.optimizer)] = look[arm.optimizer], (steps[-1], values[-1])
+                panel.summary.append(f"{arm.optimizer}: at most {max(values):.3g}% in a window of steps.")
+        label_ends(panel, ends)
+    caption = (
+        "When mechanisms acted: the share of the pairs of tensor and step in which an optimizer's own mechanism "
+        "changed something, in each window of logged steps, mean over the final seeds."
+    )
+    return finished(figure, grid, "mechanism", "When mechanisms acted", caption)
+
+
+def acted(arm: ArmResults) -> list[tuple[int, float]]:
+    """By logged step, the share of the pairs of tensor and step in which an arm's mechanism acted."""
+    pairs = dict(course(arm, "tensor_steps"))
+    return [(step, count / pairs[step]) for step, count in course(arm, "acted") if pairs.get(step)]
