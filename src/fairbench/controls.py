@@ -17,14 +17,16 @@ from psilogic.models.presets import suitable
 
 
 def field_groups(model: nn.Module) -> list[dict[str, Any]]:
-    """The parameter groups that PsiLogic's preset for a model has: no decay of norms, biases, tokens and positions.
+    """What decays and what does not in PsiLogic's preset for a model: not norms, biases, tokens and positions.
+
+    The preset's chaos gains are left out: an arm with these groups has the mechanism that its own options say.
 
     Args:
         model: the model; nothing but its field and its modules' types and names is looked at.
 
     Source: PsiLogic paper, section 3.1.
     """
-    return suitable(model).groups_of(model)
+    return [{key: x for key, x in group.items() if key != "gamma"} for group in suitable(model).groups_of(model)]
 
 
 class Mirror(PsiLogic):

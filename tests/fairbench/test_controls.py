@@ -85,6 +85,7 @@ def test_every_arena_has_groups_of_its_field(arena: str, tmp_path: Any) -> None:
     groups = field_groups(model)
     assert sum(p.numel() for group in groups for p in group["params"]) == sum(p.numel() for p in model.parameters())
     assert {group.get("weight_decay") for group in groups} == {0.0, None}
+    assert not any("gamma" in group for group in groups)  # or an arm with gamma = 0 would have the chaos term
 
 
 def suite_with(tmp_path: Any, more: str) -> Any:
