@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from fabricated import Records, finals, history, study
+from fabricated import QUANTITIES, Records, finals, history, study
 
 from fairbench.analysis.causes import contributions
 from fairbench.report import judged
@@ -32,7 +32,7 @@ def test_every_rung_is_in_its_panel():
     rows = [x for x in contributions(results) if x.arena == "vit"]
     (part,) = (part for part in drawing.parts if part.arena == "vit")
     assert len(part.points) == len(rows) == 3
-    assert part.points[2][3].startswith("AdamW → PsiLogic (the whole): +0.390 [")
+    assert part.points[2][3].startswith("the whole: +0.390 [")
     at = [x for x, *_ in part.points]
     assert sorted(range(3), key=at.__getitem__) == sorted(range(3), key=lambda i: rows[i].contribution)
 
@@ -62,5 +62,7 @@ def test_when_a_mechanism_acted():
     results = results_of(study(("vit",)))
     arm = results.arm("vit", "PsiLogic")
     assert acted(arm) == [(5, pytest.approx(0.25)), (10, pytest.approx(0.25))]
+    never = {**QUANTITIES, "acted": ("tensor steps", {"a": 0.0})}
+    assert drawn(draw_mechanism, results_of(study(("vit",)), quantities=never)) is None
     (part,) = drawn(draw_mechanism, results).parts
     assert [said for *_, said in part.points] == [f"PsiLogic, until step {s}: acted in 25.0%" for s in (5, 10)]

@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from fairbench.analysis.causes import contributions
+from fairbench.analysis.causes import WHOLE, contributions
 from fairbench.analysis.mechanism import course
 from fairbench.analysis.results import ArmResults, Results
 from fairbench.analysis.shocks import shock_costs
-from fairbench.report.analysis_sections import rung
 from fairbench.report.canvas import BOTTOM, TOP, Drawing, Look, Panel, draw_line, finished, looks, mark, panels, short
 from fairbench.report.colors import LIGHT
 from fairbench.report.labels import height_for, label_ends, room_for
@@ -42,7 +41,8 @@ def draw_causes(results: Results) -> Drawing | None:
     rows: dict[str, list[Interval]] = {}
     for x in contributions(results):
         if x.contribution is not None:
-            row = Interval(rung(x), look[x.optimizer], x.contribution, x.ci_low, x.ci_high)
+            label = "the whole" if x.part == WHOLE else short(x.optimizer)
+            row = Interval(label, look[x.optimizer], x.contribution, x.ci_low, x.ci_high)
             rows.setdefault(x.arena, []).append(row)
     caption = (
         "Causes: what each rung of the control ladder adds to the primary metric on the test split, to the right where "
@@ -104,7 +104,8 @@ def _draw_intervals(panel: Panel, rows: Sequence[Interval]) -> None:
 
 def draw_mechanism(results: Results) -> Drawing | None:
     """In which share of the pairs of tensor and step each mechanism acted, over the training."""
-    curves = [(arm, shares) for arm in results.arms if (shares := acted(arm))]
+    watched = [(arm, shares) for arm in results.arms if (shares := acted(arm))]
+    curves = [(arm, shares) for arm, shares in watched if any(share for _, share in shares)]
     arenas = list(dict.fromkeys(arm.arena for arm, _ in curves))
     if not arenas:
         return None
@@ -125,7 +126,8 @@ def draw_mechanism(results: Results) -> Drawing | None:
         label_ends(panel, ends)
     caption = (
         "When mechanisms acted: the share of the pairs of tensor and step in which an optimizer's own mechanism "
-        "changed something, in each window of logged steps, mean over the final seeds."
+        "changed something, in each window of logged steps, mean over the final seeds. Mechanisms that never acted have "
+        "no line."
     )
     return finished(figure, grid, "mechanism", "When mechanisms acted", caption)
 
