@@ -126,8 +126,7 @@ def draw_mechanism(results: Results) -> Drawing | None:
         label_ends(panel, ends)
     caption = (
         "When mechanisms acted: the share of the pairs of tensor and step in which an optimizer's own mechanism "
-        "changed something, in each window of logged steps, mean over the final seeds. Mechanisms that never acted have "
-        "no line."
+        "changed something, in each window of logged steps, mean over the final seeds. What never acted has no line."
     )
     return finished(figure, grid, "mechanism", "When mechanisms acted", caption)
 
