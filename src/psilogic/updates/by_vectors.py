@@ -8,6 +8,7 @@ from torch import Tensor
 from psilogic.decision import Chaos, quiet_memory
 from psilogic.decision import decide as decide_for
 from psilogic.gradients import Processing, Rescaling, own, signals
+from psilogic.tensors.factors import traced
 from psilogic.tensors.state import memory_names
 from psilogic.tensors.uploads import upload
 from psilogic.updates.work import Before, Decider, Settled, Step, Work
@@ -28,7 +29,8 @@ def before(work: Work) -> Before:
     start = upload("chaos_start", scalars.read(work.states, "chaos_start"), bucket.device)
     delta = lr * group["weight_decay"]
     decay = torch.ones_like(t) * delta if isinstance(delta, Tensor) else torch.full_like(t, delta)
-    quiet = Step(t, decay, None, lr, group["weight_decay"], group["betas"], group["eps"])
+    on_host = steps.to(bucket.vector_dtype) if steps.device.type == "cpu" and not traced() else None
+    quiet = Step(t, decay, None, lr, group["weight_decay"], group["betas"], group["eps"], on_host)
     return Before(steps, t - start, Chaos(*memory, *[None] * (3 - len(memory))), quiet)
 
 

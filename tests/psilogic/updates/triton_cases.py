@@ -111,7 +111,7 @@ class Problem:
         if self.scale is not None:
             grads = [g * s for g, s in zip(grads, self.spread(self.scale, exact), strict=True)]
         tensors = Tensors(params, grads, exp_avgs, exp_avg_sqs)
-        foreach.adam_(tensors, self.step(float(lr), betas, eps), on_host=True)
+        foreach.adam_(tensors, self.step(float(lr), betas, eps))
         return [[x.to(dtype) for x in xs] for xs in (params, exp_avgs, exp_avg_sqs)]
 
     def update(self, tables=None, lr=0.1, betas=BETAS, eps=1e-8):
