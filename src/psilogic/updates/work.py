@@ -135,6 +135,7 @@ class Execution:
             everything as it is where the last argument, which may be None, is above 0.
         early: `measure` changes tensors: it comes after all that only reads, and `update_` before the others'.
         skips: `update_` asks on the device whether GradScaler found an overflow; else the host must know before.
+        at_once: `update_` changes all tensors at the same time, so that none of them may lie where another does.
     """
 
     name: str
@@ -143,6 +144,7 @@ class Execution:
     update_: Callable[[Work, Any, Settled, Tensor | None], None]
     early: bool = False
     skips: bool = False
+    at_once: bool = False
 
 
 class Decider(NamedTuple):

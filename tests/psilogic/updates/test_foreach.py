@@ -1,4 +1,4 @@
-"""The update through foreach as on a GPU, where no number of a vector may be read, without one: on the CPU and on meta."""
+"""The update through foreach as on a GPU, where no number of a vector may be read: on the CPU and on meta."""
 
 import pytest
 import torch

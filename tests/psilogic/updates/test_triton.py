@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -17,7 +18,10 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from triton_driver import install, resources  # noqa: E402
 
 from psilogic import PsiLogic  # noqa: E402
+from psilogic import updates as package  # noqa: E402
 from psilogic.tensors import uploads  # noqa: E402
+from psilogic.updates import foreach  # noqa: E402
+from psilogic.updates.triton import execution, launching  # noqa: E402
 from psilogic.updates.triton import update as updates  # noqa: E402
 from psilogic.updates.triton import update_kernels as kernels  # noqa: E402
 from psilogic.updates.work import Step, Tensors  # noqa: E402
@@ -54,9 +58,16 @@ def accesses(compiled):
     return Counter((kind, int(count or 1) * int(bits) // 8) for kind, count, bits in found)
 
 
+def version(module):
+    """Major and minor version of a module."""
+    return tuple(int(part) for part in module.__version__.split(".")[:2])
+
+
 @pytest.mark.parametrize("extent", [[], pytest.param(["soak"], marks=pytest.mark.soak)], ids=["", "soak"])
 def test_in_the_interpreter(extent):
-    pytest.importorskip("numpy", reason="Triton's interpreter needs numpy")
+    numpy = pytest.importorskip("numpy", reason="Triton's interpreter needs numpy")
+    if version(triton) < (3, 7) and version(numpy) >= (2, 4):
+        pytest.skip(f"the interpreter of triton {triton.__version__} does not work with numpy {numpy.__version__}")
     path = os.pathsep.join(filter(None, sys.path))
     done = subprocess.run(
         [sys.executable, "-W", "ignore::RuntimeWarning", Path(__file__).with_name("triton_cases.py"), *extent],
@@ -233,6 +244,67 @@ def test_vectors_at_any_address_compile_nothing(monkeypatch):
 def test_the_cpu_is_not_supported_without_the_interpreter():
     xs = [torch.zeros(3)]
     assert not updates.supports(Tensors(xs, xs, xs, xs), by_rows=False)
+
+
+def test_the_interpreter_leaves_tensors_on_a_gpu_alone(monkeypatch):
+    on_gpu, on_host = (SimpleNamespace(dtype=torch.float32, is_cuda=is_cuda) for is_cuda in (True, False))
+    for interpreted, other in ((True, on_gpu), (False, on_host)):
+        monkeypatch.setattr(updates, "INTERPRETED", interpreted)
+        assert not updates.supports(Tensors(*([other] for _ in range(4))), by_rows=False)
+
+
+def test_parameters_that_share_memory_are_left_to_others(monkeypatch):
+    install(monkeypatch)
+    optimizer = optimizer_on_the_device(monkeypatch, [(7,), (7,)])
+    optimizer.step()
+    assert set(optimizer.executed) == {"triton"}
+    first, second = optimizer.param_groups[0]["params"]
+    second.data = first.data
+    optimizer.step()
+    assert set(optimizer.executed) == {"fused"}
+
+
+@pytest.fixture
+def bucket():
+    """What says where a bucket's tensors lie, and that nobody asked for an execution."""
+    flags = {"foreach": None, "fused": None, "differentiable": False}
+    kind = {"by_rows": False, "rounding": "nearest", "ranks": None, "dtype": torch.float32}
+    return SimpleNamespace(group=flags, device=torch.device("cuda"), **kind)
+
+
+def test_what_takes_triton_on_cuda(monkeypatch, bucket):
+    monkeypatch.setattr(launching, "can_launch", lambda device: True)
+    assert package._candidates(bucket) == ([execution] if package.TRITON_ON_CUDA else [])
+    monkeypatch.setattr(package, "TRITON_ON_CUDA", True)
+    assert package._candidates(bucket) == [execution]
+    bucket.group["fused"] = False
+    assert package._candidates(bucket) == []
+    monkeypatch.setattr(package, "TRITON_ON_CUDA", False)
+    bucket.group["fused"] = True
+    assert package._candidates(bucket) == [execution]
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    assert package._candidates(bucket) == []
+
+
+def test_a_machine_without_a_compiler_gets_foreach_and_one_warning(monkeypatch, bucket):
+    bucket.group["fused"] = True
+    launching.can_launch.cache_clear()
+    monkeypatch.setattr(torch, "zeros", lambda *size, dtype, device: torch.ones(*size, dtype=dtype))  # no GPU is there
+    driver = install(monkeypatch)
+    assert package._candidates(bucket) == [execution]
+    assert driver.launches == [("trial_kernel", (1, 1))]
+
+    def fails(source, metadata):
+        raise RuntimeError("Failed to find C compiler. Please specify via CC environment variable.\nAnd more.")
+
+    launching.can_launch.cache_clear()
+    monkeypatch.setattr(install(monkeypatch), "launcher_cls", fails)
+    with pytest.warns(
+        UserWarning, match=r"Triton cannot launch kernels on cuda.*\(RuntimeError: Failed to find C"
+    ) as found:
+        assert [package._candidates(bucket) for _ in range(3)] == [[foreach.execution]] * 3
+    assert len(found) == 1
+    launching.can_launch.cache_clear()
 
 
 class Device:

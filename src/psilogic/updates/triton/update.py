@@ -109,7 +109,7 @@ def supports(columns: Tensors, by_rows: bool) -> bool:
     several, are rows that lie there one after the other.
     """
     every = [x for xs in columns for x in xs]
-    if not every or every[0].dtype not in DTYPES or not (every[0].is_cuda or INTERPRETED):
+    if not every or every[0].dtype not in DTYPES or every[0].is_cuda == INTERPRETED:
         return False
     if len({x.dtype for x in every}) > 1 or len({x.get_device() for x in every}) > 1:
         return False
