@@ -10,6 +10,7 @@ from torch import Tensor
 
 from psilogic.tensors.memory import addresses
 from psilogic.tensors.norms import copy_
+from psilogic.tensors.uploads import capturing
 
 State = dict[str, Any]
 
@@ -49,4 +50,4 @@ def _traced() -> bool:
     """Whether a compiler, autograd or a CUDA graph follows the step: they see tensors, not what they are views of."""
     if torch.compiler.is_compiling() or torch.is_grad_enabled():
         return True
-    return torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
+    return capturing()

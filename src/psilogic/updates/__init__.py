@@ -18,6 +18,7 @@ from psilogic.tensors.memory import places
 from psilogic.tensors.norms import as_real
 from psilogic.tensors.reduction import complete
 from psilogic.tensors.state import held, states_of
+from psilogic.tensors.uploads import warn_of_frozen
 from psilogic.updates import by_vectors, foreach, fused, native
 from psilogic.updates.native import ahead
 from psilogic.updates.work import Decider, Execution, Settled, Tensors, Work
@@ -40,6 +41,8 @@ def prepare(buckets: list[Bucket], every_state: MutableMapping[Tensor, Any], sca
     Raises:
         RuntimeError: a group's `fused=True` cannot be honoured for any of its tensors.
     """
+    for bucket in buckets:
+        warn_of_frozen("lr", bucket.group["lr"])
     candidates = [_candidates(bucket) for bucket in buckets]
     _check_fused(buckets, list(map(bool, candidates)))  # before any state is started
     works = [_work(bucket, every_state, admitted) for bucket, admitted in zip(buckets, candidates, strict=True)]
