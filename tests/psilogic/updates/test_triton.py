@@ -108,7 +108,7 @@ def test_the_statistics_spill_nothing(monkeypatch, arch):
             updates.unit_statistics(xs, xs, [3], with_sums, uploads.Uploads())
             kernel = driver.compiled()[-2]
             assert kernel.metadata.name == "statistics_kernel"
-            assert accesses(kernel)["ld", 16] == 2048 // 128 * dtype.itemsize // 16
+            assert accesses(kernel)["ld", 16] == (2048 + 8 * 128) // 128 * dtype.itemsize // 16
     for kernel in driver.compiled():
         used = resources(kernel)
         assert used["LOCAL"] == used["STACK"] == 0
@@ -128,6 +128,9 @@ def test_one_launch_for_an_update_and_two_at_most_for_its_statistics(monkeypatch
     driver.launches.clear()
     updates.unit_statistics([torch.zeros(3, 40000), torch.zeros(5)], None, [3, 1], True, tables)
     assert driver.launches == [("statistics_kernel", (10, 1)), ("complete_kernel", (3, 2))]
+    driver.launches.clear()
+    updates.unit_statistics([torch.zeros(100, 768), torch.zeros(100, 5000)], None, [100] * 2, True, tables)
+    assert driver.launches == [("statistics_kernel", (13 + 100, 1))]  # eight rows of 768 for each program
     driver.launches.clear()
     step(torch.float32, sizes=[(0,), (0, 3)])
     assert driver.launches == []

@@ -19,7 +19,9 @@ from psilogic.tensors.norms import Foreach
 from psilogic.tensors.uploads import Uploads, host
 from psilogic.updates.triton.update_kernels import (
     INTERPRETED,
+    LONG,
     MIDDLE,
+    ROWS,
     SEGMENT,
     SHORT,
     TILE,
@@ -87,7 +89,8 @@ def _items(numels: list[int], units: list[int], centred: list[int]) -> list[Tens
     lengths = _row_lengths(host(numels), counts)
     segments = part_counts(host(numels), counts)
     longest = torch.where(lengths <= SHORT.value, SHORT.value, MIDDLE.value)
-    rows = torch.where(lengths <= MIDDLE.value, TILE.value // longest, 1)
+    rows = torch.where(lengths <= MIDDLE.value, TILE.value // longest, ROWS.value)
+    rows = torch.where((lengths <= LONG.value) & (segments == 1), rows, 1)
     items = (counts + rows - 1) // rows * segments
     first_item, first_unit = _exclusive_sum(items), _exclusive_sum(counts)
     records = torch.stack([counts, lengths, segments, first_item, first_unit, host(centred)], 1)
