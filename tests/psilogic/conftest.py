@@ -1,6 +1,6 @@
 """One thread for each worker that runs tests; an installation without kernels of our own; tests for a GPU."""
 
-from importlib.metadata import version
+from importlib import import_module
 from importlib.util import find_spec
 
 import pytest
@@ -23,7 +23,7 @@ def pytest_report_header():
     if torch.cuda.is_available():
         devices = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
         found = [f"{d.name} (sm_{d.major}{d.minor}, {d.total_memory >> 30} GB)" for d in devices]
-        triton = version("triton") if find_spec("triton") else "none"
+        triton = import_module("triton").__version__ if find_spec("triton") else "none"
         return f"GPUs: {', '.join(found)}; torch {torch.__version__}, CUDA {torch.version.cuda}, triton {triton}"
     return None
 

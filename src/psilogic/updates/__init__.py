@@ -17,7 +17,7 @@ from psilogic.tensors.buckets import Bucket
 from psilogic.tensors.memory import places
 from psilogic.tensors.norms import as_real
 from psilogic.tensors.reduction import complete
-from psilogic.tensors.state import held, states_of
+from psilogic.tensors.state import held, move_clocks_, states_of
 from psilogic.tensors.uploads import warn_of_frozen
 from psilogic.updates import by_vectors, foreach, fused, native
 from psilogic.updates.native import ahead
@@ -58,10 +58,13 @@ def prepare(buckets: list[Bucket], every_state: MutableMapping[Tensor, Any], sca
 def _work(bucket: Bucket, every_state: MutableMapping[Tensor, Any], admitted: list[Execution]) -> Work:
     """What is updated of a bucket by the first execution that can treat all of it, else foreach."""
     mine = bucket.mine()
-    states = states_of(every_state, mine)
+    states = states_of(every_state, mine, any(execution.skips for execution in admitted))
     lists = [mine.values, mine.grads, *(held(mine, states, name) for name in ("exp_avg", "exp_avg_sq"))]
     tensors = Tensors(*map(as_real, lists))
-    return Work(bucket, mine, states, tensors, _pick(mine, tensors, admitted))
+    execution = _pick(mine, tensors, admitted)
+    if execution.skips:  # it decides there, too
+        move_clocks_(states, bucket.device)
+    return Work(bucket, mine, states, tensors, execution)
 
 
 def _candidates(bucket: Bucket) -> list[Execution]:

@@ -14,12 +14,15 @@ import torch
 
 triton = pytest.importorskip("triton", reason="the package triton is not installed")
 
+from torch import nn  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from triton_driver import install, resources  # noqa: E402
 
 from psilogic import PsiLogic  # noqa: E402
 from psilogic import updates as package  # noqa: E402
 from psilogic.tensors import uploads  # noqa: E402
+from psilogic.tensors.buckets import collect  # noqa: E402
+from psilogic.tensors.state import move_clocks_, states_of  # noqa: E402
 from psilogic.updates import foreach  # noqa: E402
 from psilogic.updates.triton import execution, launching  # noqa: E402
 from psilogic.updates.triton import update as updates  # noqa: E402
@@ -195,6 +198,19 @@ def test_a_step_is_three_launches_and_one_more_for_clipping_and_for_rows(monkeyp
     assert operations.names == ["sum"] * len(clipping)
 
 
+def test_a_captured_step_has_no_launches_more(monkeypatch):
+    driver = install(monkeypatch)
+    optimizer = optimizer_on_the_device(monkeypatch, [(7,)] * 3, lr=torch.tensor([0.1]))
+    optimizer.step()
+    driver.launches.clear()
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    with Operations() as operations:
+        optimizer.step()
+    assert [name for name, _ in driver.launches] == ["statistics_kernel", "decide_kernel", "update_kernel"]
+    assert operations.names == []
+
+
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_the_decision_spills_nothing(monkeypatch, arch):
     driver = install(monkeypatch, arch)
@@ -287,6 +303,20 @@ def test_what_takes_triton_on_cuda(monkeypatch, bucket):
     assert package._candidates(bucket) == [execution]
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     assert package._candidates(bucket) == []
+
+
+def test_clocks_that_were_loaded_from_elsewhere_come_along():
+    states = [{"step": torch.tensor(3.0), "chaos_start": torch.tensor(1.0)} for _ in range(2)]
+    move_clocks_(states, torch.device("cpu"))
+    assert [state["step"].item() for state in states] == [3.0, 3.0]
+    move_clocks_(states, torch.device("meta"))
+    assert all(x.is_meta for state in states for x in state.values())
+    p = nn.Parameter(torch.zeros(3, device="meta"))
+    p.grad = torch.zeros_like(p)
+    (new,) = package.prepare(collect(optimizer := PsiLogic([p]), optimizer._sharding, {}), optimizer.state, False)
+    assert new.states[0]["step"].device.type == "cpu"
+    (state,) = states_of({p: {}}, new.bucket, on_device=True)
+    assert state["step"].is_meta
 
 
 def test_a_machine_without_a_compiler_gets_foreach_and_one_warning(monkeypatch, bucket):
