@@ -19,8 +19,13 @@ pytestmark = pytest.mark.gpu
 
 CUDA = torch.device("cuda", 0)
 SIZES = [*SHAPES, (33, 64), (3, 700), (2, 16385), (50000,), (7,)]
-EXECUTIONS = {"triton": {"fused": True}, "foreach": {}, "capturable": {"capturable": True}}
+EXECUTIONS = {
+    "triton": {"fused": True},
+    "foreach": {"foreach": True},
+    "capturable": {"foreach": True, "capturable": True},
+}
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 2e-4, torch.bfloat16: 4e-2, torch.float16: 2e-2}
+EPS = {torch.bfloat16: {"eps": 1e-3}, torch.float16: {"eps": 0.1}}  # second moments below 6e-8 are 0 in float16
 STEPS = 30
 
 
@@ -50,7 +55,8 @@ def compare(actual, expected, dtype, what):
     actual, expected, tolerance = actual.detach().double().cpu(), expected.detach().double(), TOLERANCES[dtype]
     if dtype.itemsize == 2:
         difference, size = (actual - expected).abs().sum(), expected.abs().sum()
-        assert difference <= tolerance * size, f"{what}: {difference} of {size}"
+        smallest = 1e-6 * expected.numel()  # what STEPS roundings to multiples of 6e-8, float16's smallest, may come to
+        assert difference <= tolerance * size + smallest, f"{what}: {difference} of {size}"
     else:
         torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance, msg=lambda text: f"{what}: {text}")
 
@@ -58,7 +64,7 @@ def compare(actual, expected, dtype, what):
 @cache
 def truth_of(name, dtype):
     """Options, parameters and gradients that the dtype holds, and what becomes of them in float64 on the CPU."""
-    options = {**CONFIGURATIONS[name], **({"eps": 1e-3} if dtype.itemsize == 2 else {})}
+    options = {**CONFIGURATIONS[name], **EPS.get(dtype, {})}
     start = [p.detach().to(dtype).double() for p in parameters(SIZES)]
     script = [[None if g is None else g.to(dtype).double() for g in gs] for gs in gradients(STEPS, SIZES, every=9)]
     params = on_gpu(start, device=torch.device("cpu"))
@@ -89,7 +95,7 @@ def test_the_truth_and_no_step_waits(name, dtype, execution, never_waits):
 
 
 def test_no_step_waits_with_a_monitor_or_new_gradients(never_waits):
-    for options in ({"fused": True}, {}):
+    for options in ({"fused": True}, {"foreach": True}):
         params = on_gpu(parameters(SIZES, torch.float32))
         optimizer = PsiLogic(params, max_grad_norm=1.0, chaos_warmup=0, **options)
         watching = monitor(optimizer)
@@ -131,7 +137,7 @@ def captured(optimizer):
     return graph
 
 
-@pytest.mark.parametrize("flags", [{"fused": True}, {"capturable": True}], ids=str)
+@pytest.mark.parametrize("flags", [{"fused": True}, {"foreach": True, "capturable": True}], ids=str)
 def test_replays_are_steps(flags):
     """With a learning rate that changes, spikes, and a step without the graph between replays; the monitor counts."""
     shapes, options = [*SIZES, (768, 768)], {"chaos_warmup": 0, "gamma": 5.0, "max_grad_norm": 1.0, "gamma_T_max": 20}
@@ -168,7 +174,7 @@ def test_a_graph_that_keeps_the_learning_rate_is_warned_of():
         captured(optimizer)
 
 
-@pytest.mark.parametrize("flags", [{"fused": True}, {}], ids=str)
+@pytest.mark.parametrize("flags", [{"fused": True}, {"foreach": True}], ids=str)
 def test_an_overflow_changes_nothing(flags, never_waits):
     params = on_gpu(parameters(SIZES, torch.float32))
     optimizer, scaler = (
@@ -192,7 +198,7 @@ def test_an_overflow_changes_nothing(flags, never_waits):
             assert not torch.equal(after[-1][0], before[-1][0])
 
 
-@pytest.mark.parametrize("flags", [{"fused": True}, {}], ids=str)
+@pytest.mark.parametrize("flags", [{"fused": True}, {"foreach": True}], ids=str)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 def test_factors_are_not_rounded_to_half_precision(dtype, flags):
     """A clip factor that half precision does not hold: the sum over many elements shows what one element hides."""
@@ -207,9 +213,9 @@ def test_factors_are_not_rounded_to_half_precision(dtype, flags):
 
 
 @pytest.mark.parametrize(("shape", "by_rows"), [((2**31 + 5003,), False), ((3, 2**30 + 5), True)], ids=["flat", "rows"])
-@pytest.mark.parametrize("flags", [{"fused": True}, {}], ids=str)
+@pytest.mark.parametrize("flags", [{"fused": True}, {"foreach": True}], ids=str)
 def test_more_than_two_to_the_31_elements(shape, by_rows, flags):
-    needed = 4 * torch.Size(shape).numel() * (5 if flags else 7)
+    needed = 4 * torch.Size(shape).numel() * (5 if "fused" in flags else 7)
     if torch.cuda.get_device_properties(CUDA).total_memory < needed:
         pytest.skip(f"needs {needed >> 30} GB on the GPU")
     p = nn.Parameter(torch.zeros(shape, device=CUDA))
@@ -226,7 +232,7 @@ def test_more_than_two_to_the_31_elements(shape, by_rows, flags):
         torch.testing.assert_close(optimizer.state[p]["chaos_fast"].double(), 0.1 * norm, rtol=1e-5, atol=0.0)
 
 
-@pytest.mark.parametrize("flags", [{"fused": True}, {}], ids=str)
+@pytest.mark.parametrize("flags", [{"fused": True}, {"foreach": True}], ids=str)
 def test_two_devices_in_one_group(flags):
     if torch.cuda.device_count() < 2:
         pytest.skip("needs two GPUs")
@@ -243,7 +249,7 @@ def test_two_devices_in_one_group(flags):
         assert torch.equal(q.to(CUDA), r)
 
 
-@pytest.mark.parametrize("flags", [{"fused": True}, {}], ids=str)
+@pytest.mark.parametrize("flags", [{"fused": True}, {"foreach": True}], ids=str)
 def test_steps_on_other_streams(flags):
     """Gradients are made and steps are taken on a stream that changes, behind work that keeps the GPU busy."""
     script, streams = gradients(12, SIZES, torch.float32, every=5), [torch.cuda.Stream(CUDA) for _ in range(2)]
