@@ -1,6 +1,7 @@
 # make bench   set up, run the embedded study, print the verdict table
 # make test    set up, check, run the test suite
 # make quick   set up, run the tests that take a minute together
+# make gpu-test, make gpu-bench   on a CUDA GPU: what only a GPU shows, and what a step costs there, with dated results
 # make soak    set up, run the tests that make test leaves out, then random trainings for SOAK_MINUTES
 
 PYTHON ?= python3
@@ -12,7 +13,7 @@ export UV_FIND_LINKS ?= $(shell $(PYTHON) -m pip config get global.find-links 2>
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := setup
-.PHONY: setup bench test quick soak check browser clean
+.PHONY: setup bench test quick soak check browser gpu-test gpu-bench clean
 
 setup: $(VENV)/.installed
 
@@ -64,6 +65,20 @@ SOAK_MINUTES ?= 30
 soak: setup
 	$(VENV)/bin/pytest -n 2 -m soak
 	$(VENV)/bin/python tests/psilogic/soak/fuzz.py --minutes $(SOAK_MINUTES)
+
+# Both write into one folder for each day, to be sent or committed as it is. A pipe would hide that a test fails.
+GPU_RESULTS ?= results/gpu/$(shell date +%Y-%m-%d)
+
+gpu-test: setup
+	mkdir -p $(GPU_RESULTS)
+	$(VENV)/bin/pytest -o addopts= --strict-markers -v -rs -m gpu tests/psilogic > $(GPU_RESULTS)/tests.txt 2>&1; \
+	    status=$$?; tail -n 40 $(GPU_RESULTS)/tests.txt; exit $$status
+
+gpu-bench: setup
+	mkdir -p $(GPU_RESULTS)
+	$(VENV)/bin/python benchmarks/step_time.py --device cuda --rounds 15 --csv $(GPU_RESULTS)/step_time.csv > $(GPU_RESULTS)/step_time.txt
+	$(VENV)/bin/python benchmarks/step_memory.py --device cuda --csv $(GPU_RESULTS)/step_memory.csv > $(GPU_RESULTS)/step_memory.txt
+	tail -n 60 $(GPU_RESULTS)/*.txt
 
 clean:
 	rm -rf $(VENV) build src/psilogic/*/*.so src/psilogic/updates/native/*.so

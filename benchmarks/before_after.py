@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from clocks import wall
 from csv_files import write_csv
 from step_time import LR, WARM_UP, interleaved
 from tensor_sets import TENSOR_SETS, tensors_with_gradients
@@ -59,7 +60,7 @@ def measure(name: str, before: Any, now: Any, rounds: int) -> list[dict[str, Any
         for p in params:
             mine, theirs = (step.__self__.state[p] for step in (new, old))
             theirs.update({moment: mine[moment] for moment in ("exp_avg", "exp_avg_sq")})
-        after, earlier = interleaved([new, old], "cpu", rounds)
+        after, earlier = interleaved([new, old], wall, rounds)
         rows.append(
             {
                 "set": name,

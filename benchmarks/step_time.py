@@ -9,6 +9,10 @@ in bytes read and written. The bytes are those that the arithmetic needs per ele
 and writes p, m, v (28); where they must be known before the update, sums read g once more (+4), AGC's p too (+4), and
 what fires all the same after an update is read and written again (+16); clipping before the step reads and writes g
 besides (+12 with its norm).
+
+With `--device cuda` a step has three times: on the GPU by its events, call after call without a wait (`milliseconds`);
+the same where its CUDA graph is replayed (`graph_`); and the host's alone, until an idle GPU has been told all
+(`host_`). Without a graph a step costs the larger of the first and the last.
 """
 
 import argparse
@@ -16,7 +20,6 @@ import importlib
 import random
 import statistics
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from clocks import Clock, Run, captured, device, host, wall
 from csv_files import write_csv
 from tensor_sets import TENSOR_SETS, tensors_with_gradients
 from torch import Tensor
@@ -60,9 +64,9 @@ class Contender:
     targets: dict[str | tuple[str, str], float] = field(default_factory=dict)
 
 
-def contenders(device: str) -> list[Contender]:
-    """Everything that is timed; peers where they are installed."""
-    ahead, by_rows = (28, 28) if device == "cpu" else (32, 36)  # on a CPU the sums come with the update
+def contenders(on: str) -> list[Contender]:
+    """Everything that is timed on a kind of device; peers where they are installed."""
+    ahead, by_rows = (28, 28) if on == "cpu" else (32, 36)  # on a CPU the sums come with the update
     plain, spikes, presets, clipped = (
         {"cpu": cpu, "cuda": cuda} for cpu, cuda in ((1.05, 1.15), (1.25, 1.25), (1.5, 1.35), (0.75, 0.85))
     )
@@ -71,6 +75,7 @@ def contenders(device: str) -> list[Contender]:
     return [
         Contender("AdamW(foreach=True)", lambda params: AdamW(params, LR, foreach=True).step, 28),
         Contender("PsiLogic", _psilogic, ahead, targets=plain),
+        *([Contender("PsiLogic(foreach=True)", _foreach)] if on == "cuda" else []),
         Contender("PsiLogic, 5% of the tensors fire", _spiking, ahead, targets=spikes),
         Contender("PsiLogicViT (GC + AGC)", partial(_psilogic, kind=PsiLogicViT), by_rows, targets=presets),
         Contender(
@@ -93,6 +98,11 @@ def _clipping(params: list[Tensor], step: Callable[[], Any]) -> Callable[[], Any
 
 def _psilogic(params: list[Tensor], kind: type[PsiLogic] = PsiLogic, **options: Any) -> Callable[[], Any]:
     return kind(params, LR, fused=True, **options).step
+
+
+def _foreach(params: list[Tensor]) -> Callable[[], Any]:
+    """What a GPU takes where it has no Triton."""
+    return PsiLogic(params, LR, foreach=True).step
 
 
 def _spiking(params: list[Tensor]) -> Callable[[], Any]:
@@ -132,29 +142,14 @@ def _peer(params: list[Tensor], module: str, name: str) -> Callable[[], Any]:
     return getattr(importlib.import_module(module), name)(params, lr=LR).step
 
 
-def synchronize(device: str) -> None:
-    """Wait until the device has done what it was told."""
-    if device == "cuda":
-        torch.cuda.synchronize()
-
-
-def seconds(run: Callable[[], Any], device: str) -> float:
-    """How long a call takes."""
-    synchronize(device)
-    began = time.perf_counter()
-    run()
-    synchronize(device)
-    return time.perf_counter() - began
-
-
-def interleaved(runs: list[Callable[[], Any]], device: str, rounds: int) -> list[list[float]]:
+def interleaved(runs: list[Run], clock: Clock, rounds: int) -> list[list[float]]:
     """Seconds of each run in each round, in an order drawn anew for each."""
     times: list[list[float]] = [[] for _ in runs]
     order = list(range(len(runs)))
     for round_ in range(-WARM_UP, rounds):
         random.Random(round_).shuffle(order)
         for i in order:
-            took = seconds(runs[i], device)
+            took = clock(runs[i])
             if round_ >= 0:
                 times[i].append(took)
     return times
@@ -167,33 +162,53 @@ def share_moments(optimizer: Optimizer | None, adamw: AdamW) -> None:
         state.update({name: kept[name] for name in ("exp_avg", "exp_avg_sq") if name in kept})
 
 
-def measure(name: str, device: str, rounds: int) -> Iterator[dict[str, Any]]:
+def summary(mine: list[float], baseline: list[float], prefix: str = "") -> dict[str, Any]:
+    """Milliseconds of both, and the ratio round by round, from their seconds in each round."""
+    ratio = statistics.median(a / b for a, b in zip(mine, baseline, strict=True))
+    return {
+        f"{prefix}milliseconds": round(1e3 * statistics.median(mine), 3),
+        f"{prefix}baseline_milliseconds": round(1e3 * statistics.median(baseline), 3),
+        f"{prefix}ratio": round(ratio, 3),
+    }
+
+
+def in_a_graph_and_on_the_host(step: Run, baseline: Run, rounds: int) -> dict[str, Any]:
+    """What a GPU adds to the summary; nothing of a graph where one of the two admits none."""
+    replays = captured(step), captured(baseline)
+    of_graph = dict.fromkeys(summary([1.0], [1.0], "graph_"), "")
+    if replays[0] is not None and replays[1] is not None:
+        of_graph = summary(*interleaved([replays[0], replays[1]], device, rounds), "graph_")
+    return of_graph | summary(*interleaved([step, baseline], host, rounds), "host_")
+
+
+def measure(name: str, on: str, rounds: int) -> Iterator[dict[str, Any]]:
     """The table's rows for one set of tensors."""
-    params = tensors_with_gradients(name, device)
+    params = tensors_with_gradients(name, on)
     numel = sum(p.numel() for p in params)
-    source, target = (torch.ones(COPIED, device=device) for _ in range(2))
-    for contender in contenders(device):
-        step, adamw = contender.build(params), AdamW(params, LR, fused=True)
+    source, target = (torch.ones(COPIED, device=on) for _ in range(2))
+    clock = device if on == "cuda" else wall
+    for contender in contenders(on):
+        step, adamw = contender.build(params), AdamW(params, LR, fused=True, capturable=on == "cuda")
         optimizer = getattr(step, "__self__", None)
         step(), adamw.step()
         share_moments(optimizer, adamw)
         against = _clipping(params, adamw.step) if contender.baseline == CLIPPED else adamw.step
-        mine, baseline, copy = interleaved([step, against, lambda: target.copy_(source)], device, rounds)
-        median = statistics.median(mine)
+        mine, baseline, copy = interleaved([step, against, lambda: target.copy_(source)], clock, rounds)
+        executed, times = "+".join(getattr(optimizer, "executed", ())), summary(mine, baseline)
+        if on == "cuda":
+            times |= in_a_graph_and_on_the_host(step, against, rounds)
         yield {
-            "device": device,
+            "device": on,
             "set": name,
             "tensors": len(params),
             "elements": numel,
             "contender": contender.name,
-            "executed": "+".join(getattr(optimizer, "executed", ())),
-            "milliseconds": round(1e3 * median, 3),
+            "executed": executed,
             "baseline": contender.baseline,
-            "baseline_milliseconds": round(1e3 * statistics.median(baseline), 3),
-            "ratio": round(statistics.median(a / b for a, b in zip(mine, baseline, strict=True)), 3),
-            "target": contender.targets.get((device, name), contender.targets.get(device, "")),
+            **times,
+            "target": contender.targets.get((on, name), contender.targets.get(on, "")),
             "bytes_per_element": contender.bytes or "",
-            "gb_per_s": round(contender.bytes * numel / median / 1e9, 1) if contender.bytes else "",
+            "gb_per_s": round(contender.bytes * numel / times["milliseconds"] / 1e6, 1) if contender.bytes else "",
             "copy_gb_per_s": round(2 * source.nbytes / statistics.median(copy) / 1e9, 1),
         }
 
@@ -209,6 +224,10 @@ def show(row: dict[str, Any]) -> None:
         f"{row['target']:>7} {row['gb_per_s']:>6} {row['copy_gb_per_s']:6}  {row['executed']} {mark}",
         flush=True,
     )
+    for prefix, title in (("graph_", "in a graph"), ("host_", "on the host")):
+        if row.get(prefix + "ratio"):
+            numbers = [row[prefix + name] for name in ("milliseconds", "baseline_milliseconds", "ratio")]
+            print(f"    {title:38} {numbers[0]:9.3f} {numbers[1]:9.3f} {numbers[2]:7.3f}", flush=True)
 
 
 def main() -> None:
@@ -219,8 +238,8 @@ def main() -> None:
     options.add_argument("--rounds", type=int, default=31)
     options.add_argument("--csv", type=Path)
     chosen = options.parse_args()
-    device = torch.cuda.get_device_name() if chosen.device == "cuda" else f"{torch.get_num_threads()} threads"
-    print(f"torch {torch.__version__}, {device}, {chosen.rounds} rounds")
+    machine = torch.cuda.get_device_name() if chosen.device == "cuda" else f"{torch.get_num_threads()} threads"
+    print(f"torch {torch.__version__}, {machine}, {chosen.rounds} rounds")
     rows: list[dict[str, Any]] = []
     for name in chosen.sets:
         print(f"\n{name}\n{HEAD}")

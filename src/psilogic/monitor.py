@@ -11,6 +11,7 @@ from torch.optim import Optimizer
 
 from psilogic.decision import Decision
 from psilogic.optimizer import PsiLogic
+from psilogic.tensors.uploads import capturing
 
 SPIKE_LOG_STEPS = 1000
 """Steps that the spike log reaches back."""
@@ -59,7 +60,7 @@ class Spike(NamedTuple):
     """A tensor that spiked: s = 1 after the warm-up.
 
     Attributes:
-        step: the monitor's count of optimizer steps, from 1.
+        step: the monitor's count of optimizer steps, from 1, but for replays of CUDA graphs.
         name: name of the tensor.
         ratio: fast / (slow + eps) in that step.
     """
@@ -88,14 +89,16 @@ class ScalarWriter(Protocol):
 
 @dataclass
 class _Seen:
-    """The tensors of a bucket: their sums, shape (4, N), the last decision about them and when it was made."""
+    """The tensors of a bucket: their sums, shape (5, N), the last decision about them and when it was made.
+
+    Sums are added where they lie, steps among them, so that the replays of a CUDA graph count as steps do.
+    """
 
     params: list[Tensor]
     group: dict[str, Any]
     sums: Tensor
     decision: Decision
     step: int
-    steps: int
 
 
 class Monitor:
@@ -131,11 +134,10 @@ class Monitor:
             tensor_steps: pairs of tensor and step seen; gate_share: share of them with s = 1; active_share: share
             that cancelled something; cancellation: sum of w c; weight_decay: sum of lr weight_decay.
         """
-        pairs = sum(len(seen.params) * seen.steps for seen in self._seen.values())
-        sums = sum((seen.sums.sum(dim=1).cpu() for seen in self._seen.values()), torch.zeros(4, dtype=torch.float64))
-        gate, active, cancellation, weight_decay = sums.tolist()
+        sums = sum((seen.sums.sum(dim=1).cpu() for seen in self._seen.values()), torch.zeros(5, dtype=torch.float64))
+        gate, active, cancellation, weight_decay, pairs = sums.tolist()
         return {
-            "tensor_steps": pairs,
+            "tensor_steps": int(pairs),
             "gate_share": gate / max(pairs, 1),
             "active_share": active / max(pairs, 1),
             "cancellation": cancellation,
@@ -182,16 +184,22 @@ class Monitor:
             self._spikes.popleft()
 
     def _observe(self, params: list[Tensor], group: dict[str, Any], decision: Decision) -> None:
-        active = decision.cancellation > 0
-        rows = (decision.gate, active, decision.cancellation, decision.decay - decision.cancellation)
-        sums = torch.stack([row.to(decision.gn.dtype) for row in rows])
+        active, once = decision.cancellation > 0, torch.ones_like(decision.gate)
+        rows = (decision.gate, active, decision.cancellation, decision.decay - decision.cancellation, once)
+        sums = torch.stack([row.to(decision.gn.dtype) for row in rows]).detach()
         key = tuple(map(id, params))
         seen = self._seen.get(key)
-        if seen is None:
-            self._seen[key] = _Seen(params, group, sums, decision, self._step, 1)
+        if seen is not None:
+            seen.sums.add_(sums)
+            seen.decision, seen.step = decision, self._step
+        elif capturing():  # each replay would start from these sums again
+            raise RuntimeError(
+                "a CUDA graph captures a step that is watched: take a watched step without a graph first"
+            )
         else:
-            seen.sums, seen.decision, seen.step, seen.steps = seen.sums + sums, decision, self._step, seen.steps + 1
-        self._spikes.append((self._step, params, decision.gate & (decision.warmup > 0), decision.ratio))
+            self._seen[key] = _Seen(params, group, sums, decision, self._step)
+        if not capturing():
+            self._spikes.append((self._step, params, decision.gate & (decision.warmup > 0), decision.ratio))
 
     def _rows(self, seen: _Seen) -> Iterator[TensorChaos]:
         names, groups = self._all_names(), self._optimizer.param_groups
@@ -203,7 +211,7 @@ class Monitor:
         for p, (gn, fast, slow, ratio, chaos, gate, w, c), sums in zip(
             seen.params, table, seen.sums.T.tolist(), strict=True
         ):
-            counts = (seen.steps, round(sums[0]), round(sums[1]))
+            counts = (round(sums[4]), round(sums[0]), round(sums[1]))
             yield TensorChaos(
                 names[id(p)], group, gn, fast, slow, ratio, chaos, bool(gate), w, c, *counts, sums[2], sums[3]
             )
@@ -227,7 +235,8 @@ def monitor(optimizer: Optimizer, names: Iterable[tuple[str, Tensor]] = ()) -> M
     """Watch an optimizer's chaos detector from now on.
 
     While nothing is read, a step costs a few operations on vectors over tensors and no wait for the device; an
-    optimizer that nobody watches pays nothing.
+    optimizer that nobody watches pays nothing. Replays of a CUDA graph in which a step was captured count in `read` and
+    `totals`, if the monitor has seen a step without the graph before; they leave no spikes.
 
     Args:
         optimizer: the optimizer, or what a framework has wrapped it in (Accelerate, Hugging Face's Trainer, Lightning).

@@ -76,8 +76,9 @@ class PsiLogic(Optimizer):
         fused: None takes, on a CPU, kernels of our own if the package was installed with them, else torch's fused
             kernel; both round less often than foreach. False never does. True also takes Triton's kernels on CUDA,
             which have never run on one, and announces to `torch.amp.GradScaler` that the step unscales by itself, as
-            torch's optimizers do. Where one of a group's tensors does not fit (its layout, say), those of its dtype
-            and device are left to foreach; a True that nothing in the group fits is an error in the first step.
+            torch's optimizers do; where Triton cannot compile, a warning says so and foreach is taken. Where one of a
+            group's tensors does not fit (its layout, say), those of its dtype and device are left to foreach; a True
+            that nothing in the group fits is an error in the first step.
             `executed` counts the tensors of the last step by what ran: "native", "fused", "triton" or "foreach".
         capturable: keep `step` on the parameter's device.
         differentiable: let autograd run through the step; bfloat16 parameters are then rounded to nearest. The same

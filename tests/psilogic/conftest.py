@@ -1,4 +1,7 @@
-"""One thread for each worker that runs tests; an installation without kernels of our own."""
+"""One thread for each worker that runs tests; an installation without kernels of our own; tests for a GPU."""
+
+from importlib import import_module
+from importlib.util import find_spec
 
 import pytest
 import torch
@@ -6,6 +9,23 @@ import torch
 from psilogic.updates.native import kernels
 
 torch.set_num_threads(1)  # as many workers as cores: with more threads they wait for each other
+
+
+def pytest_collection_modifyitems(items):
+    if not torch.cuda.is_available():
+        for item in items:
+            if item.get_closest_marker("gpu"):
+                item.add_marker(pytest.mark.skip(reason="needs a CUDA GPU; there, make gpu-test runs it"))
+
+
+def pytest_report_header():
+    """On what GPU, with which versions: the first thing to know of results that somebody sends."""
+    if torch.cuda.is_available():
+        devices = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
+        found = [f"{d.name} (sm_{d.major}{d.minor}, {d.total_memory >> 30} GB)" for d in devices]
+        triton = import_module("triton").__version__ if find_spec("triton") else "none"
+        return f"GPUs: {', '.join(found)}; torch {torch.__version__}, CUDA {torch.version.cuda}, triton {triton}"
+    return None
 
 
 @pytest.fixture

@@ -176,6 +176,17 @@ def test_a_graph_that_would_not_see_the_clock_is_refused(monkeypatch):
         uploads.upload("step", torch.ones(3), torch.device("meta"))
 
 
+@pytest.mark.parametrize(("lr", "warnings"), [(0.1, 1), (torch.tensor(0.1), 0)])
+def test_a_graph_that_keeps_a_learning_rate_is_warned_of(lr, warnings, monkeypatch, recwarn):
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    params = parameters()
+    set_gradients(params, [torch.ones_like(p) for p in params])
+    PsiLogic(params, lr=lr, capturable=True).step()
+    found = [str(w.message) for w in recwarn if "the CUDA graph keeps lr=0.1 in every replay" in str(w.message)]
+    assert len(found) == warnings
+
+
 @pytest.mark.parametrize("options", MIXABLE.values(), ids=MIXABLE)
 def test_devices_in_one_group_do_not_meet(options):
     """Parameters on the meta device change nothing for those on the CPU."""

@@ -4,11 +4,14 @@ import copy
 import math
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from configurations import CONFIGURATIONS, STEPS, assert_same, trace
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 from trajectories import gradients, parameters, set_gradients, watch
 
 from psilogic import PsiLogic, monitor
@@ -114,6 +117,64 @@ def test_watching_changes_nothing_and_can_stop() -> None:
     assert all(torch.equal(a, b) for a, b in zip(params, others, strict=True))
     assert max(row.steps for row in watching.read()) == 30
     assert not copy.deepcopy(other)._observers
+
+
+def test_replays_of_a_graph_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a replay does: the operations on tensors of the captured step again, and nothing else of it."""
+    params = parameters()
+    optimizer = PsiLogic(params, lr=torch.tensor(0.1), chaos_warmup=0, capturable=True)
+    watching = monitor(optimizer)
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    capture = {"now": False}
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: capture["now"])
+    set_gradients(params, [torch.ones_like(p) for p in params])
+    optimizer.step()
+    before, spikes = watching.totals(), watching.spikes()
+    capture["now"] = True
+    with Recorded() as graph:
+        optimizer.step()
+    graph.replay()
+    capture["now"] = False
+    after = watching.totals()
+    assert after["tensor_steps"] == 3 * before["tensor_steps"]
+    assert [row.steps for row in watching.read()] == [3] * len(params)
+    assert after["weight_decay"] == pytest.approx(3 * before["weight_decay"])
+    assert watching.spikes() == spikes
+
+
+def test_a_graph_is_watched_after_a_step_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    p = nn.Parameter(torch.ones(3))
+    p.grad = torch.ones(3)
+    optimizer = PsiLogic([p], lr=torch.tensor(0.1), capturable=True)
+    optimizer.step()
+    watching = monitor(optimizer)
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    with pytest.raises(RuntimeError, match="take a watched step without a graph first"):
+        optimizer.step()
+    assert watching.read() == []
+
+
+class Recorded(TorchDispatchMode):
+    """The operations on tensors that a graph would repeat, with the results in the same memory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[Any] = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        self.calls.append((func, args, kwargs or {}, result))
+        return result
+
+    def replay(self) -> None:
+        with torch.no_grad():
+            for func, args, kwargs, result in self.calls:
+                again = func(*args, **kwargs)
+                pairs = zip(tree_leaves(result), tree_leaves(again), strict=True)
+                for mine, fresh in pairs:
+                    if isinstance(mine, torch.Tensor) and mine.data_ptr() != fresh.data_ptr():
+                        mine.copy_(fresh)
 
 
 def test_tensorboard(tmp_path: Path) -> None:

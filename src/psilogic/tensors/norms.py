@@ -24,11 +24,6 @@ def copy_(targets: Foreach, sources: Foreach) -> None:
         torch._foreach_copy_(targets, sources)
 
 
-def per_tensor(vector: Tensor, on_host: bool) -> list[float] | list[Tensor]:
-    """One scalar for each tensor: numbers where reading them is free, else 0-dim tensors."""
-    return vector.tolist() if on_host else list(vector.unbind())
-
-
 def as_real(tensors: Sequence[Tensor]) -> Foreach:
     """Tensors of one dtype: complex ones as real views with one more dimension, others as they are."""
     return [torch.view_as_real(x) for x in tensors] if tensors and tensors[0].is_complex() else list(tensors)

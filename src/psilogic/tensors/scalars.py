@@ -8,8 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from psilogic.tensors.factors import traced
 from psilogic.tensors.memory import addresses
 from psilogic.tensors.norms import copy_
+from psilogic.tensors.uploads import capturing
 
 State = dict[str, Any]
 
@@ -27,26 +29,26 @@ class Scalars:
 
     def read(self, states: list[State], name: str) -> Tensor:
         """The scalar of each state, shape (N,)."""
-        if _traced() or not states:
-            return torch.stack([state[name] for state in states]) if states else torch.empty(0)
-        vector, places = self._vectors.get(name, (None, None))
-        if vector is None or addresses(states, name) != places:
-            vector = torch.stack([state[name] for state in states])
-            for state, view in zip(states, vector.unbind(), strict=True):
-                state[name] = view
-            self._vectors[name] = vector, addresses(states, name)
+        vector = self._known(states, name)
+        if vector is None:
+            vector = torch.stack([state[name] for state in states]) if states else torch.empty(0)
+            # A compiler and autograd see tensors, not what they are views of; a graph has the memory that it was given.
+            if states and not traced() and not capturing():
+                for state, view in zip(states, vector.unbind(), strict=True):
+                    state[name] = view
+                self._vectors[name] = vector, addresses(states, name)
         return vector
 
     def write(self, states: list[State], name: str, values: Tensor) -> None:
         """Set what `read` returned, which may be what was changed in place, to its values, shape (N,)."""
-        if _traced():
+        if traced() or (capturing() and self._known(states, name) is None):
             copy_([state[name] for state in states], list(values.unbind()))
         elif values is not self._vectors[name][0]:
             self._vectors[name][0].copy_(values)
 
-
-def _traced() -> bool:
-    """Whether a compiler, autograd or a CUDA graph follows the step: they see tensors, not what they are views of."""
-    if torch.compiler.is_compiling() or torch.is_grad_enabled():
-        return True
-    return torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
+    def _known(self, states: list[State], name: str) -> Tensor | None:
+        """The vector that the scalars are views of."""
+        if traced() or name not in self._vectors:
+            return None
+        vector, places = self._vectors[name]
+        return vector if addresses(states, name) == places else None

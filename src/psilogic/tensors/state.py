@@ -19,19 +19,27 @@ def detector_dtype(param: Tensor) -> torch.dtype:
     return torch.float64 if param.dtype in (torch.float64, torch.complex128) else torch.float32
 
 
-def states_of(every: MutableMapping[Tensor, Any], bucket: Bucket) -> list[State]:
+def states_of(every: MutableMapping[Tensor, Any], bucket: Bucket, on_device: bool = False) -> list[State]:
     """The states of a bucket's parameters, each with all that its group keeps.
 
     Args:
         every: the optimizer's states; what is missing is started.
         bucket: the parameters.
+        on_device: their clocks start on the device, whatever the group says.
     """
     names = ["exp_avg", *["compensation"] * (bucket.rounding == "kahan"), *memory_names(bucket)]
     states: list[State] = [every[p] for p in bucket.params]
     if not all(map(set(names).issubset, states)):
         for p, state in zip(bucket.params, states, strict=True):
-            _complete(state, p, names, bucket.group["capturable"] or bucket.group["fused"])
+            _complete(state, p, names, bucket.group["capturable"] or bucket.group["fused"] or on_device)
     return states
+
+
+def move_clocks_(states: list[State], device: torch.device) -> None:
+    """Bring the clocks to a device, if those of the first state are elsewhere: they were loaded from there."""
+    for state in states if states and states[0]["step"].device != device else ():
+        for name in ("step", "chaos_start"):
+            state[name] = state[name].to(device)
 
 
 def held(bucket: Bucket, states: list[State], name: str) -> Foreach:

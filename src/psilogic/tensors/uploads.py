@@ -1,5 +1,6 @@
 """What the host tells a GPU about a list of tensors: without waiting for it, and again only when it has changed."""
 
+import warnings
 from collections.abc import Callable, Sequence
 
 import torch
@@ -89,6 +90,23 @@ def upload(name: str, values: Tensor, device: torch.device) -> Tensor:
         )
     pinned = _pinned(len(values), values.dtype).copy_(values)
     return torch.empty_like(values, device=device).copy_(pinned, non_blocking=True)
+
+
+def capturing() -> bool:
+    """Whether a CUDA graph is being captured: it repeats what the device does, and nothing that the host does."""
+    if torch.compiler.is_compiling():
+        return False
+    return torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
+
+
+def warn_of_frozen(name: str, value: float | Tensor) -> None:
+    """Warn that a CUDA graph that is being captured will keep a number, which is an argument of its kernels."""
+    if not isinstance(value, Tensor) and capturing():
+        warnings.warn(
+            f"the CUDA graph keeps {name}={value} in every replay, whatever is set later; "
+            f"where a schedule changes {name}, make it a tensor on the GPU",
+            stacklevel=2,
+        )
 
 
 def host(numbers: Sequence[int]) -> Tensor:

@@ -17,10 +17,17 @@ from psilogic.tensors.buckets import Bucket
 from psilogic.tensors.memory import places
 from psilogic.tensors.norms import as_real
 from psilogic.tensors.reduction import complete
-from psilogic.tensors.state import held, states_of
+from psilogic.tensors.state import held, move_clocks_, states_of
+from psilogic.tensors.uploads import warn_of_frozen
 from psilogic.updates import by_vectors, foreach, fused, native
 from psilogic.updates.native import ahead
 from psilogic.updates.work import Decider, Execution, Settled, Tensors, Work
+
+TRITON_ON_CUDA = False
+"""Whether `fused=None` means Triton's kernels on CUDA, where `fused=True` means them in any case.
+
+To turn it on takes this line, and the dated tables that `make gpu-test` and `make gpu-bench` write on a GPU.
+"""
 
 
 def prepare(buckets: list[Bucket], every_state: MutableMapping[Tensor, Any], scaled: bool) -> list[Work]:
@@ -34,10 +41,12 @@ def prepare(buckets: list[Bucket], every_state: MutableMapping[Tensor, Any], sca
     Raises:
         RuntimeError: a group's `fused=True` cannot be honoured for any of its tensors.
     """
+    for bucket in buckets:
+        warn_of_frozen("lr", bucket.group["lr"])
     candidates = [_candidates(bucket) for bucket in buckets]
     _check_fused(buckets, list(map(bool, candidates)))  # before any state is started
     works = [_work(bucket, every_state, admitted) for bucket, admitted in zip(buckets, candidates, strict=True)]
-    _check_fused(buckets, [work.execution is not foreach.execution for work in works])
+    _check_fused(buckets, [work.execution in admitted for work, admitted in zip(works, candidates, strict=True)])
     early = [i for i, x in enumerate(works) if x.execution is native.execution and not scaled and ahead.foreseeable(x)]
     others = [work for i, work in enumerate(works) if i not in early]
     if early and ahead.independent([works[i] for i in early], others):
@@ -49,17 +58,17 @@ def prepare(buckets: list[Bucket], every_state: MutableMapping[Tensor, Any], sca
 def _work(bucket: Bucket, every_state: MutableMapping[Tensor, Any], admitted: list[Execution]) -> Work:
     """What is updated of a bucket by the first execution that can treat all of it, else foreach."""
     mine = bucket.mine()
-    states = states_of(every_state, mine)
+    states = states_of(every_state, mine, any(execution.skips for execution in admitted))
     lists = [mine.values, mine.grads, *(held(mine, states, name) for name in ("exp_avg", "exp_avg_sq"))]
     tensors = Tensors(*map(as_real, lists))
-    return Work(bucket, mine, states, tensors, _pick(mine, tensors, admitted))
+    execution = _pick(mine, tensors, admitted)
+    if execution.skips:  # it decides there, too
+        move_clocks_(states, bucket.device)
+    return Work(bucket, mine, states, tensors, execution)
 
 
 def _candidates(bucket: Bucket) -> list[Execution]:
-    """The executions besides foreach that a bucket's flags and kind admit, the best one first.
-
-    Triton's kernel, which has never run on a GPU, is taken only where `fused=True` asks for it.
-    """
+    """The executions that a bucket's flags and kind admit, the best one first; none where foreach alone is left."""
     group = bucket.group
     if group["fused"] is False or (group["fused"] is None and group["foreach"] is not None):
         return []
@@ -69,7 +78,8 @@ def _candidates(bucket: Bucket) -> list[Execution]:
     if bucket.by_rows and (bucket.ranks is not None or bucket.dtype.is_complex):
         return []
     on_host = [native.execution, fused.execution] if bucket.device.type == "cpu" else []
-    return [*(_triton(bucket) if group["fused"] else []), *on_host]
+    with_triton = group["fused"] or (TRITON_ON_CUDA and bucket.device.type == "cuda")
+    return [*(_triton(bucket) if with_triton else []), *on_host]
 
 
 def _pick(bucket: Bucket, tensors: Tensors, admitted: list[Execution]) -> Execution:
@@ -78,24 +88,30 @@ def _pick(bucket: Bucket, tensors: Tensors, admitted: list[Execution]) -> Execut
     if not admitted or not bucket.params:
         return foreach.execution
 
-    def find() -> Execution | None:
+    def first(admitted: list[Execution]) -> Execution | None:
         return next((execution for execution in admitted if execution.supports(tensors, by_rows)), None)
 
-    found = bucket.known.guarded.get((admitted, by_rows, list(map(id, bucket.params))), list(chain(*tensors)), find)
-    if found is native.execution and len(set(begins := places(tensors.params))) < len(begins):
-        return fused.execution  # parameters that share their memory would be changed by several threads at once
+    key = admitted, by_rows, list(map(id, bucket.params))
+    found = bucket.known.guarded.get(key, list(chain(*tensors)), lambda: first(admitted))
+    if found and found.at_once and len(set(begins := places(tensors.params))) < len(begins):
+        found = first([execution for execution in admitted if not execution.at_once])
     return found or foreach.execution
 
 
 def _triton(bucket: Bucket) -> list[Execution]:
-    """Triton's execution, whose package takes a second to import; none where it cannot run."""
-    if bucket.device.type != "cuda" and os.environ.get("TRITON_INTERPRET") != "1":
+    """Triton's execution, whose package takes a second to import; none where it cannot run.
+
+    Where it could, but for what the machine lacks, which a warning has said, foreach stands for it.
+    """
+    on_cuda = bucket.device.type == "cuda"
+    if on_cuda == (os.environ.get("TRITON_INTERPRET") == "1"):  # the interpreter reads the host's memory alone
         return []
     try:
         from psilogic.updates import triton
+        from psilogic.updates.triton.launching import can_launch
     except ImportError:
         return []
-    return [triton.execution]
+    return [triton.execution if not on_cuda or can_launch(bucket.device) else foreach.execution]
 
 
 def _check_fused(buckets: list[Bucket], found: list[bool]) -> None:

@@ -8,6 +8,7 @@ from torch import Tensor
 from psilogic.decision import Chaos, quiet_memory
 from psilogic.decision import decide as decide_for
 from psilogic.gradients import Processing, Rescaling, own, signals
+from psilogic.tensors.factors import traced
 from psilogic.tensors.state import memory_names
 from psilogic.tensors.uploads import upload
 from psilogic.updates.work import Before, Decider, Settled, Step, Work
@@ -21,14 +22,16 @@ def before(work: Work) -> Before:
         return upload(name, values.to(bucket.vector_dtype), bucket.device)
 
     steps = scalars.read(work.states, "step") + 1
-    t, lr = uploaded("step", steps), group["lr"]
+    clock, lr = steps.to(bucket.vector_dtype), group["lr"]
+    t = uploaded("step", clock)
     if isinstance(lr, Tensor):
         lr = uploaded("lr", lr.reshape(1)).reshape(())
     memory = [uploaded(name, scalars.read(work.states, name)) for name in memory_names(bucket)]
     start = upload("chaos_start", scalars.read(work.states, "chaos_start"), bucket.device)
     delta = lr * group["weight_decay"]
     decay = torch.ones_like(t) * delta if isinstance(delta, Tensor) else torch.full_like(t, delta)
-    quiet = Step(t, decay, None, lr, group["weight_decay"], group["betas"], group["eps"])
+    t_on_host = clock if clock.device.type == "cpu" and not traced() else None
+    quiet = Step(t, decay, None, lr, group["weight_decay"], group["betas"], group["eps"], t_on_host)
     return Before(steps, t - start, Chaos(*memory, *[None] * (3 - len(memory))), quiet)
 
 

@@ -6,7 +6,8 @@ from torch import Tensor
 from psilogic import equations as eq
 from psilogic.gradients import Statistics, measure
 from psilogic.tensors.buckets import Bucket
-from psilogic.tensors.norms import Foreach, as_real, fresh, per_tensor
+from psilogic.tensors.factors import copied, per_tensor, readable, scale_, scaled
+from psilogic.tensors.norms import Foreach, as_real, fresh
 from psilogic.tensors.state import held
 from psilogic.updates.rounding import narrow_, widen
 from psilogic.updates.work import Execution, Settled, Step, Tensors, Work
@@ -27,7 +28,7 @@ def update_(work: Work, measured: Statistics, settled: Settled, found_inf: Tenso
         params, *others = (xs[batch] for xs in tensors)
         cut_off = compensations and compensations[batch]
         exact = params if bucket.rounding == "nearest" else widen(params, cut_off)
-        adam_(Tensors(exact, *others), step.of(batch), bucket.on_host)
+        adam_(Tensors(exact, *others), step.of(batch))
         if bucket.rounding != "nearest":
             narrow_(params, exact, cut_off)
 
@@ -40,32 +41,31 @@ def process(bucket: Bucket, mean: Tensor | None, scale: Tensor | None) -> Foreac
     if scale is not None and bucket.by_rows:
         grads = [g * s for g, s in zip(grads, bucket.spread(scale), strict=True)]
     elif scale is not None:
-        grads = list(torch._foreach_mul(grads, per_tensor(scale, bucket.on_host)))
-    return [g.to(bucket.dtype) for g in grads]  # half precision is centred and scaled in float32
+        grads = scaled(grads, scale)
+    return copied(grads, bucket.dtype)  # half precision is centred and scaled in float32
 
 
-def adam_(tensors: Tensors, step: Step, on_host: bool) -> None:
+def adam_(tensors: Tensors, step: Step) -> None:
     """One step for N tensors of one device and dtype, in place: decay, quantum decay, Adam.
 
     Args:
         tensors: the tensors, with processed gradients.
         step: what to do to them.
-        on_host: the vectors may be read as numbers: they lie in host memory and nothing traces them.
     """
     params, grads, exp_avgs, exp_avg_sqs = tensors
-    torch._foreach_mul_(params, per_tensor(1 - step.decay, on_host))
+    scale_(params, 1 - step.decay)
     if step.quantum_rate is not None:
-        quantum_decay_(params, grads, step.quantum_rate, on_host)
+        quantum_decay_(params, grads, step.quantum_rate)
     moments_(grads, exp_avgs, exp_avg_sqs, step.betas)
-    descend_(params, exp_avgs, exp_avg_sqs, step, on_host)
+    descend_(params, exp_avgs, exp_avg_sqs, step)
 
 
-def quantum_decay_(params: Foreach, grads: Foreach, rate: Tensor, on_host: bool) -> None:
+def quantum_decay_(params: Foreach, grads: Foreach, rate: Tensor) -> None:
     """theta <- theta (1 - rate tanh|g|), in the dtype of theta: equation 4 of the paper."""
     factors = [g.to(p.dtype) for p, g in zip(params, torch._foreach_abs(grads), strict=True)]
     torch._foreach_tanh_(factors)
     factors = fresh(factors)
-    torch._foreach_mul_(factors, per_tensor(-rate, on_host))
+    scale_(factors, -rate)
     torch._foreach_add_(factors, 1.0)
     torch._foreach_mul_(params, factors)
 
@@ -78,18 +78,18 @@ def moments_(grads: Foreach, exp_avgs: Foreach, exp_avg_sqs: Foreach, betas: tup
     torch._foreach_addcmul_(exp_avg_sqs, grads, grads, 1 - beta2)
 
 
-def descend_(params: Foreach, exp_avgs: Foreach, exp_avg_sqs: Foreach, step: Step, on_host: bool) -> None:
+def descend_(params: Foreach, exp_avgs: Foreach, exp_avg_sqs: Foreach, step: Step) -> None:
     """theta <- theta - lr m_hat / (sqrt(v_hat) + eps)."""
-    beta1, beta2 = step.betas
+    (beta1, beta2), t = step.betas, step.clock
     denominators = fresh(torch._foreach_sqrt(exp_avg_sqs))
-    torch._foreach_div_(denominators, per_tensor(eq.bias_correction(beta2, step.t).sqrt(), on_host))
+    torch._foreach_div_(denominators, per_tensor(eq.bias_correction(beta2, t).sqrt(), denominators))
     torch._foreach_add_(denominators, step.eps)
-    step_size = -step.lr / eq.bias_correction(beta1, step.t)
-    if on_host:
+    step_size = -step.lr / eq.bias_correction(beta1, t)
+    if readable(step_size):
         torch._foreach_addcdiv_(params, exp_avgs, denominators, step_size.tolist())
     else:  # addcdiv takes no scalars from the device
-        updates = torch._foreach_div(fresh(exp_avgs), denominators)
-        torch._foreach_mul_(updates, list(step_size.unbind()))
+        updates = list(torch._foreach_div(fresh(exp_avgs), denominators))
+        scale_(updates, step_size)
         torch._foreach_add_(params, updates)
 
 

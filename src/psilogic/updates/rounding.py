@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from psilogic.tensors.factors import copied
 from psilogic.tensors.norms import Foreach
 
 DROPPED_BITS = 16
@@ -23,9 +24,9 @@ def stochastically_rounded(x: Tensor) -> Tensor:
 
 def widen(params: Foreach, compensations: Foreach | None) -> Foreach:
     """The float32 values of bfloat16 parameters, together with what earlier roundings cut off."""
-    exact = [p.float() for p in params]
+    exact = copied(params, torch.float32)
     if compensations is not None:
-        torch._foreach_add_(exact, [c.float() for c in compensations])
+        torch._foreach_add_(exact, copied(compensations, torch.float32))
     return exact
 
 
@@ -35,5 +36,5 @@ def narrow_(params: Foreach, exact: Foreach, compensations: Foreach | None) -> N
         torch._foreach_copy_(params, [stochastically_rounded(x) for x in exact])
         return
     torch._foreach_copy_(params, exact)
-    torch._foreach_sub_(exact, [p.float() for p in params])
+    torch._foreach_sub_(exact, copied(params, torch.float32))
     torch._foreach_copy_(compensations, exact)

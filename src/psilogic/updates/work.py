@@ -45,6 +45,7 @@ class Step(NamedTuple):
         weight_decay: lambda, for which delta is lr lambda where nothing fires.
         betas: Adam's decay rates of the moments.
         eps: added to the denominator, outside the root.
+        t_on_host: the same as t in host memory, where the states keep their steps there; None elsewhere.
     """
 
     t: Tensor
@@ -54,11 +55,18 @@ class Step(NamedTuple):
     weight_decay: float
     betas: tuple[float, float]
     eps: float
+    t_on_host: Tensor | None = None
+
+    @property
+    def clock(self) -> Tensor:
+        """t where the step size can be computed from it and lr: on the host if both are known there."""
+        return self.t if self.t_on_host is None or isinstance(self.lr, Tensor) else self.t_on_host
 
     def of(self, chosen: slice | Tensor | list[int]) -> "Step":
         """The same for some of the tensors."""
         rate = None if self.quantum_rate is None else self.quantum_rate[chosen]
-        return self._replace(t=self.t[chosen], decay=self.decay[chosen], quantum_rate=rate)
+        on_host = None if self.t_on_host is None else self.t_on_host[chosen]
+        return self._replace(t=self.t[chosen], decay=self.decay[chosen], quantum_rate=rate, t_on_host=on_host)
 
 
 class Before(NamedTuple):
@@ -127,6 +135,7 @@ class Execution:
             everything as it is where the last argument, which may be None, is above 0.
         early: `measure` changes tensors: it comes after all that only reads, and `update_` before the others'.
         skips: `update_` asks on the device whether GradScaler found an overflow; else the host must know before.
+        at_once: `update_` changes all tensors at the same time, so that none of them may lie where another does.
     """
 
     name: str
@@ -135,6 +144,7 @@ class Execution:
     update_: Callable[[Work, Any, Settled, Tensor | None], None]
     early: bool = False
     skips: bool = False
+    at_once: bool = False
 
 
 class Decider(NamedTuple):

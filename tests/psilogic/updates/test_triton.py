@@ -7,17 +7,24 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 triton = pytest.importorskip("triton", reason="the package triton is not installed")
 
+from torch import nn  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from triton_driver import install, resources  # noqa: E402
 
 from psilogic import PsiLogic  # noqa: E402
+from psilogic import updates as package  # noqa: E402
 from psilogic.tensors import uploads  # noqa: E402
+from psilogic.tensors.buckets import collect  # noqa: E402
+from psilogic.tensors.state import move_clocks_, states_of  # noqa: E402
+from psilogic.updates import foreach  # noqa: E402
+from psilogic.updates.triton import execution, launching  # noqa: E402
 from psilogic.updates.triton import update as updates  # noqa: E402
 from psilogic.updates.triton import update_kernels as kernels  # noqa: E402
 from psilogic.updates.work import Step, Tensors  # noqa: E402
@@ -54,9 +61,16 @@ def accesses(compiled):
     return Counter((kind, int(count or 1) * int(bits) // 8) for kind, count, bits in found)
 
 
+def version(module):
+    """Major and minor version of a module."""
+    return tuple(int(part) for part in module.__version__.split(".")[:2])
+
+
 @pytest.mark.parametrize("extent", [[], pytest.param(["soak"], marks=pytest.mark.soak)], ids=["", "soak"])
 def test_in_the_interpreter(extent):
-    pytest.importorskip("numpy", reason="Triton's interpreter needs numpy")
+    numpy = pytest.importorskip("numpy", reason="Triton's interpreter needs numpy")
+    if version(triton) < (3, 7) and version(numpy) >= (2, 4):
+        pytest.skip(f"the interpreter of triton {triton.__version__} does not work with numpy {numpy.__version__}")
     path = os.pathsep.join(filter(None, sys.path))
     done = subprocess.run(
         [sys.executable, "-W", "ignore::RuntimeWarning", Path(__file__).with_name("triton_cases.py"), *extent],
@@ -97,7 +111,7 @@ def test_the_statistics_spill_nothing(monkeypatch, arch):
             updates.unit_statistics(xs, xs, [3], with_sums, uploads.Uploads())
             kernel = driver.compiled()[-2]
             assert kernel.metadata.name == "statistics_kernel"
-            assert accesses(kernel)["ld", 16] == 2048 // 128 * dtype.itemsize // 16
+            assert accesses(kernel)["ld", 16] == (2048 + 8 * 128) // 128 * dtype.itemsize // 16
     for kernel in driver.compiled():
         used = resources(kernel)
         assert used["LOCAL"] == used["STACK"] == 0
@@ -117,6 +131,9 @@ def test_one_launch_for_an_update_and_two_at_most_for_its_statistics(monkeypatch
     driver.launches.clear()
     updates.unit_statistics([torch.zeros(3, 40000), torch.zeros(5)], None, [3, 1], True, tables)
     assert driver.launches == [("statistics_kernel", (10, 1)), ("complete_kernel", (3, 2))]
+    driver.launches.clear()
+    updates.unit_statistics([torch.zeros(100, 768), torch.zeros(100, 5000)], None, [100] * 2, True, tables)
+    assert driver.launches == [("statistics_kernel", (13 + 100, 1))]  # eight rows of 768 for each program
     driver.launches.clear()
     step(torch.float32, sizes=[(0,), (0, 3)])
     assert driver.launches == []
@@ -181,6 +198,19 @@ def test_a_step_is_three_launches_and_one_more_for_clipping_and_for_rows(monkeyp
     assert operations.names == ["sum"] * len(clipping)
 
 
+def test_a_captured_step_has_no_launches_more(monkeypatch):
+    driver = install(monkeypatch)
+    optimizer = optimizer_on_the_device(monkeypatch, [(7,)] * 3, lr=torch.tensor([0.1]))
+    optimizer.step()
+    driver.launches.clear()
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    with Operations() as operations:
+        optimizer.step()
+    assert [name for name, _ in driver.launches] == ["statistics_kernel", "decide_kernel", "update_kernel"]
+    assert operations.names == []
+
+
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_the_decision_spills_nothing(monkeypatch, arch):
     driver = install(monkeypatch, arch)
@@ -233,6 +263,81 @@ def test_vectors_at_any_address_compile_nothing(monkeypatch):
 def test_the_cpu_is_not_supported_without_the_interpreter():
     xs = [torch.zeros(3)]
     assert not updates.supports(Tensors(xs, xs, xs, xs), by_rows=False)
+
+
+def test_the_interpreter_leaves_tensors_on_a_gpu_alone(monkeypatch):
+    on_gpu, on_host = (SimpleNamespace(dtype=torch.float32, is_cuda=is_cuda) for is_cuda in (True, False))
+    for interpreted, other in ((True, on_gpu), (False, on_host)):
+        monkeypatch.setattr(updates, "INTERPRETED", interpreted)
+        assert not updates.supports(Tensors(*([other] for _ in range(4))), by_rows=False)
+
+
+def test_parameters_that_share_memory_are_left_to_others(monkeypatch):
+    install(monkeypatch)
+    optimizer = optimizer_on_the_device(monkeypatch, [(7,), (7,)])
+    optimizer.step()
+    assert set(optimizer.executed) == {"triton"}
+    first, second = optimizer.param_groups[0]["params"]
+    second.data = first.data
+    optimizer.step()
+    assert set(optimizer.executed) == {"fused"}
+
+
+@pytest.fixture
+def bucket():
+    """What says where a bucket's tensors lie, and that nobody asked for an execution."""
+    flags = {"foreach": None, "fused": None, "differentiable": False}
+    kind = {"by_rows": False, "rounding": "nearest", "ranks": None, "dtype": torch.float32}
+    return SimpleNamespace(group=flags, device=torch.device("cuda"), **kind)
+
+
+def test_what_takes_triton_on_cuda(monkeypatch, bucket):
+    monkeypatch.setattr(launching, "can_launch", lambda device: True)
+    assert package._candidates(bucket) == ([execution] if package.TRITON_ON_CUDA else [])
+    monkeypatch.setattr(package, "TRITON_ON_CUDA", True)
+    assert package._candidates(bucket) == [execution]
+    bucket.group["fused"] = False
+    assert package._candidates(bucket) == []
+    monkeypatch.setattr(package, "TRITON_ON_CUDA", False)
+    bucket.group["fused"] = True
+    assert package._candidates(bucket) == [execution]
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    assert package._candidates(bucket) == []
+
+
+def test_clocks_that_were_loaded_from_elsewhere_come_along():
+    states = [{"step": torch.tensor(3.0), "chaos_start": torch.tensor(1.0)} for _ in range(2)]
+    move_clocks_(states, torch.device("cpu"))
+    assert [state["step"].item() for state in states] == [3.0, 3.0]
+    move_clocks_(states, torch.device("meta"))
+    assert all(x.is_meta for state in states for x in state.values())
+    p = nn.Parameter(torch.zeros(3, device="meta"))
+    p.grad = torch.zeros_like(p)
+    (new,) = package.prepare(collect(optimizer := PsiLogic([p]), optimizer._sharding, {}), optimizer.state, False)
+    assert new.states[0]["step"].device.type == "cpu"
+    (state,) = states_of({p: {}}, new.bucket, on_device=True)
+    assert state["step"].is_meta
+
+
+def test_a_machine_without_a_compiler_gets_foreach_and_one_warning(monkeypatch, bucket):
+    bucket.group["fused"] = True
+    launching.can_launch.cache_clear()
+    monkeypatch.setattr(torch, "zeros", lambda *size, dtype, device: torch.ones(*size, dtype=dtype))  # no GPU is there
+    driver = install(monkeypatch)
+    assert package._candidates(bucket) == [execution]
+    assert driver.launches == [("trial_kernel", (1, 1))]
+
+    def fails(source, metadata):
+        raise RuntimeError("Failed to find C compiler. Please specify via CC environment variable.\nAnd more.")
+
+    launching.can_launch.cache_clear()
+    monkeypatch.setattr(install(monkeypatch), "launcher_cls", fails)
+    with pytest.warns(
+        UserWarning, match=r"Triton cannot launch kernels on cuda.*\(RuntimeError: Failed to find C"
+    ) as found:
+        assert [package._candidates(bucket) for _ in range(3)] == [[foreach.execution]] * 3
+    assert len(found) == 1
+    launching.can_launch.cache_clear()
 
 
 class Device:

@@ -23,4 +23,4 @@ def update_(work: Work, measured: Statistics, settled: Settled, found_inf: Tenso
     kernels.update_(work.tensors, settled.step, settled.mean, settled.scale, work.mine.units)
 
 
-execution = Execution("native", kernels.supports, measure, update_)
+execution = Execution("native", kernels.supports, measure, update_, at_once=True)

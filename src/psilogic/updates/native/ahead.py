@@ -103,4 +103,4 @@ def _part(work: Work, settled: Settled, chosen: list[int]) -> tuple[Tensors, Ten
     return work.tensors.of(chosen), mean, scale, [units[i] for i in chosen]
 
 
-execution = Execution("native", kernels.supports, measure, update_, early=True)
+execution = Execution("native", kernels.supports, measure, update_, early=True, at_once=True)

@@ -1,7 +1,8 @@
 """The update as one Triton kernel for all tensors of a device and dtype, their sums as one or two more.
 
 Needs the package triton: nothing of psilogic may import this package before it is wanted. It has run in Triton's
-interpreter and been compiled for three generations of GPUs, but never run on one: `fused=True` alone takes it.
+interpreter and been compiled for three generations of GPUs, but never run on one: until it has, `fused=True` alone
+takes it (`psilogic.updates.TRITON_ON_CUDA`).
 """
 
 from torch import Tensor
@@ -31,4 +32,4 @@ def update_(work: Work, measured: Statistics | UnitSums, settled: Settled, found
     update.update_(work.tensors, step, mean, scale, bucket.units, bucket.known.uploads, found_inf)
 
 
-execution = Execution("triton", update.supports, measure, update_, skips=True)
+execution = Execution("triton", update.supports, measure, update_, skips=True, at_once=True)

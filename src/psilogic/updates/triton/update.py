@@ -19,7 +19,9 @@ from psilogic.tensors.norms import Foreach
 from psilogic.tensors.uploads import Uploads, host
 from psilogic.updates.triton.update_kernels import (
     INTERPRETED,
+    LONG,
     MIDDLE,
+    ROWS,
     SEGMENT,
     SHORT,
     TILE,
@@ -87,7 +89,8 @@ def _items(numels: list[int], units: list[int], centred: list[int]) -> list[Tens
     lengths = _row_lengths(host(numels), counts)
     segments = part_counts(host(numels), counts)
     longest = torch.where(lengths <= SHORT.value, SHORT.value, MIDDLE.value)
-    rows = torch.where(lengths <= MIDDLE.value, TILE.value // longest, 1)
+    rows = torch.where(lengths <= MIDDLE.value, TILE.value // longest, ROWS.value)
+    rows = torch.where((lengths <= LONG.value) & (segments == 1), rows, 1)
     items = (counts + rows - 1) // rows * segments
     first_item, first_unit = _exclusive_sum(items), _exclusive_sum(counts)
     records = torch.stack([counts, lengths, segments, first_item, first_unit, host(centred)], 1)
@@ -109,7 +112,7 @@ def supports(columns: Tensors, by_rows: bool) -> bool:
     several, are rows that lie there one after the other.
     """
     every = [x for xs in columns for x in xs]
-    if not every or every[0].dtype not in DTYPES or not (every[0].is_cuda or INTERPRETED):
+    if not every or every[0].dtype not in DTYPES or every[0].is_cuda == INTERPRETED:
         return False
     if len({x.dtype for x in every}) > 1 or len({x.get_device() for x in every}) > 1:
         return False

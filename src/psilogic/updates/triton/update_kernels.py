@@ -20,6 +20,9 @@ if tuple(int(part) for part in triton.__version__.split(".")[:2]) < (3, 4):
 TILE, SHORT, MIDDLE = tl.constexpr(2048), tl.constexpr(64), tl.constexpr(512)
 """One program of the statistics sums TILE elements at once: of one row, or of as many as fit when rows are at most
 SHORT or MIDDLE long."""
+LONG, ROWS, COLUMNS = tl.constexpr(4096), tl.constexpr(8), tl.constexpr(128)
+"""Of rows of at most LONG elements, a program sums ROWS together, COLUMNS of each at once: a program for each row would
+do little but wait for its first loads."""
 SEGMENT = tl.constexpr(16384)
 """The most elements of one row that a program sums; longer rows are completed by a second launch."""
 WORD = tl.constexpr(16)
@@ -202,13 +205,42 @@ def _sum_rows(
     DTYPE: tl.constexpr, ACC: tl.constexpr, WITH_SUMS: tl.constexpr, LONGEST: tl.constexpr,
 ):  # fmt: skip
     """The sums of as many rows as fit into a tile, none longer than LONGEST."""
-    ROWS: tl.constexpr = TILE // LONGEST
-    first, rows, columns = item * ROWS, tl.arange(0, ROWS), tl.arange(0, LONGEST)
+    COUNT: tl.constexpr = TILE // LONGEST
+    first, rows, columns = item * COUNT, tl.arange(0, COUNT), tl.arange(0, LONGEST)
     inside = (rows < units - first)[:, None] & (columns < length)[None, :]
     offsets = rows[:, None] * length.to(tl.int32) + columns[None, :]
     x = tl.load(_pointer(address, DTYPE) + first * length + offsets, mask=inside, other=0.0).to(ACC)
     slots, mask = first_unit + first + rows, rows < units - first
     _store(out, slots, mask, tl.sum(x * x, 1), tl.sum(x, 1), width, centred, WITH_SUMS)
+
+
+@triton.jit
+def _sum_columns(pointer, rows, columns, count, length, ACC: tl.constexpr):
+    """The sums of some rows, COLUMNS of each at a time."""
+    squares, sums = tl.zeros([rows.shape[0], COLUMNS], ACC), tl.zeros([rows.shape[0], COLUMNS], ACC)
+    for before in range(0, length, COLUMNS):
+        inside = (rows < count)[:, None] & (columns < length - before)[None, :]
+        x = tl.load(pointer + rows[:, None] * length + (before + columns)[None, :], mask=inside, other=0.0).to(ACC)
+        squares += x * x
+        sums += x
+    return tl.sum(squares, 1), tl.sum(sums, 1)
+
+
+@triton.jit
+def _sum_long_rows(
+    out, address, item, units, length, first_unit, width, centred,
+    DTYPE: tl.constexpr, ACC: tl.constexpr, ITEMSIZE: tl.constexpr, WITH_SUMS: tl.constexpr,
+):  # fmt: skip
+    """The sums of ROWS rows, none longer than LONG."""
+    first, rows, columns = item * ROWS, tl.arange(0, ROWS), tl.arange(0, COLUMNS)
+    address += first * length * ITEMSIZE
+    size, count = length.to(tl.int32), tl.minimum(units - first, ROWS).to(tl.int32)
+    if (address | size) % WORD == 0:
+        size = size // WORD * WORD
+        squares, sums = _sum_columns(_aligned(address, DTYPE), rows, columns, count, size, ACC)
+    else:
+        squares, sums = _sum_columns(_pointer(address, DTYPE), rows, columns, count, size, ACC)
+    _store(out, first_unit + first + rows, rows < count, squares, sums, width, centred, WITH_SUMS)
 
 
 @triton.jit
@@ -241,6 +273,8 @@ def statistics_kernel(
         _sum_rows(out, address, item, units, length, first_unit, width, centred, DTYPE, ACC, WITH_SUMS, SHORT)
     elif length <= MIDDLE:
         _sum_rows(out, address, item, units, length, first_unit, width, centred, DTYPE, ACC, WITH_SUMS, MIDDLE)
+    elif (length <= LONG) & (segments == 1):
+        _sum_long_rows(out, address, item, units, length, first_unit, width, centred, DTYPE, ACC, ITEMSIZE, WITH_SUMS)
     else:
         row, before = item // segments, item % segments * SEGMENT
         size = tl.minimum(length - before, SEGMENT).to(tl.int32)

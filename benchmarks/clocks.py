@@ -1,0 +1,52 @@
+"""Clocks for a step: the wall's on a CPU; on a GPU its own, call after call or in a graph, and the host's alone."""
+
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+Run = Callable[[], Any]
+Clock = Callable[[Run], float]
+CALLS = 20
+"""Calls that a GPU is given without a wait, so that the host is ahead of it where it can be."""
+
+
+def wall(run: Run) -> float:
+    """Seconds that a call takes on a CPU."""
+    began = time.perf_counter()
+    run()
+    return time.perf_counter() - began
+
+
+def device(run: Run) -> float:
+    """Seconds that a call takes on a GPU, by its events, when CALLS of them follow each other without a wait."""
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    torch.cuda.synchronize()
+    begin.record()
+    for _ in range(CALLS):
+        run()
+    end.record()
+    end.synchronize()
+    return float(begin.elapsed_time(end)) / 1e3 / CALLS
+
+
+def host(run: Run) -> float:
+    """Seconds until the host has told an idle GPU all that a call does."""
+    torch.cuda.synchronize()
+    return wall(run)
+
+
+def captured(run: Run) -> Run | None:
+    """The replay of a CUDA graph of a call that has been made before; None where it admits none."""
+    graph = torch.cuda.CUDAGraph()
+    torch.cuda.synchronize()
+    try:
+        with warnings.catch_warnings(), torch.cuda.graph(graph):
+            warnings.simplefilter("ignore")  # the learning rate stays what it is
+            run()
+    except RuntimeError as error:
+        print(f"  no graph: {str(error).partition(chr(10))[0]}")
+        return None
+    return graph.replay
