@@ -149,7 +149,7 @@ def test_bad_practice_is_named_flag_by_flag(bench: Bench, bent: Study) -> None:
     assert evidence(flags, "deviations") == "Nothing here is as it should be."
     assert evidence(flags, "coupled decay") == "vit: 0.01 is coupled in Adam and decoupled in AdamW, Copy"
     assert evidence(flags, "inactive mechanism") == (
-        "vit: PsiLogic gate open only while the term was held at 0, changed nothing"
+        "vit: PsiLogic gate open only while the term was off or held at 0, changed nothing"
     )
     assert evidence(flags, "duplicate results") == "the same final weights: vit AdamW seed 0 = Copy seed 0."
     assert "Adam in 100% of the steps, at 1e-06" in evidence(flags, "clipped in every step")

@@ -128,7 +128,7 @@ def _state(rows: Mapping[str, Quantity]) -> str:
         return ", ".join(f"{row.quantity}: {row.value:.3g} {row.unit}" for row in rows.values())
     if rows["acted"].value == 0:
         held = "fired" in rows and rows["fired"].value > 0
-        return "gate open only while the term was held at 0, changed nothing" if held else "never fired"
+        return "gate open only while the term was off or held at 0, changed nothing" if held else "never fired"
     share = rows["acted"].per_tensor_step
     words = [f"acted in {100 * share:.3g}% of tensor steps" if share is not None else "acted"]
     decay = rows.get("weight_decay")
