@@ -22,6 +22,7 @@ TABLES = {f"{name}.csv" for name in ("lr_sweep", "steps", "summary", "aggregate"
 FIGURES = ("learning_curves", "learning_curves_log", "lr_sensitivity", "mechanism", "step_time")
 LATEX = (
     "comparisons",
+    "beside",
     "metrics",
     "learning_rates",
     "mechanism",

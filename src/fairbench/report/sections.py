@@ -30,6 +30,7 @@ def grids(
     """Every table that has a row, by its name."""
     made = [
         comparison_grid(results, comparisons),
+        beside_grid(results, comparisons),
         metric_grid(results),
         ranking_grid(analyses.ranking),
         rate_grid(results),
@@ -70,12 +71,31 @@ def comparison_grid(results: Results, comparisons: Sequence[Comparison]) -> Grid
         numbers("Welch p", "p", p_value),
         numbers("Holm p", "p_holm", p_value),
         numbers("TOST p", "p_equivalence", p_value),
-        numbers("Paired p", "p_paired", p_value),
-        numbers("Seeds’ correlation", "seed_correlation", lambda r: number(r, 2)),
-        numbers("Permutation p", "p_permutation", p_value),
-        numbers("Seeds needed", "seeds_needed", rate),
     )
     return grid("comparisons", caption, columns, comparisons)
+
+
+def beside_grid(results: Results, comparisons: Sequence[Comparison]) -> Grid:
+    """What else can be asked of every comparison, and decides nothing."""
+    caption = (
+        "Beside Welch’s test, not corrected and without a say in the verdict: the t-test by seeds and how the arms’ "
+        "seeds correlate, the exact permutation p with the smallest that so many seeds can give, whether both scatter "
+        "alike, the 95% interval of g, and the seeds that finding a difference of the margin would need."
+    )
+    every = results.study.suite.compare == "all"
+    columns = (
+        words("Arena", "arena"),
+        *([words("Optimizer", "reference")] if every else []),
+        words("Baseline", "baseline"),
+        numbers("Paired p", "p_paired", p_value),
+        numbers("Correlation", "seed_correlation", lambda r: number(r, 2)),
+        numbers("Permutation p", "p_permutation", p_value),
+        numbers("Smallest", "p_permutation_floor", p_value),
+        numbers("Spread p", "p_spread", p_value),
+        Column("Hedges’ g [95% CI]", lambda c: interval(c.hedges_g, c.g_low, c.g_high), lambda c: c.hedges_g),
+        numbers("Seeds needed", "seeds_needed", rate),
+    )
+    return grid("beside", caption, columns, comparisons)
 
 
 def metric_grid(results: Results) -> Grid:
