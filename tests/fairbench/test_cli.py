@@ -11,6 +11,7 @@ from tiny import Finished
 
 from fairbench.cli import main, parser, places
 from fairbench.executors import Place
+from fairbench.report.canvas import STYLE
 from fairbench.store import Store
 
 pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
@@ -22,6 +23,12 @@ def folder(tiny_file: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tiny_file.parent)
     monkeypatch.syspath_prepend(tiny_file.parent)
     return tiny_file.parent
+
+
+@pytest.fixture(autouse=True)
+def quick_fonts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fonts embedded as they are drawn; most of a report's time goes into other ones."""
+    monkeypatch.setitem(STYLE, "pdf.fonttype", 3)
 
 
 HERE = ["run", "--suite", "tiny.toml", "--output-dir", "out", "--workers", "0"]
