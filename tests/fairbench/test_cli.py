@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from tiny import Finished
 
-from fairbench.cli import main, parser, places
+from fairbench.cli import main, places
+from fairbench.command_line import parser
 from fairbench.executors import Place
 from fairbench.report.canvas import STYLE
 from fairbench.store import Store

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fairbench.arenas import ARENAS, load_arena
-from fairbench.cli import parser
+from fairbench.command_line import parser
 from fairbench.errors import UsageError
 from fairbench.suite_choice import chosen_suite
 from fairbench.suite_file import load_suite, parse_suite, suite_names
