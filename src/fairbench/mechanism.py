@@ -9,6 +9,7 @@ Some names and units have a meaning: "tensor_steps" is how many pairs of tensor 
 of them something was changed, "fired" in how many it was asked for; `SHARE` is the unit of what shrinks a tensor.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -113,6 +114,7 @@ class Way:
         self._length = self._length + (step - self._last) * torch.stack(torch._foreach_norm(moved)).sum().double()
         self._last = step
 
-    def length(self) -> float:
-        """The length of the way so far; this waits for the device."""
-        return float(self._length)
+    def length(self) -> float | None:
+        """The length of the way so far, None if it has no end; this waits for the device."""
+        length = float(self._length)
+        return length if math.isfinite(length) else None

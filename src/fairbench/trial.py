@@ -181,11 +181,11 @@ class Training:
             if logged and window:
                 mean = torch.stack(window).mean().item()
                 window.clear()
+                if not math.isfinite(mean):
+                    return self.record("diverged", step)
                 self.mechanism.read(step)
                 self.clock.lap("log")
                 self.clock.read()
-                if not math.isfinite(mean):
-                    return self.record("diverged", step)
                 self.loss_curve.append((step, mean))
                 progress(step, mean)
             if step in evaluate_after:

@@ -1,5 +1,6 @@
 """Shocks do what they say, at the steps they say, and to every optimizer the same."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -97,7 +98,7 @@ def disturbed(spec: TrialSpec, **options: Any) -> TrialSpec:
 
 @pytest.fixture
 def spec(tiny_study: Any) -> TrialSpec:
-    return trial_spec(tiny_study, "vit", "AdamW", "final", 1e-3, 1)
+    return trial_spec(tiny_study, "vit", "PsiLogic", "final", 1e-3, 1)
 
 
 @pytest.mark.parametrize("kind", SHOCKS)
@@ -108,8 +109,10 @@ def test_a_trial_is_the_calm_one_until_it_begins(spec: TrialSpec, kind: str) -> 
     curve = found["result"]["loss_curve"]
     assert curve[:2] == calm["loss_curve"][:2]
     assert curve[-1] != calm["loss_curve"][-1]
+    json.dumps(found, allow_nan=False)  # records are plain JSON, also of what diverged
     if kind == "nan":
         assert (found["status"], found["result"]["steps"]) == ("diverged", 15)
+        assert [step for step, _ in found["result"]["mechanism"]["course"]] == [5, 10]
     else:
         assert found["status"] == "finished"
         assert found["result"]["hashes"]["batches"] == calm["hashes"]["batches"]

@@ -89,8 +89,7 @@ def _mechanism(arm: ArmResults, seeds: Sequence[Mapping[str, Any]]) -> Mechanism
 def _quantity(arm: ArmResults, seeds: Sequence[Mapping[str, Any]], name: str, unit: str) -> Quantity:
     found = [seed["mechanism"] for seed in seeds]
     value, pairs = _mean(found, "totals", name), _mean(found, "totals", "tensor_steps")
-    ways = fmean(seed["way"] for seed in seeds)
-    shrinks = all(name in one["way"] for one in found)
+    moved = [seed for seed in seeds if seed["way"] and name in seed["mechanism"]["way"]]  # not of what diverged
     tensors = [one["tensors"].get(name, {}) for one in found]
     totals = {tensor: fmean(each.get(tensor, 0.0) for each in tensors) for tensor in tensors[0]}
     most = max(totals, key=lambda tensor: totals[tensor], default="")
@@ -101,7 +100,7 @@ def _quantity(arm: ArmResults, seeds: Sequence[Mapping[str, Any]], name: str, un
         unit=unit,
         value=value,
         per_tensor_step=value / pairs if pairs else None,
-        of_way=_mean(found, "way", name) / ways if shrinks and ways else None,
+        of_way=fmean(seed["mechanism"]["way"][name] / seed["way"] for seed in moved) if moved else None,
         most_in=most if value else "",
         most_share=totals[most] / value if value and most else None,
         half_by=_half_by(course(arm, name), value),
