@@ -48,7 +48,7 @@ def draw_causes(results: Results) -> Drawing | None:
         "Causes: what each rung of the control ladder adds to the primary metric on the test split, to the right where "
         "it is better; mean over the seeds with its 95% confidence interval, paired by seed."
     )
-    return _intervals(results, rows, "causes", "Causes", "contribution (right is better)", caption)
+    return _intervals(rows, "causes", "Causes", "contribution (right is better)", caption)
 
 
 def draw_shocks(results: Results) -> Drawing | None:
@@ -65,18 +65,16 @@ def draw_shocks(results: Results) -> Drawing | None:
         "where it is worse; mean over the seeds with its 95% confidence interval. Arms of which every seed diverged "
         "are left out."
     )
-    return _intervals(results, rows, "shocks", "Shocks", "lost (right is worse)", caption)
+    return _intervals(rows, "shocks", "Shocks", "lost (right is worse)", caption)
 
 
-def _intervals(
-    results: Results, rows: dict[str, list[Interval]], name: str, title: str, axis: str, caption: str
-) -> Drawing | None:
+def _intervals(rows: dict[str, list[Interval]], name: str, title: str, axis: str, caption: str) -> Drawing | None:
     """A panel for each arena, with a row for each value."""
     if not rows:
         return None
     left = room_for(row.label for of_arena in rows.values() for row in of_arena)
     height = TOP + BOTTOM + ROW * max(map(len, rows.values()))
-    figure, grid = panels(titles(results, list(rows)), height, left=min(left, 2.9))
+    figure, grid = panels({arena: arena for arena in rows}, height, left=min(left, 2.9))  # long names take much room
     for arena, panel in grid.items():
         panel.axes.set_xlabel(axis)
         _draw_intervals(panel, rows[arena])
