@@ -68,8 +68,9 @@ def test_nothing_is_said_on_the_console_and_nothing_is_fetched(browser):
     assert set(re.findall(r'"request":\{[^{}]*(?:\{[^{}]*\}[^{}]*)*?"url":"(\w+):', events)) <= {"file", "data"}
 
 
-COLUMN = "return [...document.querySelectorAll('#results table')[2].tBodies[0].rows].map((r) => r.cells[3].textContent)"
-SORT = "const head = document.querySelectorAll('#results table')[2].tHead.rows[0].cells[3];"
+METRICS = "const table = document.getElementById('caption-metrics').closest('table');"
+COLUMN = f"{METRICS} return [...table.tBodies[0].rows].map((row) => row.cells[3].textContent)"
+SORT = f"{METRICS} const head = table.tHead.rows[0].cells[3];"
 
 
 def test_tables_are_sorted(browser):
