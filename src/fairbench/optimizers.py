@@ -6,8 +6,8 @@ import importlib
 import inspect
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -28,11 +28,21 @@ class OptimizerFacts:
         factory: `module:Class`.
         title: what it is, in a few words.
         decay: whether its weight decay is "coupled" (a part of the gradient), "decoupled" from it, or "none".
+        options: hyperparameters that are set where neither the suite nor its default says what its authors advise.
+        lr_scale: the sweep's rates are multiplied by this, so that the grid lies where its authors' rates do.
+        lr: its learning rate if it searches its own: none is swept then; None for the sweep's.
+        needs: what the training loop must do for it, see `NEEDS`.
+        reference: the paper that it is from.
     """
 
     factory: str
     title: str
     decay: Literal["coupled", "decoupled", "none"]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    lr_scale: float = 1.0
+    lr: float | None = None
+    needs: tuple[str, ...] = ()
+    reference: str = ""
 
 
 OPTIMIZERS = {
@@ -41,6 +51,13 @@ OPTIMIZERS = {
     "Lion": OptimizerFacts("pytorch_optimizer:Lion", "sign momentum, from pytorch-optimizer", "decoupled"),
     "PsiLogic": OptimizerFacts("psilogic:PsiLogic", "AdamW with chaos-gated cancellation", "decoupled"),
 }
+NEEDS = {
+    "create_graph": "the gradients are differentiable",
+    "closure": "the step gets a function that computes loss and gradients anew",
+    "modes": "it is told when the model is trained and when evaluated, by train() and eval()",
+    "constant_lr": "the learning rate is only warmed up",
+}
+"""What an optimizer may need of the training loop."""
 DECOUPLING = ("decoupled_weight_decay", "weight_decouple")
 """Options that say whether the weight decay is decoupled, of optimizers that can do both."""
 TREATMENTS = {
@@ -94,6 +111,9 @@ class ResolvedOptimizer:
         takes_horizon: whether it is given the number of training steps, as `total_steps`.
         groups: `module:function` that makes parameter groups of the model; empty gives all parameters alike.
         code: what takes part because of it, see `fairbench.code`.
+        needs: what the training loop must do for it, see `NEEDS`.
+        lr_scale: the sweep's rates are multiplied by this.
+        lr: its learning rate where none is swept; None for the sweep's.
     """
 
     name: str
@@ -103,13 +123,16 @@ class ResolvedOptimizer:
     takes_horizon: bool
     groups: str
     code: Mapping[str, str]
+    needs: Sequence[str] = ()
+    lr_scale: float = 1.0
+    lr: float | None = None
 
     def spec(self, arena: str, lr: float, weight_decay: float | None, steps: int) -> OptimizerSpec:
         """The optimizer of a trial; a weight decay that is None stays as it is."""
         horizon = {HORIZON: steps} if self.takes_horizon else {}
         searched = {"lr": lr} if weight_decay is None else {"lr": lr, "weight_decay": weight_decay}
         options = {**self.options, **self.arenas.get(arena, {}), **horizon, **searched}
-        return OptimizerSpec(self.name, self.factory, options, self.groups, self.code)
+        return OptimizerSpec(self.name, self.factory, options, self.groups, self.code, self.needs)
 
 
 def resolve_optimizer(name: str, plan: OptimizerPlan, searched: Iterable[str] = ("lr",)) -> ResolvedOptimizer:
@@ -126,7 +149,8 @@ def resolve_optimizer(name: str, plan: OptimizerPlan, searched: Iterable[str] = 
     Raises:
         UsageError: the optimizer has no such hyperparameter, or one is no plain value.
     """
-    factory = plan.factory or OPTIMIZERS[name].factory
+    facts = OptimizerFacts(plan.factory, "", "none") if plan.factory else OPTIMIZERS[name]
+    factory = facts.factory
     arguments = list(inspect.signature(load_factory(factory)).parameters.values())[1:]
     known = {argument.name: argument for argument in arguments}
     takes_any = any(argument.kind is argument.VAR_KEYWORD for argument in arguments)
@@ -143,11 +167,22 @@ def resolve_optimizer(name: str, plan: OptimizerPlan, searched: Iterable[str] = 
     for option, value in (item for options in given for item in options.items()):
         if not _is_plain(value):
             raise UsageError(f"optimizers.{name}.options.{option} must be a finite plain value, got {value!r}")
-    complete = json.loads(json.dumps({**defaults, **plan.options}))
+    complete = json.loads(json.dumps({**defaults, **facts.options, **plan.options}))
     takes_horizon = HORIZON not in plan.options and _takes(load_factory(factory), HORIZON)
     if plan.groups:
         load_factory(plan.groups)
-    return ResolvedOptimizer(name, factory, complete, plan.arenas, takes_horizon, plan.groups, {})
+    return ResolvedOptimizer(
+        name,
+        factory,
+        complete,
+        plan.arenas,
+        takes_horizon,
+        plan.groups,
+        {},
+        needs=list(facts.needs if plan.needs is None else plan.needs),
+        lr_scale=facts.lr_scale if plan.lr_scale is None else plan.lr_scale,
+        lr=facts.lr if plan.lr is None else plan.lr,
+    )
 
 
 def decay_kind(factory: str, options: Mapping[str, Any]) -> str:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
 from typing import Any
@@ -51,6 +51,7 @@ class OptimizerSpec:
         options: every argument of the factory but the parameters, defaults included.
         groups: `module:function` that makes parameter groups of the model; empty gives all parameters alike.
         code: what takes part because of it, see `fairbench.code`.
+        needs: what the training loop must do for it, see `fairbench.optimizers.NEEDS`.
     """
 
     name: str
@@ -58,6 +59,7 @@ class OptimizerSpec:
     options: Mapping[str, Any]
     groups: str
     code: Mapping[str, str]
+    needs: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

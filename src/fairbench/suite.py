@@ -113,6 +113,9 @@ class OptimizerPlan:
         arenas: by arena, what is otherwise there.
         groups: `module:function` that makes parameter groups of the model; empty gives all parameters alike.
         clip_norm: the global gradient norm is clipped to this, 0 is off; None takes what all trials share.
+        needs: what the training loop must do for it, see `fairbench.optimizers.NEEDS`; None takes what is known of it.
+        lr_scale: the sweep's rates are multiplied by this; None takes what is known of it, else 1.
+        lr: its learning rate, of which none is swept: it runs its final seeds only, and is marked as untuned.
     """
 
     factory: str = ""
@@ -120,6 +123,9 @@ class OptimizerPlan:
     arenas: dict[str, dict[str, Any]] = field(default_factory=dict)
     groups: str = ""
     clip_norm: float | None = None
+    needs: list[str] | None = None
+    lr_scale: float | None = None
+    lr: float | None = None
 
 
 @dataclass(frozen=True)
