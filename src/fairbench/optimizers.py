@@ -132,7 +132,7 @@ class ResolvedOptimizer:
         horizon = {HORIZON: steps} if self.takes_horizon else {}
         searched = {"lr": lr} if weight_decay is None else {"lr": lr, "weight_decay": weight_decay}
         options = {**self.options, **self.arenas.get(arena, {}), **horizon, **searched}
-        return OptimizerSpec(self.name, self.factory, options, self.groups, self.code, self.needs)
+        return OptimizerSpec(self.name, self.factory, options, self.groups, self.code, tuple(self.needs))
 
 
 def resolve_optimizer(name: str, plan: OptimizerPlan, searched: Iterable[str] = ("lr",)) -> ResolvedOptimizer:
@@ -179,7 +179,7 @@ def resolve_optimizer(name: str, plan: OptimizerPlan, searched: Iterable[str] = 
         takes_horizon,
         plan.groups,
         {},
-        needs=list(facts.needs if plan.needs is None else plan.needs),
+        needs=tuple(facts.needs if plan.needs is None else plan.needs),
         lr_scale=facts.lr_scale if plan.lr_scale is None else plan.lr_scale,
         lr=facts.lr if plan.lr is None else plan.lr,
     )

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cached_property
 from typing import Any
 
@@ -126,7 +126,7 @@ class TrialSpec:
 
     def to_json(self) -> dict[str, Any]:
         """The spec as plain JSON values, which belong to it."""
-        return {name: vars(part) if is_dataclass(part := getattr(self, name)) else part for name in PARTS}
+        return {name: _told(part) if is_dataclass(part := getattr(self, name)) else part for name in PARTS}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "TrialSpec":
@@ -153,6 +153,12 @@ class TrialSpec:
     def label(self) -> str:
         """The trial in a few words."""
         return f"{self.arena.name} {self.optimizer.name} lr={self.lr:.3g} {self.stage} seed {self.seed}"
+
+
+def _told(part: Any) -> dict[str, Any]:
+    """The fields of a part. One that came later has a default, and is left out there: older records stay what they are."""
+    later = {field.name: field.default for field in fields(part) if field.default is not MISSING}
+    return {name: value for name, value in vars(part).items() if name not in later or value != later[name]}
 
 
 PARTS = [field.name for field in fields(TrialSpec)]

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,14 @@ def test_damage_is_noticed_and_left_as_it_is(tmp_path: Path, spec: TrialSpec, re
     with pytest.raises(UsageError, match=rf"damaged record .*{spec.id}\.json .*delete that file"):
         store.read(spec)
     assert store.path(spec).read_text() == broken
+
+
+def test_what_a_spec_did_not_say_when_older_records_were_written_is_no_part_of_its_id(spec: TrialSpec) -> None:
+    assert "needs" not in spec.text  # it came later, and most optimizers need nothing
+    assert TrialSpec.from_json(spec.as_stored) == spec
+    asking = replace(spec, optimizer=replace(spec.optimizer, needs=("modes",)))
+    assert asking.id != spec.id
+    assert list(TrialSpec.from_json(asking.as_stored).optimizer.needs) == ["modes"]
 
 
 def test_a_full_disk_keeps_the_old_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,10 +61,10 @@ def _verdicts(results: Results, comparisons: Sequence[Comparison]) -> str:
     suite = results.study.suite
     parts = []
     for verdict in VERDICTS:
-        pairs = [suite.pair_title(c.arena, c.reference, c.baseline) for c in comparisons if c.verdict == verdict]
-        if pairs or verdict == "better":
-            where = f" ({', '.join(pairs)})" if pairs and verdict != "inconclusive" else ""
-            parts.append(f"{verdict} in {len(pairs)}{where}")
+        found = [c for c in comparisons if c.verdict == verdict]
+        if found or verdict == "better":
+            where = f" ({_where(results, comparisons, found)})" if found and verdict != "inconclusive" else ""
+            parts.append(f"{verdict} in {len(found)}{where}")
     compared = f"{suite.reference} with a baseline" if suite.compare == "reference" else "every two optimizers"
     return (
         f"Of {count(len(comparisons), 'comparison')} of {compared}, the verdict is "
@@ -72,6 +72,18 @@ def _verdicts(results: Results, comparisons: Sequence[Comparison]) -> str:
         f"equivalent needs an equivalence test with p below {suite.alpha:g}, which is not corrected; "
         "inconclusive means that these seeds cannot tell, not that there is no difference."
     )
+
+
+def _where(results: Results, comparisons: Sequence[Comparison], found: Sequence[Comparison]) -> str:
+    """Comparisons in words: those of an arena in one, where there is no other in it."""
+    suite, words = results.study.suite, []
+    for arena in suite.arenas:
+        here = [c for c in found if c.arena == arena]
+        if 2 < len(here) == sum(c.arena == arena for c in comparisons):
+            words.append(f"all {len(here)} of {arena}")
+        else:
+            words += [suite.pair_title(arena, c.reference, c.baseline) for c in here]
+    return ", ".join(words)
 
 
 def _lost_to_correction(results: Results, comparisons: Sequence[Comparison]) -> str:
