@@ -156,7 +156,7 @@ class TrialSpec:
 
 
 def _told(part: Any) -> dict[str, Any]:
-    """The fields of a part. One that came later has a default, and is left out there: older records stay what they are."""
+    """The fields of a part; one that came later is left out where it has its default: so old records stay valid."""
     later = {field.name: field.default for field in fields(part) if field.default is not MISSING}
     return {name: value for name, value in vars(part).items() if name not in later or value != later[name]}
 
