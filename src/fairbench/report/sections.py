@@ -1,6 +1,7 @@
 """The tables of what a study shows: which rows, which columns, in which words."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from fairbench.analysis.audit.flag import Flag
 from fairbench.analysis.audit.search import edge
@@ -18,6 +19,7 @@ from fairbench.report.analysis_sections import (
 )
 from fairbench.report.curves import EqualTime, equal_time
 from fairbench.report.grids import ARM, Column, Grid, count, grid, numbers, words
+from fairbench.report.ledger import search_in_words
 from fairbench.report.numbers import interval, number, p_value, rate
 from fairbench.report.provenance import provenance_grids
 from fairbench.report.statement import Statement
@@ -126,24 +128,30 @@ def rate_grid(results: Results) -> Grid:
     """The search of each arm and what it selected."""
     sweep = results.study.suite.sweep
     caption = (
-        f"Selected on the validation split by the same rule for every optimizer: {sweep.points} rates from "
-        f"{rate(sweep.lr_min)} to {rate(sweep.lr_max)}, and up to {sweep.max_extensions} more where the best lies at "
-        "the edge. The test split and the final seeds had no part in it."
+        f"Selected on the validation split by the same rule for every optimizer: {search_in_words(sweep)}. The test "
+        "split and the final seeds had no part in it."
     )
-    decay = [numbers("Weight decay", "weight_decay", rate)] if sweep.weight_decays else []
     columns = (
         *ARM,
         numbers("Selected", "lr", rate),
-        *decay,
+        *(Column(name.capitalize().replace("_", " "), partial(_selected, name)) for name in sweep.extra),
         Column("Place among the rates tried", _place),
         Column("Tried", lambda arm: str(len(arm.rates)), lambda arm: len(arm.rates)),
-        Column("From", lambda arm: rate(arm.rates[0]), lambda arm: arm.rates[0]),
-        Column("To", lambda arm: rate(arm.rates[-1]), lambda arm: arm.rates[-1]),
+        Column("From", lambda arm: rate(min(arm.rates, default=None)), lambda arm: min(arm.rates, default=None)),
+        Column("To", lambda arm: rate(max(arm.rates, default=None)), lambda arm: max(arm.rates, default=None)),
     )
-    return grid("learning_rates", caption, columns, [arm for arm in results.arms if arm.sweep])
+    return grid("learning_rates", caption, columns, [arm for arm in results.arms if arm.sweep or not arm.tuned])
+
+
+def _selected(name: str, arm: ArmResults) -> str:
+    """The selected value of a hyperparameter that is searched with the rate."""
+    value = dict(arm.setting.extra).get(name) if arm.setting else None
+    return rate(value) if value is None or type(value) in (int, float) else str(value)
 
 
 def _place(arm: ArmResults) -> str:
+    if not arm.tuned:
+        return "untuned: none was searched"
     if arm.diverged:
         return "diverged at every rate"
     place = edge(arm)
