@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import json
 import math
 from dataclasses import replace
 from fractions import Fraction
@@ -11,21 +12,23 @@ import pytest
 from fabricated import Records, finals, history, planned, study
 from rich.console import Console
 from test_forecast import rehearsed
+from tiny import study_of
 
 from fairbench.analysis.audit import audit
 from fairbench.analysis.results import collect
 from fairbench.errors import UsageError
 from fairbench.forecast import forecast
 from fairbench.optimizers import OPTIMIZERS, OptimizerFacts, rates_of, resolve_optimizer
-from fairbench.plan import Schedule, Study, arms
-from fairbench.report import judged
+from fairbench.plan import Schedule, Study, arms, timing_trials
+from fairbench.report import judged, write_report
 from fairbench.report.console import print_plan, status_table
-from fairbench.report.figures import draw_figures
+from fairbench.report.canvas import style
+from fairbench.report.figures import FIGURES
 from fairbench.report.ledger import equality, ledger
 from fairbench.report.sections import rate_grid
 from fairbench.report.tables import lr_sweep
 from fairbench.search import Grid, Random, Setting, extras
-from fairbench.suite import OptimizerPlan, Sweep
+from fairbench.suite import OptimizerPlan, Suite, Sweep
 from fairbench.suite_file import load_suite, parse_suite
 
 pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
@@ -215,13 +218,28 @@ def test_a_study_in_which_nobody_is_tuned() -> None:
     results = collect(*planned(the_study, Scored(the_study, near(1.0))))
     assert not lr_sweep(results).rows
     assert rate_grid(results).rows
-    assert "lr_sensitivity" not in draw_figures(results)[1]
+    assert drawn(results) is None
     (f,) = forecast(rehearsed(the_study), lambda spec: None)
     assert (f.sweep_trials, f.extensions, f.final_trials) == (0, 0, 6)
     print_plan(the_study, [f], 1, history(the_study), Path("out"), Console(file=io.StringIO()))
 
 
 # shown as what it was
+
+
+def drawn(results):
+    with style():
+        return FIGURES["lr_sensitivity"](results)
+
+
+def test_a_random_search_with_an_untuned_optimizer_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fairbench.report.draw_figures", lambda results: ([], {}))
+    the_study = searching({**DRAWN, "extra": DECAYS}, AdamW={"lr": 1.0}, Lion={"lr_scale": 0.1})
+    report = write_report(history(the_study), Scored(the_study, near(1e-3), PsiLogic=[0.9, 0.91, 0.92]), tmp_path)
+    page = report.page.read_text()
+    assert "better (AdamW untuned)" in page
+    assert "Untuned, without any search: AdamW." in page
+    assert "The budget was equal: in each arena every search had the same number of settings." in page
 
 
 def test_an_unequal_budget_is_said_plainly() -> None:
@@ -259,24 +277,25 @@ def test_another_hyperparameter_has_a_column_and_a_part_in_the_figure() -> None:
     assert selected == [("vit", name, 1e-3, None, 0.9, 0) for name in ("AdamW", "PsiLogic")]
     assert len(table.rows) == 2 * 2 * 9
     assert [str(row[3].text) for row in rate_grid(results).rows] == ["0.9", "0.9"]
-    sensitivity = {drawing.name: drawing for drawing in draw_figures(results)[0]}["lr_sensitivity"]
+    sensitivity = drawn(results)
     said = [sentence for *_, sentence in sensitivity.parts[0].points]
     assert len(said) == 2 * 9
-    assert "AdamW, rate 0.001, momentum 0.9: 1, selected" in said
-    assert "Thin lines are those of the other values of momentum." in sensitivity.caption
+    assert "AdamW, rate 0.001, momentum 0.9: 1.000, selected" in said
+    assert "Thin lines have the other values of momentum." in sensitivity.caption
 
 
 def test_draws_are_points_of_the_figure() -> None:
     the_study = searching({**DRAWN, "extra": DECAYS}, optimizers=("AdamW", "PsiLogic"))
     results = collect(*planned(the_study, Scored(the_study, near(1e-3))))
-    drawings, failed = draw_figures(results)
-    sensitivity = {drawing.name: drawing for drawing in drawings}["lr_sensitivity"]
+    sensitivity = drawn(results)
     assert len(sensitivity.parts[0].points) == 2 * 4
-    assert "Each point is a draw between the dotted lines, the same for every optimizer." in sensitivity.caption
+    assert (
+        "Points are draws of the rate between the dotted lines, the same draws for every optimizer."
+        in sensitivity.caption
+    )
     assert "4 draws of a rate from 0.0001 to 0.01, and of weight_decay among 0, 0.01, 0.1, with seed 7" in (
         rate_grid(results).caption
     )
-    assert not failed
 
 
 # suites
@@ -345,6 +364,20 @@ def test_searches_survive_json(sweep) -> None:
     suite = suite_with(sweep, lr=1.0)
     assert suite.optimizers["AdamW"].lr == 1.0
     assert parse_suite(suite.to_json(), "json") == suite
+
+
+def test_the_rehearsal_knows_what_is_searched(tiny_suite: Suite) -> None:
+    sweep = replace(tiny_suite.sweep, extra=DECAYS)
+    optimizers = {
+        "AdamW": OptimizerPlan(lr=0.5, options={"weight_decay": 0.3}),
+        "PsiLogic": OptimizerPlan(lr_scale=0.1),
+    }
+    the_study = study_of(replace(tiny_suite, sweep=sweep, optimizers=optimizers))
+    assert Study.from_json(json.loads(json.dumps(the_study.to_json())), "here") == the_study
+    assert [the_study.tuned(name) for name in optimizers] == [False, True]
+    trials = {spec.optimizer.name: spec for spec in timing_trials(the_study)}
+    found = {name: (spec.lr, spec.weight_decay) for name, spec in trials.items()}
+    assert found == {"AdamW": (0.5, 0.3), "PsiLogic": (1e-3, 0.0)}
 
 
 def test_an_optimizer_without_the_argument_is_named() -> None:

@@ -33,7 +33,7 @@ from fairbench.report.numbers import number, rate
 from fairbench.report.tables import STEP_PHASES, Cost, costs
 from fairbench.report.titles import titles
 from fairbench.search import Setting
-from fairbench.suite import Sweep
+from fairbench.suite import Suite
 
 RING: dict[str, Any] = {"marker": "o", "linestyle": "", "markerfacecolor": "none", "markeredgewidth": 1.8}
 CROSS: dict[str, Any] = {"marker": "x", "linestyle": "", "markersize": 8, "markeredgewidth": 2, "clip_on": False}
@@ -142,20 +142,21 @@ def _lr_sensitivity(results: Results) -> Drawing | None:
         label_ends(panel, {short(name): (look[name], end) for name, end in ends.items() if end})
     caption = (
         "Learning-rate sensitivity: validation metric at the end of the sweep trials. Rings mark the selected rates, "
-        f"crosses at the panel's edge rates that diverged. {_what_is_searched(suite.sweep, len(scales) > 1)} The wide "
-        f"line is {suite.reference}."
+        f"crosses at the panel's edge rates that diverged. {_what_is_searched(suite, len(scales) > 1)}"
     )
     return finished(figure, grid, "lr_sensitivity", "Learning-rate sensitivity", caption)
 
 
-def _what_is_searched(sweep: Sweep, scaled: bool) -> str:
-    """Which values there are, and what the dotted lines are."""
-    whose = "each at its own scale" if scaled else "the same for every optimizer"
-    others = f" Thin lines are those of the other values of {', '.join(sweep.extra)}." if sweep.extra else ""
-    if sweep.search == "random":
-        return f"Each point is a draw between the dotted lines, {whose}."
-    edges = "Dotted lines are the edges of the grid that every optimizer searches"
-    return f"{edges}{f', {whose}' if scaled else ''}; what lies beyond them extends it.{others}"
+def _what_is_searched(suite: Suite, scaled: bool) -> str:
+    """What the dotted lines are, and what lies between and beyond them."""
+    whose = ", each at its own scale" if scaled else ""
+    if suite.sweep.search == "random":
+        return f"Points are draws of the rate between the dotted lines, the same draws for every optimizer{whose}."
+    others = "".join(f" Thin lines have the other values of {name}." for name in suite.sweep.extra)
+    return (
+        f"Dotted lines are the edges of the grid that every optimizer searches{whose}; what lies beyond them extends "
+        f"it.{others} The wide line is {suite.reference}."
+    )
 
 
 def _means(results: Results, arm: ArmResults) -> dict[Setting, float]:
