@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from fairbench.errors import UsageError
 from fairbench.executors import Place
 from fairbench.optimizers import ResolvedOptimizer, load_factory, resolve_optimizer
-from fairbench.plan import ResolvedArena, Study, typical_trial
+from fairbench.plan import ResolvedArena, Study, trial_spec
 from fairbench.suite import OptimizerPlan, Suite
 from fairbench.suite import Training as TrainingPlan
 
@@ -144,8 +144,8 @@ def optimizer_and_seconds(study: Study, name: str, plan: OptimizerPlan, place: P
     rehearsed, seconds, taken, mechanisms = replace(study, optimizers={name: resolved}), {}, {}, {}
     for arena in study.suite.arenas:
         with _named(f"optimizers.{name}: {resolved.factory} cannot be built"):
-            seed = study.suite.sweep.seeds[0]
-            training = Training(typical_trial(rehearsed, arena, name, "final", seed), place)
+            lowest, seed = rehearsed.search(name).first()[0], study.suite.sweep.seeds[0]
+            training = Training(trial_spec(rehearsed, arena, name, "final", lowest.lr, seed, lowest.extra), place)
         with _named(f"optimizers.{name}: {resolved.factory} fails in its first steps in arena {arena}"):
             for _ in range(2):
                 seconds[arena] = training.timed_step()

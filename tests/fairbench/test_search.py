@@ -21,8 +21,8 @@ from fairbench.forecast import forecast
 from fairbench.optimizers import OPTIMIZERS, OptimizerFacts, rates_of, resolve_optimizer
 from fairbench.plan import Schedule, Study, arms, timing_trials
 from fairbench.report import judged, write_report
-from fairbench.report.console import print_plan, status_table
 from fairbench.report.canvas import style
+from fairbench.report.console import print_plan, status_table
 from fairbench.report.figures import FIGURES
 from fairbench.report.ledger import equality, ledger
 from fairbench.report.sections import rate_grid
