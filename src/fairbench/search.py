@@ -165,6 +165,11 @@ def _canonical(value: Any, fractions: bool) -> Any:
     return float(value) if fractions and type(value) is int else tuple(value) if isinstance(value, list) else value
 
 
+def are_numbers(values: Iterable[Any]) -> bool:
+    """Whether values are numbers, so that there is a lowest and a highest."""
+    return all(type(value) in (int, float) for value in values)
+
+
 def rounded(rate: float) -> float:
     """A rate with six digits, so that it is the same number on every machine."""
     return float(f"{rate:.6g}")

@@ -276,7 +276,7 @@ def test_another_hyperparameter_has_a_column_and_a_part_in_the_figure() -> None:
     selected = [row[:6] for row in table.rows if row[-2] and row[6] == "accuracy"]
     assert selected == [("vit", name, 1e-3, None, 0.9, 0) for name in ("AdamW", "PsiLogic")]
     assert len(table.rows) == 2 * 2 * 9
-    assert [str(row[3].text) for row in rate_grid(results).rows] == ["0.9", "0.9"]
+    assert [(row[3].text, row[3].value) for row in rate_grid(results).rows] == [("0.9", 0.9)] * 2
     sensitivity = drawn(results)
     said = [sentence for *_, sentence in sensitivity.parts[0].points]
     assert len(said) == 2 * 9

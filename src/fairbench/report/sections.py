@@ -1,7 +1,7 @@
 """The tables of what a study shows: which rows, which columns, in which words."""
 
 from collections.abc import Sequence
-from functools import partial
+from typing import Any
 
 from fairbench.analysis.audit.flag import Flag
 from fairbench.analysis.audit.search import edge
@@ -20,10 +20,11 @@ from fairbench.report.analysis_sections import (
 from fairbench.report.curves import EqualTime, equal_time
 from fairbench.report.grids import ARM, Column, Grid, count, grid, numbers, words
 from fairbench.report.ledger import search_in_words
-from fairbench.report.numbers import interval, number, p_value, rate
+from fairbench.report.numbers import NONE, interval, number, p_value, rate
 from fairbench.report.provenance import provenance_grids
 from fairbench.report.statement import Statement
 from fairbench.report.tables import aggregates, costs
+from fairbench.search import are_numbers
 
 
 def grids(
@@ -134,7 +135,7 @@ def rate_grid(results: Results) -> Grid:
     columns = (
         *ARM,
         numbers("Selected", "lr", rate),
-        *(Column(name.capitalize().replace("_", " "), partial(_selected, name)) for name in sweep.extra),
+        *(_extra_column(name, values) for name, values in sweep.extra.items()),
         Column("Place among the rates tried", _place),
         Column("Tried", lambda arm: str(len(arm.rates)), lambda arm: len(arm.rates)),
         Column("From", lambda arm: rate(min(arm.rates, default=None)), lambda arm: min(arm.rates, default=None)),
@@ -143,10 +144,16 @@ def rate_grid(results: Results) -> Grid:
     return grid("learning_rates", caption, columns, [arm for arm in results.arms if arm.sweep or not arm.tuned])
 
 
-def _selected(name: str, arm: ArmResults) -> str:
+def _extra_column(name: str, values: Sequence[Any]) -> Column:
     """The selected value of a hyperparameter that is searched with the rate."""
-    value = dict(arm.setting.extra).get(name) if arm.setting else None
-    return rate(value) if value is None or type(value) in (int, float) else str(value)
+    title = name.capitalize().replace("_", " ")
+
+    def selected(arm: ArmResults) -> Any:
+        return dict(arm.setting.extra).get(name) if arm.setting else None
+
+    if are_numbers(values):
+        return Column(title, lambda arm: rate(selected(arm)), selected)
+    return Column(title, lambda arm: NONE if selected(arm) is None else str(selected(arm)))
 
 
 def _place(arm: ArmResults) -> str:

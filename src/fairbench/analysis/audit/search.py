@@ -4,7 +4,7 @@ from statistics import fmean, stdev
 
 from fairbench.analysis.audit.flag import Case, check, some
 from fairbench.analysis.results import ArmResults
-from fairbench.search import Setting
+from fairbench.search import Setting, are_numbers
 
 
 def edge(arm: ArmResults) -> str:
@@ -81,7 +81,7 @@ def extra_at_end(case: Case) -> str:
     """The selected value of the hyperparameter that is searched with the rate is the lowest or the highest of them."""
     found = []
     for name, values in case.results.study.suite.sweep.extra.items():
-        if len(values) > 2 and all(type(value) in (int, float) for value in values):  # of two, each is an end
+        if len(values) > 2 and are_numbers(values):  # of two, each is an end
             for arm in case.results.arms:
                 value = dict(arm.setting.extra).get(name) if arm.setting and arm.sweep else None
                 if value in (min(values), max(values)):
