@@ -72,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
     from fairbench.tensorboard import TensorBoard
 
     server, limit = options.workers != 0, options.trial_timeout or 0.0
-    observers = [TensorBoard(directory / "tensorboard")] if options.tensorboard else []
+    observers = [TensorBoard(directory / "tensorboard", suite.sweep.extra)] if options.tensorboard else []
     run_study(suite, directory, where, server, console(), limit, options.timing, observers)
     return show_report(directory, directory)
 

@@ -77,7 +77,8 @@ def place(directory: Path, record: Record) -> list[str]:
     alike = [trial for trial in planned if trial.label == spec.label]
     if not alike:
         return [f"the plan of {directory} has no {spec.label}"]
-    return [f"the plan of {directory} has {alike[0].id} instead", *difference(record["spec"], alike[0].as_stored)]
+    nearest = min(alike, key=lambda trial: len(changes(record["spec"], trial.as_stored)))
+    return [f"the plan of {directory} has {nearest.id} instead", *difference(record["spec"], nearest.as_stored)]
 
 
 def difference(first: Any, second: Any) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from fairbench.analysis.power import minimum_detectable_effect
 from fairbench.analysis.results import Results, collect
-from fairbench.plan import Lookup, arms, trial_spec
+from fairbench.plan import Lookup, arms, typical_trial
 from fairbench.rehearsal import Rehearsal
 from fairbench.spec import TrialSpec
 
@@ -31,7 +31,7 @@ class Forecast:
 
     Attributes:
         arena: name of the arena.
-        sweep_trials: trials of stage 1, without extensions of the grid.
+        sweep_trials: trials of stage 1, without extensions of a grid.
         extensions: trials that extensions may add at most.
         final_trials: trials of stage 2.
         seconds: of training and evaluation, one trial at a time, without extensions.
@@ -69,9 +69,9 @@ def forecast(rehearsal: Rehearsal, lookup: Lookup) -> list[Forecast]:
 def _forecast(rehearsal: Rehearsal, arena: str, results: Results) -> Forecast:
     study, seconds = rehearsal.study, trial_seconds(rehearsal, arena)
     suite = study.suite
-    of_arm = len(suite.sweep.seeds) * max(len(suite.sweep.weight_decays), 1)
-    of_rate = len(suite.optimizers) * of_arm if suite.tuned_on(arena) == arena else 0
-    sweeps, extensions = of_rate * suite.sweep.points, of_rate * suite.sweep.max_extensions
+    searches = [study.search(x) for x in suite.optimizers if study.tuned(x) and suite.tuned_on(arena) == arena]
+    sweeps = len(suite.sweep.seeds) * sum(len(search.first()) for search in searches)
+    extensions = len(suite.sweep.seeds) * sum(search.most for search in searches)
     finals = len(suite.optimizers) * len(suite.final.seeds)
     usual = sweeps * seconds["sweep"] + finals * seconds["final"]
     sizes = {stage: fmean(_trial_bytes(rehearsal, arena, x, stage) for x in suite.optimizers) for stage in seconds}
@@ -107,8 +107,7 @@ def trial_seconds(rehearsal: Rehearsal, arena: str) -> Mapping[str, float]:
 def _trial_bytes(rehearsal: Rehearsal, arena: str, optimizer: str, stage: str) -> float:
     """What a trial adds to the disk: its record, and its rows in `steps.csv`."""
     suite = rehearsal.study.suite
-    decays = suite.sweep.weight_decays
-    spec = trial_spec(rehearsal.study, arena, optimizer, stage, suite.sweep.lr_min, 0, decays[0] if decays else None)
+    spec = typical_trial(rehearsal.study, arena, optimizer, stage, 0)
     metrics = len(suite.facts(arena).metrics)
     rows = losses(spec) + spec.training.evaluations * metrics
     return record_bytes(spec, metrics, rehearsal.mechanisms[optimizer][arena]) + ROW_BYTES * rows

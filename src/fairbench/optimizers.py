@@ -127,21 +127,31 @@ class ResolvedOptimizer:
     lr_scale: float = 1.0
     lr: float | None = None
 
-    def spec(self, arena: str, lr: float, weight_decay: float | None, steps: int) -> OptimizerSpec:
-        """The optimizer of a trial; a weight decay that is None stays as it is."""
+    def spec(self, arena: str, searched: Mapping[str, Any], steps: int) -> OptimizerSpec:
+        """The optimizer of a trial, with the learning rate and whatever else was searched."""
         horizon = {HORIZON: steps} if self.takes_horizon else {}
-        searched = {"lr": lr} if weight_decay is None else {"lr": lr, "weight_decay": weight_decay}
         options = {**self.options, **self.arenas.get(arena, {}), **horizon, **searched}
         return OptimizerSpec(self.name, self.factory, options, self.groups, self.code, tuple(self.needs))
 
 
-def resolve_optimizer(name: str, plan: OptimizerPlan, searched: Iterable[str] = ("lr",)) -> ResolvedOptimizer:
+def rates_of(name: str, plan: OptimizerPlan) -> tuple[float, float | None]:
+    """Scale of the sweep's rates for an optimizer, and its own rate if none is searched.
+
+    What the plan says of either replaces all that is known: with a scale a rate is searched whatever is known.
+    """
+    if plan.lr is not None or plan.lr_scale is not None:
+        return 1.0 if plan.lr_scale is None else plan.lr_scale, plan.lr
+    facts = OptimizerFacts("", "", "none") if plan.factory else OPTIMIZERS[name]
+    return facts.lr_scale, facts.lr
+
+
+def resolve_optimizer(name: str, plan: OptimizerPlan, extra: Iterable[str] = ()) -> ResolvedOptimizer:
     """Import the optimizer, check the names of its hyperparameters and fill in its defaults.
 
     Args:
         name: what tables call it; when the plan has no factory, one that fairbench knows.
         plan: its factory and hyperparameters.
-        searched: the hyperparameters that the sweep selects.
+        extra: hyperparameters that the sweep selects with the rate, where it selects one.
 
     Returns:
         The optimizer, without its code: what takes part is known when it has taken a step.
@@ -154,9 +164,11 @@ def resolve_optimizer(name: str, plan: OptimizerPlan, searched: Iterable[str] = 
     arguments = list(inspect.signature(load_factory(factory)).parameters.values())[1:]
     known = {argument.name: argument for argument in arguments}
     takes_any = any(argument.kind is argument.VAR_KEYWORD for argument in arguments)
-    for hyperparameter in searched:
+    lr_scale, lr = rates_of(name, plan)
+    for hyperparameter in ("lr", *(extra if lr is None else ())):
         if hyperparameter not in known and not takes_any:
-            reason = f"has no argument {hyperparameter}, which the sweep selects; wrap it in a function"
+            way = "" if hyperparameter == "lr" else ", or leave sweep.extra out"
+            reason = f"has no argument {hyperparameter}, which the sweep selects; wrap it in a function{way}"
             raise UsageError(f"optimizers.{name}: {factory} {reason}")
     given = [plan.options, *plan.arenas.values()]
     for option in (option for options in given for option in options):
@@ -180,8 +192,8 @@ def resolve_optimizer(name: str, plan: OptimizerPlan, searched: Iterable[str] = 
         plan.groups,
         {},
         needs=tuple(facts.needs if plan.needs is None else plan.needs),
-        lr_scale=facts.lr_scale if plan.lr_scale is None else plan.lr_scale,
-        lr=facts.lr if plan.lr is None else plan.lr,
+        lr_scale=lr_scale,
+        lr=lr,
     )
 
 

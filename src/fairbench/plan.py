@@ -9,6 +9,7 @@ from typing import Any
 
 from fairbench.arenas import ArenaFacts
 from fairbench.optimizers import ResolvedOptimizer
+from fairbench.search import Extra, Search, Setting, search_for
 from fairbench.spec import ArenaSpec, TrainingSpec, TrialSpec
 from fairbench.suite import Suite
 from fairbench.suite_file import parse_suite
@@ -19,8 +20,6 @@ Lookup = Callable[[TrialSpec], Record | None]
 TURNS = 5
 """How many timing trials an optimizer has in an arena."""
 TIMED_STEPS = 60
-Setting = tuple[float, float | None]
-"""A learning rate, and a weight decay if it is searched."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +55,15 @@ class Study:
     optimizers: Mapping[str, ResolvedOptimizer]
     environment: Mapping[str, str]
 
+    def search(self, optimizer: str) -> Search:
+        """The search for an optimizer."""
+        resolved = self.optimizers[optimizer]
+        return search_for(self.suite.sweep, resolved.lr_scale, resolved.lr)
+
+    def tuned(self, optimizer: str) -> bool:
+        """Whether a learning rate is searched for an optimizer."""
+        return self.optimizers[optimizer].lr is None
+
     def to_json(self) -> dict[str, Any]:
         """The study as plain JSON values, for `config.json`."""
         return {**asdict(self), "suite": self.suite.to_json()}
@@ -79,20 +87,23 @@ class Arm:
         arena: name of the arena.
         optimizer: name of the optimizer.
         sweep: trials of stage 1, by rising learning rate; extensions of the grid included. None in an arena that is
-            tuned on another one.
-        lr: the selected learning rate; None while the sweep is incomplete, and for good if it diverged.
-        weight_decay: the weight decay that was selected with it; None if none was searched.
-        final: trials of stage 2, empty without a learning rate.
+            tuned on another one, and of an optimizer that is untuned.
+        setting: what was selected; None while the sweep is incomplete, and for good if it diverged.
+        final: trials of stage 2, empty without a setting.
         diverged: whether the sweep is complete and at no rate all its trials finished.
     """
 
     arena: str
     optimizer: str
     sweep: list[TrialSpec]
-    lr: float | None
+    setting: Setting | None
     final: list[TrialSpec]
     diverged: bool = False
-    weight_decay: float | None = None
+
+    @property
+    def lr(self) -> float | None:
+        """The selected learning rate."""
+        return None if self.setting is None else self.setting.lr
 
     @property
     def trials(self) -> list[TrialSpec]:
@@ -138,38 +149,37 @@ class Trials:
         """The sweep, here or in the arena that this one is tuned on, then the trials with what it selected."""
         tuned = self._tuning.swept(lookup)
         sweep = tuned.sweep if self._tuning is self else []
-        final = [] if tuned.lr is None else self._of("final", (tuned.lr, tuned.weight_decay))
-        return Arm(self.arena, self.optimizer, sweep, tuned.lr, final, tuned.diverged, tuned.weight_decay)
+        final = [] if tuned.setting is None else self._of("final", tuned.setting)
+        return Arm(self.arena, self.optimizer, sweep, tuned.setting, final, tuned.diverged)
 
     def swept(self, lookup: Lookup) -> Arm:
-        """Sweep the grid, extend it while the best rate lies on its edge, and select the best setting."""
-        suite = self.study.suite
-        sweep, metric, facts = suite.sweep, suite.arenas[self.arena].metric, suite.facts(self.arena)
-        decays: list[float | None] = [*sweep.weight_decays] or [None]
-        low, high = 0, sweep.points - 1
+        """Try settings for as long as the search has more of them, and select the best."""
+        suite, search = self.study.suite, self.study.search(self.optimizer)
+        metric, facts = suite.arenas[self.arena].metric, suite.facts(self.arena)
+        settings = search.first()
+        if len(settings) == 1:
+            return Arm(self.arena, self.optimizer, [], settings[0], [])
         while True:
-            grid = [(i, (sweep.rate(i), decay)) for i in range(low, high + 1) for decay in decays]
-            trials = {setting: self._of("sweep", setting) for _, setting in grid}
-            flat = [spec for specs in trials.values() for spec in specs]
+            settings.sort(key=lambda setting: setting.lr)
+            trials = [self._of("sweep", setting) for setting in settings]
+            flat = [spec for specs in trials for spec in specs]
             records = {spec.id: lookup(spec) for spec in flat}
             if any(record is None or record["status"] == "failed" for record in records.values()):
                 return Arm(self.arena, self.optimizer, flat, None, [])
 
-            means = [_mean([score(records[x.id] or {}, metric, facts) for x in trials[setting]]) for _, setting in grid]
-            best, setting = grid[means.index(min(means))]  # the lowest rate of equals, then the first decay
-            extensions = high - low + 1 - sweep.points
-            if best not in (low, high) or extensions == sweep.max_extensions:
-                if min(means)[0] == float("inf"):
-                    return Arm(self.arena, self.optimizer, flat, None, [], diverged=True)
-                return Arm(self.arena, self.optimizer, flat, setting[0], [], weight_decay=setting[1])
-            low, high = (low - 1, high) if best == low else (low, high + 1)
+            means = [_mean([score(records[spec.id] or {}, metric, facts) for spec in specs]) for specs in trials]
+            best = settings[means.index(min(means))]  # the lowest rate of equals, then the first value of the extra
+            more = search.more(settings, best)
+            if not more:
+                diverged = min(means)[0] == float("inf")
+                return Arm(self.arena, self.optimizer, flat, None if diverged else best, [], diverged)
+            settings += more
 
     def _of(self, stage: str, setting: Setting) -> list[TrialSpec]:
         """The trials of one setting, one for each seed of the stage."""
         if (stage, setting) not in self._made:
-            lr, decay = setting
             self._made[stage, setting] = [
-                trial_spec(self.study, self.arena, self.optimizer, stage, lr, seed, decay)
+                trial_spec(self.study, self.arena, self.optimizer, stage, setting.lr, seed, setting.extra)
                 for seed in getattr(self.study.suite, stage).seeds
             ]
         return self._made[stage, setting]
@@ -180,9 +190,9 @@ def _mean(scores: list[tuple[float, ...]]) -> tuple[float, ...]:
 
 
 def trial_spec(
-    study: Study, arena: str, optimizer: str, stage: str, lr: float, seed: int, weight_decay: float | None = None
+    study: Study, arena: str, optimizer: str, stage: str, lr: float, seed: int, extra: Extra = ()
 ) -> TrialSpec:
-    """One trial of a study; without a weight decay the optimizer has its own."""
+    """One trial of a study; without an extra the optimizer has its own value."""
     suite, plan, resolved = study.suite, study.suite.arenas[arena], study.arenas[arena]
     steps = {"sweep": plan.sweep_steps, "final": plan.steps, "timing": TIMED_STEPS}[stage]
     evaluations = 1 if stage == "timing" else getattr(suite, stage).evaluations
@@ -190,7 +200,7 @@ def trial_spec(
         arena=ArenaSpec(
             arena, suite.task(arena), plan.data, plan.model, plan.batch_size, resolved.fingerprint, resolved.code
         ),
-        optimizer=study.optimizers[optimizer].spec(arena, lr, weight_decay, steps),
+        optimizer=study.optimizers[optimizer].spec(arena, {"lr": lr, **dict(extra)}, steps),
         training=TrainingSpec(
             **{**vars(suite.training), "clip_norm": suite.clip_norm(optimizer)},
             steps=steps,
@@ -207,14 +217,20 @@ def trial_spec(
 def timing_trials(study: Study) -> list[TrialSpec]:
     """Short trials that measure what a step costs: the optimizers take turns, so that a machine's moods meet all."""
     suite = study.suite
-    lr, decays = suite.sweep.rate(suite.sweep.points // 2), suite.sweep.weight_decays
     return [
-        trial_spec(study, arena, optimizer, "timing", lr, turn, decays[0] if decays else None)
+        typical_trial(study, arena, optimizer, "timing", turn)
         for arena, plan in suite.arenas.items()
         if not plan.shock  # its calm twin tells what a step costs
         for turn in range(TURNS)
         for optimizer in suite.optimizers
     ]
+
+
+def typical_trial(study: Study, arena: str, optimizer: str, stage: str, seed: int) -> TrialSpec:
+    """A trial with a setting from the middle of the optimizer's search, where no metric is read."""
+    settings = study.search(optimizer).first()
+    typical = settings[len(settings) // 2]
+    return trial_spec(study, arena, optimizer, stage, typical.lr, seed, typical.extra)
 
 
 @dataclass(frozen=True)
@@ -289,6 +305,6 @@ def _outlook(study: Study, arm: Arm, lookup: Lookup) -> Outlook:
     """How far an arm is."""
     left = [spec.training.steps for spec in arm.trials if lookup(spec) is None]
     done = len(arm.trials) - len(left)
-    if arm.lr is None and not arm.diverged:
+    if arm.setting is None and not arm.diverged:
         left += [study.suite.arenas[arm.arena].steps] * len(study.suite.final.seeds)
     return Outlook(done, done + len(left), {arm.arena: sum(left)})

@@ -138,15 +138,14 @@ def optimizer_and_seconds(study: Study, name: str, plan: OptimizerPlan, place: P
     from fairbench.code import optimizer_code
     from fairbench.trial import Training
 
-    decays = study.suite.sweep.weight_decays
     before = set(sys.modules)
     with _named(f"optimizers.{name}: cannot be loaded"):
-        resolved = resolve_optimizer(name, plan, ("lr", *["weight_decay"] * bool(decays)))
+        resolved = resolve_optimizer(name, plan, study.suite.sweep.extra)
     rehearsed, seconds, taken, mechanisms = replace(study, optimizers={name: resolved}), {}, {}, {}
     for arena in study.suite.arenas:
         with _named(f"optimizers.{name}: {resolved.factory} cannot be built"):
-            seed, decay = study.suite.sweep.seeds[0], decays[0] if decays else None
-            training = Training(trial_spec(rehearsed, arena, name, "final", 1e-3, seed, decay), place)
+            lowest, seed = rehearsed.search(name).first()[0], study.suite.sweep.seeds[0]
+            training = Training(trial_spec(rehearsed, arena, name, "final", lowest.lr, seed, lowest.extra), place)
         with _named(f"optimizers.{name}: {resolved.factory} fails in its first steps in arena {arena}"):
             for _ in range(2):
                 seconds[arena] = training.timed_step()

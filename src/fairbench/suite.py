@@ -17,33 +17,31 @@ COMPARED = ("reference", "all")
 
 @dataclass(frozen=True)
 class Sweep:
-    """Stage 1: the same learning-rate search for every optimizer.
+    """Stage 1: the same search for every optimizer, see `fairbench.search`.
 
     Attributes:
-        lr_min: lowest rate of the grid.
-        lr_max: highest rate of the grid.
-        points: log-spaced rates of the grid, both ends included.
-        max_extensions: rates that may be added, one at a time, where the best lies on the grid's edge.
-        seeds: seeds; a rate's score is its mean over them.
+        lr_min: lowest rate.
+        lr_max: highest rate.
+        seeds: seeds; a setting's score is its mean over them.
         evaluations: validation evaluations of a trial.
-        weight_decays: decays that are searched with every rate, the same for every optimizer; none leaves each its own.
+        search: "grid", or "random" for settings that are drawn.
+        points: log-spaced rates of a grid, both ends included.
+        max_extensions: rates that may be added, one at a time, where the best lies on the grid's edge.
+        budget: settings that a random search draws.
+        search_seed: seed of its draws.
+        extra: name and values of a hyperparameter that is searched with the rate; none leaves each optimizer its own.
     """
 
     lr_min: float
     lr_max: float
-    points: int
-    max_extensions: int
     seeds: list[int]
     evaluations: int
-    weight_decays: list[float] = field(default_factory=list)
-
-    def rate(self, index: int) -> float:
-        """The grid's rate at an index: 0 is `lr_min`, `points` - 1 is `lr_max`, others continue the grid.
-
-        Rounded to six digits, so that a rate is the same number on every machine.
-        """
-        ratio = (self.lr_max / self.lr_min) ** (1 / (self.points - 1))
-        return float(f"{self.lr_min * ratio**index:.6g}")
+    search: str = "grid"
+    points: int = 0
+    max_extensions: int = 0
+    budget: int = 0
+    search_seed: int = 0
+    extra: dict[str, list[Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -115,7 +113,8 @@ class OptimizerPlan:
         clip_norm: the global gradient norm is clipped to this, 0 is off; None takes what all trials share.
         needs: what the training loop must do for it, see `fairbench.optimizers.NEEDS`; None takes what is known of it.
         lr_scale: the sweep's rates are multiplied by this; None takes what is known of it, else 1.
-        lr: its learning rate, of which none is swept: it runs its final seeds only, and is marked as untuned.
+        lr: its learning rate, where none is searched: it runs its final seeds only, and is marked as untuned. None
+            takes what is known of it, unless `lr_scale` says that one is searched.
     """
 
     factory: str = ""

@@ -7,10 +7,11 @@ from typing import Any
 from fairbench.arenas import ARENAS
 from fairbench.data.facts import READING, SOURCES
 from fairbench.errors import unknown
-from fairbench.optimizers import OPTIMIZERS
+from fairbench.optimizers import OPTIMIZERS, rates_of
 from fairbench.shocks import SHOCKS
-from fairbench.suite import COMPARED, RULES, ArenaPlan, Suite
+from fairbench.suite import COMPARED, RULES, ArenaPlan, OptimizerPlan, Suite
 from fairbench.suite_values import KeyPath, Wrong, build
+from fairbench.sweep_checks import check_positive, check_settings, check_sweep
 
 MOST = 10**9
 """More steps, or examples in a batch, nobody means."""
@@ -32,12 +33,7 @@ def check(suite: Suite) -> None:
         if not optimizer.factory and name not in OPTIMIZERS:
             reason = f'{unknown("optimizer", name, OPTIMIZERS)}; your own one needs factory = "module:Class"'
             raise Wrong(("optimizers", name), reason)
-        given = [("options", optimizer.options), *optimizer.arenas.items()]
-        for table, options in given:
-            for searched in ("lr", *["weight_decay"] * bool(suite.sweep.weight_decays)):
-                if searched in options:
-                    place = (table,) if table == "options" else ("arenas", table)
-                    raise Wrong(("optimizers", name, *place, searched), "is what the sweep selects; leave it out")
+        _check_rates(suite, name, optimizer)
         if optimizer.clip_norm is not None and not 0 <= optimizer.clip_norm < float("inf"):
             reason = f"must be finite and not negative (0 is off), got {optimizer.clip_norm}"
             raise Wrong(("optimizers", name, "clip_norm"), reason)
@@ -69,7 +65,7 @@ def _check_arena(suite: Suite, name: str, arena: ArenaPlan) -> None:
     if not 0 < arena.margin < 1:
         raise Wrong((*path, "margin"), f"must lie in (0, 1): a difference of 1 always matters; got {arena.margin}")
     if arena.target is not None:
-        _check_positive((*path, "target"), arena.target)
+        check_positive((*path, "target"), arena.target)
     fitting = {key: x for key, x in SOURCES.items() if x.kind == facts.kind and x.labelled >= facts.labelled}
     if (source := arena.data.get("source")) not in fitting:
         raise Wrong((*path, "data", "source"), unknown("source for this arena", str(source), fitting))
@@ -105,18 +101,12 @@ def _check_shock(path: KeyPath, shock: Mapping[str, Any], kind: str) -> None:
 
 
 def _check_stages(suite: Suite) -> None:
-    _check_positive(("alpha",), suite.alpha)
+    check_positive(("alpha",), suite.alpha)
     if suite.alpha >= 1:
         raise Wrong(("alpha",), f"must be below 1, got {suite.alpha}")
     if not 0 <= suite.trial_timeout < float("inf"):
         raise Wrong(("trial_timeout",), f"must be a number of seconds, or 0, got {suite.trial_timeout}")
-    _check_positive(("sweep", "lr_min"), suite.sweep.lr_min)
-    _check_positive(("sweep", "lr_max"), suite.sweep.lr_max)
-    if suite.sweep.lr_max <= suite.sweep.lr_min:
-        raise Wrong(("sweep", "lr_max"), f"must be above lr_min = {suite.sweep.lr_min}, got {suite.sweep.lr_max}")
     for stage, key, least, most in (
-        ("sweep", "points", 2, 100),
-        ("sweep", "max_extensions", 0, 100),
         ("sweep", "evaluations", 1, 10_000),
         ("final", "evaluations", 1, 10_000),
         ("training", "warmup_steps", 0, 10**9),
@@ -132,10 +122,7 @@ def _check_stages(suite: Suite) -> None:
         if (value := getattr(suite.training, key)) > most:
             reason = f"must be at most {most}, since the shortest trials have {shortest} steps; got {value}"
             raise Wrong(("training", key), reason)
-    sweep = suite.sweep
-    rates = [sweep.rate(i) for i in range(-sweep.max_extensions, sweep.points + sweep.max_extensions)]
-    if not (rates[0] > 0 and rates[-1] < float("inf") and rates == sorted(set(rates))):
-        raise Wrong(("sweep", "points"), f"gives rates that are not distinct, positive and finite: {rates}")
+    check_sweep(suite.sweep)
     _check_seeds(("sweep", "seeds"), suite.sweep.seeds)
     _check_seeds(("final", "seeds"), suite.final.seeds)
     for rule in suite.breaks:
@@ -143,16 +130,28 @@ def _check_stages(suite: Suite) -> None:
             raise Wrong(("breaks",), unknown("rule", rule, RULES))
     if "seeds" not in suite.breaks and (shared := sorted(set(suite.sweep.seeds) & set(suite.final.seeds))):
         raise Wrong(("final", "seeds"), f"must not be those of the sweep, both have {shared}")
-    for decay in suite.sweep.weight_decays:
-        if not 0 <= decay < float("inf"):
-            raise Wrong(("sweep", "weight_decays"), f"must be finite and not negative, got {decay}")
     if suite.training.precision not in PRECISIONS:
         raise Wrong(("training", "precision"), unknown("precision", suite.training.precision, PRECISIONS))
 
 
-def _check_positive(path: KeyPath, value: float) -> None:
-    if not 0 < value < float("inf"):
-        raise Wrong(path, f"must be positive and finite, got {value}")
+def _check_rates(suite: Suite, name: str, optimizer: OptimizerPlan) -> None:
+    """What an optimizer has to do with the search: its scale, its own rate, and what it must leave to the sweep."""
+    path = ("optimizers", name)
+    if optimizer.lr is not None and optimizer.lr_scale is not None:
+        raise Wrong((*path, "lr_scale"), "scales rates that are searched, and lr says that none is; leave one out")
+    for key in ("lr", "lr_scale"):
+        if (value := getattr(optimizer, key)) is not None:
+            check_positive((*path, key), value)
+    lr_scale, lr = rates_of(name, optimizer)
+    check_settings((*path, "lr_scale"), suite.sweep, lr_scale)
+    searched = ("lr",) if lr is not None else ("lr", *suite.sweep.extra)
+    tables: list[tuple[KeyPath, Mapping[str, Any]]] = [((*path, "options"), optimizer.options)]
+    tables += [((*path, "arenas", arena), options) for arena, options in optimizer.arenas.items()]
+    for table, options in tables:
+        for key in searched:
+            if key in options:
+                way = "leave it out" if lr is None else f"of {name} none is searched: say lr beside options"
+                raise Wrong((*table, key), f"is what the sweep selects; {way}")
 
 
 def _check_seeds(path: KeyPath, seeds: Sequence[int]) -> None:

@@ -40,7 +40,7 @@ def build(cls: type, value: Any, path: KeyPath) -> Any:
         element = get_args(cls)[0]
         if not isinstance(value, list):
             raise Wrong(path, f"must be a list, got {value!r}")
-        return [build(element, item, path) for item in value]
+        return value if element is Any else [build(element, item, path) for item in value]
     if NoneType in get_args(cls):
         return None if value is None else build(get_args(cls)[0], value, path)
     if cls is float and type(value) is int:

@@ -6,6 +6,7 @@ from the record if there is one, else with the trial that starts anew.
 
 import importlib.util
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -29,15 +30,16 @@ class TensorBoard(Observer):
 
     Args:
         directory: where the event files go.
+        extra: what is searched beside the rate, which tells trials apart.
 
     Raises:
         UsageError: the package tensorboard is missing.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, extra: Iterable[str] = ()) -> None:
         if importlib.util.find_spec("tensorboard") is None:
             raise UsageError("--tensorboard needs the package tensorboard: pip install tensorboard")
-        self._directory = directory
+        self._directory, self._others = directory, set(extra) - {"weight_decay"}
         self._writers: dict[str, SummaryWriter] = {}
 
     def __exit__(
@@ -50,8 +52,11 @@ class TensorBoard(Observer):
     def folder(self, spec: TrialSpec) -> Path:
         """Where the event file of a trial lies."""
         decay = "" if spec.weight_decay is None else f" wd={spec.weight_decay:g}"
-        trial = f"{spec.stage} lr={spec.lr:g}{decay} seed {spec.seed}"
-        return self._directory / _name(spec.arena.name) / _name(spec.optimizer.name) / trial
+        others = "".join(
+            f" {name}={spec.optimizer.options[name]}" for name in self._others & spec.optimizer.options.keys()
+        )
+        trial = f"{spec.stage} lr={spec.lr:g}{decay}{others} seed {spec.seed}"
+        return self._directory / _name(spec.arena.name) / _name(spec.optimizer.name) / _name(trial)
 
     def found(self, spec: TrialSpec, record: Record) -> None:
         """Write what is in the record of a trial, unless that is done."""

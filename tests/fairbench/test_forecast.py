@@ -17,6 +17,7 @@ from fairbench.forecast import ROW_BYTES, forecast, losses, record_bytes, trial_
 from fairbench.plan import Schedule, trial_spec
 from fairbench.rehearsal import Rehearsal, rehearse
 from fairbench.report.console import print_plan
+from fairbench.search import Grid
 from fairbench.spec import TrialSpec
 from fairbench.store import Store
 from fairbench.study import GENEROSITY, LEAST_LIMIT, held_study, time_limits
@@ -58,7 +59,9 @@ def test_an_arena_that_is_tuned_on_another_has_no_sweep() -> None:
     assert sum(f.sweep_trials + f.final_trials for f in forecasts) == Schedule(the_study, nothing).outlook().trials
 
 
-@pytest.mark.parametrize("changed", [{}, {"seeds": [10, 11]}, {"weight_decays": [0.0, 0.1]}, {"max_extensions": 2}])
+@pytest.mark.parametrize(
+    "changed", [{}, {"seeds": [10, 11]}, {"extra": {"weight_decay": [0.0, 0.1]}}, {"max_extensions": 2}]
+)
 def test_trials_are_those_of_the_schedule(changed) -> None:
     """Without extensions as many as are scheduled at first; with all of them as many as run if the edge always wins."""
     the_study = with_sweep(study(), **changed)
@@ -138,7 +141,7 @@ def test_the_disk_is_what_a_real_study_took(finished: Finished) -> None:
 def _every(the_study) -> list[TrialSpec]:
     """Trials at every rate that may be tried."""
     suite = the_study.suite
-    rates = [suite.sweep.rate(i) for i in range(-suite.sweep.max_extensions, suite.sweep.points + 2)]
+    rates = [Grid(suite.sweep).rate(i) for i in range(-suite.sweep.max_extensions, suite.sweep.points + 2)]
     return [
         trial_spec(the_study, arena, optimizer, stage, rate, seed)
         for arena in suite.arenas

@@ -9,6 +9,7 @@ import pytest
 
 from fairbench.optimizers import ResolvedOptimizer
 from fairbench.plan import Arm, ResolvedArena, Schedule, Study, arms
+from fairbench.search import Grid, Setting
 from fairbench.spec import TrialSpec
 from fairbench.suite import Suite
 from fairbench.suite_file import load_suite, parse_suite
@@ -78,7 +79,7 @@ def test_a_best_rate_on_the_edge_extends_the_grid(
     study: Study, best: float, added: list[float], selected: float
 ) -> None:
     arm, _ = complete(study, distance(best))
-    base = {study.suite.sweep.rate(i) for i in range(5)}
+    base = {Grid(study.suite.sweep).rate(i) for i in range(5)}
     assert sorted(set(grid(arm)) - base) == sorted(added)
     assert arm.lr == selected
 
@@ -124,7 +125,7 @@ def test_the_horizon_follows_the_stage(study: Study) -> None:
 
 
 def test_weight_decays_are_searched_with_every_rate(study: Study) -> None:
-    suite = replace(study.suite, sweep=replace(study.suite.sweep, weight_decays=[0.0, 0.1]))
+    suite = replace(study.suite, sweep=replace(study.suite.sweep, extra={"weight_decay": [0, 0.1]}))
     records: Records = {}
     schedule = Schedule(searching := replace(study, suite=suite), lambda spec: records.get(spec.id))
     while spec := schedule.next():
@@ -134,15 +135,15 @@ def test_weight_decays_are_searched_with_every_rate(study: Study) -> None:
         schedule.ended(spec)
     (arm,) = arms(searching, lambda spec: records.get(spec.id))
     assert len(arm.sweep) == 2 * (5 + 3)  # extended for both decays alike
-    assert (arm.lr, arm.weight_decay) == (1e-1, 0.1)
+    assert arm.setting == Setting(1e-1, (("weight_decay", 0.1),))
     assert {(spec.lr, spec.weight_decay) for spec in arm.final} == {(1e-1, 0.1)}
 
 
 def test_options_of_an_arena_replace_the_optimizers_own(study: Study) -> None:
     resolved = replace(study.optimizers["PsiLogic"], options={"gamma": 1, "p_ext": 2}, arenas={"gpt": {"gamma": 3}})
-    assert resolved.spec("gpt", 0.1, None, 7).options == {"gamma": 3, "p_ext": 2, "lr": 0.1, "total_steps": 7}
-    assert resolved.spec("vit", 0.1, 0.5, 7).options["gamma"] == 1
-    assert resolved.spec("vit", 0.1, 0.5, 7).options["weight_decay"] == 0.5
+    assert resolved.spec("gpt", {"lr": 0.1}, 7).options == {"gamma": 3, "p_ext": 2, "lr": 0.1, "total_steps": 7}
+    assert resolved.spec("vit", {"lr": 0.1, "weight_decay": 0.5}, 7).options["gamma"] == 1
+    assert resolved.spec("vit", {"lr": 0.1, "weight_decay": 0.5}, 7).options["weight_decay"] == 0.5
 
 
 def test_everything_that_determines_a_trial_changes_its_id(study: Study) -> None:

@@ -6,6 +6,9 @@ from pathlib import Path
 
 from fairbench.shocks import SHOCKS
 from fairbench.suite import ArenaPlan, Final, OptimizerPlan, Suite, Sweep, Training
+from fairbench.suite_file import tomllib
+from fairbench.suite_values import build
+from fairbench.sweep_checks import check_sweep
 
 PAGE = (Path(__file__).parents[2] / "docs/suite-files.md").read_text()
 TABLES = {"name", "sweep", "final", "training", "arenas", "optimizers"}
@@ -28,3 +31,10 @@ def test_options_of_shocks_are_their_defaults() -> None:
         row = next(line for line in PAGE.splitlines() if line.startswith(f"| `{kind}` |"))
         for option, default in facts.options.items():
             assert f"`{option}`, {default:g}" in row
+
+
+def test_the_example_of_a_sweep_is_one() -> None:
+    (example,) = re.findall(r"```toml\n(\[sweep\].*?)```", PAGE, re.DOTALL)
+    sweep = build(Sweep, tomllib.loads(example)["sweep"], ("sweep",))
+    check_sweep(sweep)
+    assert (sweep.search, sweep.budget, list(sweep.extra)) == ("random", 12, ["weight_decay"])

@@ -110,7 +110,7 @@ def test_only_a_final_trial_reads_the_test_split(specs: list[TrialSpec]) -> None
 
 def with_optimizer(spec: TrialSpec, factory: str) -> TrialSpec:
     plan = OptimizerPlan(factory=factory)
-    return replace(spec, optimizer=resolve_optimizer("Own", plan).spec("vit", spec.lr, None, spec.training.steps))
+    return replace(spec, optimizer=resolve_optimizer("Own", plan).spec("vit", {"lr": spec.lr}, spec.training.steps))
 
 
 def test_divergence_is_a_result(specs: list[TrialSpec], monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:

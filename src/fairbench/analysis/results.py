@@ -1,10 +1,11 @@
 """The records of a study sorted by arm: what verdicts, tables, figures and the page read."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from fairbench.plan import Arm, Lookup, Record, Study, timing_trials
+from fairbench.search import Setting
 from fairbench.spec import TrialSpec
 
 
@@ -16,8 +17,8 @@ class Run:
         arena: name of the arena.
         optimizer: name of the optimizer.
         stage: "sweep" or "final".
-        lr: the learning rate, None where the sweep has not selected one yet.
-        weight_decay: the weight decay, None where there is none, or none is selected yet.
+        setting: what of it is searched; None where the sweep has not selected yet.
+        options: the optimizer's hyperparameters; empty where the sweep has not selected yet.
         seed: the seed.
         record: the record, None when there is none yet.
     """
@@ -25,10 +26,21 @@ class Run:
     arena: str
     optimizer: str
     stage: str
-    lr: float | None
-    weight_decay: float | None
+    setting: Setting | None
+    options: Mapping[str, Any]
     seed: int
     record: Record | None
+
+    @property
+    def lr(self) -> float | None:
+        """The learning rate, None where the sweep has not selected one yet."""
+        return None if self.setting is None else self.setting.lr
+
+    @property
+    def weight_decay(self) -> float | None:
+        """The weight decay, None where there is none, or none is selected yet."""
+        value = self.options.get("weight_decay")
+        return None if value is None else float(value)
 
     @property
     def status(self) -> str:
@@ -63,8 +75,8 @@ class ArmResults:
     Attributes:
         arena: name of the arena.
         optimizer: name of the optimizer.
-        lr: the selected learning rate; None while the sweep is incomplete, and for good if it diverged.
-        weight_decay: the weight decay that was selected with it; None if none was searched.
+        setting: what the search selected; None while the sweep is incomplete, and for good if it diverged.
+        tuned: whether there is a search, here or in the arena that this one is tuned on.
         sweep: trials of stage 1, by rising learning rate.
         final: trials of stage 2, one for each planned seed; none if the sweep diverged.
         diverged: whether the sweep is complete and at no rate all its trials finished.
@@ -73,12 +85,17 @@ class ArmResults:
 
     arena: str
     optimizer: str
-    lr: float | None
-    weight_decay: float | None
+    setting: Setting | None
+    tuned: bool
     sweep: list[Run]
     final: list[Run]
     diverged: bool
     timing: list[Run]
+
+    @property
+    def lr(self) -> float | None:
+        """The learning rate of the final trials, None while there is none."""
+        return None if self.setting is None else self.setting.lr
 
     @property
     def runs(self) -> list[Run]:
@@ -92,7 +109,7 @@ class ArmResults:
 
     def selected(self, run: Run) -> bool:
         """Whether a sweep trial has the setting that was selected."""
-        return run.lr == self.lr and self.weight_decay in (None, run.weight_decay)
+        return run.setting == self.setting
 
     def count(self, *statuses: str) -> int:
         """How many final trials have one of the statuses."""
@@ -151,12 +168,18 @@ def collect(study: Study, arms: list[Arm], lookup: Lookup) -> Results:
 
 
 def _collect_arm(study: Study, arm: Arm, timing: list[TrialSpec], lookup: Lookup) -> ArmResults:
+    tuned = study.tuned(arm.optimizer)
+    searched = study.suite.sweep.extra if tuned else ()
+
     def run(spec: TrialSpec) -> Run:
-        return Run(arm.arena, arm.optimizer, spec.stage, spec.lr, spec.weight_decay, spec.seed, lookup(spec))
+        options = spec.optimizer.options
+        return Run(
+            arm.arena, arm.optimizer, spec.stage, Setting.of(options, searched), options, spec.seed, lookup(spec)
+        )
 
     final = [run(spec) for spec in arm.final]
-    if arm.lr is None and not arm.diverged:
-        final = [Run(arm.arena, arm.optimizer, "final", None, None, seed, None) for seed in study.suite.final.seeds]
+    if arm.setting is None and not arm.diverged:
+        final = [Run(arm.arena, arm.optimizer, "final", None, {}, seed, None) for seed in study.suite.final.seeds]
     sweep = [run(spec) for spec in arm.sweep]
     timed = [done for spec in timing if (done := run(spec)).result]
-    return ArmResults(arm.arena, arm.optimizer, arm.lr, arm.weight_decay, sweep, final, arm.diverged, timed)
+    return ArmResults(arm.arena, arm.optimizer, arm.setting, tuned, sweep, final, arm.diverged, timed)

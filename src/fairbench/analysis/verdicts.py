@@ -76,6 +76,7 @@ class Comparison:
         identical_seeds: seeds in which both ended with the same weights, bit by bit.
         declared: the verdict by the plan that was declared before the first final trial, "not declared" if that plan
             has no such comparison; empty where no plan is known to be so old.
+        untuned: which of the two had no search for a learning rate; empty if both had.
     """
 
     arena: str
@@ -116,6 +117,7 @@ class Comparison:
     seeds: int = 0
     identical_seeds: int = 0
     declared: str = ""
+    untuned: str = ""
 
     @property
     def is_win(self) -> bool:
@@ -124,9 +126,10 @@ class Comparison:
 
     @property
     def statement(self) -> str:
-        """The verdict with its note, and with the one that was declared first if that is another; for tables."""
+        """The verdict with its note, the first declared one if that is another, and who is untuned; for tables."""
         first = "not declared before" if self.declared == NOT_DECLARED else f"as declared: {self.declared}"
-        notes = [self.note, first if self.declared not in ("", self.verdict) else ""]
+        searchless = f"{self.untuned} untuned" if self.untuned else ""
+        notes = [self.note, first if self.declared not in ("", self.verdict) else "", searchless]
         return f"{self.verdict} ({'; '.join(filter(None, notes))})" if any(notes) else self.verdict
 
 
@@ -176,6 +179,7 @@ def _compare(results: Results, arena: str, reference: str, baseline: str) -> Com
         diverged_baseline=theirs.count("diverged"),
         seeds=len(suite.final.seeds),
         identical_seeds=_identical_seeds(ours.final, theirs.final),
+        untuned=" and ".join(arm.optimizer for arm in (ours, theirs) if not arm.tuned),
     )
     if note := _shortage((ours, theirs), "missing", "failed"):
         return replace(begun, verdict="incomplete", note=note)

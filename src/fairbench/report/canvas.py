@@ -255,9 +255,13 @@ def draw_line(panel: Panel, look: Look, x: Sequence[float], y: Sequence[float], 
         said: a sentence about each.
     """
     width, alpha, dash = (4.5, 0.75, "-") if look.wide else (1.6, 1.0, look.dash)
-    (line,) = panel.axes.plot(x, y, color=look.color, linewidth=width, alpha=alpha, linestyle=dash)
-    values = panel.axes.plot(x, y, color=look.color, linestyle="", marker=look.marker, markersize=4)
-    mark(panel, look, line, *values)
+    mark(panel, look, *panel.axes.plot(x, y, color=look.color, linewidth=width, alpha=alpha, linestyle=dash))
+    draw_values(panel, look, x, y, said)
+
+
+def draw_values(panel: Panel, look: Look, x: Sequence[float], y: Sequence[float], said: Sequence[str]) -> None:
+    """Draw an arm's values by themselves, as `draw_line` does without the line."""
+    mark(panel, look, *panel.axes.plot(x, y, color=look.color, linestyle="", marker=look.marker, markersize=4))
     panel.points.extend(zip(x, y, [look.index] * len(said), said, strict=True))
 
 

@@ -80,8 +80,9 @@ def status_table(results: Results) -> Table:
     for arm in results.arms:
         done = [sum(run.record is not None for run in runs) for runs in (arm.sweep, arm.final)]
         rate = "diverged" if arm.diverged else "" if arm.lr is None else f"{arm.lr:g}"
+        swept = f"{done[0]}/{len(arm.sweep)}" if arm.tuned else "untuned"
         lost = [sum(run.status == status for run in arm.runs) for status in ("diverged", "failed")]
-        of_each = f"{done[0]}/{len(arm.sweep)}", rate, f"{done[1]}/{len(arm.final)}", *map(str, lost)
+        of_each = swept, rate, f"{done[1]}/{len(arm.final)}", *map(str, lost)
         table.add_row(arm.arena, arm.optimizer, *of_each)
     return table
 
@@ -102,12 +103,15 @@ def print_plan(
     suite = study.suite
     for f in forecasts:
         arena, arms = suite.arenas[f.arena], len(suite.optimizers)
+        searched = max(sum(map(study.tuned, suite.optimizers)), 1)
         console.print(
-            f"{f.arena}: {count(arms, 'optimizer')}, each {f.sweep_trials // arms} sweep trials of {arena.sweep_steps} "
-            f"steps (at most {f.extensions // arms} more) and {f.final_trials // arms} final ones of {arena.steps}; "
-            f"{arena.metric}, margin {arena.margin:g}\n  {_finds(f, arena.margin)}",
+            f"{f.arena}: {count(arms, 'optimizer')}, each {f.sweep_trials // searched} sweep trials of "
+            f"{arena.sweep_steps} steps (at most {f.extensions // searched} more) and {f.final_trials // arms} final "
+            f"ones of {arena.steps}; {arena.metric}, margin {arena.margin:g}\n  {_finds(f, arena.margin)}",
             highlight=False,
         )
+    if untuned := [name for name in suite.optimizers if not study.tuned(name)]:
+        console.print(f"untuned, without sweep trials: {', '.join(untuned)}", highlight=False)
     family = len(suite.arenas) * len(suite.pairs)
     compared = suite.reference if suite.compare == "reference" else "all pairs"
     console.print(f"{compared} in {count(family, 'comparison')} at {suite.alpha:g}", highlight=False)

@@ -16,6 +16,7 @@ from fairbench.report.canvas import (
     Panel,
     draw_band,
     draw_line,
+    draw_values,
     finished,
     log_axis,
     looks,
@@ -31,6 +32,8 @@ from fairbench.report.labels import height_for, label_ends, room_for
 from fairbench.report.numbers import number, rate
 from fairbench.report.tables import STEP_PHASES, Cost, costs
 from fairbench.report.titles import titles
+from fairbench.search import Setting
+from fairbench.suite import Suite
 
 RING: dict[str, Any] = {"marker": "o", "linestyle": "", "markerfacecolor": "none", "markeredgewidth": 1.8}
 CROSS: dict[str, Any] = {"marker": "x", "linestyle": "", "markersize": 8, "markeredgewidth": 2, "clip_on": False}
@@ -119,49 +122,88 @@ def _lr_sensitivity(results: Results) -> Drawing | None:
     if not arenas:
         return None
     look, right = looks(suite), room_for(map(short, suite.optimizers))
+    scales = {results.study.optimizers[name].lr_scale for name in suite.optimizers if results.study.tuned(name)}
     figure, grid = panels(titles(results, arenas), height_for(len(look)), right=right)
     for arena, panel in grid.items():
         label, maximize = _direction(results, arena)
         arms = _reference_first(results, arena)
-        means = {arm.optimizer: _rates(results, arm) for arm in arms}
+        means = {arm.optimizer: _means(results, arm) for arm in arms}
         panel.axes.set_xlabel("learning rate" + _no_line(arms, [arm for arm in arms if means[arm.optimizer]]))
         panel.axes.set_ylabel(label)
         log_axis(panel.axes, "x", [rate for arm in arms for rate in arm.rates])
         panel.axes.margins(y=0.1)  # for the rings
         for arm in arms:
-            _draw_rates(panel, arm, look[arm.optimizer], means[arm.optimizer], worst=0.0 if maximize else 1.0)
-        for edge in (suite.sweep.lr_min, suite.sweep.lr_max):
-            panel.axes.axvline(edge, **GRID_EDGE)
-        ends = {short(name): (look[name], max(values.items())) for name, values in means.items() if values}
-        label_ends(panel, ends)
+            _draw_settings(panel, arm, look[arm.optimizer], means[arm.optimizer], suite.sweep.search == "grid")
+            _draw_lost(panel, arm, look[arm.optimizer], worst=0.0 if maximize else 1.0)
+        for scale in scales:
+            for edge in (suite.sweep.lr_min, suite.sweep.lr_max):
+                panel.axes.axvline(scale * edge, **GRID_EDGE)
+        ends = {arm.optimizer: max(_of_selected(arm, means[arm.optimizer]), default=None) for arm in arms}
+        label_ends(panel, {short(name): (look[name], end) for name, end in ends.items() if end})
     caption = (
         "Learning-rate sensitivity: validation metric at the end of the sweep trials. Rings mark the selected rates, "
-        "crosses at the panel's edge rates that diverged. Dotted lines are the edges of the grid that every optimizer "
-        f"searches; what lies beyond them extends it. The wide line is {suite.reference}."
+        f"crosses at the panel's edge rates that diverged. {_what_is_searched(suite, len(scales) > 1)}"
     )
     return finished(figure, grid, "lr_sensitivity", "Learning-rate sensitivity", caption)
 
 
-def _rates(results: Results, arm: ArmResults) -> dict[float, float]:
-    """The mean over the sweep's seeds at each rate at which all of them finished."""
+def _what_is_searched(suite: Suite, scaled: bool) -> str:
+    """What the dotted lines are, and what lies between and beyond them."""
+    whose = ", each at its own scale" if scaled else ""
+    if suite.sweep.search == "random":
+        return f"Points are draws of the rate between the dotted lines, the same draws for every optimizer{whose}."
+    others = "".join(f" Thin lines have the other values of {name}." for name in suite.sweep.extra)
+    return (
+        f"Dotted lines are the edges of the grid that every optimizer searches{whose}; what lies beyond them extends "
+        f"it.{others} The wide line is {suite.reference}."
+    )
+
+
+def _means(results: Results, arm: ArmResults) -> dict[Setting, float]:
+    """The mean over the sweep's seeds of each setting with which all of them finished."""
     metric = results.study.suite.arenas[arm.arena].metric
-    same_decay = [run for run in arm.sweep if arm.weight_decay in (None, run.weight_decay)]
-    runs = {lr: [run.metric("val", metric) for run in same_decay if run.lr == lr] for lr in arm.rates}
-    complete = {
-        lr: [value for value in values if value is not None] for lr, values in runs.items() if None not in values
-    }
-    return {lr: fmean(values) for lr, values in complete.items()}
+    values: dict[Setting, list[float | None]] = {}
+    for run in arm.sweep:
+        assert run.setting is not None
+        values.setdefault(run.setting, []).append(run.metric("val", metric))
+    complete = {x: [value for value in of_x if value is not None] for x, of_x in values.items() if None not in of_x}
+    return {setting: fmean(of_setting) for setting, of_setting in complete.items()}
 
 
-def _draw_rates(panel: Panel, arm: ArmResults, look: Look, means: Mapping[float, float], worst: float) -> None:
-    """An arm's line, a ring at its selected rate, crosses where trials diverged."""
-    chosen = {arm.lr: ", selected"}
-    said = {lr: f"{arm.optimizer}, rate {rate(lr)}: {number(mean)}{chosen.get(lr, '')}" for lr, mean in means.items()}
-    draw_line(panel, look, list(means), list(means.values()), list(said.values()))
-    if arm.lr is not None and arm.lr in means:
-        size = 14 if look.wide else 10
-        mark(panel, look, *panel.axes.plot(arm.lr, means[arm.lr], markeredgecolor=look.color, markersize=size, **RING))
-        panel.summary.append(f"{said[arm.lr]}.")
+def _of_selected(arm: ArmResults, means: Mapping[Setting, float]) -> list[tuple[float, float]]:
+    """Rate and mean of the settings with the selected value of the extra; with its first one while none is selected."""
+    first = next((setting.extra for setting in means), ())
+    shown = first if arm.setting is None else arm.setting.extra
+    return [(setting.lr, mean) for setting, mean in means.items() if setting.extra == shown]
+
+
+def _draw_settings(panel: Panel, arm: ArmResults, look: Look, means: Mapping[Setting, float], joined: bool) -> None:
+    """An arm's values, in a line if they are those of a grid, thin where the extra is not the selected one; a ring."""
+    chosen = {arm.setting: ", selected"}
+    wide = _of_selected(arm, means)
+    for extra in dict.fromkeys(setting.extra for setting in means):
+        of_extra = {setting: mean for setting, mean in means.items() if setting.extra == extra}
+        said = [f"{_in_words(arm, x)}: {number(mean)}{chosen.get(x, '')}" for x, mean in of_extra.items()]
+        rates, values = [setting.lr for setting in of_extra], list(of_extra.values())
+        if joined and list(zip(rates, values, strict=True)) == wide:
+            draw_line(panel, look, rates, values, said)
+        else:
+            thin = {"linewidth": 0.8 if joined else 0.0, "alpha": 0.5, "linestyle": look.dash}
+            mark(panel, look, *panel.axes.plot(rates, values, color=look.color, **thin))
+            draw_values(panel, look, rates, values, said)
+    if arm.setting is not None and arm.setting in means:
+        size, at = 14 if look.wide else 10, (arm.setting.lr, means[arm.setting])
+        mark(panel, look, *panel.axes.plot(*at, markeredgecolor=look.color, markersize=size, **RING))
+        panel.summary.append(f"{_in_words(arm, arm.setting)}: {number(at[1])}, selected.")
+
+
+def _in_words(arm: ArmResults, setting: Setting) -> str:
+    beside = "".join(f", {name} {value}" for name, value in setting.extra)
+    return f"{arm.optimizer}, rate {rate(setting.lr)}{beside}"
+
+
+def _draw_lost(panel: Panel, arm: ArmResults, look: Look, worst: float) -> None:
+    """Crosses at the rates at which trials diverged."""
     lost = sorted({run.lr for run in arm.sweep if run.status == "diverged" and run.lr})
     height = [worst] * len(lost)
     mark(

@@ -1,12 +1,15 @@
 """What each arm got: search, steps, and treatment."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fairbench.analysis.audit.flag import said_once
 from fairbench.analysis.results import ArmResults, Results, Run
 from fairbench.optimizers import PRESETS, TREATMENTS, decay_kind
 from fairbench.report.numbers import NONE, rate
+from fairbench.search import Setting
+from fairbench.suite import Sweep
 
 BY_PRESET = "by the preset"
 
@@ -20,6 +23,8 @@ class Share:
         optimizer: name of the optimizer.
         factory: where it comes from.
         options: what the suite sets, in words.
+        search: rates from where to where, or that it is untuned.
+        settings: settings that were tried.
         sweep_trials: trials that searched.
         sweep_steps: their steps.
         final_trials: trials at the selected setting.
@@ -29,12 +34,15 @@ class Share:
         adaptive_clipping: of the gradients, by the weights' norms.
         groups: parameter groups.
         decay: weight decay, and whether it is coupled to the gradient.
+        tuned: whether there was a search.
     """
 
     arena: str
     optimizer: str
     factory: str
     options: str
+    search: str
+    settings: int
     sweep_trials: int
     sweep_steps: int
     final_trials: int
@@ -44,6 +52,7 @@ class Share:
     adaptive_clipping: str
     groups: str
     decay: str
+    tuned: bool
 
 
 def ledger(results: Results) -> list[Share]:
@@ -64,14 +73,48 @@ def _share(results: Results, arm: ArmResults) -> Share:
         arm.optimizer,
         resolved.factory,
         ", ".join(f"{key} = {value}" for key, value in told.items()) or "nothing",
+        _search(results, arm),
+        len({run.setting for run in arm.sweep if run.record is not None}),
         *_count(arm.sweep),
         *_count(arm.final),
         clipping=", ".join([*everyone, *([f"its own {own}"] if own else [])]) or "none",
         centralization=_amount(options, "gradient centralization", unsaid),
         adaptive_clipping=_amount(options, "adaptive gradient clipping", unsaid),
         groups=resolved.groups or "one for all",
-        decay=_decay(resolved.factory, options, arm.weight_decay, unsaid),
+        decay=_decay(resolved.factory, options, arm.setting, unsaid),
+        tuned=arm.tuned,
     )
+
+
+def _search(results: Results, arm: ArmResults) -> str:
+    if arm.lr is not None and not arm.tuned:
+        return f"untuned, at {rate(arm.lr)}"
+    if tuned_on := results.study.suite.arenas[arm.arena].tuned_on:
+        return f"in {tuned_on}"
+    return f"{rate(min(arm.rates, default=None))} to {rate(max(arm.rates, default=None))}"
+
+
+def search_in_words(sweep: Sweep) -> str:
+    """What is tried of every optimizer."""
+    beside = "".join(f", each with {name} {', '.join(map(str, values))}" for name, values in sweep.extra.items())
+    ends = f"from {rate(sweep.lr_min)} to {rate(sweep.lr_max)}"
+    if sweep.search == "random":
+        drawn = "".join(f", and of {name} among {', '.join(map(str, x))}" for name, x in sweep.extra.items())
+        return f"{sweep.budget} draws of a rate {ends}{drawn}, with seed {sweep.search_seed}"
+    return f"{sweep.points} rates {ends}, and up to {sweep.max_extensions} more where the best lies at the edge{beside}"
+
+
+def equality(shares: Sequence[Share]) -> str:
+    """Whether the searches of an arena had the same budget, in a sentence for all that is to be said."""
+    unequal = []
+    for arena in dict.fromkeys(share.arena for share in shares):
+        tried = {x.optimizer: x.settings for x in shares if x.arena == arena and x.tuned}
+        if len(set(tried.values())) > 1:
+            unequal.append((arena, ", ".join(f"{name} {n}" for name, n in tried.items())))
+    untuned = list(dict.fromkeys(x.optimizer for x in shares if not x.tuned))
+    said = f"The budget of the searches was not equal, in settings: {said_once(unequal)}." if unequal else ""
+    said = said or "The budget was equal: in each arena every search had the same number of settings."
+    return said + (f" Untuned, without any search: {', '.join(untuned)}." if untuned else "")
 
 
 def _count(runs: list[Run]) -> tuple[int, int]:
@@ -90,8 +133,8 @@ def _amount(options: Mapping[str, Any], treatment: str, unsaid: str) -> str:
     return "none" if chosen is None else "on" if chosen is True else str(chosen)
 
 
-def _decay(factory: str, options: Mapping[str, Any], searched: float | None, unsaid: str) -> str:
-    value = options.get("weight_decay") if searched is None else searched
+def _decay(factory: str, options: Mapping[str, Any], setting: Setting | None, unsaid: str) -> str:
+    value = {**options, **dict(setting.extra if setting else ())}.get("weight_decay")
     if value is None:
         return NONE if unsaid == "none" else unsaid
     kind = decay_kind(factory, options)

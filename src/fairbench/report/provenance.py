@@ -8,7 +8,7 @@ from fairbench.analysis.environments import grounds
 from fairbench.analysis.results import Results, Run
 from fairbench.data.facts import SOURCES
 from fairbench.report.grids import ARM, Column, Grid, Row, count, grid, numbers, words
-from fairbench.report.ledger import ledger
+from fairbench.report.ledger import equality, ledger
 from fairbench.report.numbers import rate
 
 
@@ -27,17 +27,21 @@ def provenance_grids(results: Results) -> list[Grid]:
 
 def budget_grid(results: Results) -> Grid:
     """What each arm got to search and to train."""
+    shares = ledger(results)
     caption = (
-        "Search and training that each arm got: trials with a record, and their steps. Extensions of the grid count."
+        "Search and training that each arm got: trials with a record, and their steps. Extensions of a grid count. "
+        f"{equality(shares)}"
     )
     columns = (
         *ARM,
+        words("Rates", "search"),
+        count("Settings", "settings"),
         count("Search, trials", "sweep_trials"),
         count("Search, steps", "sweep_steps"),
         count("Final, trials", "final_trials"),
         count("Final, steps", "final_steps"),
     )
-    return grid("budget", caption, columns, ledger(results))
+    return grid("budget", caption, columns, shares)
 
 
 def treatment_grid(results: Results) -> Grid:

@@ -1,6 +1,7 @@
 """The tables of what a study shows: which rows, which columns, in which words."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from fairbench.analysis.audit.flag import Flag
 from fairbench.analysis.audit.search import edge
@@ -18,10 +19,12 @@ from fairbench.report.analysis_sections import (
 )
 from fairbench.report.curves import EqualTime, equal_time
 from fairbench.report.grids import ARM, Column, Grid, count, grid, numbers, words
-from fairbench.report.numbers import interval, number, p_value, rate
+from fairbench.report.ledger import search_in_words
+from fairbench.report.numbers import NONE, interval, number, p_value, rate
 from fairbench.report.provenance import provenance_grids
 from fairbench.report.statement import Statement
 from fairbench.report.tables import aggregates, costs
+from fairbench.search import are_numbers
 
 
 def grids(
@@ -126,24 +129,36 @@ def rate_grid(results: Results) -> Grid:
     """The search of each arm and what it selected."""
     sweep = results.study.suite.sweep
     caption = (
-        f"Selected on the validation split by the same rule for every optimizer: {sweep.points} rates from "
-        f"{rate(sweep.lr_min)} to {rate(sweep.lr_max)}, and up to {sweep.max_extensions} more where the best lies at "
-        "the edge. The test split and the final seeds had no part in it."
+        f"Selected on the validation split by the same rule for every optimizer: {search_in_words(sweep)}. The test "
+        "split and the final seeds had no part in it."
     )
-    decay = [numbers("Weight decay", "weight_decay", rate)] if sweep.weight_decays else []
     columns = (
         *ARM,
         numbers("Selected", "lr", rate),
-        *decay,
+        *(_extra_column(name, values) for name, values in sweep.extra.items()),
         Column("Place among the rates tried", _place),
         Column("Tried", lambda arm: str(len(arm.rates)), lambda arm: len(arm.rates)),
-        Column("From", lambda arm: rate(arm.rates[0]), lambda arm: arm.rates[0]),
-        Column("To", lambda arm: rate(arm.rates[-1]), lambda arm: arm.rates[-1]),
+        Column("From", lambda arm: rate(min(arm.rates, default=None)), lambda arm: min(arm.rates, default=None)),
+        Column("To", lambda arm: rate(max(arm.rates, default=None)), lambda arm: max(arm.rates, default=None)),
     )
-    return grid("learning_rates", caption, columns, [arm for arm in results.arms if arm.sweep])
+    return grid("learning_rates", caption, columns, [arm for arm in results.arms if arm.sweep or not arm.tuned])
+
+
+def _extra_column(name: str, values: Sequence[Any]) -> Column:
+    """The selected value of a hyperparameter that is searched with the rate."""
+    title = name.capitalize().replace("_", " ")
+
+    def selected(arm: ArmResults) -> Any:
+        return dict(arm.setting.extra).get(name) if arm.setting else None
+
+    if are_numbers(values):
+        return Column(title, lambda arm: rate(selected(arm)), selected)
+    return Column(title, lambda arm: NONE if selected(arm) is None else str(selected(arm)))
 
 
 def _place(arm: ArmResults) -> str:
+    if not arm.tuned:
+        return "untuned: none was searched"
     if arm.diverged:
         return "diverged at every rate"
     place = edge(arm)

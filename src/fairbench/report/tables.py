@@ -42,37 +42,41 @@ def _cell(value: Any) -> str:
     return repr(value) if isinstance(value, float) else "" if value is None else str(value)
 
 
-TRIAL = ("arena", "optimizer", "lr", "weight_decay", "seed")
-
-
 def lr_sweep(results: Results) -> Table:
-    """A row for each sweep trial and metric: what the learning rate was selected from."""
-    grid = results.study.suite.sweep
-    slack = 1e-9  # rates are rounded to six digits, extensions lie a whole factor outside
+    """A row for each sweep trial and metric: what the setting was selected from."""
+    trial = _Trial(results)
 
     def rows() -> Iterator[tuple[Any, ...]]:
         for arm in results.arms:
+            planned = results.study.search(arm.optimizer).first()
             for run in arm.sweep:
-                assert run.lr is not None
-                extension = not grid.lr_min * (1 - slack) <= run.lr <= grid.lr_max * (1 + slack)
                 for metric in results.metrics(arm.arena):
-                    value = run.metric("val", metric)
-                    yield (*_trial(run), metric, value, run.status, arm.selected(run), extension)
+                    value, extension = run.metric("val", metric), run.setting not in planned
+                    yield (*trial.cells(run), metric, value, run.status, arm.selected(run), extension)
 
-    columns = (*TRIAL, "metric", "val", "status", "selected", "extension")
+    columns = (*trial.columns, "metric", "val", "status", "selected", "extension")
     return Table(columns, list(rows()))
 
 
-def _trial(run: Run) -> tuple[Any, ...]:
-    return run.arena, run.optimizer, run.lr, run.weight_decay, run.seed
+class _Trial:
+    """The columns that say which trial a row is about: what is searched is among them."""
+
+    def __init__(self, results: Results) -> None:
+        self._others = [name for name in results.study.suite.sweep.extra if name != "weight_decay"]
+        self.columns = ("arena", "optimizer", "lr", "weight_decay", *self._others, "seed")
+
+    def cells(self, run: Run) -> tuple[Any, ...]:
+        others = (run.options.get(name) for name in self._others)
+        return (run.arena, run.optimizer, run.lr, run.weight_decay, *others, run.seed)
 
 
 def steps(results: Results) -> Table:
     """Every training-loss window and validation evaluation, a row for each number."""
+    about = _Trial(results)
 
     def rows() -> Iterator[tuple[Any, ...]]:
         for run in results.select(lambda run: run.result is not None):
-            trial = (*_trial(run), run.stage)
+            trial = (*about.cells(run), run.stage)
             result = run.result or {}
             for step, loss in result["loss_curve"]:
                 yield (*trial, step, "train", "loss", loss)
@@ -80,7 +84,7 @@ def steps(results: Results) -> Table:
                 for metric in results.metrics(run.arena):
                     yield (*trial, evaluation["step"], "val", metric, evaluation["val"][metric])
 
-    return Table((*TRIAL, "stage", "step", "split", "metric", "value"), list(rows()))
+    return Table((*about.columns, "stage", "step", "split", "metric", "value"), list(rows()))
 
 
 HASHES = ("initial_weights", "batches", "noise", "final_weights")
@@ -90,14 +94,14 @@ def summary(results: Results) -> Table:
     """A row for each planned final trial, whatever became of it."""
     metrics = list(dict.fromkeys(name for arena in results.study.suite.arenas for name in results.metrics(arena)))
     measured = [(split, metric) for split in ("val", "test") for metric in metrics]
-    finals = results.select(lambda run: run.stage == "final")
+    finals, trial = results.select(lambda run: run.stage == "final"), _Trial(results)
     facts = list(dict.fromkeys(name for run in finals for name in run.environment))
     counted = list(dict.fromkeys(name for run in finals for name in _mechanism(run)))
 
     def row(run: Run) -> tuple[Any, ...]:
         result = run.result or {}
         return (
-            *(*_trial(run), run.status, result.get("steps")),
+            *(*trial.cells(run), run.status, result.get("steps")),
             *(run.metric(split, metric) for split, metric in measured),
             *(result.get("parameters"), result.get("clip_rate")),
             *(run.hash(name) for name in HASHES),
@@ -107,7 +111,7 @@ def summary(results: Results) -> Table:
         )
 
     columns = (
-        *(*TRIAL, "status", "steps"),
+        *(*trial.columns, "status", "steps"),
         *(f"{split}_{metric}" for split, metric in measured),
         *("parameters", "clip_rate"),
         *(f"hash_{name}" for name in HASHES),

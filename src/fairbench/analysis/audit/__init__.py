@@ -6,7 +6,7 @@ from fairbench.analysis.audit.declaration import changed_afterwards, deviations,
 from fairbench.analysis.audit.flag import SEVERITIES, Case, Check, Flag
 from fairbench.analysis.audit.horizon import flips_between_horizons, gap_changes, order_not_settled, still_improving
 from fairbench.analysis.audit.power import cannot_reach_alpha, low_power
-from fairbench.analysis.audit.search import at_edge, by_chance, fewer_rates
+from fairbench.analysis.audit.search import at_edge, by_chance, extra_at_end, fewer_rates, untuned
 from fairbench.analysis.audit.timing import data_bound, shared_device
 from fairbench.analysis.audit.treatment import clipped, coupled_decay, inactive_mechanism, unequal_treatment
 from fairbench.analysis.audit.trials import (
@@ -45,6 +45,8 @@ CHECKS: tuple[Check, ...] = (
     still_improving,
     by_chance,
     fewer_rates,
+    untuned,
+    extra_at_end,
     data_bound,
     shared_device,
 )

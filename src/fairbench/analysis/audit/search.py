@@ -4,6 +4,7 @@ from statistics import fmean, stdev
 
 from fairbench.analysis.audit.flag import Case, check, some
 from fairbench.analysis.results import ArmResults
+from fairbench.search import Setting, are_numbers
 
 
 def edge(arm: ArmResults) -> str:
@@ -13,7 +14,9 @@ def edge(arm: ArmResults) -> str:
     return {arm.rates[0]: "lowest", arm.rates[-1]: "highest"}.get(arm.lr, "inside")
 
 
-@check("rate at the edge", "warn", "Widen the grid, or allow more extensions (`sweep.max_extensions`).")
+@check(
+    "rate at the edge", "warn", "Widen the range of rates, or allow a grid more extensions (`sweep.max_extensions`)."
+)
 def at_edge(case: Case) -> str:
     """A selected learning rate is the lowest or the highest that was tried, extensions of the grid included."""
     tuned = [arm for arm in case.results.arms if edge(arm)]
@@ -38,10 +41,10 @@ def _narrow_lead(case: Case, arm: ArmResults) -> str:
     """By how little an arm's best setting leads, if seeds differ by more; empty otherwise."""
     metric = case.results.study.suite.arenas[arm.arena].metric
     lower = case.results.study.suite.facts(arm.arena).metrics[metric] == "min"
-    scores: dict[tuple[float | None, float | None], list[float]] = {}
+    scores: dict[Setting | None, list[float]] = {}
     for run in arm.sweep:
         if (value := run.metric("val", metric)) is not None:
-            scores.setdefault((run.lr, run.weight_decay), []).append(value if lower else -value)
+            scores.setdefault(run.setting, []).append(value if lower else -value)
     means = sorted(fmean(values) for values in scores.values())
     seeds = arm.scores(metric, "val")
     if arm.lr is None or len(means) < 2 or len(seeds) < 2 or means[1] - means[0] >= stdev(seeds):
@@ -59,3 +62,28 @@ def fewer_rates(case: Case) -> str:
         if edge(theirs) and edge(ours) and len(theirs.rates) < len(ours.rates)
     ]
     return f"{some(found, '; ')}." if found else ""
+
+
+@check(
+    "untuned",
+    "note",
+    "Read its verdicts as of an optimizer out of the box, or give it `lr_scale`: then its rate is searched, too.",
+)
+def untuned(case: Case) -> str:
+    """An optimizer has a learning rate of its own, of which none was searched, while others had a search."""
+    study = case.results.study
+    found = [f"{name} (lr {study.optimizers[name].lr:g})" for name in study.suite.optimizers if not study.tuned(name)]
+    return f"{', '.join(found)}: final trials only." if found else ""
+
+
+@check("searched value at the end", "note", "Add values beyond (`sweep.extra`), for everyone.")
+def extra_at_end(case: Case) -> str:
+    """The selected value of the hyperparameter that is searched with the rate is the lowest or the highest of them."""
+    found = []
+    for name, values in case.results.study.suite.sweep.extra.items():
+        if len(values) > 2 and are_numbers(values):  # of two, each is an end
+            for arm in case.results.arms:
+                value = dict(arm.setting.extra).get(name) if arm.setting and arm.sweep else None
+                if value in (min(values), max(values)):
+                    found.append(f"{arm.arena} {arm.optimizer} ({name} {value:g})")
+    return f"{some(found)}." if found else ""

@@ -12,7 +12,7 @@ from fairbench.plan import Study
 
 ALWAYS = 0.95
 """Share of clipped steps from which clipping is no exception."""
-OWN = ("factory", "options", "arenas")
+OWN = ("factory", "options", "arenas", "needs", "lr_scale", "lr")
 """Fields of an `OptimizerPlan` that are the optimizer's own; every other one could be given to any."""
 
 
@@ -42,7 +42,7 @@ def _treatments(study: Study, arena: str, name: str) -> dict[str, str]:
     found |= {words: _word(options[option]) for option, words in TREATMENTS.items() if options.get(option)}
     found["preset"] = resolved.factory if resolved.factory in PRESETS else "off"
     found["options for this arena:"] = " + ".join(plan.arenas.get(arena, {})) or "none"
-    if options.get("weight_decay") is not None and not study.suite.sweep.weight_decays:
+    if options.get("weight_decay") is not None and "weight_decay" not in study.suite.sweep.extra:
         found["weight decay"] = _word(options["weight_decay"])
     return found
 
@@ -59,11 +59,11 @@ def _by_value(values: Mapping[str, str]) -> str:
     return ", ".join(f"{value} ({', '.join(who)})" for value, who in names.items())
 
 
-@check("coupled decay", "warn", "Search the decay for each optimizer (`sweep.weight_decays`), or leave it out for all.")
+@check("coupled decay", "warn", "Search the decay for each optimizer (`sweep.extra`), or leave it out for all.")
 def coupled_decay(case: Case) -> str:
     """Coupled and decoupled weight decay have the same number, which means something else in each."""
     study = case.results.study
-    if study.suite.sweep.weight_decays:
+    if "weight_decay" in study.suite.sweep.extra:
         return ""
 
     def same_number() -> Iterator[tuple[str, str]]:
