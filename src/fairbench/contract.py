@@ -3,6 +3,7 @@
 The words are those of `fairbench.optimizers.NEEDS`; the loop knows no optimizer by name.
 """
 
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
@@ -35,6 +36,8 @@ class Contract:
                     f"an optimizer that needs {need!r} cannot be trained with training.compile; turn it off"
                 )
         self.create_graph = "create_graph" in needs
+        if self.create_graph:  # it warns of cycles, which the loop breaks in dropping the gradients of every step
+            warnings.filterwarnings("ignore", "Using backward")
         self.constant_lr = "constant_lr" in needs
         self._closure, self._modes = "closure" in needs, "modes" in needs
         self._mode = ""

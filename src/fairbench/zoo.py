@@ -212,6 +212,7 @@ OPTIMIZERS = {
         "pytorch_optimizer:SPAM",
         "AdamW with resets of momentum and clipping of spikes, from pytorch-optimizer",
         "decoupled",
+        factors="a mask, a byte for each weight",
         reference="Huang et al. 2025, arXiv:2501.06842",
     ),
     "StableSPAM": OptimizerFacts(
