@@ -16,7 +16,7 @@ from fairbench.command_line import parser
 from fairbench.data.facts import SOURCES
 from fairbench.errors import UsageError, unknown
 from fairbench.executors import Place
-from fairbench.optimizers import OPTIMIZERS
+from fairbench.optimizers import known_optimizers
 from fairbench.suite_choice import chosen_suite, data_needs, words
 from fairbench.suite_file import load_suite, suite_names
 
@@ -221,7 +221,7 @@ def show_list(options: argparse.Namespace) -> int:
     for name, source in SOURCES.items():
         print(f"  {name:12} {source.title}; for arenas of {source.kind}")
     print("optimizers")
-    for name, optimizer in OPTIMIZERS.items():
+    for name, optimizer in known_optimizers().items():
         print(f"  {name:10} {optimizer.title} ({optimizer.factory})")
     print("  your own   module:Class, in --optimizers or as `factory` in a suite file")
     return 0

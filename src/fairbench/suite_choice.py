@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from fairbench.data.facts import SOURCES
 from fairbench.errors import UsageError, unknown
-from fairbench.optimizers import OPTIMIZERS
+from fairbench.optimizers import known_optimizers
 from fairbench.suite import OptimizerPlan, Suite
 from fairbench.suite_file import load_suite
 
@@ -70,7 +70,7 @@ def words(text: str) -> list[str]:
 
 def named_optimizers(names: list[str], suite: Suite) -> dict[str, OptimizerPlan]:
     """Optimizers by their names in the suite, by names that fairbench knows, or as module:Class."""
-    known = {**{name: OptimizerPlan() for name in OPTIMIZERS}, **suite.optimizers}
+    known = {**{name: OptimizerPlan() for name in known_optimizers()}, **suite.optimizers}
     plans: dict[str, OptimizerPlan] = {}
     for word in names:
         own = ":" in word
