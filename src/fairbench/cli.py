@@ -222,8 +222,8 @@ def show_list(options: argparse.Namespace) -> int:
         print(f"  {name:12} {source.title}; for arenas of {source.kind}")
     print("optimizers")
     for name, optimizer in known_optimizers().items():
-        print(f"  {name:10} {optimizer.title} ({optimizer.factory})")
-    print("  your own   module:Class, in --optimizers or as `factory` in a suite file")
+        print(f"  {name:12} {optimizer.title}")
+    print("  your own     module:Class, in --optimizers or as `factory` in a suite file")
     return 0
 
 

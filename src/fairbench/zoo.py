@@ -122,6 +122,7 @@ OPTIMIZERS = {
         reference="You et al. 2019, arXiv:1904.00962",
     ),
     # Grafted to RMSProp's length of step, as in its authors' large-scale work; roots every 10 steps, as SOAP's bases.
+    # Matrices stay what they are: the library would make vectors of small ones, which have no preconditioner.
     "Shampoo": OptimizerFacts(
         "pytorch_optimizer:ScalableShampoo",
         "Kronecker-factored preconditioner with RMSProp's step length, from pytorch-optimizer",
@@ -131,6 +132,7 @@ OPTIMIZERS = {
             "graft_type": 3,
             "moving_average_for_momentum": True,
             "preconditioning_compute_steps": 10,
+            "shape_interpretation": False,
         },
         state=3,
         factors="two square matrices for each dimension of a tensor",
@@ -222,6 +224,7 @@ OPTIMIZERS = {
         reference="Huang et al. 2025, arXiv:2502.17055",
     ),
     # Balancing draws from numpy's random numbers, which no trial seeds; it matters in half precision alone.
+    # Without opt_einsum, which the extra [zoo] installs, a step takes minutes.
     "Kron": OptimizerFacts(
         "pytorch_optimizer:Kron",
         "PSGD with Kronecker factors, from pytorch-optimizer",

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from fairbench.contract import Contract
 from fairbench.errors import UsageError
 from fairbench.optimizers import (
+    NEEDS,
     OPTIMIZERS,
     build_optimizer,
     decay_kind,
@@ -236,3 +237,26 @@ def test_needs_are_known_or_seen_unless_they_are_said(factory: str, needs: list[
     plan = OptimizerPlan(factory=factory)
     assert resolve_optimizer("Own", plan).needs == needs
     assert resolve_optimizer("Own", replace(plan, needs=["create_graph"])).needs == ["create_graph"]
+
+
+PAGE = Path(__file__).parents[2] / "docs/optimizers.md"
+
+
+def row(name: str) -> str:
+    """An optimizer's line in the page."""
+    facts = OPTIMIZERS[name]
+    options = ", ".join(f"`{key}={value}`" for key, value in facts.options.items())
+    grid = "its own" if facts.lr else f"x {facts.lr_scale:g}"
+    needs = ", ".join(f"`{need}`" for need in facts.needs)
+    state = f"{facts.state}, {facts.factors}" if facts.factors else str(facts.state)
+    return (
+        f"| {name} | `{facts.factory}` | {facts.decay} | {options} | {grid} | {needs} | {state} | {facts.reference} |"
+    )
+
+
+def test_the_page_has_the_registry() -> None:
+    lines = PAGE.read_text().splitlines()
+    start = lines.index(next(line for line in lines if line.startswith("| name |")))
+    rows = [line for line in lines[start + 2 :] if line.startswith("|")][: len(OPTIMIZERS)]
+    assert rows == [row(name) for name in OPTIMIZERS]
+    assert all(f"| `{need}` | {words} |" in lines for need, words in NEEDS.items())
