@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairbench.arenas import ARENAS
+from fairbench.arenas import ARENAS, known_arenas
 from fairbench.command_line import parser
 from fairbench.data.facts import SOURCES
 from fairbench.errors import UsageError, unknown
@@ -217,6 +217,9 @@ def show_list(options: argparse.Namespace) -> int:
     print("arenas")
     for name, arena in ARENAS.items():
         print(f"  {name:10} {arena.title}; metrics: {', '.join(arena.metrics)}")
+    for name in sorted(known_arenas().keys() - ARENAS.keys()):
+        print(f"  {name:10} {known_arenas()[name]}")
+    print("  your own   path/to/file.py:Class or module:Class, in --arenas or as `task` in a suite file")
     print("data")
     for name, source in SOURCES.items():
         print(f"  {name:12} {source.title}; for arenas of {source.kind}")

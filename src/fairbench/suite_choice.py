@@ -7,11 +7,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TypeVar
 
+from fairbench.arenas import ARENAS, known_arenas
+from fairbench.arenas.own import completed
 from fairbench.data.facts import SOURCES
 from fairbench.errors import UsageError, unknown
 from fairbench.optimizers import OPTIMIZERS
-from fairbench.suite import OptimizerPlan, Suite
-from fairbench.suite_file import load_suite
+from fairbench.suite import ArenaPlan, OptimizerPlan, Suite
+from fairbench.suite_file import load_suite, parse_suite
+from fairbench.suite_values import Wrong, build
 
 PlanT = TypeVar("PlanT")
 DEFAULT_SUITE = "mini"
@@ -25,9 +28,10 @@ def chosen_suite(options: argparse.Namespace) -> Suite:
     if options.compile:
         suite = replace(suite, training=replace(suite.training, compile=True))
     if options.arenas:
-        arenas = {name: pick("arena", name, suite.arenas) for name in words(options.arenas)}
+        arenas = named_arenas(words(options.arenas), suite)
         optimizers = {name: _within(plan, arenas) for name, plan in suite.optimizers.items()}
-        suite = replace(suite, arenas=arenas, optimizers=optimizers)
+        narrowed = replace(suite, arenas=arenas, optimizers=optimizers)
+        suite = parse_suite(narrowed.to_json(), f"--arenas {options.arenas}")
     if options.optimizers:
         suite = replace(suite, optimizers=named_optimizers(words(options.optimizers), suite))
         if not set(suite.ladder) <= suite.optimizers.keys():  # a rung less, and the next would be two causes
@@ -79,6 +83,41 @@ def named_optimizers(names: list[str], suite: Suite) -> dict[str, OptimizerPlan]
             raise UsageError(f"two optimizers are called {name!r}; give one another name in a suite file")
         plans[name] = OptimizerPlan(factory=word) if own else pick("optimizer", word, known)
     return plans
+
+
+def named_arenas(names: list[str], suite: Suite) -> dict[str, ArenaPlan]:
+    """Arenas by their names in the suite, and own ones as module:Class, path/to/file.py:Class or by their names.
+
+    An own one is as its class says by default.
+
+    Raises:
+        UsageError: there is no such arena, its class leaves something open, or two have one name.
+    """
+    offered = known_arenas().keys() - ARENAS.keys()
+    plans: dict[str, ArenaPlan] = {}
+    for word in names:
+        own = word not in suite.arenas and (":" in word or word in offered)
+        name = word.rpartition(":")[2]
+        if name in plans:
+            raise UsageError(f"two arenas are called {name!r}; give one another name in a suite file")
+        plans[name] = own_arena(name, word) if own else pick("arena", word, suite.arenas)
+    return plans
+
+
+def own_arena(name: str, task: str) -> ArenaPlan:
+    """An own arena as its class says by default.
+
+    Raises:
+        UsageError: there is no such class, or it leaves something open.
+    """
+    path = ("arenas", name)
+    try:
+        plan: ArenaPlan = build(ArenaPlan, completed(name, {"task": task}), path)
+    except Wrong as wrong:
+        key = ".".join(wrong.path[len(path) :])
+        remedy = "" if key in ("", "task") else f"; say it in the arena's defaults or in a suite file's [arenas.{name}]"
+        raise UsageError(f"--arenas {task}: {key}: {wrong.reason}{remedy}") from None
+    return plan
 
 
 def data_needs(suite: Suite) -> set[str]:

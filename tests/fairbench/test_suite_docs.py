@@ -8,8 +8,8 @@ from fairbench.shocks import SHOCKS
 from fairbench.suite import ArenaPlan, Final, OptimizerPlan, Suite, Sweep, Training
 
 PAGE = (Path(__file__).parents[2] / "docs/suite-files.md").read_text()
-TABLES = {"name", "sweep", "final", "training", "arenas", "optimizers"}
-"""Keys of a suite that are tables, and its name, which is that of its file."""
+TABLES = {"name", "sweep", "final", "training", "arenas", "optimizers", "facts"}
+"""Keys of a suite that are tables, its name, which is that of its file, and what an own arena says of itself."""
 
 
 def first_cells() -> set[str]:
