@@ -142,7 +142,8 @@ def optimizer_and_seconds(study: Study, name: str, plan: OptimizerPlan, place: P
     from fairbench.trial import Training
 
     decays = study.suite.sweep.weight_decays
-    before = set(sys.modules)
+    # An arena loads its own modules with the first training, and those are not the optimizer's.
+    before = {*sys.modules, *(module for arena in study.arenas.values() for module in arena.code)}
     with _named(f"optimizers.{name}: cannot be loaded"):
         resolved = resolve_optimizer(name, plan, ("lr", *["weight_decay"] * bool(decays)))
     rehearsed, seconds, taken, mechanisms = replace(study, optimizers={name: resolved}), {}, {}, {}
