@@ -7,6 +7,9 @@ from pathlib import Path
 
 from fairbench.suite_choice import DEFAULT_SUITE
 
+OWN = "a name, module:Class, or path/to/file.py:Class"
+"""How an optimizer can be named."""
+
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
@@ -63,7 +66,14 @@ def _add_suite_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("chosen", nargs="?", metavar="SUITE", help="the same as --suite")
     command.add_argument("--suite", help=f"name or TOML file (default: {DEFAULT_SUITE}; `fairbench list` shows them)")
     command.add_argument("--output-dir", type=Path, metavar="DIR", help="default: results/<suite>")
-    command.add_argument("--optimizers", metavar="A,B,...", help="only these of the suite; your own as module:Class")
+    command.add_argument(
+        "--optimizer", action="append", default=[], metavar="O", help=f"one more, which the suite has not: {OWN}"
+    )
+    command.add_argument("--optimizers", metavar="A,B,...", help="only these, instead of all of the suite's")
+    _add_setting(command)
+    command.add_argument(
+        "--lr-grid", metavar="LOW:HIGH:N", help="the learning rates that everyone's search begins with"
+    )
     command.add_argument("--reference", metavar="NAME", help="the optimizer that is compared with the others")
     command.add_argument("--arenas", metavar="A,B,...", help="only these of the suite")
     command.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
@@ -75,6 +85,17 @@ def _add_suite_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--data-root", type=Path, metavar="DIR", help="downloaded data, for suites that need some")
     command.add_argument("--smoke-test", action="store_true", help="the same as --suite smoke")
     command.add_argument("--compile", action="store_true", help="compile models and optimizer steps")
+
+
+def _add_setting(command: argparse.ArgumentParser) -> None:
+    """The option that sets hyperparameters."""
+    command.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="O.OPTION=VALUE",
+        help="a hyperparameter of an optimizer, as AdamW.weight_decay=0.1; its value is TOML",
+    )
 
 
 def _add_data_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -25,9 +25,7 @@ def load(reference: str, what: str) -> Any:
     Raises:
         UsageError: there is no such module, file or name, or it cannot be imported.
     """
-    place, _, name = reference.rpartition(":")
-    if not place or not name:
-        raise UsageError(f"{what} {reference!r} must have the form module:Name or path/to/file.py:Name")
+    place, name = place_and_name(reference, what)
     try:
         module = _of_file(place, f"{what} {reference!r}") if place.endswith(".py") else _of_name(place)
     except UsageError:
@@ -38,6 +36,18 @@ def load(reference: str, what: str) -> Any:
     if not hasattr(module, name):
         raise unknown(f"name in {place}", name, _offered(module))
     return getattr(module, name)
+
+
+def place_and_name(reference: str, what: str) -> tuple[str, str]:
+    """The two parts of a reference: the module or file, and the name there.
+
+    Raises:
+        UsageError: it has another form.
+    """
+    place, _, name = reference.rpartition(":")
+    if not place or not name:
+        raise UsageError(f"{what} {reference!r} must have the form module:Name or path/to/file.py:Name")
+    return place, name
 
 
 def _of_name(name: str) -> ModuleType:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
@@ -11,10 +12,16 @@ from fairbench.arenas import ARENAS, known_arenas
 from fairbench.arenas.own import completed
 from fairbench.data.facts import SOURCES
 from fairbench.errors import UsageError, unknown
+from fairbench.imports import place_and_name
 from fairbench.optimizers import OPTIMIZERS
-from fairbench.suite import ArenaPlan, OptimizerPlan, Suite
+from fairbench.suite import ArenaPlan, OptimizerPlan, Suite, Sweep
 from fairbench.suite_file import load_suite, parse_suite
 from fairbench.suite_values import Wrong, build
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 PlanT = TypeVar("PlanT")
 DEFAULT_SUITE = "mini"
@@ -23,26 +30,64 @@ PAPER_SUITE = "paper"
 
 
 def chosen_suite(options: argparse.Namespace) -> Suite:
-    """The suite that the options ask for, narrowed to the arenas and optimizers that they name."""
+    """The suite that the options ask for: narrowed to what they name, with what they add to it."""
     suite = load_suite(_name(options))
     if options.compile:
         suite = replace(suite, training=replace(suite.training, compile=True))
+    if options.lr_grid:
+        suite = replace(suite, sweep=_with_grid(suite.sweep, options.lr_grid))
     if options.arenas:
         arenas = named_arenas(words(options.arenas), suite)
         optimizers = {name: _within(plan, arenas) for name, plan in suite.optimizers.items()}
-        narrowed = replace(suite, arenas=arenas, optimizers=optimizers)
-        suite = parse_suite(narrowed.to_json(), f"--arenas {options.arenas}")
+        suite = replace(suite, arenas=arenas, optimizers=optimizers)
     if options.optimizers:
-        suite = replace(suite, optimizers=named_optimizers(words(options.optimizers), suite))
+        suite = replace(suite, optimizers=named_optimizers(words(options.optimizers), suite.optimizers))
         if not set(suite.ladder) <= suite.optimizers.keys():  # a rung less, and the next would be two causes
             suite = replace(suite, ladder=[])
+    added = named_optimizers([*suite.optimizers, *options.optimizer], suite.optimizers)
+    suite = replace(suite, optimizers=with_settings(added, options.set))
     reference = options.reference or suite.reference
     if reference not in suite.optimizers:
         choices = ", ".join(suite.optimizers)
         raise UsageError(
             f"the reference optimizer {reference!r} is not in the run; say --reference with one of: {choices}"
         )
-    return replace(suite, reference=reference)
+    return parse_suite(replace(suite, reference=reference).to_json(), f"{suite.name} with these options")
+
+
+def _with_grid(sweep: Sweep, text: str) -> Sweep:
+    """A sweep with another grid, of a text as 1e-4:1e-1:7."""
+    lowest, _, rest = text.partition(":")
+    highest, _, points = rest.partition(":")
+    try:
+        return replace(sweep, lr_min=float(lowest), lr_max=float(highest), points=int(points))
+    except ValueError:
+        form = "lowest:highest:points, as 1e-4:1e-1:7"
+        raise UsageError(f"--lr-grid must have the form {form}; got {text!r}") from None
+
+
+def with_settings(optimizers: Mapping[str, OptimizerPlan], settings: Iterable[str]) -> dict[str, OptimizerPlan]:
+    """Optimizers with hyperparameters of texts as MyOpt.weight_decay=0.1; the values are TOML.
+
+    Raises:
+        UsageError: a text has another form, names no optimizer of these, or has a value that is none of TOML.
+    """
+    plans = dict(optimizers)
+    for text in settings:
+        place, equals, value = text.partition("=")
+        name, _, option = place.strip().rpartition(".")
+        if not (equals and name and option):
+            raise UsageError(
+                f"--set must have the form OPTIMIZER.option=value, as AdamW.weight_decay=0.1; got {text!r}"
+            )
+        plan = pick("optimizer", name, plans)
+        try:
+            given = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            advice = f"text needs quotes, as --set '{place}=\"{value.strip()}\"'"
+            raise UsageError(f"--set {text}: {value.strip()!r} is no value of TOML; {advice}") from None
+        plans[name] = replace(plan, options={**plan.options, option: given})
+    return plans
 
 
 def _name(options: argparse.Namespace) -> str:
@@ -60,7 +105,7 @@ def _within(plan: OptimizerPlan, arenas: Iterable[str]) -> OptimizerPlan:
     return replace(plan, arenas={name: options for name, options in plan.arenas.items() if name in arenas})
 
 
-def pick(kind: str, name: str, known: dict[str, PlanT]) -> PlanT:
+def pick(kind: str, name: str, known: Mapping[str, PlanT]) -> PlanT:
     """The entry of that name; an unknown one is answered with the nearest."""
     if name not in known:
         raise unknown(kind, name, known)
@@ -72,16 +117,16 @@ def words(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
-def named_optimizers(names: list[str], suite: Suite) -> dict[str, OptimizerPlan]:
-    """Optimizers by their names in the suite, by names that fairbench knows, or as module:Class."""
-    known = {**{name: OptimizerPlan() for name in OPTIMIZERS}, **suite.optimizers}
+def named_optimizers(names: Iterable[str], known: Mapping[str, OptimizerPlan]) -> dict[str, OptimizerPlan]:
+    """Optimizers by their names in a suite, by names that fairbench knows, as module:Class or path/to/file.py:Class."""
+    by_name = {**{name: OptimizerPlan() for name in OPTIMIZERS}, **known}
     plans: dict[str, OptimizerPlan] = {}
     for word in names:
-        own = ":" in word
-        name = word.rpartition(":")[2] if own else word
+        own = word not in known and ":" in word
+        name = place_and_name(word, "optimizer factory")[1] if own else word
         if name in plans:
             raise UsageError(f"two optimizers are called {name!r}; give one another name in a suite file")
-        plans[name] = OptimizerPlan(factory=word) if own else pick("optimizer", word, known)
+        plans[name] = OptimizerPlan(factory=word) if own else pick("optimizer", word, by_name)
     return plans
 
 
@@ -97,7 +142,7 @@ def named_arenas(names: list[str], suite: Suite) -> dict[str, ArenaPlan]:
     plans: dict[str, ArenaPlan] = {}
     for word in names:
         own = word not in suite.arenas and (":" in word or word in offered)
-        name = word.rpartition(":")[2]
+        name = place_and_name(word, "arena")[1] if ":" in word else word
         if name in plans:
             raise UsageError(f"two arenas are called {name!r}; give one another name in a suite file")
         plans[name] = own_arena(name, word) if own else pick("arena", word, suite.arenas)

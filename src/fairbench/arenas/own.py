@@ -30,8 +30,10 @@ def completed(name: str, table: Mapping[str, Any]) -> Mapping[str, Any]:
     path, task = ("arenas", name), table.get("task", name)
     if "facts" in table:
         raise Wrong((*path, "facts"), "is what an arena's class says; leave it out")
-    reference = known_arenas().get(task, task) if isinstance(task, str) else ""
-    if task in ARENAS or ":" not in reference:
+    if task in ARENAS or not isinstance(task, str):
+        return table
+    reference = known_arenas().get(task, task)
+    if ":" not in reference:
         return table
     try:
         arena = load_arena(reference)
