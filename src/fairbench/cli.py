@@ -230,6 +230,15 @@ def show_list(options: argparse.Namespace) -> int:
     return 0
 
 
+def new_arena(options: argparse.Namespace) -> int:
+    """`fairbench new-arena`."""
+    from fairbench.starts import write_start
+
+    file, cls = write_start("arena", options.name)
+    print(f"wrote {file}; it runs as it is:\n  fairbench run --arenas {file}:{cls} --optimizers AdamW,PsiLogic")
+    return 0
+
+
 def data(options: argparse.Namespace) -> int:
     """`fairbench data`."""
     from fairbench.data.preparation import command
@@ -248,5 +257,6 @@ DO = {
     "verdicts": verdicts,
     "explain": explain,
     "list": show_list,
+    "new-arena": new_arena,
     "data": data,
 }

@@ -57,6 +57,8 @@ def parser() -> argparse.ArgumentParser:
     explain.add_argument("--output-dir", type=Path, metavar="DIR", help="where it lies (default: all of results/)")
 
     commands.add_parser("list", help="show suites, arenas and optimizers")
+    new_arena = commands.add_parser("new-arena", help="write a short file to start an own arena from")
+    new_arena.add_argument("name", metavar="NAME", help="of the file, NAME.py; HalfMoons is the class of half_moons")
     _add_data_parser(commands)
     return top
 
@@ -75,7 +77,7 @@ def _add_suite_options(command: argparse.ArgumentParser) -> None:
         "--lr-grid", metavar="LOW:HIGH:N", help="the learning rates that everyone's search begins with"
     )
     command.add_argument("--reference", metavar="NAME", help="the optimizer that is compared with the others")
-    command.add_argument("--arenas", metavar="A,B,...", help="only these of the suite")
+    command.add_argument("--arenas", metavar="A,B,...", help="only these of the suite; your own as file.py:Class")
     command.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     command.add_argument(
         "--workers", type=int, metavar="N", help="trials at a time (default: CPU cores; 0: one, no server)"
