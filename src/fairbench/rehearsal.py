@@ -94,7 +94,7 @@ def arenas_and_environment(suite: Suite, place: Place) -> dict[str, Any]:
         before, task = set(sys.modules), suite.task(name)
         arena = load_arena(task)
         with _named(f"arenas.{name}.data: {dict(plan.data)} is impossible"):
-            data = same_data(arena, plan.data, Path(place.data_root))
+            data = same_data(arena, plan.data, Path(place.data_root), suite.facts(name).labelled)
         if plan.batch_size > (most := len(data.train)):
             raise UsageError(
                 f"arenas.{name}.batch_size must be at most {most}, the training examples; got {plan.batch_size}"

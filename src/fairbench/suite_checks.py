@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fairbench.arenas import ARENAS, ArenaFacts, known_arenas
+from fairbench.arenas import ARENAS, ArenaFacts
 from fairbench.data.facts import READING, SOURCES
 from fairbench.errors import unknown
 from fairbench.optimizers import OPTIMIZERS
@@ -59,8 +59,7 @@ def _check_arena(suite: Suite, name: str, arena: ArenaPlan) -> None:
     if not re.fullmatch(r"[\w.\-]+", name):
         raise Wrong(path, f"must be made of letters, digits, '_', '-' and '.', got {name!r}")
     if arena.facts is None and suite.task(name) not in ARENAS:
-        reason = f'{unknown("arena", suite.task(name), known_arenas())}; your own one needs task = "file.py:Class"'
-        raise Wrong((*path, "task") if arena.task else path, reason)
+        raise Wrong((*path, "task") if arena.task else path, unknown("arena", suite.task(name), ARENAS))
     facts = suite.facts(name)
     if arena.metric not in facts.metrics:
         raise Wrong((*path, "metric"), unknown("metric", arena.metric, facts.metrics))

@@ -14,14 +14,23 @@ from fairbench.errors import UsageError
 SPLITS = ("train", "val", "test")
 
 
-def same_data(arena: Arena, options: Mapping[str, Any], data_root: Path) -> Data:
+def same_data(arena: Arena, options: Mapping[str, Any], data_root: Path, labelled: bool) -> Data:
     """The data of an arena, which every trial loads anew: its own ones are loaded twice, to see that they are the same.
 
+    Args:
+        arena: the arena.
+        options: the table `data` of the suite.
+        data_root: where prepared data lie.
+        labelled: whether they must have labels.
+
     Raises:
-        UsageError: they are no data, or others each time.
+        UsageError: they are no data, have no labels, or are others each time.
     """
     data = load_arena_data(arena, options, data_root)
     if "source" in options:
+        if labelled and not data.train.targets.numel():
+            reason = "has no labels; put the images of each class into a folder of its own"
+            raise UsageError(f"data = {dict(options)} {reason}")
         return data
     if not isinstance(data, Data) or not all(data.splits.get(name) for name in SPLITS):
         raise UsageError(f"{_where(arena, 'load_data')} must return Data with examples in each of {', '.join(SPLITS)}")

@@ -30,16 +30,18 @@ def completed(name: str, table: Mapping[str, Any]) -> Mapping[str, Any]:
     path, task = ("arenas", name), table.get("task", name)
     if "facts" in table:
         raise Wrong((*path, "facts"), "is what an arena's class says; leave it out")
-    if task in ARENAS or not isinstance(task, str):
+    if not isinstance(task, str) or task in ARENAS:
         return table
     reference = known_arenas().get(task, task)
+    where = (*path, "task") if "task" in table else path
     if ":" not in reference:
-        return table
+        own = 'your own one needs task = "path/to/file.py:Class"'
+        raise Wrong(where, f"{unknown('arena', task, known_arenas())}; {own}")
     try:
         arena = load_arena(reference)
         facts = _facts(arena, reference)
     except UsageError as error:
-        raise Wrong((*path, "task") if "task" in table else path, error) from error
+        raise Wrong(where, error) from error
     full = {"data": {}, "model": {}, **arena.defaults, **table, "task": reference, "facts": asdict(facts)}
     full["model"] = _arguments(_parameters(arena.build_model)[1:], full["model"], (*path, "model"))
     if isinstance(full["data"], Mapping) and "source" not in full["data"]:
