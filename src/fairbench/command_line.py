@@ -57,6 +57,23 @@ def parser() -> argparse.ArgumentParser:
     explain.add_argument("--output-dir", type=Path, metavar="DIR", help="where it lies (default: all of results/)")
 
     commands.add_parser("list", help="show suites, arenas and optimizers")
+
+    check = commands.add_parser(
+        "check", help="try an optimizer's contract, your own too; 1 on a fail", allow_abbrev=False
+    )
+    check.add_argument("optimizer", metavar="O", help=OWN)
+    _add_setting(check)
+
+    look = commands.add_parser("try", help="a first look at an optimizer in a minute: no finding", allow_abbrev=False)
+    look.add_argument("optimizer", metavar="O", help=OWN)
+    look.add_argument("--against", default="AdamW", metavar="A,B,...", help="what it is put beside (default: AdamW)")
+    look.add_argument("--suite", default=DEFAULT_SUITE, help=f"whose arena (default: {DEFAULT_SUITE})")
+    look.add_argument("--arena", metavar="A", help="where (default: the suite's first arena)")
+    look.add_argument("--lr", default="", metavar="X,Y,...", help="learning rates (default: three of the suite's grid)")
+    _add_setting(look)
+
+    new = commands.add_parser("new-optimizer", help="write a start of your own that works as it is")
+    new.add_argument("name", metavar="NAME", help="of the file NAME.py")
     _add_data_parser(commands)
     return top
 

@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from typing import Any
 
-from fairbench.check.case import SEVERITIES, Finding, case_of
+from fairbench.check.case import SEVERITIES, Finding, case_of, told, trained
 from fairbench.check.cost import state, step_time
 from fairbench.check.gradients import (
     bfloat16_weights,
@@ -16,6 +16,7 @@ from fairbench.check.gradients import (
 from fairbench.check.learning import lr_schedule, parameter_groups, trains
 from fairbench.check.repeating import deterministic, global_random_state, resumes
 from fairbench.suite import OptimizerPlan
+from fairbench.trial import one_thread
 
 __all__ = ["CHECKS", "SEVERITIES", "Finding", "findings"]
 
@@ -44,5 +45,10 @@ def findings(name: str, plan: OptimizerPlan) -> list[dict[str, Any]]:
     Raises:
         UsageError: it is not there, or has no such hyperparameter.
     """
-    case = case_of(name, plan)
-    return [asdict(check.finding(case)) for check in CHECKS]
+    with one_thread():
+        untrained = case_of(name, plan)
+        try:
+            case = trained(untrained)
+        except Exception as error:
+            return [asdict(Finding(trains.name, "fail", told(error), "mend that first; nothing else can be tried"))]
+        return [asdict(check.finding(case)) for check in CHECKS]

@@ -1,9 +1,10 @@
 """What a check sees of an optimizer, and what it finds."""
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from textwrap import shorten
 from typing import Any, Literal, TypeVar, get_args
 
 import torch
@@ -87,7 +88,7 @@ class Case:
         def closure() -> Tensor:
             optimizer.zero_grad()
             value = loss()
-            value.backward(create_graph="create_graph" in self.optimizer.needs)  # type: ignore[no-untyped-call]
+            value.backward(create_graph="create_graph" in self.optimizer.needs)
             return value
 
         return closure
@@ -103,16 +104,21 @@ class Case:
 
 
 def case_of(name: str, plan: OptimizerPlan) -> Case:
-    """The case of an optimizer, trained at every rate of the task, or at its own.
+    """The case of an optimizer that is yet to be trained.
 
     Raises:
         UsageError: it is not there, or has no such hyperparameter.
     """
     task = replace(load_suite(TASK), reference=name, optimizers={name: plan})
     resolved = resolve_optimizer(name, plan)
-    case = Case(Study(task, "cpu", {"vit": ResolvedArena("", {}, {})}, {name: resolved}, {}))
-    rates = [task.sweep.rate(i) * resolved.lr_scale for i in range(task.sweep.points)]
-    return replace(case, courses=[_course(case, lr) for lr in ([resolved.lr] if resolved.lr else rates)])
+    return Case(Study(task, "cpu", {"vit": ResolvedArena("", {}, {})}, {name: resolved}, {}))
+
+
+def trained(case: Case) -> Case:
+    """A case with its trainings: at every rate of the task, or at the optimizer's own."""
+    sweep, own = case.study.suite.sweep, case.optimizer
+    rates = [sweep.rate(i) * own.lr_scale for i in range(sweep.points)] if own.lr is None else [own.lr]
+    return replace(case, courses=[_course(case, lr) for lr in rates])
 
 
 def _course(case: Case, lr: float) -> Course:
@@ -132,7 +138,7 @@ def around_step(training: Training, look: Callable[[], Seen]) -> tuple[Seen, See
         seen.append(look())
         return value
 
-    training.step = watched
+    training.step = watched  # type: ignore[assignment]
     training.train_step()
     training.step = step
     return seen[0], seen[1]
@@ -143,9 +149,18 @@ def weights(training: Training) -> list[Tensor]:
     return [p.detach().clone() for p in training.params]
 
 
+def tensors(value: Any) -> Iterator[Tensor]:
+    """The tensors that a value holds, at any depth."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, dict | list | tuple):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from tensors(each)
+
+
 def distance(old: Sequence[Tensor], new: Sequence[Tensor]) -> float:
     """How far weights have moved, all together."""
-    return torch.stack([(a - b).double().norm() for a, b in zip(old, new, strict=True)]).norm().item()
+    return float(torch.stack([(a - b).double().norm() for a, b in zip(old, new, strict=True)]).norm())
 
 
 @dataclass(frozen=True)
@@ -163,6 +178,11 @@ class Finding:
     severity: Severity
     evidence: str
     advice: str
+
+
+def told(error: Exception) -> str:
+    """An exception in a line."""
+    return shorten(f"it raises {type(error).__name__}: {error}", 160, placeholder=" ...")
 
 
 Judge = Callable[[Case], tuple[Severity, str]]
@@ -190,7 +210,7 @@ class Check:
         try:
             severity, evidence = self.judge(case)
         except Exception as error:
-            severity, evidence = self.raised, f"it raises {type(error).__name__}: {error}"
+            severity, evidence = self.raised, told(error)
         return Finding(self.name, severity, evidence, self.advice if severity in ("fail", "warn") else "")
 
 

@@ -1,14 +1,10 @@
 """What it costs, beside torch's AdamW."""
 
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from statistics import median
-from typing import Any
 
-from torch import Tensor
-
-from fairbench.check.case import Case, Course, Severity, around_step, check
+from fairbench.check.case import Case, Course, Severity, around_step, check, tensors
 from fairbench.optimizers import resolve_optimizer
 from fairbench.suite import OptimizerPlan
 from fairbench.trial import Training, one_thread
@@ -24,15 +20,6 @@ def baseline(case: Case) -> Case:
     suite = replace(case.study.suite, reference=BASELINE, optimizers={BASELINE: plan})
     study = replace(case.study, suite=suite, optimizers={BASELINE: resolved})
     return Case(study, [Course(1e-3, 0.0, 0.0)])
-
-
-def tensors(value: Any) -> Iterator[Tensor]:
-    """The tensors that a value holds, at any depth."""
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, dict | list | tuple):
-        for each in value.values() if isinstance(value, dict) else value:
-            yield from tensors(each)
 
 
 def state_bytes(training: Training) -> float:

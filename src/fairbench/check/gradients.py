@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from fairbench.check.case import Case, Severity, around_step, check, weights
+from fairbench.check.case import Case, Severity, around_step, check, tensors, weights
 
 
 @check(
@@ -92,8 +92,7 @@ def bfloat16_weights(case: Case) -> tuple[Severity, str]:
         case.step(optimizer, lambda: model(torch.eye(8, dtype=torch.bfloat16)).float().square().sum())
     if not torch.isfinite(model.weight).all():
         return "warn", "they are not finite after 5 steps"
-    states = [x for state in optimizer.state.values() for x in state.values()]
-    kinds = sorted({str(x.dtype).removeprefix("torch.") for x in states if isinstance(x, Tensor) and x.dim()})
+    kinds = sorted({str(x.dtype).removeprefix("torch.") for x in tensors([*optimizer.state.values()]) if x.dim()})
     moved = "are moved" if not torch.equal(model.weight, old) else "do not move in 5 steps: too short for their digits"
     return "pass", f"they {moved}; its state is in {', '.join(kinds) or 'plain numbers'}"
 
