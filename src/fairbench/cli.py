@@ -17,7 +17,14 @@ from fairbench.data.facts import SOURCES
 from fairbench.errors import UsageError, unknown
 from fairbench.executors import Place
 from fairbench.optimizers import OPTIMIZERS
-from fairbench.suite_choice import chosen_suite, data_needs, words
+from fairbench.suite_choice import (
+    chosen_suite,
+    data_needs,
+    named_optimizers,
+    suite_to_look_at,
+    with_settings,
+    words,
+)
 from fairbench.suite_file import load_suite, suite_names
 
 if TYPE_CHECKING:
@@ -207,6 +214,47 @@ def explain(options: argparse.Namespace) -> int:
     return 0
 
 
+def check(options: argparse.Namespace) -> int:
+    """`fairbench check`; in a process of its own, since an optimizer may do anything."""
+    ((name, plan),) = with_settings(named_optimizers([options.optimizer], {}), options.set).items()
+
+    from fairbench.check import Finding, findings
+    from fairbench.executors.processes import ProcessExecutor
+    from fairbench.report.own_optimizer import print_findings
+
+    with ProcessExecutor([Place()], lambda spec, step, loss: None, server=False) as executor:
+        found = [Finding(**each) for each in executor.call(findings, name, plan)]
+    print_findings(found, console())
+    return 1 if any(finding.severity == "fail" for finding in found) else 0
+
+
+def look(options: argparse.Namespace) -> int:
+    """`fairbench try`."""
+    from fairbench.look import look_at, read_rates
+    from fairbench.report.own_optimizer import print_look
+
+    suite = suite_to_look_at(options)
+    seen = look_at(suite, read_rates(options.lr), [Place(alone=True)] * cores())
+    print_look(seen, words(options.against)[0], console())
+    others = " ".join(f"--set '{text}'" for text in options.set)
+    print(
+        f"for a finding: fairbench run --suite {options.suite} --optimizers {options.against} "
+        f"--optimizer {options.optimizer} --reference {suite.reference} {others}".rstrip()
+    )
+    return 1 if seen.failed else 0
+
+
+def new_optimizer(options: argparse.Namespace) -> int:
+    """`fairbench new-optimizer`."""
+    from fairbench.starts import class_name, write_start
+
+    path = write_start("optimizer", options.name)
+    own = f"{path}:{class_name(options.name)}"
+    print(f"{path} is written, an optimizer that works. Make it yours, then\n")
+    print(f"    fairbench check {own}\n    fairbench try {own}\n    fairbench run --suite mini --optimizer {own}")
+    return 0
+
+
 def show_list(options: argparse.Namespace) -> int:
     """`fairbench list`."""
     print("suites")
@@ -226,16 +274,20 @@ def show_list(options: argparse.Namespace) -> int:
     print("optimizers")
     for name, optimizer in OPTIMIZERS.items():
         print(f"  {name:10} {optimizer.title} ({optimizer.factory})")
-    print("  your own   module:Class, in --optimizers or as `factory` in a suite file")
+    print(
+        "  your own   module:Class or path/to/file.py:Class, in check, try, run --optimizer, or as a suite's `factory`"
+    )
     return 0
 
 
 def new_arena(options: argparse.Namespace) -> int:
     """`fairbench new-arena`."""
-    from fairbench.starts import write_start
+    from fairbench.starts import class_name, write_start
 
-    file, cls = write_start("arena", options.name)
-    print(f"wrote {file}; it runs as it is:\n  fairbench run --arenas {file}:{cls} --optimizers AdamW,PsiLogic")
+    path = write_start("arena", options.name)
+    own = f"{path}:{class_name(options.name)}"
+    print(f"{path} is written, an arena that works. Make it yours, then\n")
+    print(f"    fairbench run --arenas {own} --optimizers AdamW,PsiLogic --output-dir results/{options.name}")
     return 0
 
 
@@ -257,6 +309,9 @@ DO = {
     "verdicts": verdicts,
     "explain": explain,
     "list": show_list,
+    "check": check,
+    "try": look,
+    "new-optimizer": new_optimizer,
     "new-arena": new_arena,
     "data": data,
 }

@@ -57,8 +57,24 @@ def parser() -> argparse.ArgumentParser:
     explain.add_argument("--output-dir", type=Path, metavar="DIR", help="where it lies (default: all of results/)")
 
     commands.add_parser("list", help="show suites, arenas and optimizers")
-    new_arena = commands.add_parser("new-arena", help="write a short file to start an own arena from")
-    new_arena.add_argument("name", metavar="NAME", help="of the file, NAME.py; HalfMoons is the class of half_moons")
+
+    check = commands.add_parser(
+        "check", help="try an optimizer's contract, your own too; 1 on a fail", allow_abbrev=False
+    )
+    check.add_argument("optimizer", metavar="O", help=OWN)
+    _add_setting(check)
+
+    look = commands.add_parser("try", help="a first look at an optimizer in a minute: no finding", allow_abbrev=False)
+    look.add_argument("optimizer", metavar="O", help=OWN)
+    look.add_argument("--against", default="AdamW", metavar="A,B,...", help="what it is put beside (default: AdamW)")
+    look.add_argument("--suite", default=DEFAULT_SUITE, help=f"whose arena (default: {DEFAULT_SUITE})")
+    look.add_argument("--arena", metavar="A", help="where; your own as file.py:Class (default: the first)")
+    look.add_argument("--lr", default="", metavar="X,Y,...", help="learning rates (default: three of the suite's grid)")
+    _add_setting(look)
+
+    for kind in ("optimizer", "arena"):
+        new = commands.add_parser(f"new-{kind}", help=f"write an {kind} to start your own from, which works as it is")
+        new.add_argument("name", metavar="NAME", help="of the file NAME.py")
     _add_data_parser(commands)
     return top
 

@@ -55,6 +55,17 @@ def chosen_suite(options: argparse.Namespace) -> Suite:
     return parse_suite(replace(suite, reference=reference).to_json(), f"{suite.name} with these options")
 
 
+def suite_to_look_at(options: argparse.Namespace) -> Suite:
+    """The suite of `fairbench try`: one arena, the optimizers that are put beside each other, the own one last."""
+    suite = load_suite(options.suite)
+    named = named_arenas([options.arena or next(iter(suite.arenas))], suite)
+    arenas = {name: replace(plan, tuned_on="") for name, plan in named.items()}  # it is looked at where it stands
+    optimizers = named_optimizers([*words(options.against), options.optimizer], suite.optimizers)
+    optimizers = with_settings({name: _within(plan, arenas) for name, plan in optimizers.items()}, options.set)
+    look = replace(suite, arenas=arenas, optimizers=optimizers, reference=[*optimizers][-1], ladder=[])
+    return parse_suite(look.to_json(), f"{suite.name} with these options")
+
+
 def _with_grid(sweep: Sweep, text: str) -> Sweep:
     """A sweep with another grid, of a text as 1e-4:1e-1:7."""
     lowest, _, rest = text.partition(":")
