@@ -30,6 +30,8 @@ from fairbench.suite_file import load_suite, suite_names
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from fairbench.suite import Suite
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command.
@@ -72,6 +74,7 @@ def run(options: argparse.Namespace) -> int:
     if options.trial_timeout is not None and not 0 < options.trial_timeout < float("inf"):
         raise UsageError(f"--trial-timeout must be a positive number of seconds, got {options.trial_timeout}")
     where = places(options)
+    prepare_own_data(options, suite)
     if options.offline:
         os.environ["HF_HUB_OFFLINE"] = "1"  # read when the libraries are loaded
 
@@ -82,6 +85,14 @@ def run(options: argparse.Namespace) -> int:
     observers = [TensorBoard(directory / "tensorboard")] if options.tensorboard else []
     run_study(suite, directory, where, server, console(), limit, options.timing, observers)
     return show_report(directory, directory)
+
+
+def prepare_own_data(options: argparse.Namespace, suite: Suite) -> None:
+    """Prepare the folders that the command line names; what a suite file names is prepared by `fairbench data`."""
+    if options.images or options.text:
+        from fairbench.data.preparation.command import prepare_own
+
+        prepare_own(suite, options.data_root or Path("data"))
 
 
 def places(options: argparse.Namespace) -> list[Place]:
@@ -118,6 +129,7 @@ def plan(options: argparse.Namespace) -> int:
     suite = chosen_suite(options)
     directory = options.output_dir or Path("results") / suite.name
     where = places(options)
+    prepare_own_data(options, suite)
 
     from fairbench.forecast import forecast
     from fairbench.report.console import print_plan

@@ -94,6 +94,8 @@ def _add_suite_options(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--reference", metavar="NAME", help="the optimizer that is compared with the others")
     command.add_argument("--arenas", metavar="A,B,...", help="only these of the suite; your own as file.py:Class")
+    command.add_argument("--images", metavar="DIR", help="your own for the arenas of images: DIR/class/*.png, 32 x 32")
+    command.add_argument("--text", metavar="DIR", help="your own for the arenas of text: a file, or DIR/*.txt")
     command.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     command.add_argument(
         "--workers", type=int, metavar="N", help="trials at a time (default: CPU cores; 0: one, no server)"

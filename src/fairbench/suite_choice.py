@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from fairbench.arenas import ARENAS, known_arenas
 from fairbench.arenas.own import completed
-from fairbench.data.facts import SOURCES
+from fairbench.data.facts import READING, SOURCES
 from fairbench.errors import UsageError, unknown
 from fairbench.imports import place_and_name
 from fairbench.optimizers import OPTIMIZERS
@@ -28,6 +28,9 @@ DEFAULT_SUITE = "mini"
 PAPER_SUITE = "paper"
 """The suite of whoever names a folder of data and no suite, as the paper's own command does."""
 
+OWN_DATA: dict[str, dict[str, int]] = {"images": {"size": 32}, "text": {}}
+"""How a user's folder is prepared that the command line names: so small that a study of it takes minutes."""
+
 
 def chosen_suite(options: argparse.Namespace) -> Suite:
     """The suite that the options ask for: narrowed to what they name, with what they add to it."""
@@ -40,6 +43,7 @@ def chosen_suite(options: argparse.Namespace) -> Suite:
         arenas = named_arenas(words(options.arenas), suite)
         optimizers = {name: _within(plan, arenas) for name, plan in suite.optimizers.items()}
         suite = replace(suite, arenas=arenas, optimizers=optimizers)
+    suite = with_own_data(suite, {"images": options.images, "text": options.text})
     if options.optimizers:
         suite = replace(suite, optimizers=named_optimizers(words(options.optimizers), suite.optimizers))
         if not set(suite.ladder) <= suite.optimizers.keys():  # a rung less, and the next would be two causes
@@ -174,6 +178,27 @@ def own_arena(name: str, task: str) -> ArenaPlan:
         remedy = "" if key in ("", "task") else f"; say it in the arena's defaults or in a suite file's [arenas.{name}]"
         raise UsageError(f"--arenas {task}: {key}: {wrong.reason}{remedy}") from None
     return plan
+
+
+def with_own_data(suite: Suite, folders: Mapping[str, str | None]) -> Suite:
+    """A suite whose arenas take their data from a user's folders; how a model reads them stays as it is.
+
+    Args:
+        suite: the suite.
+        folders: by kind of data, which is also the name of its source, the folder; None leaves those of that kind.
+
+    Raises:
+        UsageError: no arena takes data of a kind that is given.
+    """
+    arenas = dict(suite.arenas)
+    for kind, folder in folders.items():
+        taking = [name for name in arenas if folder and suite.facts(name).kind == kind]
+        if folder and not taking:
+            raise UsageError(f"--{kind} {folder}: none of these arenas takes {kind}: {', '.join(arenas)}")
+        for name in taking:
+            reading = {key: value for key, value in arenas[name].data.items() if key in READING[kind]}
+            arenas[name] = replace(arenas[name], data={"source": kind, "path": folder, **OWN_DATA[kind], **reading})
+    return replace(suite, arenas=arenas)
 
 
 def data_needs(suite: Suite) -> set[str]:
