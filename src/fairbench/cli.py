@@ -272,9 +272,7 @@ def show_list(options: argparse.Namespace) -> int:
     print("optimizers")
     for name, optimizer in OPTIMIZERS.items():
         print(f"  {name:10} {optimizer.title} ({optimizer.factory})")
-    print(
-        "  your own   module:Class or path/to/file.py:Class, in check, try, run --optimizer, or as a suite's `factory`"
-    )
+    print("  your own   module:Class or path/to/file.py:Class (docs/bring-your-own-optimizer.md)")
     return 0
 
 
