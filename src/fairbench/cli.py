@@ -228,7 +228,8 @@ def explain(options: argparse.Namespace) -> int:
 
 def check(options: argparse.Namespace) -> int:
     """`fairbench check`; in a process of its own, since an optimizer may do anything."""
-    ((name, plan),) = with_settings(named_optimizers([options.optimizer], {}), options.set).items()
+    known = load_suite(options.suite).optimizers if options.suite else {}
+    ((name, plan),) = with_settings(named_optimizers([options.optimizer], known), options.set).items()
 
     from fairbench.check import Finding, findings
     from fairbench.executors.processes import ProcessExecutor
@@ -248,10 +249,10 @@ def look(options: argparse.Namespace) -> int:
     suite = suite_to_look_at(options)
     seen = look_at(suite, read_rates(options.lr), [Place(alone=True)] * cores())
     print_look(seen, words(options.against)[0], console())
-    others = " ".join(f"--set '{text}'" for text in options.set)
+    settings = "".join(f" --set '{text}'" for text in options.set)
     print(
-        f"for a finding: fairbench run --suite {options.suite} --optimizers {options.against} "
-        f"--optimizer {options.optimizer} --reference {suite.reference} {others}".rstrip()
+        f"for a finding, from a search and fresh seeds:\n    fairbench run --suite {options.suite} "
+        f"--optimizers {options.against} --optimizer {options.optimizer} --reference {suite.reference}{settings}"
     )
     return 1 if seen.failed else 0
 
@@ -286,9 +287,7 @@ def show_list(options: argparse.Namespace) -> int:
     print("optimizers")
     for name, optimizer in OPTIMIZERS.items():
         print(f"  {name:10} {optimizer.title} ({optimizer.factory})")
-    print(
-        "  your own   module:Class or path/to/file.py:Class, in check, try, run --optimizer, or as a suite's `factory`"
-    )
+    print("  your own   module:Class or path/to/file.py:Class (docs/bring-your-own-optimizer.md)")
     return 0
 
 

@@ -62,6 +62,7 @@ def parser() -> argparse.ArgumentParser:
         "check", help="try an optimizer's contract, your own too; 1 on a fail", allow_abbrev=False
     )
     check.add_argument("optimizer", metavar="O", help=OWN)
+    check.add_argument("--suite", metavar="S", help="where O stands with its options, if it is the name of a table")
     _add_setting(check)
 
     look = commands.add_parser("try", help="a first look at an optimizer in a minute: no finding", allow_abbrev=False)

@@ -38,6 +38,10 @@ CHECKS = (
 )
 """Every check, in the order in which they are shown."""
 
+NO_STEP = (
+    "mend that first; a closure, or a graph of the gradients, it gets if a suite file says so with `needs` (--suite)"
+)
+
 
 def findings(name: str, plan: OptimizerPlan) -> list[dict[str, Any]]:
     """What every check finds of an optimizer, as plain values that a process can hand over.
@@ -50,5 +54,5 @@ def findings(name: str, plan: OptimizerPlan) -> list[dict[str, Any]]:
         try:
             case = trained(untrained)
         except Exception as error:
-            return [asdict(Finding(trains.name, "fail", told(error), "mend that first; nothing else can be tried"))]
+            return [asdict(Finding(trains.name, "fail", told(error), NO_STEP))]
         return [asdict(check.finding(case)) for check in CHECKS]

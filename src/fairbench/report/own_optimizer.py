@@ -38,7 +38,7 @@ def print_look(look: Look, reference: str, console: Console) -> None:
     plan, facts = look.suite.arenas[look.arena], look.suite.facts(look.arena)
     better = "lower" if facts.metrics[look.metric] == "min" else "higher"
     seen = f"{look.metric} ({better} is better) on the validation split after {plan.sweep_steps} steps, one seed"
-    console.print(Text.assemble(("A look, no finding: ", "bold"), f"{look.arena}, {seen}"), highlight=False)
+    console.print(Text.assemble(("A look and no finding: ", "bold"), f"{look.arena}, {seen}"), highlight=False)
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("lr")
     for name in look.records:
@@ -48,7 +48,7 @@ def print_look(look: Look, reference: str, console: Console) -> None:
     seconds = {name: look.step_seconds(name) for name in look.records}
     one = seconds[reference]
     ratios = [number(x / one, 2) if x and one else "" for x in seconds.values()]
-    table.add_row("step time", *(f"{ratio}x" if ratio else "" for ratio in ratios), style="dim")
+    table.add_row("step time", *(f"about {ratio}x" if ratio else "" for ratio in ratios), style="dim")
     console.print(table, highlight=False)
     for record in look.failed:
         console.print(Text(f"failed: {record['error']['type']}: {record['error']['message']}", "bold red"))
