@@ -11,17 +11,26 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairbench.arenas import ARENAS
+from fairbench.arenas import ARENAS, known_arenas
 from fairbench.command_line import parser
 from fairbench.data.facts import SOURCES
 from fairbench.errors import UsageError, unknown
 from fairbench.executors import Place
 from fairbench.optimizers import known_optimizers
-from fairbench.suite_choice import chosen_suite, data_needs, words
+from fairbench.suite_choice import (
+    chosen_suite,
+    data_needs,
+    named_optimizers,
+    suite_to_look_at,
+    with_settings,
+    words,
+)
 from fairbench.suite_file import load_suite, suite_names
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from fairbench.suite import Suite
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -65,6 +74,7 @@ def run(options: argparse.Namespace) -> int:
     if options.trial_timeout is not None and not 0 < options.trial_timeout < float("inf"):
         raise UsageError(f"--trial-timeout must be a positive number of seconds, got {options.trial_timeout}")
     where = places(options)
+    prepare_own_data(options, suite)
     if options.offline:
         os.environ["HF_HUB_OFFLINE"] = "1"  # read when the libraries are loaded
 
@@ -75,6 +85,14 @@ def run(options: argparse.Namespace) -> int:
     observers = [TensorBoard(directory / "tensorboard", suite.sweep.extra)] if options.tensorboard else []
     run_study(suite, directory, where, server, console(), limit, options.timing, observers)
     return show_report(directory, directory)
+
+
+def prepare_own_data(options: argparse.Namespace, suite: Suite) -> None:
+    """Prepare the folders that the command line names; what a suite file names is prepared by `fairbench data`."""
+    if options.images or options.text:
+        from fairbench.data.preparation.command import prepare_own
+
+        prepare_own(suite, options.data_root or Path("data"))
 
 
 def places(options: argparse.Namespace) -> list[Place]:
@@ -111,6 +129,7 @@ def plan(options: argparse.Namespace) -> int:
     suite = chosen_suite(options)
     directory = options.output_dir or Path("results") / suite.name
     where = places(options)
+    prepare_own_data(options, suite)
 
     from fairbench.forecast import forecast
     from fairbench.report.console import print_plan
@@ -207,6 +226,48 @@ def explain(options: argparse.Namespace) -> int:
     return 0
 
 
+def check(options: argparse.Namespace) -> int:
+    """`fairbench check`; in a process of its own, since an optimizer may do anything."""
+    known = load_suite(options.suite).optimizers if options.suite else {}
+    ((name, plan),) = with_settings(named_optimizers([options.optimizer], known), options.set).items()
+
+    from fairbench.check import Finding, findings
+    from fairbench.executors.processes import ProcessExecutor
+    from fairbench.report.own_optimizer import print_findings
+
+    with ProcessExecutor([Place()], lambda spec, step, loss: None, server=False) as executor:
+        found = [Finding(**each) for each in executor.call(findings, name, plan)]
+    print_findings(found, console())
+    return 1 if any(finding.severity == "fail" for finding in found) else 0
+
+
+def look(options: argparse.Namespace) -> int:
+    """`fairbench try`."""
+    from fairbench.look import look_at, read_rates
+    from fairbench.report.own_optimizer import print_look
+
+    suite = suite_to_look_at(options)
+    seen = look_at(suite, read_rates(options.lr), [Place(alone=True)] * cores())
+    print_look(seen, words(options.against)[0], console())
+    settings = "".join(f" --set '{text}'" for text in options.set)
+    print(
+        f"for a finding, from a search and fresh seeds:\n    fairbench run --suite {options.suite} "
+        f"--optimizers {options.against} --optimizer {options.optimizer} --reference {suite.reference}{settings}"
+    )
+    return 1 if seen.failed else 0
+
+
+def new_optimizer(options: argparse.Namespace) -> int:
+    """`fairbench new-optimizer`."""
+    from fairbench.starts import class_name, write_start
+
+    path = write_start("optimizer", options.name)
+    own = f"{path}:{class_name(options.name)}"
+    print(f"{path} is written, an optimizer that works. Make it yours, then\n")
+    print(f"    fairbench check {own}\n    fairbench try {own}\n    fairbench run --suite mini --optimizer {own}")
+    return 0
+
+
 def show_list(options: argparse.Namespace) -> int:
     """`fairbench list`."""
     print("suites")
@@ -217,13 +278,27 @@ def show_list(options: argparse.Namespace) -> int:
     print("arenas")
     for name, arena in ARENAS.items():
         print(f"  {name:10} {arena.title}; metrics: {', '.join(arena.metrics)}")
+    for name in sorted(known_arenas().keys() - ARENAS.keys()):
+        print(f"  {name:10} {known_arenas()[name]}")
+    print("  your own   path/to/file.py:Class or module:Class, in --arenas or as `task` in a suite file")
     print("data")
     for name, source in SOURCES.items():
         print(f"  {name:12} {source.title}; for arenas of {source.kind}")
     print("optimizers")
     for name, optimizer in known_optimizers().items():
         print(f"  {name:12} {optimizer.title}")
-    print("  your own     module:Class, in --optimizers or as `factory` in a suite file")
+    print("  your own     module:Class or path/to/file.py:Class (docs/bring-your-own-optimizer.md)")
+    return 0
+
+
+def new_arena(options: argparse.Namespace) -> int:
+    """`fairbench new-arena`."""
+    from fairbench.starts import class_name, write_start
+
+    path = write_start("arena", options.name)
+    own = f"{path}:{class_name(options.name)}"
+    print(f"{path} is written, an arena that works. Make it yours, then\n")
+    print(f"    fairbench run --arenas {own} --optimizers AdamW,PsiLogic --output-dir results/{options.name}")
     return 0
 
 
@@ -245,5 +320,9 @@ DO = {
     "verdicts": verdicts,
     "explain": explain,
     "list": show_list,
+    "check": check,
+    "try": look,
+    "new-optimizer": new_optimizer,
+    "new-arena": new_arena,
     "data": data,
 }

@@ -18,6 +18,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from fairbench.arenas import load_arena
+
 Code = dict[str, str]
 """What takes part: sha256 of a module, version of a distribution."""
 
@@ -34,21 +36,36 @@ TRIAL = (
 )
 
 
-def arena_code(arena: str) -> Code:
+def arena_code(task: str, before: Iterable[str]) -> Code:
     """What takes part in every trial of an arena, whatever the optimizer.
 
     Args:
-        arena: its name.
+        task: what it is loaded by.
+        before: names of the modules that were loaded before the arena was.
     """
-    module = importlib.import_module(f"fairbench.arenas.{arena}")
-    shared = [m for m in _referred(module) if _name(m).startswith("fairbench.arenas.")]
-    own = [module, *shared, *map(importlib.import_module, TRIAL)]
+    arena = sys.modules[type(load_arena(task)).__module__]
+    late = [sys.modules[name] for name in sys.modules.keys() - set(before)]
+    waiting = [arena, *filter(_is_own, late), *map(importlib.import_module, TRIAL)]
     found: Code = {}
-    for each in own:
-        found |= _content(each)
-        for other in _referred(each):
-            found |= {} if _top(other) in BESIDE else _installed(other)
+    seen: set[str] = set()
+    while waiting:
+        module = waiting.pop()
+        if _name(module) in seen:
+            continue
+        seen.add(_name(module))
+        found |= _content(module)
+        for other in _referred(module):
+            if _is_own(other) or _name(other).startswith("fairbench.arenas."):
+                waiting.append(other)
+            elif _top(other) not in BESIDE:
+                found |= _installed(other)
     return found
+
+
+def arena_libraries(task: str) -> list[str]:
+    """The modules that an arena's own module refers to, but for those of a user's: what its processes need."""
+    referred = _referred(sys.modules[type(load_arena(task)).__module__])
+    return [_name(module) for module in referred if not _is_own(module)]
 
 
 def optimizer_code(factories: Iterable[Any], before: Iterable[str]) -> Code:
@@ -62,11 +79,7 @@ def optimizer_code(factories: Iterable[Any], before: Iterable[str]) -> Code:
     modules = [inspect.getmodule(parent) for parent in parents]
     late = sys.modules.keys() - set(before)
     waiting = [module for module in modules if module is not None]
-    waiting += [
-        module
-        for name, module in list(sys.modules.items())
-        if name in late and _file(module) and not _where(module) and _top(module) not in BESIDE
-    ]
+    waiting += [module for name, module in list(sys.modules.items()) if name in late and _is_own(module)]
     found: Code = {}
     seen: set[str] = set()
     while waiting:
@@ -124,6 +137,11 @@ def _file(module: ModuleType) -> Path | None:
     """The file of a module; None of one that is built in, or a package without a file."""
     file = getattr(module, "__file__", None)
     return Path(file).resolve() if isinstance(file, str) and Path(file).is_file() else None
+
+
+def _is_own(module: ModuleType) -> bool:
+    """Whether it is a user's: a file that is not installed, and none of ours."""
+    return _file(module) is not None and not _where(module) and _top(module) not in BESIDE
 
 
 def _is_extension(module: ModuleType) -> bool:

@@ -7,6 +7,9 @@ from pathlib import Path
 
 from fairbench.suite_choice import DEFAULT_SUITE
 
+OWN = "a name, module:Class, or path/to/file.py:Class"
+"""How an optimizer can be named."""
+
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
@@ -54,6 +57,25 @@ def parser() -> argparse.ArgumentParser:
     explain.add_argument("--output-dir", type=Path, metavar="DIR", help="where it lies (default: all of results/)")
 
     commands.add_parser("list", help="show suites, arenas and optimizers")
+
+    check = commands.add_parser(
+        "check", help="try an optimizer's contract, your own too; 1 on a fail", allow_abbrev=False
+    )
+    check.add_argument("optimizer", metavar="O", help=OWN)
+    check.add_argument("--suite", metavar="S", help="where O stands with its options, if it is the name of a table")
+    _add_setting(check)
+
+    look = commands.add_parser("try", help="a first look at an optimizer in a minute: no finding", allow_abbrev=False)
+    look.add_argument("optimizer", metavar="O", help=OWN)
+    look.add_argument("--against", default="AdamW", metavar="A,B,...", help="what it is put beside (default: AdamW)")
+    look.add_argument("--suite", default=DEFAULT_SUITE, help=f"whose arena (default: {DEFAULT_SUITE})")
+    look.add_argument("--arena", metavar="A", help="where; your own as file.py:Class (default: the first)")
+    look.add_argument("--lr", default="", metavar="X,Y,...", help="learning rates (default: three of the suite's grid)")
+    _add_setting(look)
+
+    for kind in ("optimizer", "arena"):
+        new = commands.add_parser(f"new-{kind}", help=f"write an {kind} to start your own from, which works as it is")
+        new.add_argument("name", metavar="NAME", help="of the file NAME.py")
     _add_data_parser(commands)
     return top
 
@@ -63,9 +85,18 @@ def _add_suite_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("chosen", nargs="?", metavar="SUITE", help="the same as --suite")
     command.add_argument("--suite", help=f"name or TOML file (default: {DEFAULT_SUITE}; `fairbench list` shows them)")
     command.add_argument("--output-dir", type=Path, metavar="DIR", help="default: results/<suite>")
-    command.add_argument("--optimizers", metavar="A,B,...", help="only these of the suite; your own as module:Class")
+    command.add_argument(
+        "--optimizer", action="append", default=[], metavar="O", help=f"one more, which the suite has not: {OWN}"
+    )
+    command.add_argument("--optimizers", metavar="A,B,...", help="only these, instead of all of the suite's")
+    _add_setting(command)
+    command.add_argument(
+        "--lr-grid", metavar="LOW:HIGH:N", help="the learning rates that everyone's search begins with"
+    )
     command.add_argument("--reference", metavar="NAME", help="the optimizer that is compared with the others")
-    command.add_argument("--arenas", metavar="A,B,...", help="only these of the suite")
+    command.add_argument("--arenas", metavar="A,B,...", help="only these of the suite; your own as file.py:Class")
+    command.add_argument("--images", metavar="DIR", help="your own for the arenas of images: DIR/class/*.png, 32 x 32")
+    command.add_argument("--text", metavar="DIR", help="your own for the arenas of text: a file, or DIR/*.txt")
     command.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     command.add_argument(
         "--workers", type=int, metavar="N", help="trials at a time (default: CPU cores; 0: one, no server)"
@@ -75,6 +106,17 @@ def _add_suite_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--data-root", type=Path, metavar="DIR", help="downloaded data, for suites that need some")
     command.add_argument("--smoke-test", action="store_true", help="the same as --suite smoke")
     command.add_argument("--compile", action="store_true", help="compile models and optimizer steps")
+
+
+def _add_setting(command: argparse.ArgumentParser) -> None:
+    """The option that sets hyperparameters."""
+    command.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="O.OPTION=VALUE",
+        help="a hyperparameter of an optimizer, as AdamW.weight_decay=0.1; its value is TOML",
+    )
 
 
 def _add_data_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -1,20 +1,19 @@
-"""Optimizers by name, and anyone's own as `module:Class`; every hyperparameter goes into the trial's spec."""
+"""Optimizers by name, and anyone's own from a module or a file; every hyperparameter goes into the trial's spec."""
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import json
-import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairbench.errors import UsageError, unknown
+from fairbench.hyperparameters import check_value, is_plain
+from fairbench.imports import load
 from fairbench.spec import OptimizerSpec
 from fairbench.suite import OptimizerPlan
 from fairbench.zoo import OPTIMIZERS, OptimizerFacts
@@ -43,8 +42,6 @@ PRESETS = ("psilogic:PsiLogicNLP", "psilogic:PsiLogicGPT", "psilogic:PsiLogicViT
 """Factories that choose options of that kind by themselves."""
 ENTRY_POINTS = "fairbench.optimizers"
 """Where an installed package names optimizers: `Name = "module:Class"`."""
-LIBRARIES = ("pytorch_optimizer", "schedulefree")
-"""Packages of which the optimizers of the registry are, and which the extra [zoo] installs."""
 HORIZON = "total_steps"
 """The argument that gets the number of training steps, of an optimizer that has it and whose plan leaves it out."""
 
@@ -66,29 +63,13 @@ def known_optimizers() -> Mapping[str, OptimizerFacts]:
     return known
 
 
-@cache
 def load_factory(factory: str) -> Callable[..., torch.optim.Optimizer]:
-    """Import `module:Class`; modules of the working directory are found too.
+    """Import `module:Class` or `path/to/file.py:Class`, see `fairbench.imports`.
 
     Raises:
-        UsageError: there is no such module or class.
+        UsageError: there is no such module, file or class.
     """
-    module_name, _, class_name = factory.partition(":")
-    if not module_name or not class_name:
-        raise UsageError(f"optimizer factory {factory!r} must have the form module:Class")
-    if "" not in sys.path and str(Path.cwd()) not in sys.path:
-        sys.path.append(str(Path.cwd()))
-    try:
-        module = importlib.import_module(module_name)
-    except Exception as error:  # a module of the user's may raise anything
-        reason = f"{type(error).__name__}: {error}"
-        if isinstance(error, ModuleNotFoundError) and error.name in LIBRARIES:
-            reason += "; install it with: pip install 'psilogic[zoo]'"
-        raise UsageError(f"optimizer factory {factory!r}: cannot import {module_name!r}: {reason}") from error
-    if not hasattr(module, class_name):
-        classes = [name for name, value in vars(module).items() if inspect.isclass(value)]
-        raise unknown(f"class in module {module_name}", class_name, classes)
-    found = getattr(module, class_name)
+    found = load(factory, "optimizer factory")
     if not callable(found):
         raise UsageError(f"optimizer factory {factory!r} is no class but {found!r}")
     return found  # type: ignore[no-any-return]
@@ -170,10 +151,9 @@ def resolve_optimizer(name: str, plan: OptimizerPlan, extra: Iterable[str] = ())
         if option not in known and not takes_any:
             raise unknown(f"hyperparameter of {name}", option, known)
     # A default that is no plain value stays where it is, in the code, which the trial's identity covers.
-    defaults = {key: value.default for key, value in known.items() if _is_plain(value.default)}
+    defaults = {key: value.default for key, value in known.items() if is_plain(value.default)}
     for option, value in (item for options in given for item in options.items()):
-        if not _is_plain(value):
-            raise UsageError(f"optimizers.{name}.options.{option} must be a finite plain value, got {value!r}")
+        check_value(f"optimizers.{name}.options.{option}", value, defaults.get(option))
     complete = json.loads(json.dumps({**defaults, **facts.options, **plan.options}))
     takes_horizon = HORIZON not in plan.options and _takes(load_factory(factory), HORIZON)
     groups = plan.groups or facts.groups
@@ -232,15 +212,6 @@ def _takes(factory: Callable[..., Any], argument: str) -> bool:
         if not any(x.kind is x.VAR_KEYWORD for x in arguments.values()):
             return False
     return False
-
-
-def _is_plain(value: Any) -> bool:
-    """Whether JSON can hold the value."""
-    try:
-        json.dumps(value, allow_nan=False)
-    except (TypeError, ValueError):
-        return False
-    return True
 
 
 def build_optimizer(spec: OptimizerSpec, model: torch.nn.Module) -> torch.optim.Optimizer:

@@ -78,21 +78,23 @@ def arenas_and_environment(suite: Suite, place: Place) -> dict[str, Any]:
     No optimizer is loaded.
 
     Raises:
-        UsageError: the model, the batch size or the device is impossible.
+        UsageError: the data, the model, the batch size or the device is impossible, or an arena breaks its contract.
     """
     import torch
 
     from fairbench.arenas import load_arena
+    from fairbench.arenas.contract import check_loss, check_scores, same_data
     from fairbench.code import arena_code
-    from fairbench.data.sources import load_data
     from fairbench.environment import check_device, environment
     from fairbench.trial import one_thread, weights_hash
 
     check_device(place.device)
     arenas, seconds = {}, {}
     for name, plan in suite.arenas.items():
-        arena = load_arena(suite.task(name))
-        data = load_data(plan.data, Path(place.data_root))
+        before, task = set(sys.modules), suite.task(name)
+        arena = load_arena(task)
+        with _named(f"arenas.{name}.data: {dict(plan.data)} is impossible"):
+            data = same_data(arena, plan.data, Path(place.data_root), suite.facts(name).labelled)
         if plan.batch_size > (most := len(data.train)):
             raise UsageError(
                 f"arenas.{name}.batch_size must be at most {most}, the training examples; got {plan.batch_size}"
@@ -104,9 +106,10 @@ def arenas_and_environment(suite: Suite, place: Place) -> dict[str, Any]:
                 model = arena.build_model(data, **plan.model)
                 starts[str(seed)] = weights_hash(model)
             batch = data.read(data.train[: min(plan.batch_size, 2)], None)
-            arena.loss(model, *arena.examples(batch, torch.Generator()))
+            check_loss(arena, model, batch)
+            check_scores(arena, model, batch, data, suite.facts(name).metrics)
             seconds[name] = _evaluation_seconds(arena, model.to(place.device), data, suite.training)
-        arenas[name] = asdict(ResolvedArena(data.fingerprint, arena_code(suite.task(name)), starts))
+        arenas[name] = asdict(ResolvedArena(data.fingerprint, arena_code(task, before), starts))
     return {"arenas": arenas, "evaluation_seconds": seconds, "environment": environment(place.device)}
 
 
@@ -138,7 +141,8 @@ def optimizer_and_seconds(study: Study, name: str, plan: OptimizerPlan, place: P
     from fairbench.code import optimizer_code
     from fairbench.trial import Training
 
-    before = set(sys.modules)
+    # An arena loads its own modules with the first training, and those are not the optimizer's.
+    before = {*sys.modules, *(module for arena in study.arenas.values() for module in arena.code)}
     with _named(f"optimizers.{name}: cannot be loaded"):
         resolved = resolve_optimizer(name, plan, study.suite.sweep.extra)
     rehearsed, seconds, taken, mechanisms = replace(study, optimizers={name: resolved}), {}, {}, {}

@@ -10,6 +10,8 @@ from pathlib import Path
 from rich.console import Console
 
 from fairbench.analysis.environments import grounds
+from fairbench.arenas import ARENAS
+from fairbench.code import arena_libraries
 from fairbench.data.prepared import opened
 from fairbench.data.request import wanted
 from fairbench.errors import UsageError
@@ -132,8 +134,13 @@ def check_data(suite: Suite, data_root: str) -> None:
 def preload(suite: Suite) -> list[str]:
     """The modules that the processes of a suite's trials need."""
     known = (known_optimizers()[name] for name, plan in suite.optimizers.items() if not plan.factory)
-    arenas = sorted({f"fairbench.arenas.{suite.task(name)}" for name in suite.arenas})
+    arenas = sorted({module for name in suite.arenas for module in _modules_of(suite.task(name))})
     return [*PRELOAD, *arenas, *(facts.factory.partition(":")[0] for facts in known)]
+
+
+def _modules_of(task: str) -> list[str]:
+    """The modules that an arena needs; a user's own file is for each process to load."""
+    return [ARENAS[task].factory.partition(":")[0]] if task in ARENAS else arena_libraries(task)
 
 
 def now() -> str:

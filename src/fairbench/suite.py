@@ -82,10 +82,12 @@ class ArenaPlan:
         batch_size: examples in a training batch.
         data: where its data come from, see `fairbench.data.facts`.
         model: options of the arena's `build_model`.
-        task: the arena's module; empty if its name is that. So a suite has one task twice, at two horizons.
+        task: the arena's name or `module:Class`; empty if its name is that. So a suite has one task twice, at two
+            horizons.
         tuned_on: the arena whose sweep selects for this one too; empty if it has its own.
         shock: how its training is disturbed, see `fairbench.shocks`; empty if it is not.
         target: value of the primary metric on the validation split that a training should reach; None for none.
+        facts: what an own arena says of itself, so that a study is read without it; None for one that fairbench knows.
     """
 
     metric: str
@@ -99,6 +101,7 @@ class ArenaPlan:
     tuned_on: str = ""
     shock: dict[str, Any] = field(default_factory=dict)
     target: float | None = None
+    facts: ArenaFacts | None = None
 
 
 @dataclass(frozen=True)
@@ -175,12 +178,12 @@ class Suite:
         return f"{where} against {baseline}"
 
     def task(self, arena: str) -> str:
-        """The module of an arena."""
+        """What an arena is loaded by."""
         return self.arenas[arena].task or arena
 
     def facts(self, arena: str) -> ArenaFacts:
         """What is known of an arena's task."""
-        return ARENAS[self.task(arena)]
+        return self.arenas[arena].facts or ARENAS[self.task(arena)]
 
     def tuned_on(self, arena: str) -> str:
         """The arena whose sweep selects for an arena: most often itself."""

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fairbench.arenas import ARENAS
+from fairbench.arenas import ARENAS, ArenaFacts
 from fairbench.data.facts import READING, SOURCES
 from fairbench.errors import unknown
 from fairbench.optimizers import NEEDS, known_optimizers, rates_of
@@ -57,7 +57,7 @@ def _check_arena(suite: Suite, name: str, arena: ArenaPlan) -> None:
     path = ("arenas", name)
     if not re.fullmatch(r"[\w.\-]+", name):
         raise Wrong(path, f"must be made of letters, digits, '_', '-' and '.', got {name!r}")
-    if suite.task(name) not in ARENAS:
+    if arena.facts is None and suite.task(name) not in ARENAS:
         raise Wrong((*path, "task") if arena.task else path, unknown("arena", suite.task(name), ARENAS))
     facts = suite.facts(name)
     if arena.metric not in facts.metrics:
@@ -69,15 +69,21 @@ def _check_arena(suite: Suite, name: str, arena: ArenaPlan) -> None:
         raise Wrong((*path, "margin"), f"must lie in (0, 1): a difference of 1 always matters; got {arena.margin}")
     if arena.target is not None:
         check_positive((*path, "target"), arena.target)
-    fitting = {key: x for key, x in SOURCES.items() if x.kind == facts.kind and x.labelled >= facts.labelled}
-    if (source := arena.data.get("source")) not in fitting:
-        raise Wrong((*path, "data", "source"), unknown("source for this arena", str(source), fitting))
-    options = {"source": str, **READING[facts.kind], **fitting[str(source)].options}
-    _check_options((*path, "data"), arena.data, options)
-    _check_options((*path, "model"), arena.model, facts.model_options)
+    if "source" in arena.data or arena.facts is None:
+        _check_source((*path, "data"), arena.data, facts)
+    if facts.model_options is not None:
+        _check_options((*path, "model"), arena.model, facts.model_options)
     _check_tuned_on(suite, name, arena)
     if arena.shock:
         _check_shock((*path, "shock"), arena.shock, facts.kind)
+
+
+def _check_source(path: KeyPath, data: Mapping[str, Any], facts: ArenaFacts) -> None:
+    fitting = {key: x for key, x in SOURCES.items() if x.kind == facts.kind and x.labelled >= facts.labelled}
+    if (source := data.get("source")) not in fitting:
+        own = "; the arena's facts say no kind = 'images' or 'text'" if facts.kind == "own" else ""
+        raise Wrong((*path, "source"), f"{unknown('source for this arena', str(source), fitting)}{own}")
+    _check_options(path, data, {"source": str, **READING[facts.kind], **fitting[str(source)].options})
 
 
 def _check_tuned_on(suite: Suite, name: str, arena: ArenaPlan) -> None:

@@ -3,42 +3,106 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from fairbench.data.facts import SOURCES
+from fairbench.arenas import ARENAS, known_arenas
+from fairbench.arenas.own import completed
+from fairbench.data.facts import READING, SOURCES
 from fairbench.errors import UsageError, unknown
+from fairbench.imports import place_and_name
 from fairbench.optimizers import known_optimizers
-from fairbench.suite import OptimizerPlan, Suite
-from fairbench.suite_file import load_suite
+from fairbench.suite import ArenaPlan, OptimizerPlan, Suite, Sweep
+from fairbench.suite_file import load_suite, parse_suite
+from fairbench.suite_values import Wrong, build
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 PlanT = TypeVar("PlanT")
 DEFAULT_SUITE = "mini"
 PAPER_SUITE = "paper"
 """The suite of whoever names a folder of data and no suite, as the paper's own command does."""
 
+OWN_DATA: dict[str, dict[str, int]] = {"images": {"size": 32}, "text": {}}
+"""How a user's folder is prepared that the command line names: so small that a study of it takes minutes."""
+
 
 def chosen_suite(options: argparse.Namespace) -> Suite:
-    """The suite that the options ask for, narrowed to the arenas and optimizers that they name."""
+    """The suite that the options ask for: narrowed to what they name, with what they add to it."""
     suite = load_suite(_name(options))
     if options.compile:
         suite = replace(suite, training=replace(suite.training, compile=True))
+    if options.lr_grid:
+        suite = replace(suite, sweep=_with_grid(suite.sweep, options.lr_grid))
     if options.arenas:
-        arenas = {name: pick("arena", name, suite.arenas) for name in words(options.arenas)}
+        arenas = named_arenas(words(options.arenas), suite)
         optimizers = {name: _within(plan, arenas) for name, plan in suite.optimizers.items()}
         suite = replace(suite, arenas=arenas, optimizers=optimizers)
+    suite = with_own_data(suite, {"images": options.images, "text": options.text})
     if options.optimizers:
-        suite = replace(suite, optimizers=named_optimizers(words(options.optimizers), suite))
+        suite = replace(suite, optimizers=named_optimizers(words(options.optimizers), suite.optimizers))
         if not set(suite.ladder) <= suite.optimizers.keys():  # a rung less, and the next would be two causes
             suite = replace(suite, ladder=[])
+    added = named_optimizers([*suite.optimizers, *options.optimizer], suite.optimizers)
+    suite = replace(suite, optimizers=with_settings(added, options.set))
     reference = options.reference or suite.reference
     if reference not in suite.optimizers:
         choices = ", ".join(suite.optimizers)
         raise UsageError(
             f"the reference optimizer {reference!r} is not in the run; say --reference with one of: {choices}"
         )
-    return replace(suite, reference=reference)
+    return parse_suite(replace(suite, reference=reference).to_json(), f"{suite.name} with these options")
+
+
+def suite_to_look_at(options: argparse.Namespace) -> Suite:
+    """The suite of `fairbench try`: one arena, the optimizers that are put beside each other, the own one last."""
+    suite = load_suite(options.suite)
+    named = named_arenas([options.arena or next(iter(suite.arenas))], suite)
+    arenas = {name: replace(plan, tuned_on="") for name, plan in named.items()}  # it is looked at where it stands
+    optimizers = named_optimizers([*words(options.against), options.optimizer], suite.optimizers)
+    optimizers = with_settings({name: _within(plan, arenas) for name, plan in optimizers.items()}, options.set)
+    look = replace(suite, arenas=arenas, optimizers=optimizers, reference=[*optimizers][-1], ladder=[])
+    return parse_suite(look.to_json(), f"{suite.name} with these options")
+
+
+def _with_grid(sweep: Sweep, text: str) -> Sweep:
+    """A sweep with another grid, of a text as 1e-4:1e-1:7."""
+    lowest, _, rest = text.partition(":")
+    highest, _, points = rest.partition(":")
+    try:
+        return replace(sweep, lr_min=float(lowest), lr_max=float(highest), points=int(points))
+    except ValueError:
+        form = "lowest:highest:points, as 1e-4:1e-1:7"
+        raise UsageError(f"--lr-grid must have the form {form}; got {text!r}") from None
+
+
+def with_settings(optimizers: Mapping[str, OptimizerPlan], settings: Iterable[str]) -> dict[str, OptimizerPlan]:
+    """Optimizers with hyperparameters of texts as MyOpt.weight_decay=0.1; the values are TOML.
+
+    Raises:
+        UsageError: a text has another form, names no optimizer of these, or has a value that is none of TOML.
+    """
+    plans = dict(optimizers)
+    for text in settings:
+        place, equals, value = text.partition("=")
+        name, _, option = place.strip().rpartition(".")
+        if not (equals and name and option):
+            raise UsageError(
+                f"--set must have the form OPTIMIZER.option=value, as AdamW.weight_decay=0.1; got {text!r}"
+            )
+        plan = pick("optimizer", name, plans)
+        try:
+            given = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            advice = f"text needs quotes, as --set '{place}=\"{value.strip()}\"'"
+            raise UsageError(f"--set {text}: {value.strip()!r} is no value of TOML; {advice}") from None
+        plans[name] = replace(plan, options={**plan.options, option: given})
+    return plans
 
 
 def _name(options: argparse.Namespace) -> str:
@@ -56,7 +120,7 @@ def _within(plan: OptimizerPlan, arenas: Iterable[str]) -> OptimizerPlan:
     return replace(plan, arenas={name: options for name, options in plan.arenas.items() if name in arenas})
 
 
-def pick(kind: str, name: str, known: dict[str, PlanT]) -> PlanT:
+def pick(kind: str, name: str, known: Mapping[str, PlanT]) -> PlanT:
     """The entry of that name; an unknown one is answered with the nearest."""
     if name not in known:
         raise unknown(kind, name, known)
@@ -68,17 +132,73 @@ def words(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
-def named_optimizers(names: list[str], suite: Suite) -> dict[str, OptimizerPlan]:
-    """Optimizers by their names in the suite, by names that fairbench knows, or as module:Class."""
-    known = {**{name: OptimizerPlan() for name in known_optimizers()}, **suite.optimizers}
+def named_optimizers(names: Iterable[str], known: Mapping[str, OptimizerPlan]) -> dict[str, OptimizerPlan]:
+    """Optimizers by their names in a suite, by names that fairbench knows, as module:Class or path/to/file.py:Class."""
+    by_name = {**{name: OptimizerPlan() for name in known_optimizers()}, **known}
     plans: dict[str, OptimizerPlan] = {}
     for word in names:
-        own = ":" in word
-        name = word.rpartition(":")[2] if own else word
+        own = word not in known and ":" in word
+        name = place_and_name(word, "optimizer factory")[1] if own else word
         if name in plans:
             raise UsageError(f"two optimizers are called {name!r}; give one another name in a suite file")
-        plans[name] = OptimizerPlan(factory=word) if own else pick("optimizer", word, known)
+        plans[name] = OptimizerPlan(factory=word) if own else pick("optimizer", word, by_name)
     return plans
+
+
+def named_arenas(names: list[str], suite: Suite) -> dict[str, ArenaPlan]:
+    """Arenas by their names in the suite, and own ones as module:Class, path/to/file.py:Class or by their names.
+
+    An own one is as its class says by default.
+
+    Raises:
+        UsageError: there is no such arena, its class leaves something open, or two have one name.
+    """
+    offered = known_arenas().keys() - ARENAS.keys()
+    plans: dict[str, ArenaPlan] = {}
+    for word in names:
+        own = word not in suite.arenas and (":" in word or word in offered)
+        name = place_and_name(word, "arena")[1] if ":" in word else word
+        if name in plans:
+            raise UsageError(f"two arenas are called {name!r}; give one another name in a suite file")
+        plans[name] = own_arena(name, word) if own else pick("arena", word, suite.arenas)
+    return plans
+
+
+def own_arena(name: str, task: str) -> ArenaPlan:
+    """An own arena as its class says by default.
+
+    Raises:
+        UsageError: there is no such class, or it leaves something open.
+    """
+    path = ("arenas", name)
+    try:
+        plan: ArenaPlan = build(ArenaPlan, completed(name, {"task": task}), path)
+    except Wrong as wrong:
+        key = ".".join(wrong.path[len(path) :])
+        remedy = "" if key in ("", "task") else f"; say it in the arena's defaults or in a suite file's [arenas.{name}]"
+        raise UsageError(f"--arenas {task}: {key}: {wrong.reason}{remedy}") from None
+    return plan
+
+
+def with_own_data(suite: Suite, folders: Mapping[str, str | None]) -> Suite:
+    """A suite whose arenas take their data from a user's folders; how a model reads them stays as it is.
+
+    Args:
+        suite: the suite.
+        folders: by kind of data, which is also the name of its source, the folder; None leaves those of that kind.
+
+    Raises:
+        UsageError: no arena takes data of a kind that is given.
+    """
+    arenas = dict(suite.arenas)
+    for kind, folder in folders.items():
+        taking = [name for name in arenas if folder and suite.facts(name).kind == kind]
+        if folder and not taking:
+            raise UsageError(f"--{kind} {folder}: none of these arenas takes {kind}: {', '.join(arenas)}")
+        for name in taking:
+            reading = {key: value for key, value in arenas[name].data.items() if key in READING[kind]}
+            arenas[name] = replace(arenas[name], data={"source": kind, "path": folder, **OWN_DATA[kind], **reading})
+    return replace(suite, arenas=arenas)
 
 
 def data_needs(suite: Suite) -> set[str]:

@@ -2,12 +2,14 @@
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from fairbench.arenas import ARENAS
+from fairbench.arenas.own import completed
 from fairbench.errors import UsageError, unknown
 from fairbench.shocks import SHOCKS
 from fairbench.suite import Suite
@@ -58,7 +60,18 @@ def load_suite(name_or_path: str) -> Suite:
     if content.get("name", name) != name:
         given = f"name = {content['name']!r}"
         raise UsageError(f"{file.name}: {given}: a suite is named by its file, {name!r}; leave that line out")
-    return parse_suite(_with_twins({**content, "name": name}, file.name), file.name, text)
+    with _located(file.name, text):
+        content = _with_own_arenas({**content, "name": name})
+    return parse_suite(_with_twins(content, file.name), file.name, text)
+
+
+def _with_own_arenas(content: dict[str, Any]) -> dict[str, Any]:
+    """The content of a suite file, with all that its own arenas say of themselves."""
+    arenas = content.get("arenas")
+    if not isinstance(arenas, Mapping):
+        return content
+    tables = {name: completed(name, x) if isinstance(x, Mapping) else x for name, x in arenas.items()}
+    return {**content, "arenas": tables}
 
 
 def _with_twins(content: dict[str, Any], where: str) -> dict[str, Any]:
@@ -76,9 +89,10 @@ def _with_twins(content: dict[str, Any], where: str) -> dict[str, Any]:
         )
     for name, arena in [*arenas.items()] if shocks else []:
         task = arena.get("task", name)
+        kind = arena["facts"]["kind"] if "facts" in arena else ARENAS[task].kind if task in ARENAS else ""
         for shock, options in shocks.items():
             facts = SHOCKS.get(str(options.get("kind")))
-            if facts is None or task not in ARENAS or ARENAS[task].kind in facts.kinds:
+            if facts is None or not kind or kind in facts.kinds:
                 twin = {"task": task, "tuned_on": arena.get("tuned_on", name), "shock": options}
                 arenas = {**arenas, f"{name}-{shock}": {**arena, **twin}}
     return {**content, "arenas": arenas}
@@ -95,13 +109,20 @@ def parse_suite(content: Mapping[str, Any], where: str, text: str = "") -> Suite
     Raises:
         UsageError: a key is unknown or missing, or has a wrong value.
     """
-    try:
+    with _located(where, text):
         suite: Suite = build(Suite, content, ())
         check(suite)
+    return suite
+
+
+@contextmanager
+def _located(where: str, text: str) -> Iterator[None]:
+    """Say of what is wrong where it stands: in which file, and in which line of its text."""
+    try:
+        yield
     except Wrong as wrong:
         line = f", line {number}" if (number := line_of(text, wrong.path)) else ""
         raise UsageError(f"{where}{line}: {'.'.join(wrong.path)}: {wrong.reason}") from None
-    return suite
 
 
 def line_of(text: str, path: KeyPath) -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from types import NoneType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from fairbench.errors import unknown
 
@@ -43,6 +43,10 @@ def build(cls: type, value: Any, path: KeyPath) -> Any:
         return value if element is Any else [build(element, item, path) for item in value]
     if NoneType in get_args(cls):
         return None if value is None else build(get_args(cls)[0], value, path)
+    if get_origin(cls) is Literal:
+        if value not in get_args(cls):
+            raise Wrong(path, f"must be one of {', '.join(map(repr, get_args(cls)))}, got {value!r}")
+        return value
     if cls is float and type(value) is int:
         return float(value)
     if type(value) is not cls:

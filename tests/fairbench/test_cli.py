@@ -125,8 +125,8 @@ def test_wrong_words_are_named(words: list[str], complaint: str, capsys: pytest.
     ("factory", "complaint"),
     [
         ("absent:Thing", "cannot import 'absent': ModuleNotFoundError"),
-        ("own_optimizers:Sgns", "unknown class in module own_optimizers 'Sgns'; did you mean 'Signs'?"),
-        ("psilogic:", "must have the form module:Class"),
+        ("own_optimizers:Sgns", "unknown name in own_optimizers 'Sgns'; did you mean 'Signs'?"),
+        ("psilogic:", "must have the form module:Name"),
     ],
 )
 def test_a_wrong_factory_is_named(

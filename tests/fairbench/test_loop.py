@@ -1,6 +1,5 @@
 """The loop never waits for a GPU between log points; no metric depends on how many examples are evaluated at a time."""
 
-import copy
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -73,11 +72,9 @@ def to_another_device(training: Training) -> None:
 
 
 @pytest.mark.parametrize("arena", ARENAS)
-def test_a_training_step_never_waits(arena: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_training_step_never_waits(arena: str) -> None:
     augmented = {} if arena == "gpt" else {"crop_padding": 1, "flip": True}
     training = Training(spec_of(arena, **augmented), Place())
-    if arena == "ddpm":  # it keeps its schedule where it was needed last
-        monkeypatch.setattr(training.arena, "DIFFUSION", copy.deepcopy(training.arena.DIFFUSION))
     to_another_device(training)
     training.optimizer = torch.optim.AdamW(training.params, foreach=True)
     training.step = training.optimizer.step

@@ -16,7 +16,9 @@ from fairbench.executors import Place
 from fairbench.executors.processes import ProcessExecutor
 from fairbench.plan import Study, trial_spec
 from fairbench.rehearsal import rehearse
+from fairbench.starts import write_start
 from fairbench.suite import OptimizerPlan, Suite
+from fairbench.suite_choice import named_arenas
 
 pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
 
@@ -113,6 +115,19 @@ def test_installed_code_counts_by_version_and_kernels_of_our_own_by_content(
         "transformers",
     } <= arena.keys()
     assert not {"fairbench.cli", "fairbench.report"} & arena.keys()
+
+
+def test_an_own_arena_is_found_in_processes_and_is_no_part_of_an_optimizers_code(
+    folder: Path, tiny_suite: Suite, executor: ProcessExecutor
+) -> None:
+    path = write_start("arena", "noisy_sine")
+    arenas = named_arenas([f"{path}:NoisySine"], tiny_suite)
+    study = rehearse(replace(with_optimizer(tiny_suite, "helped:Helped"), arenas=arenas), Place(), executor.call).study
+    assert "noisy_sine_py" in study.arenas["NoisySine"].code
+    assert "noisy_sine_py" not in study.optimizers["Own"].code
+    assert {"helped", "helper", "late"} <= study.optimizers["Own"].code.keys()
+    assert "transformers" not in study.arenas["NoisySine"].code
+    assert {"torch", "fairbench.data.stored"} <= set(studies.preload(study.suite))
 
 
 def _is_compiled(module: object) -> bool:

@@ -11,8 +11,8 @@ from fairbench.suite_values import build
 from fairbench.sweep_checks import check_sweep
 
 PAGE = (Path(__file__).parents[2] / "docs/suite-files.md").read_text()
-TABLES = {"name", "sweep", "final", "training", "arenas", "optimizers"}
-"""Keys of a suite that are tables, and its name, which is that of its file."""
+TABLES = {"name", "sweep", "final", "training", "arenas", "optimizers", "facts"}
+"""Keys of a suite that are tables, its name, which is that of its file, and what an own arena says of itself."""
 
 
 def first_cells() -> set[str]:

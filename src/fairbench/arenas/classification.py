@@ -4,25 +4,22 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fairbench.data.stored import Data, Split
+from fairbench.arenas.base import Arena
 
 
-def examples(batch: Split, generator: torch.Generator) -> tuple[Tensor, ...]:
-    """Images and labels."""
-    return batch.inputs, batch.targets
+class Classification(Arena):
+    """The class of each image; a model is called with the images, and gives logits of shape (N, classes)."""
 
+    def loss(self, model: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
+        """Mean cross-entropy in nats."""
+        return F.cross_entropy(self.logits(model, images), labels)
 
-def loss(model: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
-    """Mean cross-entropy in nats."""
-    return F.cross_entropy(model(pixel_values=images).logits, labels)
+    def scores(self, model: nn.Module, images: Tensor, labels: Tensor) -> dict[str, Tensor]:
+        """Whether the top class is right, and the cross-entropy, of each image."""
+        logits = self.logits(model, images)
+        return {"accuracy": logits.argmax(dim=1) == labels, "loss": F.cross_entropy(logits, labels, reduction="none")}
 
-
-def scores(model: nn.Module, images: Tensor, labels: Tensor) -> dict[str, Tensor]:
-    """Whether the top class is right, and the cross-entropy, of each image."""
-    logits = model(pixel_values=images).logits
-    return {"accuracy": logits.argmax(dim=1) == labels, "loss": F.cross_entropy(logits, labels, reduction="none")}
-
-
-def derived(means: dict[str, float], data: Data) -> dict[str, float]:
-    """Nothing: the means say it all."""
-    return {}
+    def logits(self, model: nn.Module, images: Tensor) -> Tensor:
+        """The model's logits, which one of transformers' wraps."""
+        output = model(images)
+        return output if isinstance(output, torch.Tensor) else output.logits

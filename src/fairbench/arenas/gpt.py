@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from transformers import AttentionInterface, GPT2Config, GPT2LMHeadModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
+from fairbench.arenas.base import Arena
 from fairbench.data.stored import Data, Split
 
 CAUSAL = "fairbench_causal"
@@ -15,46 +16,49 @@ CAUSAL = "fairbench_causal"
 AttentionInterface.register(CAUSAL, sdpa_attention_forward)
 
 
-def build_model(data: Data, *, hidden_size: int, layers: int, heads: int) -> nn.Module:
-    """GPT-2 without dropout, with tied embeddings."""
-    model: nn.Module = GPT2LMHeadModel(
-        GPT2Config(
-            vocab_size=data.classes,
-            n_positions=data.shape[0],
-            n_embd=hidden_size,
-            n_layer=layers,
-            n_head=heads,
-            resid_pdrop=0.0,
-            embd_pdrop=0.0,
-            attn_pdrop=0.0,
-            bos_token_id=None,
-            eos_token_id=None,
-            use_cache=False,
-            attn_implementation=CAUSAL,
+class GPT(Arena):
+    """GPT-2: next-token prediction."""
+
+    def build_model(self, data: Data, *, hidden_size: int, layers: int, heads: int) -> nn.Module:
+        """GPT-2 without dropout, with tied embeddings."""
+        model: nn.Module = GPT2LMHeadModel(
+            GPT2Config(
+                vocab_size=data.classes,
+                n_positions=data.shape[0],
+                n_embd=hidden_size,
+                n_layer=layers,
+                n_head=heads,
+                resid_pdrop=0.0,
+                embd_pdrop=0.0,
+                attn_pdrop=0.0,
+                bos_token_id=None,
+                eos_token_id=None,
+                use_cache=False,
+                attn_implementation=CAUSAL,
+            )
         )
-    )
-    return model
+        return model
 
+    def examples(self, batch: Split, generator: torch.Generator) -> tuple[Tensor, ...]:
+        """Windows of tokens."""
+        return (batch.inputs,)
 
-def examples(batch: Split, generator: torch.Generator) -> tuple[Tensor, ...]:
-    """Windows of tokens."""
-    return (batch.inputs,)
+    def loss(self, model: nn.Module, tokens: Tensor) -> Tensor:
+        """Mean cross-entropy in nats per token."""
+        return F.cross_entropy(self.logits(model, tokens).flatten(0, 1), tokens[:, 1:].flatten())
 
+    def scores(self, model: nn.Module, tokens: Tensor) -> dict[str, Tensor]:
+        """The same of each window."""
+        losses = F.cross_entropy(self.logits(model, tokens).mT, tokens[:, 1:], reduction="none")
+        return {"loss": losses.mean(dim=1)}
 
-def loss(model: nn.Module, tokens: Tensor) -> Tensor:
-    """Mean cross-entropy in nats per token."""
-    logits = model(tokens[:, :-1]).logits
-    return F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+    def logits(self, model: nn.Module, tokens: Tensor) -> Tensor:
+        """The model's logits for every token but the first, which one of transformers' wraps."""
+        output = model(tokens[:, :-1])
+        return output if isinstance(output, torch.Tensor) else output.logits
 
-
-def scores(model: nn.Module, tokens: Tensor) -> dict[str, Tensor]:
-    """The same of each window."""
-    logits = model(tokens[:, :-1]).logits
-    return {"loss": F.cross_entropy(logits.mT, tokens[:, 1:], reduction="none").mean(dim=1)}
-
-
-def derived(means: dict[str, float], data: Data) -> dict[str, float]:
-    """Perplexity, exp(loss), and bits per byte, which texts cut into other tokens can be compared by."""
-    loss = means["loss"]
-    perplexity = math.exp(loss) if loss < 700 else math.inf
-    return {"perplexity": perplexity, "bits_per_byte": loss / math.log(2) * data.tokens_per_byte}
+    def derived(self, means: dict[str, float], data: Data) -> dict[str, float]:
+        """Perplexity, exp(loss), and bits per byte, which texts cut into other tokens can be compared by."""
+        loss = means["loss"]
+        perplexity = math.exp(loss) if loss < 700 else math.inf
+        return {"perplexity": perplexity, "bits_per_byte": loss / math.log(2) * data.tokens_per_byte}

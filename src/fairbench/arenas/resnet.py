@@ -3,22 +3,23 @@
 from torch import nn
 from transformers import ResNetConfig, ResNetForImageClassification
 
-from fairbench.arenas.classification import derived, examples, loss, scores
+from fairbench.arenas.classification import Classification
 from fairbench.data.stored import Data
 
-__all__ = ["build_model", "derived", "examples", "loss", "scores"]
 
+class ResNet(Classification):
+    """ResNet-18 that classifies images."""
 
-def build_model(data: Data, *, width: int) -> nn.Module:
-    """ResNet-18, basic blocks 2-2-2-2; `width` channels in the first stage, doubled by each later one (64 as usual)."""
-    model: nn.Module = ResNetForImageClassification(
-        ResNetConfig(
-            num_channels=data.shape[0],
-            embedding_size=width,
-            hidden_sizes=[width, 2 * width, 4 * width, 8 * width],
-            depths=[2, 2, 2, 2],
-            layer_type="basic",
-            num_labels=data.classes,
+    def build_model(self, data: Data, *, width: int) -> nn.Module:
+        """Basic blocks 2-2-2-2; `width` channels in the first stage, doubled by each later one (64 as usual)."""
+        model: nn.Module = ResNetForImageClassification(
+            ResNetConfig(
+                num_channels=data.shape[0],
+                embedding_size=width,
+                hidden_sizes=[width, 2 * width, 4 * width, 8 * width],
+                depths=[2, 2, 2, 2],
+                layer_type="basic",
+                num_labels=data.classes,
+            )
         )
-    )
-    return model
+        return model

@@ -1,6 +1,5 @@
 """Where data come from, by the options of a suite: what every machine has, or what `fairbench data` has prepared."""
 
-import hashlib
 import sysconfig
 import warnings
 from collections.abc import Mapping
@@ -14,7 +13,7 @@ import torch
 from fairbench.data.facts import READING, SOURCES, UNVERIFIED
 from fairbench.data.prepared import Prepared, open_prepared
 from fairbench.data.reading import ImageReading, read_tokens
-from fairbench.data.stored import Data, Split
+from fairbench.data.stored import Data, Split, fingerprint
 from fairbench.errors import UsageError
 
 SPLIT_SEED = 20_260_101
@@ -135,13 +134,3 @@ def _tensor(array: np.ndarray[Any, Any]) -> torch.Tensor:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
         return torch.from_numpy(array)
-
-
-def fingerprint(splits: Mapping[str, Split]) -> str:
-    """sha256 of all of it."""
-    sha = hashlib.sha256()
-    for split in splits.values():
-        for part in (split.inputs, split.targets):
-            sha.update(f"{part.dtype} {tuple(part.shape)} ".encode())
-            sha.update(part.contiguous().numpy().tobytes())
-    return sha.hexdigest()

@@ -1,5 +1,6 @@
 """Examples as they are stored, and how a model reads them."""
 
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
@@ -41,8 +42,25 @@ class Split:
         return sum(part.numel() * part.element_size() for part in (self.inputs, self.targets))
 
 
+def fingerprint(splits: Mapping[str, Split]) -> str:
+    """sha256 of all of it."""
+    sha = hashlib.sha256()
+    for split in splits.values():
+        for part in (split.inputs, split.targets):
+            sha.update(f"{part.dtype} {tuple(part.shape)} ".encode())
+            sha.update(part.contiguous().numpy().tobytes())
+    return sha.hexdigest()
+
+
 Read = Callable[[Split, torch.Generator | None], Split]
 """Makes stored examples a model's inputs, on their device; with a generator, of their device, it augments them."""
+
+
+Pair = tuple[Tensor, Tensor]
+
+
+def _as_stored(batch: Split, generator: torch.Generator | None) -> Split:
+    return batch
 
 
 @dataclass(frozen=True)
@@ -66,6 +84,19 @@ class Data:
     classes: int
     origin: str = "embedded"
     tokens_per_byte: float = 1.0
+
+    @classmethod
+    def of(cls, train: Pair, val: Pair, test: Pair, classes: int = 0) -> "Data":
+        """Data that a model reads as they are, of tensors.
+
+        Args:
+            train: inputs, shape (N, ...), and their targets, shape (N, ...).
+            val: the same, for the selection of the learning rate.
+            test: the same, for the report.
+            classes: how many labels there are; 0 where the targets are no labels.
+        """
+        splits = {"train": Split(*train), "val": Split(*val), "test": Split(*test)}
+        return cls(splits, fingerprint(splits), _as_stored, tuple(splits["train"].inputs.shape[1:]), classes)
 
     @property
     def train(self) -> Split:

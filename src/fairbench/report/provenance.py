@@ -119,10 +119,14 @@ def arena_grid(results: Results) -> Grid:
         chosen = suite.arenas[name].metric
         return f"{chosen} ({'lower' if suite.facts(name).metrics[chosen] == 'min' else 'higher'} is better)"
 
+    def data(name: str) -> str:
+        source = suite.arenas[name].data.get("source")
+        return SOURCES[source].title if source else "the arena’s own"
+
     columns = (
         Column("Arena", str),
         Column("Task", lambda name: suite.facts(name).title),
-        Column("Data", lambda name: SOURCES[suite.arenas[name].data["source"]].title),
+        Column("Data", data),
         Column("Data’s sha256", lambda name: results.study.arenas[name].fingerprint[:12]),
         Column("Primary metric", metric),
         Column("Margin", lambda name: rate(suite.arenas[name].margin), of_plan("margin")),

@@ -24,7 +24,7 @@ class ShockFacts:
     """
 
     title: str
-    kinds: tuple[str, ...] = ("images", "text")
+    kinds: tuple[str, ...] = ("images", "text", "own")
     options: Mapping[str, Any] = field(default_factory=dict)
 
 

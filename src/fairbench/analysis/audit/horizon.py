@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from itertools import pairwise
 from statistics import fmean
 
@@ -40,7 +41,7 @@ def _last_horizons(suite: Suite) -> dict[str, str]:
     """The arena with the last horizon of a task, by the one with the horizon before it."""
     horizons: dict[str, dict[int, str]] = {}
     for name, plan in sorted(suite.arenas.items(), key=lambda item: item[1].steps):
-        same = {key: value for key, value in vars(plan).items() if key not in LENGTH}
+        same = {key: value for key, value in asdict(plan).items() if key not in LENGTH}
         horizons.setdefault(json.dumps([suite.task(name), same], sort_keys=True), {})[plan.steps] = name
     several = [list(names.values()) for names in horizons.values() if len(names) > 1]
     return {names[-2]: names[-1] for names in several}

@@ -125,7 +125,7 @@ DATASETS = {
         options={"path": Option(str), "vocabulary": VOCABULARY},
     ),
     "images": Dataset(
-        title="your own images: a folder of class folders",
+        title="your own images: a folder of images, or of a folder for each class",
         licence="yours",
         module="images",
         options={"path": Option(str), "size": Option(int, 64, range(8, 1025))},

@@ -2,12 +2,15 @@
 
 import argparse
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from fairbench.data.datasets import DATASETS
 from fairbench.data.preparation.room import in_words
 from fairbench.data.request import Request, default_requests, request, wanted
 from fairbench.errors import UsageError, unknown
+from fairbench.suite import Suite
 from fairbench.suite_file import load_suite
 
 EXTRA = ("filelock", "huggingface_hub", "numpy", "PIL", "pillow", "pyarrow", "rich", "tokenizers")
@@ -24,16 +27,39 @@ def run(options: argparse.Namespace) -> int:
         UsageError: there is something for the user to mend.
     """
     try:
-        if options.verb == "list":
-            return show_list(options)
-        return verify(options) if options.verb == "verify" else prepare_all(options)
+        with _extra_named():
+            if options.verb == "list":
+                return show_list(options)
+            return verify(options) if options.verb == "verify" else prepare_all(options)
+    except KeyboardInterrupt:
+        print("\nfairbench: stopped; what is finished is kept, the same command goes on from here", file=sys.stderr)
+        return 130
+
+
+@contextmanager
+def _extra_named() -> Iterator[None]:
+    """Say which extra a library that is missing comes with."""
+    try:
+        yield
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in EXTRA:
             raise
         raise UsageError(f"fairbench data needs {error.name}: pip install 'psilogic[data]'") from error
-    except KeyboardInterrupt:
-        print("\nfairbench: stopped; what is finished is kept, the same command goes on from here", file=sys.stderr)
-        return 130
+
+
+def prepare_own(suite: Suite, data_root: Path) -> None:
+    """Prepare what a suite reads from a user's own folders.
+
+    Raises:
+        UsageError: there is no such folder, or something in it is wrong.
+    """
+    with _extra_named():
+        from fairbench.data.preparation.display import Display
+        from fairbench.data.preparation.prepare import Terms, prepare
+
+        for asked in wanted(suite):
+            if "path" in asked.options:
+                prepare(asked, Terms(data_root, None, fetch=False, unverified=False), Display())
 
 
 def requests(options: argparse.Namespace) -> list[Request]:

@@ -1,0 +1,57 @@
+"""What every arena is: the base of those that come with fairbench and of anyone's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    import torch
+
+    from fairbench.arenas import ArenaFacts
+    from fairbench.data.stored import Data, Split
+
+
+class Arena:
+    """Model, loss and metrics of one kind of work; where its data come from is the suite's choice.
+
+    An own arena says in `facts` what is known of it, and in `defaults` what its table in a suite may leave out.
+    """
+
+    facts: ClassVar[ArenaFacts]
+    defaults: ClassVar[Mapping[str, Any]] = {}
+
+    def build_model(self, data: Data, *args: Any, **options: Any) -> torch.nn.Module:
+        """The model with fresh weights, drawn from torch's global generator.
+
+        Args:
+            data: the data, of which it needs the shape of an input and how many classes there are.
+            args: nothing; an arena names its options.
+            options: what the table `model` of the suite says.
+        """
+        raise NotImplementedError
+
+    def load_data(self, *args: Any, **options: Any) -> Data:
+        """The arena's own data, where its table `data` names no source; the same ones each time.
+
+        Args:
+            args: nothing; an arena names its options.
+            options: what the table `data` of the suite says.
+        """
+        raise NotImplementedError
+
+    def examples(self, batch: Split, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
+        """What the model is shown of a batch; whatever is random in it comes from the generator."""
+        return batch.inputs, batch.targets
+
+    def loss(self, model: torch.nn.Module, *args: Any, **examples: Any) -> torch.Tensor:
+        """The training loss of a batch, a scalar."""
+        raise NotImplementedError
+
+    def scores(self, model: torch.nn.Module, *args: Any, **examples: Any) -> dict[str, torch.Tensor]:
+        """The metrics of each example, shape (N,); a split's are their means."""
+        raise NotImplementedError
+
+    def derived(self, means: dict[str, float], data: Data) -> dict[str, float]:
+        """Metrics that follow from the means over a split: none, if the means say it all."""
+        return {}

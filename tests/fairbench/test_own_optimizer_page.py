@@ -1,0 +1,67 @@
+"""The page on one's own optimizer, block by block, in the order in which it is read."""
+
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from fairbench.check import CHECKS
+from fairbench.cli import main
+from fairbench.report.canvas import STYLE
+from fairbench.suite_file import load_suite
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+pytestmark = [pytest.mark.xdist_group("libraries"), pytest.mark.slow]
+PAGE = (Path(__file__).parents[2] / "docs/bring-your-own-optimizer.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+
+
+SUITE = ["--suite", "tiny.toml"]
+
+
+def tiny(command: str) -> list[str]:
+    """A command's words in the tiny suite; the second study is only planned."""
+    words = shlex.split(command)[1:]
+    if words[0] == "try":
+        return [*words, *SUITE]
+    if words[0] == "run":
+        return ["plan" if "--set" in words else "run", *SUITE, *words[3:], "--workers", "0"]
+    return words
+
+
+def test_the_page_works_when_pasted(
+    tiny_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tiny_file.parent)
+    monkeypatch.setitem(STYLE, "pdf.fonttype", 3)
+    tiny_file.write_text(tiny_file.read_text() + "[optimizers.Lion]\n")
+    shown = {}
+    for command in "".join(blocks("sh")).splitlines():
+        words = tiny(command)
+        assert main(words) == 0, command
+        shown[words[0]] = capsys.readouterr().out
+    assert list(shown) == ["new-optimizer", "check", "try", "run", "plan"]
+    assert shown["check"].endswith("0 fail, 0 warn, 3 note, 11 pass\n")
+    assert "vit    PsiLogic" in shown["run"]
+    assert "vit: 2 optimizers, each 7 sweep trials" in shown["plan"]
+    assert (tiny_file.parent / "my_rule.py").read_text() == blocks("python")[0]
+
+    arms, package = blocks("toml")
+    tiny_file.write_text(tiny_file.read_text() + arms)
+    assert {"MyRule", "MyRule-slow"} < load_suite("tiny.toml").optimizers.keys()
+    assert main(["plan", *SUITE, "--optimizers", "MyRule,MyRule-slow", "--reference", "MyRule"]) == 0
+    assert tomllib.loads(package)["project"]["entry-points"]["fairbench.optimizers"] == {"MyRule": "my_rule:MyRule"}
+
+
+def test_every_check_has_a_row() -> None:
+    rows = re.findall(r"^\| ([a-z0-9 ]+) \|", PAGE.partition("| check |")[2], re.MULTILINE)
+    assert rows == [check.name for check in CHECKS]
