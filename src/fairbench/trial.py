@@ -38,7 +38,7 @@ CHUNK = 256
 
 
 def lr_factor(step: int, training: TrainingSpec, constant: bool = False) -> float:
-    """What the learning rate is multiplied by in step 0, 1, ...: linear warm-up to 1, then a cosine to 0, or constant."""
+    """What the learning rate is multiplied by in step 0, 1, ...: linear warm-up, then a cosine to 0, or constant."""
     if step < training.warmup_steps:
         return (step + 1) / training.warmup_steps
     if constant:
