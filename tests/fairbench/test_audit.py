@@ -387,24 +387,6 @@ def test_kinds_of_decay(factory: str, options: dict[str, Any], kind: str) -> Non
     assert decay_kind(factory, options) == kind
 
 
-@pytest.mark.parametrize("name", ["Adam", "AdamW", "Lion", "PsiLogic"])
-def test_the_kinds_of_decay_are_those_of_the_optimizers(name: str) -> None:
-    """Two gradients, one of them ten times the other: a decoupled decay takes the same of the weight in both."""
-    import torch
-
-    from fairbench.optimizers import OPTIMIZERS, load_factory
-
-    def decayed(gradient: float, decay: float) -> float:
-        weight = torch.nn.Parameter(torch.tensor([2.0]))
-        weight.grad = torch.tensor([gradient])
-        load_factory(OPTIMIZERS[name].factory)([weight], lr=0.1, weight_decay=decay).step()
-        return weight.item()
-
-    taken = [decayed(gradient, 0.0) - decayed(gradient, 0.5) for gradient in (-1e-3, -3.0)]
-    decoupled = taken == pytest.approx([0.1 * 0.5 * 2.0] * 2, rel=1e-3)
-    assert OPTIMIZERS[name].decay == ("decoupled" if decoupled else "coupled")
-
-
 def test_flags_come_by_severity() -> None:
     order = [SEVERITIES.index(check.severity) for check in CHECKS]
     assert order == sorted(order)
