@@ -15,7 +15,7 @@ from fairbench.command_line import parser
 from fairbench.executors import Place
 from fairbench.store import Store
 
-pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
+pytestmark = pytest.mark.xdist_group("studies")  # one worker has the study that some of them share
 
 
 @pytest.fixture

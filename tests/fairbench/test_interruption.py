@@ -14,7 +14,7 @@ from tiny import Finished
 
 from fairbench.cli import main
 
-pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
+pytestmark = pytest.mark.xdist_group("studies")  # one worker has the study that some of them share
 
 
 def start(study: Finished, output: str, workers: int = 2) -> subprocess.Popen[bytes]:
