@@ -99,7 +99,7 @@ def optimizer_code(factories: Iterable[Any], before: Iterable[str]) -> Code:
         elif _top(module) == "psilogic":  # built where it was installed
             found |= _content(module) if _is_extension(module) else {}
             waiting += [other for other in _referred(module) if _top(other) == "psilogic"]
-    return found
+    return dict(sorted(found.items()))  # whatever this process had loaded before
 
 
 def _referred(module: ModuleType) -> list[ModuleType]:

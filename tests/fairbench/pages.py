@@ -121,5 +121,5 @@ ANALYSES = Analyses(
     ],
     ranking=[Rank("gpt", "AdamW", 0.5, 1.0, 1, 2, "1", "verdicts on all pairs")],
     times=[TimeToTarget("gpt", "AdamW", "loss", 2.5, 4, 1, 0.25)],
-    shocks=[ShockCost("gpt-x", "gpt", "AdamW", 4, 0, 12.0, 30.0, 0.5, 0.1, 0.05, 0.15)],
+    shocks=[ShockCost("gpt-x", "gpt", "AdamW", 4, 0, 12.0, 30.0, 0.5, 0.1, 0.05, 0.15, "")],
 )

@@ -1,216 +1,30 @@
-"""Each flag, provoked by trials that really ran where that takes no more than seconds, else by made-up records."""
+"""Each check at its threshold, by made-up records; `test_audit_of_trials.py` has trials that really ran."""
 
 import io
-import json
 import re
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from audited import evidence, found, names, specs
 from fabricated import Records, finals, history, study
 from rich.console import Console
-from tiny import TINY, study_of, write_tiny
 
-from fairbench.analysis.audit import CHECKS, audit
+from fairbench.analysis.audit import CHECKS
 from fairbench.analysis.audit.flag import SEVERITIES, Flag
 from fairbench.cli import main
-from fairbench.executors import Place, failure
-from fairbench.history import History, Plan, write_history
+from fairbench.history import write_history
 from fairbench.optimizers import decay_kind
-from fairbench.plan import Record, Schedule, Study
-from fairbench.report import judged
+from fairbench.plan import Record, Schedule
 from fairbench.report.console import print_audit, print_flags
 from fairbench.spec import TrialSpec
 from fairbench.store import Store
 from fairbench.suite import OptimizerPlan
-from fairbench.suite_file import load_suite
-from fairbench.trial import trial
 
 pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
 
 PAGE = Path(__file__).parents[2] / "docs" / "audit.md"
-BY_CHANCE = {
-    *("low power", "still improving", "selected by chance", "order not settled", "gap still changes"),
-    *("fewer rates", "data-bound timing"),
-}
-"""What trials as short as these may raise or not, by the last bits of their numbers and by the machine's mood."""
-
-
-def found(the_study: Study, records: Callable[[TrialSpec], Record | None], plans: History | None = None) -> list[Flag]:
-    plans = plans or history(the_study)
-    results, comparisons, first = judged(plans, records)
-    return audit(results, comparisons, plans, first)
-
-
-def names(flags: Sequence[Flag]) -> set[str]:
-    return {flag.name for flag in flags}
-
-
-def evidence(flags: Sequence[Flag], name: str) -> str:
-    (flag,) = [flag for flag in flags if flag.name == name]
-    return flag.evidence
-
-
-class Bench:
-    """Trials that really ran, in this process; one that several studies share ran once."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.records = folder, dict[str, Record]()
-        self.tiny = load_suite(str(write_tiny(folder, TINY.replace("steps = 40", "steps = 12"))))
-
-    def __call__(self, spec: TrialSpec) -> Record | None:
-        return self.records.get(spec.id)
-
-    def run(self, **changed: Any) -> Study:
-        """The study of the tiny suite with other entries, every trial of it on record."""
-        the_study = study_of(replace(self.tiny, **changed))
-        schedule = Schedule(the_study, self)
-        while spec := schedule.next():
-            self.records[spec.id] = json.loads(json.dumps(self._record(spec)))
-            schedule.ended(spec)
-        return the_study
-
-    def _record(self, spec: TrialSpec) -> Record:
-        try:
-            return trial(spec, Place(alone=False))
-        except ArithmeticError as error:
-            return failure(spec, type(error).__name__, str(error), "")
-
-    def with_every(self, change: Callable[[Record], Record]) -> Callable[[TrialSpec], Record | None]:
-        """The same records, each changed."""
-
-        def lookup(spec: TrialSpec) -> Record | None:
-            record = self(spec)
-            return change(record) if record and record["result"] else record
-
-        return lookup
-
-
-@pytest.fixture(scope="module")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    return Bench(tmp_path_factory.mktemp("audited"))
-
-
-@pytest.fixture(scope="module")
-def plain(bench: Bench) -> Study:
-    """AdamW and PsiLogic, treated alike."""
-    return bench.run()
-
-
-@pytest.fixture(scope="module")
-def bent(bench: Bench) -> Study:
-    """Nearly everything that is no good practice at once."""
-    tiny = bench.tiny
-    same = {"weight_decay": 0.01}
-    return bench.run(
-        optimizers={
-            "AdamW": OptimizerPlan(options=same),
-            "Copy": OptimizerPlan("torch.optim:AdamW", same),
-            "Adam": OptimizerPlan(options=same),
-            "PsiLogic": OptimizerPlan(
-                options={"weight_decay": 0.1, "chaos_warmup": 1000, "grad_centralize": True},
-                arenas={"vit": {"agc_clip": 0.01}},
-            ),
-        },
-        training=replace(tiny.training, clip_norm=1e-6),
-        breaks=["split", "seeds"],
-        final=replace(tiny.final, seeds=[0]),
-        deviations=["Nothing here is as it should be."],
-    )
-
-
-@pytest.fixture(scope="module")
-def broken(bench: Bench) -> Study:
-    """An optimizer that diverges at every rate, and one that raises at some."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(bench.folder)
-        own = {name: OptimizerPlan(f"own_optimizers:{name}") for name in ("Explodes", "Raises")}
-        return bench.run(optimizers={**bench.tiny.optimizers, **own})
-
-
-def test_equal_treatment_raises_little(bench: Bench, plain: Study) -> None:
-    """Of two rates with one extension the best is on the edge; and the trials said that they shared their device."""
-    assert names(found(plain, bench)) - BY_CHANCE <= {"rate at the edge", "shared device"}
-    assert "shared device" in names(found(plain, bench))
-    assert evidence(found(plain, bench), "shared device").startswith("vit: AdamW 2 of 2 trials")
-
-
-def test_bad_practice_is_named_flag_by_flag(bench: Bench, bent: Study) -> None:
-    flags = found(bent, bench)
-    assert names(flags) - BY_CHANCE - {"rate at the edge"} == {
-        *("selection on what is reported", "deviations", "unequal treatment", "coupled decay", "inactive mechanism"),
-        *("duplicate results", "cannot reach alpha", "clipped in every step", "shared device"),
-    }
-    leak = evidence(flags, "selection on what is reported")
-    assert "selected on the split that the report is about" in leak
-    assert "selected with seeds that the report is about" in leak
-    assert evidence(flags, "deviations") == "Nothing here is as it should be."
-    assert evidence(flags, "coupled decay") == "vit: 0.01 is coupled in Adam and decoupled in AdamW, Copy"
-    assert evidence(flags, "inactive mechanism") == (
-        "vit: PsiLogic gate open only while the term was off or held at 0, changed nothing"
-    )
-    assert evidence(flags, "duplicate results") == "the same final weights: vit AdamW seed 0 = Copy seed 0."
-    assert "Adam in 100% of the steps, at 1e-06" in evidence(flags, "clipped in every step")
-    assert evidence(flags, "unequal treatment").split("; ") == [
-        "vit: gradient centralization off (AdamW, Copy, Adam), on (PsiLogic)",
-        "vit: adaptive gradient clipping off (AdamW, Copy, Adam), 0.01 (PsiLogic)",
-        "vit: options for this arena: none (AdamW, Copy, Adam), agc_clip (PsiLogic)",
-        "vit: weight decay 0.01 (AdamW, Copy, Adam), 0.1 (PsiLogic)",
-    ]
-
-
-def test_lost_trials_are_named(bench: Bench, broken: Study) -> None:
-    flags = found(broken, bench)
-    assert {"incomplete", "diverged trials"} <= names(flags)
-    assert "1 failed" in evidence(flags, "incomplete")
-    assert "No learning rate is selected yet for vit Raises" in evidence(flags, "incomplete")
-    assert "no final trial was run: vit Explodes" in evidence(flags, "diverged trials")
-
-
-def test_too_narrow_a_grid_is_named(bench: Bench, plain: Study) -> None:
-    narrow = replace(plain, suite=replace(plain.suite, sweep=replace(plain.suite.sweep, max_extensions=0)))
-    assert "2 of 2 selected learning rates" in evidence(found(narrow, bench), "rate at the edge")
-
-
-def elsewhere(record: Record) -> Record:
-    device = f"machine of {record['spec']['optimizer']['name']}"
-    return {**record, "environment": {**record["environment"], "device": device}}
-
-
-def of_unknown_origin(record: Record) -> Record:
-    return {**record, "environment": {**record["environment"], "data": "archive, not verified"}}
-
-
-def shuffled(record: Record) -> Record:
-    hashes = {**record["result"]["hashes"], "batches": record["spec"]["optimizer"]["name"]}
-    return {**record, "result": {**record["result"], "hashes": hashes}}
-
-
-@pytest.mark.parametrize(
-    ("change", "name", "text"),
-    [
-        (elsewhere, "mixed machines", "In vit against AdamW it goes with the optimizer"),
-        (of_unknown_origin, "unverified data", "in vit their hash is not the known one"),
-        (shuffled, "unequal conditions", "vit sweep seed 0, vit final seed 1, vit final seed 2"),
-    ],
-)
-def test_records_from_elsewhere(
-    bench: Bench, plain: Study, change: Callable[[Record], Record], name: str, text: str
-) -> None:
-    flags = found(plain, bench.with_every(change))
-    assert text in evidence(flags, name)
-    assert names(flags) - names(found(plain, bench)) == {name}
-
-
-def test_late_and_unknown_plans(bench: Bench, plain: Study) -> None:
-    wider = replace(plain, suite=replace(plain.suite, alpha=0.2))
-    late = History((Plan(plain, "morning", 0), Plan(wider, "noon", 3)))
-    assert "suite.alpha from 0.05 to 0.2" in evidence(found(plain, bench, late), "changed afterwards")
-    assert "unknown plan" not in names(found(plain, bench, late))
-    unknown = History((Plan(plain, "morning", 7),))
-    assert evidence(found(plain, bench, unknown), "unknown plan").startswith("7 final trials are older")
 
 
 class Shaped(Records):
@@ -408,9 +222,8 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         store.write(records(spec))
     assert main(["audit", str(tmp_path)]) == 1
     assert "fail  INCOMPLETE: of 12 trials" in capsys.readouterr().out
-    for stage in ("final", "sweep"):
-        for spec in _specs(the_study, records, stage):
-            store.write(records(spec))
+    for spec in specs(the_study, records):
+        store.write(records(spec))
     before = sorted(tmp_path.rglob("*"))
     assert main(["audit", str(tmp_path)]) == 0
     shown = capsys.readouterr().out
@@ -418,12 +231,6 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "Take more final seeds" in shown
     assert shown.endswith("0 fail, 1 warn, 1 note\n")
     assert sorted(tmp_path.rglob("*")) == before
-
-
-def _specs(the_study: Study, records: Records, stage: str) -> list[TrialSpec]:
-    from fairbench.plan import arms
-
-    return [spec for arm in arms(the_study, records) for spec in getattr(arm, stage)]
 
 
 def test_terminal() -> None:

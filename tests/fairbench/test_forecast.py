@@ -24,7 +24,7 @@ from fairbench.study import GENEROSITY, LEAST_LIMIT, held_study, time_limits
 from fairbench.suite import Suite
 from fairbench.trial import trial
 
-pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
+pytestmark = pytest.mark.xdist_group("studies")  # one worker has the study that some of them share
 
 
 def rehearsed(the_study, step=0.01, evaluation=0.5):

@@ -14,7 +14,7 @@ from tiny import Finished
 
 from fairbench.cli import main
 
-pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
+pytestmark = pytest.mark.xdist_group("studies")  # one worker has the study that some of them share
 
 
 def start(study: Finished, output: str, workers: int = 2) -> subprocess.Popen[bytes]:
@@ -57,16 +57,13 @@ def running(pid: int) -> bool:
 
 
 def derived(folder: Path) -> dict[str, bytes]:
-    """Every derived file that must be reproducible byte for byte; PDF files are left to test_report.py.
-
-    The plan says on which machine and with which libraries at hand it was made, which the test process has more of.
-    """
-    timed = {"config.json", "cost.csv", "cost.tex", "equal_time.tex", "report.html"}
+    """Every derived file that must be reproducible byte for byte."""
+    timed = {"cost.csv", "cost.tex", "equal_time.tex", "report.html"}
     files = [path for path in folder.rglob("*") if path.is_file() and "trials" not in path.parts]
     return {
         str(path.relative_to(folder)): re.sub(rb'"declared": ".*"', b"", path.read_bytes())
         for path in files
-        if path.name not in timed and path.suffix != ".pdf" and not path.name.startswith((".", "step_time"))
+        if path.name not in timed and not path.name.startswith((".", "step_time"))
     }
 
 

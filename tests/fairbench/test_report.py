@@ -8,14 +8,15 @@ from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
-from fabricated import Records, finals, history, mechanism, sha, study
+from fabricated import QUANTITIES, TENSOR_STEPS, Records, finals, history, mechanism, sha, study
 from pages import Page
 from rich.console import Console
 
 from fairbench.report import figures as drawn
-from fairbench.report import write_report
+from fairbench.report import judged, write_report
 from fairbench.report.canvas import STYLE
 from fairbench.report.console import print_verdicts
+from fairbench.report.findings import find
 from fairbench.report.labels import spread
 
 TABLES = {f"{name}.csv" for name in ("lr_sweep", "steps", "summary", "aggregate", "significance", "mechanism", "cost")}
@@ -216,6 +217,23 @@ def test_findings_of_a_complete_study(tmp_path):
         "vit, PsiLogic: acted in 25% of tensor steps; "
         "cancellation did 12.5% of what weight decay did and 1% of the way of the weights."
     )
+
+
+class Watched(Records):
+    """Every optimizer has a mechanism; that of O2 never acts."""
+
+    def result(self, spec, outcome, status):
+        idle = dict.fromkeys(("fired", "acted"), (TENSOR_STEPS, {"a": 0.0, "b": 0.0}))
+        watched = mechanism(QUANTITIES | (idle if spec.optimizer.name == "O2" else {}))
+        return {**super().result(spec, outcome, status), "mechanism": watched}
+
+
+def test_many_mechanisms_take_few_lines():
+    the_study = study(("vit",), (*(f"O{i}" for i in range(1, 8)), "PsiLogic"))
+    results, comparisons, _ = judged(history(the_study), Watched(finals(the_study)))
+    found = {finding.topic: finding.text for finding in find(results, comparisons, history(the_study), {})}
+    assert re.findall(r"vit, (\w+): acted", found["Mechanism"]) == ["PsiLogic", "O1", "O3", "O4"]
+    assert found["Mechanism"].endswith("4 other arms have one: see mechanism.csv.")
 
 
 def test_significant_only_before_the_correction_is_named(tmp_path):

@@ -225,7 +225,7 @@ def test_what_shocks_cost(tmp_path: Any) -> None:
     study = study_of(load_suite(str(write_tiny(tmp_path, SHOCKED))))
 
     def lookup(x: TrialSpec) -> dict[str, Any]:
-        harm = bool(x.training.shock) * (0.2 if x.optimizer.name == "AdamW" else 0.1) * x.seed
+        harm = bool(x.training.shock) * (0.2 * x.seed if x.optimizer.name == "AdamW" else 0.0)
         metrics = {"accuracy": 0.9 - harm, "loss": 1.0}
         curve = [[10, 1.0], [20, 0.8], [30, 0.6 + harm], [40, 0.5]]
         final = {"val": metrics, "test": metrics}
@@ -238,3 +238,6 @@ def test_what_shocks_cost(tmp_path: Any) -> None:
     assert found.excess == pytest.approx(10 * (0.2 + 0.4) / 2)
     assert found.lost == pytest.approx(0.3)
     assert (found.lost_low, found.lost_high) == pytest.approx((0.3 - 12.706 * 0.1, 0.3 + 12.706 * 0.1), rel=1e-3)
+    assert found.note == ""
+    same = rows["vit-spike", "PsiLogic"]
+    assert (same.lost, same.lost_low, same.lost_high, same.note) == (0.0, None, None, "no seed differs")

@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
-from scipy import stats
-
+from fairbench.analysis.paired import paired_t
 from fairbench.analysis.results import ArmResults, Results, Run
 from fairbench.shocks.schedule import shock_starts
 
@@ -30,8 +29,9 @@ class ShockCost:
             that is not overcome before the next one, or the end, counts with all the steps until then.
         recovered: share of the shocks that were overcome.
         lost: how much worse the final primary metric on the test split is, mean over seeds.
-        lost_low: lower end of its 95% confidence interval, None for fewer than two seeds.
+        lost_low: lower end of its 95% confidence interval, paired by seed.
         lost_high: its upper end.
+        note: why there is nothing lost or no interval, may be empty.
     """
 
     arena: str
@@ -45,6 +45,7 @@ class ShockCost:
     lost: float | None
     lost_low: float | None
     lost_high: float | None
+    note: str
 
 
 def shock_costs(results: Results) -> list[ShockCost]:
@@ -56,15 +57,13 @@ def shock_costs(results: Results) -> list[ShockCost]:
 
 def _cost(results: Results, arm: ArmResults, calm: ArmResults) -> ShockCost:
     plan = results.study.suite.arenas[arm.arena]
-    minimize = results.study.suite.facts(arm.arena).metrics[plan.metric] == "min"
+    sign = 1.0 if results.study.suite.facts(arm.arena).metrics[plan.metric] == "min" else -1.0
     twins = {run.seed: run for run in calm.final if run.status == "finished"}
     pairs = [(run, twins[run.seed]) for run in arm.final if run.status == "finished" and run.seed in twins]
     starts = shock_starts(plan.shock, plan.steps)
     curves = [(_curve(run), _curve(twin)) for run, twin in pairs]
     waits = [wait for pair in curves for wait in recoveries(*pair, starts)]
-    finals = [(run.metric("test", plan.metric), twin.metric("test", plan.metric)) for run, twin in pairs]
-    lost = [x - y if minimize else y - x for x, y in finals if x is not None and y is not None]
-    low, high = _interval(lost)
+    lost, low, high, note = _lost(pairs, plan.metric, sign)
     return ShockCost(
         arena=arm.arena,
         calm=calm.arena,
@@ -74,10 +73,22 @@ def _cost(results: Results, arm: ArmResults, calm: ArmResults) -> ShockCost:
         excess=fmean(excess(*pair, starts[0]) for pair in curves) if curves else None,
         recovery=median(steps for steps, _ in waits) if waits else None,
         recovered=fmean(overcome for _, overcome in waits) if waits else None,
-        lost=fmean(lost) if lost else None,
+        lost=lost,
         lost_low=low,
         lost_high=high,
+        note=note,
     )
+
+
+def _lost(
+    pairs: Sequence[tuple[Run, Run]], metric: str, sign: float
+) -> tuple[float | None, float | None, float | None, str]:
+    """How much worse the disturbed finals are than their twins, the ends of its interval, and why it has none."""
+    if not pairs:
+        return None, None, None, "no seed finished in both"
+    sides = zip(*pairs, strict=True)
+    test = paired_t(*([sign * x for run in side if (x := run.metric("test", metric)) is not None] for side in sides))
+    return test.difference, test.ci_low, test.ci_high, test.reason
 
 
 def _curve(run: Run) -> dict[int, float]:
@@ -117,13 +128,3 @@ def recoveries(disturbed: Curve, calm: Curve, starts: Sequence[int]) -> list[tup
         first = next(back, None)
         found.append((end - start, False) if first is None else (first - start, True))
     return found
-
-
-def _interval(values: Sequence[float]) -> tuple[float, float] | tuple[None, None]:
-    """The 95% confidence interval of a mean, by Student's t."""
-    if len(values) < 2:
-        return None, None
-    if max(values) == min(values):
-        return values[0], values[0]
-    interval = stats.ttest_1samp(values, 0.0).confidence_interval(0.95)
-    return float(interval.low), float(interval.high)

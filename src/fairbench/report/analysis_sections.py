@@ -8,11 +8,7 @@ from fairbench.analysis.profiles import TimeToTarget
 from fairbench.analysis.ranking import Rank
 from fairbench.analysis.shocks import ShockCost
 from fairbench.report.grids import ARM, Column, Grid, count, grid, numbers, words
-from fairbench.report.numbers import interval, number, percent, rate
-
-
-def _three(value: float | None) -> str:
-    return number(value, 3)
+from fairbench.report.numbers import interval, number, percent, rate, three
 
 
 def ranking_grid(ranking: Sequence[Rank]) -> Grid:
@@ -62,16 +58,17 @@ def shock_grid(shocks: Sequence[ShockCost]) -> Grid:
     caption = (
         "What the shocks of a disturbed arena cost, each seed beside its calm twin: how much higher the training loss "
         "is, summed over the steps; steps until it is within 5% again, median; how much worse the final test metric "
-        "is, with a 95% confidence interval that is not corrected."
+        "is, with a 95% confidence interval, paired by seed, that is not corrected."
     )
     columns = (
         *ARM,
         count("Seeds", "n"),
         count("Diverged", "diverged"),
-        numbers("Excess loss, sum", "excess", _three),
+        numbers("Excess loss, sum", "excess", three),
         numbers("Steps to recover", "recovery", rate),
         numbers("Shocks overcome", "recovered", percent),
         Column("Lost [95% CI]", lambda x: interval(x.lost, x.lost_low, x.lost_high), lambda x: x.lost),
+        words("Note", "note"),
     )
     return grid("shocks", caption, columns, shocks)
 
@@ -92,9 +89,9 @@ def quantity_grid(quantities: Sequence[Quantity]) -> Grid:
     columns = (
         *ARM,
         words("Quantity", "quantity"),
-        numbers("Total", "value", _three),
+        numbers("Total", "value", three),
         words("Unit", "unit"),
-        numbers("Per tensor step", "per_tensor_step", _three),
+        numbers("Per tensor step", "per_tensor_step", three),
         numbers("Of the way", "of_way", percent),
         words("Most in", "most_in"),
         numbers("Of it", "most_share", percent),
@@ -110,7 +107,7 @@ def reached_grid(times: Sequence[TimeToTarget]) -> Grid:
         *ARM,
         numbers("Target", "target", rate),
         numbers("Steps", "median_steps", rate),
-        numbers("Training time, s", "median_seconds", _three),
+        numbers("Training time, s", "median_seconds", three),
         numbers("Seeds that reach it", "share", percent),
     )
     return grid("time_to_target", caption, columns, times)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fairbench.analysis.audit.flag import count
+from fairbench.analysis.audit.flag import SHOWN, count
 from fairbench.analysis.conditions import hash_checks
 from fairbench.analysis.mechanism import mechanisms
 from fairbench.analysis.results import Results
@@ -101,8 +101,12 @@ def _lost_to_correction(results: Results, comparisons: Sequence[Comparison]) -> 
 
 
 def _mechanism(results: Results) -> str:
-    found = mechanisms(results)
-    return " ".join(f"{m.arena}, {m.optimizer}: {m.state}." for m in found)
+    """What the first few mechanisms that acted did, the reference's before others; the audit names the idle ones."""
+    found = sorted(mechanisms(results), key=lambda m: m.optimizer != results.study.suite.reference)
+    told = [f"{m.arena}, {m.optimizer}: {m.state}." for m in found if m.acted != 0][:SHOWN]
+    if others := len(found) - len(told):
+        told.append(f"{count(others, 'other arm')} {'has' if others == 1 else 'have'} one: see mechanism.csv.")
+    return " ".join(told)
 
 
 def _equal_conditions(results: Results) -> str:

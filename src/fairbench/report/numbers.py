@@ -8,6 +8,11 @@ def number(value: float | None, digits: int = 4) -> str:
     return NONE if value is None else f"{value:#.{digits}g}".rstrip(".").replace("-", "−")
 
 
+def three(value: float | None) -> str:
+    """A number of which nobody needs to know more than three digits, as a time."""
+    return number(value, 3)
+
+
 def signed(value: float | None) -> str:
     """A difference, its sign always shown."""
     return NONE if value is None else f"{value:+#.3g}".rstrip(".").replace("-", "−")

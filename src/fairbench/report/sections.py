@@ -20,7 +20,7 @@ from fairbench.report.analysis_sections import (
 from fairbench.report.curves import EqualTime, equal_time
 from fairbench.report.grids import ARM, Column, Grid, count, grid, numbers, words
 from fairbench.report.ledger import search_in_words
-from fairbench.report.numbers import NONE, interval, number, p_value, rate
+from fairbench.report.numbers import NONE, interval, number, p_value, rate, three
 from fairbench.report.provenance import provenance_grids
 from fairbench.report.statement import Statement
 from fairbench.report.tables import aggregates, costs
@@ -165,10 +165,6 @@ def _place(arm: ArmResults) -> str:
     return {"": "sweep incomplete", "inside": "inside"}.get(place, f"{place}: at the edge")
 
 
-def _three(value: float | None) -> str:
-    return number(value, 3)
-
-
 def cost_grid(results: Results) -> Grid:
     """What training costs, by phases."""
     caption = (
@@ -182,11 +178,11 @@ def cost_grid(results: Results) -> Grid:
         *ARM,
         words("Source", "source"),
         count("Trials", "trials"),
-        numbers("Training step, ms", "train_ms", _three),
-        *(numbers(f"{title}, ms", f"{phase}_ms", _three) for title, phase in phases),
-        numbers("Evaluation, s", "eval_s", _three),
-        numbers("Trial, s", "trial_s", _three),
-        numbers("All trials, s", "total_s", _three),
+        numbers("Training step, ms", "train_ms", three),
+        *(numbers(f"{title}, ms", f"{phase}_ms", three) for title, phase in phases),
+        numbers("Evaluation, s", "eval_s", three),
+        numbers("Trial, s", "trial_s", three),
+        numbers("All trials, s", "total_s", three),
         numbers("Peak memory, MB", "peak_memory_mb", "{:.0f}".format),
     )
     return grid("cost", caption, columns, costs(results))
@@ -203,7 +199,7 @@ def equal_time_grid(rows: Sequence[EqualTime]) -> Grid:
     columns = (
         *ARM,
         words("Metric", "metric"),
-        numbers("Training time, s", "seconds", _three),
+        numbers("Training time, s", "seconds", three),
         numbers("Steps by then", "steps", "{:.0f}".format),
         numbers("Value then", "value", number),
         numbers("Value at its end", "final", number),

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 import torch.distributed as dist
@@ -158,10 +159,16 @@ def steps(name, model, optimizer, first, last):
 
 def check_end(name, option, model, optimizer):
     """After a run with an interruption all is as it is after one without, in one process."""
+    indices = portions(WRAPPERS[name].wrap if name else lambda module: module)
+    check(name or "one process", f"{option}, resumed", (model, optimizer), undisturbed(option), indices)
+
+
+@cache
+def undisturbed(option):
+    """The model alone with its optimizer, after a run without an interruption."""
     whole, theirs = start("", option)
     steps("", whole, theirs, 1, STEPS)
-    indices = portions(WRAPPERS[name].wrap if name else lambda module: module)
-    check(name or "one process", f"{option}, resumed", (model, optimizer), (whole, theirs), indices)
+    return whole, theirs
 
 
 def disturb(model):

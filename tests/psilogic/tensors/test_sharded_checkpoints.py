@@ -6,7 +6,8 @@ from sharded_models import WRAPPERS, fsdp1_round_trip, full_state, resume, resum
 pytestmark = pytest.mark.xdist_group("processes")
 
 AT = 6
-OPTIONS = ["group", "everything, tensor"]
+# The state of a group is saved and loaded by the distributed checkpoints too.
+OPTIONS = [pytest.param("group", marks=pytest.mark.soak), "everything, tensor"]
 
 
 def world(name):

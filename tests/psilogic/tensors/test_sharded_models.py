@@ -9,7 +9,9 @@ pytestmark = pytest.mark.xdist_group("processes")
 
 
 CASES = [(name, "everything, global") for name in WRAPPERS]
-CASES += [(name, "AGC and GC, group") for name in ("fully_shard on 4", "tensor parallel and fully_shard", "FSDP1 on 4")]
+# What else the options do to pieces is in test_sharded.py, with the tensors of the same wrappers.
+OTHERS = [(name, "AGC and GC, group") for name in ("fully_shard on 4", "tensor parallel and fully_shard", "FSDP1 on 4")]
+CASES += [pytest.param(*other, marks=pytest.mark.soak) for other in OTHERS]
 
 
 @pytest.mark.parametrize(("name", "option"), CASES)
@@ -19,7 +21,11 @@ def test_training_is_that_of_the_model_alone(processes, name, option) -> None:
         assert rested
 
 
-@pytest.mark.parametrize("name", ["HSDP", "tensor parallel and fully_shard", "DDP"])
+# A mesh of two dimensions stands for the others: what is read is what the trajectories compare.
+MESHES = ["tensor parallel and fully_shard", *(pytest.param(x, marks=pytest.mark.soak) for x in ("HSDP", "DDP"))]
+
+
+@pytest.mark.parametrize("name", MESHES)
 def test_the_monitor_reads_what_it_reads_of_whole_tensors(processes, name) -> None:
     for (rows, totals, spikes), (rows_alone, totals_alone, spikes_alone) in processes.run(
         WRAPPERS[name].world, watched, name, "group"
