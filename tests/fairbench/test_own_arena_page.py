@@ -65,7 +65,9 @@ def test_the_first_file_is_what_new_arena_writes_and_the_suite_runs(
     assert widths == {"sine": 64, "sine-wide": 256, "sine-long": 64}
     words = command("run --suite sines.toml")
     assert main([*words, "--arenas", "sine,sine-long", "--workers", "0"]) == 0
-    assert "MLP, noisy sine (sine-long)" in Path("results/sines/report.html").read_text()
+    page = Path("results/sines/report.html").read_text()
+    assert "MLP, noisy sine" in page
+    assert "the arena’s own" in page
 
 
 def test_an_own_model_in_a_task_that_is_there(folder: Path) -> None:
