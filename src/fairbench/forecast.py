@@ -21,7 +21,7 @@ LOSS_BYTES, EVALUATION_BYTES, METRIC_BYTES = 42, 46, 36
 """Of a number in the loss curve; of an evaluation, and of each of its metrics."""
 ROW_BYTES = 67
 """Of a row of `steps.csv`, which is nearly all of the tables."""
-FIGURE_BYTES = 400_000
+FIGURE_BYTES = 430_000
 """Of the figures and the page, for each arena: those of the suite `mini`."""
 
 
