@@ -71,14 +71,15 @@ def suite_to_look_at(options: argparse.Namespace) -> Suite:
 
 
 def _with_grid(sweep: Sweep, text: str) -> Sweep:
-    """A sweep with another grid, of a text as 1e-4:1e-1:7."""
+    """A sweep on another grid, of a text as 1e-4:1e-1:7, instead of the grid or the draws that it had."""
     lowest, _, rest = text.partition(":")
     highest, _, points = rest.partition(":")
     try:
-        return replace(sweep, lr_min=float(lowest), lr_max=float(highest), points=int(points))
+        given = {"lr_min": float(lowest), "lr_max": float(highest), "points": int(points)}
     except ValueError:
         form = "lowest:highest:points, as 1e-4:1e-1:7"
         raise UsageError(f"--lr-grid must have the form {form}; got {text!r}") from None
+    return replace(sweep, search="grid", budget=0, search_seed=0, **given)
 
 
 def with_settings(optimizers: Mapping[str, OptimizerPlan], settings: Iterable[str]) -> dict[str, OptimizerPlan]:
