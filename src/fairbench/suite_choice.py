@@ -75,11 +75,11 @@ def _with_grid(sweep: Sweep, text: str) -> Sweep:
     lowest, _, rest = text.partition(":")
     highest, _, points = rest.partition(":")
     try:
-        given = {"lr_min": float(lowest), "lr_max": float(highest), "points": int(points)}
+        lr_min, lr_max, count = float(lowest), float(highest), int(points)
     except ValueError:
         form = "lowest:highest:points, as 1e-4:1e-1:7"
         raise UsageError(f"--lr-grid must have the form {form}; got {text!r}") from None
-    return replace(sweep, search="grid", budget=0, search_seed=0, **given)
+    return replace(sweep, search="grid", lr_min=lr_min, lr_max=lr_max, points=count, budget=0, search_seed=0)
 
 
 def with_settings(optimizers: Mapping[str, OptimizerPlan], settings: Iterable[str]) -> dict[str, OptimizerPlan]:
