@@ -26,7 +26,7 @@ $(VENV)/bin/uv:
 	$(VENV)/bin/python -m pip install --quiet uv
 
 $(VENV)/.installed: $(VENV)/bin/uv pyproject.toml setup.py constraints.txt src/psilogic/tensors/addresses.cpp $(wildcard src/psilogic/updates/native/cpp/*)
-	$(VENV)/bin/uv pip install --quiet --python $(VENV)/bin/python -c constraints.txt -e '.[bench,data,dev]'
+	$(VENV)/bin/uv pip install --quiet --python $(VENV)/bin/python -c constraints.txt -e '.[bench,data,dev,zoo]'
 	touch $@
 
 bench: setup

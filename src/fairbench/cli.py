@@ -16,7 +16,7 @@ from fairbench.command_line import parser
 from fairbench.data.facts import SOURCES
 from fairbench.errors import UsageError, unknown
 from fairbench.executors import Place
-from fairbench.optimizers import OPTIMIZERS
+from fairbench.optimizers import known_optimizers
 from fairbench.suite_choice import (
     chosen_suite,
     data_needs,
@@ -285,9 +285,9 @@ def show_list(options: argparse.Namespace) -> int:
     for name, source in SOURCES.items():
         print(f"  {name:12} {source.title}; for arenas of {source.kind}")
     print("optimizers")
-    for name, optimizer in OPTIMIZERS.items():
-        print(f"  {name:10} {optimizer.title} ({optimizer.factory})")
-    print("  your own   module:Class or path/to/file.py:Class (docs/bring-your-own-optimizer.md)")
+    for name, optimizer in known_optimizers().items():
+        print(f"  {name:12} {optimizer.title}")
+    print("  your own     module:Class or path/to/file.py:Class (docs/bring-your-own-optimizer.md)")
     return 0
 
 

@@ -28,6 +28,7 @@ BESIDE = ("fairbench", "psilogic")
 TRIAL = (
     "fairbench.trial",
     "fairbench.clocks",
+    "fairbench.contract",
     "fairbench.mechanism",
     "fairbench.shocks.kinds",
     "fairbench.shocks.schedule",

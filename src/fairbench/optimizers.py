@@ -4,51 +4,24 @@ from __future__ import annotations
 
 import inspect
 import json
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any
 
 from fairbench.errors import UsageError, unknown
 from fairbench.hyperparameters import check_value, is_plain
 from fairbench.imports import load
 from fairbench.spec import OptimizerSpec
 from fairbench.suite import OptimizerPlan
+from fairbench.zoo import OPTIMIZERS, OptimizerFacts
 
 if TYPE_CHECKING:
     import torch
 
 
-@dataclass(frozen=True)
-class OptimizerFacts:
-    """What fairbench knows of an optimizer without loading it.
-
-    Attributes:
-        factory: `module:Class`.
-        title: what it is, in a few words.
-        decay: whether its weight decay is "coupled" (a part of the gradient), "decoupled" from it, or "none".
-        options: hyperparameters that are set where neither the suite nor its default says what its authors advise.
-        lr_scale: the sweep's rates are multiplied by this, so that the grid lies where its authors' rates do.
-        lr: its learning rate if it searches its own: none is swept then; None for the sweep's.
-        needs: what the training loop must do for it, see `NEEDS`.
-        reference: the paper that it is from.
-    """
-
-    factory: str
-    title: str
-    decay: Literal["coupled", "decoupled", "none"]
-    options: Mapping[str, Any] = field(default_factory=dict)
-    lr_scale: float = 1.0
-    lr: float | None = None
-    needs: tuple[str, ...] = ()
-    reference: str = ""
-
-
-OPTIMIZERS = {
-    "Adam": OptimizerFacts("torch.optim:Adam", "Adam, from torch", "coupled"),
-    "AdamW": OptimizerFacts("torch.optim:AdamW", "Adam with decoupled weight decay, from torch", "decoupled"),
-    "Lion": OptimizerFacts("pytorch_optimizer:Lion", "sign momentum, from pytorch-optimizer", "decoupled"),
-    "PsiLogic": OptimizerFacts("psilogic:PsiLogic", "AdamW with chaos-gated cancellation", "decoupled"),
-}
 NEEDS = {
     "create_graph": "the gradients are differentiable",
     "closure": "the step gets a function that computes loss and gradients anew",
@@ -67,8 +40,29 @@ TREATMENTS = {
 """Options that do what could be done for every optimizer, with what that is."""
 PRESETS = ("psilogic:PsiLogicNLP", "psilogic:PsiLogicGPT", "psilogic:PsiLogicViT")
 """Factories that choose options of that kind by themselves."""
+ENTRY_POINTS = "fairbench.optimizers"
+"""Where an installed package names optimizers: `Name = "module:Class"`."""
+LIBRARIES = ("pytorch_optimizer", "schedulefree")
+"""Packages of which the optimizers of the registry are, and which the extra [zoo] installs."""
 HORIZON = "total_steps"
 """The argument that gets the number of training steps, of an optimizer that has it and whose plan leaves it out."""
+
+
+@cache
+def known_optimizers() -> Mapping[str, OptimizerFacts]:
+    """Every optimizer that has a name: those of fairbench, and those that installed packages name.
+
+    A name of fairbench's stays what it is, and so does the first of two packages that choose the same.
+    """
+    known = dict(OPTIMIZERS)
+    for entry in entry_points(group=ENTRY_POINTS):
+        package = entry.dist.name if entry.dist else entry.value
+        if entry.name in known:
+            taken = f"{ENTRY_POINTS}: {entry.name!r} of {package} is ignored"
+            warnings.warn(f"{taken}, since it is {known[entry.name].factory} already", stacklevel=2)
+        else:
+            known[entry.name] = OptimizerFacts(entry.value, f"from {package}", decay="unknown")
+    return known
 
 
 def load_factory(factory: str) -> Callable[..., torch.optim.Optimizer]:
@@ -77,7 +71,12 @@ def load_factory(factory: str) -> Callable[..., torch.optim.Optimizer]:
     Raises:
         UsageError: there is no such module, file or class.
     """
-    found = load(factory, "optimizer factory")
+    try:
+        found = load(factory, "optimizer factory")
+    except UsageError as error:
+        if isinstance(error.__cause__, ModuleNotFoundError) and error.__cause__.name in LIBRARIES:
+            raise UsageError(f"{error}; install it with: pip install 'psilogic[zoo]'") from error.__cause__
+        raise
     if not callable(found):
         raise UsageError(f"optimizer factory {factory!r} is no class but {found!r}")
     return found  # type: ignore[no-any-return]
@@ -133,7 +132,7 @@ def resolve_optimizer(name: str, plan: OptimizerPlan, searched: Iterable[str] = 
     Raises:
         UsageError: the optimizer has no such hyperparameter, or one is no plain value.
     """
-    facts = OptimizerFacts(plan.factory, "", "none") if plan.factory else OPTIMIZERS[name]
+    facts = OptimizerFacts(plan.factory, "", "unknown") if plan.factory else known_optimizers()[name]
     factory = facts.factory
     arguments = list(inspect.signature(load_factory(factory)).parameters.values())[1:]
     known = {argument.name: argument for argument in arguments}
@@ -152,20 +151,35 @@ def resolve_optimizer(name: str, plan: OptimizerPlan, searched: Iterable[str] = 
         check_value(f"optimizers.{name}.options.{option}", value, defaults.get(option))
     complete = json.loads(json.dumps({**defaults, **facts.options, **plan.options}))
     takes_horizon = HORIZON not in plan.options and _takes(load_factory(factory), HORIZON)
-    if plan.groups:
-        load_factory(plan.groups)
+    groups = plan.groups or facts.groups
+    if groups:
+        load_factory(groups)
     return ResolvedOptimizer(
         name,
         factory,
         complete,
         plan.arenas,
         takes_horizon,
-        plan.groups,
+        groups,
         {},
-        needs=list(facts.needs if plan.needs is None else plan.needs),
+        needs=_needs(factory) if plan.needs is None else plan.needs,
         lr_scale=facts.lr_scale if plan.lr_scale is None else plan.lr_scale,
         lr=facts.lr if plan.lr is None else plan.lr,
     )
+
+
+def _needs(factory: str) -> list[str]:
+    """What is known of a factory's needs, else what can be seen of its class."""
+    for facts in OPTIMIZERS.values():
+        if facts.factory == factory:
+            return list(facts.needs)
+    made = load_factory(factory)
+    closure = inspect.signature(step).parameters.get("closure") if (step := getattr(made, "step", None)) else None
+    seen = {
+        "closure": closure is not None and closure.default is closure.empty,
+        "modes": all(callable(getattr(made, mode, None)) for mode in ("train", "eval")),
+    }
+    return [need for need, is_seen in seen.items() if is_seen]
 
 
 def decay_kind(factory: str, options: Mapping[str, Any]) -> str:

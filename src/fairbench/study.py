@@ -20,7 +20,7 @@ from fairbench.executors.processes import CALL_LIMIT, ProcessExecutor
 from fairbench.forecast import trial_seconds
 from fairbench.history import History, read_history, write_history
 from fairbench.observers import Observer, Observers
-from fairbench.optimizers import OPTIMIZERS
+from fairbench.optimizers import known_optimizers
 from fairbench.plan import Lookup, Outlook, Record, Schedule, Study, timing_trials
 from fairbench.presence import Presence
 from fairbench.progress import Progress
@@ -133,7 +133,7 @@ def check_data(suite: Suite, data_root: str) -> None:
 
 def preload(suite: Suite) -> list[str]:
     """The modules that the processes of a suite's trials need."""
-    known = (OPTIMIZERS[name] for name, plan in suite.optimizers.items() if not plan.factory)
+    known = (known_optimizers()[name] for name, plan in suite.optimizers.items() if not plan.factory)
     arenas = sorted({module for name in suite.arenas for module in _modules_of(suite.task(name))})
     return [*PRELOAD, *arenas, *(facts.factory.partition(":")[0] for facts in known)]
 

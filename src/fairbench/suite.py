@@ -114,7 +114,7 @@ class OptimizerPlan:
         factory: `module:Class`; empty for an optimizer that fairbench knows by its name.
         options: hyperparameters other than the learning rate; the rest keep their defaults.
         arenas: by arena, what is otherwise there.
-        groups: `module:function` that makes parameter groups of the model; empty gives all parameters alike.
+        groups: `module:function` that makes parameter groups of the model; empty takes what is known of it, else none.
         clip_norm: the global gradient norm is clipped to this, 0 is off; None takes what all trials share.
         needs: what the training loop must do for it, see `fairbench.optimizers.NEEDS`; None takes what is known of it.
         lr_scale: the sweep's rates are multiplied by this; None takes what is known of it, else 1.

@@ -7,7 +7,7 @@ from typing import Any
 from fairbench.arenas import ARENAS, ArenaFacts
 from fairbench.data.facts import READING, SOURCES
 from fairbench.errors import unknown
-from fairbench.optimizers import OPTIMIZERS
+from fairbench.optimizers import NEEDS, known_optimizers
 from fairbench.shocks import SHOCKS
 from fairbench.suite import COMPARED, RULES, ArenaPlan, Suite
 from fairbench.suite_values import KeyPath, Wrong, build
@@ -29,8 +29,8 @@ def check(suite: Suite) -> None:
     for name, optimizer in suite.optimizers.items():
         if not name.isprintable() or not name.strip():
             raise Wrong(("optimizers", name), f"must be made of characters that can be shown, got {name!r}")
-        if not optimizer.factory and name not in OPTIMIZERS:
-            reason = f'{unknown("optimizer", name, OPTIMIZERS)}; your own one needs factory = "module:Class"'
+        if not optimizer.factory and name not in known_optimizers():
+            reason = f'{unknown("optimizer", name, known_optimizers())}; your own one needs factory = "module:Class"'
             raise Wrong(("optimizers", name), reason)
         given = [("options", optimizer.options), *optimizer.arenas.items()]
         for table, options in given:
@@ -41,6 +41,9 @@ def check(suite: Suite) -> None:
         if optimizer.clip_norm is not None and not 0 <= optimizer.clip_norm < float("inf"):
             reason = f"must be finite and not negative (0 is off), got {optimizer.clip_norm}"
             raise Wrong(("optimizers", name, "clip_norm"), reason)
+        for need in optimizer.needs or ():
+            if need not in NEEDS:
+                raise Wrong(("optimizers", name, "needs"), unknown("need of the training loop", need, NEEDS))
         for unmet in optimizer.arenas.keys() - suite.arenas.keys():
             raise Wrong(("optimizers", name, "arenas", unmet), unknown("arena", unmet, suite.arenas))
     if suite.reference not in suite.optimizers:

@@ -13,7 +13,7 @@ from fairbench.arenas.own import completed
 from fairbench.data.facts import READING, SOURCES
 from fairbench.errors import UsageError, unknown
 from fairbench.imports import place_and_name
-from fairbench.optimizers import OPTIMIZERS
+from fairbench.optimizers import known_optimizers
 from fairbench.suite import ArenaPlan, OptimizerPlan, Suite, Sweep
 from fairbench.suite_file import load_suite, parse_suite
 from fairbench.suite_values import Wrong, build
@@ -134,7 +134,7 @@ def words(text: str) -> list[str]:
 
 def named_optimizers(names: Iterable[str], known: Mapping[str, OptimizerPlan]) -> dict[str, OptimizerPlan]:
     """Optimizers by their names in a suite, by names that fairbench knows, as module:Class or path/to/file.py:Class."""
-    by_name = {**{name: OptimizerPlan() for name in OPTIMIZERS}, **known}
+    by_name = {**{name: OptimizerPlan() for name in known_optimizers()}, **known}
     plans: dict[str, OptimizerPlan] = {}
     for word in names:
         own = word not in known and ":" in word

@@ -17,13 +17,14 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from fairbench.arenas import Arena, load_arena, load_arena_data
 from fairbench.clocks import clock
+from fairbench.contract import Contract
 from fairbench.data.batches import Batches
 from fairbench.data.stored import Data
 from fairbench.environment import environment, peak_memory, reset_peak_memory
 from fairbench.executors import Place
 from fairbench.mechanism import MechanismLog, Way
 from fairbench.optimizers import build_optimizer
-from fairbench.shocks.kinds import Shocks
+from fairbench.shocks.kinds import Shock, Shocks
 from fairbench.spec import TrainingSpec, TrialSpec
 
 Progress = Callable[[int, float], None]
@@ -35,10 +36,12 @@ CHUNK = 256
 """Examples of an evaluation that share a stream of random numbers, however many a model gets at a time."""
 
 
-def lr_factor(step: int, training: TrainingSpec) -> float:
-    """Linear warm-up to 1, then a cosine to 0: what the learning rate is multiplied by in step 0, 1, ..."""
+def lr_factor(step: int, training: TrainingSpec, constant: bool = False) -> float:
+    """What the learning rate is multiplied by in step 0, 1, ...: linear warm-up to 1, then a cosine to 0, or constant."""
     if step < training.warmup_steps:
         return (step + 1) / training.warmup_steps
+    if constant:
+        return 1.0
     decay_steps = max(training.steps - training.warmup_steps, 1)
     return 0.5 * (1 + math.cos(math.pi * min((step - training.warmup_steps) / decay_steps, 1.0)))
 
@@ -127,6 +130,7 @@ class Training:
 
     def __init__(self, spec: TrialSpec, place: Place) -> None:
         self.spec, self.training, self.place = spec, spec.training, place
+        self.contract = Contract(spec.optimizer.needs, spec.training)
         self.device = torch.device(place.device)
         reset_peak_memory(self.device)
         self.started = time.perf_counter()
@@ -144,7 +148,8 @@ class Training:
         self.noise = torch.Generator(self.device).manual_seed(spec.seed)
         self.shocks = Shocks(self.training.shock, self.training.steps, spec.seed, self.device)
         self.optimizer = build_optimizer(spec.optimizer, self.model)
-        self.schedule = LambdaLR(self.optimizer, partial(lr_factor, training=self.training))
+        constant = self.contract.constant_lr
+        self.schedule = LambdaLR(self.optimizer, partial(lr_factor, training=self.training, constant=constant))
         self.watched = spec.stage == "final"  # a sweep only selects, and to watch is no part of a step's price
         self.mechanism = MechanismLog(self.optimizer if self.watched else None, self.model.named_parameters())
         self.way = Way(self.params)
@@ -152,7 +157,8 @@ class Training:
         self.loss_curve: list[tuple[int, float]] = []
         self.evaluations: list[dict[str, Any]] = []
         self.trained = cast(nn.Module, torch.compile(self.model)) if self.training.compile else self.model
-        self.step = torch.compile(self.optimizer.step) if self.training.compile else self.optimizer.step
+        step: Callable[..., Any] = self.optimizer.step
+        self.step = torch.compile(step) if self.training.compile else step
 
     def autocast(self) -> torch.autocast:
         """The precision in which the model computes."""
@@ -160,6 +166,7 @@ class Training:
 
     def evaluate(self, name: str) -> dict[str, float]:
         """Every metric of one of the splits."""
+        self.contract.tell(self.optimizer, "eval")
         with self.autocast():
             metrics = evaluate(self.arena, self.trained, self.data, name, self.training.evaluation_batch_size)
         self.clock.lap("eval")
@@ -199,28 +206,45 @@ class Training:
             step: which one it is, from 1.
             sampled: whether it stands for the steps since the last sample in how far the weights move.
         """
+        self.contract.tell(self.optimizer, "train")
         shock = self.shocks.of(step)
         examples = shock.examples(self.arena.examples(self.batches.next(), self.noise))
         self.clock.lap("data")
-        with self.autocast():
-            loss = self.arena.loss(self.trained, *examples)
-        self.clock.lap("forward")
-        shock.loss(loss).backward()
-        self.clock.lap("backward")
+        loss = self.gradients(examples, shock)
         if sampled:
             self.way.begin()
             self.clock.lap("log")
-        shock.gradients(self.params)
-        if self.training.clip_norm > 0:
-            norm = nn.utils.clip_grad_norm_(self.params, self.training.clip_norm)
-            self.clipped += norm > self.training.clip_norm
-        self.step()
+        self.clipped += self.disturb_and_clip(shock)
+        self.step(*self.contract.closure(partial(self.gradients_anew, examples, shock)))
         self.optimizer.zero_grad()
         self.schedule.step()
         self.clock.lap("step")
         if sampled:
             self.way.end(step)
             self.clock.lap("log")
+        return loss.detach()
+
+    def gradients(self, examples: tuple[Tensor, ...], shock: Shock) -> Tensor:
+        """Add the gradients of the loss of these examples; returns the loss."""
+        with self.autocast(), self.contract.kernels():
+            loss = self.arena.loss(self.trained, *examples)
+        self.clock.lap("forward")
+        shock.loss(loss).backward(create_graph=self.contract.create_graph)
+        self.clock.lap("backward")
+        return loss
+
+    def disturb_and_clip(self, shock: Shock) -> Tensor | bool:
+        """Let a shock change the gradients, then clip them; returns whether they were longer."""
+        shock.gradients(self.params)
+        if self.training.clip_norm == 0:
+            return False
+        return nn.utils.clip_grad_norm_(self.params, self.training.clip_norm) > self.training.clip_norm
+
+    def gradients_anew(self, examples: tuple[Tensor, ...], shock: Shock) -> Tensor:
+        """The closure of a step: loss and gradients at the weights as they are now, treated as the first ones were."""
+        self.optimizer.zero_grad()
+        loss = self.gradients(examples, shock)
+        self.disturb_and_clip(shock)
         return loss.detach()
 
     def timed_step(self) -> float:
@@ -232,6 +256,7 @@ class Training:
 
     def record(self, status: str, steps: int) -> dict[str, Any]:
         """What the trial leaves behind; the test split is only read at the end of a final trial."""
+        self.contract.tell(self.optimizer, "eval")
         final = None
         if status == "finished":
             final = {"val": self.evaluations[-1]["val"]}

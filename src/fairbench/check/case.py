@@ -138,7 +138,7 @@ def around_step(training: Training, look: Callable[[], Seen]) -> tuple[Seen, See
         seen.append(look())
         return value
 
-    training.step = watched  # type: ignore[assignment]
+    training.step = watched
     training.train_step()
     training.step = step
     return seen[0], seen[1]
