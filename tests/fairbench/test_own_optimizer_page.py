@@ -1,5 +1,7 @@
 """The page on one's own optimizer, block by block, in the order in which it is read."""
 
+import hashlib
+import json
 import re
 import shlex
 import sys
@@ -38,6 +40,20 @@ def tiny(command: str) -> list[str]:
     return words
 
 
+def assert_identity(folder: Path, results: Path) -> None:
+    """The plan and the records name the file, what is in it, and nothing of this machine."""
+    config = (results / "config.json").read_text()
+    (plan,) = json.loads(config)["plans"]
+    assert plan["study"]["suite"]["optimizers"]["MyRule"]["factory"] == "my_rule.py:MyRule"
+    content = hashlib.sha256((folder / "my_rule.py").read_bytes()).hexdigest()
+    assert plan["study"]["optimizers"]["MyRule"]["code"]["my_rule_py"] == content[:16]
+    specs = [json.loads(path.read_text())["spec"] for path in (results / "trials").glob("*.json")]
+    assert {spec["optimizer"]["factory"] for spec in specs if spec["optimizer"]["name"] == "MyRule"} == {
+        "my_rule.py:MyRule"
+    }
+    assert str(folder) not in json.dumps(specs) + config
+
+
 def test_the_page_works_when_pasted(
     tiny_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -53,6 +69,7 @@ def test_the_page_works_when_pasted(
     assert shown["check"].endswith("0 fail, 0 warn, 3 note, 11 pass\n")
     assert "vit    PsiLogic" in shown["run"]
     assert "vit: 2 optimizers, each 7 sweep trials" in shown["plan"]
+    assert_identity(tiny_file.parent, tiny_file.parent / "results/my_rule")
     assert (tiny_file.parent / "my_rule.py").read_text() == blocks("python")[0]
 
     arms, package = blocks("toml")
