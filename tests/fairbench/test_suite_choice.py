@@ -5,6 +5,7 @@ import pytest
 from fairbench.command_line import parser
 from fairbench.errors import UsageError
 from fairbench.optimizers import resolve_optimizer
+from fairbench.search import Grid
 from fairbench.suite import OptimizerPlan, Suite
 from fairbench.suite_choice import chosen_suite
 from fairbench.suite_file import load_suite
@@ -36,7 +37,7 @@ def test_hyperparameters_are_set_in_every_arm_beside_those_of_the_suite() -> Non
 
 def test_the_grid_of_learning_rates() -> None:
     sweep = chosen("--lr-grid", "1e-4:1e-1:7").sweep
-    assert [sweep.rate(i) for i in range(sweep.points)][::2] == pytest.approx([1e-4, 1e-3, 1e-2, 1e-1])
+    assert [setting.lr for setting in Grid(sweep).first()][::2] == pytest.approx([1e-4, 1e-3, 1e-2, 1e-1])
 
 
 @pytest.mark.parametrize(
