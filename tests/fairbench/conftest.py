@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny import TINY, Finished, study_of, write_tiny
+from tiny import OUTSIDE_OF_GIT, TINY, Finished, study_of, write_tiny
 
 from fairbench.plan import Study
 from fairbench.suite import Suite
@@ -35,7 +35,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     write_tiny(folder, TINY.replace("steps = 40", "steps = 160").replace("sweep_steps = 10", "sweep_steps = 60"))
     words = ["run", "--suite", "tiny.toml", "--optimizers", "AdamW,own_optimizers:Signs", "--reference", "Signs"]
     command = [sys.executable, "-m", "fairbench", *words, "--output-dir", "out", "--workers", "2"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=folder, env=OUTSIDE_OF_GIT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return Finished(folder, words, done.stdout)
 

@@ -10,8 +10,9 @@ import time
 from pathlib import Path
 
 import pytest
-from tiny import Finished
+from tiny import OUTSIDE_OF_GIT, Finished
 
+from fairbench import environment
 from fairbench.cli import main
 
 pytestmark = pytest.mark.xdist_group("studies")  # one worker has the study that some of them share
@@ -20,7 +21,9 @@ pytestmark = pytest.mark.xdist_group("studies")  # one worker has the study that
 def start(study: Finished, output: str, workers: int = 2) -> subprocess.Popen[bytes]:
     log = (study.folder / f"{output}.log").open("ab")
     command = [sys.executable, "-m", "fairbench", *study.words, "--output-dir", output, "--workers", str(workers)]
-    return subprocess.Popen(command, cwd=study.folder, stdout=log, stderr=log, start_new_session=True)
+    return subprocess.Popen(
+        command, cwd=study.folder, env=OUTSIDE_OF_GIT, stdout=log, stderr=log, start_new_session=True
+    )
 
 
 def wait_for_records(process: subprocess.Popen[bytes], folder: Path, count: int) -> None:
@@ -99,6 +102,8 @@ def test_interrupted_studies_end_like_an_undisturbed_one(finished: Finished, mon
 
     monkeypatch.chdir(folder)
     monkeypatch.syspath_prepend(folder)
+    monkeypatch.setattr(environment, "LOADED_REVISION", "none")
+    environment.environment.cache_clear()  # the trials are forked from here, with what is known by now
     assert main([*finished.words, "--output-dir", "disturbed", "--workers", "0"]) == 0
     assert not list(folder.glob("disturbed/.running-*.json"))
     assert {path: path.stat().st_mtime_ns for path in before} == before, "finished trials were run again"

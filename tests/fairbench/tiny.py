@@ -1,6 +1,7 @@
 """A tiny suite and tiny optimizers, with which whole studies run in seconds."""
 
 import json
+import os
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,9 @@ from fairbench.executors import Place
 from fairbench.plan import Study
 from fairbench.rehearsal import rehearse
 from fairbench.suite import Suite
+
+OUTSIDE_OF_GIT = {**os.environ, "GIT_DIR": os.devnull}
+"""For processes whose files are compared: somebody may commit while they run."""
 
 TINY = """
 description = "a study in seconds"
