@@ -175,9 +175,8 @@ def resolve_optimizer(name: str, plan: OptimizerPlan, extra: Iterable[str] = ())
 
 def _needs(factory: str) -> list[str]:
     """What is known of a factory's needs, else what can be seen of its class."""
-    for facts in OPTIMIZERS.values():
-        if facts.factory == factory:
-            return list(facts.needs)
+    if facts := _facts_of(factory):
+        return list(facts.needs)
     made = load_factory(factory)
     closure = inspect.signature(step).parameters.get("closure") if (step := getattr(made, "step", None)) else None
     seen = {
@@ -199,7 +198,25 @@ def decay_kind(factory: str, options: Mapping[str, Any]) -> str:
             return "decoupled" if options[option] else "coupled"
     if factory.startswith("psilogic:"):
         return "decoupled"
-    return next((facts.decay for facts in OPTIMIZERS.values() if facts.factory == factory), "unknown")
+    facts = _facts_of(factory)
+    return facts.decay if facts else "unknown"
+
+
+def state_per_weight(factory: str) -> str:
+    """What an optimizer keeps for each weight, in words; empty if nobody knows.
+
+    Args:
+        factory: `module:Class`.
+    """
+    facts = _facts_of(factory)
+    if facts is None:
+        return ""
+    return f"{facts.state}, and {facts.factors}" if facts.factors else str(facts.state)
+
+
+def _facts_of(factory: str) -> OptimizerFacts | None:
+    """What fairbench knows of a factory under whatever name."""
+    return next((facts for facts in OPTIMIZERS.values() if facts.factory == factory), None)
 
 
 def _takes(factory: Callable[..., Any], argument: str) -> bool:

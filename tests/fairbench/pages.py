@@ -106,7 +106,7 @@ def everything():
         "Lion": [0.6, "diverged", "failed", 0.6],
     }
     records = Records(finals(the_study, **scores, **{HOSTILE: [0.7, None, 0.72, 0.7]}))
-    figures, _ = draw_figures(judged(history(the_study), records)[0])
+    figures, _ = draw_figures(*judged(history(the_study), records)[:2])
     return rendered(the_study, records, figures, ANALYSES, FLAGS)
 
 

@@ -110,7 +110,7 @@ def test_names_are_text_everywhere(text, page):
 def test_the_figures_are_the_ones_in_the_files():
     the_study = study(("vit", "gpt"))
     records = Records(finals(the_study, PsiLogic=[0.9, 0.91, 0.92]))
-    figures, _ = draw_figures(judged(history(the_study), records)[0])
+    figures, _ = draw_figures(*judged(history(the_study), records)[:2])
     found = re.findall(r"<svg .*?</svg>", rendered(the_study, records, figures), flags=re.DOTALL)
     for figure in figures:
         files = ElementTree.fromstring(figure.svg)

@@ -70,7 +70,7 @@ def write_report(history: History, lookup: Lookup, directory: Path) -> Report:
     analyses = analyse(results, comparisons)
     contents |= {name: table.to_csv() for name, table in csv_tables(analyses).items()}
     _write(directory, contents)
-    figures, failures = draw_figures(results)
+    figures, failures = draw_figures(results, comparisons)
     flags = audit(results, comparisons, history, first)
     findings = find(results, comparisons, history, failures)
     tables_shown = grids(results, comparisons, analyses, flags)

@@ -3,12 +3,43 @@
 from collections.abc import Sequence
 
 from fairbench.analysis.causes import WHOLE, Contribution
+from fairbench.analysis.leaderboard import Standing
 from fairbench.analysis.mechanism import Mechanism, Quantity
 from fairbench.analysis.profiles import TimeToTarget
 from fairbench.analysis.ranking import Rank
 from fairbench.analysis.shocks import ShockCost
 from fairbench.report.grids import ARM, Column, Grid, count, grid, numbers, words
 from fairbench.report.numbers import interval, number, percent, rate, three
+
+
+def leaderboard_grid(standings: Sequence[Standing], reference: str) -> Grid:
+    """All optimizers over all arenas."""
+    apart = next((x.critical_difference for x in standings if x.critical_difference is not None), None)
+    told = (
+        "So few arenas cannot tell mean ranks apart."
+        if apart is None
+        else f"Mean ranks less than {three(apart)} apart are not told apart (Nemenyi): they share a group."
+    )
+    caption = (
+        f"Every optimizer over all arenas, by its mean rank. In how many arenas it is better than {reference}, "
+        f"equivalent to it, worse, or not known to be any of it. {told} Times are multiples of {reference}’s, state is "
+        "numbers for each weight."
+    )
+    columns = (
+        words("Optimizer", "optimizer"),
+        numbers("Mean rank", "mean_rank", three),
+        words("Groups", "groups"),
+        numbers("Better", "better", rate),
+        numbers("Equivalent", "equivalent", rate),
+        numbers("Worse", "worse", rate),
+        numbers("Inconclusive", "inconclusive", rate),
+        numbers("Undecided", "undecided", rate),
+        numbers("Step time", "step_ratio", three),
+        numbers("Training time", "train_ratio", three),
+        words("State", "state"),
+        Column("Rate", lambda x: "searched" if x.tuned else "its own"),
+    )
+    return grid("leaderboard", caption, columns, standings)
 
 
 def ranking_grid(ranking: Sequence[Rank]) -> Grid:

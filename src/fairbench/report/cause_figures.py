@@ -1,38 +1,14 @@
 """The figures of causes: contributions of a ladder, what shocks cost, and when mechanisms acted."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
-
 from fairbench.analysis.causes import WHOLE, contributions
 from fairbench.analysis.mechanism import course
 from fairbench.analysis.results import ArmResults, Results
 from fairbench.analysis.shocks import shock_costs
-from fairbench.report.canvas import BOTTOM, TOP, Drawing, Look, Panel, draw_line, finished, looks, mark, panels, short
-from fairbench.report.colors import LIGHT
+from fairbench.report.canvas import Drawing, draw_line, finished, looks, panels, short
+from fairbench.report.intervals import Interval, draw_intervals
 from fairbench.report.labels import height_for, label_ends, room_for
-from fairbench.report.numbers import interval, percent
+from fairbench.report.numbers import percent
 from fairbench.report.titles import titles
-
-ROW = 0.3
-"""Inches of a row with an interval."""
-
-
-class Interval(NamedTuple):
-    """A value with its interval, in a row of its own.
-
-    Attributes:
-        label: what stands beside it.
-        look: of the arm that it belongs to.
-        value: the value.
-        low: lower end, None without an interval.
-        high: upper end.
-    """
-
-    label: str
-    look: Look
-    value: float
-    low: float | None
-    high: float | None
 
 
 def draw_causes(results: Results) -> Drawing | None:
@@ -48,7 +24,7 @@ def draw_causes(results: Results) -> Drawing | None:
         "Causes: what each rung of the control ladder adds to the primary metric on the test split, to the right where "
         "it is better; mean over the seeds with its 95% confidence interval, paired by seed."
     )
-    return _intervals(rows, "causes", "Causes", "contribution (right is better)", caption)
+    return draw_intervals(rows, "causes", "Causes", "contribution (right is better)", caption)
 
 
 def draw_shocks(results: Results) -> Drawing | None:
@@ -65,39 +41,7 @@ def draw_shocks(results: Results) -> Drawing | None:
         "where it is worse; mean over the seeds with its 95% confidence interval. Arms of which every seed diverged "
         "are left out."
     )
-    return _intervals(rows, "shocks", "Shocks", "lost (right is worse)", caption)
-
-
-def _intervals(rows: dict[str, list[Interval]], name: str, title: str, axis: str, caption: str) -> Drawing | None:
-    """A panel for each arena, with a row for each value."""
-    if not rows:
-        return None
-    left = room_for(row.label for of_arena in rows.values() for row in of_arena)
-    height = TOP + BOTTOM + ROW * max(map(len, rows.values()))
-    figure, grid = panels({arena: arena for arena in rows}, height, left=min(left, 2.9))  # long names take much room
-    for arena, panel in grid.items():
-        panel.axes.set_xlabel(axis)
-        _draw_intervals(panel, rows[arena])
-    return finished(figure, grid, name, title, caption)
-
-
-def _draw_intervals(panel: Panel, rows: Sequence[Interval]) -> None:
-    axes = panel.axes
-    axes.axvline(0, color=LIGHT["edge"], linewidth=1)
-    for i, row in enumerate(rows):
-        look = row.look
-        if row.low is not None and row.high is not None:
-            mark(panel, look, *axes.plot([row.low, row.high], [i, i], color=look.color, linewidth=1.8))
-        mark(panel, look, *axes.plot(row.value, i, color=look.color, marker=look.marker, linestyle="", markersize=7))
-        said = f"{row.label}: {interval(row.value, row.low, row.high)}"
-        panel.points.append((row.value, i, look.index, said))
-        panel.summary.append(f"{said}.")
-    axes.set_yticks(range(len(rows)), [row.label for row in rows])
-    for tick, row in zip(axes.get_yticklabels(), rows, strict=True):
-        tick.set(color=row.look.color, fontweight="bold", fontsize=8)
-    axes.set_ylim(len(rows) - 0.5, -0.5)
-    axes.grid(axis="y", visible=False)
-    axes.tick_params(axis="y", length=0)
+    return draw_intervals(rows, "shocks", "Shocks", "lost (right is worse)", caption)
 
 
 def draw_mechanism(results: Results) -> Drawing | None:

@@ -9,6 +9,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from fairbench.analysis.results import ArmResults, Results
+from fairbench.analysis.verdicts import Comparison
 from fairbench.report.canvas import (
     TOP,
     Drawing,
@@ -29,6 +30,7 @@ from fairbench.report.cause_figures import draw_causes, draw_mechanism, draw_sho
 from fairbench.report.colors import LIGHT
 from fairbench.report.curves import Curve, curve
 from fairbench.report.labels import height_for, label_ends, room_for
+from fairbench.report.leaderboard_figure import draw_leaderboard
 from fairbench.report.numbers import number, rate
 from fairbench.report.tables import STEP_PHASES, Cost, costs
 from fairbench.report.titles import titles
@@ -40,10 +42,14 @@ CROSS: dict[str, Any] = {"marker": "x", "linestyle": "", "markersize": 8, "marke
 GRID_EDGE: dict[str, Any] = {"color": LIGHT["soft"], "linewidth": 1.1, "linestyle": (0, (1, 3)), "zorder": 0.5}
 
 
-def draw_figures(results: Results) -> tuple[list[Drawing], dict[str, str]]:
+Draw = Callable[[Results], Drawing | None]
+
+
+def draw_figures(results: Results, comparisons: Sequence[Comparison]) -> tuple[list[Drawing], dict[str, str]]:
     """All figures for which there is something to draw, and of those that fail the reason, by their names."""
     drawn, failed = [], {}
-    for name, draw in FIGURES.items():
+    wanted: dict[str, Draw] = {"leaderboard": partial(draw_leaderboard, comparisons=comparisons), **FIGURES}
+    for name, draw in wanted.items():
         try:
             with style():
                 drawing = draw(results)
@@ -264,7 +270,7 @@ def _draw_bars(panel: Panel, found: Sequence[Cost], look: Mapping[str, Look]) ->
     axes.xaxis.set_major_locator(MaxNLocator(6))
 
 
-FIGURES: dict[str, Callable[[Results], Drawing | None]] = {
+FIGURES: dict[str, Draw] = {
     "learning_curves": _learning_curves,
     "learning_curves_log": partial(_learning_curves, logarithmic=True),
     "lr_sensitivity": _lr_sensitivity,

@@ -11,6 +11,7 @@ from fairbench.analysis.verdicts import Comparison
 from fairbench.report.analyses import Analyses
 from fairbench.report.analysis_sections import (
     cause_grid,
+    leaderboard_grid,
     mechanism_grid,
     quantity_grid,
     ranking_grid,
@@ -33,6 +34,7 @@ def grids(
     """Every table that has a row, by its name."""
     made = [
         comparison_grid(results, comparisons),
+        leaderboard_grid(analyses.leaderboard, results.study.suite.reference),
         beside_grid(results, comparisons),
         metric_grid(results),
         ranking_grid(analyses.ranking),
