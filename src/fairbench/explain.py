@@ -61,7 +61,7 @@ def describe(file: Path, record: Record) -> list[str]:
     """What a trial is and what became of it."""
     spec = TrialSpec.from_json(record["spec"])
     ground = record["environment"] or {}
-    lines = [f"{file.stem}  {spec.label}: {record['status']}"]
+    lines = [f"{file.stem}  {spec.label()}: {record['status']}"]
     if record["error"]:
         lines.append(f"  {record['error']['type']}: {record['error']['message']}")
     return lines + [f"  {fact}: {value}" for fact, value in ground.items()]
@@ -74,9 +74,11 @@ def place(directory: Path, record: Record) -> list[str]:
     planned = [trial for arm in arms(history.study, lookup) for trial in arm.trials]
     if any(trial.id == spec.id for trial in planned):
         return [f"the plan of {directory} has this trial"]
-    alike = [trial for trial in planned if trial.label == spec.label]
+    searched = history.study.suite.sweep.extra
+    label = spec.label(searched)
+    alike = [trial for trial in planned if trial.label(searched) == label]
     if not alike:
-        return [f"the plan of {directory} has no {spec.label}"]
+        return [f"the plan of {directory} has no {label}"]
     nearest = min(alike, key=lambda trial: len(changes(record["spec"], trial.as_stored)))
     return [f"the plan of {directory} has {nearest.id} instead", *difference(record["spec"], nearest.as_stored)]
 

@@ -23,7 +23,7 @@ class AdamHD(torch.optim.Optimizer):
         eps: added to the denominator.
         hyper_lr: learning rate of the learning rate, >= 0.
 
-    Source: Baydin et al. 2018, arXiv:1703.04782, Algorithm 5, with the hyper_lr of its experiments.
+    Source: Baydin et al. 2018, arXiv:1703.04782, Adam-HD, with the hyper_lr of its experiments.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """Who is told of the course of a study while it runs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from types import TracebackType
@@ -119,16 +119,17 @@ class Follower(Observer):
 
     Args:
         clock: seconds now.
+        searched: hyperparameters that the suite searches with the rate.
     """
 
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self.clock = clock
+    def __init__(self, clock: Callable[[], float], searched: Iterable[str] = ()) -> None:
+        self.clock, self.searched = clock, tuple(searched)
         self.trials: dict[str, Running] = {}
 
     def started(self, spec: TrialSpec) -> None:
         """A trial begins."""
         now = self.clock()
-        self.trials[spec.id] = Running(spec.label, spec.training.steps, now, now)
+        self.trials[spec.id] = Running(spec.label(self.searched), spec.training.steps, now, now)
 
     def running(self, spec: TrialSpec, step: int, loss: float) -> None:
         """A trial goes on."""

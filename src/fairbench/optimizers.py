@@ -117,8 +117,13 @@ def rates_of(name: str, plan: OptimizerPlan) -> tuple[float, float | None]:
     """
     if plan.lr is not None or plan.lr_scale is not None:
         return 1.0 if plan.lr_scale is None else plan.lr_scale, plan.lr
-    facts = OptimizerFacts("", "", "unknown") if plan.factory else known_optimizers()[name]
+    facts = _facts(name, plan)
     return facts.lr_scale, facts.lr
+
+
+def _facts(name: str, plan: OptimizerPlan) -> OptimizerFacts:
+    """What is known of a plan's optimizer; of one that has a factory no more than that."""
+    return OptimizerFacts(plan.factory, "", "unknown") if plan.factory else known_optimizers()[name]
 
 
 def resolve_optimizer(name: str, plan: OptimizerPlan, extra: Iterable[str] = ()) -> ResolvedOptimizer:
@@ -135,42 +140,44 @@ def resolve_optimizer(name: str, plan: OptimizerPlan, extra: Iterable[str] = ())
     Raises:
         UsageError: the optimizer has no such hyperparameter, or one is no plain value.
     """
-    facts = OptimizerFacts(plan.factory, "", "unknown") if plan.factory else known_optimizers()[name]
-    factory = facts.factory
-    arguments = list(inspect.signature(load_factory(factory)).parameters.values())[1:]
-    known = {argument.name: argument for argument in arguments}
-    takes_any = any(argument.kind is argument.VAR_KEYWORD for argument in arguments)
+    facts = _facts(name, plan)
+    factory = load_factory(facts.factory)
     lr_scale, lr = rates_of(name, plan)
-    for hyperparameter in ("lr", *(extra if lr is None else ())):
-        if hyperparameter not in known and not takes_any:
-            way = "" if hyperparameter == "lr" else ", or leave sweep.extra out"
-            reason = f"has no argument {hyperparameter}, which the sweep selects; wrap it in a function{way}"
-            raise UsageError(f"optimizers.{name}: {factory} {reason}")
-    given = [plan.options, *plan.arenas.values()]
-    for option in (option for options in given for option in options):
-        if option not in known and not takes_any:
-            raise unknown(f"hyperparameter of {name}", option, known)
-    # A default that is no plain value stays where it is, in the code, which the trial's identity covers.
-    defaults = {key: value.default for key, value in known.items() if is_plain(value.default)}
-    for option, value in (item for options in given for item in options.items()):
-        check_value(f"optimizers.{name}.options.{option}", value, defaults.get(option))
-    complete = json.loads(json.dumps({**defaults, **facts.options, **plan.options}))
-    takes_horizon = HORIZON not in plan.options and _takes(load_factory(factory), HORIZON)
+    defaults = _defaults(name, facts.factory, plan, ("lr", *(extra if lr is None else ())))
     groups = plan.groups or facts.groups
     if groups:
         load_factory(groups)
     return ResolvedOptimizer(
         name,
-        factory,
-        complete,
-        plan.arenas,
-        takes_horizon,
-        groups,
-        {},
-        needs=tuple(_needs(factory) if plan.needs is None else plan.needs),
+        facts.factory,
+        options=json.loads(json.dumps({**defaults, **facts.options, **plan.options})),
+        arenas=plan.arenas,
+        takes_horizon=HORIZON not in plan.options and _takes(factory, HORIZON),
+        groups=groups,
+        code={},
+        needs=_needs(facts.factory) if plan.needs is None else plan.needs,
         lr_scale=lr_scale,
         lr=lr,
     )
+
+
+def _defaults(name: str, factory: str, plan: OptimizerPlan, selected: Iterable[str]) -> dict[str, Any]:
+    """The factory's defaults, now that it has what the sweep selects and what the plan gives."""
+    arguments = list(inspect.signature(load_factory(factory)).parameters.values())[1:]
+    known = {argument.name: argument for argument in arguments}
+    takes_any = any(argument.kind is argument.VAR_KEYWORD for argument in arguments)
+    for hyperparameter in selected:
+        if hyperparameter not in known and not takes_any:
+            way = "" if hyperparameter == "lr" else ", or leave sweep.extra out"
+            reason = f"has no argument {hyperparameter}, which the sweep selects; wrap it in a function{way}"
+            raise UsageError(f"optimizers.{name}: {factory} {reason}")
+    # A default that is no plain value stays where it is, in the code, which the trial's identity covers.
+    defaults = {key: value.default for key, value in known.items() if is_plain(value.default)}
+    for option, value in (item for options in (plan.options, *plan.arenas.values()) for item in options.items()):
+        if option not in known and not takes_any:
+            raise unknown(f"hyperparameter of {name}", option, known)
+        check_value(f"optimizers.{name}.options.{option}", value, defaults.get(option))
+    return defaults
 
 
 def _needs(factory: str) -> list[str]:
@@ -217,6 +224,11 @@ def state_per_weight(factory: str) -> str:
 def _facts_of(factory: str) -> OptimizerFacts | None:
     """What fairbench knows of a factory under whatever name."""
     return next((facts for facts in OPTIMIZERS.values() if facts.factory == factory), None)
+
+
+def schedule(needs: Sequence[str]) -> str:
+    """What the training loop does with the learning rate of an optimizer with such needs, in words."""
+    return "warm-up only" if "constant_lr" in needs else "warm-up and cosine"
 
 
 def _takes(factory: Callable[..., Any], argument: str) -> bool:

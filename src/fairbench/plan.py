@@ -73,10 +73,18 @@ class Study:
         """The study that `to_json` wrote; errors call it `where`."""
         arenas = {name: ResolvedArena(**fields) for name, fields in value["arenas"].items()}
         optimizers = {name: ResolvedOptimizer(**fields) for name, fields in value["optimizers"].items()}
-        suite = parse_suite(value["suite"], where)
+        suite = parse_suite(_renewed(value["suite"]), where)
         if optimizers.keys() != suite.optimizers.keys() or arenas.keys() != suite.arenas.keys():
             raise ValueError("its optimizers or arenas are not those of its suite")
         return cls(suite, value["device"], arenas, optimizers, value.get("environment", {}))
+
+
+def _renewed(suite: Mapping[str, Any]) -> dict[str, Any]:
+    """A suite from before `sweep.extra`, when weight decays were all that could be searched with the rate."""
+    sweep = dict(suite["sweep"])
+    if decays := sweep.pop("weight_decays", []):
+        sweep["extra"] = {"weight_decay": decays}
+    return {**suite, "sweep": sweep}
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
@@ -24,10 +24,11 @@ class Presence(Follower):
     Args:
         directory: the study's output directory.
         clock: seconds since 1970, so that other processes can compare them; tests hand in their own.
+        searched: hyperparameters that the suite searches with the rate.
     """
 
-    def __init__(self, directory: Path, clock: Callable[[], float] = time.time) -> None:
-        super().__init__(clock)
+    def __init__(self, directory: Path, clock: Callable[[], float] = time.time, searched: Iterable[str] = ()) -> None:
+        super().__init__(clock, searched)
         self._path = directory / f".running-{socket.gethostname()}-{os.getpid()}.json"
         self._written = float("-inf")
 

@@ -80,10 +80,17 @@ class Progress(Follower):
         console: where to write.
         workers: trials that run at the same time.
         clock: seconds now; tests hand in their own.
+        searched: hyperparameters that the suite searches with the rate.
     """
 
-    def __init__(self, console: Console, workers: int, clock: Callable[[], float] = time.monotonic) -> None:
-        super().__init__(clock)
+    def __init__(
+        self,
+        console: Console,
+        workers: int,
+        clock: Callable[[], float] = time.monotonic,
+        searched: Iterable[str] = (),
+    ) -> None:
+        super().__init__(clock, searched)
         self._console, self._workers = console, workers
         self._outlook = Outlook(0, 0, {})
         self._seconds: dict[str, float] = defaultdict(float)  # spent in finished trials, by arena
@@ -123,16 +130,16 @@ class Progress(Follower):
 
     def ended(self, spec: TrialSpec, record: Record) -> None:
         """A trial has ended."""
-        began = self.trials[spec.id].began
+        label, began = self.trials[spec.id].label, self.trials[spec.id].began
         super().ended(spec, record)
         if record["status"] == "failed":
-            reason = f"failed: {spec.label}: {record['error']['type']}: {record['error']['message']}"
+            reason = f"failed: {label}: {record['error']['type']}: {record['error']['message']}"
             self._console.print(reason, style="red", highlight=False, markup=False, soft_wrap=True)
             return
         self._seconds[spec.arena.name] += self.clock() - began
         self._steps[spec.arena.name] += record["result"]["steps"]
         if record["status"] == "diverged":
-            self._console.print(f"diverged: {spec.label} at step {record['result']['steps']}", highlight=False)
+            self._console.print(f"diverged: {label} at step {record['result']['steps']}", highlight=False)
         self._tell_of_room(spec, record["cost"]["data_on"])
 
     def _tell_of_room(self, spec: TrialSpec, data_on: str) -> None:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cached_property
 from typing import Any
@@ -149,10 +149,15 @@ class TrialSpec:
         """The trial's identity: the first 20 hexadecimal digits of the sha256 of the whole spec."""
         return hashlib.sha256(self.text.encode()).hexdigest()[:20]
 
-    @property
-    def label(self) -> str:
-        """The trial in a few words."""
-        return f"{self.arena.name} {self.optimizer.name} lr={self.lr:.3g} {self.stage} seed {self.seed}"
+    def label(self, searched: Iterable[str] = ()) -> str:
+        """The trial in a few words.
+
+        Args:
+            searched: hyperparameters that are searched with the rate, as far as the optimizer has them.
+        """
+        options = self.optimizer.options
+        beside = "".join(f" {name}={options[name]}" for name in searched if name in options)
+        return f"{self.arena.name} {self.optimizer.name} lr={self.lr:.3g}{beside} {self.stage} seed {self.seed}"
 
 
 def _told(part: Any) -> dict[str, Any]:

@@ -68,7 +68,8 @@ def run_study(
     """
     check_data(suite, places[0].data_root)
     store = Store(directory)
-    progress, presence = Progress(console, len(places)), Presence(directory)
+    searched = suite.sweep.extra
+    progress, presence = Progress(console, len(places), searched=searched), Presence(directory, searched=searched)
     with store.locked(), Observers(progress, presence, *observers) as observer:
         history = read_history(directory)
         check_directory(suite, directory, history)

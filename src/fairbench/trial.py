@@ -209,13 +209,14 @@ class Training:
         self.contract.tell(self.optimizer, "train")
         shock = self.shocks.of(step)
         examples = shock.examples(self.arena.examples(self.batches.next(), self.noise))
+        again = partial(self.gradients_anew, examples, shock, shock.generator.get_state())
         self.clock.lap("data")
         loss = self.gradients(examples, shock)
         if sampled:
             self.way.begin()
             self.clock.lap("log")
         self.clipped += self.disturb_and_clip(shock)
-        self.step(*self.contract.closure(partial(self.gradients_anew, examples, shock)))
+        self.step(*self.contract.closure(again))
         self.optimizer.zero_grad()
         self.schedule.step()
         self.clock.lap("step")
@@ -240,8 +241,15 @@ class Training:
             return False
         return nn.utils.clip_grad_norm_(self.params, self.training.clip_norm) > self.training.clip_norm
 
-    def gradients_anew(self, examples: tuple[Tensor, ...], shock: Shock) -> Tensor:
-        """The closure of a step: loss and gradients at the weights as they are now, treated as the first ones were."""
+    def gradients_anew(self, examples: tuple[Tensor, ...], shock: Shock, drawn: Tensor) -> Tensor:
+        """The closure of a step: loss and gradients at the weights as they are now, treated as the first ones were.
+
+        Args:
+            examples: those of the step.
+            shock: that of the step.
+            drawn: state of its randomness before the first loss, so that it does the same whenever it is asked.
+        """
+        shock.generator.set_state(drawn)
         self.optimizer.zero_grad()
         loss = self.gradients(examples, shock)
         self.disturb_and_clip(shock)

@@ -9,6 +9,7 @@ import pytest
 import torch
 from tiny import OUTSIDE_OF_GIT, TINY, Finished, study_of, write_tiny
 
+from fairbench.optimizers import known_optimizers
 from fairbench.plan import Study
 from fairbench.suite import Suite
 from fairbench.suite_file import load_suite
@@ -21,6 +22,14 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def forgetful() -> Iterator[None]:
+    """The registry is read anew in the test, and after it."""
+    known_optimizers.cache_clear()
+    yield
+    known_optimizers.cache_clear()
 
 
 @pytest.fixture

@@ -187,6 +187,17 @@ def test_an_option_that_a_plan_gets_later_is_compared_too() -> None:
     assert evidence(flags, "unequal treatment") == "vit: wrapped off (AdamW), {'ema': 0.5} (PsiLogic)"
 
 
+def test_groups_and_schedule_of_the_registry_are_unequal_treatment() -> None:
+    the_study = study(("vit",), TWO)
+    known = {"groups": "fairbench.parts:norms", "needs": ("modes", "constant_lr")}
+    own = {**the_study.optimizers, "AdamW": replace(the_study.optimizers["AdamW"], **known)}  # type: ignore[arg-type]
+    the_study = replace(the_study, optimizers=own)
+    assert evidence(found(the_study, Records(finals(the_study))), "unequal treatment") == (
+        "vit: groups fairbench.parts:norms (AdamW), off (PsiLogic); "
+        "vit: schedule warm-up only (AdamW), warm-up and cosine (PsiLogic)"
+    )
+
+
 @pytest.mark.parametrize(
     ("factory", "options", "kind"),
     [

@@ -16,6 +16,7 @@ from fairbench.errors import UsageError
 from fairbench.executors import Place
 from fairbench.optimizers import resolve_optimizer
 from fairbench.plan import Study, arms
+from fairbench.shocks.kinds import KINDS
 from fairbench.spec import TrialSpec
 from fairbench.suite import OptimizerPlan
 from fairbench.suite_file import load_suite
@@ -32,7 +33,7 @@ def spec_of(tiny_study: Study) -> Callable[..., TrialSpec]:
     training = replace(spec.training, steps=STEPS, evaluations=2, log_every=1)
 
     def of(name: str, plan: OptimizerPlan, lr: float = 1e-2) -> TrialSpec:
-        optimizer = resolve_optimizer(name, plan).spec("vit", lr, None, STEPS)
+        optimizer = resolve_optimizer(name, plan).spec("vit", {"lr": lr}, STEPS)
         return replace(spec, optimizer=optimizer, training=training, stage="final")
 
     return of
@@ -62,6 +63,27 @@ def test_lbfgs_gets_its_closure(spec_of: Callable[..., TrialSpec]) -> None:
     hand = by_hand(spec, lambda training, backward: training.optimizer.step(backward))
     assert record["hashes"]["final_weights"] == weights_hash(hand.model)
     assert record["clip_rate"] <= 1
+
+
+def test_a_closure_draws_no_shock_anew(spec_of: Callable[..., TrialSpec]) -> None:
+    """However often a loss is asked for, the shocks that follow are those of every other optimizer."""
+    lbfgs = spec_of("LBFGS", OptimizerPlan(factory="torch.optim:LBFGS", options={"max_iter": 3}), lr=0.1)
+    shock = {"kind": "heavy-tail", "at": [0.0, 0.5], "steps": 1, "tail": 2.0}
+    states = []
+    for spec in (lbfgs, spec_of("AdamW", OptimizerPlan())):
+        training = Training(replace(spec, training=replace(spec.training, shock=shock)), Place())
+        for step in range(1, STEPS + 1):
+            training.train_step(step)
+        states.append(training.shocks.of(1).generator.get_state())
+    assert torch.equal(*states)
+
+
+def test_a_disturbed_gradient_keeps_its_derivative() -> None:
+    p = nn.Parameter(torch.tensor([1.0, 2.0]))
+    p.grad = torch.autograd.grad((p**3).sum(), p, create_graph=True)[0]
+    KINDS["gradient"](torch.Generator().manual_seed(0), factor=2.0).gradients([p])
+    assert p.grad.norm().item() == pytest.approx(2 * math.hypot(3, 12))
+    assert torch.autograd.grad(p.grad.sum(), p)[0].tolist() == [6.0, 12.0]
 
 
 def test_sophia_gets_gradients_with_a_derivative_and_none_are_left(spec_of: Callable[..., TrialSpec]) -> None:

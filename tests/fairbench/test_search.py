@@ -18,13 +18,16 @@ from fairbench.analysis.audit import audit
 from fairbench.analysis.results import collect
 from fairbench.errors import UsageError
 from fairbench.forecast import forecast
+from fairbench.history import read_history
 from fairbench.optimizers import OPTIMIZERS, OptimizerFacts, rates_of, resolve_optimizer
 from fairbench.plan import Schedule, Study, arms, timing_trials
+from fairbench.progress import Progress
 from fairbench.report import judged, write_report
 from fairbench.report.canvas import style
 from fairbench.report.console import print_plan, status_table
 from fairbench.report.figures import FIGURES
 from fairbench.report.ledger import equality, ledger
+from fairbench.report.provenance import optimizer_grid
 from fairbench.report.sections import rate_grid
 from fairbench.report.tables import lr_sweep
 from fairbench.search import Grid, Random, Setting, extras
@@ -159,8 +162,10 @@ def test_rates_are_the_grids_times_the_scale() -> None:
     results = collect(*planned(the_study, Scored(the_study, near(1.0))))
     extended = {(row[1], row[2]) for row in lr_sweep(results).rows if row[-1]}
     assert extended == {("AdamW", 0.1), ("Lion", 3e-2), ("PsiLogic", 0.1)}
+    assert "3 rates from 0.0001 to 0.01, times the optimizer's own scale, and up to" in rate_grid(results).caption
 
 
+@pytest.mark.usefixtures("forgetful")
 def test_what_the_suite_says_of_rates_replaces_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(OPTIMIZERS, "Own", OptimizerFacts("torch.optim:AdamW", "", "none", lr=1.0))
     monkeypatch.setitem(OPTIMIZERS, "Small", OptimizerFacts("torch.optim:AdamW", "", "none", lr_scale=0.1))
@@ -378,6 +383,40 @@ def test_the_rehearsal_knows_what_is_searched(tiny_suite: Suite) -> None:
     trials = {spec.optimizer.name: spec for spec in timing_trials(the_study)}
     found = {name: (spec.lr, spec.weight_decay) for name, spec in trials.items()}
     assert found == {"AdamW": (0.5, 0.3), "PsiLogic": (1e-3, 0.0)}
+
+
+@pytest.mark.parametrize("suite", ["mini", "shock", "ablation"])
+def test_studies_from_before_extra_are_read(suite: str) -> None:
+    assert read_history(Path(__file__).parents[2] / "docs/results" / suite).study.suite.sweep.extra == {}
+
+
+def test_decays_of_a_study_from_before_are_its_extra() -> None:
+    the_study = searching({"extra": DECAYS})
+    old = the_study.to_json()
+    old["suite"]["sweep"]["weight_decays"] = old["suite"]["sweep"].pop("extra")["weight_decay"]
+    assert Study.from_json(old, "here").suite == the_study.suite
+
+
+def test_the_words_for_a_trial_have_what_is_searched() -> None:
+    spec = arms(searching({"extra": DECAYS}), lambda spec: None)[0].sweep[1]
+    assert spec.label() == "vit AdamW lr=0.0001 sweep seed 0"
+    assert spec.label(["momentum", "weight_decay"]) == "vit AdamW lr=0.0001 weight_decay=0.01 sweep seed 0"
+    shown = Progress(Console(file=io.StringIO()), 1, searched=DECAYS)
+    shown.started(spec)
+    assert shown.trials[spec.id].label == spec.label(DECAYS)
+
+
+def test_what_fairbench_sets_is_told_apart_from_what_the_suite_sets() -> None:
+    the_study = study(("vit",), ("SGD", "PsiLogic"))
+    plans = {"SGD": OptimizerPlan(options={"momentum": 0.5}), "PsiLogic": OptimizerPlan("own:PsiLogic")}
+    sgd = replace(the_study.optimizers["SGD"], options={"momentum": 0.5, "nesterov": True, "dampening": 0})
+    suite = replace(the_study.suite, optimizers=plans)
+    the_study = replace(the_study, suite=suite, optimizers={**the_study.optimizers, "SGD": sgd})
+    table = optimizer_grid(collect(*planned(the_study, Scored(the_study, near(1e-3)))))
+    assert [[cell.text for cell in row][2:] for row in table.rows] == [
+        ["momentum = 0.5", "nesterov = True"],
+        ["nothing", "nothing"],
+    ]
 
 
 def test_an_optimizer_without_the_argument_is_named() -> None:

@@ -59,10 +59,10 @@ def test_running_trials_are_seen_until_they_end(world: World) -> None:
         assert "nobody" not in world.shown()
         world.now += 2
         presence.started(spec)
-        assert f"{spec.label} 0/10 ?" in world.shown()
+        assert f"{spec.label()} 0/10 ?" in world.shown()
         world.now += 4
         presence.running(spec, 5, 2.0)
-        assert f"{spec.label} 5/10 2.0000 0:04" in world.shown()
+        assert f"{spec.label()} 5/10 2.0000 0:04" in world.shown()
         world.now += 0.5
         presence.running(spec, 10, 1.0)  # too soon to be written
         assert " 5/10 " in world.shown()
@@ -70,7 +70,7 @@ def test_running_trials_are_seen_until_they_end(world: World) -> None:
         assert "last seen 30 s ago" in world.shown()
         world.end(spec)  # its driver has not said so yet
         shown = world.shown()
-        assert spec.label not in shown
+        assert spec.label() not in shown
         assert "1 of 10 trials, about 0:09 left" in shown  # 9 trials, each of 10 steps in a second
         presence.ended(spec, {})
     assert not world.files()
@@ -92,7 +92,7 @@ def test_what_a_killed_driver_has_left_gives_way(world: World, monkeypatch: pyte
         presence.started(spec)
         assert len(world.files()) == 2
         shown = world.shown()
-        assert shown.count(spec.label) == 1
+        assert shown.count(spec.label()) == 1
         assert "last seen" not in shown
     (left,) = world.directory.glob(".running*")
     left.rename(left.with_name(left.name.replace("-1.json", "-99999999.json")))  # a process that there is not

@@ -48,7 +48,7 @@ class Net(nn.Module):
 
 def built(name: str, model: nn.Module, lr: float, **options: Any) -> tuple[torch.optim.Optimizer, Contract]:
     resolved = resolve_optimizer(name, OptimizerPlan(options=options))
-    return build_optimizer(resolved.spec("vit", lr, None, 40), model), Contract(resolved.needs, TRAINING)
+    return build_optimizer(resolved.spec("vit", {"lr": lr}, 40), model), Contract(resolved.needs, TRAINING)
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
@@ -194,13 +194,6 @@ def installed(folder: Path, name: str, **entries: str) -> None:
     (info / "entry_points.txt").write_text("\n".join(["[fairbench.optimizers]", *lines, ""]))
 
 
-@pytest.fixture
-def forgetful() -> Iterator[None]:
-    known_optimizers.cache_clear()
-    yield
-    known_optimizers.cache_clear()
-
-
 @pytest.mark.usefixtures("forgetful")
 def test_an_installed_package_names_optimizers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -219,7 +212,6 @@ def test_an_installed_package_names_optimizers(
 
 def test_a_missing_library_is_named_with_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "schedulefree", None)
-    load_factory.cache_clear()
     with pytest.raises(UsageError, match=r"schedulefree.*pip install 'psilogic\[zoo\]'"):
         resolve_optimizer("ScheduleFree", OptimizerPlan())
 

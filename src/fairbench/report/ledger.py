@@ -6,10 +6,10 @@ from typing import Any
 
 from fairbench.analysis.audit.flag import said_once
 from fairbench.analysis.results import ArmResults, Results, Run
-from fairbench.optimizers import PRESETS, TREATMENTS, decay_kind
+from fairbench.optimizers import PRESETS, TREATMENTS, decay_kind, schedule
+from fairbench.plan import Study
 from fairbench.report.numbers import NONE, rate
 from fairbench.search import Setting
-from fairbench.suite import Sweep
 
 BY_PRESET = "by the preset"
 
@@ -33,6 +33,7 @@ class Share:
         centralization: of the gradients.
         adaptive_clipping: of the gradients, by the weights' norms.
         groups: parameter groups.
+        schedule: of the learning rate.
         decay: weight decay, and whether it is coupled to the gradient.
         tuned: whether there was a search.
     """
@@ -51,6 +52,7 @@ class Share:
     centralization: str
     adaptive_clipping: str
     groups: str
+    schedule: str
     decay: str
     tuned: bool
 
@@ -81,6 +83,7 @@ def _share(results: Results, arm: ArmResults) -> Share:
         centralization=_amount(options, "gradient centralization", unsaid),
         adaptive_clipping=_amount(options, "adaptive gradient clipping", unsaid),
         groups=resolved.groups or "one for all",
+        schedule=schedule(resolved.needs),
         decay=_decay(resolved.factory, options, arm.setting, unsaid),
         tuned=arm.tuned,
     )
@@ -94,10 +97,13 @@ def _search(results: Results, arm: ArmResults) -> str:
     return f"{rate(min(arm.rates, default=None))} to {rate(max(arm.rates, default=None))}"
 
 
-def search_in_words(sweep: Sweep) -> str:
+def search_in_words(study: Study) -> str:
     """What is tried of every optimizer."""
+    sweep = study.suite.sweep
     beside = "".join(f", each with {name} {', '.join(map(str, values))}" for name, values in sweep.extra.items())
-    ends = f"from {rate(sweep.lr_min)} to {rate(sweep.lr_max)}"
+    scales = {study.optimizers[name].lr_scale for name in study.suite.optimizers if study.tuned(name)}
+    whose = "" if scales <= {1.0} else ", times the optimizer's own scale"
+    ends = f"from {rate(sweep.lr_min)} to {rate(sweep.lr_max)}{whose}"
     if sweep.search == "random":
         drawn = "".join(f", and of {name} among {', '.join(map(str, x))}" for name, x in sweep.extra.items())
         return f"{sweep.budget} draws of a rate {ends}{drawn}, with seed {sweep.search_seed}"

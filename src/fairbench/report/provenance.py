@@ -7,6 +7,7 @@ from fairbench.analysis.conditions import hash_checks
 from fairbench.analysis.environments import grounds
 from fairbench.analysis.results import Results, Run
 from fairbench.data.facts import SOURCES
+from fairbench.optimizers import known_optimizers
 from fairbench.report.grids import ARM, Column, Grid, Row, count, grid, numbers, words
 from fairbench.report.ledger import equality, ledger
 from fairbench.report.numbers import rate
@@ -48,8 +49,8 @@ def treatment_grid(results: Results) -> Grid:
     """What is done to gradients and weights in each arm."""
     caption = (
         "Treatment of each arm, as the options say that it was built with: clipping of the gradients’ global norm, "
-        "gradient centralization, adaptive gradient clipping (AGC), parameter groups, weight decay and whether it is "
-        "coupled to the gradient."
+        "gradient centralization, adaptive gradient clipping (AGC), parameter groups, the schedule of the rate, weight "
+        "decay and whether it is coupled to the gradient."
     )
     columns = (
         *ARM,
@@ -58,6 +59,7 @@ def treatment_grid(results: Results) -> Grid:
         words("Centralization", "centralization"),
         words("AGC", "adaptive_clipping"),
         words("Groups", "groups"),
+        words("Schedule", "schedule"),
         words("Weight decay", "decay"),
         words("Set by the suite", "options"),
     )
@@ -138,7 +140,7 @@ def arena_grid(results: Results) -> Grid:
 
 
 def optimizer_grid(results: Results) -> Grid:
-    """The optimizers, as the suite declares them."""
+    """The optimizers, as the suite declares them, and what fairbench adds to that."""
     suite, resolved = results.study.suite, results.study.optimizers
 
     def told(name: str) -> Iterator[str]:
@@ -146,12 +148,21 @@ def optimizer_grid(results: Results) -> Grid:
         yield _listed(plan.options)
         yield from (f"in {arena}: {_listed(options)}" for arena, options in plan.arenas.items())
 
+    def added(name: str) -> str:
+        plan, facts = suite.optimizers[name], known_optimizers().get(name)
+        names = facts.options if facts and not plan.factory else ()
+        options = resolved[name].options
+        return _listed({key: options[key] for key in names if key in options and key not in plan.options})
+
     columns = (
         Column("Optimizer", str),
         Column("From", lambda name: resolved[name].factory),
         Column("Set by the suite", lambda name: "; ".join(told(name))),
+        Column("Set by fairbench", added),
     )
-    caption = "Optimizers; what the suite does not set keeps its default, and every record states all of it."
+    caption = (
+        "Optimizers; what neither the suite nor fairbench sets keeps its default, and every record states all of it."
+    )
     return grid("optimizers", caption, columns, suite.optimizers)
 
 

@@ -131,8 +131,8 @@ def rate_grid(results: Results) -> Grid:
     """The search of each arm and what it selected."""
     sweep = results.study.suite.sweep
     caption = (
-        f"Selected on the validation split by the same rule for every optimizer: {search_in_words(sweep)}. The test "
-        "split and the final seeds had no part in it."
+        f"Selected on the validation split by the same rule for every optimizer: {search_in_words(results.study)}. "
+        "The test split and the final seeds had no part in it."
     )
     columns = (
         *ARM,

@@ -81,6 +81,7 @@ class ShuffledLabels(Shock):
 class NoiseGradient(Shock):
     """g -> factor ||g|| z / ||z||, z normal: the direction is lost, the length is known."""
 
+    @torch.no_grad()  # what an optimizer differentiates once more is the gradient that there was
     def gradients(self, params: Iterable[Tensor]) -> None:
         for p in params:
             if p.grad is not None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from fairbench.analysis.audit.flag import Case, check, said_once
 from fairbench.analysis.mechanism import mechanisms
-from fairbench.optimizers import PRESETS, TREATMENTS, decay_kind
+from fairbench.optimizers import PRESETS, TREATMENTS, decay_kind, schedule
 from fairbench.plan import Study
 
 ALWAYS = 0.95
@@ -18,7 +18,7 @@ OWN = ("factory", "options", "arenas", "needs", "lr_scale", "lr")
 
 @check("unequal treatment", "warn", "Give it to all, or add an arm that has all of it but the mechanism.")
 def unequal_treatment(case: Case) -> str:
-    """An optimizer has what others could have had: clipping, centralization, groups, a preset, its own weight decay."""
+    """An optimizer has what others could have had: clipping, groups, a schedule, a preset, its own weight decay."""
     study = case.results.study
 
     def unequal() -> Iterator[tuple[str, str]]:
@@ -37,6 +37,8 @@ def _treatments(study: Study, arena: str, name: str) -> dict[str, str]:
     plan, resolved = study.suite.optimizers[name], study.optimizers[name]
     options = {**resolved.options, **resolved.arenas.get(arena, {})}
     found = {field.name: _word(getattr(plan, field.name)) for field in fields(plan) if field.name not in OWN}
+    found["groups"] = resolved.groups or "off"
+    found["schedule"] = schedule(resolved.needs)
     found["clip_norm"] = _word(study.suite.clip_norm(name))
     found |= dict.fromkeys(TREATMENTS.values(), "off")
     found |= {words: _word(options[option]) for option, words in TREATMENTS.items() if options.get(option)}
