@@ -11,21 +11,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairbench.arenas import ARENAS, known_arenas
 from fairbench.command_line import parser
-from fairbench.data.facts import SOURCES
 from fairbench.errors import UsageError, unknown
 from fairbench.executors import Place
-from fairbench.optimizers import known_optimizers
+from fairbench.offers import new_arena, new_optimizer, show_list
 from fairbench.suite_choice import (
     chosen_suite,
-    data_needs,
     named_optimizers,
     suite_to_look_at,
     with_settings,
     words,
 )
-from fairbench.suite_file import load_suite, suite_names
+from fairbench.suite_file import load_suite
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -249,57 +246,13 @@ def look(options: argparse.Namespace) -> int:
     suite = suite_to_look_at(options)
     seen = look_at(suite, read_rates(options.lr), [Place(alone=True)] * cores())
     print_look(seen, words(options.against)[0], console())
+    arena = f" --arenas {options.arena}" if options.arena else ""
     settings = "".join(f" --set '{text}'" for text in options.set)
     print(
-        f"for a finding, from a search and fresh seeds:\n    fairbench run --suite {options.suite} "
+        f"for a finding, from a search and fresh seeds:\n    fairbench run --suite {options.suite}{arena} "
         f"--optimizers {options.against} --optimizer {options.optimizer} --reference {suite.reference}{settings}"
     )
     return 1 if seen.failed else 0
-
-
-def new_optimizer(options: argparse.Namespace) -> int:
-    """`fairbench new-optimizer`."""
-    from fairbench.starts import class_name, write_start
-
-    path = write_start("optimizer", options.name)
-    own = f"{path}:{class_name(options.name)}"
-    print(f"{path} is written, an optimizer that works. Make it yours, then\n")
-    print(f"    fairbench check {own}\n    fairbench try {own}\n    fairbench run --suite mini --optimizer {own}")
-    return 0
-
-
-def show_list(options: argparse.Namespace) -> int:
-    """`fairbench list`."""
-    print("suites")
-    for name in suite_names():
-        suite = load_suite(name)
-        print(f"  {name:10} {suite.description}\n{'':13}arenas: {', '.join(suite.arenas)}")
-        print(f"{'':13}optimizers: {', '.join(suite.optimizers)}\n{'':13}data: {'; '.join(sorted(data_needs(suite)))}")
-    print("arenas")
-    for name, arena in ARENAS.items():
-        print(f"  {name:10} {arena.title}; metrics: {', '.join(arena.metrics)}")
-    for name in sorted(known_arenas().keys() - ARENAS.keys()):
-        print(f"  {name:10} {known_arenas()[name]}")
-    print("  your own   path/to/file.py:Class or module:Class, in --arenas or as `task` in a suite file")
-    print("data")
-    for name, source in SOURCES.items():
-        print(f"  {name:12} {source.title}; for arenas of {source.kind}")
-    print("optimizers")
-    for name, optimizer in known_optimizers().items():
-        print(f"  {name:12} {optimizer.title}")
-    print("  your own     module:Class or path/to/file.py:Class (docs/bring-your-own-optimizer.md)")
-    return 0
-
-
-def new_arena(options: argparse.Namespace) -> int:
-    """`fairbench new-arena`."""
-    from fairbench.starts import class_name, write_start
-
-    path = write_start("arena", options.name)
-    own = f"{path}:{class_name(options.name)}"
-    print(f"{path} is written, an arena that works. Make it yours, then\n")
-    print(f"    fairbench run --arenas {own} --optimizers AdamW,PsiLogic --output-dir results/{options.name}")
-    return 0
 
 
 def data(options: argparse.Namespace) -> int:

@@ -7,7 +7,6 @@ from math import ceil, sqrt
 from statistics import fmean, variance
 from typing import Any
 
-from fairbench.analysis.power import minimum_detectable_effect
 from fairbench.analysis.results import Results, collect
 from fairbench.plan import Lookup, arms, typical_trial
 from fairbench.rehearsal import Rehearsal
@@ -67,6 +66,8 @@ def forecast(rehearsal: Rehearsal, lookup: Lookup) -> list[Forecast]:
 
 
 def _forecast(rehearsal: Rehearsal, arena: str, results: Results) -> Forecast:
+    from fairbench.analysis.power import minimum_detectable_effect  # scipy: who looks at a study does without
+
     study, seconds = rehearsal.study, trial_seconds(rehearsal, arena)
     suite = study.suite
     searches = [study.search(x) for x in suite.optimizers if study.tuned(x) and suite.tuned_on(arena) == arena]

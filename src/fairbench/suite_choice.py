@@ -39,13 +39,14 @@ def chosen_suite(options: argparse.Namespace) -> Suite:
         suite = replace(suite, training=replace(suite.training, compile=True))
     if options.lr_grid:
         suite = replace(suite, sweep=_with_grid(suite.sweep, options.lr_grid))
-    if options.arenas:
-        arenas = named_arenas(words(options.arenas), suite)
+    if options.arenas is not None:
+        arenas = named_arenas(_chosen_words("--arenas", options.arenas), suite)
         optimizers = {name: _within(plan, arenas) for name, plan in suite.optimizers.items()}
         suite = replace(suite, arenas=arenas, optimizers=optimizers)
     suite = with_own_data(suite, {"images": options.images, "text": options.text})
-    if options.optimizers:
-        suite = replace(suite, optimizers=named_optimizers(words(options.optimizers), suite.optimizers))
+    if options.optimizers is not None:
+        named = _chosen_words("--optimizers", options.optimizers)
+        suite = replace(suite, optimizers=named_optimizers(named, suite.optimizers))
         if not set(suite.ladder) <= suite.optimizers.keys():  # a rung less, and the next would be two causes
             suite = replace(suite, ladder=[])
     added = named_optimizers([*suite.optimizers, *options.optimizer], suite.optimizers)
@@ -64,7 +65,7 @@ def suite_to_look_at(options: argparse.Namespace) -> Suite:
     suite = load_suite(options.suite)
     named = named_arenas([options.arena or next(iter(suite.arenas))], suite)
     arenas = {name: replace(plan, tuned_on="") for name, plan in named.items()}  # it is looked at where it stands
-    optimizers = named_optimizers([*words(options.against), options.optimizer], suite.optimizers)
+    optimizers = named_optimizers([*_chosen_words("--against", options.against), options.optimizer], suite.optimizers)
     optimizers = with_settings({name: _within(plan, arenas) for name, plan in optimizers.items()}, options.set)
     look = replace(suite, arenas=arenas, optimizers=optimizers, reference=[*optimizers][-1], ladder=[])
     return parse_suite(look.to_json(), f"{suite.name} with these options")
@@ -76,6 +77,8 @@ def _with_grid(sweep: Sweep, text: str) -> Sweep:
     highest, _, points = rest.partition(":")
     try:
         lr_min, lr_max, count = float(lowest), float(highest), int(points)
+        if count < 1:  # the suite takes 0 for a number that is left out
+            raise ValueError
     except ValueError:
         form = "lowest:highest:points, as 1e-4:1e-1:7"
         raise UsageError(f"--lr-grid must have the form {form}; got {text!r}") from None
@@ -133,6 +136,13 @@ def words(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
+def _chosen_words(option: str, text: str) -> list[str]:
+    """The words of an option that names at least one; an empty one is a mistake, as of an unset variable of a shell."""
+    if not (found := words(text)):
+        raise UsageError(f"{option} names nothing; leave it out, or say one or more, separated by commas")
+    return found
+
+
 def named_optimizers(names: Iterable[str], known: Mapping[str, OptimizerPlan]) -> dict[str, OptimizerPlan]:
     """Optimizers by their names in a suite, by names that fairbench knows, as module:Class or path/to/file.py:Class."""
     by_name = {**{name: OptimizerPlan() for name in known_optimizers()}, **known}
@@ -142,6 +152,8 @@ def named_optimizers(names: Iterable[str], known: Mapping[str, OptimizerPlan]) -
         name = place_and_name(word, "optimizer factory")[1] if own else word
         if name in plans:
             raise UsageError(f"two optimizers are called {name!r}; give one another name in a suite file")
+        if not own and word.endswith(".py"):
+            raise UsageError(f"optimizer {word!r} names a file; say its class too, as {word}:MyOptimizer")
         plans[name] = OptimizerPlan(factory=word) if own else pick("optimizer", word, by_name)
     return plans
 

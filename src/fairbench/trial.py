@@ -15,7 +15,8 @@ import torch._dynamo  # torch loads it in an optimizer's first step: not on the 
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 
-from fairbench.arenas import Arena, load_arena, load_arena_data
+from fairbench.arenas import Arena, load_arena
+from fairbench.arenas.contract import declared_data
 from fairbench.clocks import clock
 from fairbench.contract import Contract
 from fairbench.data.batches import Batches
@@ -136,7 +137,7 @@ class Training:
         self.started = time.perf_counter()
         self.clock = clock(self.device)
         self.arena = load_arena(spec.arena.task)
-        self.data = load_arena_data(self.arena, spec.arena.data, Path(place.data_root)).to(self.device)
+        self.data = declared_data(self.arena, spec.arena, Path(place.data_root)).to(self.device)
 
         torch.manual_seed(spec.seed)
         self.model = self.arena.build_model(self.data, **spec.arena.model)

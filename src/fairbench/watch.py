@@ -8,13 +8,13 @@ from pathlib import Path
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.table import Table
 
 from fairbench.analysis.results import Results, Run, collect
 from fairbench.observers import Running
 from fairbench.plan import Record, arms
 from fairbench.presence import present
 from fairbench.progress import PLAIN_SECONDS, in_words, summary, time_left, trials_table
-from fairbench.report.console import status_table
 from fairbench.spec import TrialSpec
 from fairbench.store import Store
 from fairbench.study import held_study
@@ -77,6 +77,25 @@ class Sight:
         if self.running:
             parts.append(trials_table(self.running, self.now))
         return Group(*parts)
+
+
+def status_table(results: Results) -> Table:
+    """How far each arm of a study is.
+
+    Args:
+        results: the study's results so far.
+    """
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for column in ("arena", "optimizer", "sweep", "rate", "final", "diverged", "failed"):
+        table.add_column(column, justify="left" if column in ("arena", "optimizer") else "right", no_wrap=True)
+    for arm in results.arms:
+        done = [sum(run.record is not None for run in runs) for runs in (arm.sweep, arm.final)]
+        rate = "diverged" if arm.diverged else "" if arm.lr is None else f"{arm.lr:g}"
+        swept = f"{done[0]}/{len(arm.sweep)}" if arm.tuned else "untuned"
+        lost = [sum(run.status == status for run in arm.runs) for status in ("diverged", "failed")]
+        of_each = swept, rate, f"{done[1]}/{len(arm.final)}", *map(str, lost)
+        table.add_row(arm.arena, arm.optimizer, *of_each)
+    return table
 
 
 class Watcher:

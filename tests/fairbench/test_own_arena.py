@@ -17,10 +17,12 @@ from fairbench.executors import Place
 from fairbench.optimizers import ResolvedOptimizer
 from fairbench.plan import ResolvedArena, Study, trial_spec
 from fairbench.rehearsal import arenas_and_environment
+from fairbench.spec import TrialSpec
 from fairbench.starts import write_start
 from fairbench.suite import Suite
 from fairbench.suite_choice import chosen_suite, suite_to_look_at
 from fairbench.suite_file import load_suite, parse_suite
+from fairbench.trial import trial
 
 pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
 
@@ -55,6 +57,11 @@ def seen(suite: Suite) -> Study:
     found = here(arenas_and_environment, suite, Place())
     arenas = {name: ResolvedArena(**fields) for name, fields in found["arenas"].items()}
     return Study(suite, "cpu", arenas, {}, {})
+
+
+def spec_of(study: Study) -> TrialSpec:
+    resolved = ResolvedOptimizer("AdamW", "torch.optim:AdamW", {}, {}, False, "", {})
+    return trial_spec(replace(study, optimizers={"AdamW": resolved}), "sine", "AdamW", "final", 1e-3, 1)
 
 
 def test_a_suite_has_all_that_an_own_arena_says_and_is_read_without_it(
@@ -166,8 +173,7 @@ def test_an_edit_of_the_file_or_of_what_it_imports_makes_other_trials_and_a_copy
             study = seen(load_suite("sine.toml"))
         arena = study.arenas["sine"]
         assert {"noisy_sine_py", "sine_helper", "sine_late", "fairbench.arenas.base", "torch"} <= arena.code.keys()
-        resolved = ResolvedOptimizer("AdamW", "torch.optim:AdamW", {}, {}, False, "", {})
-        spec = trial_spec(replace(study, optimizers={"AdamW": resolved}), "sine", "AdamW", "final", 1e-3, 1)
+        spec = spec_of(study)
         assert str(folder) not in spec.text
         return spec.id
 
@@ -178,6 +184,16 @@ def test_an_edit_of_the_file_or_of_what_it_imports_makes_other_trials_and_a_copy
 
 
 ENTRY_POINTS = "[fairbench.arenas]\nsine = sine_package:Sine\nvit = sine_package:Sine\n"
+
+
+def test_a_trial_refuses_data_that_are_not_those_of_its_study(folder: Path) -> None:
+    Path("noise.txt").write_text("0.1")
+    rewritten("noisy_sine.py", "noise * torch", "float(open('noise.txt').read()) * torch")
+    spec = spec_of(seen(load_suite("sine.toml")))
+    assert trial(spec)["status"] == "finished"
+    Path("noise.txt").write_text("0.2")
+    with pytest.raises(UsageError, match="the data of arena sine have changed since the study was planned"):
+        trial(spec)
 
 
 def test_an_installed_package_offers_arenas_by_name_and_hides_none_of_ours(
@@ -197,4 +213,5 @@ def test_an_installed_package_offers_arenas_by_name_and_hides_none_of_ours(
     assert suite.task("sine") == "sine_package:Sine"
     assert chosen_suite(options("run", "--arenas", "sine")).arenas["sine"].task == "sine_package:Sine"
     assert main(["list"]) == 0
-    assert "  sine       sine_package:Sine\n" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert ["sine", "sine_package:Sine"] in [line.split() for line in shown.splitlines()]

@@ -58,13 +58,13 @@ def test_a_look_is_marked_as_one_and_writes_nothing(folder: Path, capsys: pytest
     before = sorted(folder.rglob("*"))
     capsys.readouterr()
     words = ["try", "my_rule.py:MyRule", "--suite", "tiny.toml", "--lr", "1e-3,1e-2", "--set", "MyRule.momentum=0.8"]
-    assert main(words) == 0
+    assert main([*words, "--arena", "vit"]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith("A look and no finding: vit, accuracy (higher is better)")
     assert any(line.split() == ["lr", "AdamW", "MyRule"] for line in shown.splitlines())
     assert [line.split()[0] for line in shown.splitlines() if line.startswith("0.")] == ["0.001", "0.01"]
     assert (
-        "    fairbench run --suite tiny.toml --optimizers AdamW --optimizer my_rule.py:MyRule "
+        "    fairbench run --suite tiny.toml --arenas vit --optimizers AdamW --optimizer my_rule.py:MyRule "
         "--reference MyRule --set 'MyRule.momentum=0.8'\n"
     ) in shown
     assert [path for path in sorted(folder.rglob("*")) if "__pycache__" not in path.parts] == before
@@ -104,6 +104,7 @@ def test_the_rates_of_a_look() -> None:
         (["--lr", "fast"], "--lr must be learning rates, as 3e-4,1e-3; got 'fast'"),
         (["--lr", "1e-3,0"], "--lr must be positive and finite, each once; got '1e-3,0'"),
         (["--lr", "1e-3,1e-3"], "each once"),
+        (["--against", ""], "--against names nothing"),
         (["--arena", "vti"], "unknown arena 'vti'; did you mean 'vit'?"),
         (["--against", "AdamWW"], "unknown optimizer 'AdamWW'; did you mean 'AdamW'?"),
         (["--against", "AdamW,Lion,AdamW"], "two optimizers are called 'AdamW'"),

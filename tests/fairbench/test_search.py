@@ -24,7 +24,7 @@ from fairbench.plan import Schedule, Study, arms, timing_trials
 from fairbench.progress import Progress
 from fairbench.report import judged, write_report
 from fairbench.report.canvas import style
-from fairbench.report.console import print_plan, status_table
+from fairbench.report.console import print_plan
 from fairbench.report.figures import FIGURES
 from fairbench.report.ledger import equality, ledger
 from fairbench.report.provenance import optimizer_grid
@@ -33,6 +33,7 @@ from fairbench.report.tables import lr_sweep
 from fairbench.search import Grid, Random, Setting, extras
 from fairbench.suite import OptimizerPlan, Suite, Sweep
 from fairbench.suite_file import load_suite, parse_suite
+from fairbench.watch import status_table
 
 pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from fairbench.arenas import Arena, load_arena_data
 from fairbench.data.stored import Data, Split
 from fairbench.errors import UsageError
+from fairbench.spec import ArenaSpec
 
 SPLITS = ("train", "val", "test")
 
@@ -41,6 +42,21 @@ def same_data(arena: Arena, options: Mapping[str, Any], data_root: Path, labelle
             )
     if load_arena_data(arena, options, data_root).fingerprint != data.fingerprint:
         raise UsageError(f"{_where(arena, 'load_data')} gives other data each time; give its randomness a fixed seed")
+    return data
+
+
+def declared_data(arena: Arena, spec: ArenaSpec, data_root: Path) -> Data:
+    """The data of a trial, which its identity names by their sha256.
+
+    Raises:
+        UsageError: they are others by now.
+    """
+    data = load_arena_data(arena, spec.data, data_root)
+    if data.fingerprint != spec.fingerprint:
+        reason = f"sha256 {data.fingerprint[:12]} and not {spec.fingerprint[:12]}"
+        raise UsageError(
+            f"the data of arena {spec.name} have changed since the study was planned: {reason}; run it again"
+        )
     return data
 
 

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeVar, get_args
 import torch
 from torch import Tensor, nn
 
+from fairbench.arenas import load_arena, load_arena_data
 from fairbench.executors import Place
 from fairbench.optimizers import ResolvedOptimizer, build_optimizer, resolve_optimizer
 from fairbench.plan import ResolvedArena, Study, trial_spec
@@ -112,7 +113,8 @@ def case_of(name: str, plan: OptimizerPlan) -> Case:
     """
     task = replace(load_suite(TASK), reference=name, optimizers={name: plan})
     resolved = resolve_optimizer(name, plan)
-    return Case(Study(task, "cpu", {"vit": ResolvedArena("", {}, {})}, {name: resolved}, {}))
+    data = load_arena_data(load_arena("vit"), task.arenas["vit"].data, Path())
+    return Case(Study(task, "cpu", {"vit": ResolvedArena(data.fingerprint, {}, {})}, {name: resolved}, {}))
 
 
 def trained(case: Case) -> Case:

@@ -8,7 +8,6 @@ from rich.table import Table
 from rich.text import Text
 
 from fairbench.analysis.audit.flag import SEVERITIES, Flag, count
-from fairbench.analysis.results import Results
 from fairbench.forecast import Forecast
 from fairbench.history import History
 from fairbench.plan import Study
@@ -66,25 +65,6 @@ def print_audit(flags: Sequence[Flag], console: Console) -> None:
         console.print(Text(f"      {flag.advice}", "dim"))
     counts = (sum(flag.severity == severity for flag in flags) for severity in SEVERITIES)
     console.print(", ".join(f"{n} {severity}" for n, severity in zip(counts, SEVERITIES, strict=True)), highlight=False)
-
-
-def status_table(results: Results) -> Table:
-    """How far each arm of a study is.
-
-    Args:
-        results: the study's results so far.
-    """
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for column in ("arena", "optimizer", "sweep", "rate", "final", "diverged", "failed"):
-        table.add_column(column, justify="left" if column in ("arena", "optimizer") else "right", no_wrap=True)
-    for arm in results.arms:
-        done = [sum(run.record is not None for run in runs) for runs in (arm.sweep, arm.final)]
-        rate = "diverged" if arm.diverged else "" if arm.lr is None else f"{arm.lr:g}"
-        swept = f"{done[0]}/{len(arm.sweep)}" if arm.tuned else "untuned"
-        lost = [sum(run.status == status for run in arm.runs) for status in ("diverged", "failed")]
-        of_each = swept, rate, f"{done[1]}/{len(arm.final)}", *map(str, lost)
-        table.add_row(arm.arena, arm.optimizer, *of_each)
-    return table
 
 
 def print_plan(
