@@ -21,7 +21,7 @@ from fairbench.optimizers import (
     load_factory,
     resolve_optimizer,
 )
-from fairbench.parts import hidden_and_rest
+from fairbench.parts import hidden_and_rest, norms
 from fairbench.spec import TrainingSpec
 from fairbench.suite import OptimizerPlan
 from fairbench.suite_file import load_suite
@@ -134,6 +134,15 @@ def test_hidden_matrices_are_those_between_embedding_and_head() -> None:
     names = {name for name, p in model.named_parameters() if any(p is q for q in groups[True])}
     of_attention = ("self_attn.in_proj_weight", "self_attn.out_proj.weight", "linear1.weight", "linear2.weight")
     assert names == {"conv.weight", "hidden.weight", *(f"attention.{name}" for name in of_attention)}
+
+
+def test_scion_s_steps_at_the_ends_are_sixty_signs_over_the_inputs() -> None:
+    model = Net()
+    optimizer = load_factory(OPTIMIZERS["SCION"].factory)(norms(model), lr=0.1)
+    start = model.head.weight.detach().clone()
+    model.head.weight.grad = torch.randn_like(start)
+    optimizer.step()
+    torch.testing.assert_close(start - model.head.weight, 0.1 * 60 / 12 * model.head.weight.grad.sign())
 
 
 def test_muon_is_torch_s_on_hidden_matrices_and_adamw_on_the_rest() -> None:
