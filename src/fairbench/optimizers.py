@@ -6,7 +6,7 @@ import inspect
 import json
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
@@ -99,7 +99,7 @@ class ResolvedOptimizer:
     takes_horizon: bool
     groups: str
     code: Mapping[str, str]
-    needs: Sequence[str] = ()
+    needs: Sequence[str] = field(default_factory=list)
     lr_scale: float = 1.0
     lr: float | None = None
 

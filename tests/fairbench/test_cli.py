@@ -29,7 +29,7 @@ def folder(tiny_file: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture(autouse=True)
 def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Drawing takes most of a report's time; the study of the `finished` process has its figures."""
-    monkeypatch.setattr("fairbench.report.draw_figures", lambda results: ([], {}))
+    monkeypatch.setattr("fairbench.report.draw_figures", lambda *_: ([], {}))
 
 
 HERE = ["run", "--suite", "tiny.toml", "--output-dir", "out", "--workers", "0"]

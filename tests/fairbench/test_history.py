@@ -21,7 +21,7 @@ def changed(the_study, **fields):
 
 @pytest.fixture(autouse=True)
 def no_figures(monkeypatch):
-    monkeypatch.setattr("fairbench.report.draw_figures", lambda results: ([], {}))
+    monkeypatch.setattr("fairbench.report.draw_figures", lambda *_: ([], {}))
 
 
 def report(folder: Path, *plans) -> Report:

@@ -61,7 +61,7 @@ def fonts():
 def no_other_figures(request, monkeypatch):
     """Drawing takes most of a report's time, and most of it the embedding of fonts."""
     if "figures" not in request.fixturenames:
-        monkeypatch.setattr("fairbench.report.draw_figures", lambda results: ([], {}))
+        monkeypatch.setattr("fairbench.report.draw_figures", lambda *_: ([], {}))
     if "fonts" not in request.fixturenames:
         monkeypatch.setitem(STYLE, "pdf.fonttype", 3)
 

@@ -239,7 +239,7 @@ def drawn(results):
 
 
 def test_a_random_search_with_an_untuned_optimizer_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fairbench.report.draw_figures", lambda results: ([], {}))
+    monkeypatch.setattr("fairbench.report.draw_figures", lambda *_: ([], {}))
     the_study = searching({**DRAWN, "extra": DECAYS}, AdamW={"lr": 1.0}, Lion={"lr_scale": 0.1})
     report = write_report(history(the_study), Scored(the_study, near(1e-3), PsiLogic=[0.9, 0.91, 0.92]), tmp_path)
     page = report.page.read_text()
