@@ -137,8 +137,8 @@ def _is_compiled(module: object) -> bool:
 ODD = """
 import sys, torch
 
-class NeedsClosure(torch.optim.SGD):
-    def step(self, closure):
+class CannotStep(torch.optim.SGD):
+    def step(self, closure=None, *, gradients):
         return super().step(closure)
 
 class WithoutRate(torch.optim.Optimizer):
@@ -168,7 +168,7 @@ class HandsOn(Horizon):
 @pytest.mark.parametrize(
     ("name", "complaint"),
     [
-        ("NeedsClosure", "optimizers.Own: odd:NeedsClosure fails in its first steps in arena vit: TypeError"),
+        ("CannotStep", "optimizers.Own: odd:CannotStep fails in its first steps in arena vit: TypeError"),
         ("WithoutRate", "optimizers.Own: odd:WithoutRate has no argument lr, which the sweep selects"),
         ("Leaves", "optimizers.Own: odd:Leaves cannot be built: SystemExit: 0"),
     ],
