@@ -1,5 +1,6 @@
 """What a study is: arenas x optimizers, how they are tuned, trained and compared."""
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from itertools import combinations
 from typing import Any
@@ -176,6 +177,20 @@ class Suite:
         """A comparison in words; that it is the reference which is compared goes without saying."""
         where = arena if optimizer == self.reference else f"{arena}, {optimizer}"
         return f"{where} against {baseline}"
+
+    def pair_titles(self, compared: Iterable[tuple[str, str, str]]) -> str:
+        """Comparisons in words: those of an arena in one, where there is no other in it.
+
+        Args:
+            compared: arena, optimizer and baseline of each.
+        """
+        named = [*compared]
+        words = []
+        for arena in self.arenas:
+            here = [x for x in named if x[0] == arena]
+            every = 2 < len(here) == len(self.pairs)
+            words += [f"all {len(here)} of {arena}"] if every else [self.pair_title(*x) for x in here]
+        return ", ".join(words)
 
     def task(self, arena: str) -> str:
         """What an arena is loaded by."""

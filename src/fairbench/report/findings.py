@@ -63,7 +63,8 @@ def _verdicts(results: Results, comparisons: Sequence[Comparison]) -> str:
     for verdict in VERDICTS:
         found = [c for c in comparisons if c.verdict == verdict]
         if found or verdict == "better":
-            where = f" ({_where(results, comparisons, found)})" if found and verdict != "inconclusive" else ""
+            titles = suite.pair_titles((c.arena, c.reference, c.baseline) for c in found)
+            where = f" ({titles})" if found and verdict != "inconclusive" else ""
             parts.append(f"{verdict} in {len(found)}{where}")
     compared = f"{suite.reference} with a baseline" if suite.compare == "reference" else "every two optimizers"
     return (
@@ -72,18 +73,6 @@ def _verdicts(results: Results, comparisons: Sequence[Comparison]) -> str:
         f"equivalent needs an equivalence test with p below {suite.alpha:g}, which is not corrected; "
         "inconclusive means that these seeds cannot tell, not that there is no difference."
     )
-
-
-def _where(results: Results, comparisons: Sequence[Comparison], found: Sequence[Comparison]) -> str:
-    """Comparisons in words: those of an arena in one, where there is no other in it."""
-    suite, words = results.study.suite, []
-    for arena in suite.arenas:
-        here = [c for c in found if c.arena == arena]
-        if 2 < len(here) == sum(c.arena == arena for c in comparisons):
-            words.append(f"all {len(here)} of {arena}")
-        else:
-            words += [suite.pair_title(arena, c.reference, c.baseline) for c in here]
-    return ", ".join(words)
 
 
 def _lost_to_correction(results: Results, comparisons: Sequence[Comparison]) -> str:

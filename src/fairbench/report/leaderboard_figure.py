@@ -1,8 +1,10 @@
 """The figure of the leaderboard: how much better or worse than the reference each optimizer is, in each arena."""
 
+import math
 from collections.abc import Sequence
 
-from matplotlib.ticker import NullLocator
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, NullLocator
 
 from fairbench.analysis.results import Results
 from fairbench.analysis.verdicts import Comparison
@@ -48,5 +50,13 @@ def _measure(panel: Panel, margin: float) -> None:
     axes = panel.axes
     axes.axvspan(-margin, margin, color=LIGHT["rule"], linewidth=0, zorder=0)
     axes.set_xscale("symlog", linthresh=margin)
+    lowest, highest = math.floor(math.log10(margin)) + 1, math.floor(math.log10(_reach(axes)))
+    ticks = [margin, *(10.0**k for k in range(lowest, highest + 1))]
+    axes.xaxis.set_major_locator(FixedLocator([*(-x for x in ticks), 0, *ticks]))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter("{x:g}")
+
+
+def _reach(axes: Axes) -> float:
+    """How far an axis goes from 0."""
+    return float(max(map(abs, axes.get_xlim())))

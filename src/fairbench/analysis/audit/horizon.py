@@ -73,7 +73,7 @@ def order_not_settled(case: Case) -> str:
                 if _flip(gap, last, case.margin(c)):
                     yield f"{case.title(c)} {gap:+.3g} at step {before}, {last:+.3g} at step {after}"
 
-    return "; ".join(flips())
+    return some([*flips()], "; ")
 
 
 @check("gap still changes", "warn", "Claim nothing beyond the horizon; add a longer one.")
@@ -88,7 +88,7 @@ def gap_changes(case: Case) -> str:
             if test and test.p is not None and test.p < alpha and abs(test.difference) > case.margin(c):
                 yield f"{case.title(c)} gains {test.difference:+.3g} more, margin {case.margin(c):g}"
 
-    return "; ".join(changes())
+    return some([*changes()], "; ")
 
 
 @check("still improving", "note", "Read the verdicts as being about short training; add a longer horizon.")

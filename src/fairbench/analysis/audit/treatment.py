@@ -5,7 +5,7 @@ from dataclasses import fields
 from statistics import fmean
 from typing import Any
 
-from fairbench.analysis.audit.flag import Case, check, said_once
+from fairbench.analysis.audit.flag import Case, check, said_once, some
 from fairbench.analysis.mechanism import mechanisms
 from fairbench.optimizers import PRESETS, TREATMENTS, decay_kind, schedule
 from fairbench.plan import Study
@@ -58,7 +58,7 @@ def _by_value(values: Mapping[str, str]) -> str:
     names: dict[str, list[str]] = {}
     for name, value in values.items():
         names.setdefault(value, []).append(name)
-    return ", ".join(f"{value} ({', '.join(who)})" for value, who in names.items())
+    return ", ".join(f"{value} ({some(who)})" for value, who in names.items())
 
 
 @check("coupled decay", "warn", "Search the decay for each optimizer (`sweep.extra`), or leave it out for all.")

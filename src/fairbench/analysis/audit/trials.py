@@ -31,8 +31,7 @@ def mixed_machines(case: Case) -> str:
 
 def _mixture(suite: Suite, mixture: Mixture) -> str:
     facts = "; ".join(f"{fact} ({some(values, ' / ')})" for fact, values in mixture.facts.items())
-    where = ", ".join(suite.pair_title(*compared) for compared in mixture.comparisons)
-    both = ", ".join(suite.pair_title(*compared) for compared in mixture.confounded)
+    where, both = suite.pair_titles(mixture.comparisons), suite.pair_titles(mixture.confounded)
     confounded = (
         f" In {both} it goes with the optimizer: no final trial of one has what one of the other has." if both else ""
     )
