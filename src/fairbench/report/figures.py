@@ -119,7 +119,8 @@ def _label(arm: ArmResults) -> str:
 
 
 def _no_line(arms: Sequence[ArmResults], drawn: Sequence[ArmResults]) -> str:
-    return "".join(f"\nno line: {_label(arm)}" for arm in arms if arm not in drawn)
+    absent = [_label(arm) for arm in arms if arm not in drawn]
+    return f"\nno line: {', '.join(absent)}" if absent else ""
 
 
 def _lr_sensitivity(results: Results) -> Drawing | None:
