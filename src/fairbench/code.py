@@ -59,7 +59,7 @@ def arena_code(task: str, before: Iterable[str]) -> Code:
                 waiting.append(other)
             elif _top(other) not in BESIDE:
                 found |= _installed(other)
-    return found
+    return dict(sorted(found.items()))
 
 
 def arena_libraries(task: str) -> list[str]:

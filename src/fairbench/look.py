@@ -65,10 +65,10 @@ class Look:
 
 def rates(optimizer: ResolvedOptimizer, sweep: Sweep, asked: Sequence[float]) -> list[float]:
     """The rates at which an optimizer is looked at: its own if it has one, what was asked, or three of its grid."""
+    if asked and optimizer.lr is None:
+        return list(asked)
     known = [setting.lr for setting in search_for(sweep, optimizer.lr_scale, optimizer.lr).first()]
-    return (
-        list(asked) if asked and optimizer.lr is None else sorted({known[0], known[(len(known) - 1) // 2], known[-1]})
-    )
+    return sorted({known[0], known[(len(known) - 1) // 2], known[-1]})
 
 
 def look_at(suite: Suite, asked: Sequence[float], places: Sequence[Place]) -> Look:

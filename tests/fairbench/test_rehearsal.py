@@ -123,6 +123,7 @@ def test_an_own_arena_is_found_in_processes_and_is_no_part_of_an_optimizers_code
     path = write_start("arena", "noisy_sine")
     arenas = named_arenas([f"{path}:NoisySine"], tiny_suite)
     study = rehearse(replace(with_optimizer(tiny_suite, "helped:Helped"), arenas=arenas), Place(), executor.call).study
+    assert [*study.arenas["NoisySine"].code] == sorted(study.arenas["NoisySine"].code)  # whatever was loaded when
     assert "noisy_sine_py" in study.arenas["NoisySine"].code
     assert "noisy_sine_py" not in study.optimizers["Own"].code
     assert {"helped", "helper", "late"} <= study.optimizers["Own"].code.keys()

@@ -11,6 +11,7 @@ from typing import Any
 
 from fairbench.arenas import ARENAS, Arena, ArenaFacts, known_arenas, load_arena
 from fairbench.errors import UsageError, unknown
+from fairbench.hyperparameters import is_plain
 from fairbench.suite_values import KeyPath, Wrong
 
 NEEDED = ("build_model", "loss", "scores")
@@ -97,8 +98,6 @@ def _arguments(arguments: list[inspect.Parameter], given: Any, path: KeyPath) ->
             raise Wrong((*path, key), "is missing")
     complete = {**options, **given}
     for key, value in complete.items():
-        try:
-            json.dumps(value, allow_nan=False)
-        except (TypeError, ValueError):
-            raise Wrong((*path, key), f"must be a finite plain value, got {value!r}") from None
+        if not is_plain(value):
+            raise Wrong((*path, key), f"must be a finite plain value, got {value!r}")
     return json.loads(json.dumps(complete))  # type: ignore[no-any-return]
