@@ -1,11 +1,13 @@
 """What the chaos detector decides for the tensors of one group: from gradient norms to decay rates."""
 
+import math
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from psilogic import equations as eq
+from psilogic.equations import Scalar
 
 
 class Chaos(NamedTuple):
@@ -34,7 +36,7 @@ class Decision(NamedTuple):
         warmup: w, the chaos warm-up weight, 0 where gn is not finite.
         cancellation: w c, the share of theta that active cancellation takes away in this step.
         decay: delta = lr weight_decay + w c.
-        quantum_rate: lr q_t w (1 - s).
+        quantum_rate: lr q_t w (1 - s); None when quantum decay is off.
     """
 
     gn: Tensor
@@ -45,7 +47,7 @@ class Decision(NamedTuple):
     warmup: Tensor
     cancellation: Tensor
     decay: Tensor
-    quantum_rate: Tensor
+    quantum_rate: Tensor | None
 
 
 def observe(gn: Tensor, finite: Tensor, memory: Chaos, eps: float) -> Chaos:
@@ -65,9 +67,20 @@ def observe(gn: Tensor, finite: Tensor, memory: Chaos, eps: float) -> Chaos:
     return Chaos(torch.where(finite, fast, memory.fast), torch.where(finite, slow, memory.slow), reference)
 
 
+def by_clocks(group: dict[str, Any], t: Tensor, t_detector: Tensor) -> tuple[Tensor, Scalar]:
+    """What the clocks alone say: the warm-up weight w and the cosine schedule, each of shape (N,).
+
+    Args:
+        group: the hyperparameters, as in `torch.optim.Optimizer.param_groups`.
+        t: the parameters' own steps, from 1, shape (N,): the clock of the cosine schedule.
+        t_detector: the detector's own updates, from 1, shape (N,): the clock of the warm-up.
+    """
+    return eq.warmup_weight(t_detector, _t_warm(group)), eq.cosine_schedule(t, group["gamma_T_max"])
+
+
 def quiet_quantum_rate(group: dict[str, Any], t: Tensor, t_detector: Tensor) -> Tensor:
-    """lr q_t w: the quantum rate of those tensors that will not fire, shape (N,); arguments as of `decide`."""
-    w, schedule = eq.warmup_weight(t_detector, _t_warm(group)), eq.cosine_schedule(t, group["gamma_T_max"])
+    """lr q_t w: the quantum rate of those tensors that will not fire, shape (N,); arguments as of `by_clocks`."""
+    w, schedule = by_clocks(group, t, t_detector)
     return eq.quantum_rate(group["lr"], group["quantum_decay"] * schedule, w, torch.zeros_like(t, dtype=torch.bool))
 
 
@@ -80,11 +93,11 @@ def likely_to_fire(group: dict[str, Any], memory: Chaos, t_detector: Tensor) -> 
 
 
 def quiet_memory(group: dict[str, Any], gn: Tensor, memory: Chaos, t_detector: Tensor) -> Chaos | None:
-    """The detector's memory after a step in which no tensor fires, None if one does; arguments as of `decide`.
+    """The detector's memory after a step in which no tensor fires, None if one does.
 
     Then `decide` would say nothing else that is news, but for quantum decay.
     """
-    after = observe(gn, torch.isfinite(gn), memory, group["eps"])
+    after = observe(gn, gn < math.inf, memory, group["eps"])
     return None if likely_to_fire(group, after, t_detector).any() else after
 
 
@@ -99,30 +112,29 @@ def _t_warm(group: dict[str, Any]) -> float:
     return eq.warmup_horizon(group["chaos_warmup"], group["total_steps"], group["gamma_T_max"])
 
 
-def decide(group: dict[str, Any], gn: Tensor, memory: Chaos, t: Tensor, t_detector: Tensor) -> Decision:
+def decide(group: dict[str, Any], gn: Tensor, memory: Chaos, w: Tensor, schedule: Scalar) -> Decision:
     """Compose the paper's equations for the tensors of one group.
 
     Args:
         group: the hyperparameters, as in `torch.optim.Optimizer.param_groups`.
         gn: scale-normalized gradient norms, shape (N,), already pooled over the group's `chaos_scope`.
         memory: the detector's memory before this step, each of shape (N,).
-        t: the parameters' own steps, from 1, shape (N,): the clock of the cosine schedule.
-        t_detector: the detector's own updates, from 1, shape (N,): the clock of the warm-up.
+        w: the warm-up weights, shape (N,).
+        schedule: the cosine schedule, a number or of shape (N,).
 
     Returns:
         The decision for each tensor.
     """
-    lr, eps = group["lr"], group["eps"]
-    known = torch.isfinite(gn)
+    lr, eps, q_0 = group["lr"], group["eps"], group["quantum_decay"]
+    known = gn < math.inf  # a norm is not negative, and NaN is not below anything
     memory_after = observe(gn, known, memory, eps)
     fast, slow, _ = memory_after
     ratio = eq.chaos_ratio(fast, slow, eps)
     chaos = eq.chaos(slow, ratio)
     s = _gate(group, memory_after)
     # Without a finite gn nothing is known of this step: no cancellation, no quantum decay.
-    w = torch.where(known, eq.warmup_weight(t_detector, _t_warm(group)), 0.0)
-    schedule = eq.cosine_schedule(t, group["gamma_T_max"])
-    c = eq.cancellation(s & known, chaos, lr, group["gamma"] * schedule, group["p_ext"], group["max_cancel"])
+    w = w * known
+    cancelled = w * eq.cancellation(s, chaos, lr, group["gamma"] * schedule, group["p_ext"], group["max_cancel"])
     return Decision(
         gn=gn,
         memory=memory_after,
@@ -130,7 +142,7 @@ def decide(group: dict[str, Any], gn: Tensor, memory: Chaos, t: Tensor, t_detect
         chaos=chaos,
         gate=s,
         warmup=w,
-        cancellation=w * c,
-        decay=eq.unified_decay(lr, group["weight_decay"], w, c),
-        quantum_rate=eq.quantum_rate(lr, group["quantum_decay"] * schedule, w, s),
+        cancellation=cancelled,
+        decay=eq.unified_decay(lr, group["weight_decay"], cancelled),
+        quantum_rate=eq.quantum_rate(lr, q_0 * schedule, w, s) if q_0 > 0 else None,
     )

@@ -77,9 +77,9 @@ def cancellation(s: Tensor, chaos: Tensor, lr: Scalar, gamma: Scalar, p_ext: flo
     return torch.where(s, torch.clamp(chaos * lr * gamma * p_ext, max=max_cancel), 0.0)
 
 
-def unified_decay(lr: Scalar, weight_decay: float, w: Tensor, c: Tensor) -> Tensor:
+def unified_decay(lr: Scalar, weight_decay: float, cancelled: Tensor) -> Tensor:
     """delta = lr lambda + w c: equation 3."""
-    return lr * weight_decay + w * c
+    return lr * weight_decay + cancelled
 
 
 def quantum_rate(lr: Scalar, q: Scalar, w: Tensor, s: Tensor) -> Tensor:

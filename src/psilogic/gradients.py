@@ -79,8 +79,9 @@ class Statistics(NamedTuple):
         group, units, (_, squares, sums, param_squares) = bucket.group, bucket.units, self
         scales: list[Tensor] = []
         if factor is not None or group["maximize"]:
-            sign = torch.full_like(squares, -1.0 if group["maximize"] else 1.0)
-            scales.append(sign if factor is None else sign * factor.to(squares))
+            sign = -1.0 if group["maximize"] else 1.0
+            of_all = squares.new_full((), sign) if factor is None else sign * factor.to(squares)
+            scales.append(of_all.expand_as(squares))
         if param_squares is not None:
             pools = [squares * scales[0].square() if scales else squares, param_squares]
             if group["agc_norm"] == "tensor":
@@ -150,14 +151,13 @@ class Rescaling(NamedTuple):
 
     def factor(self, like: Tensor) -> Tensor | None:
         """Both in one number, 0-dim, on the device and in the dtype of a vector."""
-        if self.total is None and self.grad_scale is None:
-            return None
-        unscale = like.new_ones(())
-        if self.grad_scale is not None:
-            unscale = self.grad_scale.to(like).reciprocal().reshape(())
+        unscale = None if self.grad_scale is None else self.grad_scale.to(like).reciprocal().reshape(())
         if self.total is None or self.max_norm is None:
             return unscale
-        return unscale * clip_factor(unscale * root(self.total.to(like)), self.max_norm)
+        norm = root(self.total.to(like))
+        if unscale is None:
+            return clip_factor(norm, self.max_norm)
+        return unscale * clip_factor(unscale * norm, self.max_norm)
 
 
 def clip_factor(total_norm: Tensor, max_norm: float) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from psilogic.decision import Decision
+from psilogic.decision import Chaos, Decision
 from psilogic.optimizer import PsiLogic
 from psilogic.tensors.uploads import capturing
 
@@ -177,6 +177,47 @@ class Monitor:
             for quantity in ("gn", "fast", "slow", "ratio", "chaos", "gate", "warmup", "cancellation"):
                 writer.add_scalar(f"chaos/{quantity}/{row.name}", float(getattr(row, quantity)), step)
             writer.add_scalar(f"chaos/total_cancellation/{row.name}", row.total_cancellation, step)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What was seen, as plain values and tensors, for a monitor of an optimizer that goes on from a checkpoint."""
+        place = {id(p): i for i, p in enumerate(self._params())}
+        return {
+            "step": self._step,
+            "seen": [
+                {
+                    "params": [place[id(p)] for p in seen.params],
+                    "sums": seen.sums,
+                    "decision": {**seen.decision._asdict(), "memory": seen.decision.memory._asdict()},
+                    "step": seen.step,
+                }
+                for seen in self._seen.values()
+            ],
+            "spikes": [
+                (step, [place[id(p)] for p in params], fired, ratio) for step, params, fired, ratio in self._spikes
+            ],
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from what another monitor saw.
+
+        Args:
+            state: its `state_dict`; this monitor's optimizer has the same parameters in the same order.
+        """
+        params = self._params()
+        groups = [group for group in self._optimizer.param_groups for _ in group["params"]]
+        self._step = state["step"]
+        self._seen.clear()
+        for seen in state["seen"]:
+            mine = [params[i] for i in seen["params"]]
+            decision = Decision(**{**seen["decision"], "memory": Chaos(**seen["decision"]["memory"])})
+            key = tuple(map(id, mine))
+            self._seen[key] = _Seen(mine, groups[seen["params"][0]], seen["sums"].clone(), decision, seen["step"])
+        self._spikes = deque(
+            (step, [params[i] for i in places], fired, ratio) for step, places, fired, ratio in state["spikes"]
+        )
+
+    def _params(self) -> list[Tensor]:
+        return [p for group in self._optimizer.param_groups for p in group["params"]]
 
     def _count(self, *step_arguments: Any) -> None:
         self._step += 1

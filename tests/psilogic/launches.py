@@ -15,15 +15,18 @@ TOGETHER = 128  # tensors that a launch of a concatenation takes; half as many w
 
 
 class Launches(TorchDispatchMode):
-    """Counts launches: those of lists of tensors ("lists"), and those of vectors over tensors ("vectors").
+    """Counts launches: those over tensors ("lists"), and those over vectors of one number for each tensor ("vectors").
 
     Attributes:
+        params: the tensors.
+        elements: how many they have together.
         counts: launches by kind.
         names: launches by the name of the operation.
     """
 
-    def __init__(self):
+    def __init__(self, params):
         super().__init__()
+        self.params, self.elements = params, sum(map(torch.numel, params))
         self.counts, self.names = Counter(), Counter()
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
@@ -38,8 +41,11 @@ class Launches(TorchDispatchMode):
             launches = -(-len(lists[0]) // (TOGETHER if dense else TOGETHER // 2))
         elif lists:
             launches = 1 if _at_once(lists, name == "_foreach_copy_") else len(lists[0])
-            launches += name == "_foreach_norm"  # of the sums of its blocks
-        self.counts["lists" if lists else "vectors"] += launches
+        if name == "_foreach_norm":  # it clears the sums of its blocks, and adds them
+            self.counts["vectors"] += 1
+            launches += 1
+        whole = max(x.numel() for x in operands) >= self.elements
+        self.counts["lists" if whole or any(len(xs) == len(self.params) for xs in lists) else "vectors"] += launches
         self.names[name] += launches
         return result
 
@@ -53,9 +59,9 @@ def _at_once(lists, is_copy):
 
 def count(optimizer, params):
     """The launches of a step that is not the first."""
-    for _ in range(2):
-        for p in params:
-            p.grad = torch.empty_like(p)
-        with Launches() as launches:
-            optimizer.step()
+    for p in params:
+        p.grad = torch.empty_like(p)
+    optimizer.step()
+    with Launches(params) as launches:
+        optimizer.step()
     return launches

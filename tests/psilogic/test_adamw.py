@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from grids import pairwise
 from torch import nn
 from trajectories import gradients, parameters, set_gradients, train
 
@@ -57,16 +58,17 @@ def test_double_precision(options, dtype):
     assert_close(our_moments, their_moments, 1e-12)
 
 
-@pytest.mark.parametrize("execution", [FOREACH, FUSED], ids=name)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64, torch.bfloat16, torch.float16], ids=str)
-@pytest.mark.parametrize("options", OPTIONS, ids=name)
+@pytest.mark.parametrize(
+    ("options", "dtype", "execution"),
+    pairwise(OPTIONS, [torch.float32, torch.bfloat16, torch.float16], [FOREACH, FUSED])
+    + [(options, torch.complex64, FOREACH) for options in OPTIONS],  # torch's fused AdamW takes no complex tensors
+    ids=str,
+)
 def test_low_precision_is_bitwise(torch_kernels, options, dtype, execution):
     """The same kernels in the same order, hence the same rounding (torch's loop rounds halves otherwise).
 
     Element by element NaN too: eps is 0 in float16 with foreach.
     """
-    if dtype.is_complex and execution is FUSED:
-        pytest.skip("torch's fused AdamW takes no complex tensors")
     ours, theirs, our_moments, their_moments = both(
         small(gradients(70, dtype=dtype)), dtype, {**OFF, **execution}, execution, **options
     )
@@ -120,9 +122,15 @@ def test_foreach_false_is_the_same(options, dtype):
     torch.testing.assert_close(*runs, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("foreach", [None, False])
-@pytest.mark.parametrize("dtype", [torch.float64, torch.complex64, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("options", [{}, EVERY_STAGE, *({k: EVERY_STAGE[k]} for k in EVERY_STAGE)], ids=name)
+@pytest.mark.parametrize(
+    ("options", "dtype", "foreach"),
+    pairwise(
+        [{}, EVERY_STAGE, *({k: EVERY_STAGE[k]} for k in EVERY_STAGE)],
+        [torch.float64, torch.complex64, torch.bfloat16],
+        [None, False],
+    ),
+    ids=str,
+)
 def test_gradients_are_never_modified(options, dtype, foreach):
     params = parameters(dtype=dtype)
     optimizer = PsiLogic(params, foreach=foreach, **options)

@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+from grids import pairwise
 from reference import ReferencePsiLogic, Tensor
 from torch import nn
 from trajectories import gradients, parameters, train, watch
@@ -187,7 +188,7 @@ def test_tensors_of_zero_dimensions_or_elements(shape, dtype, scope):
 
 
 ACTIVE = {"lr": 0.02, "gamma": 1.0, "chaos_warmup": 5, "quantum_decay": 0.5}
-NON_FINITE = pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf], ids=str)
+BAD = [math.nan, math.inf, -math.inf]
 
 
 def with_bad_element(script, bad, at):
@@ -198,10 +199,16 @@ def with_bad_element(script, bad, at):
     return script
 
 
-@NON_FINITE
-@pytest.mark.parametrize("at", [{0}, {30, 31, 32}], ids=["first", "later"])
-@pytest.mark.parametrize("signal", ["raw", "relative"])
-@pytest.mark.parametrize("options", [{}, {"agc_clip": 0.1}, {"chaos_scope": "group"}, {"eps": 0.0}], ids=case)
+@pytest.mark.parametrize(
+    ("bad", "at", "signal", "options"),
+    pairwise(
+        BAD,
+        [{0}, {30, 31, 32}],
+        ["raw", "relative"],
+        [{}, {"agc_clip": 0.1}, {"chaos_scope": "group"}, {"eps": 0.0}],
+    ),
+    ids=str,
+)
 def test_non_finite_gradients_damage_their_element_only(bad, at, signal, options):
     """As in AdamW; the detector keeps its memory, does nothing in that step, and works again afterwards."""
     shapes = [(2,), (3, 2)]
@@ -228,7 +235,7 @@ def test_non_finite_gradients_damage_their_element_only(bad, at, signal, options
     assert fired_afterwards, "the detector must recover"
 
 
-@NON_FINITE
+@pytest.mark.parametrize("bad", BAD, ids=str)
 def test_non_finite_gradients_are_adamws(bad):
     """Step by step what AdamW does with them, where the chaos term is silent."""
     script = with_bad_element(gradients(20, [(2,), (3, 2)]), bad, {3})

@@ -8,7 +8,7 @@ from trajectories import SHAPES, gradients, parameters, set_gradients, train, wa
 
 from psilogic import PsiLogic
 
-STEPS = 200
+STEPS = 120
 ACTIVE = {"lr": 0.02, "gamma": 0.5, "chaos_warmup": 40}  # the gate opens and shuts within the run
 RELATIVE = {"chaos_signal": "relative"}
 BINDING = {"p_ext": 40.0}  # beyond max_cancel

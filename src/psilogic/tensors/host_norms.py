@@ -3,13 +3,12 @@
 import torch
 from torch import Tensor
 
-from psilogic.tensors import norms
 from psilogic.tensors.memory import flat
 from psilogic.tensors.norms import Foreach, accumulation_dtype
 
 SHORT, STACK = 1 << 12, 1 << 14
 """Up to so many elements a tensor is not worth a call of its own; how many elements are stacked for one."""
-PART = 1 << 20
+PART = 1 << 17
 """The most elements whose squares are summed in float32."""
 CENTRED = 0.5
 """From this share of a row's squares on that its mean makes up, what remains is not left to sums in float32."""
@@ -75,7 +74,8 @@ def _mend(matrices: Foreach, by_row: Foreach, sums: Foreach) -> None:
     for x, of_squares, of_sums, doubt in zip(matrices, by_row, sums, parts, strict=True):
         count = max(1, PART // max(1, x.shape[1:].numel()))
         for rows in doubt.nonzero().flatten().split(count) if doubt.any() else ():
-            of_squares[rows], of_sums[rows] = norms.row_squares_and_sums([x[rows]], torch.float64)
+            wide, dims = x[rows].double(), tuple(range(1, x.ndim))
+            of_squares[rows], of_sums[rows] = torch.linalg.vector_norm(wide, dim=dims).square(), wide.sum(dims)
 
 
 def _with_single(by_row: Foreach, tensors: Foreach) -> Foreach:

@@ -1,6 +1,6 @@
 """Vectors over tensors: norms of gradients, their roots and sums; and the lists of tensors that foreach takes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -8,6 +8,13 @@ from torch import Tensor
 Foreach = list[Tensor]
 PART = 1 << 14
 """Of a longer vector several threads may form the sum."""
+OWN_CALL = 1 << 20
+"""From this number of elements on a call of a tensor's own is worth more than to copy it next to others."""
+
+
+def traced() -> bool:
+    """Whether a compiler or autograd follows the step: they want tensors as they are, and no numbers."""
+    return torch.compiler.is_compiling() or torch.is_grad_enabled()
 
 
 def fresh(tensors: Sequence[Tensor]) -> Foreach:
@@ -36,15 +43,24 @@ def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:
 
 def tensor_squares(tensors: Foreach, dtype: torch.dtype) -> Tensor:
     """The sum of |x|^2 of each tensor, shape (N,), in `dtype`; half precision accumulates in float32."""
-    return torch.stack(torch._foreach_norm(tensors, 2, dtype=accumulation_dtype(tensors[0].dtype))).to(dtype).square()
+    norms = torch._foreach_norm(tensors, 2, dtype=accumulation_dtype(tensors[0].dtype))
+    return gathered(norms, dtype).square()
+
+
+def gathered(scalars: Sequence[Tensor], dtype: torch.dtype) -> Tensor:
+    """0-dim tensors as one vector, shape (N,)."""
+    if scalars[0].device.type == "cpu" or traced():
+        return torch.stack(list(scalars)).to(dtype)
+    vector = torch.empty(len(scalars), dtype=dtype, device=scalars[0].device)
+    torch._foreach_copy_(list(vector.unbind()), list(scalars))  # at once, where a concatenation takes 128 at a time
+    return vector
 
 
 def row_squares(tensors: Foreach, dtype: torch.dtype) -> Tensor:
     """The sum of |x|^2 of each row of dimension 0, or of a whole tensor when ndim <= 1: one vector over all of them."""
     wide = accumulation_dtype(tensors[0].dtype)
-    dims = [tuple(range(1, x.ndim)) or None for x in tensors]
-    rows = [torch.linalg.vector_norm(x, dim=dim, dtype=wide) for x, dim in zip(tensors, dims, strict=True)]
-    return torch.cat([norms.view(-1) for norms in rows]).to(dtype).square()
+    (norms,) = _of_rows(tensors, lambda rows: (torch.linalg.vector_norm(rows, dim=1, dtype=wide),))
+    return torch.cat(norms).to(dtype).square()
 
 
 def row_squares_and_sums(tensors: Foreach, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -52,12 +68,36 @@ def row_squares_and_sums(tensors: Foreach, dtype: torch.dtype) -> tuple[Tensor, 
 
     A tensor with ndim <= 1 is one row, with 0 for sum x. One vector over all rows for each of the two.
     """
-    squares, sums = [], []
-    for x in tensors:
-        wide, dim = x.to(torch.promote_types(x.dtype, dtype)), tuple(range(1, x.ndim))
-        squares.append(torch.linalg.vector_norm(wide, dim=dim or None).square().view(-1))
-        sums.append(wide.sum(dim) if dim else wide.new_zeros(1))
-    return torch.cat(squares), torch.cat(sums)
+    wide = torch.promote_types(tensors[0].dtype, dtype)
+
+    def norms_and_sums(rows: Tensor) -> tuple[Tensor, Tensor]:
+        return torch.linalg.vector_norm(rows, dim=1, dtype=wide), rows.sum(1, dtype=wide)
+
+    norms, sums = _of_rows(tensors, norms_and_sums)
+    zero = tensors[0].new_zeros(1, dtype=wide)
+    return torch.cat(norms).square(), torch.cat([x if t.ndim > 1 else zero for x, t in zip(sums, tensors, strict=True)])
+
+
+def _of_rows(tensors: Foreach, of_matrix: Callable[[Tensor], tuple[Tensor, ...]]) -> list[tuple[Tensor, ...]]:
+    """Vectors over the rows of each tensor; for each such quantity the vectors of all tensors.
+
+    Rows of the same length are put into one matrix, so that there is one call for all of them; those of a tensor with
+    more than `OWN_CALL` elements are not copied for that.
+
+    Args:
+        tensors: the tensors; one with at most one dimension is a single row.
+        of_matrix: makes vectors over its rows of a matrix.
+    """
+    by_length: dict[tuple[int, int], list[int]] = {}
+    matrices = [x.reshape(len(x), x.shape[1:].numel()) if x.ndim > 1 else x.reshape(1, -1) for x in tensors]
+    for i, matrix in enumerate(matrices):
+        by_length.setdefault((matrix.shape[1], i if matrix.numel() > OWN_CALL else -1), []).append(i)
+    found: dict[int, tuple[Tensor, ...]] = {}
+    for members in by_length.values():
+        rows = torch.cat([matrices[i] for i in members]) if len(members) > 1 else matrices[members[0]]
+        vectors = [vector.split([len(matrices[i]) for i in members]) for vector in of_matrix(rows)]
+        found |= zip(members, zip(*vectors, strict=True), strict=True)
+    return list(zip(*(found[i] for i in range(len(tensors))), strict=True))
 
 
 def root(squares: Tensor) -> Tensor:
@@ -85,4 +125,5 @@ def parts_sums(vector: Tensor, counts: list[int], on_host: bool) -> Tensor:
     if on_host:  # elsewhere the order of the additions would be left to chance
         owner = torch.tensor(range(len(counts)), device="cpu").repeat_interleave(torch.tensor(counts, device="cpu"))
         return vector.new_zeros(len(counts)).index_add_(0, owner, vector)
-    return torch.stack([part.sum() for part in vector.split(counts)])
+    (sums,) = _of_rows(list(vector.split(counts)), lambda rows: (rows.sum(1),))
+    return torch.cat(sums)

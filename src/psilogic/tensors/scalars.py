@@ -8,9 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from psilogic.tensors.factors import traced
 from psilogic.tensors.memory import addresses
-from psilogic.tensors.norms import copy_
+from psilogic.tensors.norms import copy_, traced
 from psilogic.tensors.uploads import capturing
 
 State = dict[str, Any]

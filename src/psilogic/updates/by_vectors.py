@@ -5,10 +5,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from psilogic.decision import Chaos, quiet_memory
+from psilogic.decision import Chaos, by_clocks, quiet_memory
 from psilogic.decision import decide as decide_for
 from psilogic.gradients import Processing, Rescaling, own, signals
-from psilogic.tensors.factors import traced
+from psilogic.tensors.factors import copied
 from psilogic.tensors.state import memory_names
 from psilogic.tensors.uploads import upload
 from psilogic.updates.work import Before, Decider, Settled, Step, Work
@@ -17,22 +17,18 @@ from psilogic.updates.work import Before, Decider, Settled, Step, Work
 def before(work: Work) -> Before:
     """What a step of these tensors starts from."""
     bucket, group, scalars = work.mine, work.mine.group, work.mine.known.scalars
-
-    def uploaded(name: str, values: Tensor) -> Tensor:
-        return upload(name, values.to(bucket.vector_dtype), bucket.device)
-
-    steps = scalars.read(work.states, "step") + 1
-    clock, lr = steps.to(bucket.vector_dtype), group["lr"]
-    t = uploaded("step", clock)
+    steps, lr = scalars.read(work.states, "step") + 1, group["lr"]
+    t = steps.to(bucket.vector_dtype)
+    t_detector = t - upload("chaos_start", scalars.read(work.states, "chaos_start"), t.device)
+    memory = [upload(name, scalars.read(work.states, name), bucket.device) for name in memory_names(bucket)]
+    memory = copied(memory, bucket.vector_dtype)
     if isinstance(lr, Tensor):
-        lr = uploaded("lr", lr.reshape(1)).reshape(())
-    memory = [uploaded(name, scalars.read(work.states, name)) for name in memory_names(bucket)]
-    start = upload("chaos_start", scalars.read(work.states, "chaos_start"), bucket.device)
+        lr = upload("lr", lr.reshape(1).to(t.dtype), bucket.device).reshape(())
+        t = upload("step", t, bucket.device)
     delta = lr * group["weight_decay"]
     decay = torch.ones_like(t) * delta if isinstance(delta, Tensor) else torch.full_like(t, delta)
-    t_on_host = clock if clock.device.type == "cpu" and not traced() else None
-    quiet = Step(t, decay, None, lr, group["weight_decay"], group["betas"], group["eps"], t_on_host)
-    return Before(steps, t - start, Chaos(*memory, *[None] * (3 - len(memory))), quiet)
+    quiet = Step(t, decay, None, lr, group["weight_decay"], group["betas"], group["eps"])
+    return Before(steps, t_detector, Chaos(*memory, *[None] * (3 - len(memory))), quiet)
 
 
 def decide(
@@ -44,7 +40,7 @@ def decide(
     watched: bool,
 ) -> list[Settled]:
     """Decide for every bucket; `found_inf` above 0 means: everything stays as it is."""
-    factor = rescaling.factor(before[0].quiet.t)
+    factor = rescaling.factor(before[0].memory.fast)
     if factor is not None and works[0].bucket.on_host and factor == 1:
         factor = None  # reading it is free there
     buckets = [work.bucket for work in works]
@@ -65,9 +61,12 @@ def _settle(
     if bucket.on_host and not watched and group["quantum_decay"] == 0:
         memory = quiet_memory(group, gn, before.memory, before.t_detector)
     if memory is None:
-        decision = decide_for({**group, "lr": step.lr}, gn, before.memory, step.t, before.t_detector)
-        rate = decision.quantum_rate if group["quantum_decay"] > 0 else None
-        memory, step = decision.memory, step._replace(decay=decision.decay, quantum_rate=rate)
+        w, schedule = by_clocks(group, step.t, before.t_detector)
+        if isinstance(schedule, Tensor):
+            schedule = upload("step", schedule, bucket.device)
+        w = upload("step", w, bucket.device)
+        decision = decide_for({**group, "lr": step.lr}, gn, before.memory, w, schedule)
+        memory, step = decision.memory, step._replace(decay=decision.decay, quantum_rate=decision.quantum_rate)
     kept = [x for x in memory if x is not None]
     scalars = dict(zip(("step", *memory_names(bucket)), (before.steps, *kept), strict=True))
     if found_inf is not None:

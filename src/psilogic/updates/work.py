@@ -38,14 +38,13 @@ class Step(NamedTuple):
     """What an update does to N tensors: vectors over them, and what they share.
 
     Attributes:
-        t: step of each parameter, from 1, shape (N,).
+        t: step of each parameter, from 1, shape (N,); on the host, if both it and lr are known there.
         decay: delta, shape (N,).
         quantum_rate: lr q_t w (1 - s), shape (N,); None when quantum decay is off.
         lr: learning rate, a number or a tensor with one element.
         weight_decay: lambda, for which delta is lr lambda where nothing fires.
         betas: Adam's decay rates of the moments.
         eps: added to the denominator, outside the root.
-        t_on_host: the same as t in host memory, where the states keep their steps there; None elsewhere.
     """
 
     t: Tensor
@@ -55,18 +54,11 @@ class Step(NamedTuple):
     weight_decay: float
     betas: tuple[float, float]
     eps: float
-    t_on_host: Tensor | None = None
-
-    @property
-    def clock(self) -> Tensor:
-        """t where the step size can be computed from it and lr: on the host if both are known there."""
-        return self.t if self.t_on_host is None or isinstance(self.lr, Tensor) else self.t_on_host
 
     def of(self, chosen: slice | Tensor | list[int]) -> "Step":
         """The same for some of the tensors."""
         rate = None if self.quantum_rate is None else self.quantum_rate[chosen]
-        on_host = None if self.t_on_host is None else self.t_on_host[chosen]
-        return self._replace(t=self.t[chosen], decay=self.decay[chosen], quantum_rate=rate, t_on_host=on_host)
+        return self._replace(t=self.t[chosen], decay=self.decay[chosen], quantum_rate=rate)
 
 
 class Before(NamedTuple):
@@ -74,7 +66,7 @@ class Before(NamedTuple):
 
     Attributes:
         steps: the new step counts, where the states keep theirs, shape (N,).
-        t_detector: the detector's own updates, from 1, shape (N,).
+        t_detector: the detector's own updates, from 1, where the states keep their steps, shape (N,).
         memory: the detector's memory.
         quiet: what is done to tensors that do not fire, but for quantum decay.
     """

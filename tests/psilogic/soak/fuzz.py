@@ -431,7 +431,7 @@ def count(trial, run, counts):
     decided = [(d, i) for step in run.decisions for d, i in filter(None, step)]
     counts["with a gate that fired"] += any(bool(d.gate[i]) for d, i in decided)
     counts["with a cancellation"] += any(bool(d.cancellation[i] > 0) for d, i in decided)
-    counts["with quantum decay"] += any(bool(d.quantum_rate[i] > 0) for d, i in decided)
+    counts["with quantum decay"] += any(d.quantum_rate is not None and bool(d.quantum_rate[i] > 0) for d, i in decided)
     counts["with a gn that is not finite"] += any(not d.gn[i].isfinite() for d, i in decided)
     counts["with gaps or transposed"] += any(not x.is_contiguous() for x in trial.initial)
     counts["with shared memory"] += any(i is not None for i in trial.shared)

@@ -4,7 +4,7 @@ import fuzz
 
 
 def test_a_few_trials(capsys):
-    assert fuzz.main(["--small", "--trials", "20", "--seed", "100"]) == 0, capsys.readouterr().out
+    assert fuzz.main(["--small", "--trials", "10", "--seed", "100"]) == 0, capsys.readouterr().out
 
 
 def test_a_fault_is_found(monkeypatch, capsys):
@@ -15,5 +15,5 @@ def test_a_fault_is_found(monkeypatch, capsys):
         return update_(tensors, step._replace(decay=step.decay * 1.001), *rest)
 
     monkeypatch.setattr(fuzz.kernels, "update_", faulty)
-    assert fuzz.main(["--small", "--trials", "20"]) == 1
+    assert fuzz.main(["--small", "--trials", "10"]) == 1
     assert "each_step_is_foreach_in_float64" in capsys.readouterr().out

@@ -8,7 +8,12 @@ from sharded_models import WRAPPERS, learn, watched
 pytestmark = pytest.mark.xdist_group("processes")
 
 
-CASES = [(name, "everything, global") for name in WRAPPERS]
+def smaller(name):
+    """Whether the same wrapper is there on more processes."""
+    return name.endswith(" on 2") and name.replace(" on 2", " on 4") in WRAPPERS
+
+
+CASES = [pytest.param(name, "everything, global", marks=pytest.mark.soak if smaller(name) else ()) for name in WRAPPERS]
 # What else the options do to pieces is in test_sharded.py, with the tensors of the same wrappers.
 OTHERS = [(name, "AGC and GC, group") for name in ("fully_shard on 4", "tensor parallel and fully_shard", "FSDP1 on 4")]
 CASES += [pytest.param(*other, marks=pytest.mark.soak) for other in OTHERS]

@@ -22,6 +22,7 @@ from configurations import (
     trace,
     truth,
 )
+from grids import pairwise
 from torch import nn
 from torch.optim import AdamW
 from trajectories import SHAPES, gradients, parameters, set_gradients, train, watch
@@ -312,12 +313,15 @@ def test_gradients_that_lie_in_their_parameters(units):
     torch.testing.assert_close(*runs, rtol=1e-11, atol=1e-11)
 
 
-@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-@pytest.mark.parametrize("units", UNITS.values(), ids=UNITS)
-@pytest.mark.parametrize(("where", "tau_scale"), [("gradient", 2.0), ("gradient", 1e9), ("parameter", 2.0)])
-def test_what_is_not_finite_after_the_update(units, bad, where, tau_scale):
+@pytest.mark.parametrize(
+    ("units", "bad", "place"),
+    pairwise(list(UNITS), [float("nan"), float("inf")], [("gradient", 2.0), ("gradient", 1e9), ("parameter", 2.0)]),
+    ids=str,
+)
+def test_what_is_not_finite_after_the_update(units, bad, place):
     """Quantum decay was taken, in a first step, before it was known that nothing is known of it; gates open or not."""
-    options = {**ACTIVE, **units, "chaos_warmup": 0, "quantum_decay": 20.0, "tau_scale": tau_scale}
+    where, tau_scale = place
+    options = {**ACTIVE, **UNITS[units], "chaos_warmup": 0, "quantum_decay": 20.0, "tau_scale": tau_scale}
     script, runs = gradients(53, LARGE[2:5], every=1000)[-3:], []  # the last of these tensors has none before
     for foreach in (None, False):
         params = parameters(LARGE[2:5])

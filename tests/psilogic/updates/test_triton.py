@@ -1,5 +1,6 @@
 """The update in Triton: in its interpreter, against foreach; and compiled for GPUs that need not be there."""
 
+import itertools
 import os
 import re
 import runpy
@@ -14,6 +15,7 @@ import torch
 
 triton = pytest.importorskip("triton", reason="the package triton is not installed")
 
+from grids import pairwise  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from triton_driver import install, resources  # noqa: E402
@@ -36,6 +38,20 @@ PLAIN = {}
 CLIPPED = {"scale": True, "quantum": True}
 BY_ROWS = {"scale": True, "mean": True, "quantum": True, "by_rows": True, "tensor_lr": True}
 ARCHITECTURES = (80, 90, 100)
+EACH_DTYPE = {(90, dtype) for dtype in DTYPES}
+
+
+def targets(*factors, chosen):
+    """Every combination of an architecture and the other factors; those that are not chosen are left to soak."""
+    combinations = itertools.product(ARCHITECTURES, *factors)
+    return [pytest.param(*each, marks=() if chosen(*each) else pytest.mark.soak) for each in combinations]
+
+
+def an_update_is_chosen(arch, dtype, options):
+    """One with everything for each dtype and each architecture, and the others in float32."""
+    if options != BY_ROWS:
+        return (arch, dtype) == (90, torch.float32)
+    return (arch, dtype) in {*EACH_DTYPE, (80, torch.float32), (100, torch.bfloat16)}
 
 
 def step(dtype, *, sizes=((64, 32), (100,)), scale=False, mean=False, quantum=False, by_rows=False, tensor_lr=False,
@@ -82,36 +98,37 @@ def test_in_the_interpreter(extent):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_the_update_moves_words_of_16_bytes_and_spills_nothing(monkeypatch, arch):
+@pytest.mark.parametrize(
+    ("arch", "dtype", "options"), targets(DTYPES, (PLAIN, CLIPPED, BY_ROWS), chosen=an_update_is_chosen)
+)
+def test_the_update_moves_words_of_16_bytes_and_spills_nothing(monkeypatch, arch, dtype, options):
     driver = install(monkeypatch, arch)
-    for dtype in DTYPES if arch == 90 else DTYPES[:2]:
-        for options in (PLAIN, CLIPPED, BY_ROWS) if arch == 90 else (BY_ROWS,):
-            step(dtype, **options)
-            kernel, size = driver.compiled()[-1], dtype.itemsize
-            used, found, ptx = resources(kernel), accesses(kernel), kernel.asm["ptx"]
-            assert used["LOCAL"] == used["STACK"] == used["SHARED"] == 0
-            assert used["REG"] <= 128
-            words = 1 if size == 2 else 2  # of each array, for each thread
-            assert (found["ld", 16], found["st", 16]) == (4 * words, 3 * words)
-            # The path without alignment promises nothing: a hint that reached it would make it crash.
-            assert {width for kind, width in found if kind == "st"} == {16, size}
-            assert found["st", size] >= 3 * 2
-            if size == 2:  # rounded to nearest, which the interpreter does not do
-                assert re.search(r"cvt\.rn\.(bf16|f16)(x2)?\.f32", ptx)
-                assert not re.search(r"cvt\.rz\.(bf16|f16)", ptx)
+    step(dtype, **options)
+    (kernel,), size = driver.compiled(), dtype.itemsize
+    used, found, ptx = resources(kernel), accesses(kernel), kernel.asm["ptx"]
+    assert used["LOCAL"] == used["STACK"] == used["SHARED"] == 0
+    assert used["REG"] <= 128
+    words = 1 if size == 2 else 2  # of each array, for each thread
+    assert (found["ld", 16], found["st", 16]) == (4 * words, 3 * words)
+    # The path without alignment promises nothing: a hint that reached it would make it crash.
+    assert {width for kind, width in found if kind == "st"} == {16, size}
+    assert found["st", size] >= 3 * 2
+    if size == 2:  # rounded to nearest, which the interpreter does not do
+        assert re.search(r"cvt\.rn\.(bf16|f16)(x2)?\.f32", ptx)
+        assert not re.search(r"cvt\.rz\.(bf16|f16)", ptx)
 
 
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_the_statistics_spill_nothing(monkeypatch, arch):
+@pytest.mark.parametrize(
+    ("arch", "dtype"), targets(DTYPES, chosen=lambda *each: each in EACH_DTYPE - {(90, torch.float16)})
+)
+def test_the_statistics_spill_nothing(monkeypatch, arch, dtype):
     driver = install(monkeypatch, arch)
-    for dtype in DTYPES if arch == 90 else DTYPES[:2]:
-        xs = [torch.zeros(3, 40000, dtype=dtype)]
-        for with_sums in (False, True):
-            updates.unit_statistics(xs, xs, [3], with_sums, uploads.Uploads())
-            kernel = driver.compiled()[-2]
-            assert kernel.metadata.name == "statistics_kernel"
-            assert accesses(kernel)["ld", 16] == (2048 + 8 * 128) // 128 * dtype.itemsize // 16
+    xs = [torch.zeros(3, 40000, dtype=dtype)]
+    for with_sums in (False, True):
+        updates.unit_statistics(xs, xs, [3], with_sums, uploads.Uploads())
+        kernel = driver.compiled()[-2]
+        assert kernel.metadata.name == "statistics_kernel"
+        assert accesses(kernel)["ld", 16] == (2048 + 8 * 128) // 128 * dtype.itemsize // 16
     for kernel in driver.compiled():
         used = resources(kernel)
         assert used["LOCAL"] == used["STACK"] == 0
@@ -180,9 +197,11 @@ def optimizer_on_the_device(monkeypatch, sizes, **options):
 PRESET = {"agc_clip": 0.01, "grad_centralize": True, "quantum_decay": 0.1, "chaos_signal": "relative"}
 
 
-@pytest.mark.parametrize("options", [{}, PRESET, {"lr": torch.tensor([0.1])}], ids=str)
-@pytest.mark.parametrize("clipping", [{}, {"max_grad_norm": 1.0}], ids=str)
-@pytest.mark.parametrize("scaled", [False, True])
+@pytest.mark.parametrize(
+    ("options", "clipping", "scaled"),
+    pairwise([{}, PRESET, {"lr": torch.tensor([0.1])}], [{}, {"max_grad_norm": 1.0}], [False, True]),
+    ids=str,
+)
 def test_a_step_is_three_launches_and_one_more_for_clipping_and_for_rows(monkeypatch, options, clipping, scaled):
     driver = install(monkeypatch)
     optimizer = optimizer_on_the_device(monkeypatch, [(7,)] * 50 + [(3, 40000)], **options, **clipping)
@@ -211,7 +230,7 @@ def test_a_captured_step_has_no_launches_more(monkeypatch):
     assert operations.names == []
 
 
-@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("arch", targets(chosen=lambda arch: arch == 90))
 def test_the_decision_spills_nothing(monkeypatch, arch):
     driver = install(monkeypatch, arch)
     for options in ({}, PRESET, {"agc_clip": 0.01, "agc_norm": "tensor", "adaptive_tau": False, "max_grad_norm": 1.0}):

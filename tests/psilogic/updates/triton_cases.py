@@ -130,7 +130,7 @@ class Problem:
         if self.scale is not None:
             grads = [g * s for g, s in zip(grads, self.spread(self.scale, exact), strict=True)]
         tensors = Tensors(params, grads, exp_avgs, exp_avg_sqs)
-        foreach.adam_(tensors, self.step(float(lr), betas, eps))
+        foreach.adam_(tensors, self.step(float(lr), betas, eps), Uploads())
         return [[x.to(dtype) for x in xs] for xs in (params, exp_avgs, exp_avg_sqs)]
 
     def update(self, tables=None, lr=0.1, betas=BETAS, eps=1e-8):
@@ -534,7 +534,8 @@ def by_torch(bucket, memory, steps, start, grad_scale):
     processing = sums.plan(bucket, rescaling.factor(sums.squares))
     (gn,) = signals([bucket], [processing])
     lr = group["lr"].double() if isinstance(group["lr"], torch.Tensor) else group["lr"]
-    return processing, truth.decide({**group, "lr": lr}, gn, memory, steps + 1, steps + 1 - start)
+    course = truth.by_clocks(group, steps + 1, steps + 1 - start)
+    return processing, truth.decide({**group, "lr": lr}, gn, memory, *course)
 
 
 @case

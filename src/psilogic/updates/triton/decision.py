@@ -59,7 +59,8 @@ def decide(
     torch.autograd.graph.increment_version([x for name, x in scalars.items() if name != "chaos_start"])
     t, decay, quantum_rate, gn, fast, slow, reference, ratio, chaos, warmup, cancellation = out
     memory = Chaos(fast, slow, reference if relative else None)
-    decision = Decision(gn, memory, ratio, chaos, gates.view(torch.bool), warmup, cancellation, decay, quantum_rate)
+    rate = quantum_rate if group["quantum_decay"] > 0 else None
+    decision = Decision(gn, memory, ratio, chaos, gates.view(torch.bool), warmup, cancellation, decay, rate)
     return t, mean, scale, decision
 
 

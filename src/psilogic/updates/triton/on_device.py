@@ -49,8 +49,7 @@ def _settle(work: Work, sums: UnitSums, rescaling: Rescaling, found_inf: Tensor 
     names = ("step", "chaos_start", *memory_names(bucket))
     scalars = {name: bucket.known.scalars.read(work.states, name) for name in names}
     t, mean, scale, decided = decision.decide(group, lr, sums, scalars, rescaling.to(device), found_inf)
-    rate = decided.quantum_rate if group["quantum_decay"] > 0 else None
-    step = Step(t, decided.decay, rate, lr, group["weight_decay"], group["betas"], group["eps"])
+    step = Step(t, decided.decay, decided.quantum_rate, lr, group["weight_decay"], group["betas"], group["eps"])
     del scalars["chaos_start"]
     return Settled(mean, scale, step, scalars, decided)
 

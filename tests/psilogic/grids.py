@@ -1,0 +1,30 @@
+"""Grids of which a part stands for the whole: each value of a factor beside each value of every other factor."""
+
+from itertools import combinations, product
+
+import pytest
+
+
+def pairwise(*factors):
+    """All combinations of the factors' values; those without a pair that is new are left to the marker soak.
+
+    For code that does not branch on three factors at once. Which are kept is the same in every run: of all that remain
+    always the first one with the most new pairs.
+    """
+    grid = list(product(*map(range, map(len, factors))))
+
+    def pairs(point):
+        return set(combinations(enumerate(point), 2))
+
+    missing, kept = set().union(*map(pairs, grid)), set()
+    while missing:
+        best = max(grid, key=lambda point: len(pairs(point) & missing))
+        kept.add(best)
+        missing -= pairs(best)
+    return [
+        pytest.param(
+            *(values[i] for values, i in zip(factors, point, strict=True)),
+            marks=() if point in kept else pytest.mark.soak,
+        )
+        for point in grid
+    ]
