@@ -26,7 +26,7 @@ $(VENV)/bin/uv:
 	$(VENV)/bin/python -m pip install --quiet uv
 
 $(VENV)/.installed: $(VENV)/bin/uv pyproject.toml setup.py constraints.txt src/psilogic/tensors/addresses.cpp $(wildcard src/psilogic/updates/native/cpp/*)
-	$(VENV)/bin/uv pip install --quiet --python $(VENV)/bin/python -c constraints.txt -e '.[bench,data,dev,zoo]'
+	$(VENV)/bin/uv pip install --quiet --python $(VENV)/bin/python -c constraints.txt -e '.[bench,data,dev,ray,zoo]'
 	touch $@
 
 bench: setup
@@ -49,8 +49,9 @@ browser:
 	        export DEBIAN_FRONTEND=noninteractive; \
 	        apt-get update -qq && apt-get install -qqy --no-install-recommends $(PACKAGES) >/dev/null || true; fi; }
 
+# Three on two cores: many tests wait for processes that they have started.
 test: check browser
-	$(VENV)/bin/pytest -n 2
+	$(VENV)/bin/pytest -n 3
 
 # What needs neither other libraries nor other processes, which take longer to load than these tests to run.
 QUICK = $(addprefix tests/psilogic/,$(addsuffix .py,test_update_rule test_adamw test_errors test_monitor \

@@ -25,7 +25,8 @@ from fairbench.plan import arms
 from fairbench.rehearsal import rehearse
 from fairbench.spec import TrialSpec
 from fairbench.suite_file import load_suite
-from fairbench.trial import lr_factor, trial
+from fairbench.training import lr_factor
+from fairbench.trial import trial
 
 STEPS = 120
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import io
 import os
 import sys
@@ -12,9 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairbench.command_line import parser
-from fairbench.errors import UsageError, unknown
+from fairbench.conduct import Conduct, cores
+from fairbench.errors import Preempted, UsageError, unknown
 from fairbench.executors import Place
 from fairbench.offers import new_arena, new_optimizer, show_list
+from fairbench.preemption import TO_BE_CONTINUED, preemptible
 from fairbench.suite_choice import (
     chosen_suite,
     named_optimizers,
@@ -29,12 +32,15 @@ if TYPE_CHECKING:
 
     from fairbench.suite import Suite
 
+KEPT = "finished trials are kept, the same command goes on from here"
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command.
 
     Returns:
-        0; 1 when a trial failed or the audit says fail; 2 when the user must mend something; 130 after Ctrl-C.
+        0; 1 when a trial failed or the audit says fail; 2 when the user must mend something; 75, to be continued, after
+        SIGTERM or SIGUSR1; 130 after Ctrl-C.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given and given[0] not in DO and given[0] not in ("-h", "--help"):
@@ -59,18 +65,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         print(f"fairbench: {error}", file=sys.stderr)
         return 2
+    except Preempted as error:
+        print(f"\nfairbench: {error}, to be continued; {KEPT}", file=sys.stderr)
+        return TO_BE_CONTINUED
     except KeyboardInterrupt:
-        print("\nfairbench: stopped; finished trials are kept, the same command goes on from here", file=sys.stderr)
+        print(f"\nfairbench: stopped; {KEPT}", file=sys.stderr)
         return 130
 
 
 def run(options: argparse.Namespace) -> int:
     """`fairbench run`."""
+    with preemptible():
+        return run_and_report(options)
+
+
+def run_and_report(options: argparse.Namespace) -> int:
+    """Run a suite, or go on with it, and show what came of it."""
     suite = chosen_suite(options)
     directory = options.output_dir or Path("results") / suite.name
-    if options.trial_timeout is not None and not 0 < options.trial_timeout < float("inf"):
-        raise UsageError(f"--trial-timeout must be a positive number of seconds, got {options.trial_timeout}")
-    where = places(options)
+    conduct = chosen_conduct(options)
     prepare_own_data(options, suite)
     if options.offline:
         os.environ["HF_HUB_OFFLINE"] = "1"  # read when the libraries are loaded
@@ -78,10 +91,54 @@ def run(options: argparse.Namespace) -> int:
     from fairbench.study import run_study
     from fairbench.tensorboard import TensorBoard
 
-    server, limit = options.workers != 0, options.trial_timeout or 0.0
     observers = [TensorBoard(directory / "tensorboard", suite.sweep.extra)] if options.tensorboard else []
-    run_study(suite, directory, where, server, console(), limit, options.timing, observers)
+    run_study(suite, directory, conduct, console(), observers)
     return show_report(directory, directory)
+
+
+def slurm(options: argparse.Namespace) -> int:
+    """`fairbench slurm`; makes the folder of what the drivers print, since Slurm does not."""
+    from fairbench.slurm import LOGS, job_script, words_of_run
+    from fairbench.study import check_data
+
+    if "gpu" in (options.gres or ""):
+        options.device = "cuda"
+    suite = chosen_suite(options)
+    chosen_conduct(options)
+    prepare_own_data(options, suite)
+    check_data(suite, str(options.data_root or "data"))
+    options.offline = True  # a run needs no network, and the nodes of many a cluster have none
+    directory = Path.cwd() / (options.output_dir or Path("results") / suite.name)
+    words = words_of_run(options, parser().parse_args(["run"]))
+    script = job_script(options, words, suite.name, directory)
+    try:
+        (directory / LOGS).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot make {directory / LOGS}: {error.strerror}; choose another --output-dir") from error
+    print(script, end="")
+    return 0
+
+
+def chosen_conduct(options: argparse.Namespace) -> Conduct:
+    """How a study is run, by the options of `fairbench run`."""
+    every, limit = options.checkpoint_every, options.trial_timeout
+    if limit is not None and not 0 < limit < float("inf"):
+        raise UsageError(f"--trial-timeout must be a positive number of seconds, got {limit}")
+    if every is not None and not 0 <= every < float("inf"):
+        raise UsageError(f"--checkpoint-every must be a number of seconds, or 0 for none until a signal, got {every}")
+    for option, given in {"--workers": options.workers is not None, "--devices": options.devices != "0"}.items():
+        if options.ray is not None and given:
+            raise UsageError(f"--ray runs as many trials at a time as the cluster has room for; leave out {option}")
+    return Conduct(
+        places(options),
+        server=options.workers != 0,
+        trial_timeout=limit or 0.0,
+        checkpoint_every=every,
+        oom=options.oom,
+        timing=options.timing,
+        allow_mixed=options.allow_mixed,
+        ray=options.ray,
+    )
 
 
 def prepare_own_data(options: argparse.Namespace, suite: Suite) -> None:
@@ -107,11 +164,6 @@ def places(options: argparse.Namespace) -> list[Place]:
         raise UsageError(f"--devices takes numbers of GPUs, as in 0,1; got {wrong[0]!r}")
     sharing = int(options.trials_per_gpu)
     return [Place(f"cuda:{int(device)}", root, sharing == 1) for device in dict.fromkeys(devices)] * sharing
-
-
-def cores() -> int:
-    """CPU cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def console() -> Console:
@@ -144,6 +196,7 @@ def status(options: argparse.Namespace) -> int:
     """`fairbench status`."""
     from fairbench.watch import Watcher
 
+    gc.disable()  # of all that is read nothing is garbage before the end
     console().print(Watcher(options.directory).look().view(), highlight=False)
     return 0
 
@@ -162,7 +215,7 @@ def audit(options: argparse.Namespace) -> int:
     from fairbench.analysis.audit import audit
     from fairbench.report import judged
     from fairbench.report.console import print_audit
-    from fairbench.study import held_study
+    from fairbench.snapshot import held_study
 
     history, lookup = held_study(options.directory)
     results, comparisons, first = judged(history, lookup)
@@ -173,6 +226,7 @@ def audit(options: argparse.Namespace) -> int:
 
 def report(options: argparse.Namespace) -> int:
     """`fairbench report`."""
+    gc.disable()  # of all that is read nothing is garbage before the end
     return show_report(options.directory, options.output_dir or options.directory)
 
 
@@ -180,10 +234,11 @@ def show_report(directory: Path, output: Path) -> int:
     """Write all derived files of a study and print the verdict table; 1 when a trial failed."""
     from fairbench.report import write_report
     from fairbench.report.console import print_verdicts
-    from fairbench.study import held_study
+    from fairbench.snapshot import held_study
 
     history, lookup = held_study(directory)
     result = write_report(history, lookup, output)
+    lookup.remember()
     print_verdicts(result, output, console())
     return 1 if result.failed else 0
 
@@ -195,7 +250,7 @@ def compare(options: argparse.Namespace) -> int:
     publication = load_publication(options.publication)
 
     from fairbench.report.replication import print_replication, write_replication
-    from fairbench.study import held_study
+    from fairbench.snapshot import held_study
 
     history, lookup = held_study(options.directory)
     output = options.output_dir or options.directory
@@ -264,6 +319,7 @@ def data(options: argparse.Namespace) -> int:
 
 DO = {
     "run": run,
+    "slurm": slurm,
     "plan": plan,
     "status": status,
     "watch": watch,

@@ -6,7 +6,7 @@ from typing import Protocol
 import torch
 
 PHASES = ("data", "forward", "backward", "step", "eval", "log")
-"""What a trial's time goes to; "log" is what is measured beside: losses read, mechanism and way of the weights."""
+"""What a trial's time goes to; "log" is done beside: losses read, mechanism and way of the weights, checkpoints."""
 
 
 class Clock(Protocol):
@@ -23,17 +23,38 @@ class Clock(Protocol):
     def read(self) -> None:
         """Bring `seconds` up to date; whoever calls it has just waited for the device anyway."""
 
+    def state_dict(self) -> dict[str, float]:
+        """The seconds, as brought up to date last."""
+
+    def load_state_dict(self, state: dict[str, float]) -> None:
+        """Add to those seconds from now on."""
+
 
 def clock(device: torch.device) -> Clock:
     """The clock of a device."""
     return GpuClock() if device.type == "cuda" else HostClock()
 
 
-class HostClock:
-    """What the host needs, where it does the work itself."""
+class Seconds:
+    """What a clock has counted, by phase."""
 
     def __init__(self) -> None:
         self.seconds = dict.fromkeys(PHASES, 0.0)
+
+    def state_dict(self) -> dict[str, float]:
+        """The seconds, as brought up to date last."""
+        return dict(self.seconds)
+
+    def load_state_dict(self, state: dict[str, float]) -> None:
+        """Add to those seconds from now on."""
+        self.seconds = dict(state)
+
+
+class HostClock(Seconds):
+    """What the host needs, where it does the work itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
         self._mark = time.perf_counter()
 
     def start(self) -> None:
@@ -50,11 +71,11 @@ class HostClock:
         """Nothing is open."""
 
 
-class GpuClock:
+class GpuClock(Seconds):
     """What the GPU needs, by events between which it works; they are read when it is waited for anyway."""
 
     def __init__(self) -> None:
-        self.seconds = dict.fromkeys(PHASES, 0.0)
+        super().__init__()
         self._open: list[tuple[str, torch.cuda.Event]] = []
         self._spare: list[torch.cuda.Event] = []
         self._first = self._event()

@@ -27,6 +27,9 @@ BESIDE = ("fairbench", "psilogic")
 """Packages of which a trial refers to more than its numbers depend on."""
 TRIAL = (
     "fairbench.trial",
+    "fairbench.training",
+    "fairbench.determinism",
+    "fairbench.evaluation",
     "fairbench.clocks",
     "fairbench.contract",
     "fairbench.mechanism",

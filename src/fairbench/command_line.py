@@ -21,12 +21,8 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(dest="command")
 
     run = commands.add_parser("run", help="run a suite, or go on with it, and report", allow_abbrev=False)
-    _add_suite_options(run)
-    run.add_argument("--timing", action="store_true", help="measure afterwards what a step costs, optimizers in turns")
-    run.add_argument("--tensorboard", action="store_true", help="write event files into DIR/tensorboard as trials run")
-    run.add_argument("--offline", action="store_true", help="never use the network")
-    run.add_argument("--trial-timeout", type=float, metavar="S", help="a trial may take (default: generous)")
-
+    _add_run_options(run)
+    _add_slurm_parser(commands)
     plan = commands.add_parser("plan", help="show what a run would do and can find; run nothing", allow_abbrev=False)
     _add_suite_options(plan)
     plan.add_argument("--freeze", action="store_true", help="and let nobody change it in that directory")
@@ -80,6 +76,38 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
+def _add_run_options(command: argparse.ArgumentParser) -> None:
+    """The options of `fairbench run`."""
+    _add_suite_options(command)
+    command.add_argument(
+        "--timing", action="store_true", help="measure afterwards what a step costs, optimizers in turns"
+    )
+    command.add_argument(
+        "--tensorboard", action="store_true", help="write event files into DIR/tensorboard as trials run"
+    )
+    command.add_argument("--offline", action="store_true", help="never use the network")
+    command.add_argument("--trial-timeout", type=float, metavar="S", help="a trial may take (default: generous)")
+    command.add_argument(
+        "--checkpoint-every",
+        type=float,
+        metavar="S",
+        help="seconds between a trial's checkpoints (default: the suite's, else 300); 0: only when it is asked to stop",
+    )
+    command.add_argument(
+        "--oom", choices=("fail", "retry"), default="fail", help="a GPU without room: fail, or try again alone there"
+    )
+    command.add_argument(
+        "--allow-mixed", action="store_true", help="go on where machine or versions differ from the records'"
+    )
+    command.add_argument(
+        "--ray",
+        nargs="?",
+        const="local",
+        metavar="ADDRESS",
+        help="run trials on a Ray cluster (default: one made here)",
+    )
+
+
 def _add_suite_options(command: argparse.ArgumentParser) -> None:
     """The options that say what is run."""
     command.add_argument("chosen", nargs="?", metavar="SUITE", help="the same as --suite")
@@ -117,6 +145,26 @@ def _add_setting(command: argparse.ArgumentParser) -> None:
         metavar="O.OPTION=VALUE",
         help="a hyperparameter of an optimizer, as AdamW.weight_decay=0.1; its value is TOML",
     )
+
+
+def _add_slurm_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The command line of `fairbench slurm`."""
+    slurm = commands.add_parser(
+        "slurm",
+        help="write a job for sbatch: drivers that share a study, each with the options of `run`",
+        allow_abbrev=False,
+    )
+    asked = slurm.add_argument_group("options of sbatch")
+    asked.add_argument("--array", type=int, default=1, metavar="N", help="drivers (default: 1)")
+    asked.add_argument("--gres", metavar="G", help="for each of them, as gpu:2, which means --device cuda")
+    asked.add_argument("--cpus-per-task", metavar="N", help="cores of each, which are its --workers")
+    asked.add_argument("--mem", metavar="M", help="memory of each, as 16G")
+    asked.add_argument("--time", metavar="T", help="limit of each; it then goes on in the queue's next turn")
+    asked.add_argument("--partition", metavar="P", help="the queue")
+    asked.add_argument(
+        "--sbatch", action="append", default=[], metavar="OPTION", help="any other, as --sbatch=--account=physics"
+    )
+    _add_run_options(slurm)
 
 
 def _add_data_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

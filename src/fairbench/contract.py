@@ -4,7 +4,7 @@ The words are those of `fairbench.optimizers.NEEDS`; the loop knows no optimizer
 """
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
@@ -55,3 +55,11 @@ class Contract:
         if self._modes and mode != self._mode:
             getattr(optimizer, mode)()
             self._mode = mode
+
+    def state_dict(self) -> dict[str, str]:
+        """What the optimizer was told last."""
+        return {"mode": self._mode}
+
+    def load_state_dict(self, state: Mapping[str, str]) -> None:
+        """Know what the optimizer was told."""
+        self._mode = state["mode"]

@@ -106,6 +106,23 @@ class SlowNormClip(torch.optim.AdamW):
         self._cuts[p] = self._cuts.get(p, 0) + (allowed < norm)
         self._slow[p] = torch.where(torch.isfinite(norm), 0.99 * slow + 0.01 * allowed, slow)
 
+    def state_dict(self) -> dict[str, Any]:
+        """AdamW's, with the slow norms and the cuts of the parameters that had a gradient, in their order."""
+        seen = [i for i, p in enumerate(self._params()) if p in self._slow]
+        slow, cuts = ([kept[p] for p in self._params() if p in kept] for kept in (self._slow, self._cuts))
+        return {**super().state_dict(), "seen": seen, "slow": slow, "cuts": cuts, "steps": self._steps}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from a `state_dict`."""
+        super().load_state_dict(state_dict)
+        params = [self._params()[i] for i in state_dict["seen"]]
+        self._slow = dict(zip(params, map(torch.clone, state_dict["slow"]), strict=True))
+        self._cuts = dict(zip(params, map(torch.clone, state_dict["cuts"]), strict=True))
+        self._steps = state_dict["steps"]
+
+    def _params(self) -> list[Tensor]:
+        return [p for group in self.param_groups for p in group["params"]]
+
     def mechanism(self, named_parameters: Iterable[tuple[str, Tensor]]) -> "_Cuts":
         """Watch in how many steps each tensor's gradient is cut."""
         return _Cuts(self, dict(named_parameters))
@@ -122,3 +139,10 @@ class _Cuts:
         cuts = {name: float(self._optimizer._cuts.get(p, 0)) for name, p in self._named.items()}
         steps = dict.fromkeys(self._named, float(self._optimizer._steps))
         return {"tensor_steps": ("tensor steps", steps), "acted": ("tensor steps", cuts)}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing: all that is seen is the optimizer's own."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """The optimizer has gone on from its own."""

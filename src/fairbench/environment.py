@@ -3,16 +3,18 @@
 import platform
 import resource
 import subprocess
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import metadata
 from pathlib import Path
 
 import torch
 
-from fairbench.errors import UsageError
+from fairbench.errors import OutOfMemory, UsageError
 
 DISTRIBUTIONS = ("psilogic", "torch", "transformers", "diffusers", "pytorch-optimizer", "scikit-learn", "numpy")
+GB = 1e9
 CLEAR_REFS, STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
 
 
@@ -107,6 +109,34 @@ def taken_of_gpu(device: torch.device) -> int:
     return torch.cuda.max_memory_reserved(device) if device.type == "cuda" else 0
 
 
+def total_of_gpu(device: torch.device) -> int:
+    """Bytes of a GPU in all; 0 elsewhere."""
+    return torch.cuda.mem_get_info(device)[1] if device.type == "cuda" else 0
+
+
 def room_on_gpu(device: torch.device) -> int:
     """Bytes of a GPU that this process has or could have; 0 elsewhere."""
     return torch.cuda.mem_get_info(device)[0] + torch.cuda.memory_reserved(device) if device.type == "cuda" else 0
+
+
+@contextmanager
+def naming_lack_of_memory(device: str) -> Iterator[None]:
+    """Say of an error for want of a GPU's memory what was wanted, and the way out.
+
+    Raises:
+        OutOfMemory: in its place.
+    """
+    try:
+        yield
+    except (torch.OutOfMemoryError, RuntimeError) as error:
+        lacking = isinstance(error, torch.OutOfMemoryError) or "out of memory" in str(error)
+        if not lacking:
+            raise
+        wanted = str(error).partition("\n")[0]
+        here = torch.device(device)
+        total = total_of_gpu(here)
+        taken = f"; torch had taken {taken_of_gpu(here) / GB:.2f} of its {total / GB:.2f} GB" if total else ""
+        raise OutOfMemory(
+            f"{wanted}{taken}; let fewer trials share the GPU (--trials-per-gpu), have it wait until it is alone there "
+            "(--oom retry), or give the arena a smaller batch_size in the suite, for every optimizer"
+        ) from error

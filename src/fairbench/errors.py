@@ -4,6 +4,18 @@ import difflib
 from collections.abc import Iterable
 
 
+class Preempted(BaseException):
+    """The driver was asked to stop by a signal, as a cluster does before it takes a machine away: exit code 75."""
+
+
+class Paused(BaseException):
+    """A trial was asked to stop and is to be continued; the message says what could not be saved, if anything."""
+
+
+class OutOfMemory(Exception):
+    """A trial needs more of a GPU than there is; the message says how much, and the way out."""
+
+
 class UsageError(Exception):
     """Something outside the code is wrong; the message names it, its value and the way out."""
 

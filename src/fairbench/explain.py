@@ -8,8 +8,8 @@ from typing import Any
 from fairbench.errors import UsageError
 from fairbench.history import changes
 from fairbench.plan import Record, arms
+from fairbench.snapshot import held_study
 from fairbench.spec import TrialSpec
-from fairbench.study import held_study
 
 
 def explain_trials(names: Sequence[str], directory: Path | None) -> list[str]:

@@ -13,7 +13,7 @@ from fairbench.spec import digest
 from fairbench.store import write_atomically
 
 FILE = "config.json"
-TOUCHES_NO_VERDICT = ("description", "trial_timeout")
+TOUCHES_NO_VERDICT = ("description", "trial_timeout", "checkpoint_every")
 """What of a suite may be changed at any time."""
 ABSENT = "nothing"
 """Stands where a plan has no such entry."""
@@ -84,11 +84,14 @@ class History:
     def declare(self, study: Study, now: str, final_trials: int) -> "History":
         """The history with a study in force: a new plan, or the old one if nothing changes that verdicts depend on.
 
+        The old one keeps its environment, whichever of several machines declares it again; records have their own.
+
         Raises:
             UsageError: the plan is frozen, and the study is another one.
         """
         if self.plans and not (differing := changes(promise(self.study), promise(study))):
-            return replace(self, plans=(*self.plans[:-1], replace(self.plans[-1], study=study)))
+            same = replace(study, environment=self.study.environment)
+            return replace(self, plans=(*self.plans[:-1], replace(self.plans[-1], study=same)))
         if self.frozen:
             listed = "".join(f"\n  {change}" for change in differing)
             raise UsageError(

@@ -4,6 +4,8 @@ Any optimizer may offer it with one method, which is called before the first ste
 
     def mechanism(self, named_parameters): ...     returns an object with
     def quantities(self): ...                      {quantity: (unit, {tensor: total since then})}
+    def state_dict(self): ...                      what it has seen, as plain values and tensors, so that trials go on
+    def load_state_dict(self, state): ...          from checkpoints; without these two they begin anew
 
 Some names and units have a meaning: "tensor_steps" is how many pairs of tensor and step there were, "acted" in how many
 of them something was changed, "fired" in how many it was asked for; `SHARE` is the unit of what shrinks a tensor.
@@ -28,6 +30,12 @@ class Watch(Protocol):
 
     def quantities(self) -> Quantities:
         """The totals since the watch began; this may wait for the device."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """What was seen, as plain values and tensors; without it the optimizer's trials cannot be continued."""
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from what another watch has seen of an optimizer whose state this one's has been given."""
 
 
 class MechanismLog:
@@ -64,6 +72,23 @@ class MechanismLog:
                 self._way[quantity] = self._way.get(quantity, 0.0) + way
             self._last[quantity], self._units[quantity] = totals, unit
         self._course.append((step, increments))
+
+    def state_dict(self) -> dict[str, Any]:
+        """What was read so far, and what the watch has seen."""
+        return {
+            "watch": None if self._watch is None else self._watch.state_dict(),
+            "last": {quantity: dict(totals) for quantity, totals in self._last.items()},
+            "units": self._units,
+            "course": self._course,
+            "way": self._way,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from what another log has read."""
+        if self._watch is not None:
+            self._watch.load_state_dict(state["watch"])
+        self._last, self._units = state["last"], state["units"]
+        self._course, self._way = state["course"], state["way"]
 
     def to_json(self) -> dict[str, Any] | None:
         """What was read, as plain JSON values; None if there is no mechanism.
@@ -118,3 +143,11 @@ class Way:
         """The length of the way so far, None if it has no end; this waits for the device."""
         length = float(self._length)
         return length if math.isfinite(length) else None
+
+    def state_dict(self) -> dict[str, Any]:
+        """The length so far, and the last sample; between `begin` and `end` there is none."""
+        return {"last": self._last, "length": self._length}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Add to that length."""
+        self._last, self._length = state["last"], state["length"]

@@ -28,8 +28,8 @@ class Observer:
     def planned(self, outlook: Outlook) -> None:
         """What is done and what is left."""
 
-    def found(self, spec: TrialSpec, record: Record) -> None:
-        """A trial has a record already."""
+    def found(self, spec: TrialSpec, read: Callable[[], Record | None]) -> None:
+        """A trial has a record already, which can be read."""
 
     def started(self, spec: TrialSpec) -> None:
         """A trial begins."""
@@ -37,8 +37,14 @@ class Observer:
     def running(self, spec: TrialSpec, step: int, loss: float) -> None:
         """A trial goes on."""
 
+    def paused(self, spec: TrialSpec) -> None:
+        """A trial has stopped before its end, and is to be continued."""
+
     def ended(self, spec: TrialSpec, record: Record) -> None:
         """A trial has ended; its record is on disk."""
+
+    def beat(self) -> None:
+        """Time passes: told every few seconds, whatever the trials do."""
 
 
 class Observers(Observer):
@@ -69,9 +75,9 @@ class Observers(Observer):
         for observer in self._observers:
             observer.planned(outlook)
 
-    def found(self, spec: TrialSpec, record: Record) -> None:
+    def found(self, spec: TrialSpec, read: Callable[[], Record | None]) -> None:
         for observer in self._observers:
-            observer.found(spec, record)
+            observer.found(spec, read)
 
     def started(self, spec: TrialSpec) -> None:
         for observer in self._observers:
@@ -81,9 +87,17 @@ class Observers(Observer):
         for observer in self._observers:
             observer.running(spec, step, loss)
 
+    def paused(self, spec: TrialSpec) -> None:
+        for observer in self._observers:
+            observer.paused(spec)
+
     def ended(self, spec: TrialSpec, record: Record) -> None:
         for observer in self._observers:
             observer.ended(spec, record)
+
+    def beat(self) -> None:
+        for observer in self._observers:
+            observer.beat()
 
 
 @dataclass
@@ -97,6 +111,7 @@ class Running:
         heard: when it was last heard of.
         step: steps done by then.
         loss: the training loss by then; None before the first.
+        driver: host and process of the driver that runs it; empty for this one.
     """
 
     label: str
@@ -105,6 +120,7 @@ class Running:
     heard: float
     step: int = 0
     loss: float | None = None
+    driver: str = ""
 
     def left(self, now: float) -> float | None:
         """Seconds that it will still take, at the pace so far; None while that is unknown."""
@@ -135,6 +151,10 @@ class Follower(Observer):
         """A trial goes on."""
         trial = self.trials[spec.id]
         trial.step, trial.loss, trial.heard = step, loss, self.clock()
+
+    def paused(self, spec: TrialSpec) -> None:
+        """A trial has stopped before its end."""
+        del self.trials[spec.id]
 
     def ended(self, spec: TrialSpec, record: Record) -> None:
         """A trial has ended."""

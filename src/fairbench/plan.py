@@ -3,8 +3,9 @@
 So an interrupted study goes on as if it had never stopped.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain
 from typing import Any
 
 from fairbench.arenas import ArenaFacts
@@ -186,10 +187,8 @@ class Trials:
     def _of(self, stage: str, setting: Setting) -> list[TrialSpec]:
         """The trials of one setting, one for each seed of the stage."""
         if (stage, setting) not in self._made:
-            self._made[stage, setting] = [
-                trial_spec(self.study, self.arena, self.optimizer, stage, setting.lr, seed, setting.extra)
-                for seed in getattr(self.study.suite, stage).seeds
-            ]
+            one = trial_spec(self.study, self.arena, self.optimizer, stage, setting.lr, 0, setting.extra)
+            self._made[stage, setting] = one.with_seeds(getattr(self.study.suite, stage).seeds)
         return self._made[stage, setting]
 
 
@@ -225,13 +224,12 @@ def trial_spec(
 def timing_trials(study: Study) -> list[TrialSpec]:
     """Short trials that measure what a step costs: the optimizers take turns, so that a machine's moods meet all."""
     suite = study.suite
-    return [
-        typical_trial(study, arena, optimizer, "timing", turn)
-        for arena, plan in suite.arenas.items()
-        if not plan.shock  # its calm twin tells what a step costs
-        for turn in range(TURNS)
-        for optimizer in suite.optimizers
-    ]
+    calm = [arena for arena, plan in suite.arenas.items() if not plan.shock]  # the twin tells what a step costs
+    trials: list[TrialSpec] = []
+    for arena in calm:
+        of_each = [typical_trial(study, arena, name, "timing", 0).with_seeds(range(TURNS)) for name in suite.optimizers]
+        trials += chain.from_iterable(zip(*of_each, strict=True))
+    return trials
 
 
 def typical_trial(study: Study, arena: str, optimizer: str, stage: str, seed: int) -> TrialSpec:
@@ -255,9 +253,16 @@ class Outlook:
     trials: int
     steps_left: Mapping[str, int]
 
+    def after(self, spec: TrialSpec) -> "Outlook":
+        """The same when one more trial has its record."""
+        arena = spec.arena.name
+        return Outlook(
+            self.done + 1, self.trials, {**self.steps_left, arena: self.steps_left[arena] - spec.training.steps}
+        )
+
 
 class Schedule:
-    """What to run next. A trial that has ended is planned anew for its own arm, and for no other.
+    """What to run next. A trial that has ended concerns its own arm, which is planned anew when its sweep is through.
 
     Args:
         study: the study.
@@ -270,6 +275,7 @@ class Schedule:
         self._trials = {(a, o): Trials(study, a, o) for a in suite.arenas for o in suite.optimizers}
         self._given: set[str] = set()
         self._waiting: dict[str, dict[tuple[str, str], list[TrialSpec]]] = {"sweep": {}, "final": {}}
+        self._unfinished: dict[tuple[str, str], set[str]] = {}
         self._outlooks: dict[tuple[str, str], Outlook] = {}
         for pair in self._trials:
             self._plan(pair)
@@ -277,10 +283,11 @@ class Schedule:
     def _plan(self, pair: tuple[str, str]) -> None:
         """See what the records say of an arm."""
         arm = self._trials[pair].arm(self._lookup)
-        for stage, trials in (("sweep", arm.sweep), ("final", arm.final)):
-            left = (spec for spec in reversed(trials) if self._lookup(spec) is None)
-            self._waiting[stage][pair] = [spec for spec in left if spec.id not in self._given]
-        self._outlooks[pair] = _outlook(self._study, arm, self._lookup)
+        left = [spec for spec in arm.trials if self._lookup(spec) is None]
+        for stage, waiting in self._waiting.items():
+            waiting[pair] = [x for x in reversed(left) if x.stage == stage and x.id not in self._given]
+        self._unfinished[pair] = {spec.id for spec in left}
+        self._outlooks[pair] = _outlook(self._study, arm, left)
 
     def next(self) -> TrialSpec | None:
         """A trial that can run now and was not given yet, stage 1 first; None if there is none."""
@@ -293,10 +300,14 @@ class Schedule:
 
     def ended(self, spec: TrialSpec) -> None:
         """There is a record of the trial now."""
-        suite = self._study.suite
-        concerned = [x for x in suite.arenas if spec.arena.name in (x, suite.tuned_on(x) * (spec.stage == "sweep"))]
-        for arena in concerned:
-            self._plan((arena, spec.optimizer.name))
+        suite, arena, optimizer = self._study.suite, spec.arena.name, spec.optimizer.name
+        unfinished = self._unfinished[arena, optimizer]
+        unfinished.discard(spec.id)
+        self._outlooks[arena, optimizer] = self._outlooks[arena, optimizer].after(spec)
+        if spec.stage == "sweep" and not unfinished:
+            for concerned in suite.arenas:
+                if suite.tuned_on(concerned) == arena:
+                    self._plan((concerned, optimizer))
 
     def outlook(self) -> Outlook:
         """How far the study is."""
@@ -309,10 +320,10 @@ class Schedule:
         return Outlook(done, trials, steps)
 
 
-def _outlook(study: Study, arm: Arm, lookup: Lookup) -> Outlook:
-    """How far an arm is."""
-    left = [spec.training.steps for spec in arm.trials if lookup(spec) is None]
+def _outlook(study: Study, arm: Arm, left: Sequence[TrialSpec]) -> Outlook:
+    """How far an arm is, of whose known trials some are left."""
+    steps = [spec.training.steps for spec in left]
     done = len(arm.trials) - len(left)
     if arm.setting is None and not arm.diverged:
-        left += [study.suite.arenas[arm.arena].steps] * len(study.suite.final.seeds)
-    return Outlook(done, done + len(left), {arm.arena: sum(left)})
+        steps += [study.suite.arenas[arm.arena].steps] * len(study.suite.final.seeds)
+    return Outlook(done, done + len(steps), {arm.arena: sum(steps)})

@@ -59,8 +59,10 @@ def in_words(trials: Iterable[Running]) -> str:
 def trials_table(trials: Iterable[Running], now: float) -> Table:
     """A row for each running trial."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for column in ("trial", "step", "loss", "left", ""):
-        table.add_column(column, justify="left" if column in ("trial", "") else "right")
+    trials = list(trials)
+    driver = ["driver"] * any(trial.driver for trial in trials)
+    for column in ("trial", "step", "loss", "left", *driver, ""):
+        table.add_column(column, justify="left" if column in ("trial", "driver", "") else "right")
     for trial in trials:
         left, silence = trial.left(now), now - trial.heard
         table.add_row(
@@ -68,6 +70,7 @@ def trials_table(trials: Iterable[Running], now: float) -> Table:
             f"{trial.step}/{trial.steps}",
             "" if trial.loss is None else f"{trial.loss:.4f}",
             "?" if left is None else duration(left),
+            *(trial.driver for _ in driver),
             f"last seen {silence:.0f} s ago" if silence > QUIET_SECONDS else "",
         )
     return table

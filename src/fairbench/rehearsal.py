@@ -16,6 +16,7 @@ from fairbench.errors import UsageError
 from fairbench.executors import Place
 from fairbench.optimizers import ResolvedOptimizer, load_factory, resolve_optimizer
 from fairbench.plan import ResolvedArena, Study, trial_spec
+from fairbench.spec import TrialSpec
 from fairbench.suite import OptimizerPlan, Suite
 from fairbench.suite import Training as TrainingPlan
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from fairbench.arenas import Arena
     from fairbench.data.stored import Data
 
+REHEARSED = 2
+"""Steps of every optimizer in every arena."""
 Call = Callable[..., Any]
 """Calls a function of a module with plain arguments, in a process of its own; what it returns is plain JSON."""
 
@@ -40,6 +43,7 @@ class Rehearsal:
         mechanisms: of each optimizer and arena what its mechanism tells of a few steps, None if it has none.
         gpu_bytes: of each arena, the most that torch took of a GPU for the first steps; 0 without one.
         gpu_room: bytes of the GPU that a process can have; 0 without one.
+        anew: of each optimizer and arena, why its trials cannot go on from a checkpoint; empty where they can.
     """
 
     study: Study
@@ -48,6 +52,21 @@ class Rehearsal:
     mechanisms: Mapping[str, Mapping[str, Any]]
     gpu_bytes: Mapping[str, int]
     gpu_room: int
+    anew: Mapping[str, Mapping[str, str]]
+
+    def resumes(self, spec: TrialSpec) -> bool:
+        """Whether a trial goes on from a checkpoint as if it had never stopped."""
+        return not self.anew[spec.optimizer.name][spec.arena.name]
+
+    def beginning_anew(self) -> str:
+        """Which trials begin anew when they are interrupted, and why, in words; empty if none does."""
+        causes: dict[tuple[str, str], list[str]] = {}
+        for optimizer, arenas in self.anew.items():
+            for arena, why in arenas.items():
+                if why:
+                    causes.setdefault((optimizer, why), []).append(arena)
+        lines = [f"  {optimizer} ({', '.join(arenas)}): {why}" for (optimizer, why), arenas in causes.items()]
+        return "\n".join(["these trials begin anew when they are interrupted:", *lines]) if lines else ""
 
 
 def rehearse(suite: Suite, place: Place, call: Call) -> Rehearsal:
@@ -59,17 +78,17 @@ def rehearse(suite: Suite, place: Place, call: Call) -> Rehearsal:
     found = call(arenas_and_environment, suite, place)
     arenas = {name: ResolvedArena(**fields) for name, fields in found["arenas"].items()}
     study = Study(suite, place.kind, arenas, {}, found["environment"])
-    optimizers, mechanisms, room = {}, {}, []
+    optimizers, mechanisms, anew, room = {}, {}, {}, []
     seconds, taken = dict.fromkeys(suite.arenas, 0.0), dict.fromkeys(suite.arenas, 0)
     for name, plan in suite.optimizers.items():
         seen = call(optimizer_and_seconds, study, name, plan, place)
         optimizers[name] = ResolvedOptimizer(**seen["optimizer"])
-        mechanisms[name] = seen["mechanisms"]
+        mechanisms[name], anew[name] = seen["mechanisms"], seen["anew"]
         seconds = {arena: max(longest, seen["seconds"][arena]) for arena, longest in seconds.items()}
         taken = {arena: max(most, seen["gpu_bytes"][arena]) for arena, most in taken.items()}
         room.append(seen["gpu_room"])
     complete = replace(study, optimizers=optimizers)
-    return Rehearsal(complete, seconds, found["evaluation_seconds"], mechanisms, taken, min(room))
+    return Rehearsal(complete, seconds, found["evaluation_seconds"], mechanisms, taken, min(room), anew)
 
 
 def arenas_and_environment(suite: Suite, place: Place) -> dict[str, Any]:
@@ -85,8 +104,8 @@ def arenas_and_environment(suite: Suite, place: Place) -> dict[str, Any]:
     from fairbench.arenas import load_arena
     from fairbench.arenas.contract import check_loss, check_scores, same_data
     from fairbench.code import arena_code
+    from fairbench.determinism import one_thread, weights_hash
     from fairbench.environment import check_device, environment
-    from fairbench.trial import one_thread, weights_hash
 
     check_device(place.device)
     arenas, seconds = {}, {}
@@ -117,7 +136,7 @@ def _evaluation_seconds(arena: "Arena", model: "nn.Module", data: "Data", traini
     """How long an evaluation of the larger split takes: its first batch, scaled; one example goes before it."""
     import torch
 
-    from fairbench.trial import CHUNK, evaluate
+    from fairbench.evaluation import CHUNK, evaluate
 
     device, batch_size = next(model.parameters()).device.type, training.evaluation_batch_size
     split = max(data.splits["val"], data.splits["test"], key=len)
@@ -132,36 +151,44 @@ def _evaluation_seconds(arena: "Arena", model: "nn.Module", data: "Data", traini
 
 
 def optimizer_and_seconds(study: Study, name: str, plan: OptimizerPlan, place: Place) -> dict[str, Any]:
-    """One optimizer with all that takes part in its steps, what they take, and what its mechanism tells of them.
+    """One optimizer with all that takes part in its steps, what they take, what its mechanism tells of them.
+
+    And whether its trials go on from a checkpoint: one is saved after these steps, and goes on beside one from there.
 
     Raises:
         UsageError: it is not there, cannot be built, or fails in its first steps.
     """
     from fairbench import environment
     from fairbench.code import optimizer_code
-    from fairbench.trial import Training
+    from fairbench.determinism import one_thread
+    from fairbench.resuming import continuation, differs
+    from fairbench.training import Training
 
     # An arena loads its own modules with the first training, and those are not the optimizer's.
     before = {*sys.modules, *(module for arena in study.arenas.values() for module in arena.code)}
     with _named(f"optimizers.{name}: cannot be loaded"):
         resolved = resolve_optimizer(name, plan, study.suite.sweep.extra)
-    rehearsed, seconds, taken, mechanisms = replace(study, optimizers={name: resolved}), {}, {}, {}
+    rehearsed, seconds, taken, mechanisms, anew = replace(study, optimizers={name: resolved}), {}, {}, {}, {}
     for arena in study.suite.arenas:
         with _named(f"optimizers.{name}: {resolved.factory} cannot be built"):
             lowest, seed = rehearsed.search(name).first()[0], study.suite.sweep.seeds[0]
             training = Training(trial_spec(rehearsed, arena, name, "final", lowest.lr, seed, lowest.extra), place)
         with _named(f"optimizers.{name}: {resolved.factory} fails in its first steps in arena {arena}"):
-            for _ in range(2):
+            for _ in range(REHEARSED):
                 seconds[arena] = training.timed_step()
-            training.mechanism.read(2)
+            training.mechanism.read(REHEARSED)
         mechanisms[arena] = training.mechanism.to_json()
         taken[arena] = environment.taken_of_gpu(training.device)
         room = environment.room_on_gpu(training.device)
-        del training  # it is in the way of the next one
+        exact = place.kind == "cpu" or study.suite.training.deterministic
+        with one_thread():
+            first = continuation(training, REHEARSED, int(exact))
+            del training  # it is in the way of the next one
+            anew[arena] = first if isinstance(first, str) else differs(first)
     factories = [load_factory(x) for x in (resolved.factory, resolved.groups) if x]
     code = optimizer_code(map(inspect.unwrap, factories), before)
     resources = {"seconds": seconds, "gpu_bytes": taken, "gpu_room": room}
-    return {"optimizer": asdict(replace(resolved, code=code)), "mechanisms": mechanisms, **resources}
+    return {"optimizer": asdict(replace(resolved, code=code)), "mechanisms": mechanisms, "anew": anew, **resources}
 
 
 @contextmanager

@@ -3,14 +3,18 @@
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass
-from functools import cached_property
+from dataclasses import MISSING, dataclass, fields
+from functools import cached_property, lru_cache
 from typing import Any
+
+ID_DIGITS = 20
+"""Hexadecimal digits of a trial's identity."""
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def canonical_json(value: Any) -> str:
     """The one JSON text of a value: sorted keys, no white space, no NaN."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return _CANONICAL.encode(value)
 
 
 def digest(value: Any) -> str:
@@ -19,7 +23,22 @@ def digest(value: Any) -> str:
 
 
 @dataclass(frozen=True)
-class ArenaSpec:
+class Part:
+    """A part of a spec, which many trials of a study share."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields; one that came later is left out where it has its default: so old records stay valid."""
+        told = {field.name: (getattr(self, field.name), field.default) for field in fields(self)}
+        return {name: value for name, (value, default) in told.items() if default is MISSING or value != default}
+
+    @cached_property
+    def text(self) -> str:
+        """The part's canonical JSON text."""
+        return canonical_json(self.to_json())
+
+
+@dataclass(frozen=True)
+class ArenaSpec(Part):
     """The task: data, model and batch size.
 
     Attributes:
@@ -42,7 +61,7 @@ class ArenaSpec:
 
 
 @dataclass(frozen=True)
-class OptimizerSpec:
+class OptimizerSpec(Part):
     """The optimizer, with every hyperparameter.
 
     Attributes:
@@ -63,7 +82,7 @@ class OptimizerSpec:
 
 
 @dataclass(frozen=True)
-class TrainingSpec:
+class TrainingSpec(Part):
     """How the training goes.
 
     Attributes:
@@ -93,6 +112,17 @@ class TrainingSpec:
     selection: str
     shock: Mapping[str, Any]
     device: str
+
+
+def _head(arena: str, optimizer: str) -> str:
+    """What of a spec's text all its seeds share."""
+    return f'{{"arena":{arena},"optimizer":{optimizer},'
+
+
+@lru_cache(maxsize=10_000)
+def _begun(arena: str, optimizer: str) -> "hashlib._Hash":
+    """The sha256 of a spec's text, as far as all its seeds share it: most of the work, done once for all of them."""
+    return hashlib.sha256(_head(arena, optimizer).encode())
 
 
 @dataclass(frozen=True)
@@ -126,7 +156,8 @@ class TrialSpec:
 
     def to_json(self) -> dict[str, Any]:
         """The spec as plain JSON values, which belong to it."""
-        return {name: _told(part) if is_dataclass(part := getattr(self, name)) else part for name in PARTS}
+        entries = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: entry.to_json() if isinstance(entry, Part) else entry for name, entry in entries.items()}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "TrialSpec":
@@ -134,10 +165,14 @@ class TrialSpec:
         parts = {"arena": ArenaSpec, "optimizer": OptimizerSpec, "training": TrainingSpec}
         return cls(**{key: parts[key](**part) if key in parts else part for key, part in value.items()})
 
-    @cached_property
+    @property
     def text(self) -> str:
-        """The spec's canonical JSON text."""
-        return canonical_json(self.to_json())
+        """The spec's canonical JSON text, put together from those of its parts: keys in the order of the alphabet."""
+        return _head(self.arena.text, self.optimizer.text) + self._tail
+
+    @property
+    def _tail(self) -> str:
+        return f'"seed":{self.seed:d},"stage":"{self.stage}","training":{self.training.text}}}'
 
     @property
     def as_stored(self) -> dict[str, Any]:
@@ -147,7 +182,9 @@ class TrialSpec:
     @cached_property
     def id(self) -> str:
         """The trial's identity: the first 20 hexadecimal digits of the sha256 of the whole spec."""
-        return hashlib.sha256(self.text.encode()).hexdigest()[:20]
+        sha = _begun(self.arena.text, self.optimizer.text).copy()
+        sha.update(self._tail.encode())
+        return sha.hexdigest()[:ID_DIGITS]
 
     def label(self, searched: Iterable[str] = ()) -> str:
         """The trial in a few words.
@@ -159,11 +196,6 @@ class TrialSpec:
         beside = "".join(f" {name}={options[name]}" for name in searched if name in options)
         return f"{self.arena.name} {self.optimizer.name} lr={self.lr:.3g}{beside} {self.stage} seed {self.seed}"
 
-
-def _told(part: Any) -> dict[str, Any]:
-    """The fields of a part; one that came later is left out where it has its default: so old records stay valid."""
-    later = {field.name: field.default for field in fields(part) if field.default is not MISSING}
-    return {name: value for name, value in vars(part).items() if name not in later or value != later[name]}
-
-
-PARTS = [field.name for field in fields(TrialSpec)]
+    def with_seeds(self, seeds: Iterable[int]) -> list["TrialSpec"]:
+        """The same trial with other seeds; they share their parts, whose texts are made once."""
+        return [TrialSpec(self.arena, self.optimizer, self.training, self.stage, seed) for seed in seeds]

@@ -1,51 +1,69 @@
 """Records on disk, the only truth: content-addressed, complete or not there at all."""
 
+from __future__ import annotations
+
 import errno
 import json
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
-
-from filelock import FileLock, Timeout
+from typing import IO, TYPE_CHECKING, Any
 
 from fairbench.errors import UsageError
-from fairbench.spec import TrialSpec, digest
+from fairbench.index import Stamp, stamp
+from fairbench.spec import ID_DIGITS, TrialSpec, digest
+
+if TYPE_CHECKING:
+    from fairbench.snapshot import Snapshot
 
 Record = dict[str, Any]
+Content = str | bytes | Iterable[str]
+"""Of a file; in parts if it is long."""
 ABANDONED = 600.0
 """Seconds after which nobody still writes a temporary file."""
 
 
-def write_atomically(path: Path, content: str | bytes) -> None:
-    """Write a file so that it has its old or its new content, never a part: temporary file, fsync, rename.
+def write_atomically(path: Path, content: Content) -> None:
+    """Write a file so that it has its old or its new content, never a part.
 
     Raises:
         UsageError: the disk is full or the folder cannot be written; the old content is still there.
     """
-    data = content.encode() if isinstance(content, str) else content
+    with replacing(path) as file:
+        for part in [content] if isinstance(content, str | bytes) else content:
+            file.write(part.encode() if isinstance(part, str) else part)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write that takes the place of another one once it is complete: temporary file, fsync, rename.
+
+    Raises:
+        UsageError: the disk is full or the folder cannot be written; the old content is still there.
+    """
     temporary = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
         with os.fdopen(handle, "wb") as file:
-            file.write(data)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         Path(temporary).chmod(0o644)
         Path(temporary).replace(path)
         _sync_folder(path.parent)
     except OSError as error:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
         reason = "the disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else error.strerror
         raise UsageError(
             f"cannot write {path}: {reason}; everything written before is kept, "
             "make room or choose another folder and run the same command again"
         ) from error
+    finally:
+        if temporary is not None:
+            Path(temporary).unlink(missing_ok=True)  # gone if it has taken its place
 
 
 def _sync_folder(folder: Path) -> None:
@@ -57,13 +75,6 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def _may_be_final(path: Path) -> bool:
-    try:
-        return bool(json.loads(path.read_text())["spec"]["stage"] == "final")
-    except (ValueError, KeyError, TypeError, OSError):
-        return True
-
-
 class Store:
     """The records of one study, `DIR/trials/<id>.json`.
 
@@ -73,56 +84,83 @@ class Store:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.trials = directory / "trials"
+        self.trials, self.checkpoints, self.claims = (directory / name for name in ("trials", "checkpoints", "claims"))
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Hold the output directory against a second run; the operating system frees it however this one ends.
+    def prepare(self) -> None:
+        """Make the folders that drivers write to, and clear what killed ones have left.
 
         Raises:
-            UsageError: another run holds it, or the directory cannot be written.
+            UsageError: the directory cannot be written.
         """
-        lock = FileLock(self.directory / ".lock", timeout=0)
         try:
-            self.trials.mkdir(parents=True, exist_ok=True)
-            lock.acquire()
-        except Timeout as error:
-            raise UsageError(f"another fairbench run is writing to {self.directory}; wait for it or stop it") from error
+            for folder in (self.trials, self.checkpoints, self.claims, self.directory / "drivers"):
+                folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.trials):
+                pass  # it can be written
+            self.clear()
         except OSError as error:
             reason = f"cannot write to {self.directory}: {error.strerror or error}"
             raise UsageError(f"{reason}; choose another --output-dir") from error
-        try:
-            for folder in (self.directory, self.trials, self.directory / "figures"):
-                for leftover in folder.glob(".*.tmp"):
-                    if time.time() - leftover.stat().st_mtime > ABANDONED:  # by one that was killed while it wrote
-                        leftover.unlink(missing_ok=True)
-            yield
-        finally:
-            lock.release()
 
-    def snapshot(self) -> Callable[[TrialSpec], Record | None]:
-        """A lookup that reads each record once: a study that runs meanwhile does not change under its reader."""
-        seen: dict[str, Record | None] = {}
+    def clear(self) -> None:
+        """Remove what killed drivers have left: files half written, checkpoints and claims of ended trials."""
+        for leftover in (*self.directory.glob(".*.tmp"), *self.directory.glob("*/.*.tmp")):
+            with suppress(FileNotFoundError):  # somebody else clears, too
+                if time.time() - leftover.stat().st_mtime > ABANDONED:  # by one that was killed while it wrote
+                    leftover.unlink()
+        for path in (*self.claims.glob("*"), *self.checkpoints.glob("*.pt")):
+            if self.has_ended(path.name.partition(".")[0]):
+                path.unlink(missing_ok=True)
 
-        def lookup(spec: TrialSpec) -> Record | None:
-            if spec.id not in seen:
-                seen[spec.id] = self.read(spec)
-            return seen[spec.id]
+    def snapshot(self) -> Snapshot:
+        """The records as they are now: a study that runs meanwhile does not change under its reader."""
+        from fairbench.snapshot import Snapshot  # which writes its index as we write records
 
-        return lookup
+        return Snapshot(self.directory)
 
     def final_trials(self) -> int:
         """How many final trials have a record, of any plan; one that cannot be read may be one."""
-        return sum(_may_be_final(path) for path in self.trials.glob("*.json"))
+        return self.snapshot().final_trials()
 
     def path(self, spec: TrialSpec) -> Path:
         """Where the record of a trial lies."""
         return self.trials / f"{spec.id}.json"
 
-    def write(self, record: Record) -> None:
-        """Write a record atomically, with a checksum of all that it says."""
-        path = self.trials / f"{record['id']}.json"
-        write_atomically(path, json.dumps({**record, "sha256": digest(record)}, sort_keys=True, indent=1) + "\n")
+    def has_ended(self, trial: str) -> bool:
+        """Whether the trial of that id has a record for good; one that failed is tried again."""
+        try:
+            found = read_record(self.trials / f"{trial}.json", lambda state: False)
+        except UsageError:
+            return False
+        return found is not None and found[0]["status"] in ("finished", "diverged")
+
+    def write(self, record: Record) -> bool:
+        """Write a record atomically, with a checksum of all that it says; then its checkpoint goes.
+
+        Returns:
+            False if the trial has a record for good: two drivers may end one trial (see `fairbench.claims`), and the
+            first record counts.
+        """
+        trial = record["id"]
+        is_first = not self.has_ended(trial)
+        if is_first:
+            text = json.dumps({**record, "sha256": digest(record)}, sort_keys=True, indent=1)
+            write_atomically(self.trials / f"{trial}.json", text + "\n")
+        if record["status"] != "failed":
+            for path in (self.checkpoint(trial), *self.checkpoints.glob(f".{trial}.pt.*.tmp")):
+                path.unlink(missing_ok=True)
+        return is_first
+
+    def checkpoint(self, trial: str) -> Path:
+        """Where the checkpoint of the trial of that id lies while the trial has no record."""
+        return self.checkpoints / f"{trial}.pt"
+
+    def stamp(self, spec: TrialSpec) -> Stamp:
+        """What changes whenever the record of a trial is written; empty while there is none."""
+        try:
+            return stamp(self.path(spec).stat())
+        except FileNotFoundError:
+            return []
 
     def read(self, spec: TrialSpec) -> Record | None:
         """The record of a trial, None when there is none.
@@ -130,18 +168,34 @@ class Store:
         Raises:
             UsageError: the record is damaged; it is left as it is.
         """
-        path = self.path(spec)
-        try:
-            record: Record = json.loads(path.read_text())
-            checksum = record.pop("sha256")
+        found = read_record(self.path(spec), lambda state: False)
+        return None if found is None else found[0]
+
+
+def read_record(path: Path, checked: Callable[[Stamp], bool]) -> tuple[Record, Stamp] | None:
+    """A record and the state of its file, None when there is none.
+
+    Args:
+        path: the file.
+        checked: whether a file in such a state is known to hold the record that its name says, undamaged.
+
+    Raises:
+        UsageError: the record is damaged; it is left as it is.
+    """
+    try:
+        with path.open("rb") as file:
+            state = stamp(os.fstat(file.fileno()))
+            record: Record = json.loads(file.read())
+        checksum = record.pop("sha256")
+        if not checked(state):
             if checksum != digest(record):
                 raise ValueError("its checksum does not match")
-            if record["spec"] != spec.as_stored:
+            if digest(record["spec"])[:ID_DIGITS] != path.stem:
                 raise ValueError("it is the record of another trial")
-        except FileNotFoundError:
-            return None
-        except (ValueError, KeyError, AttributeError, TypeError, OSError) as error:
-            raise UsageError(
-                f"damaged record {path} ({error}); nothing was changed: delete that file to run this trial again"
-            ) from error
-        return record
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, AttributeError, TypeError, OSError) as error:
+        raise UsageError(
+            f"damaged record {path} ({error}); nothing was changed: delete that file to run this trial again"
+        ) from error
+    return record, state

@@ -1,31 +1,31 @@
 """The course of a study: plan, run what is missing, keep every record, report."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime, timezone
 from pathlib import Path
 
 from rich.console import Console
 
-from fairbench.analysis.environments import grounds
 from fairbench.arenas import ARENAS
+from fairbench.claims import open_claims
 from fairbench.code import arena_libraries
+from fairbench.conduct import Conduct
+from fairbench.course import Course, run_timing
 from fairbench.data.prepared import opened
 from fairbench.data.request import wanted
 from fairbench.errors import UsageError
-from fairbench.executors import Executor, Place
+from fairbench.executors import Checkpointing, Place
+from fairbench.executors.chosen import executor_of
 from fairbench.executors.processes import CALL_LIMIT, ProcessExecutor
 from fairbench.forecast import trial_seconds
-from fairbench.history import History, read_history, write_history
+from fairbench.history import History, read_history
+from fairbench.joining import check_directory, declared, fellows, join, put_in_force
 from fairbench.observers import Observer, Observers
 from fairbench.optimizers import known_optimizers
-from fairbench.plan import Lookup, Outlook, Record, Schedule, Study, timing_trials
 from fairbench.presence import Presence
 from fairbench.progress import Progress
 from fairbench.rehearsal import Rehearsal, rehearse
-from fairbench.spec import TrialSpec
 from fairbench.store import Store
 from fairbench.suite import Suite
 
@@ -40,50 +40,54 @@ CONTEXT_BYTES = 600_000_000
 
 
 def run_study(
-    suite: Suite,
-    directory: Path,
-    places: Sequence[Place],
-    server: bool,
-    console: Console,
-    trial_timeout: float = 0.0,
-    timing: bool = False,
-    observers: Sequence[Observer] = (),
+    suite: Suite, directory: Path, conduct: Conduct, console: Console, observers: Sequence[Observer] = ()
 ) -> None:
     """Run every trial of a suite that has no record yet.
 
     Args:
         suite: the suite.
         directory: the output directory.
-        places: where trials run at the same time, one at each.
-        server: whether trials are forked from a server, else from this process.
+        conduct: how it is run.
         console: where progress is shown.
-        trial_timeout: seconds that a trial may take; 0 takes the suite's, or what the rehearsal suggests.
-        timing: whether to measure afterwards what a step of each optimizer costs.
         observers: who else is told of its course.
 
     Raises:
-        UsageError: the directory holds another suite, cannot be written, or has a damaged record; or so many trials
-            as shall share a GPU have no room there.
+        UsageError: the directory holds another suite, or another plan that somebody runs, or records of other ground;
+            or it cannot be written, or has a damaged record; or so many trials as shall share a GPU have no room there.
         KeyboardInterrupt: the user stopped it; finished trials are kept.
+        Preempted: so did a signal.
     """
+    places = conduct.places
     check_data(suite, places[0].data_root)
     store = Store(directory)
+    store.prepare()
     searched = suite.sweep.extra
     progress, presence = Progress(console, len(places), searched=searched), Presence(directory, searched=searched)
-    with store.locked(), Observers(progress, presence, *observers) as observer:
-        history = read_history(directory)
-        check_directory(suite, directory, history)
-        limit = trial_timeout or suite.trial_timeout
-        with ProcessExecutor(places, observer.running, preload(suite), max(limit, CALL_LIMIT), server) as executor:
+    with Observers(progress, presence, *observers) as observer, open_claims(store, presence.token) as claims:
+        check_directory(suite, directory, read_history(directory))
+        limit = conduct.trial_timeout or suite.trial_timeout
+        call_limit = max(limit, CALL_LIMIT)
+        every = suite.checkpoint_every if conduct.checkpoint_every is None else conduct.checkpoint_every
+        checkpointing = Checkpointing(str(store.checkpoints), every)
+        with executor_of(
+            conduct, observer.running, observer.say, preload(suite), call_limit, checkpointing
+        ) as executor:
             rehearsal = rehearse(suite, places[0], executor.call)
             check_room(rehearsal, max(Counter(place.device for place in places).values()))
-            write_history(directory, history.declare(rehearsal.study, now(), store.final_trials()))
             limits = time_limits(rehearsal, limit)
-            run_missing(rehearsal.study, store, executor, observer, limits)
-        if timing:
-            alone = [replace(places[0], alone=True)]
-            with ProcessExecutor(alone, observer.running, preload(suite), server=server) as executor:
+            course = Course(rehearsal.study, store, observer)
+            observer.say(join(course, store, claims, presence, conduct))
+            if not course.complete:
+                observer.say(rehearsal.beginning_anew())
+            course.run(claims, executor, limits, rehearsal.resumes)
+        if conduct.timing:
+            alone = replace(conduct, places=[replace(places[0], alone=True)])
+            with (
+                claims.holding("timing", observer.beat),
+                executor_of(alone, observer.running, observer.say, preload(suite)) as executor,
+            ):
                 run_timing(rehearsal.study, store, executor, observer, limits)
+    store.clear()
 
 
 def plan_study(suite: Suite, directory: Path, place: Place, freeze: bool) -> tuple[Rehearsal, History]:
@@ -99,20 +103,19 @@ def plan_study(suite: Suite, directory: Path, place: Place, freeze: bool) -> tup
         What was rehearsed, and the history of the directory with it.
 
     Raises:
-        UsageError: the directory holds another suite, or another plan that is frozen, or final trials.
+        UsageError: the directory holds another suite, or another plan that is frozen or that somebody runs, or final
+            trials.
     """
     check_data(suite, place.data_root)
     with ProcessExecutor([place], lambda spec, step, loss: None, preload(suite), server=False) as executor:
         rehearsal = rehearse(suite, place, executor.call)
     store = Store(directory)
-    with store.locked() if freeze else nullcontext():
-        history = read_history(directory)
-        check_directory(suite, directory, history)
-        final_trials = store.final_trials()
-        history = history.declare(rehearsal.study, now(), final_trials)
-        if freeze:
-            history = history.freeze(final_trials)
-            write_history(directory, history)
+    if not freeze:
+        return rehearsal, declared(rehearsal.study, store, [])
+    store.prepare()
+    with Presence(directory) as presence, open_claims(store, presence.token) as claims, claims.holding("plan"):
+        history = declared(rehearsal.study, store, fellows(directory), freeze)
+        put_in_force(history, directory)
     return rehearsal, history
 
 
@@ -144,11 +147,6 @@ def _modules_of(task: str) -> list[str]:
     return [ARENAS[task].factory.partition(":")[0]] if task in ARENAS else arena_libraries(task)
 
 
-def now() -> str:
-    """The time, in UTC, to the second."""
-    return datetime.now(timezone.utc).isoformat(timespec="seconds")
-
-
 def time_limits(rehearsal: Rehearsal, trial_timeout: float) -> dict[str, float]:
     """How many seconds a trial of each arena may take: so many, or generously more than the rehearsal suggests."""
     longest = {name: max(trial_seconds(rehearsal, name).values()) for name in rehearsal.study.suite.arenas}
@@ -172,90 +170,3 @@ def check_room(rehearsal: Rehearsal, sharing: int) -> None:
             f"--trials-per-gpu {sharing}: a trial of arena {largest} takes {taken / GB:.1f} GB of a GPU with "
             f"{room / GB:.1f} GB free; at most {max(room // taken, 1)} fit"
         )
-
-
-def run_missing(
-    study: Study, store: Store, executor: Executor, observer: Observer, limits: Mapping[str, float]
-) -> None:
-    """Run trials until none is missing; each record is on disk before the next trial is planned."""
-    records: dict[str, Record | None] = {}
-    running: dict[str, TrialSpec] = {}
-
-    def lookup(spec: TrialSpec) -> Record | None:
-        """The record, read once; what failed in an earlier run is tried again."""
-        if spec.id not in records:
-            record = store.read(spec)
-            records[spec.id] = None if record and record["status"] == "failed" else record
-            if kept := records[spec.id]:
-                observer.found(spec, kept)
-        return records[spec.id]
-
-    schedule = Schedule(study, lookup)
-    if schedule.outlook().steps_left != dict.fromkeys(study.suite.arenas, 0):
-        observer.say(mixing(filter(None, records.values()), study.environment))
-    while True:
-        observer.planned(schedule.outlook())
-        while executor.has_room() and (spec := schedule.next()):
-            running[spec.id] = spec
-            observer.started(spec)
-            executor.submit(spec, limits[spec.arena.name])
-        if not running:
-            return
-        for record in executor.collect():
-            spec = running.pop(record["id"])
-            store.write(record)
-            records[spec.id] = record
-            schedule.ended(spec)
-            observer.ended(spec, record)
-
-
-def run_timing(study: Study, store: Store, executor: Executor, observer: Observer, limits: Mapping[str, float]) -> None:
-    """Run the timing trials that have no record yet, one after the other."""
-    missing = [spec for spec in timing_trials(study) if store.read(spec) is None]
-    steps = dict.fromkeys(study.suite.arenas, 0)
-    for done, spec in enumerate(missing):
-        observer.planned(Outlook(done, len(missing), steps))
-        observer.started(spec)
-        executor.submit(spec, limits[spec.arena.name])
-        (record,) = executor.collect()
-        store.write(record)
-        observer.ended(spec, record)
-
-
-def mixing(records: Iterable[Record], environment: Mapping[str, str]) -> str:
-    """What finished trials had of machine and versions that is not here; empty if all is as it was."""
-    found = grounds(record["environment"] for record in records if record["environment"])
-    differing = [
-        f"  {fact}: {' / '.join(values)}; here {environment[fact]}"
-        for fact, values in found.items()
-        if fact in environment and values != (environment[fact],)
-    ]
-    lines = "\n".join(differing)
-    return (
-        f"warning: what follows runs on other ground than the finished trials, the report will say so\n{lines}"
-        if lines
-        else ""
-    )
-
-
-def check_directory(suite: Suite, directory: Path, history: History) -> None:
-    """Refuse to mix two suites in one output directory.
-
-    Raises:
-        UsageError: the directory holds another suite's study.
-    """
-    if history.plans and (held := history.study.suite.name) != suite.name:
-        raise UsageError(f"{directory} holds suite {held!r}, not {suite.name!r}; choose another --output-dir")
-
-
-def held_study(directory: Path) -> tuple[History, Lookup]:
-    """The plans of an output directory and its records as they are now; nothing is locked or written.
-
-    Raises:
-        UsageError: there is no study, or its configuration is damaged.
-    """
-    history = read_history(directory)
-    if not history.plans:
-        reason = "there is no config.json" if directory.is_dir() else "there is no such directory"
-        raise UsageError(f"{directory} holds no study: {reason}")
-    return history, Store(directory).snapshot()

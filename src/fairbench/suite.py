@@ -146,6 +146,7 @@ class Suite:
         arenas: the arenas by name.
         optimizers: the optimizers by name.
         trial_timeout: seconds that a trial may take; 0 leaves it to the rehearsal.
+        checkpoint_every: seconds between the checkpoints of a trial; 0 for none until it is paused.
         breaks: rules that the suite breaks on purpose, see `RULES`.
         deviations: sentences on what else in it is no good practice; the report shows them.
         compare: which pairs are compared, see `COMPARED`.
@@ -162,6 +163,7 @@ class Suite:
     arenas: dict[str, ArenaPlan]
     optimizers: dict[str, OptimizerPlan]
     trial_timeout: float = 0.0
+    checkpoint_every: float = 300.0
     breaks: list[str] = field(default_factory=list)
     deviations: list[str] = field(default_factory=list)
     compare: str = "reference"

@@ -113,8 +113,9 @@ def _check_stages(suite: Suite) -> None:
     check_positive(("alpha",), suite.alpha)
     if suite.alpha >= 1:
         raise Wrong(("alpha",), f"must be below 1, got {suite.alpha}")
-    if not 0 <= suite.trial_timeout < float("inf"):
-        raise Wrong(("trial_timeout",), f"must be a number of seconds, or 0, got {suite.trial_timeout}")
+    for key in ("trial_timeout", "checkpoint_every"):
+        if not 0 <= (seconds := getattr(suite, key)) < float("inf"):
+            raise Wrong((key,), f"must be a number of seconds, or 0, got {seconds}")
     for stage, key, least, most in (
         ("sweep", "evaluations", 1, 10_000),
         ("final", "evaluations", 1, 10_000),

@@ -6,7 +6,7 @@ from the record if there is one, else with the trial that starts anew.
 
 import importlib.util
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -41,6 +41,7 @@ class TensorBoard(Observer):
             raise UsageError("--tensorboard needs the package tensorboard: pip install tensorboard")
         self._directory, self._others = directory, set(extra) - {"weight_decay"}
         self._writers: dict[str, SummaryWriter] = {}
+        self._since: dict[str, int] = {}  # the first step that is written of a trial
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -58,14 +59,18 @@ class TensorBoard(Observer):
         trial = f"{spec.stage} lr={spec.lr:g}{decay}{others} seed {spec.seed}"
         return self._directory / _name(spec.arena.name) / _name(spec.optimizer.name) / _name(trial)
 
-    def found(self, spec: TrialSpec, record: Record) -> None:
+    def found(self, spec: TrialSpec, read: Callable[[], Record | None]) -> None:
         """Write what is in the record of a trial, unless that is done."""
         mark = self._mark(spec)
-        if not mark.exists() or mark.read_text() != spec.id:
-            self.started(spec)
-            for step, loss in record["result"]["loss_curve"]:
-                self.running(spec, step, loss)
-            self.ended(spec, record)
+        if (not mark.exists() or mark.read_text() != spec.id) and (record := read()):
+            self._rewrite(spec, record)
+
+    def _rewrite(self, spec: TrialSpec, record: Record) -> None:
+        """Write what is in the record of a trial."""
+        self.started(spec)
+        for step, loss in record["result"]["loss_curve"]:
+            self.running(spec, step, loss)
+        self.ended(spec, record)
 
     def started(self, spec: TrialSpec) -> None:
         """Begin the event file of a trial, with its hyperparameters."""
@@ -83,11 +88,18 @@ class TensorBoard(Observer):
     def running(self, spec: TrialSpec, step: int, loss: float) -> None:
         """The training loss of a window of steps, at its last one."""
         if writer := self._writers.get(spec.id):
+            self._since.setdefault(spec.id, step)
             writer.add_scalar(LOSS, loss, step)
+
+    def paused(self, spec: TrialSpec) -> None:
+        """Begin again when the trial goes on."""
+        self._since.pop(spec.id, None)
+        if writer := self._writers.pop(spec.id, None):
+            writer.close()
 
     def ended(self, spec: TrialSpec, record: Record) -> None:
         """The metrics of the evaluations; of a trial that failed, why."""
-        writer = self._writers.pop(spec.id, None)
+        writer, since = self._writers.pop(spec.id, None), self._since.pop(spec.id, None)
         if writer is None:
             return
         if record["status"] == "failed":
@@ -95,6 +107,10 @@ class TensorBoard(Observer):
             writer.close()
             return
         result = record["result"]
+        if result["loss_curve"] and since != result["loss_curve"][0][0]:  # it went on from a checkpoint
+            writer.close()
+            self._rewrite(spec, record)
+            return
         for evaluation in result["evaluations"]:
             for metric, value in evaluation["val"].items():
                 writer.add_scalar(f"{metric}/val", value, evaluation["step"])

@@ -1,7 +1,7 @@
 """A live view of a study from any terminal: read from its output directory, where nothing is locked or written."""
 
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +15,13 @@ from fairbench.observers import Running
 from fairbench.plan import Record, arms
 from fairbench.presence import present
 from fairbench.progress import PLAIN_SECONDS, in_words, summary, time_left, trials_table
+from fairbench.snapshot import Snapshot, held_plans
 from fairbench.spec import TrialSpec
-from fairbench.store import Store
-from fairbench.study import held_study
 
 SECONDS = 1.5
 """How often the directory is read."""
+NAMED = 4
+"""How many drivers are named at most; each trial names its own."""
 
 
 @dataclass(frozen=True)
@@ -30,14 +31,19 @@ class Sight:
     Attributes:
         results: the records so far.
         running: the trials that run, as their drivers said last.
-        driven: whether somebody runs the study.
+        drivers: who runs the study, host and process of each.
         now: when this was seen, in seconds since 1970.
     """
 
     results: Results
     running: list[Running]
-    driven: bool
+    drivers: list[str]
     now: float
+
+    @property
+    def driven(self) -> bool:
+        """Whether somebody runs the study."""
+        return bool(self.drivers)
 
     @property
     def summary(self) -> str:
@@ -74,6 +80,9 @@ class Sight:
     def view(self) -> Group:
         """All of it, for a terminal."""
         parts: list[RenderableType] = [status_table(self.results), self.summary]
+        if len(self.drivers) > 1:
+            more = f" and {len(self.drivers) - NAMED} more" if len(self.drivers) > NAMED else ""
+            parts.append(f"{len(self.drivers)} drivers: {', '.join(self.drivers[:NAMED])}{more}")
         if self.running:
             parts.append(trials_table(self.running, self.now))
         return Group(*parts)
@@ -89,10 +98,11 @@ def status_table(results: Results) -> Table:
     for column in ("arena", "optimizer", "sweep", "rate", "final", "diverged", "failed"):
         table.add_column(column, justify="left" if column in ("arena", "optimizer") else "right", no_wrap=True)
     for arm in results.arms:
-        done = [sum(run.record is not None for run in runs) for runs in (arm.sweep, arm.final)]
+        sweep, final = (Counter(run.status for run in runs) for runs in (arm.sweep, arm.final))
+        done = [of_stage.total() - of_stage["missing"] for of_stage in (sweep, final)]
         rate = "diverged" if arm.diverged else "" if arm.lr is None else f"{arm.lr:g}"
         swept = f"{done[0]}/{len(arm.sweep)}" if arm.tuned else "untuned"
-        lost = [sum(run.status == status for run in arm.runs) for status in ("diverged", "failed")]
+        lost = [sweep[status] + final[status] for status in ("diverged", "failed")]
         of_each = swept, rate, f"{done[1]}/{len(arm.final)}", *map(str, lost)
         table.add_row(arm.arena, arm.optimizer, *of_each)
     return table
@@ -116,22 +126,23 @@ class Watcher:
         Raises:
             UsageError: there is no study, or something in it is damaged.
         """
-        history, _ = held_study(self._directory)
+        study = held_plans(self._directory).study
         said, now = present(self._directory, self._clock()), self._clock()
-        read = Store(self._directory).snapshot()  # after what runs: what has ended meanwhile has a record
+        read = Snapshot(self._directory)  # after what runs: what has ended meanwhile has a record
 
         def lookup(spec: TrialSpec) -> Record | None:
-            if spec.id not in self._kept:
-                record = read(spec)
-                if record is None or record["status"] == "failed":  # which a later run tries again
-                    return record
+            if (kept := self._kept.get(spec.id)) is not None:
+                return kept
+            record = read.brief(spec)
+            if record is not None and record["status"] != "failed":  # which a later run tries again
                 self._kept[spec.id] = record
-            return self._kept[spec.id]
+            return record
 
-        results = collect(history.study, arms(history.study, lookup), lookup)
-        words = sorted((word for trials in said for word in trials.items()), key=lambda word: word[1].heard)
-        running = {name: trial for name, trial in words if name not in self._kept}  # of two words the later one counts
-        return Sight(results, list(running.values()), bool(said), now)
+        results = collect(study, arms(study, lookup), lookup)
+        read.remember()
+        told = sorted((each for word in said for each in word.trials.items()), key=lambda each: each[1].heard)
+        running = {name: trial for name, trial in told if name not in self._kept}  # of two words the later one counts
+        return Sight(results, list(running.values()), [word.who for word in said], now)
 
 
 def watch(directory: Path, console: Console, sleep: Callable[[float], None] = time.sleep) -> None:

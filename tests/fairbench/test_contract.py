@@ -12,6 +12,7 @@ from tiny import write_tiny
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from fairbench.determinism import weights_hash
 from fairbench.errors import UsageError
 from fairbench.executors import Place
 from fairbench.optimizers import resolve_optimizer
@@ -20,7 +21,8 @@ from fairbench.shocks.kinds import KINDS
 from fairbench.spec import TrialSpec
 from fairbench.suite import OptimizerPlan
 from fairbench.suite_file import load_suite
-from fairbench.trial import Training, lr_factor, trial, weights_hash
+from fairbench.training import Training, lr_factor
+from fairbench.trial import trial
 
 pytestmark = pytest.mark.xdist_group("libraries")
 STEPS = 4

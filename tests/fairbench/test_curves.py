@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 from fabricated import Records, finals, planned, study
 
-from fairbench.analysis.results import collect
+from fairbench.analysis.results import collect, once
 from fairbench.report.curves import curve, equal_time
 
 COURSE = {"AdamW": {5: 0.2, 10: 0.6}, "PsiLogic": {5: 0.4, 10: 0.5}}
@@ -64,3 +64,12 @@ def test_before_the_first_evaluation_nothing_is_known():
 
 def test_one_arm_alone_has_no_equal():
     assert equal_time(results(), times(AdamW=5.0)) == []
+
+
+def test_an_analysis_is_made_once_of_each_results():
+    asked = []
+    arms_of = once(lambda of: asked.append(of) or len(of.arms))
+    one, other = results(), results(AdamW=[0.5, "diverged"])
+    assert [arms_of(one), arms_of(one), arms_of(other)] == [2, 2, 2]
+    assert asked == [one, other]
+    assert curve(one, one.arms[0]) != curve(other, other.arms[0])

@@ -52,7 +52,7 @@ def test_batches_are_epochs_without_repetition() -> None:
         assert len(set(seen.tolist())) == 9
     assert all(torch.equal(batch.targets, batch.inputs * 10) for batch in drawn)
     assert not torch.equal(drawn[0].inputs, drawn[3].inputs)
-    with pytest.raises(StopIteration):
+    with pytest.raises(IndexError):
         batches.next()
 
 

@@ -4,9 +4,9 @@ from fabricated import Records, finals, history, study
 
 from fairbench.analysis.environments import mixtures
 from fairbench.analysis.results import collect
+from fairbench.joining import mixing
 from fairbench.plan import arms
 from fairbench.report import write_report
-from fairbench.study import mixing
 
 VIT_ADAMW = ("vit", "PsiLogic", "AdamW")
 
@@ -88,8 +88,8 @@ def test_a_sweep_elsewhere_concerns_the_comparison_too():
 
 
 def test_what_is_not_as_it_was_is_said_before_a_study_goes_on():
-    records = [{"environment": {"torch": "2.12", "device": "a"}}, {"environment": None}]
-    assert mixing(records, {"torch": "2.12", "device": "a"}) == ""
-    warning = mixing(records, {"torch": "2.13", "device": "a"})
+    there = [{"torch": "2.12", "device": "a"}]
+    assert mixing(there, {"torch": "2.12", "device": "a"}) == ""
+    warning = mixing(there, {"torch": "2.13", "device": "a"})
     assert "torch: 2.12; here 2.13" in warning
     assert "device" not in warning

@@ -8,7 +8,8 @@ import pytest
 
 from fairbench import study
 from fairbench.executors import Place, Record
-from fairbench.executors.processes import ProcessExecutor, _is_message
+from fairbench.executors.child import is_message
+from fairbench.executors.processes import ProcessExecutor
 from fairbench.plan import Schedule
 from fairbench.rehearsal import rehearse
 from fairbench.spec import TrialSpec
@@ -207,8 +208,8 @@ def test_a_trial_that_hangs_is_ended_and_says_where(tiny_suite: Suite, here: Pat
     [None, [], {}, "done", [[]], ["raised"], ["raised", "a", "b", 3], ["progress", "1", 2.0], ["done"], ["else", 1]],
 )
 def test_what_is_no_message_is_not_taken_for_one(said: object) -> None:
-    assert not _is_message(said)
-    assert _is_message(["progress", 1, 2.0])
+    assert not is_message(said)
+    assert is_message(["progress", 1, 2.0])
 
 
 def test_the_record_of_another_trial_is_refused(tiny_suite: Suite, here: Path) -> None:

@@ -18,9 +18,10 @@ from fairbench.plan import Schedule, trial_spec
 from fairbench.rehearsal import Rehearsal, rehearse
 from fairbench.report.console import print_plan
 from fairbench.search import Grid
+from fairbench.snapshot import held_study
 from fairbench.spec import TrialSpec
 from fairbench.store import Store
-from fairbench.study import GENEROSITY, LEAST_LIMIT, held_study, time_limits
+from fairbench.study import GENEROSITY, LEAST_LIMIT, time_limits
 from fairbench.suite import Suite
 from fairbench.trial import trial
 
@@ -30,9 +31,8 @@ pytestmark = pytest.mark.xdist_group("studies")  # one worker has the study that
 def rehearsed(the_study, step=0.01, evaluation=0.5):
     arenas = the_study.suite.arenas
     silent = dict.fromkeys(the_study.suite.optimizers, dict.fromkeys(arenas))
-    return Rehearsal(
-        the_study, dict.fromkeys(arenas, step), dict.fromkeys(arenas, evaluation), silent, dict.fromkeys(arenas, 0), 0
-    )
+    seconds, evaluations, taken = (dict.fromkeys(arenas, each) for each in (step, evaluation, 0))
+    return Rehearsal(the_study, seconds, evaluations, silent, taken, 0, {})
 
 
 def nothing(spec):
@@ -106,7 +106,7 @@ def test_an_evaluation_is_scaled_to_the_larger_split(tiny_suite: Suite, monkeypa
         seen[0] += len(data.splits[name])
         assert not torch.is_autocast_enabled("cpu")
 
-    monkeypatch.setattr("fairbench.trial.evaluate", evaluate)
+    monkeypatch.setattr("fairbench.evaluation.evaluate", evaluate)
     monkeypatch.setattr(rehearsals.time, "perf_counter", lambda: seen[0])
     found = here(rehearsals.arenas_and_environment, tiny_suite, Place())
     assert evaluated == [1, 256]

@@ -16,7 +16,7 @@ from fairbench.data.sources import load_data
 from fairbench.suite import Suite
 from fairbench.suite_file import load_suite
 
-pytestmark = pytest.mark.xdist_group("studies")  # the other long ones are there; either worker may take them
+pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
 
 BODIES = {"vit": 5_524_416, "resnet": 11_176_512}
 """Parameters without the head: timm's vit_tiny_patch16_224 and torchvision's resnet18, theirs taken off."""

@@ -12,11 +12,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from fairbench.arenas import ARENAS
+from fairbench.determinism import one_thread
+from fairbench.evaluation import evaluate
 from fairbench.executors import Place
 from fairbench.plan import trial_spec
 from fairbench.spec import TrialSpec
 from fairbench.suite_file import load_suite
-from fairbench.trial import Training, evaluate, one_thread
+from fairbench.training import Training
 
 pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
 
@@ -65,8 +67,8 @@ def to_another_device(training: Training) -> None:
     training.model.to("meta")
     training.params = list(training.model.parameters())
     training.data = replace(training.data, splits={n: s.to(META) for n, s in training.data.splits.items()})
-    rows = [next(training.batches._rows).to(META) for _ in range(4)]
-    training.batches._rows, training.batches._data, training.batches._device = iter(rows), training.data, META
+    order = training.batches._order.to(META)
+    training.batches._order, training.batches._data, training.batches._device = order, training.data, META
     training.noise = training.batches._augmentation = None  # there is no generator of that device
     training.clipped = training.clipped.to(META)
 

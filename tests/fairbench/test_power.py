@@ -6,13 +6,14 @@ import random
 import numpy as np
 import pytest
 from scipy import stats
-from statsmodels.stats.power import TTestIndPower
 
 from fairbench.analysis.power import minimum_detectable_effect, seeds_needed
 
 
 @pytest.mark.parametrize(("margin", "alpha"), [(0.3, 0.05), (1.0, 0.05), (1.0, 0.05 / 12), (3.0, 0.01)])
 def test_seeds_needed_is_statsmodels_solution(margin, alpha):
+    from statsmodels.stats.power import TTestIndPower  # a second to load
+
     solved = TTestIndPower().solve_power(effect_size=margin / 2.0, alpha=alpha, power=0.8)
     assert seeds_needed(margin, 2.0, 2.0, alpha) == math.ceil(solved)
 

@@ -11,6 +11,7 @@ from rich.console import Console
 from tiny import here, study_of
 
 from fairbench import study as studies
+from fairbench.conduct import Conduct
 from fairbench.errors import UsageError
 from fairbench.executors import Place
 from fairbench.executors.processes import ProcessExecutor
@@ -226,8 +227,9 @@ def test_trials_that_do_not_fit_on_a_gpu_together_are_refused_before_anything_ru
 
     monkeypatch.setattr(studies, "rehearse", lambda *arguments: rehearsal)
     complaint = "--trials-per-gpu 4: a trial of arena vit takes 2.0 GB of a GPU with 6.1 GB free; at most 3 fit"
+    conduct = Conduct([Place()] * 4, server=False)
     with pytest.raises(UsageError, match=complaint):
-        studies.run_study(tiny_suite, tmp_path / "out", [Place()] * 4, False, Console(file=io.StringIO()))
+        studies.run_study(tiny_suite, tmp_path / "out", conduct, Console(file=io.StringIO()))
     assert not (tmp_path / "out" / "config.json").exists()
     assert not list((tmp_path / "out" / "trials").iterdir())
 

@@ -10,6 +10,7 @@ from tiny import TINY, study_of, write_tiny
 
 from fairbench.analysis.results import collect
 from fairbench.analysis.shocks import excess, recoveries, shock_costs
+from fairbench.determinism import one_thread
 from fairbench.errors import UsageError
 from fairbench.executors import Place
 from fairbench.plan import Schedule, arms, trial_spec
@@ -17,7 +18,8 @@ from fairbench.shocks import SHOCKS
 from fairbench.shocks.kinds import KINDS, Shock, disturbed_steps
 from fairbench.spec import TrialSpec
 from fairbench.suite_file import load_suite, parse_suite
-from fairbench.trial import Training, one_thread, trial
+from fairbench.training import Training
+from fairbench.trial import trial
 
 pytestmark = pytest.mark.xdist_group("libraries")
 

@@ -27,5 +27,6 @@ def test_another_unit_of_the_metric_changes_no_p(arms, unit):
 
 
 def test_two_seeds_say_nothing_of_spread():
+    assert brown_forsythe([-4.999999, -4.999999], [-4.999999, -4.999998]) is None  # what rounding leaves is no spread
     assert brown_forsythe([0.1, 0.3], [0.5, 0.9]) is None  # each lies as far from the median as the other
     assert brown_forsythe([0.1] * 4, [0.2] * 4) is None

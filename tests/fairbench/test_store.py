@@ -96,30 +96,65 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match="cannot write"):
         write_atomically(tmp_path / "file" / "record", "new")
-    with (
-        pytest.raises(UsageError, match=r"cannot write to .*; choose another --output-dir"),
-        Store(tmp_path / "file" / "study").locked(),
-    ):
-        pass
+    with pytest.raises(UsageError, match=r"cannot write to .*; choose another --output-dir"):
+        Store(tmp_path / "file" / "study").prepare()
 
 
-def test_two_runs_cannot_share_a_directory(tmp_path: Path) -> None:
-    with (
-        Store(tmp_path).locked(),
-        pytest.raises(UsageError, match="another fairbench run is writing"),
-        Store(tmp_path).locked(),
-    ):
-        pass
-    with Store(tmp_path).locked():
-        pass
+def test_an_archive_that_cannot_be_written_says_so(tmp_path: Path) -> None:
+    Store(tmp_path).prepare()
+    if os.geteuid() == 0:
+        bind = ["mount", "--bind", "-o", "ro", str(tmp_path), str(tmp_path)]
+        if subprocess.run(bind, capture_output=True).returncode:
+            pytest.skip("mounting a folder read-only needs root of the machine")
+    else:
+        (tmp_path / "trials").chmod(0o555)
+    try:
+        with pytest.raises(
+            UsageError, match=r"cannot write to .*(Read-only|Permission).*; choose another --output-dir"
+        ):
+            Store(tmp_path).prepare()
+    finally:
+        if os.geteuid() == 0:
+            subprocess.run(["umount", str(tmp_path)], check=True)
+        else:
+            (tmp_path / "trials").chmod(0o755)
 
 
-def test_leftovers_of_a_killed_write_are_cleared(tmp_path: Path) -> None:
+def test_of_two_records_of_a_trial_the_first_counts(tmp_path: Path, spec: TrialSpec, record: dict[str, Any]) -> None:
     store = Store(tmp_path)
-    store.trials.mkdir()
+    store.prepare()
+    store.checkpoint(spec.id).write_text("weights")
+    half_written = store.checkpoints / f".{spec.id}.pt.x.tmp"
+    half_written.write_text("wei")
+    assert store.write({**record, "status": "failed", "result": None})
+    assert store.checkpoint(spec.id).exists()  # it goes on from there when it is tried again
+    failed = store.stamp(spec)
+    assert store.write(record)
+    assert store.stamp(spec) != failed
+    assert not store.checkpoint(spec.id).exists()
+    assert not half_written.exists()
+    before = store.path(spec).read_bytes()
+    assert not store.write({**record, "status": "failed", "result": None})
+    assert not store.write({**record, "cost": {"seconds": 7}})
+    assert store.path(spec).read_bytes() == before
+    store.path(spec).write_text("{")  # damaged meanwhile
+    assert store.write(record)
+    assert store.path(spec).read_bytes() == before
+
+
+def test_leftovers_of_killed_drivers_are_cleared(tmp_path: Path, spec: TrialSpec, record: dict[str, Any]) -> None:
+    store = Store(tmp_path)
+    store.prepare()
+    store.write(record)
     for name, age in (("abandoned", 3600), ("being-written", 0)):
         leftover = store.trials / f".{name}.tmp"
         leftover.write_text("{")
         os.utime(leftover, (time.time() - age,) * 2)
-    with store.locked():
-        assert [path.name for path in store.trials.iterdir()] == [".being-written.tmp"]
+    for trial in (spec.id, "unfinished"):
+        store.checkpoint(trial).touch()
+        for claim in (trial, f"{trial}.1"):
+            (tmp_path / "claims" / claim).touch()
+    store.prepare()
+    names = {path.name for path in tmp_path.glob("*/*") if path.is_file()}
+    left = {"unfinished", "unfinished.1", "unfinished.pt", ".being-written.tmp"}
+    assert names == {f"{spec.id}.json", *left}

@@ -72,6 +72,7 @@ def test_the_declared_options_are_the_arenas_arguments(name: str) -> None:
         ("sweep_steps = 10", "sweep_steps = 10000000000", "arenas.vit.sweep_steps: must lie in"),
         ("[optimizers.AdamW]", '[optimizers."Adam\\nW"]', "must be made of characters that can be shown"),
         ("alpha = 0.05", "alpha = 0.05\ntrial_timeout = -1.0", "trial_timeout: must be a number of seconds"),
+        ("alpha = 0.05", "alpha = 0.05\ncheckpoint_every = -1.0", "checkpoint_every: must be a number of seconds"),
         (
             "alpha = 0.05",
             "alpha = 0.05\ncompare = 'al'",

@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from fairbench.cli import main
+from fairbench.conduct import Conduct
 from fairbench.executors import Place
 from fairbench.spec import TrialSpec
 from fairbench.study import run_study
@@ -83,10 +84,18 @@ def test_a_resumed_study_neither_loses_nor_repeats_points(out: Path) -> None:
             killed.running(TrialSpec.from_json(record["spec"]), 5, 99.0)
     assert points(folder(out, in_the_middle)) == {"loss/train": [(5, 99.0)]}
     shutil.rmtree(folder(out, without))
-    kept = folder(out, records(out)[-1])
+    *_, resumed, last = records(out)
+    spec = TrialSpec.from_json(resumed["spec"])
+    with TensorBoard(out / "tensorboard") as going_on:  # from a checkpoint: what was before it is in the record only
+        going_on.started(spec)
+        going_on.paused(spec)
+        going_on.started(spec)
+        going_on.running(spec, *resumed["result"]["loss_curve"][-1])
+        going_on.ended(spec, resumed)
+    kept = folder(out, last)
     before = {path: path.stat().st_mtime_ns for path in kept.iterdir()}
     console = Console(file=io.StringIO())
-    run_study(load_suite("tiny.toml"), out, [Place()] * 2, True, console, observers=[TensorBoard(out / "tensorboard")])
+    run_study(load_suite("tiny.toml"), out, Conduct([Place()] * 2), console, [TensorBoard(out / "tensorboard")])
     check(out)
     assert {path: path.stat().st_mtime_ns for path in kept.iterdir()} == before
 

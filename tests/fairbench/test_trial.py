@@ -12,13 +12,15 @@ import torch
 from tiny import study_of
 
 from fairbench.arenas import ARENAS
+from fairbench.determinism import one_thread
 from fairbench.executors import Place
 from fairbench.optimizers import resolve_optimizer
 from fairbench.plan import Study, arms, trial_spec
 from fairbench.spec import TrialSpec
 from fairbench.suite import OptimizerPlan
 from fairbench.suite_file import load_suite
-from fairbench.trial import Training, one_thread, trial
+from fairbench.training import Training
+from fairbench.trial import trial
 
 pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
 

@@ -1,6 +1,9 @@
 """A study as others see it while it runs: from what its driver leaves in the output directory, on a moved clock."""
 
 import io
+import json
+import os
+import socket
 from pathlib import Path
 
 import fabricated
@@ -37,8 +40,11 @@ class World:
         assert record is not None
         self.store.write(record)
 
-    def files(self) -> list[str]:
-        return [path.name for path in self.directory.glob(".running*")]
+    def drivers(self) -> list[Path]:
+        return list(self.directory.glob("drivers/*.json"))
+
+    def presence(self) -> Presence:
+        return Presence(self.directory, self.clock, self.clock)
 
     def shown(self) -> str:
         console = Console(file=io.StringIO(), width=150)
@@ -55,17 +61,21 @@ def test_running_trials_are_seen_until_they_end(world: World) -> None:
     assert "0 of 10 trials; nobody runs it now" in world.shown()
     spec = world.next()
     assert spec is not None
-    with Presence(world.directory, world.clock) as presence:
+    with world.presence() as presence:
         assert "nobody" not in world.shown()
         world.now += 2
         presence.started(spec)
-        assert f"{spec.label()} 0/10 ?" in world.shown()
+        me = f"{socket.gethostname()} {os.getpid()}"
+        assert f"{spec.label()} 0/10 ? {me}" in world.shown()
         world.now += 4
         presence.running(spec, 5, 2.0)
-        assert f"{spec.label()} 5/10 2.0000 0:04" in world.shown()
+        assert f"{spec.label()} 5/10 2.0000 0:04 {me}" in world.shown()
         world.now += 0.5
         presence.running(spec, 10, 1.0)  # too soon to be written
         assert " 5/10 " in world.shown()
+        world.now += 0.5
+        presence.beat()
+        assert " 10/10 " in world.shown()
         world.now += 30
         assert "last seen 30 s ago" in world.shown()
         world.end(spec)  # its driver has not said so yet
@@ -73,40 +83,61 @@ def test_running_trials_are_seen_until_they_end(world: World) -> None:
         assert spec.label() not in shown
         assert "1 of 10 trials, about 0:09 left" in shown  # 9 trials, each of 10 steps in a second
         presence.ended(spec, {})
-    assert not world.files()
+    assert not world.drivers()
 
 
 def test_what_a_killed_driver_has_left_gives_way(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its trials run again under another driver, whose word is fresher; the file goes when that one begins."""
+    """Its trials run again under another driver, whose word is fresher; it goes when one of its machine begins."""
     spec = world.next()
     assert spec is not None
-    monkeypatch.setattr(presences.os, "getpid", lambda: 1)  # this one lives
-    killed = Presence(world.directory, world.clock).__enter__()
+    monkeypatch.setattr(presences, "this_machine", lambda: "another one")
+    killed = world.presence().__enter__()
     world.now += 2
     killed.started(spec)
     monkeypatch.undo()
     world.now += 98
     assert "last seen 98 s ago" in world.shown()
-    with Presence(world.directory, world.clock) as presence:
+    with world.presence() as presence:
         world.now += 2
         presence.started(spec)
-        assert len(world.files()) == 2
         shown = world.shown()
         assert shown.count(spec.label()) == 1
         assert "last seen" not in shown
-    (left,) = world.directory.glob(".running*")
-    left.rename(left.with_name(left.name.replace("-1.json", "-99999999.json")))  # a process that there is not
-    with Presence(world.directory, world.clock):
-        assert len(world.files()) == 1
-        assert left.name not in world.files()
+        assert "2 drivers: " in shown
+    monkeypatch.setattr(presences, "this_machine", lambda: "another one")
+    (word,) = world.drivers()
+    began = json.loads(word.read_text())["began"]
+    word.write_text(
+        word.read_text().replace(f'"began": "{began}"', '"began": "long ago"')
+    )  # its number is another's now
+    assert "nobody runs it now" in world.shown()
+    with world.presence():
+        assert len(world.drivers()) == 1
+        assert word not in world.drivers()
 
 
-def test_what_is_too_old_is_nobodys(world: World) -> None:
-    presence = Presence(world.directory, world.clock).__enter__()
+def test_what_is_too_old_is_nobodys_unless_its_process_runs_here(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    presence = world.presence().__enter__()
     presence.started(world.next())  # type: ignore[arg-type]
-    said = presences.present(world.directory, world.now + ABANDONED - 1)
-    assert said == [{}]  # the first word is said at once, the next a second later
+    (said,) = presences.present(world.directory, world.now + 1e9)  # by a clock that was wrong, or is
+    assert said.trials == {}  # the first word is said at once, the next a second later
+    monkeypatch.setattr(presences, "this_machine", lambda: "another one")
+    assert len(presences.present(world.directory, world.now + ABANDONED - 1)) == 1
     assert presences.present(world.directory, world.now + ABANDONED) == []
+
+
+def test_a_calendar_clock_that_goes_backwards_stops_no_beat(world: World) -> None:
+    pace = [0.0]
+    with Presence(world.directory, world.clock, lambda: pace[0]) as presence:
+        presence.started(world.next())  # type: ignore[arg-type]
+        world.now -= 86_400
+        pace[0] += 1
+        presence.beat()
+        (word,) = presences.present(world.directory, world.now)
+        assert (word.beat, len(word.trials)) == (2, 1)
+        pace[0] += presences.BEAT
+        presence.beat()
+        assert presences.words(world.directory)[0].beat == 3
 
 
 @pytest.mark.parametrize("terminal", [False, True])

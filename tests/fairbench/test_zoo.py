@@ -21,7 +21,6 @@ from fairbench.optimizers import (
     load_factory,
     resolve_optimizer,
 )
-from fairbench.parts import hidden_and_rest, norms
 from fairbench.spec import TrainingSpec
 from fairbench.suite import OptimizerPlan
 from fairbench.suite_file import load_suite
@@ -129,6 +128,8 @@ def test_options_of_the_registry_are_not_the_defaults(name: str) -> None:
 
 
 def test_hidden_matrices_are_those_between_embedding_and_head() -> None:
+    from fairbench.parts import hidden_and_rest  # which loads pytorch_optimizer
+
     model = Net()
     groups = {group["use_muon"]: group["params"] for group in hidden_and_rest(model)[:1]}
     names = {name for name, p in model.named_parameters() if any(p is q for q in groups[True])}
@@ -137,6 +138,8 @@ def test_hidden_matrices_are_those_between_embedding_and_head() -> None:
 
 
 def test_scion_s_steps_at_the_ends_are_sixty_signs_over_the_inputs() -> None:
+    from fairbench.parts import norms
+
     model = Net()
     optimizer = load_factory(OPTIMIZERS["SCION"].factory)(norms(model), lr=0.1)
     start = model.head.weight.detach().clone()

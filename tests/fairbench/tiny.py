@@ -112,7 +112,7 @@ def here(function: Any, *arguments: Any) -> Any:
 
     With one thread, since a process that has had several cannot be forked: a child would wait for threads it has not.
     """
-    from fairbench.trial import one_thread
+    from fairbench.determinism import one_thread
 
     with one_thread():
         return json.loads(json.dumps(function(*arguments)))

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from fairbench.analysis.results import Results, Run
+from fairbench.analysis.results import Results, Run, once
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,7 @@ class HashCheck:
         return self.initial_weights and self.batches and self.noise
 
 
+@once
 def hash_checks(results: Results) -> list[HashCheck]:
     """A check for each arena, stage and seed with records of at least two trials."""
     groups: dict[tuple[str, str, int], list[Run]] = {}

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from fairbench.analysis.results import ArmResults, Results
+from fairbench.analysis.results import ArmResults, Results, once
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,7 @@ class Mechanism:
     state: str
 
 
+@once
 def mechanisms(results: Results) -> list[Mechanism]:
     """The mechanism of every arm whose optimizer has one and that has records, in the order of the suite."""
     found = [(arm, [run.result for run in arm.final if run.result]) for arm in results.arms]

@@ -1,16 +1,20 @@
 """The records of a study sorted by arm: what verdicts, tables, figures and the page read."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import wraps
+from itertools import groupby
+from typing import Any, NamedTuple, TypeVar
+from weakref import WeakKeyDictionary
 
 from fairbench.plan import Arm, Lookup, Record, Study, timing_trials
 from fairbench.search import Setting
 from fairbench.spec import TrialSpec
 
+Found = TypeVar("Found")
 
-@dataclass(frozen=True)
-class Run:
+
+class Run(NamedTuple):
     """A planned trial and what became of it.
 
     Attributes:
@@ -126,7 +130,7 @@ class ArmResults:
         return [value for value in values if value is not None]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Results:
     """A study and its arms, in the order of the suite."""
 
@@ -151,6 +155,19 @@ class Results:
         return sorted(self.study.suite.facts(arena).metrics, key=lambda name: name != primary)
 
 
+def once(analysis: Callable[[Results], Found]) -> Callable[[Results], Found]:
+    """An analysis that is made once of the same results: all who ask share what it found, and none changes it."""
+    known: WeakKeyDictionary[Results, Found] = WeakKeyDictionary()
+
+    @wraps(analysis)
+    def found(results: Results) -> Found:
+        if results not in known:
+            known[results] = analysis(results)
+        return known[results]
+
+    return found
+
+
 def collect(study: Study, arms: list[Arm], lookup: Lookup) -> Results:
     """Read every record once.
 
@@ -171,15 +188,14 @@ def _collect_arm(study: Study, arm: Arm, timing: list[TrialSpec], lookup: Lookup
     tuned = study.tuned(arm.optimizer)
     searched = study.suite.sweep.extra if tuned else ()
 
-    def run(spec: TrialSpec) -> Run:
-        options = spec.optimizer.options
-        return Run(
-            arm.arena, arm.optimizer, spec.stage, Setting.of(options, searched), options, spec.seed, lookup(spec)
-        )
+    def runs(specs: Iterable[TrialSpec]) -> Iterator[Run]:
+        for optimizer, alike in groupby(specs, lambda spec: spec.optimizer):
+            setting = Setting.of(optimizer.options, searched)
+            for spec in alike:
+                yield Run(arm.arena, arm.optimizer, spec.stage, setting, optimizer.options, spec.seed, lookup(spec))
 
-    final = [run(spec) for spec in arm.final]
+    final = [*runs(arm.final)]
     if arm.setting is None and not arm.diverged:
         final = [Run(arm.arena, arm.optimizer, "final", None, {}, seed, None) for seed in study.suite.final.seeds]
-    sweep = [run(spec) for spec in arm.sweep]
-    timed = [done for spec in timing if (done := run(spec)).result]
-    return ArmResults(arm.arena, arm.optimizer, arm.setting, tuned, sweep, final, arm.diverged, timed)
+    timed = [done for done in runs(timing) if done.result]
+    return ArmResults(arm.arena, arm.optimizer, arm.setting, tuned, [*runs(arm.sweep)], final, arm.diverged, timed)

@@ -15,8 +15,8 @@ from fairbench.check.gradients import (
 )
 from fairbench.check.learning import lr_schedule, parameter_groups, trains
 from fairbench.check.repeating import deterministic, global_random_state, resumes
+from fairbench.determinism import one_thread
 from fairbench.suite import OptimizerPlan
-from fairbench.trial import one_thread
 
 __all__ = ["CHECKS", "SEVERITIES", "Finding", "findings"]
 

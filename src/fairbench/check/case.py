@@ -18,7 +18,8 @@ from fairbench.search import search_for
 from fairbench.spec import OptimizerSpec, TrialSpec
 from fairbench.suite import OptimizerPlan
 from fairbench.suite_file import load_suite
-from fairbench.trial import Training, trial
+from fairbench.training import Training
+from fairbench.trial import trial
 
 Severity = Literal["fail", "warn", "note", "pass"]
 """A fail makes a study's numbers wrong; a warn may do so elsewhere; a note is worth knowing."""

@@ -5,9 +5,10 @@ from dataclasses import replace
 from statistics import median
 
 from fairbench.check.case import Case, Course, Severity, around_step, check, tensors
+from fairbench.determinism import one_thread
 from fairbench.optimizers import resolve_optimizer
 from fairbench.suite import OptimizerPlan
-from fairbench.trial import Training, one_thread
+from fairbench.training import Training
 
 BASELINE = "AdamW"
 TURNS = 15

@@ -1,6 +1,5 @@
 """Does it do the same again: from a checkpoint, in a second run, and beside others who draw random numbers?"""
 
-import io
 import pickle
 import random
 
@@ -8,8 +7,8 @@ import numpy as np
 import torch
 
 from fairbench.check.case import Case, Severity, around_step, check, distance, weights
-from fairbench.executors import Place
-from fairbench.trial import Training, weights_hash
+from fairbench.determinism import weights_hash
+from fairbench.resuming import continuation, differs
 
 STEPS = 3
 """Steps before a checkpoint, and after it."""
@@ -18,29 +17,10 @@ STEPS = 3
 @check("resumes", "keep all that step() remembers in self.state[p] or in the groups, as tensors and plain numbers")
 def resumes(case: Case) -> tuple[Severity, str]:
     """A training goes on from a checkpoint as if it had never stopped."""
-    training, file = case.training(STEPS), io.BytesIO()
-    torch.save([training.model.state_dict(), training.optimizer.state_dict()], file)
-    file.seek(0)
-    try:
-        model, optimizer = torch.load(file, weights_only=True)
-    except pickle.UnpicklingError:
-        return (
-            "fail",
-            "torch.load(weights_only=True) refuses its state_dict, which holds more than tensors and plain values",
-        )
-    resumed = Training(training.spec, Place())
-    resumed.model.load_state_dict(model)
-    resumed.optimizer.load_state_dict(optimizer)
-    resumed.schedule.load_state_dict(training.schedule.state_dict())
-    for _ in range(STEPS):
-        resumed.batches.next()
-    for each in (training, resumed):
-        for _ in range(STEPS):
-            each.train_step()
-    if weights_hash(training.model) == weights_hash(resumed.model):
-        return "pass", "from a checkpoint it goes on bit for bit"
-    away = distance(weights(training), weights(resumed))
-    return "fail", f"{STEPS} steps after a checkpoint its weights are {away:.2g} away from those without one"
+    first = continuation(case.training(STEPS), STEPS, STEPS)
+    if why := first if isinstance(first, str) else differs(first):
+        return "fail", why
+    return "pass", "from a checkpoint it goes on bit for bit"
 
 
 @check("deterministic", "draw random numbers from a torch.Generator of its own, seeded when it is made")

@@ -1,6 +1,7 @@
 """What a trial sees, and in which order: functions of the seed alone."""
 
 import hashlib
+from typing import Any
 
 import torch
 
@@ -30,15 +31,25 @@ class Batches:
         order = _order(count, batch_size, steps, torch.Generator().manual_seed(seed))
         self.hash = hashlib.sha256(order.numpy().tobytes()).hexdigest()
         self._data, self._device = data, device
-        self._rows = iter(order.to(data.train.inputs.device))
+        self._order, self._taken = order.to(data.train.inputs.device), 0
         self._augmentation = torch.Generator(device).manual_seed(seed)
 
     def next(self) -> Split:
         """The next batch, as the model reads it, on the device."""
-        batch = self._data.train[next(self._rows)]
+        batch = self._data.train[self._order[self._taken]]
+        self._taken += 1
         if batch.inputs.device != self._device:
             batch = batch.map(torch.Tensor.pin_memory).to(self._device)
         return self._data.read(batch, self._augmentation)
+
+    def state_dict(self) -> dict[str, Any]:
+        """How many batches were taken, and what is drawn next."""
+        return {"taken": self._taken, "augmentation": self._augmentation.get_state()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on behind the batches that were taken."""
+        self._taken = state["taken"]
+        self._augmentation.set_state(state["augmentation"].cpu())
 
 
 def _order(count: int, batch_size: int, steps: int, generator: torch.Generator) -> torch.Tensor:

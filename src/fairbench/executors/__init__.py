@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 from types import TracebackType
 from typing import Any, Protocol
 
@@ -32,6 +33,19 @@ class Place:
         return self.device.partition(":")[0]
 
 
+@dataclass(frozen=True)
+class Checkpointing:
+    """Where running trials write their checkpoints, and how often.
+
+    Attributes:
+        folder: where, `DIR/checkpoints`; a trial's is `<id>.pt`.
+        seconds: how long after the last one; 0 writes one only where a trial is paused.
+    """
+
+    folder: str
+    seconds: float
+
+
 class Executor(Protocol):
     """Runs trials; use it in a `with` block."""
 
@@ -49,18 +63,50 @@ class Executor(Protocol):
     def has_room(self) -> bool:
         """Whether a further trial would start at once."""
 
-    def submit(self, spec: TrialSpec, limit: float) -> None:
-        """Start a trial that may take so many seconds."""
+    def submit(self, spec: TrialSpec, limit: float, resumes: bool = True) -> None:
+        """Start a trial that may take so many seconds; `resumes` says whether it can go on from a checkpoint."""
 
-    def collect(self) -> list[Record]:
-        """Wait for trials to end: the records of one or more."""
+    def collect(self, patience: float = inf) -> list[Record]:
+        """Wait for trials to end, for so many seconds at most: their records, see `paused`."""
+
+    def pause(self) -> list[Record]:
+        """Have every trial write a checkpoint and stop: what `paused` says of each, or its record if it ended."""
 
 
-def run_trial(tell: Callable[..., None], spec: TrialSpec, place: Place) -> Record:
-    """The record of a trial, which tells of its progress."""
+def paused(spec: TrialSpec, unsaved: str = "") -> Record:
+    """What stands for the record of a trial that has written a checkpoint and stopped: it is to be continued.
+
+    Args:
+        spec: the trial.
+        unsaved: why what it did since an earlier checkpoint could not be saved; empty if it could.
+    """
+    return {"id": spec.id, "status": "paused", "unsaved": unsaved}
+
+
+def run_trial(
+    tell: Callable[..., None], spec: TrialSpec, place: Place, checkpointing: Checkpointing | None = None
+) -> Record:
+    """The record of a trial, which tells of its progress.
+
+    Args:
+        tell: called with "progress", how many steps are done, and the training loss.
+        spec: the trial.
+        place: where it runs.
+        checkpointing: where it goes on from, and what it keeps; None for neither.
+
+    Raises:
+        Paused: this process was sent SIGTERM; without checkpoints that is not heard.
+        OutOfMemory: the GPU has no room for it.
+    """
+    from fairbench.checkpoint import Checkpoint
+    from fairbench.environment import naming_lack_of_memory
     from fairbench.trial import trial
 
-    return trial(spec, place, lambda step, loss: tell("progress", step, loss))
+    # The time of a step is taken in one go.
+    kept = checkpointing if spec.stage != "timing" else None
+    checkpoint = Checkpoint(spec, place, kept) if kept else None
+    with naming_lack_of_memory(place.device):
+        return trial(spec, place, lambda step, loss: tell("progress", step, loss), checkpoint)
 
 
 def failure(spec: TrialSpec, kind: str, message: str, trace: str) -> Record:

@@ -7,115 +7,47 @@ loads the libraries itself.
 
 import gc
 import importlib
-import json
 import multiprocessing
-import os
-import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from multiprocessing import forkserver, resource_tracker
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from multiprocessing import forkserver
 from multiprocessing.connection import wait
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from fairbench.errors import UsageError
-from fairbench.executors import Place, Record, Report, failure, run_trial
-from fairbench.executors.process import STUCK, do
+from fairbench.errors import OutOfMemory, UsageError
+from fairbench.executors import Checkpointing, Place, Record, Report, failure, paused, run_trial
+from fairbench.executors.child import GRACE, Process
 from fairbench.spec import TrialSpec
 
 FROZEN = "fairbench.executors.frozen"
-ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-KEPT_OUTPUT = 10_000
-"""Characters that are kept of what a trial prints: the last ones."""
 CALL_LIMIT = 600.0
 """Seconds that a call may take: to load data and build models, or to take two steps in every arena."""
-GRACE = 5.0
-"""Seconds that a process has to end, or to say what it is doing."""
+PATIENCE = 120.0
+"""Seconds that trials have to write a checkpoint: the step that they are in comes to its end first."""
 
 
-class Process:
-    """A process that does one job.
+@dataclass(frozen=True)
+class _Job:
+    """A trial that has been submitted.
 
-    Args:
-        start: the start method, "forkserver" or "fork".
-        output: the file that gets what it prints.
-        job: what it does, see `fairbench.executors.process.do`.
-        arguments: the job's arguments.
-        limit: seconds after which it has taken too long.
+    Attributes:
+        spec: the trial.
+        limit: seconds that it may take.
+        checkpointing: where it goes on from and what it keeps; None for neither.
+        place: the place that it takes.
+        retried: whether it has run out of memory beside others, and has the device for itself now.
     """
 
-    def __init__(
-        self, start: str, output: Path, job: Callable[..., Any], arguments: tuple[Any, ...], limit: float
-    ) -> None:
-        context: Any = multiprocessing.get_context(start)
-        self.pipe, far_end = context.Pipe(duplex=False)
-        self.output = output
-        output.touch()
-        self._process = context.Process(target=do, args=(far_end, str(output), job, arguments))
-        try:
-            if start == "forkserver":
-                _start_server()
-                self._process.start()  # which waits for the server to have loaded everything; Ctrl-C ends that
-            else:
-                with _deaf():  # whoever is called at a fork would swallow a Ctrl-C
-                    self._process.start()
-        except (OSError, EOFError) as error:
-            raise UsageError(
-                f"cannot start a process ({type(error).__name__}: {error}); "
-                "try a shorter TMPDIR, or --workers 0, which needs no server"
-            ) from error
-        except KeyboardInterrupt:
-            if self._process.pid is not None:
-                self._process.kill()
-            raise
-        far_end.close()
-        self.limit, self.deadline = limit, time.monotonic() + limit
-
-    def hear(self) -> list[Any] | None:
-        """Its next message; None when it has ended, or says what nobody can read."""
-        try:
-            message = json.loads(self.pipe.recv_bytes())
-        except (EOFError, OSError, ValueError, RecursionError):
-            return None
-        return message if _is_message(message) else None
-
-    def end(self, patience: float = 0.0) -> str:
-        """End it with all that it has started; returns what it has printed."""
-        self._process.join(patience)
-        for kill in (lambda: os.killpg(self._process.pid, signal.SIGKILL), self._process.kill):
-            try:
-                kill()
-            except ProcessLookupError:  # it has ended, or is not yet the head of a group
-                continue
-        self._process.join()
-        self.pipe.close()
-        return self.output.read_text(errors="replace")[-KEPT_OUTPUT:] if self.output.exists() else ""
-
-    def stuck_at(self) -> str:
-        """What it is doing, by its own account; then it is ended."""
-        before = self.output.stat().st_size
-        try:
-            os.kill(self._process.pid, STUCK)
-        except ProcessLookupError:  # it is gone, and something that it has started holds the pipe
-            return self.end()
-        end = time.monotonic() + GRACE
-        while self.output.stat().st_size == before and time.monotonic() < end:
-            time.sleep(0.05)
-        time.sleep(0.2)  # for the rest of the lines
-        return self.end()
-
-    def cause_of_death(self) -> str:
-        """Why it ended without a result."""
-        self._process.join(GRACE)
-        code = self._process.exitcode
-        if code == -signal.SIGKILL:
-            return "the process was killed (out of memory?)"
-        if code is None:
-            return "the process said something that is no message"
-        return f"the process ended with {f'signal {-code}' if code < 0 else f'code {code}'} and no result"
+    spec: TrialSpec
+    limit: float
+    checkpointing: Checkpointing | None
+    place: Place
+    retried: bool = False
 
 
 class ProcessExecutor:
@@ -127,6 +59,8 @@ class ProcessExecutor:
         preload: modules that the trials will need.
         call_limit: seconds that a call may take.
         server: whether processes are forked from a server, else from this process.
+        checkpointing: where trials write checkpoints and go on from; None for nowhere.
+        oom: what becomes of a trial that runs out of a GPU's memory: "fail", or "retry" once nobody else is there.
     """
 
     def __init__(
@@ -136,11 +70,14 @@ class ProcessExecutor:
         preload: Sequence[str] = (),
         call_limit: float = CALL_LIMIT,
         server: bool = True,
+        checkpointing: Checkpointing | None = None,
+        oom: str = "fail",
     ) -> None:
         self._free, self._report, self._preload = list(reversed(places)), report, preload
-        self._call_limit = call_limit
+        self._call_limit, self._checkpointing, self._oom = call_limit, checkpointing, oom
         self._start = "forkserver" if server else "fork"
-        self._running: dict[str, tuple[TrialSpec, Process, Place]] = {}
+        self._running: dict[str, tuple[_Job, Process]] = {}
+        self._waiting: list[_Job] = []  # for a device of their own
         self._started = 0
 
     def __enter__(self) -> "ProcessExecutor":
@@ -160,7 +97,7 @@ class ProcessExecutor:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Stop what still runs."""
-        for _, process, _ in self._running.values():
+        for _, process in self._running.values():
             process.end()
         if self._start == "fork":
             gc.unfreeze()
@@ -187,6 +124,8 @@ class ProcessExecutor:
             printed = process.end()
         if message is None:
             raise UsageError(f"{function.__name__} of {_names(arguments)}: {cause}\n{printed}".rstrip())
+        if message[0] == "paused":
+            raise UsageError(f"{function.__name__} of {_names(arguments)}: somebody ended its process (SIGTERM)")
         if message[0] == "raised":
             usage = message[1] == UsageError.__name__
             raise UsageError(message[2] if usage else f"{function.__name__} of {_names(arguments)}:\n{message[3]}")
@@ -194,36 +133,74 @@ class ProcessExecutor:
 
     def has_room(self) -> bool:
         """Whether a further trial would start at once."""
-        return bool(self._free)
+        return self._room() is not None
 
-    def submit(self, spec: TrialSpec, limit: float) -> None:
-        """Start a trial that may take so many seconds."""
-        place = self._free.pop()
-        self._running[spec.id] = spec, self._process(run_trial, (spec, place), limit), place
+    def _room(self) -> Place | None:
+        """The next place that is free, on a device that no trial wants or has for itself."""
+        running = (job for job, _ in self._running.values() if job.retried)
+        closed = {job.place.device for job in (*self._waiting, *running)}
+        return next((place for place in reversed(self._free) if place.device not in closed), None)
 
-    def collect(self) -> list[Record]:
-        """Pass on what the trials say until one or more have ended: their records."""
+    def submit(self, spec: TrialSpec, limit: float, resumes: bool = True) -> None:
+        """Start a trial that may take so many seconds; `resumes` says whether it can go on from a checkpoint."""
+        place = self._room()
+        assert place is not None
+        self._free.remove(place)
+        self._run(_Job(spec, limit, self._checkpointing if resumes else None, place))
+
+    def _run(self, job: _Job) -> None:
+        place = replace(job.place, alone=job.place.alone or job.retried)
+        self._running[job.spec.id] = job, self._process(run_trial, (job.spec, place, job.checkpointing), job.limit)
+
+    def collect(self, patience: float = inf) -> list[Record]:
+        """Pass on what the trials say until one or more have ended, for so many seconds at most: their records."""
         records: list[Record] = []
-        while not records:
+        until = time.monotonic() + patience
+        while not records and self._running and (now := time.monotonic()) < until:
             every = list(self._running.values())
-            patience = min(process.deadline for _, process, _ in every) - time.monotonic()
-            heard = wait([process.pipe for _, process, _ in every], max(patience, 0.0))
-            for spec, process, _ in every:
+            next_deadline = min(process.deadline for _, process in every)
+            heard = wait([process.pipe for _, process in every], max(min(next_deadline, until) - now, 0.0))
+            for job, process in every:
                 if process.pipe in heard:
-                    records += self._hear(spec, process)
+                    records += self._hear(job, process)
                 elif process.deadline < time.monotonic():
-                    records.append(self._too_long(spec, process))
+                    records.append(self._too_long(job, process))
+            self._retry()
         return records
 
-    def _hear(self, spec: TrialSpec, process: Process) -> list[Record]:
-        """One message of a trial: progress, a record, or the end of the pipe when the process has died."""
-        message = process.hear()
+    def pause(self) -> list[Record]:
+        """Have every trial write a checkpoint and stop: what `paused` says of each, or its record if it ended."""
+        self._oom = "fail"  # who runs out of memory now does not begin again
+        records = [paused(job.spec) for job in self._waiting]
+        self._free += [job.place for job in self._waiting]
+        self._waiting.clear()
+        for _, process in self._running.values():
+            process.pause()
+        until = time.monotonic() + PATIENCE
+        while self._running and time.monotonic() < until:
+            records += self.collect(until - time.monotonic())
+        for job, process in list(self._running.values()):
+            self._leave(job)
+            process.end()
+            records.append(paused(job.spec, f"its step did not come to an end within {PATIENCE:.0f} s"))
+        return records
+
+    def _hear(self, job: _Job, process: Process) -> list[Record]:
+        """One message of a trial: progress, a record, a pause, or the end of the pipe when the process has died."""
+        message, spec = process.hear(), job.spec
         if message is not None and message[0] == "progress":
             self._report(spec, *message[1:])
             return []
-        self._free.append(self._running.pop(spec.id)[2])
+        if message and message[:2] == ["raised", OutOfMemory.__name__] and self._may_retry(job):
+            del self._running[spec.id]
+            process.end(GRACE)
+            self._waiting.append(replace(job, retried=True))
+            return []
+        self._leave(job)
         if message is None:
             record = failure(spec, "WorkerDied", process.cause_of_death(), "")
+        elif message[0] == "paused":
+            record = paused(spec, message[1])
         elif message[0] == "done" and _is_of(message[-1], spec):
             record = message[-1]
         elif message[0] == "raised":
@@ -232,28 +209,32 @@ class ProcessExecutor:
             record = failure(spec, "WrongRecord", f"not the record of this trial but {str(message)[:200]}", "")
         return [{**record, "output": process.end(GRACE)}]
 
-    def _too_long(self, spec: TrialSpec, process: Process) -> Record:
+    def _may_retry(self, job: _Job) -> bool:
+        """Whether a trial that ran out of memory may have found others on its device, and was not alone there yet."""
+        return self._oom == "retry" and not job.retried and not job.place.alone
+
+    def _retry(self) -> None:
+        """Start those that have waited for a device of their own."""
+        for job in list(self._waiting):
+            if all(other.place.device != job.place.device for other, _ in self._running.values()):
+                self._waiting.remove(job)
+                self._run(job)
+
+    def _leave(self, job: _Job) -> None:
+        """Have the place of a trial free again."""
+        del self._running[job.spec.id]
+        self._free.append(job.place)
+
+    def _too_long(self, job: _Job, process: Process) -> Record:
         """End a trial whose time is over."""
-        self._free.append(self._running.pop(spec.id)[2])
+        self._leave(job)
         doing = process.stuck_at()
         message = f"no end after {process.limit:.0f} s; --trial-timeout gives it more"
-        return {**failure(spec, "TimedOut", message, doing), "output": doing}
+        return {**failure(job.spec, "TimedOut", message, doing), "output": doing}
 
 
 def _call(tell: Callable[..., None], function: Callable[..., Any], *arguments: Any) -> Any:
     return function(*arguments)
-
-
-MESSAGES: dict[str, tuple[Any, ...]] = {"done": (object,), "progress": (int, (int, float)), "raised": (str, str, str)}
-"""What a process may say, and of which types."""
-
-
-def _is_message(message: Any) -> bool:
-    """Whether something is a message: a process may say anything."""
-    if not isinstance(message, list) or not message or not isinstance(message[0], str):
-        return False
-    types, parts = MESSAGES.get(message[0], ()), message[1:]
-    return len(parts) == len(types) > 0 and all(map(isinstance, parts, types))
 
 
 def _names(arguments: tuple[Any, ...]) -> str:
@@ -264,26 +245,3 @@ def _names(arguments: tuple[Any, ...]) -> str:
 def _is_of(record: Any, spec: TrialSpec) -> bool:
     """Whether something is the record of this trial."""
     return isinstance(record, dict) and record.get("id") == spec.id and record.get("spec") == spec.as_stored
-
-
-@contextmanager
-def _deaf() -> Iterator[None]:
-    """Hear of Ctrl-C afterwards."""
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-
-
-def _start_server() -> None:
-    """Start the server unless it runs: without threads of its own, deaf to Ctrl-C."""
-    resource_tracker.ensure_running()  # which would unblock the signal if it started below
-    outside = {name: os.environ.get(name) for name in ONE_THREAD}
-    os.environ |= ONE_THREAD
-    try:
-        with _deaf():
-            forkserver.ensure_running()
-    finally:
-        for name, value in outside.items():
-            os.environ.pop(name) if value is None else os.environ.update({name: value})

@@ -17,7 +17,7 @@ from fairbench.report.findings import Finding, find
 from fairbench.report.latex import to_latex
 from fairbench.report.page import render_page
 from fairbench.report.sections import grids
-from fairbench.store import write_atomically
+from fairbench.store import Content, write_atomically
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,9 @@ def write_report(history: History, lookup: Lookup, directory: Path) -> Report:
         UsageError: the directory cannot be written.
     """
     results, comparisons, first = judged(history, lookup)
-    contents: dict[str, str | bytes] = {
+    contents: dict[str, Content] = {
         "lr_sweep.csv": tables.lr_sweep(results).to_csv(),
-        "steps.csv": tables.steps(results).to_csv(),
+        "steps.csv": tables.steps(results),
         "summary.csv": tables.summary(results).to_csv(),
         "aggregate.csv": tables.aggregate(results).to_csv(),
         "significance.csv": tables.significance(comparisons).to_csv(),
@@ -74,7 +74,7 @@ def write_report(history: History, lookup: Lookup, directory: Path) -> Report:
     flags = audit(results, comparisons, history, first)
     findings = find(results, comparisons, history, failures)
     tables_shown = grids(results, comparisons, analyses, flags)
-    shown: dict[str, str | bytes] = {f"tables/{name}.tex": to_latex(table) for name, table in tables_shown.items()}
+    shown: dict[str, Content] = {f"tables/{name}.tex": to_latex(table) for name, table in tables_shown.items()}
     for figure in figures:
         at = f"figures/{figure.name}"
         shown |= {f"{at}.svg": figure.svg, f"{at}.pdf": figure.pdf, f"{at}.png": figure.png}
@@ -108,6 +108,6 @@ def _compared(study: Study, lookup: Lookup) -> tuple[Results, list[Comparison]]:
     return results, compare(results)
 
 
-def _write(directory: Path, contents: Mapping[str, str | bytes]) -> None:
+def _write(directory: Path, contents: Mapping[str, Content]) -> None:
     for name, content in contents.items():
         write_atomically(directory / name, content)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
-from fairbench.analysis.results import ArmResults, Results
+from fairbench.analysis.results import ArmResults, Results, once
 from fairbench.report.tables import Cost
 
 Curve = list[tuple[float, float, float]]
@@ -14,7 +14,17 @@ Curve = list[tuple[float, float, float]]
 
 def curve(results: Results, arm: ArmResults) -> Curve:
     """The primary metric on the validation split over the final seeds, where every seed with a record still has it."""
-    metric = results.study.suite.arenas[arm.arena].metric
+    return _curves(results)[arm.arena, arm.optimizer]
+
+
+@once
+def _curves(results: Results) -> dict[tuple[str, str], Curve]:
+    """The curve of every arm."""
+    arenas = results.study.suite.arenas
+    return {(arm.arena, arm.optimizer): _curve(arm, arenas[arm.arena].metric) for arm in results.arms}
+
+
+def _curve(arm: ArmResults, metric: str) -> Curve:
     seeds = [{e["step"]: e["val"][metric] for e in run.result["evaluations"]} for run in arm.final if run.result]
     shared = sorted(set.intersection(*map(set, seeds))) if seeds else []
     columns = [(step, [seed[step] for seed in seeds]) for step in shared]

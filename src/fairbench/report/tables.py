@@ -8,7 +8,7 @@ from statistics import fmean, median, stdev
 from typing import TYPE_CHECKING, Any
 
 from fairbench.analysis.mechanism import Quantity, quantities
-from fairbench.analysis.results import ArmResults, Results, Run
+from fairbench.analysis.results import ArmResults, Results, Run, once
 from fairbench.analysis.verdicts import Comparison
 
 if TYPE_CHECKING:
@@ -32,6 +32,11 @@ class Table:
         writer.writerow(self.columns)
         writer.writerows([_cell(value) for value in row] for row in self.rows)
         return text.getvalue()
+
+
+def _line(cells: Iterable[Any]) -> str:
+    """A line of CSV."""
+    return Table([_cell(cell) for cell in cells], []).to_csv()
 
 
 def _cell(value: Any) -> str:
@@ -70,21 +75,19 @@ class _Trial:
         return (run.arena, run.optimizer, run.lr, run.weight_decay, *others, run.seed)
 
 
-def steps(results: Results) -> Table:
-    """Every training-loss window and validation evaluation, a row for each number."""
+def steps(results: Results) -> Iterator[str]:
+    """The CSV text of every training-loss window and validation evaluation, a line for each number, trial by trial."""
     about = _Trial(results)
-
-    def rows() -> Iterator[tuple[Any, ...]]:
-        for run in results.select(lambda run: run.result is not None):
-            trial = (*about.cells(run), run.stage)
-            result = run.result or {}
-            for step, loss in result["loss_curve"]:
-                yield (*trial, step, "train", "loss", loss)
-            for evaluation in result["evaluations"]:
-                for metric in results.metrics(run.arena):
-                    yield (*trial, evaluation["step"], "val", metric, evaluation["val"][metric])
-
-    return Table((*about.columns, "stage", "step", "split", "metric", "value"), list(rows()))
+    cells = {x: {metric: _line([metric])[:-1] for metric in results.metrics(x)} for x in results.study.suite.arenas}
+    yield _line((*about.columns, "stage", "step", "split", "metric", "value"))
+    for run in results.select(lambda run: run.result is not None):
+        trial = _line((*about.cells(run), run.stage))[:-1]
+        result = run.result or {}
+        told = [f"{trial},{step},train,loss,{loss!r}\n" for step, loss in result["loss_curve"]]  # finite numbers
+        for evaluation in result["evaluations"]:
+            at, val = f"{trial},{evaluation['step']},val", evaluation["val"]
+            told += [f"{at},{cell},{val[metric]!r}\n" for metric, cell in cells[run.arena].items()]
+        yield "".join(told)
 
 
 HASHES = ("initial_weights", "batches", "noise", "final_weights")
@@ -157,6 +160,7 @@ class Aggregate:
     missing: int
 
 
+@once
 def aggregates(results: Results) -> list[Aggregate]:
     """Every metric of every arm, in the order of the suite."""
 
@@ -226,6 +230,7 @@ class Cost:
     peak_memory_mb: float
 
 
+@once
 def costs(results: Results) -> list[Cost]:
     """The cost of every arm with a final trial; alone among all tables it is not the same twice."""
     return [cost for arm in results.arms if (cost := _cost(arm)) is not None]

@@ -125,6 +125,14 @@ class Shocks:
             self._shock = KINDS[spec["kind"]](generator, **own)
         self.steps = disturbed_steps(spec, steps)
 
+    def state_dict(self) -> dict[str, Tensor]:
+        """What is drawn next."""
+        return {"generator": self._shock.generator.get_state()}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Draw on from there."""
+        self._shock.generator.set_state(state["generator"].cpu())
+
     def of(self, step: int) -> Shock:
         """What happens in a step, which are counted from 1."""
         return self._shock if step in self.steps else self._calm

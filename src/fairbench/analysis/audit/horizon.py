@@ -7,7 +7,7 @@ from itertools import pairwise
 from statistics import fmean
 
 from fairbench.analysis.audit.flag import Case, check, some
-from fairbench.analysis.results import ArmResults
+from fairbench.analysis.results import ArmResults, Results, once
 from fairbench.analysis.significance import summary, welch
 from fairbench.analysis.verdicts import Comparison
 from fairbench.suite import Suite
@@ -96,7 +96,8 @@ def still_improving(case: Case) -> str:
     """The validation metric of an arm improves by more than the margin in the last third, where the rate falls to 0."""
     found = []
     for arena, plan in case.results.study.suite.arenas.items():
-        gains = {arm.optimizer: _gains(_curves(case, arm)) for arm in case.results.of(arena)}
+        curves = _curves(case.results)
+        gains = {arm.optimizer: _gains(curves[arena, arm.optimizer]) for arm in case.results.of(arena)}
         means = {name: fmean(of_arm) for name, of_arm in gains.items() if of_arm}
         if more := [f"{name} {mean:.2g}" for name, mean in means.items() if mean > plan.margin]:
             found.append(f"{arena}: {', '.join(more)} (margin {plan.margin:g})")
@@ -105,18 +106,25 @@ def still_improving(case: Case) -> str:
 
 def _pairs(case: Case) -> Iterator[tuple[Comparison, Curve, Curve]]:
     """The comparisons whose arms both have finished seeds, with their curves."""
+    curves = _curves(case.results)
     for c in case.comparisons:
-        ours, theirs = (_curves(case, case.results.arm(c.arena, name)) for name in (c.reference, c.baseline))
+        ours, theirs = (curves[c.arena, name] for name in (c.reference, c.baseline))
         if ours and theirs:
             yield c, ours, theirs
 
 
-def _curves(case: Case, arm: ArmResults) -> Curve:
-    suite = case.results.study.suite
+@once
+def _curves(results: Results) -> dict[tuple[str, str], Curve]:
+    """The curves of the finished seeds of every arm."""
+    return {(arm.arena, arm.optimizer): _curve(results, arm) for arm in results.arms}
+
+
+def _curve(results: Results, arm: ArmResults) -> Curve:
+    suite = results.study.suite
     metric = suite.arenas[arm.arena].metric
     sign = -1.0 if suite.facts(arm.arena).metrics[metric] == "min" else 1.0
-    results = [run.result for run in arm.final if run.result and run.status == "finished"]
-    return [{e["step"]: sign * e["val"][metric] for e in result["evaluations"]} for result in results]
+    found = [run.result for run in arm.final if run.result and run.status == "finished"]
+    return [{e["step"]: sign * e["val"][metric] for e in result["evaluations"]} for result in found]
 
 
 def _gains(curves: Curve) -> list[float]:

@@ -1,0 +1,89 @@
+"""What a checkpoint costs: seconds of CPU to write and to read it, and its bytes.
+
+.venv/bin/python benchmarks/checkpoint.py [--csv docs/results/benchmarks/checkpoint.csv]
+"""
+
+import argparse
+import csv
+import resource
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import GPT2Config, GPT2LMHeadModel
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fairbench"))
+from tiny import study_of
+
+from fairbench.checkpoint import read_state, write_state
+from fairbench.executors import Place
+from fairbench.plan import trial_spec
+from fairbench.store import replacing
+from fairbench.suite_file import load_suite
+from fairbench.trial import Run
+
+State = dict[str, Any]
+
+
+def mini_gpt() -> State:
+    """A trial of the embedded suite, in its middle."""
+    suite = load_suite("mini")
+    suite = replace(suite, arenas={"gpt": suite.arenas["gpt"]}, optimizers={"AdamW": suite.optimizers["AdamW"]})
+    study = study_of(replace(suite, reference="AdamW"))
+    run = Run(trial_spec(study, "gpt", "AdamW", "final", 1e-3, 1), Place())
+    for _ in range(5):
+        run.go_on(lambda step, loss: None)
+    return run.state_dict()
+
+
+def gpt2_small() -> State:
+    """GPT-2 with 124M parameters and AdamW, after a step."""
+    model = GPT2LMHeadModel(GPT2Config())
+    optimizer = torch.optim.AdamW(model.parameters())
+    for p in model.parameters():
+        p.grad = torch.full_like(p, 1e-3)
+    optimizer.step()
+    return {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+
+
+def seconds(work: Callable[[], Any]) -> float:
+    """Seconds of CPU, of this process and of the system for it."""
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    work()
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def write(path: Path, state: State) -> None:
+    with replacing(path) as file:
+        write_state(file, {}, state)
+
+
+def main() -> None:
+    """Print what was measured, and write it as CSV where asked to."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--csv", type=Path)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    lines: list[tuple[str, ...]] = [("what", "write_s", "read_s", "mb")]
+    for name, made in (("mini gpt", mini_gpt), ("gpt-2 124M", gpt2_small)):
+        state = made()
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "it.pt"
+            writing = min(seconds(partial(write, path, state)) for _ in range(3))
+            reading = min(seconds(partial(read_state, path, {}, torch.device("cpu"))) for _ in range(3))
+            lines.append((name, f"{writing:.3g}", f"{reading:.3g}", f"{path.stat().st_size / 1e6:.4g}"))
+    for line in lines:
+        print("  ".join(f"{word:>10}" for word in line))
+    if options.csv:
+        with options.csv.open("w", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows(lines)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,223 @@
+"""What a study of 100,000 trials costs: to plan, to look at, to report; on disk, in memory, in CPU time.
+
+.venv/bin/python benchmarks/scale.py FOLDER [--csv docs/results/benchmarks/scale.csv]
+
+The studies are fabricated in FOLDER, a record of the size of mini's for each trial, and stay there: a second call only
+measures. What is measured runs in processes of its own, the commands as users run them.
+"""
+
+import argparse
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fairbench"))
+from csv_files import write_csv
+from fabricated import METRICS, QUANTITIES, Records, finals, history, mechanism, study
+
+from fairbench.history import read_history, write_history
+from fairbench.optimizers import resolve_optimizer
+from fairbench.plan import Schedule, Study
+from fairbench.store import Store
+from fairbench.suite import OptimizerPlan
+
+STEPS = {"gpt": (75, 300), "vit": (240, 720)}
+"""Steps of a sweep trial and of a final one, as in mini."""
+LOG_EVERY, EVALUATIONS = 10, 10
+TENSORS = 40
+CODE = {"arena": 17, "optimizer": 3, "PsiLogic": 28}
+"""Modules that take part because of an arena and of an optimizer."""
+OPTIONS = {"betas": [0.9, 0.999], "eps": 1e-8, "weight_decay": 0.01, "foreach": None, "maximize": False}
+ENVIRONMENT = {f"package-{i}": f"{i}.0.1" for i in range(9)} | {"device": "a machine", "git": "c0ffee" * 6}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A study of two arenas, and of three sweep trials in each arm."""
+
+    name: str
+    optimizers: int
+    seeds: int
+
+    @property
+    def study(self) -> Study:
+        """The study, with as much code and as many options as those of mini."""
+        names = [f"O{i}" for i in range(1, self.optimizers - 1)] + ["AdamW", "PsiLogic"]
+        made = study(tuple(STEPS), names, range(1, self.seeds + 1))
+        plan = OptimizerPlan(factory="torch.optim:AdamW", options={"weight_decay": 0.01})
+        arenas = {
+            name: replace(arena, sweep_steps=STEPS[name][0], steps=STEPS[name][1])
+            for name, arena in made.suite.arenas.items()
+        }
+        final = replace(made.suite.final, evaluations=EVALUATIONS)
+        training = replace(made.suite.training, log_every=LOG_EVERY)
+        suite = replace(
+            made.suite, arenas=arenas, final=final, training=training, optimizers=dict.fromkeys(names, plan)
+        )
+        optimizers = {
+            name: replace(
+                resolve_optimizer(name, plan), code=code(name, CODE["PsiLogic" if name == "PsiLogic" else "optimizer"])
+            )
+            for name in names
+        }
+        met = {name: replace(arena, code=code(name, CODE["arena"])) for name, arena in made.arenas.items()}
+        return replace(made, suite=suite, optimizers=optimizers, arenas=met, environment=ENVIRONMENT)
+
+
+def code(of: str, modules: int) -> dict[str, str]:
+    """As much code as takes part because of an arena or an optimizer."""
+    return {f"package.{of}.module_{i}": f"{i:016x}" for i in range(modules)}
+
+
+SHAPES = (Shape("80 arms", 40, 1247), Shape("500 arms", 250, 197))
+
+
+class Realistic(Records):
+    """Records as large as mini's: loss curves, evaluations, and the mechanism by tensors."""
+
+    def record(self, spec, outcome):
+        found = super().record(spec, outcome)
+        return {**found, "environment": ENVIRONMENT, "cost": {**found["cost"], "steps": spec.training.steps}}
+
+    def result(self, spec, outcome, status):
+        found, training = super().result(spec, outcome, status), spec.training
+        noise = math.sin(1e3 * spec.seed + len(spec.optimizer.name) + spec.lr) / 50
+        steps = range(LOG_EVERY, training.steps + 1, LOG_EVERY)
+        every = training.steps // training.evaluations
+        metric = METRICS[spec.arena.name][0]
+        found["steps"] = training.steps
+        found["loss_curve"] = [[step, 5.4 / math.sqrt(step) + noise] for step in steps]
+        found["evaluations"] = [
+            {"step": i * every, "val": {**found["final"]["val"], metric: 0.5 + 0.3 * math.sqrt(i) / 3 + noise}}
+            for i in range(1, training.evaluations + 1)
+        ]
+        if spec.optimizer.name == "PsiLogic":
+            names = [f"vit.layers.{i}.attention.projection.weight" for i in range(TENSORS)]
+            of_all = {
+                name: (unit, {x: noise + i for i, x in enumerate(names)}) for name, (unit, _) in QUANTITIES.items()
+            }
+            told = mechanism(of_all)
+            found["mechanism"] = told | {"course": [[step, told["course"][0][1]] for step in steps]}
+        return found
+
+
+def fabricate(shape: Shape, directory: Path) -> None:
+    """Write a study with all its records, through the store."""
+    the_study = shape.study
+    scores = finals(
+        the_study, **{name: [0.5 + i % 97 / 1000 for i in range(shape.seeds)] for name in the_study.suite.optimizers}
+    )
+    made, records, store = Realistic(scores), {}, Store(directory)
+    store.trials.mkdir(parents=True)
+    schedule = Schedule(the_study, lambda spec: records.get(spec.id))
+    sync, os.fsync = os.fsync, lambda handle: None  # which would take most of the time, and tells nothing here
+    while spec := schedule.next():
+        record = made(spec)
+        store.write(record)
+        records[spec.id] = {"status": record["status"], "result": {"final": record["result"]["final"]}}
+        schedule.ended(spec)
+    os.fsync = sync
+    write_history(directory, history(the_study))
+
+
+def measured(*command: str) -> dict[str, float]:
+    """What a command takes in a process of its own, and the last line that it prints."""
+    with subprocess.Popen([sys.executable, *command], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        said = process.stdout.read()
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        sys.exit(f"{' '.join(command)} ended with {process.returncode}")
+    return {
+        "cpu_s": round(used.ru_utime + used.ru_stime, 2),
+        "peak_mb": round(1024 * used.ru_maxrss / 1e6),
+        "said": said,
+    }
+
+
+def start(directory: Path) -> None:
+    """What a driver does with the records before its first trial: count them, plan, see what is missing."""
+    records = Store(directory).snapshot()
+    print(records.final_trials(), Schedule(read_history(directory).study, records.brief).outlook().trials)
+    records.remember()
+
+
+def planning(directory: Path) -> None:
+    """Print the milliseconds of CPU that a driver plans for each trial, from the first one to the last that ends."""
+    the_study, held = read_history(directory).study, Store(directory).snapshot()
+    Schedule(the_study, held.brief)  # which reads them all
+    records: dict[str, Any] = {}
+    began = time.process_time()
+    schedule = Schedule(the_study, lambda spec: records.get(spec.id))
+    while spec := schedule.next():
+        records[spec.id] = held.brief(spec)
+        schedule.ended(spec)
+        schedule.outlook()
+    print(1000 * (time.process_time() - began) / len(records))
+
+
+PARTS = {"start": start, "planning": planning}
+"""What is measured in a process of its own and is no command."""
+
+
+def measure(shape: Shape, directory: Path) -> list[dict[str, Any]]:
+    """Every number of one study."""
+    if not directory.exists():
+        fabricate(shape, directory)
+    rows = []
+
+    def row(what: str, value: float, unit: str, target: float | str = "") -> None:
+        shown = f"{value:.4g}" if isinstance(value, float) else value
+        rows.append({"study": shape.name, "what": what, "value": shown, "unit": unit, "target": target})
+        print("  ".join(str(x) for x in rows[-1].values()), flush=True)
+
+    def command(what: str, *words: str, seconds: float | str = "", megabytes: float | str = "") -> str:
+        used = measured(*words)
+        row(f"{what}, CPU", used["cpu_s"], "s", seconds)
+        row(f"{what}, peak memory", used["peak_mb"], "MB", megabytes)
+        return used["said"]
+
+    records = list(os.scandir(directory / "trials"))
+    row("records", len(records), "files")
+    row("records", sum(x.stat().st_size for x in records) / 1e6, "MB")
+    row("records, blocks on disk", sum(512 * x.stat().st_blocks for x in records) / 1e6, "MB")
+    fairbench = ("-m", "fairbench")
+    for index in directory.glob("index*"):
+        index.unlink()
+    command("status, no index", *fairbench, "status", str(directory))
+    command("status", *fairbench, "status", str(directory), seconds=2)
+    row("index", sum(x.stat().st_size for x in directory.glob("index*")) / 1e6, "MB")
+    command("start of a driver", __file__, str(directory), "--part", "start")
+    said = command("planning", __file__, str(directory), "--part", "planning")
+    row("planning after a finished trial, CPU", float(said), "ms", 1)
+    with tempfile.TemporaryDirectory() as output:
+        command("report", *fairbench, "report", str(directory), "--output-dir", output, seconds=60, megabytes=2000)
+        row("report.html", (Path(output) / "report.html").stat().st_size / 1e6, "MB", 8)
+        row("steps.csv", (Path(output) / "steps.csv").stat().st_size / 1e6, "MB")
+    return rows
+
+
+def main() -> None:
+    """Print what was measured, and write it as CSV where asked to."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--csv", type=Path)
+    parser.add_argument("--part", choices=PARTS, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.part:
+        PARTS[options.part](options.folder)
+        return
+    rows = [row for shape in SHAPES for row in measure(shape, options.folder / shape.name)]
+    if options.csv:
+        write_csv(rows, options.csv)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""All that an optimizer remembers, so that it goes on as if it had never stopped.
+
+Beside its `state_dict` these are the numbers, texts and flags that many keep on themselves. `load_state_dict` of torch
+casts floating-point state to the dtype of its parameter, and moves it there; here it stays what it was.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+PLAIN = (bool, int, float, str, type(None))
+
+
+@cache
+def _of_torch() -> frozenset[str]:
+    """What every optimizer keeps on itself because torch does."""
+    return frozenset(vars(torch.optim.Optimizer([torch.zeros(1)], {})))
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a value is of numbers, texts and flags alone; numpy's are of other types."""
+    if type(value) is dict:
+        return all(map(is_plain, [*value, *value.values()]))
+    return all(map(is_plain, value)) if type(value) in (list, tuple) else type(value) in PLAIN
+
+
+def own_attributes(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    """What an optimizer keeps on itself beside what torch has every optimizer keep there."""
+    return {name: value for name, value in vars(optimizer).items() if name not in _of_torch()}
+
+
+def optimizer_state(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    """What `load_optimizer_state` takes: the `state_dict`, and the plain ones of the optimizer's own attributes."""
+    attributes = {name: value for name, value in own_attributes(optimizer).items() if is_plain(value)}
+    return {"state_dict": optimizer.state_dict(), "attributes": attributes}
+
+
+def load_optimizer_state(optimizer: torch.optim.Optimizer, saved: Mapping[str, Any]) -> None:
+    """Have an optimizer go on from where `optimizer_state` found another one of its kind.
+
+    Args:
+        optimizer: an optimizer of the same parameters, which has taken no step.
+        saved: what was found; tensors are on the devices where they shall be.
+    """
+    optimizer.load_state_dict(saved["state_dict"])
+    state = saved["state_dict"]["state"]
+    ids = [key for group in saved["state_dict"]["param_groups"] for key in group["params"]]
+    params = [p for group in optimizer.param_groups for p in group["params"]]
+    for key, p in zip(ids, params, strict=True):
+        if key in state and p in optimizer.state:
+            optimizer.state[p] = _as_saved(optimizer.state[p], state[key])
+    for name, value in saved["attributes"].items():
+        setattr(optimizer, name, value)
+
+
+def _as_saved(loaded: Any, saved: Any) -> Any:
+    """A loaded state with its tensors in the dtype and on the device that they had."""
+    if isinstance(loaded, Tensor) and isinstance(saved, Tensor):
+        same = loaded.dtype == saved.dtype and loaded.device == saved.device
+        return loaded if same else saved.clone()
+    if isinstance(loaded, dict) and isinstance(saved, dict) and loaded.keys() == saved.keys():
+        for key in loaded:
+            loaded[key] = _as_saved(loaded[key], saved[key])
+    elif type(loaded) in (list, tuple) and type(saved) is type(loaded) and len(loaded) == len(saved):
+        return type(loaded)(map(_as_saved, loaded, saved))
+    return loaded
