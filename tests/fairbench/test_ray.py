@@ -29,7 +29,13 @@ from fairbench.executors.ray import RayExecutor
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray")]
 NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
-QUIET = {"GIT_DIR": os.devnull, "RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled"}
+# Nobody is told of it, and its workers are no less urgent than the tests beside them, which would starve them.
+ALONE = {
+    "GIT_DIR": os.devnull,
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_AUTH_MODE": "disabled",
+    "RAY_worker_niceness": "0",
+}
 
 WAITS = """
 import os, time, torch
@@ -54,7 +60,7 @@ class Waits(torch.optim.SGD):
 def cluster() -> Iterator[Cluster]:
     """Two nodes of one core."""
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in QUIET.items():
+        for name, value in ALONE.items():
             patch.setenv(name, value)
         cluster = Cluster(initialize_head=True, head_node_args={**NODE, "include_dashboard": False})
         cluster.add_node(**NODE)
@@ -69,10 +75,10 @@ def trials_of(node: Any) -> list[psutil.Process]:
     return [trial for worker in workers for server in worker.children() for trial in server.children()]
 
 
-def wait_for(what: Callable[[], Any], seconds: float = 120.0) -> Any:
+def wait_for(what: Callable[[], Any], seen: Callable[[], object] = str, seconds: float = 240.0) -> Any:
     until = time.monotonic() + seconds
     while not (found := what()):
-        assert time.monotonic() < until
+        assert time.monotonic() < until, seen()
         time.sleep(0.3)
     return found
 
@@ -91,7 +97,7 @@ def run(folder: Path, *words: str) -> subprocess.Popen[bytes]:
     chosen = ["--suite", "tiny.toml", "--optimizers", "AdamW,own_optimizers:Waits", "--reference", "Waits"]
     command = [sys.executable, "-m", "fairbench", "run", *chosen, *words]
     said = (folder / f"{words[1]}.txt").open("w")
-    return subprocess.Popen(command, cwd=folder, env={**os.environ, **QUIET}, stdout=said, stderr=said)
+    return subprocess.Popen(command, cwd=folder, env={**os.environ, **ALONE}, stdout=said, stderr=said)
 
 
 def tables(output: Path) -> dict[str, bytes]:
@@ -108,11 +114,15 @@ def test_a_node_that_is_lost_and_one_that_joins_change_no_table(cluster: Cluster
         assert driver.poll() is None, (held / "ray.txt").read_text()
         return [trial for trial in trials_of(node) if (held / f"waits-{trial.pid}").exists()]
 
-    (trial,) = wait_for(lambda: waiting(lost))
+    def seen() -> str:
+        there = {node.node_id: trials_of(node) for node in cluster.list_all_nodes()}
+        return f"{there}\n{sorted(path.name for path in held.iterdir())}\n{(held / 'ray.txt').read_text()}"
+
+    (trial,) = wait_for(lambda: waiting(lost), seen)
     cluster.remove_node(lost, allow_graceful=False)
     trial.wait(30)
     joined = cluster.add_node(**NODE)
-    wait_for(lambda: waiting(joined))
+    wait_for(lambda: waiting(joined), seen)
     (held / "hold").unlink()
     assert driver.wait() == 0, (held / "ray.txt").read_text()
     assert tables(held / "ray") == tables(held / "here")

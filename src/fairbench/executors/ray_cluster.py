@@ -11,6 +11,7 @@ from fairbench.errors import UsageError
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nobody has asked to be counted
 os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")  # `uv run` would build every worker an environment
+os.environ.setdefault("RAY_worker_niceness", "0")  # as without Ray; its 15 starves trials where anything else runs
 
 try:
     import ray
