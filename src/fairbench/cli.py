@@ -98,11 +98,10 @@ def run_and_report(options: argparse.Namespace) -> int:
 
 def slurm(options: argparse.Namespace) -> int:
     """`fairbench slurm`; makes the folder of what the drivers print, since Slurm does not."""
-    from fairbench.slurm import LOGS, job_script, words_of_run
+    from fairbench.slurm import LOGS, device_of, job_script, words_of_run
     from fairbench.study import check_data
 
-    if "gpu" in (options.gres or ""):
-        options.device = "cuda"
+    options.device = device_of(options)
     suite = chosen_suite(options)
     chosen_conduct(options)
     prepare_own_data(options, suite)

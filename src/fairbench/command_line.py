@@ -165,6 +165,7 @@ def _add_slurm_parser(commands: argparse._SubParsersAction[argparse.ArgumentPars
         "--sbatch", action="append", default=[], metavar="OPTION", help="any other, as --sbatch=--account=physics"
     )
     _add_run_options(slurm)
+    slurm.set_defaults(device=None)  # what it asks Slurm for says it
 
 
 def _add_data_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -1,6 +1,7 @@
 """A job of a Slurm cluster: drivers that share a study, each of which goes on where it was stopped."""
 
 import argparse
+import re
 import shlex
 import sys
 from collections.abc import Sequence
@@ -12,8 +13,14 @@ from fairbench.preemption import TO_BE_CONTINUED
 WARNING = 180
 """Seconds before its end in which a driver lets its trials write checkpoints."""
 
-RESOURCES = ("gres", "cpus-per-task", "mem", "time", "partition")
-"""Options of sbatch that are handed on as they are."""
+RESOURCES = {
+    "gres": (r"[\w.-]+(:[\w.-]+)*(,[\w.-]+(:[\w.-]+)*)*", "gpu:2 or gpu:a100:1"),
+    "cpus-per-task": (r"0*[1-9]\d*", "8"),
+    "mem": (r"\d+[KMGT]?", "16G"),
+    "time": (r"\d+(:\d+){0,2}|\d+-\d+(:\d+){0,2}|UNLIMITED", "90 (minutes), 8:00:00 or 1-12 (days and hours)"),
+    "partition": (r"[^\s,]+(,[^\s,]+)*", "gpu"),
+}
+"""Options of sbatch that are handed on as they are: the form that it asks for, and what is of that form."""
 SCRIPT = """\
 #!/bin/bash
 # For sbatch, by `fairbench slurm`: drivers that share a study.
@@ -61,10 +68,14 @@ def job_script(options: argparse.Namespace, words: Sequence[str], name: str, dir
         raise UsageError(f"--array must be at least 1, the number of drivers; got {options.array}")
     if wrong := [line for line in options.sbatch if not line.startswith("-") or "\n" in line]:
         raise UsageError(f"--sbatch takes an option of sbatch, as --sbatch=--account=physics; got {wrong[0]!r}")
+    resources = {option: getattr(options, option.replace("-", "_")) for option in RESOURCES}
+    for option, (form, example) in RESOURCES.items():
+        if resources[option] is not None and not re.fullmatch(form, resources[option], re.IGNORECASE):
+            raise UsageError(f"--{option} takes what sbatch does, as {example}; got {resources[option]!r}")
     asked = {
         "job-name": f"fairbench-{name}",
         "array": f"0-{options.array - 1}",
-        **{option: getattr(options, option.replace("-", "_")) for option in RESOURCES},
+        **resources,
         "output": f"{directory / LOGS}/".replace("%", "%%") + "%A_%a.log",
         "open-mode": "append",
         "signal": f"B:USR1@{WARNING}",
@@ -77,6 +88,18 @@ def job_script(options: argparse.Namespace, words: Sequence[str], name: str, dir
         command=f"{shlex.join([sys.executable, '-m', 'fairbench', 'run'])} {has}{shlex.join(words)}",
         to_be_continued=TO_BE_CONTINUED,
     )
+
+
+def device_of(options: argparse.Namespace) -> str:
+    """Where the trials of a job run: on the GPUs that it asks for, unless none are asked for.
+
+    Raises:
+        UsageError: GPUs are asked for, and shall not be used.
+    """
+    gpus = "gpu" in (options.gres or "")
+    if gpus and options.device == "cpu":
+        raise UsageError(f"--gres {options.gres} asks for GPUs that --device cpu would leave idle; leave one out")
+    return options.device or ("cuda" if gpus else "cpu")
 
 
 def words_of_run(options: argparse.Namespace, defaults: argparse.Namespace) -> list[str]:
