@@ -158,7 +158,10 @@ class Monitor:
         }
 
     def spikes(self) -> list[Spike]:
-        """Which tensors spiked when: s = 1 after the warm-up, in the last `SPIKE_LOG_STEPS` steps, oldest first."""
+        """Which tensors spiked when: s = 1 after the warm-up, in the last `SPIKE_LOG_STEPS` steps, oldest first.
+
+        Steps that are compiled or are replays of a CUDA graph leave none; `read` and `totals` count them.
+        """
         names = self._all_names()
         return [
             Spike(step, names[id(params[i])], float(ratios[i]))
@@ -239,7 +242,7 @@ class Monitor:
             )
         else:
             self._seen[key] = _Seen(params, group, sums, decision, self._step)
-        if not capturing():
+        if not (capturing() or torch.compiler.is_compiling()):  # a log that grows would be compiled in every step
             self._spikes.append((self._step, params, decision.gate & (decision.warmup > 0), decision.ratio))
 
     def _rows(self, seen: _Seen) -> Iterator[TensorChaos]:
@@ -277,7 +280,7 @@ def monitor(optimizer: Optimizer, names: Iterable[tuple[str, Tensor]] = ()) -> M
 
     While nothing is read, a step costs a few operations on vectors over tensors and no wait for the device; an
     optimizer that nobody watches pays nothing. Replays of a CUDA graph in which a step was captured count in `read` and
-    `totals`, if the monitor has seen a step without the graph before; they leave no spikes.
+    `totals`, if the monitor has seen a step without the graph before. They and compiled steps leave no spikes.
 
     Args:
         optimizer: the optimizer, or what a framework has wrapped it in (Accelerate, Hugging Face's Trainer, Lightning).

@@ -21,6 +21,7 @@ from tiny import here, study_of
 
 from fairbench import checkpoint as checkpoints
 from fairbench import study as studies
+from fairbench.arenas.vit import ViT
 from fairbench.checkpoint import Checkpoint
 from fairbench.errors import Paused
 from fairbench.executors import Checkpointing, Place, Record
@@ -221,6 +222,33 @@ def test_a_trial_ends_as_if_never_interrupted(arena: str, tmp_path: Path) -> Non
     assert_same(found, undisturbed)
     assert found["cost"]["seconds"]["total"] > found["cost"]["seconds"]["step"] > 0
     assert found["cost"]["peak_memory_bytes"] > 1e7
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("arena", ["gpt", "vit"])
+def test_a_compiled_trial_ends_as_if_never_interrupted(arena: str, tmp_path: Path) -> None:
+    spec = short(small(arena), compile=True, log_every=3)
+    undisturbed = trial(spec)
+    torch._dynamo.reset()  # whoever goes on compiles anew
+    assert_same(interrupted(spec, tmp_path, 6), undisturbed)
+
+
+def test_what_dropout_draws_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = short(small("vit"))
+    plain = trial(spec)
+    build = ViT.build_model
+
+    def with_dropout(*args: Any, **options: Any) -> torch.nn.Module:
+        model = build(*args, **options)
+        for module in model.modules():
+            if isinstance(module, torch.nn.Dropout):
+                module.p = 0.3
+        return model
+
+    monkeypatch.setattr(ViT, "build_model", with_dropout)
+    undisturbed = trial(spec)
+    assert undisturbed["result"] != plain["result"]
+    assert_same(interrupted(spec, tmp_path, 5), undisturbed)
 
 
 NEEDY = ("torch.optim:LBFGS", "SophiaH", "ScheduleFree", "AdamHD", "Kron", "fairbench.controls:SlowNormClip")

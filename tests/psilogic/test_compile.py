@@ -6,6 +6,7 @@ from configurations import CONFIGURATIONS, snapshot
 from torch import nn
 
 from psilogic import PsiLogic
+from psilogic.monitor import monitor
 
 pytestmark = pytest.mark.slow
 STEPS = 24
@@ -30,13 +31,18 @@ class Model(nn.Module):
         return self.head(self.norm(self.patch(x).mean((2, 3)))) * self.temperature
 
 
-def run(way, backend, tensor_lr=False, schedule=True, model=Model, **options):
-    """A snapshot after every step, and how many graphs were compiled; a graph break raises."""
+def run(way, backend, tensor_lr=False, schedule=True, model=Model, watchers=None, **options):
+    """A snapshot after every step, and how many graphs were compiled; a graph break raises.
+
+    A monitor is added to a list of watchers.
+    """
     torch._dynamo.reset()
     torch.manual_seed(0)
     model, generator = model(), torch.Generator().manual_seed(1)
     params = list(model.parameters())
     optimizer = PsiLogic(params, **{"lr": 0.02, **options, **({"lr": torch.tensor(0.02)} if tensor_lr else {})})
+    if watchers is not None:
+        watchers.append(monitor(optimizer))
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, STEPS) if schedule else None
     step = optimizer.step if way is None else WAYS[way](optimizer, backend=backend, fullgraph=True)
     snapshots = []
@@ -71,6 +77,21 @@ def test_a_compiled_step_is_one_graph_that_is_compiled_at_most_twice(name, way, 
     assert 1 <= graphs <= 2
     expected, _ = run(None, None, tensor_lr, **CONFIGURATIONS[name])
     torch.testing.assert_close(snapshots, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_a_step_that_is_watched_stays_compiled_and_counts():
+    watchers = []
+    options = {**CONFIGURATIONS["everything"], "watchers": watchers}
+    snapshots, graphs = run("the method", "aot_eager", **options)
+    assert 1 <= graphs <= 3  # the first watched step begins the sums
+    expected, _ = run(None, None, **options)
+    torch.testing.assert_close(snapshots, expected, rtol=1e-6, atol=1e-6)
+    compiled, plain = watchers
+    assert compiled.totals() == pytest.approx(plain.totals())
+    assert plain.totals()["gate_share"] > 0
+    for row, other in zip(compiled.read(), plain.read(), strict=True):
+        numbers, others = ([x for x in vars(each).values() if not isinstance(x, str)] for each in (row, other))
+        assert numbers == pytest.approx(others, rel=1e-5)
 
 
 def test_inductor_gives_the_same_results():
