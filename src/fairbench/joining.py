@@ -14,7 +14,8 @@ from fairbench.plan import Record, Study
 from fairbench.presence import Presence
 from fairbench.store import Store
 from fairbench.suite import Suite
-from fairbench.word import Word, path_of
+from fairbench.witness import EXPIRY
+from fairbench.word import Word
 
 
 def join(
@@ -66,7 +67,8 @@ def declared(study: Study, store: Store, others: Sequence[Word], freeze: bool = 
         listed = "".join(f"\n  {change}" for change in differing)
         raise UsageError(
             f"{_named(others)} runs the plan of {directory}, which this run would change{listed}\n"
-            f"wait until it has ended, or choose another --output-dir{_if_gone(directory, others)}"
+            f"wait until it has ended, or choose another --output-dir; "
+            f"if it was lost with its machine, that is known after {EXPIRY:.0f} s"
         )
     final_trials = store.final_trials()
     history = history.declare(study, now(), final_trials)
@@ -131,11 +133,6 @@ def _named(others: Sequence[Word]) -> str:
     """The first of them, and how many more there are."""
     more = f" and {len(others) - 1} more" if len(others) > 1 else ""
     return f"the driver {others[0].who}{more}"
-
-
-def _if_gone(directory: Path, others: Sequence[Word]) -> str:
-    """What to do when a driver of another machine was killed with it."""
-    return f"; if it was lost with its machine, delete {path_of(directory, others[0].token)}"
 
 
 def now() -> str:

@@ -80,8 +80,8 @@ class Presence(Follower):
 
     def fellows(self) -> list[Word]:
         """What the other drivers said that run trials of the study; who is not known is listened for."""
-        self.witness.listen(self.beat)
-        return [word for word in self.witness.present({self.token}) if word.environment]
+        there = self.witness.listen(self.beat)
+        return [word for word in there if word.environment and word.token != self.token]
 
     def started(self, spec: TrialSpec) -> None:
         """A trial begins."""

@@ -151,8 +151,7 @@ class Watcher:
         Raises:
             UsageError: there is no study, or something in it is damaged.
         """
-        self._witness.listen()
-        said, now = self._witness.present(), self._clock()
+        said, now = self._witness.listen(), self._clock()
         if said and not (self._directory / FILE).exists():
             return Preparation([word.who for word in said])
         study = held_plans(self._directory).study

@@ -64,28 +64,36 @@ class Witness:
         Args:
             but: tokens of drivers that nobody asks for.
         """
-        return [word for word in words(self._directory, but) if self.there(word)]
+        return [self._in_our_time(word) for word in words(self._directory, but) if self._there(word)]
 
-    def there(self, word: Word) -> bool:
-        """Whether whoever said this is there, as far as is known by now."""
+    def _there(self, word: Word) -> bool:
+        """Whether whoever said this is there."""
         if word.runs is not None:
             return word.runs
         sign = self._sign(word.token, word.beat)
         vouched = sign.moved or abs(self._calendar() - word.seen) < EXPIRY
         return vouched and self._clock() - sign.since <= EXPIRY
 
-    def listen(self, waits: Callable[[], None] = lambda: None) -> None:
-        """Wait until each driver is known to be there, or had the time for a beat and let none be heard.
+    def listen(self, waits: Callable[[], None] = lambda: None) -> list[Word]:
+        """What the drivers said that are there; those who may be there are given the time for a beat.
 
         Args:
             waits: called again and again meanwhile.
         """
-        while any(self._unclear(word) for word in words(self._directory)):
+        said = words(self._directory)
+        while [word for word in said if self._unclear(word)]:  # all of them at the same time
             waits()
             time.sleep(TURN)
+            said = words(self._directory)
+        return [self._in_our_time(word) for word in said if self._there(word)]
 
     def _unclear(self, word: Word) -> bool:
-        return not self.there(word) and word.runs is None and self._silence(word.token, word.beat) < LISTEN
+        return not self._there(word) and word.runs is None and self._silence(word.token, word.beat) < LISTEN
+
+    def _in_our_time(self, word: Word) -> Word:
+        """A word with times of our calendar: if its own is wrong, it was said when its beat was seen to move."""
+        wrong = self._calendar() - word.seen - self._silence(word.token, word.beat)
+        return word if word.runs or abs(wrong) < EXPIRY else word.later(wrong)
 
     def gone(self, token: str) -> bool:
         """Whether a driver has gone for sure; its last word is then taken away, and comes again if it wakes up."""

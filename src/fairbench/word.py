@@ -5,7 +5,7 @@ import os
 import platform
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
@@ -59,6 +59,11 @@ class Word:
         """Whether its process runs; None if that is not to be seen from here."""
         began = beginning_of(self.pid) if self.machine == this_machine() else UNKNOWN
         return None if began == UNKNOWN else began == self.began
+
+    def later(self, seconds: float) -> "Word":
+        """The same, as if the clock that its times are of went ahead of what it is."""
+        trials = {name: replace(x, began=x.began + seconds, heard=x.heard + seconds) for name, x in self.trials.items()}
+        return replace(self, seen=self.seen + seconds, trials=trials)
 
 
 def path_of(directory: Path, token: str) -> Path:

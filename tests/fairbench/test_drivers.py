@@ -130,6 +130,13 @@ def trials(study: Study, store: Store) -> list[TrialSpec]:
     return [spec for arm in arms(study, store.read) for spec in arm.trials]
 
 
+def is_alone(store: Store, spec: TrialSpec) -> bool:
+    """What the record says."""
+    record = store.read(spec)
+    assert record is not None
+    return bool(record["cost"]["alone"])
+
+
 def test_four_drivers_run_each_trial_once_though_two_are_killed(study: Study, truth: Records, store: Store) -> None:
     log: list[str] = []
     drive_all(study, store, *(Pretending(truth, log, lives) for lives in (3, inf, 0, inf)))
@@ -171,13 +178,17 @@ def test_whoever_is_asked_to_stop_keeps_what_has_ended_meanwhile(study: Study, t
         raise Preempted("SIGTERM")
 
     def pause() -> list[Record]:
+        store.shared(executor.trials[0].id).touch()
         return [truth(executor.trials[0]), paused(executor.trials[1])]
 
     executor.collect, executor.pause = stop, pause  # type: ignore[method-assign]
     with pytest.raises(Preempted):
         drive(study, store, executor)
     first, second = executor.trials
-    assert store.read(first) == truth(first)
+    found = store.read(first)
+    assert found is not None
+    assert found["result"] == truth(first)["result"]
+    assert not is_alone(store, first)
     assert store.read(second) is None
 
 
@@ -275,6 +286,7 @@ def test_a_driver_joins_unless_it_would_run_on_other_ground(study: Study, truth:
 
 def test_a_timing_trial_that_was_stopped_or_failed_runs_again(study: Study, truth: Records, store: Store) -> None:
     limits, log, (first, *others) = dict.fromkeys(study.suite.arenas, inf), [], untimed(study, store)
+    store.shared(others[0].id).touch()
     executor = Pretending(measured(truth), log)
     stops = [[paused(first)], [failure(first, "WorkerDied", "", "")]]
     executor.collect = lambda patience: (  # type: ignore[method-assign]
@@ -282,6 +294,7 @@ def test_a_timing_trial_that_was_stopped_or_failed_runs_again(study: Study, trut
     )
     run_timing(study, store, executor, Observer(), limits)
     assert log == [first.id, first.id, *(spec.id for spec in others)]
+    assert [is_alone(store, spec) for spec in others[:2]] == [False, True]
     assert untimed(study, store) == [first]
     run_timing(study, store, executor, Observer(), limits)
     assert (log[-1], untimed(study, store)) == (first.id, [])
