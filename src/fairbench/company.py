@@ -10,10 +10,13 @@ from collections.abc import Callable, Iterable, Sequence
 from fairbench.conduct import Conduct, core_numbers
 from fairbench.executors import Record
 from fairbench.observers import Observer
-from fairbench.presence import SECONDS, Presence
+from fairbench.presence import Presence
 from fairbench.spec import TrialSpec
 from fairbench.store import Store, write_atomically
 from fairbench.word import Word
+
+LOOK, LOOK_EACH = 1.0, 0.01
+"""Seconds between two looks at who is here: so many, and so many for each driver of another machine."""
 
 
 class Company(Observer):
@@ -39,7 +42,7 @@ class Company(Observer):
 
     def beat(self) -> None:
         """Time passes: look who else is here."""
-        if self._clock() - self._looked >= SECONDS:
+        if self._clock() - self._looked >= LOOK + LOOK_EACH * len(self._far):
             self._looked, self._near = self._clock(), self._neighbours()
         mine = self._presence.word
         if crowded(mine.units, len(self._presence.trials), self._near):

@@ -67,7 +67,7 @@ def declared(study: Study, store: Store, others: Sequence[Word], freeze: bool = 
         listed = "".join(f"\n  {change}" for change in differing)
         raise UsageError(
             f"{_named(others)} runs the plan of {directory}, which this run would change{listed}\n"
-            f"wait until it has ended, or choose another --output-dir; "
+            "wait until it has ended, or choose another --output-dir; "
             f"if it was lost with its machine, that is known after {EXPIRY:.0f} s"
         )
     final_trials = store.final_trials()

@@ -1,7 +1,7 @@
 """The presence of a driver: it says what it does while it runs, for whoever watches or shares the work.
 
 A new word comes at least every `BEAT` seconds, paced by a clock that cannot go backwards. Times in it are those of the
-driver's calendar clock, and are for people only.
+driver's calendar clock, and are for people; what they may say of who is there is told in `fairbench.witness`.
 """
 
 import json
