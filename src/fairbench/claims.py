@@ -5,9 +5,8 @@ can do; no lock is involved, and where a file system has no hard links, a file i
 owner renews all its claims at once with the beat of its presence (`fairbench.presence`). It has gone when
 
 * its presence is not there: whoever ends gives its claims back first, so this one was swept away;
-* it is a process of this machine that has ended;
-* an observer has not seen its beat change for `EXPIRY` seconds of the observer's own monotonic clock. What any clock
-  says elsewhere, or said before, does not matter.
+* or it has gone for sure (`fairbench.witness`): its process, of this machine, has ended, or an observer has seen its
+  beat stand still for minutes of its own monotonic clock. What any clock says elsewhere does not matter.
 
 A claim whose owner has gone is never changed: the next owner links `<name>.1` beside it, the one after that `<name>.2`.
 The last of such a chain holds. Each of its files can be made by one driver only, and is tried only when the owner
@@ -27,15 +26,9 @@ from types import TracebackType
 from typing import Protocol
 
 from fairbench.errors import UsageError
-from fairbench.presence import path_of, read_word
+from fairbench.presence import Presence
 from fairbench.store import Store
-
-EXPIRY = 180.0
-"""Seconds without a beat after which a driver has gone: longer than NFS keeps what it knows of a file."""
-GLANCE = 1.0
-"""Seconds for which a driver that was seen is taken to be there."""
-TURN = 0.2
-"""Seconds between two looks at a claim that is held for moments."""
+from fairbench.witness import TURN, Witness
 
 
 class Folder(Protocol):
@@ -108,40 +101,6 @@ class DiskFolder:
     def remove(self, name: str) -> None:
         """Remove a file that may not be there."""
         (self.path / name).unlink(missing_ok=True)
-
-
-class Witness:
-    """Sees which drivers have gone, by its own clock.
-
-    Args:
-        directory: the study's output directory.
-        clock: seconds that only go up; tests hand in their own.
-    """
-
-    def __init__(self, directory: Path, clock: Callable[[], float] = time.monotonic) -> None:
-        self._directory, self._clock = directory, clock
-        self._seen: dict[str, tuple[object, float]] = {}
-        self._looked: dict[str, float] = {}
-
-    def gone(self, token: str) -> bool:
-        """Whether a driver has gone; its last word is then taken away, and comes again if it wakes up."""
-        if self._clock() - self._looked.get(token, float("-inf")) < GLANCE:
-            return False
-        word = read_word(self._directory, token)
-        gone = word is None or word.ended or self.silent(token, word.beat)
-        if gone:
-            path_of(self._directory, token).unlink(missing_ok=True)
-        else:
-            self._looked[token] = self._clock()
-        return gone
-
-    def silent(self, what: str, sign: object) -> bool:
-        """Whether a sign of life has been the same for as long as a claim lasts."""
-        before, since = self._seen.get(what, (None, 0.0))
-        if sign != before:
-            self._seen[what] = sign, self._clock()
-            return False
-        return self._clock() - since > EXPIRY
 
 
 class Claims:
@@ -218,11 +177,11 @@ def _file(name: str, generation: int) -> str:
     return f"{name}.{generation}" if generation else name
 
 
-def open_claims(store: Store, token: str) -> Claims:
+def open_claims(store: Store, presence: Presence) -> Claims:
     """The claims of a driver on the trials of a store.
 
     Args:
         store: the records of the study.
-        token: of the driver.
+        presence: of the driver.
     """
-    return Claims(DiskFolder(store.claims), token, Witness(store.directory))
+    return Claims(DiskFolder(store.claims), presence.token, presence.witness)

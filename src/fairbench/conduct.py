@@ -35,4 +35,9 @@ class Conduct:
 
 def cores() -> int:
     """CPU cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return len(core_numbers())
+
+
+def core_numbers() -> list[int]:
+    """The numbers of these cores."""
+    return sorted(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1))

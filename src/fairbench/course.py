@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from fairbench.claims import Claims
+from fairbench.company import judged
 from fairbench.errors import Preempted
 from fairbench.executors import Executor
 from fairbench.index import Stamp, brief
@@ -119,16 +120,16 @@ class Course:
         return None if self._failed.get(spec.id) == stamp else record
 
     def _wait(self, executor: Executor) -> None:
-        """Let time pass, until trials end."""
-        self._observer.beat()
+        """Let time pass, until trials end; who is told of it looks around before they are written down."""
         if self._running:
             self._said = False
             self._collected += executor.collect(PATIENCE)
-            return
-        if not self._said:
-            self._said = True
-            self._observer.say(f"waiting for records of trials that run elsewhere: {len(self._elsewhere)}")
-        time.sleep(LOOK)
+        else:
+            if not self._said:
+                self._said = True
+                self._observer.say(f"waiting for records of trials that run elsewhere: {len(self._elsewhere)}")
+            time.sleep(LOOK)
+        self._observer.beat()
 
     def _keep(self, claims: Claims) -> None:
         """Write down what has ended."""
@@ -140,6 +141,7 @@ class Course:
                 claims.give_back(spec.id)
                 self._observer.paused(spec)
             else:
+                record = judged(record, self._store)
                 if not self._store.write(record):
                     record = self._store.read(spec) or record
                 claims.settle(spec.id)
@@ -157,7 +159,7 @@ class Course:
         self._collected += executor.pause()
         for record in self._collected:
             if record["status"] != "paused":
-                self._store.write(record)
+                self._store.write(judged(record, self._store))
             elif unsaved := record.get("unsaved"):
                 self._observer.say(f"{self._running[record['id']].label()} could not be saved: {unsaved}")
         if saved := sum(self._store.checkpoint(trial).exists() for trial in self._running):
@@ -170,7 +172,7 @@ def run_timing(study: Study, store: Store, executor: Executor, observer: Observe
     steps = dict.fromkeys(study.suite.arenas, 0)
     for done, spec in enumerate(missing):
         observer.planned(Outlook(done, len(missing), steps))
-        record = _timed(spec, executor, observer, limits[spec.arena.name])
+        record = judged(_timed(spec, executor, observer, limits[spec.arena.name]), store)
         store.write(record)
         observer.ended(spec, record)
 
@@ -186,7 +188,9 @@ def _timed(spec: TrialSpec, executor: Executor, observer: Observer, limit: float
     while True:
         observer.started(spec)
         executor.submit(spec, limit)
-        while not (records := executor.collect(PATIENCE)):
+        records: list[Record] = []
+        while not records:
+            records = executor.collect(PATIENCE)
             observer.beat()
         (record,) = records
         if record["status"] != "paused":

@@ -74,6 +74,11 @@ def gpu(device: str) -> dict[str, str]:
     }
 
 
+def gpu_names() -> list[str]:
+    """The GPUs that torch finds, each by a name that is its own in every process of this machine."""
+    return [str(torch.cuda.get_device_properties(index).uuid) for index in range(torch.cuda.device_count())]
+
+
 def check_device(device: str) -> None:
     """Raise UsageError when this machine or this torch has no such device."""
     if not device.startswith("cuda"):

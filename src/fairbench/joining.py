@@ -1,6 +1,5 @@
 """What a driver must agree with before it takes part in a study: its plan, its ground, and who is at work there."""
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
@@ -12,22 +11,16 @@ from fairbench.course import Course, untimed
 from fairbench.errors import UsageError
 from fairbench.history import History, changes, promise, read_history, write_history
 from fairbench.plan import Record, Study
-from fairbench.presence import Presence, Word, path_of, present
+from fairbench.presence import Presence
 from fairbench.store import Store
 from fairbench.suite import Suite
+from fairbench.witness import EXPIRY
+from fairbench.word import Word
 
 
-def fellows(directory: Path, token: str = "") -> list[Word]:
-    """The other drivers that run trials of a study.
-
-    Args:
-        directory: the study's output directory.
-        token: of the driver that asks.
-    """
-    return [word for word in present(directory, time.time()) if word.environment and word.token != token]
-
-
-def join(course: Course, store: Store, claims: Claims, presence: Presence, conduct: Conduct) -> str:
+def join(
+    course: Course, store: Store, claims: Claims, presence: Presence, conduct: Conduct, units: Sequence[str]
+) -> str:
     """Put a study in force in its directory, and let others know that it is run from here.
 
     Args:
@@ -36,6 +29,7 @@ def join(course: Course, store: Store, claims: Claims, presence: Presence, condu
         claims: of this driver.
         presence: of this driver.
         conduct: whether it also measures what a step costs, and on which ground it may run trials.
+        units: the cores or GPUs on which it runs them.
 
     Returns:
         What is to be said of the ground that they run on; empty if all is as it was.
@@ -44,12 +38,12 @@ def join(course: Course, store: Store, claims: Claims, presence: Presence, condu
         UsageError: something else is in force there, see `declared` and `check_ground`; nothing was changed.
     """
     with claims.holding("plan", presence.beat):
-        others = fellows(store.directory, presence.token)
+        others = presence.fellows()
         history = declared(course.study, store, others)
         idle = course.complete and not (conduct.timing and untimed(course.study, store))
         said = "" if idle else check_ground(course.study, course.records, others, conduct.allow_mixed)
         put_in_force(history, store.directory)
-        presence.join(course.study.environment)
+        presence.join(course.study.environment, units)
     return said
 
 
@@ -73,7 +67,8 @@ def declared(study: Study, store: Store, others: Sequence[Word], freeze: bool = 
         listed = "".join(f"\n  {change}" for change in differing)
         raise UsageError(
             f"{_named(others)} runs the plan of {directory}, which this run would change{listed}\n"
-            f"wait until it has ended, or choose another --output-dir{_if_gone(directory, others)}"
+            "wait until it has ended, or choose another --output-dir; "
+            f"if it was lost with its machine, that is known after {EXPIRY:.0f} s"
         )
     final_trials = store.final_trials()
     history = history.declare(study, now(), final_trials)
@@ -138,11 +133,6 @@ def _named(others: Sequence[Word]) -> str:
     """The first of them, and how many more there are."""
     more = f" and {len(others) - 1} more" if len(others) > 1 else ""
     return f"the driver {others[0].who}{more}"
-
-
-def _if_gone(directory: Path, others: Sequence[Word]) -> str:
-    """What to do when a driver of another machine was killed with it."""
-    return f"; if it was lost with its machine, delete {path_of(directory, others[0].token)}"
 
 
 def now() -> str:

@@ -1,86 +1,30 @@
-"""What a driver says while it runs, for whoever watches or shares the work: `drivers/<token>.json` in its directory.
+"""The presence of a driver: it says what it does while it runs, for whoever watches or shares the work.
 
 A new word comes at least every `BEAT` seconds, paced by a clock that cannot go backwards. Times in it are those of the
-driver's calendar clock, and are for people only.
+driver's calendar clock, and are for people; what they may say of who is there is told in `fairbench.witness`.
 """
 
 import json
 import os
-import platform
 import secrets
 import socket
 import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
-from functools import cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import TracebackType
 
 from fairbench.executors import Record
-from fairbench.observers import Follower, Running
+from fairbench.observers import Follower
 from fairbench.spec import TrialSpec
-from fairbench.store import ABANDONED, write_atomically
+from fairbench.store import write_atomically
+from fairbench.witness import Witness
+from fairbench.word import Word, beginning_of, path_of, this_machine
 
-FOLDER = "drivers"
 SECONDS = 1.0
 """How often a driver writes down what runs, at most."""
 BEAT = 10.0
 """How often it writes down that it is there, at least."""
-UNKNOWN = "unknown"
-"""Stands for the beginning of a process that does not show it."""
-
-
-@dataclass(frozen=True)
-class Word:
-    """What a driver said last.
-
-    Attributes:
-        token: its name in this directory, which nobody else ever has.
-        host: name of its machine.
-        pid: its process.
-        machine: which start of which machine it is, and how processes are counted there.
-        began: when the process began, by that machine's account.
-        beat: how often it has said something.
-        seen: when it said this, in seconds since 1970 of its own clock.
-        environment: machine and versions of the trials that it runs; empty before it runs any.
-        trials: the trials that it runs, by their ids.
-    """
-
-    token: str
-    host: str
-    pid: int
-    machine: str
-    began: str
-    beat: int = 0
-    seen: float = 0.0
-    environment: Mapping[str, str] = field(default_factory=dict)
-    trials: Mapping[str, Running] = field(default_factory=dict)
-
-    @property
-    def who(self) -> str:
-        """The driver in a few words."""
-        return f"{self.host} {self.pid}"
-
-    @property
-    def ended(self) -> bool:
-        """Whether it is a process of this machine that is no more."""
-        return self._runs() is False
-
-    def there(self, now: float) -> bool:
-        """Whether it is there, as far as one look can tell: clocks are asked where no process can be."""
-        runs = self._runs()
-        return now - self.seen < ABANDONED if runs is None else runs
-
-    def _runs(self) -> bool | None:
-        """Whether its process runs; None if that is not to be seen from here."""
-        began = _began(self.pid) if self.machine == this_machine() else UNKNOWN
-        return None if began == UNKNOWN else began == self.began
-
-
-def path_of(directory: Path, token: str) -> Path:
-    """Where a driver's word stands."""
-    return directory / FOLDER / f"{token}.json"
 
 
 class Presence(Follower):
@@ -91,6 +35,10 @@ class Presence(Follower):
         clock: seconds since 1970, so that people can compare them; tests hand in their own.
         pace: seconds that only go up.
         searched: hyperparameters that the suite searches with the rate.
+
+    Attributes:
+        word: what it said last, or says next.
+        witness: sees who else is there.
     """
 
     def __init__(
@@ -101,14 +49,20 @@ class Presence(Follower):
         searched: Iterable[str] = (),
     ) -> None:
         super().__init__(clock, searched)
-        self.token = secrets.token_hex(8)
         self._directory, self._pace = directory, pace
-        self._word = Word(self.token, socket.gethostname(), os.getpid(), this_machine(), _began(os.getpid()))
+        host, pid = socket.gethostname(), os.getpid()
+        self.word = Word(secrets.token_hex(8), host, pid, this_machine(), beginning_of(pid))
+        self.witness = Witness(directory)
         self._written, self._news = float("-inf"), True
+
+    @property
+    def token(self) -> str:
+        """The driver's name in the directory."""
+        return self.word.token
 
     def __enter__(self) -> "Presence":
         """Say that somebody is here."""
-        self._clear()
+        self.witness.sweep()
         self.beat()
         return self
 
@@ -117,18 +71,17 @@ class Presence(Follower):
     ) -> None:
         """Say that nobody is here any more."""
         path_of(self._directory, self.token).unlink(missing_ok=True)
-        self._clear()
+        self.witness.sweep()
 
-    def _clear(self) -> None:
-        """Take away what drivers of this machine that were killed have left."""
-        for word in words(self._directory):
-            if word.ended:
-                path_of(self._directory, word.token).unlink(missing_ok=True)
-
-    def join(self, environment: Mapping[str, str]) -> None:
-        """Say at once on what ground trials will run here."""
-        self._word = replace(self._word, environment=environment)
+    def join(self, environment: Mapping[str, str], units: Sequence[str]) -> None:
+        """Say at once on what ground, and on which cores or GPUs, trials will run here."""
+        self.word = replace(self.word, environment=environment, units=units)
         self._write()
+
+    def fellows(self) -> list[Word]:
+        """What the other drivers said that run trials of the study; who is not known is listened for."""
+        there = self.witness.listen(self.beat)
+        return [word for word in there if word.environment and word.token != self.token]
 
     def started(self, spec: TrialSpec) -> None:
         """A trial begins."""
@@ -161,61 +114,5 @@ class Presence(Follower):
 
     def _write(self) -> None:
         self._written, self._news = self._pace(), False
-        self._word = replace(self._word, beat=self._word.beat + 1, seen=self.clock(), trials=self.trials)
-        write_atomically(path_of(self._directory, self.token), json.dumps(asdict(self._word)))
-
-
-def read_word(directory: Path, token: str) -> Word | None:
-    """What a driver said last; None if it has gone.
-
-    What cannot be read now has the beat 0: it may be readable at the next look.
-    """
-    try:
-        word = json.loads(path_of(directory, token).read_text())
-        driver = f"{word['host']} {word['pid']}"
-        trials = {name: Running(**{**trial, "driver": driver}) for name, trial in word["trials"].items()}
-        return Word(**{**word, "trials": trials})
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return Word(token, "?", 0, "", "")
-
-
-def words(directory: Path) -> list[Word]:
-    """What the drivers of a directory said last, those that were killed among them."""
-    read = (read_word(directory, path.stem) for path in sorted((directory / FOLDER).glob("*.json")))
-    return [word for word in read if word is not None]
-
-
-def present(directory: Path, now: float) -> list[Word]:
-    """What the drivers said that are there, as far as one look can tell.
-
-    Args:
-        directory: the study's output directory.
-        now: seconds since 1970; who said nothing for too long on another machine is left out.
-    """
-    return [word for word in words(directory) if word.there(now)]
-
-
-@cache
-def this_machine() -> str:
-    """Which start of which machine this is, and how processes are counted here; but on Linux its name must do."""
-    with suppress(OSError):
-        start = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        return f"{start} {Path('/proc/self/ns/pid').readlink()}"
-    return platform.node()
-
-
-def _began(pid: int) -> str:
-    """When a process of this machine began; empty if there is none of that number."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return ""
-    except PermissionError:  # it is somebody else's
-        pass
-    try:
-        facts = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return UNKNOWN
-    return "" if facts[0] in "ZX" else facts[19]
+        self.word = replace(self.word, beat=self.word.beat + 1, seen=self.clock(), trials=self.trials)
+        write_atomically(path_of(self._directory, self.token), json.dumps(asdict(self.word)))

@@ -6,7 +6,7 @@ Each part is found out in a process of its own, so that no optimizer sees what a
 import inspect
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -43,6 +43,7 @@ class Rehearsal:
         mechanisms: of each optimizer and arena what its mechanism tells of a few steps, None if it has none.
         gpu_bytes: of each arena, the most that torch took of a GPU for the first steps; 0 without one.
         gpu_room: bytes of the GPU that a process can have; 0 without one.
+        gpus: the GPUs that torch finds, each by a name that is its own in every process of this machine.
         anew: of each optimizer and arena, why its trials cannot go on from a checkpoint; empty where they can.
     """
 
@@ -52,6 +53,7 @@ class Rehearsal:
     mechanisms: Mapping[str, Mapping[str, Any]]
     gpu_bytes: Mapping[str, int]
     gpu_room: int
+    gpus: Sequence[str]
     anew: Mapping[str, Mapping[str, str]]
 
     def resumes(self, spec: TrialSpec) -> bool:
@@ -88,11 +90,12 @@ def rehearse(suite: Suite, place: Place, call: Call) -> Rehearsal:
         taken = {arena: max(most, seen["gpu_bytes"][arena]) for arena, most in taken.items()}
         room.append(seen["gpu_room"])
     complete = replace(study, optimizers=optimizers)
-    return Rehearsal(complete, seconds, found["evaluation_seconds"], mechanisms, taken, min(room), anew)
+    pace = seconds, found["evaluation_seconds"]
+    return Rehearsal(complete, *pace, mechanisms, taken, min(room), found["gpus"], anew)
 
 
 def arenas_and_environment(suite: Suite, place: Place) -> dict[str, Any]:
-    """The arenas of a suite as they are here, how long an evaluation takes, and what this machine is.
+    """The arenas of a suite as they are here, how long an evaluation takes, and what this machine is and has.
 
     No optimizer is loaded.
 
@@ -105,7 +108,7 @@ def arenas_and_environment(suite: Suite, place: Place) -> dict[str, Any]:
     from fairbench.arenas.contract import check_loss, check_scores, same_data
     from fairbench.code import arena_code
     from fairbench.determinism import one_thread, weights_hash
-    from fairbench.environment import check_device, environment
+    from fairbench.environment import check_device, environment, gpu_names
 
     check_device(place.device)
     arenas, seconds = {}, {}
@@ -129,7 +132,8 @@ def arenas_and_environment(suite: Suite, place: Place) -> dict[str, Any]:
             check_scores(arena, model, batch, data, suite.facts(name).metrics)
             seconds[name] = _evaluation_seconds(arena, model.to(place.device), data, suite.training)
         arenas[name] = asdict(ResolvedArena(data.fingerprint, arena_code(task, before), starts))
-    return {"arenas": arenas, "evaluation_seconds": seconds, "environment": environment(place.device)}
+    machine = {"environment": environment(place.device), "gpus": gpu_names() if place.kind == "cuda" else []}
+    return {"arenas": arenas, "evaluation_seconds": seconds, **machine}
 
 
 def _evaluation_seconds(arena: "Arena", model: "nn.Module", data: "Data", training: TrainingPlan) -> float:

@@ -6,7 +6,6 @@ import errno
 import json
 import os
 import tempfile
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -95,20 +94,20 @@ class Store:
         try:
             for folder in (self.trials, self.checkpoints, self.claims, self.directory / "drivers"):
                 folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=self.trials):
-                pass  # it can be written
-            self.clear()
+            self.clear()  # which writes, too
         except OSError as error:
             reason = f"cannot write to {self.directory}: {error.strerror or error}"
             raise UsageError(f"{reason}; choose another --output-dir") from error
 
     def clear(self) -> None:
         """Remove what killed drivers have left: files half written, checkpoints and claims of ended trials."""
+        with tempfile.TemporaryFile(dir=self.trials) as file:
+            now = os.fstat(file.fileno()).st_mtime  # by the clock that the others' times are of
         for leftover in (*self.directory.glob(".*.tmp"), *self.directory.glob("*/.*.tmp")):
             with suppress(FileNotFoundError):  # somebody else clears, too
-                if time.time() - leftover.stat().st_mtime > ABANDONED:  # by one that was killed while it wrote
+                if now - leftover.stat().st_mtime > ABANDONED:  # by one that was killed while it wrote
                     leftover.unlink()
-        for path in (*self.claims.glob("*"), *self.checkpoints.glob("*.pt")):
+        for path in (*self.claims.glob("*"), *self.checkpoints.glob("*")):
             if self.has_ended(path.name.partition(".")[0]):
                 path.unlink(missing_ok=True)
 
@@ -147,13 +146,17 @@ class Store:
             text = json.dumps({**record, "sha256": digest(record)}, sort_keys=True, indent=1)
             write_atomically(self.trials / f"{trial}.json", text + "\n")
         if record["status"] != "failed":
-            for path in (self.checkpoint(trial), *self.checkpoints.glob(f".{trial}.pt.*.tmp")):
+            for path in (self.checkpoint(trial), self.shared(trial), *self.checkpoints.glob(f".{trial}.pt.*.tmp")):
                 path.unlink(missing_ok=True)
         return is_first
 
     def checkpoint(self, trial: str) -> Path:
         """Where the checkpoint of the trial of that id lies while the trial has no record."""
         return self.checkpoints / f"{trial}.pt"
+
+    def shared(self, trial: str) -> Path:
+        """Where an empty file lies while that trial has no record, if it was seen to share its core or GPU."""
+        return self.checkpoints / f"{trial}.shared"
 
     def stamp(self, spec: TrialSpec) -> Stamp:
         """What changes whenever the record of a trial is written; empty while there is none."""

@@ -1,15 +1,17 @@
 """The course of a study: plan, run what is missing, keep every record, report."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
 from fairbench.arenas import ARENAS
-from fairbench.claims import open_claims
+from fairbench.claims import Claims, open_claims
 from fairbench.code import arena_libraries
+from fairbench.company import Company, units_of
 from fairbench.conduct import Conduct
 from fairbench.course import Course, run_timing
 from fairbench.data.prepared import opened
@@ -20,9 +22,10 @@ from fairbench.executors.chosen import executor_of
 from fairbench.executors.processes import CALL_LIMIT, ProcessExecutor
 from fairbench.forecast import trial_seconds
 from fairbench.history import History, read_history
-from fairbench.joining import check_directory, declared, fellows, join, put_in_force
+from fairbench.joining import check_directory, declared, join, put_in_force
 from fairbench.observers import Observer, Observers
 from fairbench.optimizers import known_optimizers
+from fairbench.plan import Study
 from fairbench.presence import Presence
 from fairbench.progress import Progress
 from fairbench.rehearsal import Rehearsal, rehearse
@@ -57,37 +60,55 @@ def run_study(
         KeyboardInterrupt: the user stopped it; finished trials are kept.
         Preempted: so did a signal.
     """
-    places = conduct.places
-    check_data(suite, places[0].data_root)
+    check_data(suite, conduct.places[0].data_root)
+    check_directory(suite, directory, read_history(directory))
     store = Store(directory)
     store.prepare()
     searched = suite.sweep.extra
-    progress, presence = Progress(console, len(places), searched=searched), Presence(directory, searched=searched)
-    with Observers(progress, presence, *observers) as observer, open_claims(store, presence.token) as claims:
-        check_directory(suite, directory, read_history(directory))
-        limit = conduct.trial_timeout or suite.trial_timeout
-        call_limit = max(limit, CALL_LIMIT)
-        every = suite.checkpoint_every if conduct.checkpoint_every is None else conduct.checkpoint_every
-        checkpointing = Checkpointing(str(store.checkpoints), every)
-        with executor_of(
-            conduct, observer.running, observer.say, preload(suite), call_limit, checkpointing
-        ) as executor:
-            rehearsal = rehearse(suite, places[0], executor.call)
-            check_room(rehearsal, max(Counter(place.device for place in places).values()))
-            limits = time_limits(rehearsal, limit)
-            course = Course(rehearsal.study, store, observer)
-            observer.say(join(course, store, claims, presence, conduct))
-            if not course.complete:
-                observer.say(rehearsal.beginning_anew())
-            course.run(claims, executor, limits, rehearsal.resumes)
+    progress = Progress(console, len(conduct.places), searched=searched)
+    presence = Presence(directory, searched=searched)
+    everybody = Observers(progress, presence, Company(presence, store), *observers)
+    with everybody as observer, open_claims(store, presence) as claims:
+        study, limits = _run_trials(suite, conduct, store, observer, presence, claims)
         if conduct.timing:
-            alone = replace(conduct, places=[replace(places[0], alone=True)])
-            with (
-                claims.holding("timing", observer.beat),
-                executor_of(alone, observer.running, observer.say, preload(suite)) as executor,
-            ):
-                run_timing(rehearsal.study, store, executor, observer, limits)
+            _time_steps(study, limits, conduct, store, observer, claims)
     store.clear()
+
+
+def _run_trials(
+    suite: Suite, conduct: Conduct, store: Store, observer: Observer, presence: Presence, claims: Claims
+) -> tuple[Study, dict[str, float]]:
+    """Rehearse a suite, join those who run it, and run what is missing; returns the study and its time limits."""
+    limit = conduct.trial_timeout or suite.trial_timeout
+    every = suite.checkpoint_every if conduct.checkpoint_every is None else conduct.checkpoint_every
+    checkpointing, call_limit = Checkpointing(str(store.checkpoints), every), max(limit, CALL_LIMIT)
+    with executor_of(conduct, observer.running, observer.say, preload(suite), call_limit, checkpointing) as executor:
+
+        def call(*asked: Any) -> Any:
+            observer.beat()
+            return executor.call(*asked)
+
+        rehearsal = rehearse(suite, conduct.places[0], call)
+        check_room(rehearsal, max(Counter(place.device for place in conduct.places).values()))
+        limits = time_limits(rehearsal, limit)
+        course = Course(rehearsal.study, store, observer)
+        observer.say(join(course, store, claims, presence, conduct, units_of(conduct, rehearsal.gpus)))
+        if not course.complete:
+            observer.say(rehearsal.beginning_anew())
+        course.run(claims, executor, limits, rehearsal.resumes)
+    return rehearsal.study, limits
+
+
+def _time_steps(
+    study: Study, limits: Mapping[str, float], conduct: Conduct, store: Store, observer: Observer, claims: Claims
+) -> None:
+    """Run the timing trials that are missing, one at a time, and none while another driver does."""
+    alone = replace(conduct, places=[replace(conduct.places[0], alone=True)])
+    with (
+        claims.holding("timing", observer.beat),
+        executor_of(alone, observer.running, observer.say, preload(study.suite)) as executor,
+    ):
+        run_timing(study, store, executor, observer, limits)
 
 
 def plan_study(suite: Suite, directory: Path, place: Place, freeze: bool) -> tuple[Rehearsal, History]:
@@ -107,14 +128,15 @@ def plan_study(suite: Suite, directory: Path, place: Place, freeze: bool) -> tup
             trials.
     """
     check_data(suite, place.data_root)
+    check_directory(suite, directory, read_history(directory))
     with ProcessExecutor([place], lambda spec, step, loss: None, preload(suite), server=False) as executor:
         rehearsal = rehearse(suite, place, executor.call)
     store = Store(directory)
     if not freeze:
         return rehearsal, declared(rehearsal.study, store, [])
     store.prepare()
-    with Presence(directory) as presence, open_claims(store, presence.token) as claims, claims.holding("plan"):
-        history = declared(rehearsal.study, store, fellows(directory), freeze)
+    with Presence(directory) as presence, open_claims(store, presence) as claims, claims.holding("plan"):
+        history = declared(rehearsal.study, store, presence.fellows(), freeze)
         put_in_force(history, directory)
     return rehearsal, history
 

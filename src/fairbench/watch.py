@@ -5,18 +5,20 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 
 from fairbench.analysis.results import Results, Run, collect
+from fairbench.history import FILE
 from fairbench.observers import Running
 from fairbench.plan import Record, arms
-from fairbench.presence import present
 from fairbench.progress import PLAIN_SECONDS, in_words, summary, time_left, trials_table
 from fairbench.snapshot import Snapshot, held_plans
 from fairbench.spec import TrialSpec
+from fairbench.witness import Witness
 
 SECONDS = 1.5
 """How often the directory is read."""
@@ -88,6 +90,28 @@ class Sight:
         return Group(*parts)
 
 
+@dataclass(frozen=True)
+class Preparation:
+    """A study that has no plan yet, since its first drivers prepare it.
+
+    Attributes:
+        drivers: who does, host and process of each.
+    """
+
+    drivers: list[str]
+    complete: ClassVar = False
+    running: ClassVar = ()
+
+    @property
+    def summary(self) -> str:
+        """What is known of it, in a line."""
+        return f"no plan yet: {', '.join(self.drivers)} {'prepares' if len(self.drivers) == 1 else 'prepare'} the study"
+
+    def view(self) -> str:
+        """All of it, for a terminal."""
+        return self.summary
+
+
 def status_table(results: Results) -> Table:
     """How far each arm of a study is.
 
@@ -118,16 +142,19 @@ class Watcher:
 
     def __init__(self, directory: Path, clock: Callable[[], float] = time.time) -> None:
         self._directory, self._clock = directory, clock
+        self._witness = Witness(directory, calendar=clock)
         self._kept: dict[str, Record] = {}
 
-    def look(self) -> Sight:
+    def look(self) -> Sight | Preparation:
         """The study as it is now.
 
         Raises:
             UsageError: there is no study, or something in it is damaged.
         """
+        said, now = self._witness.listen(), self._clock()
+        if said and not (self._directory / FILE).exists():
+            return Preparation([word.who for word in said])
         study = held_plans(self._directory).study
-        said, now = present(self._directory, self._clock()), self._clock()
         read = Snapshot(self._directory)  # after what runs: what has ended meanwhile has a record
 
         def lookup(spec: TrialSpec) -> Record | None:

@@ -1,23 +1,18 @@
 """Claims: every order in which drivers can meet, and what disks and clocks may do."""
 
 import errno
-import json
-import os
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fairbench import presence as presences
-from fairbench.claims import EXPIRY, GLANCE, Claims, DiskFolder, Witness, open_claims
+from fairbench.claims import Claims, DiskFolder, open_claims
 from fairbench.errors import UsageError
-from fairbench.presence import Presence, Word, path_of
-from fairbench.store import Store, write_atomically
+from fairbench.presence import Presence
+from fairbench.store import Store
+from fairbench.witness import EXPIRY, Witness
 
 Answers = tuple[Any, ...]
 Files = frozenset[tuple[str, str]]
@@ -212,49 +207,6 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         DiskFolder(tmp_path / "nowhere").create("x", "me")
 
 
-def say(directory: Path, word: Word) -> None:
-    write_atomically(path_of(directory, word.token), json.dumps(asdict(word)))
-
-
-def test_a_driver_elsewhere_has_gone_when_its_beat_stands_still_by_the_observers_clock(tmp_path: Path) -> None:
-    """Whatever calendar clocks say: they are not read."""
-    now = [0.0]
-    witness = Witness(tmp_path, lambda: now[0])
-    word = Word("abc", "elsewhere", os.getpid(), "another machine", "long ago", beat=5, seen=-1e9)
-    say(tmp_path, word)
-    assert not witness.gone("abc")
-    now[0] += EXPIRY
-    assert not witness.gone("abc")
-    say(tmp_path, replace(word, beat=6))
-    now[0] += GLANCE
-    assert not witness.gone("abc")  # it has moved
-    now[0] += EXPIRY
-    assert not witness.gone("abc")
-    now[0] += GLANCE
-    assert witness.gone("abc")
-    assert not path_of(tmp_path, "abc").exists()  # for who watches
-    assert witness.gone("somebody without a presence")
-
-    path_of(tmp_path, "odd").write_text("{")
-    assert not witness.gone("odd")
-    now[0] += EXPIRY + GLANCE
-    assert witness.gone("odd")
-
-
-def test_a_process_of_this_machine_that_has_ended_has_gone_at_once(tmp_path: Path) -> None:
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
-        began = presences._began(process.pid)
-        word = Word("abc", "here", process.pid, presences.this_machine(), began, beat=1)
-        say(tmp_path, word)
-        assert not Witness(tmp_path).gone("abc")
-        say(tmp_path, replace(word, began="before"))  # an earlier process of that number
-        assert Witness(tmp_path).gone("abc")
-        say(tmp_path, word)
-        process.kill()
-        process.stdin.close()  # type: ignore[union-attr]
-    assert Witness(tmp_path).gone("abc")
-
-
 def test_a_claim_that_says_nothing_is_waited_for(tmp_path: Path, folder: DiskFolder) -> None:
     """Its owner was killed between two moments where there are no hard links."""
     now = [0.0]
@@ -270,8 +222,8 @@ def test_a_claim_that_says_nothing_is_waited_for(tmp_path: Path, folder: DiskFol
 def test_claims_end_with_their_block(tmp_path: Path, folder: DiskFolder) -> None:
     with Presence(tmp_path) as mine, Presence(tmp_path) as theirs:
         waited: list[str] = []
-        with open_claims(Store(tmp_path), mine.token) as claims:
-            other = open_claims(Store(tmp_path), theirs.token)
+        with open_claims(Store(tmp_path), mine) as claims:
+            other = open_claims(Store(tmp_path), theirs)
             assert claims.take("trial")
             assert not other.take("trial")
             with claims.holding("plan"):

@@ -1,5 +1,6 @@
 """Several drivers on one study: each trial runs once, whoever dies, and all end with the same records."""
 
+import io
 import json
 import shutil
 import threading
@@ -17,22 +18,27 @@ import fabricated
 import pytest
 from disturbed import DONE, Disturbed, results, tables
 from fabricated import Records
+from rich.console import Console
 from tiny import Finished
 
-from fairbench import course, environment
+from fairbench import course, environment, witness
 from fairbench.claims import open_claims
 from fairbench.cli import main
-from fairbench.conduct import Conduct
+from fairbench.company import units_of
+from fairbench.conduct import Conduct, cores
 from fairbench.course import Course, run_timing, untimed
 from fairbench.errors import Preempted, UsageError
-from fairbench.executors import failure, paused
+from fairbench.executors import Place, failure, paused
 from fairbench.history import History
-from fairbench.joining import check_ground, declared, fellows, join, put_in_force
-from fairbench.observers import Observer, Observers
+from fairbench.joining import check_ground, declared, join, put_in_force
+from fairbench.observers import Observer, Observers, Running
 from fairbench.plan import Study, arms
-from fairbench.presence import Presence, path_of
+from fairbench.presence import Presence
 from fairbench.spec import TrialSpec
 from fairbench.store import Record, Store
+from fairbench.study import plan_study, run_study
+from fairbench.suite import Suite
+from fairbench.word import path_of
 
 pytestmark = pytest.mark.xdist_group("studies")  # one worker has the study that some of them share
 
@@ -93,7 +99,7 @@ def drive(study: Study, store: Store, executor: Any, ready: Callable[[], object]
     """What a driver does once it has a plan."""
     presence, block = Presence(store.directory), ExitStack()
     observer = block.enter_context(Observers(presence))
-    claims = block.enter_context(open_claims(store, presence.token))
+    claims = block.enter_context(open_claims(store, presence))
     try:
         limits = dict.fromkeys(study.suite.arenas, inf)
         planned = Course(study, store, observer)
@@ -122,6 +128,13 @@ def measured(truth: Records) -> Callable[[TrialSpec], Record]:
 
 def trials(study: Study, store: Store) -> list[TrialSpec]:
     return [spec for arm in arms(study, store.read) for spec in arm.trials]
+
+
+def is_alone(store: Store, spec: TrialSpec) -> bool:
+    """What the record says."""
+    record = store.read(spec)
+    assert record is not None
+    return bool(record["cost"]["alone"])
 
 
 def test_four_drivers_run_each_trial_once_though_two_are_killed(study: Study, truth: Records, store: Store) -> None:
@@ -165,30 +178,64 @@ def test_whoever_is_asked_to_stop_keeps_what_has_ended_meanwhile(study: Study, t
         raise Preempted("SIGTERM")
 
     def pause() -> list[Record]:
+        store.shared(executor.trials[0].id).touch()
         return [truth(executor.trials[0]), paused(executor.trials[1])]
 
     executor.collect, executor.pause = stop, pause  # type: ignore[method-assign]
     with pytest.raises(Preempted):
         drive(study, store, executor)
     first, second = executor.trials
-    assert store.read(first) == truth(first)
+    found = store.read(first)
+    assert found is not None
+    assert found["result"] == truth(first)["result"]
+    assert not is_alone(store, first)
     assert store.read(second) is None
 
 
 def test_a_plan_that_somebody_runs_cannot_be_changed(study: Study, store: Store) -> None:
     other = replace(study, suite=replace(study.suite, alpha=0.2))
     put_in_force(declared(study, store, []), store.directory)
+    mine = Presence(store.directory)
     with Presence(store.directory) as presence:
-        declared(other, store, fellows(store.directory))  # it runs nothing yet
-        presence.join(study.environment)
-        assert not fellows(store.directory, presence.token)
-        who = fellows(store.directory)
+        declared(other, store, mine.fellows())  # it runs nothing yet
+        presence.join(study.environment, [])
+        assert not presence.fellows()
+        who = mine.fellows()
         assert declared(study, store, who).study == study
         with pytest.raises(UsageError, match=r"the driver .* runs the plan of (?s:.*)suite.alpha: 0.05 -> 0.2"):
             declared(other, store, who)
         with pytest.raises(UsageError, match="which this run would change"):
             declared(other, store, who, freeze=True)
-    assert declared(other, store, fellows(store.directory)).study == other
+    assert declared(other, store, mine.fellows()).study == other
+
+
+def test_a_plan_is_not_changed_under_a_driver_elsewhere_whose_clock_is_wrong(
+    study: Study, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is found by its beat; one that was lost with its machine has none."""
+    monkeypatch.setattr(witness, "TURN", 0.0)
+    put_in_force(declared(study, store, []), store.directory)
+    other, pace = replace(study, suite=replace(study.suite, alpha=0.2)), iter(range(0, 10_000, 100))
+    theirs = Presence(store.directory, lambda: time.time() - 86_400, lambda: float(next(pace)))
+    theirs.word = replace(theirs.word, machine="another one")
+    theirs.join(study.environment, [])
+    mine = Presence(store.directory)
+    monkeypatch.setattr(mine, "beat", theirs.beat)
+    with pytest.raises(UsageError, match="which this run would change"):
+        declared(other, store, mine.fellows())
+    monkeypatch.setattr(witness, "LISTEN", 0.1)
+    assert declared(other, store, Presence(store.directory).fellows()).study == other
+
+
+def test_a_directory_of_another_suite_is_refused_before_anything_is_made(
+    study: Study, tiny_suite: Suite, tmp_path: Path
+) -> None:
+    put_in_force(declared(study, Store(tmp_path / "out"), []), tmp_path / "out")
+    with pytest.raises(UsageError, match="not 'tiny'; choose another --output-dir"):
+        run_study(tiny_suite, tmp_path / "out", Conduct([Place()]), Console(file=io.StringIO()))
+    with pytest.raises(UsageError, match="not 'tiny'; choose another --output-dir"):
+        plan_study(tiny_suite, tmp_path / "out", Place(), freeze=True)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["config.json"]
 
 
 def test_the_same_plan_leaves_the_same_file_whoever_declares_it(study: Study, store: Store) -> None:
@@ -209,20 +256,20 @@ def test_other_ground_is_refused_unless_it_is_allowed(study: Study, truth: Recor
         check_ground(here, records, [], False)
     assert "torch: 2.12; here 2.13" in check_ground(here, records, [], True)
     with Presence(store.directory) as presence:
-        presence.join({"torch": "2.13", "git": "def"})
+        presence.join({"torch": "2.13", "git": "def"}, [])
         with pytest.raises(UsageError, match=r"and the driver .*:\n  git: def; here abc\n"):
-            check_ground(here, [], fellows(store.directory), False)
+            check_ground(here, [], Presence(store.directory).fellows(), False)
 
 
 def test_a_driver_joins_unless_it_would_run_on_other_ground(study: Study, truth: Records, store: Store) -> None:
     there = replace(study, environment={"python": "3.98", "device": "a machine"})
-    with Presence(store.directory) as presence, open_claims(store, presence.token) as claims:
+    with Presence(store.directory) as presence, open_claims(store, presence) as claims:
 
         def joins(the_study: Study, **said: bool) -> str:
-            return join(Course(the_study, store, Observer()), store, claims, presence, Conduct([], **said))
+            return join(Course(the_study, store, Observer()), store, claims, presence, Conduct([], **said), [])
 
         assert joins(study) == ""
-        (word,) = fellows(store.directory)
+        (word,) = Presence(store.directory).fellows()
         assert word.environment == study.environment
         drive(study, store, Pretending(truth, [], 3))
         with pytest.raises(UsageError, match=r"python: 3.99; here 3.98"):
@@ -239,6 +286,7 @@ def test_a_driver_joins_unless_it_would_run_on_other_ground(study: Study, truth:
 
 def test_a_timing_trial_that_was_stopped_or_failed_runs_again(study: Study, truth: Records, store: Store) -> None:
     limits, log, (first, *others) = dict.fromkeys(study.suite.arenas, inf), [], untimed(study, store)
+    store.shared(others[0].id).touch()
     executor = Pretending(measured(truth), log)
     stops = [[paused(first)], [failure(first, "WorkerDied", "", "")]]
     executor.collect = lambda patience: (  # type: ignore[method-assign]
@@ -246,12 +294,13 @@ def test_a_timing_trial_that_was_stopped_or_failed_runs_again(study: Study, trut
     )
     run_timing(study, store, executor, Observer(), limits)
     assert log == [first.id, first.id, *(spec.id for spec in others)]
+    assert [is_alone(store, spec) for spec in others[:2]] == [False, True]
     assert untimed(study, store) == [first]
     run_timing(study, store, executor, Observer(), limits)
     assert (log[-1], untimed(study, store)) == (first.id, [])
 
 
-def test_a_directory_that_was_moved_goes_on_where_mixing_is_allowed(
+def test_a_directory_that_was_moved_goes_on_where_mixing_is_allowed_beside_another_driver(
     finished: Finished, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(finished.folder)
@@ -269,7 +318,11 @@ def test_a_directory_that_was_moved_goes_on_where_mixing_is_allowed(
     assert "  git: none; here another\n--allow-mixed" in capsys.readouterr().err
     assert not last.exists()
     assert (copy / "config.json").read_bytes() == before
-    assert main([*command, "--allow-mixed"]) == 0
+    with Presence(copy) as other:
+        other.trials |= {str(number): Running("a trial", 1, 0.0, 0.0) for number in range(cores())}
+        other.join({"python": "another"}, units_of(Conduct([Place()]), []))
+        assert main([*command, "--allow-mixed"]) == 0
+    assert json.loads(last.read_text())["cost"]["alone"] is False
     assert "MIXED MACHINES" in capsys.readouterr().out
     assert results(copy) == results(finished.output)
     environment.environment.cache_clear()
@@ -290,4 +343,4 @@ def test_drivers_of_which_one_is_killed_and_one_asked_to_stop_leave_what_one_lea
     assert last.process.wait() == DONE
     assert results(study.out) == results(finished.output)
     assert tables(study.out) == tables(finished.output)
-    assert not list(study.out.glob("claims/*"))
+    assert not [*study.out.glob("claims/*"), *study.out.glob("checkpoints/*")]

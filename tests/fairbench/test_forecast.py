@@ -32,7 +32,7 @@ def rehearsed(the_study, step=0.01, evaluation=0.5):
     arenas = the_study.suite.arenas
     silent = dict.fromkeys(the_study.suite.optimizers, dict.fromkeys(arenas))
     seconds, evaluations, taken = (dict.fromkeys(arenas, each) for each in (step, evaluation, 0))
-    return Rehearsal(the_study, seconds, evaluations, silent, taken, 0, {})
+    return Rehearsal(the_study, seconds, evaluations, silent, taken, 0, [], {})
 
 
 def nothing(spec):

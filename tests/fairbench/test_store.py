@@ -142,7 +142,9 @@ def test_of_two_records_of_a_trial_the_first_counts(tmp_path: Path, spec: TrialS
     assert store.path(spec).read_bytes() == before
 
 
-def test_leftovers_of_killed_drivers_are_cleared(tmp_path: Path, spec: TrialSpec, record: dict[str, Any]) -> None:
+def test_leftovers_of_killed_drivers_are_cleared(
+    tmp_path: Path, spec: TrialSpec, record: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = Store(tmp_path)
     store.prepare()
     store.write(record)
@@ -150,11 +152,13 @@ def test_leftovers_of_killed_drivers_are_cleared(tmp_path: Path, spec: TrialSpec
         leftover = store.trials / f".{name}.tmp"
         leftover.write_text("{")
         os.utime(leftover, (time.time() - age,) * 2)
+    monkeypatch.setattr(time, "time", lambda: 4e9)  # what counts is the clock of the disk
     for trial in (spec.id, "unfinished"):
         store.checkpoint(trial).touch()
+        store.shared(trial).touch()
         for claim in (trial, f"{trial}.1"):
             (tmp_path / "claims" / claim).touch()
     store.prepare()
     names = {path.name for path in tmp_path.glob("*/*") if path.is_file()}
-    left = {"unfinished", "unfinished.1", "unfinished.pt", ".being-written.tmp"}
+    left = {"unfinished", "unfinished.1", "unfinished.pt", "unfinished.shared", ".being-written.tmp"}
     assert names == {f"{spec.id}.json", *left}

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 import fabricated
@@ -11,13 +12,16 @@ import pytest
 from fabricated import Records
 from rich.console import Console
 
-from fairbench import presence as presences
+from fairbench import witness
+from fairbench.cli import main
+from fairbench.errors import UsageError
 from fairbench.history import write_history
 from fairbench.plan import Schedule
-from fairbench.presence import Presence
+from fairbench.presence import BEAT, Presence
 from fairbench.spec import TrialSpec
-from fairbench.store import ABANDONED, Store
+from fairbench.store import Store
 from fairbench.watch import Watcher, watch
+from fairbench.word import this_machine, words
 
 
 class World:
@@ -86,15 +90,15 @@ def test_running_trials_are_seen_until_they_end(world: World) -> None:
     assert not world.drivers()
 
 
-def test_what_a_killed_driver_has_left_gives_way(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_killed_driver_has_left_gives_way(world: World) -> None:
     """Its trials run again under another driver, whose word is fresher; it goes when one of its machine begins."""
     spec = world.next()
     assert spec is not None
-    monkeypatch.setattr(presences, "this_machine", lambda: "another one")
-    killed = world.presence().__enter__()
+    killed = world.presence()
+    killed.word = replace(killed.word, machine="another one")
+    killed.__enter__()
     world.now += 2
     killed.started(spec)
-    monkeypatch.undo()
     world.now += 98
     assert "last seen 98 s ago" in world.shown()
     with world.presence() as presence:
@@ -104,26 +108,13 @@ def test_what_a_killed_driver_has_left_gives_way(world: World, monkeypatch: pyte
         assert shown.count(spec.label()) == 1
         assert "last seen" not in shown
         assert "2 drivers: " in shown
-    monkeypatch.setattr(presences, "this_machine", lambda: "another one")
     (word,) = world.drivers()
-    began = json.loads(word.read_text())["began"]
-    word.write_text(
-        word.read_text().replace(f'"began": "{began}"', '"began": "long ago"')
-    )  # its number is another's now
+    said = json.loads(word.read_text())
+    word.write_text(json.dumps({**said, "machine": this_machine(), "began": "long ago"}))  # its number is another's now
     assert "nobody runs it now" in world.shown()
     with world.presence():
         assert len(world.drivers()) == 1
         assert word not in world.drivers()
-
-
-def test_what_is_too_old_is_nobodys_unless_its_process_runs_here(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    presence = world.presence().__enter__()
-    presence.started(world.next())  # type: ignore[arg-type]
-    (said,) = presences.present(world.directory, world.now + 1e9)  # by a clock that was wrong, or is
-    assert said.trials == {}  # the first word is said at once, the next a second later
-    monkeypatch.setattr(presences, "this_machine", lambda: "another one")
-    assert len(presences.present(world.directory, world.now + ABANDONED - 1)) == 1
-    assert presences.present(world.directory, world.now + ABANDONED) == []
 
 
 def test_a_calendar_clock_that_goes_backwards_stops_no_beat(world: World) -> None:
@@ -133,11 +124,47 @@ def test_a_calendar_clock_that_goes_backwards_stops_no_beat(world: World) -> Non
         world.now -= 86_400
         pace[0] += 1
         presence.beat()
-        (word,) = presences.present(world.directory, world.now)
+        (word,) = words(world.directory)
         assert (word.beat, len(word.trials)) == (2, 1)
-        pace[0] += presences.BEAT
+        pace[0] += BEAT
         presence.beat()
-        assert presences.words(world.directory)[0].beat == 3
+        assert words(world.directory)[0].beat == 3
+
+
+def test_a_study_that_is_prepared_is_waited_for(world: World) -> None:
+    """Its first driver has no plan yet; once that is in force the study is shown."""
+    config, console = world.directory / "config.json", Console(file=io.StringIO(), width=150)
+    content = config.read_bytes()
+    config.unlink()
+    with pytest.raises(UsageError, match=r"holds no study: there is no config.json"):
+        world.shown()
+    shown: list[str] = []
+
+    def sleep(seconds: float) -> None:
+        shown.append(world.shown())
+        config.write_bytes(content)
+        while spec := world.next():
+            world.end(spec)
+
+    presence = world.presence().__enter__()
+    assert world.shown() == f"no plan yet: {socket.gethostname()} {os.getpid()} prepares the study"
+    assert main(["status", str(world.directory)]) == 0
+    watch(world.directory, console, lambda seconds: (sleep(seconds), presence.__exit__(None, None, None))[1])
+    assert shown == [f"no plan yet: {socket.gethostname()} {os.getpid()} prepares the study"]
+    assert "10 of 10 trials" in console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_drivers_that_an_archive_names_are_not_there(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was copied from another machine, whose driver was killed with it."""
+    presence = world.presence()
+    presence.word = replace(presence.word, machine="another one")
+    presence.__enter__()
+    assert "nobody" not in world.shown()
+    monkeypatch.setattr(witness, "LISTEN", 0.1)
+    world.now += 86_400
+    before = {path: path.read_bytes() for path in world.directory.rglob("*.json")}
+    assert "nobody runs it now" in world.shown()
+    assert {path: path.read_bytes() for path in world.directory.rglob("*.json")} == before
 
 
 @pytest.mark.parametrize("terminal", [False, True])
