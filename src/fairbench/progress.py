@@ -81,7 +81,6 @@ class Progress(Follower):
 
     Args:
         console: where to write.
-        workers: trials that run at the same time.
         clock: seconds now; tests hand in their own.
         searched: hyperparameters that the suite searches with the rate.
     """
@@ -89,12 +88,11 @@ class Progress(Follower):
     def __init__(
         self,
         console: Console,
-        workers: int,
         clock: Callable[[], float] = time.monotonic,
         searched: Iterable[str] = (),
     ) -> None:
         super().__init__(clock, searched)
-        self._console, self._workers = console, workers
+        self._console = console
         self._outlook = Outlook(0, 0, {})
         self._seconds: dict[str, float] = defaultdict(float)  # spent in finished trials, by arena
         self._steps: dict[str, int] = defaultdict(int)
@@ -153,7 +151,7 @@ class Progress(Follower):
 
     def eta(self) -> float | None:
         """Seconds until the study is done; None while nothing is known."""
-        return time_left(self._seconds, self._steps, self._outlook.steps_left, self._workers)
+        return time_left(self._seconds, self._steps, self._outlook.steps_left, max(len(self.trials), 1))
 
     def _summary(self) -> str:
         return summary(self._outlook.done, self._outlook.trials, self.eta())

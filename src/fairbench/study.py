@@ -65,8 +65,7 @@ def run_study(
     store = Store(directory)
     store.prepare()
     searched = suite.sweep.extra
-    progress = Progress(console, len(conduct.places), searched=searched)
-    presence = Presence(directory, searched=searched)
+    progress, presence = Progress(console, searched=searched), Presence(directory, searched=searched)
     everybody = Observers(progress, presence, Company(presence, store), *observers)
     with everybody as observer, open_claims(store, presence) as claims:
         study, limits = _run_trials(suite, conduct, store, observer, presence, claims)

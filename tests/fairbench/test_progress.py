@@ -17,17 +17,17 @@ class Clock:
 
 
 def test_plain_lines_tell_trials_loss_and_time_left(tiny_study: Study) -> None:
-    first, second = arms(tiny_study, lambda spec: None)[0].sweep[:2]
+    first, second, third = [spec for arm in arms(tiny_study, lambda spec: None)[:2] for spec in arm.sweep][:3]
     console, clock = Console(file=io.StringIO(), width=200), Clock()
-    with Progress(console, workers=2, clock=clock) as progress:
+    with Progress(console, clock=clock) as progress:
         assert progress.eta() is None
-        progress.started(first)
+        for spec in (first, second, third):
+            progress.started(spec)
         clock.now = 20.0
         progress.running(first, 5, 2.5)
         progress.planned(Outlook(done=1, trials=10, steps_left={"vit": 90}))
         progress.ended(first, {"status": "finished", "result": {"steps": 10}, "cost": {"data_on": "cpu"}})
-        assert progress.eta() == 90 * 2.0 / 2
-        progress.started(second)
+        assert progress.eta() == 90 * 2.0 / 2  # two run
         clock.now = 40.0
         progress.running(second, 5, 2.25)
         progress.running(second, 6, 2.0)  # too soon after the last line
@@ -43,7 +43,7 @@ def test_plain_lines_tell_trials_loss_and_time_left(tiny_study: Study) -> None:
 def test_a_terminal_shows_a_table(tiny_study: Study) -> None:
     spec = arms(tiny_study, lambda spec: None)[0].sweep[0]
     console, clock = Console(file=io.StringIO(), width=100, force_terminal=True), Clock()
-    with Progress(console, workers=1, clock=clock) as progress:
+    with Progress(console, clock=clock) as progress:
         progress.planned(Outlook(done=3, trials=10, steps_left={"vit": 70}))
         progress.started(spec)
         clock.now = 3.0
@@ -60,7 +60,7 @@ def test_a_terminal_shows_a_table(tiny_study: Study) -> None:
 def test_data_without_room_on_the_gpu_are_told_of_once_in_each_arena(tiny_study: Study) -> None:
     trials = arms(tiny_study, lambda spec: None)[0].sweep[:2]
     console = Console(file=io.StringIO(), width=200)
-    with Progress(console, workers=1, clock=Clock()) as progress:
+    with Progress(console, clock=Clock()) as progress:
         for spec in trials:
             spec = replace(spec, training=replace(spec.training, device="cuda"))
             progress.started(spec)

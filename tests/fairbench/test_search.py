@@ -402,7 +402,7 @@ def test_the_words_for_a_trial_have_what_is_searched() -> None:
     spec = arms(searching({"extra": DECAYS}), lambda spec: None)[0].sweep[1]
     assert spec.label() == "vit AdamW lr=0.0001 sweep seed 0"
     assert spec.label(["momentum", "weight_decay"]) == "vit AdamW lr=0.0001 weight_decay=0.01 sweep seed 0"
-    shown = Progress(Console(file=io.StringIO()), 1, searched=DECAYS)
+    shown = Progress(Console(file=io.StringIO()), searched=DECAYS)
     shown.started(spec)
     assert shown.trials[spec.id].label == spec.label(DECAYS)
 

@@ -103,8 +103,8 @@ class RayExecutor:
             self._board = ray.remote(num_cpus=0)(Board).options(scheduling_strategy=_on(self._home)).remote()
             self._count_slots()
             self._work = replace(self._work, mark=entered.enter_context(marked(self._work.checkpointing)))
-            if not self._allow_mixed:
-                self._work = replace(self._work, ground=self._common_ground())
+            ground = self._common_ground()
+            self._work = replace(self._work, ground=None if self._allow_mixed else ground)
             self._entered = entered.pop_all()
         return self
 
@@ -147,7 +147,9 @@ class RayExecutor:
             place=replace(self._work.place, alone=self._work.place.alone or task.sharing == 1),
             checkpointing=self._work.checkpointing if task.resumes else None,
         )
-        remote = self._remote(run_there, task.sharing).options(label_selector=fit)
+        # Ratios of what a step costs are those of one node.
+        where = {"scheduling_strategy": _on(self._home)} if task.spec.stage == "timing" else {"label_selector": fit}
+        remote = self._remote(run_there, task.sharing).options(**where)
         reference = remote.remote(work, task.spec, task.limit, self._board)
         self._running[reference.future()] = replace(task, reference=reference)
 
@@ -248,11 +250,11 @@ class RayExecutor:
         """Versions, device and revision of the first node, which are those of the driver as far as both have them.
 
         Raises:
-            UsageError: they are not.
+            UsageError: they are not, and that is not allowed.
         """
         found: dict[str, str] = self.call(read_ground, self._work.place.device)
         expected = {name: fact for name, fact in read_ground("cpu").items() if name not in HARDWARE}
-        if wrong := differences(expected, found):
+        if (wrong := differences(expected, found)) and not self._allow_mixed:
             advice = "install there what is here, or say --allow-mixed"
             raise UsageError(f"--ray {self._address}: its nodes differ from the driver; {advice}\n{wrong}")
         return found
