@@ -183,7 +183,7 @@ def read_record(path: Path, checked: Callable[[Stamp], bool]) -> tuple[Record, S
         UsageError: the record is damaged; it is left as it is.
     """
     try:
-        with path.open("rb") as file:
+        with path.open("rb", buffering=0) as file:  # which is read as a whole
             state = stamp(os.fstat(file.fileno()))
             record: Record = json.loads(file.read())
         checksum = record.pop("sha256")
