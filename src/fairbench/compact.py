@@ -65,7 +65,7 @@ class Compactor:
         about = record.pop("spec")
         for part in ("arena", "optimizer", "training"):
             about[part] = self._known.setdefault(getattr(spec, part).text, about[part])
-        environment = record["environment"]
+        environment = record.pop("environment")
         shared = {
             "spec": about,
             "environment": environment and self._known.setdefault(tuple(environment.items()), environment),

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 Record = dict[str, Any]
 Content = str | bytes | Iterable[str]
 """Of a file; in parts if it is long."""
+BUFFER = 1 << 20
+"""Bytes of a file that are written at once: long ones come in many small parts."""
 ABANDONED = 600.0
 """Seconds after which nobody still writes a temporary file."""
 
@@ -48,7 +50,7 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-        with os.fdopen(handle, "wb") as file:
+        with os.fdopen(handle, "wb", buffering=BUFFER) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
