@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
     from fairbench.suite import Suite
 
+READERS = ("status", "audit", "report", "compare")
+"""Commands that read the records of a study once, and end."""
 KEPT = "finished trials are kept, the same command goes on from here"
 
 
@@ -52,6 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without a minus sign is no reason to fail
+    if options.command in READERS:
+        gc.disable()  # of all that is read nothing is garbage before the end
     try:
         code = DO[options.command](options)
         sys.stdout.flush()
@@ -195,7 +199,6 @@ def status(options: argparse.Namespace) -> int:
     """`fairbench status`."""
     from fairbench.watch import Watcher
 
-    gc.disable()  # of all that is read nothing is garbage before the end
     console().print(Watcher(options.directory).look().view(), highlight=False)
     return 0
 
@@ -225,7 +228,6 @@ def audit(options: argparse.Namespace) -> int:
 
 def report(options: argparse.Namespace) -> int:
     """`fairbench report`."""
-    gc.disable()  # of all that is read nothing is garbage before the end
     return show_report(options.directory, options.output_dir or options.directory)
 
 

@@ -47,6 +47,7 @@ class Compactor:
 
     def __init__(self) -> None:
         self._known: dict[Any, Any] = {}
+        self._keys: dict[tuple[str, ...], tuple[str, ...]] = {}
 
     def __call__(self, spec: TrialSpec, record: Record) -> Record:
         """The record of a trial.
@@ -64,7 +65,7 @@ class Compactor:
         about = record.pop("spec")
         for part in ("arena", "optimizer", "training"):
             about[part] = self._known.setdefault(getattr(spec, part).text, about[part])
-        environment = record["environment"]
+        environment = record.pop("environment")
         shared = {
             "spec": about,
             "environment": environment and self._known.setdefault(tuple(environment.items()), environment),
@@ -73,8 +74,10 @@ class Compactor:
 
     def _shared(self, value: Any) -> Any:
         """A value with the strings that others have, too."""
-        if isinstance(value, dict):
-            return {self._known.setdefault(key, key): self._shared(each) for key, each in value.items()}
-        if isinstance(value, list):
-            return [self._shared(each) for each in value]
-        return self._known.setdefault(value, value) if isinstance(value, str) else value
+        kind = type(value)
+        if kind is str:
+            return self._known.setdefault(value, value)
+        if kind is dict:
+            keys = tuple(value)
+            return dict(zip(self._keys.setdefault(keys, keys), map(self._shared, value.values()), strict=True))
+        return list(map(self._shared, value)) if kind is list else value

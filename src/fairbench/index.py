@@ -9,8 +9,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable
-from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 Record = dict[str, Any]
 Stamp = list[int]
@@ -25,43 +24,58 @@ def stamp(state: os.stat_result) -> Stamp:
     return [state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino]
 
 
-def brief(record: Record) -> Record:
-    """What planning and a live view need of a record, in the places where the whole record has it.
+class Told(NamedTuple):
+    """What the index tells of a record.
 
-    Metrics are those of the validation split in a sweep trial: nothing else is selected by.
+    Attributes:
+        environment: machine and versions; None when the trial failed.
+        stage: "sweep", "final" or "timing".
+        status: "finished", "diverged" or "failed".
+        seconds: that the trial took; None when it failed.
+        steps: that it has done; None when it failed.
+        val: the final metrics of the validation split in a sweep trial that finished: nothing else is selected by.
     """
-    return _brief(record["id"], *_facts(record))
+
+    environment: Any
+    stage: str
+    status: str
+    seconds: float | None
+    steps: int | None
+    val: dict[str, float] | None
+
+    @classmethod
+    def of(cls, record: Record) -> "Told":
+        """What is told of a record, or of what `brief` gave of it."""
+        stage, cost, result = record["spec"]["stage"], record["cost"], record["result"]
+        final = result and stage == "sweep" and result["final"]
+        return cls(
+            record["environment"],
+            stage,
+            record["status"],
+            cost and cost["seconds"]["total"],
+            result and result["steps"],
+            final["val"] if final else None,
+        )
+
+    def brief(self, name: str) -> Record:
+        """The same in the places where the whole record has it.
+
+        Args:
+            name: id of the trial.
+        """
+        return {
+            "id": name,
+            "spec": {"stage": self.stage},
+            "status": self.status,
+            "environment": self.environment,
+            "cost": None if self.seconds is None else {"seconds": {"total": self.seconds}},
+            "result": None if self.steps is None else {"steps": self.steps, "final": self.val and {"val": self.val}},
+        }
 
 
-def _facts(record: Record) -> tuple[Any, ...]:
-    """What of a record is remembered."""
-    stage, cost, result = record["spec"]["stage"], record["cost"], record["result"]
-    final = result and stage == "sweep" and result["final"]
-    return (
-        record["environment"],
-        stage,
-        record["status"],
-        cost and cost["seconds"]["total"],
-        result and result["steps"],
-        final["val"] if final else None,
-    )
-
-
-def _brief(name: str, environment: Any, stage: str, status: str, seconds: Any, steps: Any, val: Any) -> Record:
-    return {
-        "id": name,
-        "spec": _spec(stage),
-        "status": status,
-        "environment": environment,
-        "cost": None if seconds is None else {"seconds": {"total": seconds}},
-        "result": None if steps is None else {"steps": steps, "final": val and {"val": val}},
-    }
-
-
-@cache
-def _spec(stage: str) -> dict[str, str]:
-    """What is told of a spec, one for all records of a stage."""
-    return {"stage": stage}
+def brief(record: Record) -> Record:
+    """What planning needs of a record, in the places where the whole record has it."""
+    return Told.of(record).brief(record["id"])
 
 
 class Index:
@@ -96,14 +110,14 @@ class Index:
         row = self._rows.get(name)
         return row is not None and row[0] == state
 
-    def brief(self, name: str) -> Record:
-        """What `brief` gives of a record that is known."""
-        _, environment, *facts = self._rows[name]
-        return _brief(name, self._environments[environment], *facts)
+    def told(self, name: str, state: Stamp) -> Told | None:
+        """What is told of a record that was read from a file in this state; None if none was."""
+        row = self._rows.get(name)
+        return Told(self._environments[row[1]], *row[2:]) if row is not None and row[0] == state else None
 
     def learn(self, name: str, state: Stamp, record: Record) -> None:
         """Remember a record that was read from a file in this state, and checked."""
-        environment, *facts = _facts(record)
+        environment, *facts = Told.of(record)
         if environment not in self._environments:
             self._environments.append(environment)
         self._rows[name] = [state, self._environments.index(environment), *facts]

@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
 from fairbench.errors import UsageError, unknown
@@ -52,6 +51,8 @@ def known_optimizers() -> Mapping[str, OptimizerFacts]:
 
     A name of fairbench's stays what it is, and so does the first of two packages that choose the same.
     """
+    from importlib.metadata import entry_points  # which takes long to load: who looks at a study does without
+
     known = dict(OPTIMIZERS)
     for entry in entry_points(group=ENTRY_POINTS):
         package = entry.dist.name if entry.dist else entry.value

@@ -11,7 +11,7 @@ from typing import Any
 from fairbench.arenas import ArenaFacts
 from fairbench.optimizers import ResolvedOptimizer
 from fairbench.search import Extra, Search, Setting, search_for
-from fairbench.spec import ArenaSpec, TrainingSpec, TrialSpec
+from fairbench.spec import ArenaSpec, Specs, TrainingSpec, TrialSpec
 from fairbench.suite import Suite
 from fairbench.suite_file import parse_suite
 
@@ -104,9 +104,9 @@ class Arm:
 
     arena: str
     optimizer: str
-    sweep: list[TrialSpec]
+    sweep: Specs
     setting: Setting | None
-    final: list[TrialSpec]
+    final: Specs
     diverged: bool = False
 
     @property
@@ -152,13 +152,13 @@ class Trials:
         self.study, self.arena, self.optimizer = study, arena, optimizer
         tuned_on = study.suite.tuned_on(arena)
         self._tuning = self if tuned_on == arena else Trials(study, tuned_on, optimizer)
-        self._made: dict[tuple[str, Setting], list[TrialSpec]] = {}
+        self._made: dict[tuple[str, tuple[Setting, ...]], Specs] = {}
 
     def arm(self, lookup: Lookup) -> Arm:
         """The sweep, here or in the arena that this one is tuned on, then the trials with what it selected."""
         tuned = self._tuning.swept(lookup)
-        sweep = tuned.sweep if self._tuning is self else []
-        final = [] if tuned.setting is None else self._of("final", tuned.setting)
+        sweep = tuned.sweep if self._tuning is self else Specs()
+        final = Specs() if tuned.setting is None else self._of("final", tuned.setting)
         return Arm(self.arena, self.optimizer, sweep, tuned.setting, final, tuned.diverged)
 
     def swept(self, lookup: Lookup) -> Arm:
@@ -167,29 +167,30 @@ class Trials:
         metric, facts = suite.arenas[self.arena].metric, suite.facts(self.arena)
         settings = search.first()
         if len(settings) == 1:
-            return Arm(self.arena, self.optimizer, [], settings[0], [])
+            return Arm(self.arena, self.optimizer, Specs(), settings[0], Specs())
         while True:
             settings.sort(key=lambda setting: setting.lr)
-            trials = [self._of("sweep", setting) for setting in settings]
-            flat = [spec for specs in trials for spec in specs]
-            records = {spec.id: lookup(spec) for spec in flat}
-            if any(record is None or record["status"] == "failed" for record in records.values()):
-                return Arm(self.arena, self.optimizer, flat, None, [])
+            trials = self._of("sweep", *settings)
+            records = [lookup(spec) for spec in trials]
+            if any(record is None or record["status"] == "failed" for record in records):
+                return Arm(self.arena, self.optimizer, trials, None, Specs())
 
-            means = [_mean([score(records[spec.id] or {}, metric, facts) for spec in specs]) for specs in trials]
+            scores = [score(record or {}, metric, facts) for record in records]
+            each = len(trials) // len(settings)
+            means = [_mean(scores[i : i + each]) for i in range(0, len(trials), each)]
             best = settings[means.index(min(means))]  # the lowest rate of equals, then the first value of the extra
             more = search.more(settings, best)
             if not more:
                 diverged = min(means)[0] == float("inf")
-                return Arm(self.arena, self.optimizer, flat, None if diverged else best, [], diverged)
+                return Arm(self.arena, self.optimizer, trials, None if diverged else best, Specs(), diverged)
             settings += more
 
-    def _of(self, stage: str, setting: Setting) -> list[TrialSpec]:
-        """The trials of one setting, one for each seed of the stage."""
-        if (stage, setting) not in self._made:
-            one = trial_spec(self.study, self.arena, self.optimizer, stage, setting.lr, 0, setting.extra)
-            self._made[stage, setting] = one.with_seeds(getattr(self.study.suite, stage).seeds)
-        return self._made[stage, setting]
+    def _of(self, stage: str, *settings: Setting) -> Specs:
+        """The trials of some settings, each with the seeds of the stage."""
+        if (stage, settings) not in self._made:
+            of_each = [trial_spec(self.study, self.arena, self.optimizer, stage, x.lr, 0, x.extra) for x in settings]
+            self._made[stage, settings] = Specs(of_each, getattr(self.study.suite, stage).seeds)
+        return self._made[stage, settings]
 
 
 def _mean(scores: list[tuple[float, ...]]) -> tuple[float, ...]:
@@ -227,7 +228,7 @@ def timing_trials(study: Study) -> list[TrialSpec]:
     calm = [arena for arena, plan in suite.arenas.items() if not plan.shock]  # the twin tells what a step costs
     trials: list[TrialSpec] = []
     for arena in calm:
-        of_each = [typical_trial(study, arena, name, "timing", 0).with_seeds(range(TURNS)) for name in suite.optimizers]
+        of_each = [Specs([typical_trial(study, arena, name, "timing", 0)], range(TURNS)) for name in suite.optimizers]
         trials += chain.from_iterable(zip(*of_each, strict=True))
     return trials
 

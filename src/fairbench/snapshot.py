@@ -9,10 +9,12 @@ from fairbench import index
 from fairbench.compact import Compactor
 from fairbench.errors import UsageError
 from fairbench.history import History, read_history
-from fairbench.index import Index
+from fairbench.index import Index, Told
 from fairbench.spec import TrialSpec
 from fairbench.store import Record, read_record, write_atomically
 
+SUFFIX = ".json"
+"""Of a record's file, whose name is the trial's id."""
 WORTHWHILE = 100
 """Records that were read for which the index is written anew."""
 
@@ -20,20 +22,20 @@ WORTHWHILE = 100
 class Snapshot:
     """The records of a study, each as it is when it is first asked for; what came later is not there.
 
-    A call gives a whole record, `brief` as much of it as planning and a live view need, which the study's index may
-    know without the record being read.
+    A call gives a whole record, `told` as much of it as a live view needs and `brief` the same as planning reads it,
+    which the study's index may know without the record being read.
 
     Args:
         directory: the study's output directory.
     """
 
     def __init__(self, directory: Path) -> None:
-        self._trials, self._index_file = directory / "trials", directory / index.FILE
-        self._files: dict[str, os.DirEntry[str]] = {}
+        self._directory, self._index_file, self._trials = directory, directory / index.FILE, str(directory / "trials")
+        self._there: set[str] = set()  # the trials of which there is a record
         with suppress(FileNotFoundError), os.scandir(self._trials) as entries:
-            self._files = {x.name.removesuffix(".json"): x for x in entries if x.name.endswith(".json")}
+            self._there = {x.name.removesuffix(SUFFIX) for x in entries if x.name.endswith(SUFFIX)}
         self._whole: dict[str, Record] = {}
-        self._briefs: dict[str, Record | None] = {}
+        self._told: dict[str, Told | None] = {}
         self._compact = Compactor()
 
     @cached_property
@@ -50,7 +52,7 @@ class Snapshot:
             UsageError: the record is damaged; it is left as it is.
         """
         name = spec.id
-        if name not in self._whole and name in self._files and (record := self._read(name)) is not None:
+        if name not in self._whole and name in self._there and (record := self._read(name)) is not None:
             self._whole[name] = self._compact(spec, record)
         return self._whole.get(name)
 
@@ -60,39 +62,64 @@ class Snapshot:
         Raises:
             UsageError: the record is damaged; it is left as it is.
         """
-        return self._brief(spec.id) if spec.id in self._files else None
+        told = self.told(spec.id)
+        return told and told.brief(spec.id)
+
+    def told(self, name: str) -> Told | None:
+        """What the index tells of the record of the trial of that id, None when there is none.
+
+        Raises:
+            UsageError: the record is damaged; it is left as it is.
+        """
+        if name not in self._there:
+            return None
+        if name not in self._told:
+            self._told[name] = self._unchanged(name) or self._told_anew(name)
+        return self._told[name]
+
+    def _unchanged(self, name: str) -> Told | None:
+        """What the index tells of a record whose file is as it was when the index learned of it."""
+        try:
+            return self._index.told(name, index.stamp(os.stat(self._path(name))))  # noqa: PTH116 - no Path for each
+        except OSError:  # who reads it will say why
+            return None
+
+    def _told_anew(self, name: str) -> Told | None:
+        record = self._read(name)
+        return None if record is None else Told.of(record)
+
+    def _path(self, name: str) -> str:
+        return f"{self._trials}/{name}{SUFFIX}"
+
+    def renewed(self) -> "Snapshot":
+        """The records as they are now; one that was there for good is not looked at again.
+
+        What failed is not for good: a later run tries it again.
+        """
+        later = Snapshot(self._directory)
+        later._told = {name: told for name, told in self._told.items() if told and told.status != "failed"}
+        return later
 
     def final_trials(self) -> int:
         """How many final trials have a record, of any plan; one that cannot be read may be one."""
-        return sum(map(self._may_be_final, self._files))
+        return sum(map(self._may_be_final, self._there))
 
     def remember(self) -> None:
         """Write what was read into the index, where that saves the next reader some time."""
         if self._index.learned >= WORTHWHILE:
             with suppress(UsageError):  # it is read-only, or the disk is full: whoever comes next reads what we read
-                write_atomically(self._index_file, self._index.content(self._files))
+                write_atomically(self._index_file, self._index.content(self._there))
 
     def _may_be_final(self, name: str) -> bool:
         try:
-            record = self._brief(name)
+            told = self.told(name)
         except UsageError:
             return True
-        return record is not None and record["spec"]["stage"] == "final"
-
-    def _brief(self, name: str) -> Record | None:
-        if name in self._briefs:
-            return self._briefs[name]
-        try:
-            known = self._index.knows(name, index.stamp(self._files[name].stat()))
-        except OSError:  # who reads it will say why
-            known = False
-        there = known or self._read(name) is not None
-        told = self._briefs[name] = self._index.brief(name) if there else None
-        return told
+        return told is not None and told.stage == "final"
 
     def _read(self, name: str) -> Record | None:
         """A record; the index learns of it, unless it knows that it was checked and is as it was."""
-        found = read_record(self._trials / f"{name}.json", partial(self._index.knows, name))
+        found = read_record(Path(self._path(name)), partial(self._index.knows, name))
         if found is None:
             return None
         record, state = found

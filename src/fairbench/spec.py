@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from functools import cached_property, lru_cache
 from typing import Any
@@ -116,7 +116,7 @@ class TrainingSpec(Part):
 
 def _head(arena: str, optimizer: str) -> str:
     """What of a spec's text all its seeds share."""
-    return f'{{"arena":{arena},"optimizer":{optimizer},'
+    return f'{{"arena":{arena},"optimizer":{optimizer},"seed":'
 
 
 @lru_cache(maxsize=10_000)
@@ -168,11 +168,11 @@ class TrialSpec:
     @property
     def text(self) -> str:
         """The spec's canonical JSON text, put together from those of its parts: keys in the order of the alphabet."""
-        return _head(self.arena.text, self.optimizer.text) + self._tail
+        return f"{_head(self.arena.text, self.optimizer.text)}{self.seed:d}{self._tail}"
 
     @property
     def _tail(self) -> str:
-        return f'"seed":{self.seed:d},"stage":"{self.stage}","training":{self.training.text}}}'
+        return f',"stage":"{self.stage}","training":{self.training.text}}}'
 
     @property
     def as_stored(self) -> dict[str, Any]:
@@ -182,9 +182,15 @@ class TrialSpec:
     @cached_property
     def id(self) -> str:
         """The trial's identity: the first 20 hexadecimal digits of the sha256 of the whole spec."""
-        sha = _begun(self.arena.text, self.optimizer.text).copy()
-        sha.update(self._tail.encode())
-        return sha.hexdigest()[:ID_DIGITS]
+        return next(self.ids([self.seed]))
+
+    def ids(self, seeds: Iterable[int]) -> Iterator[str]:
+        """The identities of this trial with other seeds."""
+        begun, tail = _begun(self.arena.text, self.optimizer.text), self._tail.encode()
+        for seed in seeds:
+            sha = begun.copy()
+            sha.update(b"%d%b" % (seed, tail))
+            yield sha.hexdigest()[:ID_DIGITS]
 
     def label(self, searched: Iterable[str] = ()) -> str:
         """The trial in a few words.
@@ -196,6 +202,34 @@ class TrialSpec:
         beside = "".join(f" {name}={options[name]}" for name in searched if name in options)
         return f"{self.arena.name} {self.optimizer.name} lr={self.lr:.3g}{beside} {self.stage} seed {self.seed}"
 
-    def with_seeds(self, seeds: Iterable[int]) -> list["TrialSpec"]:
-        """The same trial with other seeds; they share their parts, whose texts are made once."""
-        return [TrialSpec(self.arena, self.optimizer, self.training, self.stage, seed) for seed in seeds]
+
+@dataclass(frozen=True)
+class Specs(Sequence[TrialSpec]):
+    """Trials of some settings, each with the same seeds: a spec is made when it is asked for, an id without one.
+
+    Attributes:
+        settings: a trial of each setting; its seed does not matter.
+        seeds: the seeds that each of them has.
+    """
+
+    settings: Sequence[TrialSpec] = ()
+    seeds: Sequence[int] = ()
+
+    @cached_property
+    def ids(self) -> list[str]:
+        """The trials' ids, in their order."""
+        return [trial for setting in self.settings for trial in setting.ids(self.seeds)]
+
+    @cached_property
+    def _made(self) -> list[TrialSpec]:
+        parts = [(x.arena, x.optimizer, x.training, x.stage) for x in self.settings]
+        return [TrialSpec(*shared, seed) for shared in parts for seed in self.seeds]
+
+    def __len__(self) -> int:
+        return len(self.settings) * len(self.seeds)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._made[place]
+
+    def __iter__(self) -> Iterator[TrialSpec]:
+        return iter(self._made)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 Record = dict[str, Any]
 Content = str | bytes | Iterable[str]
 """Of a file; in parts if it is long."""
+BUFFER = 1 << 20
+"""Bytes of a file that are written at once: long ones come in many small parts."""
 ABANDONED = 600.0
 """Seconds after which nobody still writes a temporary file."""
 
@@ -47,7 +49,7 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-        with os.fdopen(handle, "wb") as file:
+        with os.fdopen(handle, "wb", buffering=BUFFER) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -186,7 +188,7 @@ def read_record(path: Path, checked: Callable[[Stamp], bool]) -> tuple[Record, S
         UsageError: the record is damaged; it is left as it is.
     """
     try:
-        with path.open("rb") as file:
+        with path.open("rb", buffering=0) as file:  # which is read as a whole
             state = stamp(os.fstat(file.fileno()))
             record: Record = json.loads(file.read())
         checksum = record.pop("sha256")

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -11,10 +11,10 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 
-from fairbench.analysis.results import Results, Run, collect
 from fairbench.history import FILE
+from fairbench.index import Told
 from fairbench.observers import Running
-from fairbench.plan import Record, arms
+from fairbench.plan import Arm, Record, Study, arms
 from fairbench.progress import PLAIN_SECONDS, in_words, summary, time_left, trials_table
 from fairbench.snapshot import Snapshot, held_plans
 from fairbench.spec import TrialSpec
@@ -27,17 +27,61 @@ NAMED = 4
 
 
 @dataclass(frozen=True)
+class ArmSight:
+    """One optimizer in one arena, as far as it is.
+
+    Attributes:
+        arm: the arm.
+        tuned: whether a learning rate is searched.
+        sweep: what is told of each trial of stage 1; None of one that has no record.
+        final: the same of stage 2; None for each planned seed while nothing is selected.
+    """
+
+    arm: Arm
+    tuned: bool
+    sweep: Sequence[Told | None]
+    final: Sequence[Told | None]
+
+    @property
+    def awaited(self) -> Sequence[Told | None]:
+        """What is told of the trials that can run or have run."""
+        return self.sweep if self.arm.setting is None else [*self.sweep, *self.final]
+
+
+def arm_sights(study: Study, told: Callable[[str], Told | None]) -> list[ArmSight]:
+    """Every arm of a study, as far as it is.
+
+    Args:
+        study: the study.
+        told: what the index tells of the record of the trial of an id; None when there is none.
+    """
+
+    def brief(spec: TrialSpec) -> Record | None:
+        known = told(spec.id)
+        return known and known.brief(spec.id)
+
+    seeds = len(study.suite.final.seeds)
+    found = []
+    for arm in arms(study, brief):
+        final = [None] * seeds if arm.setting is None and not arm.diverged else [*map(told, arm.final.ids)]
+        found.append(ArmSight(arm, study.tuned(arm.optimizer), [*map(told, arm.sweep.ids)], final))
+    return found
+
+
+@dataclass(frozen=True)
 class Sight:
     """A study as its directory shows it.
 
     Attributes:
-        results: the records so far.
+        study: the study.
+        arms: its arms, in the order of the suite.
         running: the trials that run, as their drivers said last.
         drivers: who runs the study, host and process of each.
         now: when this was seen, in seconds since 1970.
     """
 
-    results: Results
+    study: Study
+    arms: Sequence[ArmSight]
     running: list[Running]
     drivers: list[str]
     now: float
@@ -50,16 +94,15 @@ class Sight:
     @property
     def summary(self) -> str:
         """How far the study is, how long it will take, and whether anybody runs it, in a line."""
-        runs = self.results.select(lambda run: True)
-        done = sum(run.record is not None for run in runs)
+        trials = [told for arm in self.arms for told in (*arm.sweep, *arm.final)]
+        done = len(trials) - trials.count(None)
         nobody = "" if self.driven or self.complete else "; nobody runs it now"
-        return summary(done, len(runs), self.left if self.driven else None) + nobody
+        return summary(done, len(trials), self.left if self.driven else None) + nobody
 
     @property
     def complete(self) -> bool:
         """Whether there is nothing to wait for: every trial that can run has a record, and nobody runs any."""
-        missing = self.results.select(lambda run: run.record is None and run.lr is not None)
-        return not missing and not self.driven
+        return not self.driven and not any(None in arm.awaited for arm in self.arms)
 
     @property
     def left(self) -> float | None:
@@ -67,21 +110,18 @@ class Sight:
         seconds: dict[str, float] = defaultdict(float)
         steps: dict[str, int] = defaultdict(int)
         steps_left: dict[str, int] = defaultdict(int)
-        for run in self.results.select(lambda run: True):
-            if run.record is None:
-                steps_left[run.arena] += self._steps(run)
-            elif run.result is not None:
-                seconds[run.arena] += run.record["cost"]["seconds"]["total"]
-                steps[run.arena] += run.result["steps"]
+        for each in self.arms:
+            arena = each.arm.arena
+            plan = self.study.suite.arenas[arena]
+            for trials, planned in ((each.sweep, plan.sweep_steps), (each.final, plan.steps)):
+                steps_left[arena] += planned * trials.count(None)
+                seconds[arena] += sum(told.seconds or 0.0 for told in trials if told)
+                steps[arena] += sum(told.steps or 0 for told in trials if told)
         return time_left(seconds, steps, steps_left, max(len(self.running), 1))
-
-    def _steps(self, run: Run) -> int:
-        plan = self.results.study.suite.arenas[run.arena]
-        return plan.sweep_steps if run.stage == "sweep" else plan.steps
 
     def view(self) -> Group:
         """All of it, for a terminal."""
-        parts: list[RenderableType] = [status_table(self.results), self.summary]
+        parts: list[RenderableType] = [status_table(self.arms), self.summary]
         if len(self.drivers) > 1:
             more = f" and {len(self.drivers) - NAMED} more" if len(self.drivers) > NAMED else ""
             parts.append(f"{len(self.drivers)} drivers: {', '.join(self.drivers[:NAMED])}{more}")
@@ -112,23 +152,23 @@ class Preparation:
         return self.summary
 
 
-def status_table(results: Results) -> Table:
+def status_table(sights: Iterable[ArmSight]) -> Table:
     """How far each arm of a study is.
 
     Args:
-        results: the study's results so far.
+        sights: the arms.
     """
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for column in ("arena", "optimizer", "sweep", "rate", "final", "diverged", "failed"):
         table.add_column(column, justify="left" if column in ("arena", "optimizer") else "right", no_wrap=True)
-    for arm in results.arms:
-        sweep, final = (Counter(run.status for run in runs) for runs in (arm.sweep, arm.final))
+    for each in sights:
+        arm = each.arm
+        sweep, final = (Counter(told.status if told else "missing" for told in x) for x in (each.sweep, each.final))
         done = [of_stage.total() - of_stage["missing"] for of_stage in (sweep, final)]
         rate = "diverged" if arm.diverged else "" if arm.lr is None else f"{arm.lr:g}"
-        swept = f"{done[0]}/{len(arm.sweep)}" if arm.tuned else "untuned"
+        swept = f"{done[0]}/{len(each.sweep)}" if each.tuned else "untuned"
         lost = [sweep[status] + final[status] for status in ("diverged", "failed")]
-        of_each = swept, rate, f"{done[1]}/{len(arm.final)}", *map(str, lost)
-        table.add_row(arm.arena, arm.optimizer, *of_each)
+        table.add_row(arm.arena, arm.optimizer, swept, rate, f"{done[1]}/{len(each.final)}", *map(str, lost))
     return table
 
 
@@ -143,7 +183,7 @@ class Watcher:
     def __init__(self, directory: Path, clock: Callable[[], float] = time.time) -> None:
         self._directory, self._clock = directory, clock
         self._witness = Witness(directory, calendar=clock)
-        self._kept: dict[str, Record] = {}
+        self._read: Snapshot | None = None
 
     def look(self) -> Sight | Preparation:
         """The study as it is now.
@@ -155,21 +195,18 @@ class Watcher:
         if said and not (self._directory / FILE).exists():
             return Preparation([word.who for word in said])
         study = held_plans(self._directory).study
-        read = Snapshot(self._directory)  # after what runs: what has ended meanwhile has a record
-
-        def lookup(spec: TrialSpec) -> Record | None:
-            if (kept := self._kept.get(spec.id)) is not None:
-                return kept
-            record = read.brief(spec)
-            if record is not None and record["status"] != "failed":  # which a later run tries again
-                self._kept[spec.id] = record
-            return record
-
-        results = collect(study, arms(study, lookup), lookup)
+        # after what runs: what has ended meanwhile has a record
+        read = self._read = self._read.renewed() if self._read else Snapshot(self._directory)
+        sights = arm_sights(study, read.told)
         read.remember()
-        told = sorted((each for word in said for each in word.trials.items()), key=lambda each: each[1].heard)
-        running = {name: trial for name, trial in told if name not in self._kept}  # of two words the later one counts
-        return Sight(results, list(running.values()), [word.who for word in said], now)
+        heard = sorted((each for word in said for each in word.trials.items()), key=lambda each: each[1].heard)
+        running = {name: trial for name, trial in heard if _runs(read.told(name))}  # of two words the later one counts
+        return Sight(study, sights, list(running.values()), [word.who for word in said], now)
+
+
+def _runs(told: Told | None) -> bool:
+    """Whether a trial of which a driver says so runs: it has no record yet, or failed before."""
+    return told is None or told.status == "failed"
 
 
 def watch(directory: Path, console: Console, sleep: Callable[[float], None] = time.sleep) -> None:

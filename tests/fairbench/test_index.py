@@ -71,6 +71,24 @@ def test_ids_are_the_sha256_of_the_whole_spec(held: Study) -> None:
         assert TrialSpec.from_json(spec.as_stored).id == spec.id
 
 
+def test_ids_of_an_arm_come_without_its_specs_and_are_theirs(held: Study) -> None:
+    for arm in arms(held.study, held.made):
+        for trials in (arm.sweep, arm.final):
+            assert trials.ids == [spec.id for spec in trials]
+
+
+def test_a_second_look_reads_what_is_new_and_what_failed(held: Study) -> None:
+    held.file.unlink()  # so that whatever is looked at is read
+    first = held.store.snapshot()
+    assert all(first.brief(spec) for spec in held.trials)
+    (failed,) = (spec.id for spec in held.trials if held.made(spec)["status"] == "failed")
+    held.store.path(gone := held.trials[0]).unlink()
+    second = first.renewed()
+    assert second.brief(gone) is None
+    assert [second.brief(spec) for spec in held.trials[1:]] == held.truth()
+    assert set(second._index._rows) == {failed}
+
+
 def flipped(content: bytes) -> bytes:
     at = content.index(b'"finished"') + 3
     return content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]

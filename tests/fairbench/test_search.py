@@ -19,6 +19,7 @@ from fairbench.analysis.results import collect
 from fairbench.errors import UsageError
 from fairbench.forecast import forecast
 from fairbench.history import read_history
+from fairbench.index import Told
 from fairbench.optimizers import OPTIMIZERS, OptimizerFacts, rates_of, resolve_optimizer
 from fairbench.plan import Schedule, Study, arms, timing_trials
 from fairbench.progress import Progress
@@ -33,7 +34,7 @@ from fairbench.report.tables import lr_sweep
 from fairbench.search import Grid, Random, Setting, extras
 from fairbench.suite import OptimizerPlan, Suite, Sweep
 from fairbench.suite_file import load_suite, parse_suite
-from fairbench.watch import status_table
+from fairbench.watch import arm_sights, status_table
 
 pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
 
@@ -209,7 +210,9 @@ def test_an_untuned_optimizer_is_marked(untuned: Study) -> None:
     rows = [[str(cell.text) for cell in row] for row in rate_grid(results).rows]
     assert rows[0] == ["vit", "AdamW", "0.5", "–", "untuned: none was searched", "0", "–", "–"]
     console = Console(file=io.StringIO(), width=300)
-    console.print(status_table(results))
+    trials = [spec for arm in arms(untuned, records) for spec in arm.trials]
+    told = {spec.id: Told.of(records(spec)) for spec in trials}
+    console.print(status_table(arm_sights(untuned, told.get)))
     print_plan(untuned, forecast(rehearsed(untuned), records), 2, plans, Path("out"), console)
     shown = console.file.getvalue()
     assert "untuned, without sweep trials: AdamW, Lion" in shown

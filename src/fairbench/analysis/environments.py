@@ -38,7 +38,9 @@ def mixtures(results: Results) -> list[Mixture]:
 def grounds(environments: Iterable[Mapping[str, str]]) -> dict[str, tuple[str, ...]]:
     """Each fact of machine and versions with all its values."""
     facts: dict[str, set[str]] = {}
-    for environment in environments:
+    for environment in {
+        id(environment): environment for environment in environments
+    }.values():  # many records share one
         for fact, value in environment.items():
             facts.setdefault(fact, set()).add(value)
     return {fact: tuple(sorted(values)) for fact, values in facts.items()}

@@ -1,8 +1,9 @@
 """The records of a study sorted by arm: what verdicts, tables, figures and the page read."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import wraps
+from functools import cached_property, wraps
 from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
@@ -117,7 +118,12 @@ class ArmResults:
 
     def count(self, *statuses: str) -> int:
         """How many final trials have one of the statuses."""
-        return sum(run.status in statuses for run in self.final)
+        return sum(self._statuses[status] for status in statuses)
+
+    @cached_property
+    def _statuses(self) -> Counter[str]:
+        """How many final trials have each status; every comparison with the arm asks."""
+        return Counter(run.status for run in self.final)
 
     @property
     def complete(self) -> bool:
@@ -139,7 +145,11 @@ class Results:
 
     def arm(self, arena: str, optimizer: str) -> ArmResults:
         """One arm by its names."""
-        return next(arm for arm in self.arms if (arm.arena, arm.optimizer) == (arena, optimizer))
+        return self._by_name[arena, optimizer]
+
+    @cached_property
+    def _by_name(self) -> dict[tuple[str, str], ArmResults]:
+        return {(arm.arena, arm.optimizer): arm for arm in self.arms}
 
     def of(self, arena: str) -> list[ArmResults]:
         """The arms of one arena."""

@@ -23,6 +23,7 @@ import matplotlib
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
@@ -255,19 +256,33 @@ def draw_line(panel: Panel, look: Look, x: Sequence[float], y: Sequence[float], 
         said: a sentence about each.
     """
     width, alpha, dash = (4.5, 0.75, "-") if look.wide else (1.6, 1.0, look.dash)
-    mark(panel, look, *panel.axes.plot(x, y, color=look.color, linewidth=width, alpha=alpha, linestyle=dash))
-    draw_values(panel, look, x, y, said)
+    line = {"color": to_rgba(look.color, alpha), "linewidth": width, "linestyle": dash}
+    _draw_points(panel, look, x, y, said, **line)
 
 
 def draw_values(panel: Panel, look: Look, x: Sequence[float], y: Sequence[float], said: Sequence[str]) -> None:
     """Draw an arm's values by themselves, as `draw_line` does without the line."""
-    mark(panel, look, *panel.axes.plot(x, y, color=look.color, linestyle="", marker=look.marker, markersize=4))
+    _draw_points(panel, look, x, y, said, linestyle="")
+
+
+def _draw_points(
+    panel: Panel, look: Look, x: Sequence[float], y: Sequence[float], said: Sequence[str], **line: Any
+) -> None:
+    """Draw an arm's values, each with its marker, and what joins them: one artist for all, since each takes long."""
+    markers: dict[str, Any] = {
+        "marker": look.marker,
+        "markersize": 4,
+        "markerfacecolor": look.color,
+        "markeredgecolor": look.color,
+    }
+    mark(panel, look, *panel.axes.plot(x, y, **markers, **line))
     panel.points.extend(zip(x, y, [look.index] * len(said), said, strict=True))
 
 
 def draw_band(panel: Panel, look: Look, x: Sequence[float], low: Sequence[float], high: Sequence[float]) -> None:
     """Fill what lies between two values of an arm."""
-    mark(panel, look, panel.axes.fill_between(x, low, high, color=look.color, alpha=0.16, linewidth=0))
+    outline = [*x, *reversed(x)], [*low, *reversed(high)]
+    mark(panel, look, *panel.axes.fill(*outline, color=look.color, alpha=0.16, linewidth=0))
 
 
 def finished(figure: Figure, grid: Mapping[str, Panel], name: str, title: str, caption: str) -> Drawing:

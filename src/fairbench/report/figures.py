@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import accumulate
 from statistics import fmean
 from typing import Any
 
@@ -40,6 +41,7 @@ from fairbench.suite import Suite
 RING: dict[str, Any] = {"marker": "o", "linestyle": "", "markerfacecolor": "none", "markeredgewidth": 1.8}
 CROSS: dict[str, Any] = {"marker": "x", "linestyle": "", "markersize": 8, "markeredgewidth": 2, "clip_on": False}
 GRID_EDGE: dict[str, Any] = {"color": LIGHT["soft"], "linewidth": 1.1, "linestyle": (0, (1, 3)), "zorder": 0.5}
+PHASE_COLORS = [LIGHT[f"phase-{phase}"] for phase in STEP_PHASES]
 
 
 Draw = Callable[[Results], Drawing | None]
@@ -232,7 +234,7 @@ def _step_time(results: Results) -> Drawing | None:
         panel.axes.set_xlabel("milliseconds per training step")
         _draw_bars(panel, [cost for cost in found if cost.arena == arena], looks(suite))
         below = -(bottom - 0.05) / (height - TOP - bottom)
-        handles = [Patch(color=LIGHT[f"phase-{phase}"]) for phase in STEP_PHASES]
+        handles = [Patch(color=color) for color in PHASE_COLORS]
         panel.axes.legend(
             handles, STEP_PHASES, loc="lower center", bbox_to_anchor=(0.5, below), ncols=len(handles), columnspacing=1.2
         )
@@ -250,16 +252,14 @@ def _draw_bars(panel: Panel, found: Sequence[Cost], look: Mapping[str, Look]) ->
     axes = panel.axes
     adamw = next((cost.train_ms for cost in found if cost.optimizer == "AdamW"), None)
     for row, cost in enumerate(found):
-        arm, left = look[cost.optimizer], 0.0
-        for phase in STEP_PHASES:
-            width = getattr(cost, f"{phase}_ms")
-            mark(panel, arm, *axes.barh(row, width, left=left, height=0.62, color=LIGHT[f"phase-{phase}"]))
-            said = f"{cost.optimizer}, {phase}: {number(width, 3)} ms"
-            panel.points.append((left + width / 2, row, arm.index, said))
-            left += width
+        arm, widths = look[cost.optimizer], [getattr(cost, f"{phase}_ms") for phase in STEP_PHASES]
+        *lefts, end = accumulate(widths, initial=0.0)
+        mark(panel, arm, *axes.barh([row] * len(widths), widths, left=lefts, height=0.62, color=PHASE_COLORS))
+        for phase, width, left in zip(STEP_PHASES, widths, lefts, strict=True):
+            panel.points.append((left + width / 2, row, arm.index, f"{cost.optimizer}, {phase}: {number(width, 3)} ms"))
         time = number(cost.train_ms, 3) + " ms"
         factor = f", {cost.train_ms / adamw:.2f}× AdamW" if adamw and cost.optimizer != "AdamW" else ""
-        mark(panel, arm, axes.annotate(time + factor, (left, row), (6, 0), textcoords="offset points", va="center"))
+        mark(panel, arm, axes.annotate(time + factor, (end, row), (6, 0), textcoords="offset points", va="center"))
         panel.summary.append(f"{cost.optimizer}: {time}.")
     axes.set_yticks(range(len(found)), [short(cost.optimizer) for cost in found])
     for tick, cost in zip(axes.get_yticklabels(), found, strict=True):

@@ -1,11 +1,10 @@
 """The CSV files: each a pure function of the study's results; numbers are written so that they read back exactly."""
 
 import csv
-import io
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from statistics import fmean, median, stdev
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from fairbench.analysis.mechanism import Quantity, quantities
 from fairbench.analysis.results import ArmResults, Results, Run, once
@@ -27,24 +26,31 @@ class Table:
 
     def to_csv(self) -> str:
         """The table as CSV: floats by `repr`, None as an empty cell, truth as yes or no, no text as a formula."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(self.columns)
-        writer.writerows([_cell(value) for value in row] for row in self.rows)
-        return text.getvalue()
+        return "".join(map(_line, (self.columns, *self.rows)))
+
+
+class _Echo:
+    """A file that gives back what is written into it, so that `csv.writer` gives back each line."""
+
+    def write(self, text: str) -> str:
+        return text
+
+
+_WRITER = csv.writer(_Echo(), lineterminator="\n")
 
 
 def _line(cells: Iterable[Any]) -> str:
     """A line of CSV."""
-    return Table([_cell(cell) for cell in cells], []).to_csv()
+    return cast(str, _WRITER.writerow(map(_cell, cells)))
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Any) -> Any:
+    """A value as `csv` writes what we want; of itself it writes floats by `repr`, and nothing for None."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, str) and value.startswith(("=", "+", "-", "@")):
         return f"'{value}"  # spreadsheets compute what begins so
-    return repr(value) if isinstance(value, float) else "" if value is None else str(value)
+    return value
 
 
 def lr_sweep(results: Results) -> Table:
