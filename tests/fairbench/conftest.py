@@ -58,6 +58,7 @@ def tiny_suite(tiny_file: Path) -> Suite:
     return load_suite(str(tiny_file))
 
 
-@pytest.fixture
-def tiny_study(tiny_suite: Suite) -> Study:
-    return study_of(tiny_suite)
+@pytest.fixture(scope="session")
+def tiny_study(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    """Rehearsed once: it is frozen, and belongs to no folder."""
+    return study_of(load_suite(str(write_tiny(tmp_path_factory.mktemp("tiny")))))

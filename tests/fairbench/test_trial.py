@@ -5,6 +5,7 @@ import hashlib
 import math
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -115,8 +116,8 @@ def with_optimizer(spec: TrialSpec, factory: str) -> TrialSpec:
     return replace(spec, optimizer=resolve_optimizer("Own", plan).spec("vit", {"lr": spec.lr}, spec.training.steps))
 
 
-def test_divergence_is_a_result(specs: list[TrialSpec], monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    monkeypatch.syspath_prepend(tmp_path)
+def test_divergence_is_a_result(specs: list[TrialSpec], monkeypatch: pytest.MonkeyPatch, tiny_file: Path) -> None:
+    monkeypatch.syspath_prepend(tiny_file.parent)
     record = trial(with_optimizer(specs[0], "own_optimizers:Explodes"))
     assert record["status"] == "diverged"
     assert record["result"]["final"] is None

@@ -94,6 +94,7 @@ def test_a_step_that_is_watched_stays_compiled_and_counts():
         assert numbers == pytest.approx(others, rel=1e-5)
 
 
+@pytest.mark.soak  # a C++ compiler's half a minute; that there are one graph and two compilations is shown above
 def test_inductor_gives_the_same_results():
     options = {**CONFIGURATIONS["max_grad_norm"], "capturable": True, "model": lambda: nn.Linear(3, 2, bias=False)}
     snapshots, graphs = run("the method", "inductor", **options)
