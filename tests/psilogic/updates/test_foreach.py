@@ -3,7 +3,7 @@
 import pytest
 import torch
 from configurations import CONFIGURATIONS, assert_same, build, trace, truth
-from launches import count
+from launches import CHUNK, CUDA_13, OLDER, count, launches_together
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from trajectories import gradients, parameters
@@ -101,12 +101,12 @@ def test_gradients_in_half_precision_are_clipped_as_on_a_cpu(dtype, options, req
         assert all(map(torch.equal, moments(), expected))
 
 
-def tensors_on_a_device(layers, dtype=torch.float32):
-    return [nn.Parameter(torch.empty(size, device="meta", dtype=dtype)) for size in LAYER * layers]
+def tensors_on_a_device(shapes, dtype=torch.float32):
+    return [nn.Parameter(torch.empty(shape, device="meta", dtype=dtype)) for shape in shapes]
 
 
 def launches(layers, **options):
-    params = tensors_on_a_device(layers, options.pop("dtype", torch.float32))
+    params = tensors_on_a_device(LAYER * layers, options.pop("dtype", torch.float32))
     return count(PsiLogic(params, **options), params).counts
 
 
@@ -138,10 +138,42 @@ def test_launches_do_not_grow_with_the_number_of_tensors(options, most, most_of_
     assert more["vectors"] <= most_of_vectors
 
 
-def test_one_and_a_half_times_the_launches_of_adamw():
-    """Over the tensors themselves, as many as those of GPT-2 and some more; the decision takes some forty more."""
-    params = tensors_on_a_device(13)
-    adamw = count(torch.optim.AdamW(params, foreach=True), params).counts
-    ours = launches(13)
-    assert ours["lists"] <= 1.5 * adamw["lists"]
+def gpt2(width, layers):
+    layer = [(width, 3 * width), (3 * width,), (width, width), (width, 4 * width), (4 * width,), (4 * width, width)]
+    return [(50257, width), (1024, width), *layers * [*layer, *6 * [(width,)]], *2 * [(width,)]]
+
+
+GPT2, GPT2_XL = gpt2(768, 12), gpt2(1600, 48)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "room", "adamws", "most"),
+    [(GPT2, CUDA_13, 8, 12), (GPT2_XL, CUDA_13, 88, 103), (GPT2, OLDER, 56, 68), (GPT2_XL, OLDER, 608, 696)],
+    ids=["GPT-2, CUDA 13", "GPT-2 XL, CUDA 13", "GPT-2, older", "GPT-2 XL, older"],
+)
+def test_one_and_a_half_times_the_launches_of_adamw(shapes, room, adamws, most):
+    """Over the tensors themselves; the decision takes some forty more."""
+    params = tensors_on_a_device(shapes)
+    adamw = count(torch.optim.AdamW(params, foreach=True), params, room).counts
+    ours = count(PsiLogic(params), params, room).counts
+    assert adamw == {"lists": adamws}
+    assert ours["lists"] <= most <= 1.5 * adamws
     assert ours["vectors"] <= 42
+
+
+@pytest.mark.parametrize(
+    ("sizes", "depth", "launches"),
+    [
+        ([CHUNK] * 320, 1, 3),  # by their number, 110 at most
+        ([CHUNK] * 320, 4, 9),
+        ([320 * CHUNK], 1, 1),  # by their blocks, 320 at most
+        ([320 * CHUNK + 1], 1, 2),
+        ([320 * CHUNK + 1, *[1] * 109], 1, 2),  # the rest of the first one takes a place in the second launch
+        ([320 * CHUNK + 1, *[1] * 110], 1, 3),
+        ([0, 1, 0], 2, 1),
+        ([], 2, 0),
+    ],
+)
+def test_tensors_that_are_launched_together(sizes, depth, launches):
+    """By hand, from what torch's multi_tensor_apply does."""
+    assert launches_together(sizes, depth, OLDER) == launches
