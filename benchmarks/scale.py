@@ -7,6 +7,7 @@ measures. What is measured runs in processes of its own, the commands as users r
 """
 
 import argparse
+import json
 import math
 import os
 import subprocess
@@ -126,20 +127,25 @@ def fabricate(shape: Shape, directory: Path) -> None:
     write_history(directory, history(the_study))
 
 
-def measured(*command: str) -> dict[str, float]:
+SMALL = """
+import json, os, sys
+_, status, used = os.wait4(os.posix_spawn(sys.executable, [sys.executable, *sys.argv[1:]], os.environ), 0)
+print(json.dumps([os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime, 1024 * used.ru_maxrss / 1e6]))
+"""
+"""Starts a command and says how it ended, its seconds and megabytes.
+
+A process inherits the peak of the one that starts it, and this one's is larger than that of many a command.
+"""
+
+
+def measured(*command: str) -> dict[str, Any]:
     """What a command takes in a process of its own, and the last line that it prints."""
-    with subprocess.Popen([sys.executable, *command], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout
-        said = process.stdout.read()
-        _, status, used = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        sys.exit(f"{' '.join(command)} ended with {process.returncode}")
-    return {
-        "cpu_s": round(used.ru_utime + used.ru_stime, 2),
-        "peak_mb": round(1024 * used.ru_maxrss / 1e6),
-        "said": said,
-    }
+    ran = subprocess.run([sys.executable, "-c", SMALL, *command], stdout=subprocess.PIPE, text=True, check=True)
+    said, _, last = ran.stdout.rstrip().rpartition("\n")
+    code, seconds, megabytes = json.loads(last)
+    if code:
+        sys.exit(f"{' '.join(command)} ended with {code}")
+    return {"cpu_s": round(seconds, 2), "peak_mb": round(megabytes), "said": said}
 
 
 def start(directory: Path) -> None:
