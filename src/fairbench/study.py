@@ -34,7 +34,7 @@ from fairbench.suite import Suite
 
 PRELOAD = (
     "fairbench.cli", "fairbench.study", "fairbench.trial", "fairbench.code", "fairbench.installed",
-    "fairbench.resuming", "fairbench.data.sources", "sklearn.datasets",
+    "fairbench.resuming", "fairbench.data.sources",
 )  # fmt: skip
 """What every process loads: the trial's modules, and those of the command, which multiprocessing runs again in it."""
 LEAST_LIMIT = 300.0
