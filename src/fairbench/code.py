@@ -168,16 +168,13 @@ def _where(module: ModuleType) -> str:
     return "standard library" if any(map(file.is_relative_to, _roots()["standard library"])) else ""
 
 
-@cache
-def _distributions() -> dict[str, list[str]]:
-    return {top: sorted(set(names)) for top, names in metadata.packages_distributions().items()}
-
-
 def _installed(module: ModuleType) -> Code:
     """Name and version of the distributions of an installed module; its content where no distribution has it."""
     if _where(module) != "installed":
         return {}
-    names = _distributions().get(_top(module), [])
+    from fairbench.installed import DISTRIBUTIONS  # only where it is asked for
+
+    names = DISTRIBUTIONS.get(_top(module), [])
     return {name: metadata.version(name) for name in names} or _content(module)
 
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tiny import Finished
+from tiny import Finished, write_tiny
 
 from fairbench.cli import main, places
 from fairbench.command_line import parser
@@ -35,6 +35,18 @@ HERE = ["run", "--suite", "tiny.toml", "--output-dir", "out", "--workers", "0"]
 """The tiny suite, in this process."""
 
 
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the tiny suite leaves, for tests that go on from there in a copy."""
+    folder = tmp_path_factory.mktemp("ran")
+    write_tiny(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr("fairbench.report.draw_figures", lambda *_: ([], {}))
+        assert main(HERE) == 0
+    return folder / "out"
+
+
 def test_a_whole_study_with_an_own_optimizer(finished: Finished, tmp_path: Path) -> None:
     assert "vit    AdamW" in finished.stdout
     names = {path.name for path in finished.output.iterdir()}
@@ -58,8 +70,10 @@ def test_a_failed_trial_is_in_the_exit_code_and_tried_again(folder: Path, capsys
     assert main(["report", "out"]) == 1
 
 
-def test_what_is_damaged_stops_the_run_and_the_report(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(HERE) == 0
+def test_what_is_damaged_stops_the_run_and_the_report(
+    ran: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(ran, folder / "out")
     config = folder / "out" / "config.json"
     good = config.read_text()
     for bad in (good[:99], "[]", json.dumps({"study": None}), good.replace('"fingerprint"', '"fingerprints"')):
@@ -212,13 +226,14 @@ def test_help_and_list_load_nothing_heavy(words: list[str]) -> None:
     assert done.stdout.endswith("[]\n")
 
 
-def test_a_study_that_is_bent_afterwards(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_study_that_is_bent_afterwards(ran: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     suite, plan = folder / "tiny.toml", ["plan", "tiny.toml", "--output-dir", "out"]
     assert main(plan) == 0
     shown = capsys.readouterr().out
     assert "vit: 2 optimizers, each 2 sweep trials of 10 steps" in shown
     assert "8 trials, at most 2 more; about 0:0" in shown
     assert not (folder / "out").exists()
+    shutil.copytree(ran, folder / "out")
     assert main(HERE) == 0
     assert "CHANGED AFTERWARDS" not in capsys.readouterr().out
 
@@ -231,7 +246,9 @@ def test_a_study_that_is_bent_afterwards(folder: Path, capsys: pytest.CaptureFix
     assert "suite.arenas.vit.margin from 0.02 to 0.5" in " ".join(shown.split())
 
 
-def test_a_frozen_plan_is_run_as_it_is_or_not_at_all(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_frozen_plan_is_run_as_it_is_or_not_at_all(
+    ran: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["plan", "--suite", "tiny.toml", "--output-dir", "out", "--freeze"]) == 0
     assert "frozen in out: sha256 " in capsys.readouterr().out
     suite = folder / "tiny.toml"
@@ -241,6 +258,7 @@ def test_a_frozen_plan_is_run_as_it_is_or_not_at_all(folder: Path, capsys: pytes
     assert "frozen, but this run would change\n  suite.final.seeds: [1, 2] -> [1, 2, 3]" in capsys.readouterr().err
     assert list((folder / "out" / "trials").iterdir()) == []
     suite.write_text(good)
+    shutil.copytree(ran / "trials", folder / "out" / "trials", dirs_exist_ok=True)  # whoever ran them
     assert main(HERE) == 0
     assert "Frozen plan: Declared 20" in capsys.readouterr().out
 

@@ -15,7 +15,7 @@ from fairbench.rehearsal import rehearse
 from fairbench.spec import TrialSpec
 from fairbench.suite import OptimizerPlan, Suite
 
-pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need, and one server of processes
+pytestmark = pytest.mark.xdist_group("servers")  # one worker has the server of processes
 
 PRELOAD = [*study.PRELOAD, "fairbench.arenas.vit"]
 

@@ -21,7 +21,7 @@ from fairbench.starts import write_start
 from fairbench.suite import OptimizerPlan, Suite
 from fairbench.suite_choice import named_arenas
 
-pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
+pytestmark = pytest.mark.xdist_group("servers")  # one worker has the server of processes
 
 HELPED = """
 import torch

@@ -20,7 +20,7 @@ from fairbench.tensorboard import TensorBoard
 
 pytest.importorskip("tensorboard", reason="the package tensorboard is not installed")
 
-pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
+pytestmark = pytest.mark.xdist_group("servers")  # one worker has the server of processes
 
 RUN = ["run", "--suite", "tiny.toml", "--output-dir", "out", "--workers", "2", "--tensorboard"]
 Points = dict[str, list[tuple[int, float]]]

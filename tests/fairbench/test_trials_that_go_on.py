@@ -33,7 +33,7 @@ from fairbench.suite import OptimizerPlan, Suite
 from fairbench.suite_file import load_suite
 from fairbench.trial import trial
 
-pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need, and one server of processes
+pytestmark = pytest.mark.xdist_group("servers")  # one worker has the server of processes
 
 PRELOAD = [*studies.PRELOAD, "fairbench.arenas.vit"]
 OWN = """
