@@ -33,9 +33,14 @@ from fairbench.store import Store
 from fairbench.suite import Suite
 
 PRELOAD = (
-    "fairbench.cli", "fairbench.study", "fairbench.trial", "fairbench.code", "fairbench.installed",
-    "fairbench.resuming", "fairbench.data.sources",
-)  # fmt: skip
+    "fairbench.cli",
+    "fairbench.study",
+    "fairbench.trial",
+    "fairbench.code",
+    "fairbench.installed",
+    "fairbench.resuming",
+    "fairbench.data.sources",
+)
 """What every process loads: the trial's modules, and those of the command, which multiprocessing runs again in it."""
 LEAST_LIMIT = 300.0
 """Seconds that every trial may take, since loading takes some that neither steps nor evaluations tell of."""
