@@ -181,6 +181,42 @@ def test_a_trial_that_is_stopped_goes_on_from_its_checkpoint(cluster: Cluster, s
 
 
 @pytest.mark.soak
+def test_timing_trials_stay_on_one_node(cluster: Cluster, study: Study, held: Path) -> None:
+    """Ratios of what a step costs are those of one machine."""
+    specs = [trial_spec(study, "vit", "Waits", "timing", 0.01, seed, {}) for seed in (1, 2, 3)]
+    (held / "slow").touch()
+    where, records = set(), []
+    with executor_on(cluster, [], []) as executor:
+        for spec in specs:
+            executor.submit(spec, 300.0)
+        while len(records) < len(specs):
+            records += executor.collect(0.2)
+            where |= {node.node_id for node in cluster.list_all_nodes() if trials_of(node)}
+    (held / "slow").unlink()
+    assert {record["status"] for record in records} == {"finished"}
+    assert len(where) == 1
+
+
+@pytest.mark.soak
+def test_a_head_that_is_lost_ends_the_driver_and_nothing_else(cluster: Cluster, held: Path) -> None:
+    other = Cluster(initialize_head=True, head_node_args={**NODE, "include_dashboard": False})
+    (held / "slow").touch()
+    driver = run(held, "--output-dir", "lost", "--ray", other.address)
+    wait_for(lambda: driver.poll() is not None or list(held.glob("lost/trials/*.json")))
+    for process in [info.process for infos in other.head_node.all_processes.values() for info in infos]:
+        process.kill()
+        process.wait()
+    assert driver.wait(120) == 2
+    assert "the head of the cluster has not answered" in (held / "lost.txt").read_text()
+    kept = {path.name: path.read_bytes() for path in held.glob("lost/trials/*.json")}
+    (held / "slow").unlink()
+    assert run(held, "--output-dir", "lost", "--workers", "2").wait() == 0
+    assert kept
+    assert kept.items() <= {path.name: path.read_bytes() for path in held.glob("lost/trials/*.json")}.items()
+    assert tables(held / "lost") == tables(held / "here")
+
+
+@pytest.mark.soak
 def test_a_node_of_other_ground_gets_no_trials(
     cluster: Cluster, study: Study, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from fairbench.errors import OutOfMemory, UsageError
 from fairbench.executors import Checkpointing, Place, Record, Report, failure, paused
 from fairbench.executors.processes import CALL_LIMIT
-from fairbench.executors.ray_cluster import connected, ray
+from fairbench.executors.ray_cluster import await_head, connected, ray
 from fairbench.executors.ray_node import (
     LISTEN,
     Board,
@@ -93,13 +93,14 @@ class RayExecutor:
         self._running: dict[Future[Reply], Task] = {}
         self._unfit: dict[str, str] = {}
         self._blind: set[str] = set()
-        self._home, self._slots = "", 0
+        self._head, self._home, self._slots = "", "", 0
 
     def __enter__(self) -> "RayExecutor":
         """Connect, and learn on what ground trials run: on that of the driver's own machine, where it can run them."""
         with ExitStack() as entered:
             entered.enter_context(connected(self._address))
-            self._home = ray.get_runtime_context().get_node_id()
+            here = ray.get_runtime_context()
+            self._home, self._head = here.get_node_id(), here.gcs_address
             self._board = ray.remote(num_cpus=0)(Board).options(scheduling_strategy=_on(self._home)).remote()
             self._count_slots()
             self._work = replace(self._work, mark=entered.enter_context(marked(self._work.checkpointing)))
@@ -158,7 +159,9 @@ class RayExecutor:
         records: list[Record] = []
         until = time.monotonic() + patience
         while not records and self._running and (now := time.monotonic()) < until:
-            for future in wait(self._running, min(until - now, LISTEN), FIRST_COMPLETED).done:
+            done = wait(self._running, min(until - now, LISTEN), FIRST_COMPLETED).done
+            await_head(self._head)
+            for future in done:
                 records += self._ended(future)
             self._listen()
             self._count_slots()

@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -20,10 +21,12 @@ try:
 except ImportError as error:
     raise UsageError(f"--ray needs Ray, which is not here ({error}); install it: pip install 'psilogic[ray]'") from None
 
-__all__ = ["connected", "ray"]
+__all__ = ["await_head", "connected", "ray"]
 ADDRESSES = "say HOST:PORT as `ray start --head` printed it, auto on a node of a cluster, or nothing for one of its own"
 ANSWER = 10.0
 """Seconds in which somebody must answer at an address."""
+HEAD_ANSWER = 30.0
+"""Seconds in which a head that was there must answer again: after 60 Ray ends this process, with words of its own."""
 LOCAL = {"include_dashboard": False, "object_store_memory": 100_000_000, "_node_ip_address": "127.0.0.1"}
 """A cluster on this machine: nobody else reaches it, and it stores little, since records are small."""
 
@@ -43,6 +46,25 @@ def check_address(address: str) -> None:
         socket.create_connection((host, int(port)), ANSWER).close()
     except (OSError, OverflowError) as error:
         raise UsageError(f"--ray {address}: nobody answers there ({error}); {ADDRESSES}") from error
+
+
+def await_head(address: str) -> None:
+    """See whether the head of the cluster is still there, and give one that starts anew some time.
+
+    Raises:
+        UsageError: it is lost.
+    """
+    until = time.monotonic() + HEAD_ANSWER
+    while True:
+        try:
+            return check_address(address)
+        except UsageError:
+            if time.monotonic() > until:
+                raise UsageError(
+                    f"--ray {address}: the head of the cluster has not answered for {HEAD_ANSWER:.0f} s; "
+                    "all records are kept, and the same command goes on with a cluster that has one"
+                ) from None
+        time.sleep(1.0)
 
 
 @contextmanager
