@@ -12,6 +12,7 @@ The page shows each panel by itself, in its own colours; what was marked it can 
 """
 
 import io
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -55,7 +56,6 @@ STYLE: dict[Any, Any] = {
     "svg.hashsalt": "fairbench",
     "svg.fonttype": "none",  # text stays text: it is read aloud, found, and has the page's font
     "pdf.fonttype": 42,
-    "savefig.dpi": 160,
 }
 
 ARM_COLORS = [color for role, color in LIGHT.items() if role.startswith("arm-")]
@@ -72,6 +72,8 @@ LEFT, TOP, BOTTOM = 0.95, 0.45, 0.65
 """Sizes in inches, so that text has the same room in a figure of any number of panels."""
 
 POINTS_PER_INCH = 72
+DPI, MOST_PIXELS = 160, 6_000_000
+"""Of a PNG; that of hundreds of arms is coarser than the PDF and the SVG, and would else take longer than both."""
 
 
 @dataclass(frozen=True)
@@ -289,7 +291,8 @@ def finished(figure: Figure, grid: Mapping[str, Panel], name: str, title: str, c
     """All formats, without the date and version that would make the bytes of each run differ."""
     nobody = {"Creator": None, "Date": None}
     png, svg, pdf = io.BytesIO(), io.StringIO(), io.BytesIO()
-    figure.savefig(png, format="png", metadata={"Software": None})
+    dpi = min(DPI, math.sqrt(MOST_PIXELS / math.prod(figure.get_size_inches())))
+    figure.savefig(png, format="png", metadata={"Software": None}, dpi=dpi)
     figure.savefig(svg, format="svg", metadata={"Title": title, **nobody})
     figure.savefig(
         pdf, format="pdf", metadata={"Title": title, "Creator": None, "Producer": None, "CreationDate": None}
