@@ -139,7 +139,7 @@ A process inherits the peak of the one that starts it, and this one's is larger 
 
 
 def measured(*command: str) -> dict[str, Any]:
-    """What a command takes in a process of its own, and the last line that it prints."""
+    """What a command takes in a process of its own, and what it prints."""
     ran = subprocess.run([sys.executable, "-c", SMALL, *command], stdout=subprocess.PIPE, text=True, check=True)
     said, _, last = ran.stdout.rstrip().rpartition("\n")
     code, seconds, megabytes = json.loads(last)

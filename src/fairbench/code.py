@@ -172,9 +172,9 @@ def _installed(module: ModuleType) -> Code:
     """Name and version of the distributions of an installed module; its content where no distribution has it."""
     if _where(module) != "installed":
         return {}
-    from fairbench.installed import DISTRIBUTIONS  # only where it is asked for
+    from fairbench.installed import DISTRIBUTIONS_OF  # only where it is asked for
 
-    names = DISTRIBUTIONS.get(_top(module), [])
+    names = DISTRIBUTIONS_OF.get(_top(module), [])
     return {name: metadata.version(name) for name in names} or _content(module)
 
 

@@ -31,17 +31,8 @@ def git_revision() -> str:
     return revision + ("+changes" if status else "")
 
 
-def version(distribution: str) -> str:
-    """Version of a distribution; "none" where its files are there without it, as in some containers."""
-    try:
-        return metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        return "none"
-
-
 LOADED_REVISION = git_revision()
 """That of the code which is loaded: a checkout may change while trials are forked."""
-LOADED_VERSIONS = {name: version(name) for name in DISTRIBUTIONS}
 
 
 @cache
@@ -57,11 +48,19 @@ def environment(device: str) -> dict[str, str]:
     """Versions, device and git revision, as records and `config.json` state them."""
     return {
         "python": platform.python_version(),
-        **LOADED_VERSIONS,
+        **{name: version(name) for name in DISTRIBUTIONS},
         "platform": platform.platform(),
         **(gpu(device) if device.startswith("cuda") else {"device": processor()}),
         "git": LOADED_REVISION,
     }
+
+
+def version(distribution: str) -> str:
+    """Version of a distribution; "none" where its files are there without it, as in some containers."""
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return "none"
 
 
 def gpu(device: str) -> dict[str, str]:

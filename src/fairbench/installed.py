@@ -5,5 +5,5 @@ The process that others are forked from imports it, and they need not.
 
 from importlib import metadata
 
-DISTRIBUTIONS = {top: sorted(set(names)) for top, names in metadata.packages_distributions().items()}
+DISTRIBUTIONS_OF = {top: sorted(set(names)) for top, names in metadata.packages_distributions().items()}
 """Their names, by the top-level module."""

@@ -119,7 +119,7 @@ class Snapshot:
 
     def _read(self, name: str) -> Record | None:
         """A record; the index learns of it, unless it knows that it was checked and is as it was."""
-        found = read_record(self._path(name), name, partial(self._index.knows, name))
+        found = read_record(Path(self._path(name)), partial(self._index.knows, name))
         if found is None:
             return None
         record, state = found

@@ -130,7 +130,7 @@ class Store:
     def has_ended(self, trial: str) -> bool:
         """Whether the trial of that id has a record for good; one that failed is tried again."""
         try:
-            found = read_record(f"{self.trials}/{trial}.json", trial, lambda state: False)
+            found = read_record(self.trials / f"{trial}.json", lambda state: False)
         except UsageError:
             return False
         return found is not None and found[0]["status"] in ("finished", "diverged")
@@ -173,30 +173,29 @@ class Store:
         Raises:
             UsageError: the record is damaged; it is left as it is.
         """
-        found = read_record(str(self.path(spec)), spec.id, lambda state: False)
+        found = read_record(self.path(spec), lambda state: False)
         return None if found is None else found[0]
 
 
-def read_record(path: str, trial: str, checked: Callable[[Stamp], bool]) -> tuple[Record, Stamp] | None:
+def read_record(path: Path, checked: Callable[[Stamp], bool]) -> tuple[Record, Stamp] | None:
     """A record and the state of its file, None when there is none.
 
     Args:
-        path: the file; a text, since a Path for each of many takes longer than to open it.
-        trial: the id of the trial.
+        path: the file.
         checked: whether a file in such a state is known to hold the record that its name says, undamaged.
 
     Raises:
         UsageError: the record is damaged; it is left as it is.
     """
     try:
-        with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - which is read as a whole
+        with path.open("rb", buffering=0) as file:  # which is read as a whole
             state = stamp(os.fstat(file.fileno()))
             record: Record = json.loads(file.read())
         checksum = record.pop("sha256")
         if not checked(state):
             if checksum != digest(record):
                 raise ValueError("its checksum does not match")
-            if digest(record["spec"])[:ID_DIGITS] != trial:
+            if digest(record["spec"])[:ID_DIGITS] != path.stem:
                 raise ValueError("it is the record of another trial")
     except FileNotFoundError:
         return None

@@ -1,7 +1,5 @@
 """A study that is disturbed while it runs, by real signals to real processes, a full disk and damaged files."""
 
-import importlib
-import io
 import json
 import os
 import random
@@ -11,18 +9,13 @@ import subprocess
 import sys
 import tempfile
 import time
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, ClassVar, NoReturn
+from typing import ClassVar
 
 from tiny import OUTSIDE_OF_GIT, TINY, write_tiny
-
-from fairbench import environment
-from fairbench.cli import main
-from fairbench.study import PRELOAD
 
 TIMED = {"cost.csv", "cost.tex", "equal_time.tex", "report.html"}
 """Derived files that tell of seconds."""
@@ -79,59 +72,11 @@ def results(folder: Path) -> dict[str, object]:
     return {name: (record["spec"], record["status"], record["result"]) for name, record in records.items()}
 
 
-class Forked:
-    """A driver that is forked from this process, which has loaded the libraries: as `subprocess.Popen` shows a command.
-
-    Args:
-        words: what it is told.
-        folder: its working directory.
-        log: gets what it says.
-    """
-
-    def __init__(self, words: Sequence[str], folder: Path, log: IO[bytes]) -> None:
-        self.returncode: int | None = None
-        self.pid = os.fork()
-        if self.pid == 0:
-            self._run(words, folder, log)
-
-    def _run(self, words: Sequence[str], folder: Path, log: IO[bytes]) -> NoReturn:
-        code = FAILED
-        try:
-            os.setsid()
-            os.chdir(folder)
-            sys.path.insert(0, str(folder))
-            sys.stdout = sys.stderr = io.TextIOWrapper(log, line_buffering=True)
-            environment.LOADED_REVISION = "none"
-            environment.environment.cache_clear()
-            code = main(list(words))
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(code)
-
-    def poll(self) -> int | None:
-        """Its code, None while it runs."""
-        return self.returncode if self.returncode is not None else self._wait(os.WNOHANG)
-
-    def wait(self) -> int | None:
-        """Its code, once it has ended."""
-        return self.returncode if self.returncode is not None else self._wait(0)
-
-    def _wait(self, options: int) -> int | None:
-        pid, status = os.waitpid(self.pid, options)
-        self.returncode = os.waitstatus_to_exitcode(status) if pid else None
-        return self.returncode
-
-    def kill(self) -> None:
-        """By SIGKILL."""
-        os.kill(self.pid, signal.SIGKILL)
-
-
 @dataclass
 class Driver:
     """A driver, what it has said, and with which codes it may end."""
 
-    process: subprocess.Popen[bytes] | Forked
+    process: subprocess.Popen[bytes]
     log: Path
     may_end: set[int] = field(default_factory=lambda: {DONE, FAILED})
 
@@ -170,33 +115,24 @@ class Disturbed:
 
     def start(self, workers: int = 1) -> Driver:
         """One more driver."""
-        return self._start(workers, self._command)
-
-    def fork(self) -> Driver:
-        """One more driver, without workers, that need not load the libraries again."""
-        for name in (*PRELOAD, "fairbench.arenas.vit"):
-            importlib.import_module(name)
-        return self._start(0, lambda words, file: Forked(words, self.folder, file))
-
-    def _start(self, workers: int, begin: Callable[[list[str], IO[bytes]], subprocess.Popen[bytes] | Forked]) -> Driver:
         self.started += 1
         log = self.logs / f"{self.started}.log"
         words = [*self.words, "--output-dir", self.output, "--workers", str(workers)]
+        command = [sys.executable, "-m", "fairbench", *words, "--checkpoint-every", str(self.every)]
         with log.open("wb") as file:
-            process = begin([*words, "--checkpoint-every", str(self.every)], file)
+            process = subprocess.Popen(
+                command,
+                cwd=self.folder,
+                env=OUTSIDE_OF_GIT,
+                stdout=file,
+                stderr=file,
+                start_new_session=True,
+                preexec_fn=lambda: signal.signal(
+                    signal.SIGINT, signal.SIG_DFL
+                ),  # who runs in the background ignores it
+            )
         self.drivers.append(Driver(process, log))
         return self.drivers[-1]
-
-    def _command(self, words: list[str], file: IO[bytes]) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            [sys.executable, "-m", "fairbench", *words],
-            cwd=self.folder,
-            env=OUTSIDE_OF_GIT,
-            stdout=file,
-            stderr=file,
-            start_new_session=True,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # who runs in the background ignores it
-        )
 
     def running(self) -> list[Driver]:
         """The drivers that still run; how the others ended is checked."""

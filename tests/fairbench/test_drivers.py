@@ -335,7 +335,7 @@ def test_drivers_of_which_one_is_killed_and_one_asked_to_stop_leave_what_one_lea
     place.mkdir()
     (finished.folder / "link").symlink_to(place, target_is_directory=True)
     study = Disturbed(finished.folder, Random(0), finished.words, "link/out")
-    killed, stopped, last = (study.fork() for _ in range(3))
+    killed, stopped, last = (study.start() for _ in range(3))
     study.wait_for(study.ended_records)
     study.kill_driver(killed)
     study.terminate(stopped)

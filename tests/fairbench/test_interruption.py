@@ -75,7 +75,7 @@ def test_an_interrupted_study_ends_like_an_undisturbed_one(finished: Finished, m
     assert "finished trials are kept" in said
     assert not any(word in said for word in ("Traceback", "Exception ignored", "leaked")), said
 
-    third = study.fork()
+    third = study.start(2)
     wait_for_checkpoint()
     study.kill_worker(third)
     study.warn(third)

@@ -207,6 +207,7 @@ def test_a_head_that_is_lost_ends_the_driver_and_nothing_else(cluster: Cluster, 
         process.kill()
         process.wait()
     assert driver.wait(120) == 2
+    other.shutdown()
     assert "the head of the cluster has not answered" in (held / "lost.txt").read_text()
     kept = {path.name: path.read_bytes() for path in held.glob("lost/trials/*.json")}
     (held / "slow").unlink()

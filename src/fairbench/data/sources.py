@@ -4,7 +4,6 @@ import sysconfig
 import warnings
 from collections.abc import Mapping
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +48,11 @@ def digits(evaluated: int = 0, **reading: Any) -> Data:
 
     Source: UCI Machine Learning Repository, "Optical Recognition of Handwritten Digits", test set.
     """
-    rows = torch.from_numpy(np.loadtxt(_scikit_learn() / "datasets/data/digits.csv.gz", np.uint8, delimiter=","))
-    inputs, targets = rows[:, :-1].reshape(-1, 1, 8, 8), rows[:, -1].long()  # pixels from 0 to 16
+    from sklearn.datasets import load_digits
+
+    images, labels = load_digits(return_X_y=True)
+    inputs = torch.from_numpy(images).to(torch.uint8).reshape(-1, 1, 8, 8)  # from 0 to 16
+    targets = torch.from_numpy(labels).long()
     order = torch.randperm(len(inputs), generator=torch.Generator().manual_seed(SPLIT_SEED))
     quarter = len(order) // 4
     parts = order[2 * quarter :], order[:quarter], order[quarter : 2 * quarter]
@@ -58,14 +60,6 @@ def digits(evaluated: int = 0, **reading: Any) -> Data:
     splits = _fewer(splits, evaluated)
     read = ImageReading(8.0, **reading)
     return Data(splits, fingerprint(splits), read, read.shape((1, 8, 8)), 10)
-
-
-def _scikit_learn() -> Path:
-    """Its folder: to import it takes a second, in every process that trials are forked from."""
-    spec = find_spec("sklearn")
-    if spec is None or spec.origin is None:
-        raise UsageError("the source digits is scikit-learn's, which is not installed: pip install scikit-learn")
-    return Path(spec.origin).parent
 
 
 @cache
