@@ -47,7 +47,6 @@ class Compactor:
 
     def __init__(self) -> None:
         self._known: dict[Any, Any] = {}
-        self._keys: dict[tuple[str, ...], tuple[str, ...]] = {}
 
     def __call__(self, spec: TrialSpec, record: Record) -> Record:
         """The record of a trial.
@@ -62,22 +61,10 @@ class Compactor:
             if mechanism := result["mechanism"]:
                 mechanism["course"] = PackedList(mechanism["course"])
                 mechanism["tensors"] = PackedDict(mechanism["tensors"])
-        about = record.pop("spec")
+            result["hashes"] = {name: self._known.setdefault(x, x) for name, x in result["hashes"].items()}
+        about, environment = record["spec"], record["environment"]
         for part in ("arena", "optimizer", "training"):
             about[part] = self._known.setdefault(getattr(spec, part).text, about[part])
-        environment = record.pop("environment")
-        shared = {
-            "spec": about,
-            "environment": environment and self._known.setdefault(tuple(environment.items()), environment),
-        }
-        return {**self._shared(record), **shared}
-
-    def _shared(self, value: Any) -> Any:
-        """A value with the strings that others have, too."""
-        kind = type(value)
-        if kind is str:
-            return self._known.setdefault(value, value)
-        if kind is dict:
-            keys = tuple(value)
-            return dict(zip(self._keys.setdefault(keys, keys), map(self._shared, value.values()), strict=True))
-        return list(map(self._shared, value)) if kind is list else value
+        if environment:
+            record["environment"] = self._known.setdefault(tuple(environment.items()), environment)
+        return record

@@ -11,6 +11,8 @@ import os
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+import orjson
+
 Record = dict[str, Any]
 Stamp = list[int]
 """A state of a file: size, time of its content, time of its inode (which nobody can set back), number of its inode."""
@@ -92,7 +94,7 @@ class Index:
         self._rows: dict[str, list[Any]] = {}  # state of the file, number of the environment, the other facts
         head, _, body = content.partition(b"\n")
         if head == _head(body):
-            value = json.loads(body)
+            value = orjson.loads(body)
             self._environments, self._rows = value["environments"], value["records"]
 
     def content(self, present: Iterable[str]) -> bytes:

@@ -11,6 +11,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+import orjson
+
 from fairbench.errors import UsageError
 from fairbench.index import Stamp, stamp
 from fairbench.spec import ID_DIGITS, TrialSpec, digest
@@ -190,7 +192,7 @@ def read_record(path: Path, checked: Callable[[Stamp], bool]) -> tuple[Record, S
     try:
         with path.open("rb", buffering=0) as file:  # which is read as a whole
             state = stamp(os.fstat(file.fileno()))
-            record: Record = json.loads(file.read())
+            record = _parsed(file.read())
         checksum = record.pop("sha256")
         if not checked(state):
             if checksum != digest(record):
@@ -204,3 +206,12 @@ def read_record(path: Path, checked: Callable[[Stamp], bool]) -> tuple[Record, S
             f"damaged record {path} ({error}); nothing was changed: delete that file to run this trial again"
         ) from error
     return record, state
+
+
+def _parsed(text: bytes) -> Record:
+    """A record; what orjson refuses, as a lone surrogate in a path that an error names, json may read."""
+    try:
+        record: Record = orjson.loads(text)
+    except ValueError:
+        record = json.loads(text)
+    return record

@@ -34,6 +34,14 @@ def test_a_record_comes_back_as_it_was_written(tmp_path: Path, spec: TrialSpec, 
     assert store.read(spec) == json.loads(json.dumps(record))
 
 
+def test_an_error_that_names_a_path_with_bytes_of_no_text_comes_back(tmp_path: Path, spec: Any, record: Any) -> None:
+    store, error = Store(tmp_path), f"no such file: {os.fsdecode(b'data-' + bytes([0xFF]))}"
+    store.write({**record, "status": "failed", "error": error})
+    found = store.read(spec)
+    assert found is not None
+    assert found["error"] == error
+
+
 @pytest.mark.parametrize(
     "damage",
     [

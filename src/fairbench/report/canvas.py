@@ -39,6 +39,7 @@ STYLE: dict[Any, Any] = {
     "axes.titleweight": "bold",
     "axes.titlelocation": "left",
     "axes.titlepad": 10,
+    "axes.titley": 1.0,  # no look for ticks above the panel, of which there are none
     "axes.labelsize": 9,
     "axes.labelcolor": LIGHT["soft"],
     "axes.edgecolor": LIGHT["edge"],
