@@ -5,7 +5,7 @@ from bisect import bisect_left
 
 from scipy import optimize, stats
 
-from fairbench.analysis.significance import Summary, degrees_of_freedom, standard_error
+from fairbench.analysis.significance import Summary, critical_t, degrees_of_freedom, standard_error
 
 MOST_SEEDS = 100_000
 """More seeds nobody trains: what needs them has no number."""
@@ -31,7 +31,7 @@ def minimum_detectable_effect(n: int, alpha: float, power: float = 0.8) -> float
     if n < 2:
         return None
     df = 2 * n - 2
-    critical = stats.t.isf(alpha / 2, df)
+    critical = critical_t(alpha / 2, df)
 
     def shortfall(d: float) -> float:
         return float(stats.nct.sf(critical, df, d * math.sqrt(n / 2))) - power
@@ -69,7 +69,7 @@ def seeds_needed(margin: float, std_a: float, std_b: float, alpha: float, power:
     def finds(n: int) -> bool:
         a, b = Summary(n, 0.0, std_a), Summary(n, 0.0, std_b)
         df = degrees_of_freedom(a, b)
-        return float(stats.nct.sf(stats.t.isf(alpha / 2, df), df, margin / standard_error(a, b))) >= power
+        return float(stats.nct.sf(critical_t(alpha / 2, df), df, margin / standard_error(a, b))) >= power
 
     needed = 2 + bisect_left(range(2, MOST_SEEDS + 1), True, key=finds)
     return needed if needed <= MOST_SEEDS else None

@@ -30,7 +30,7 @@ from fairbench.report.canvas import (
 from fairbench.report.cause_figures import draw_causes, draw_mechanism, draw_shocks
 from fairbench.report.colors import LIGHT
 from fairbench.report.curves import Curve, curve
-from fairbench.report.labels import height_for, label_ends, room_for
+from fairbench.report.labels import height_for, label_ends, moved, name_rows, room_for
 from fairbench.report.leaderboard_figure import draw_leaderboard
 from fairbench.report.numbers import number, rate
 from fairbench.report.tables import STEP_PHASES, Cost, costs
@@ -250,6 +250,7 @@ def _step_time(results: Results) -> Drawing | None:
 def _draw_bars(panel: Panel, found: Sequence[Cost], look: Mapping[str, Look]) -> None:
     """One bar for each optimizer, the first on top."""
     axes = panel.axes
+    beside = moved(axes.transData, axes, 6)
     adamw = next((cost.train_ms for cost in found if cost.optimizer == "AdamW"), None)
     for row, cost in enumerate(found):
         arm, widths = look[cost.optimizer], [getattr(cost, f"{phase}_ms") for phase in STEP_PHASES]
@@ -260,14 +261,9 @@ def _draw_bars(panel: Panel, found: Sequence[Cost], look: Mapping[str, Look]) ->
             panel.points.append((left + width / 2, row, arm.index, f"{cost.optimizer}, {phase}: {number(width, 3)} ms"))
         time = number(cost.train_ms, 3) + " ms"
         factor = f", {cost.train_ms / adamw:.2f}× AdamW" if adamw and cost.optimizer != "AdamW" else ""
-        mark(panel, arm, axes.annotate(time + factor, (end, row), (6, 0), textcoords="offset points", va="center"))
+        mark(panel, arm, axes.text(end, row, time + factor, transform=beside, va="center"))
         panel.summary.append(f"{cost.optimizer}: {time}.")
-    axes.set_yticks(range(len(found)), [short(cost.optimizer) for cost in found])
-    for tick, cost in zip(axes.get_yticklabels(), found, strict=True):
-        tick.set(color=look[cost.optimizer].color, fontweight="bold")
-    axes.invert_yaxis()
-    axes.grid(axis="y", visible=False)
-    axes.tick_params(axis="y", length=0)
+    name_rows(panel, [(short(cost.optimizer), look[cost.optimizer]) for cost in found], size=10)
     axes.set_xlim(0, 1.85 * max(cost.train_ms for cost in found))  # room for the text
     axes.xaxis.set_major_locator(MaxNLocator(6))
 

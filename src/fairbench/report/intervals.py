@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from fairbench.report.canvas import BOTTOM, TOP, Drawing, Look, Panel, finished, mark, panels
 from fairbench.report.colors import LIGHT
-from fairbench.report.labels import room_for
+from fairbench.report.labels import name_rows, room_for
 from fairbench.report.numbers import interval
 
 ROW = 0.3
@@ -60,9 +60,4 @@ def draw_rows(panel: Panel, rows: Sequence[Interval]) -> None:
         said = f"{row.label}: {interval(row.value, row.low, row.high)}"
         panel.points.append((row.value, i, look.index, said))
         panel.summary.append(f"{said}.")
-    axes.set_yticks(range(len(rows)), [row.label for row in rows])
-    for tick, row in zip(axes.get_yticklabels(), rows, strict=True):
-        tick.set(color=row.look.color, fontweight="bold", fontsize=8)
-    axes.set_ylim(len(rows) - 0.5, -0.5)
-    axes.grid(axis="y", visible=False)
-    axes.tick_params(axis="y", length=0)
+    name_rows(panel, [(row.label, row.look) for row in rows], size=8)

@@ -1,9 +1,12 @@
-"""Labels at the ends of lines: the room that they take, and where they stand so that none covers another."""
+"""Labels at the ends of lines and beside rows: the room that they take, and where they stand."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from fairbench.report.canvas import BOTTOM, TOP, Look, Panel, mark
+from matplotlib.axes import Axes
+from matplotlib.transforms import ScaledTranslation, Transform
+
+from fairbench.report.canvas import BOTTOM, POINTS_PER_INCH, TOP, Look, Panel, mark
 
 LABEL_HEIGHT = 0.18
 """Inches."""
@@ -37,6 +40,28 @@ def label_ends(panel: Panel, ends: Mapping[str, tuple[Look, tuple[float, float]]
         of_panel: dict[str, Any] = {"transform": axes.transAxes, "clip_on": False, "color": look.color}
         line = axes.plot([x, 1.05], [y, height], linewidth=0.8, **of_panel)
         mark(panel, look, *line, axes.text(1.06, height, text, fontweight="bold", va="center", **of_panel))
+
+
+def name_rows(panel: Panel, names: Sequence[tuple[str, Look]], size: float) -> None:
+    """Write a name at the left of each row 0, 1, ..., counted from the top; ticks would take several times as long.
+
+    Args:
+        panel: the panel, a row of which is 1 high.
+        names: of each row the name, and the look of its arm.
+        size: of the font, in points.
+    """
+    axes = panel.axes
+    left = moved(axes.get_yaxis_transform(), axes, -3.5)
+    how: dict[str, Any] = {"transform": left, "ha": "right", "va": "center_baseline", "fontsize": size}
+    for row, (name, look) in enumerate(names):
+        mark(panel, look, axes.text(0, row, name, color=look.color, fontweight="bold", **how))
+    axes.yaxis.set_visible(False)
+    axes.set_ylim(len(names) - 0.5, -0.5)
+
+
+def moved(transform: Transform, axes: Axes, points: float) -> Transform:
+    """A transform that leads some points further to the right."""
+    return transform + ScaledTranslation(points / POINTS_PER_INCH, 0, axes.figure.dpi_scale_trans)
 
 
 def spread(heights: Sequence[float], gap: float) -> list[float]:
