@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from psilogic import PsiLogic
+from psilogic.updates import rounding
 from psilogic.updates.rounding import stochastically_rounded
 
 OPTIONS = {"chaos_warmup": 0, "gamma": 5.0, "quantum_decay": 0.1, "max_grad_norm": 1.0}
@@ -101,6 +102,19 @@ def test_stochastic_rounding_is_unbiased(value: float) -> None:
     assert error <= 5 * ulp / 2 / 100_000**0.5  # five standard errors of the worst case, a fair coin
     torch.manual_seed(0)
     assert torch.equal(stochastically_rounded(x), rounded)
+
+
+def test_tensors_that_are_rounded_together_are_rounded_as_each_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounding, "TOGETHER", 100)
+    shapes = [(9, 7), (), (0, 3), (30,), (40, 20), (5, 4), (3, 2, 2, 2)]
+    tensors = [torch.randn(shape) for shape in shapes]
+    tensors += [torch.randn(6, 8).t(), torch.randn(2, 3, 2, 2).to(memory_format=torch.channels_last)]
+    torch.manual_seed(0)
+    expected = [stochastically_rounded(x) for x in tensors]
+    torch.manual_seed(0)
+    for x, mine, theirs in zip(tensors, rounding.rounded_together(tensors), expected, strict=True):
+        assert_same(mine, theirs)
+        assert mine.stride() == x.stride()
 
 
 def test_what_is_not_finite_stays() -> None:

@@ -43,7 +43,7 @@ def expanded(vector: Tensor, tensors: Foreach, uploads: Uploads) -> Foreach:
     else:
         blocks = values.index_select(0, *uploads.get("owners of blocks", counts, vector.device, owners))
     parts = [of_tensor.view(-1)[: x.numel()] for of_tensor, x in zip(blocks.split(counts), tensors, strict=True)]
-    return [_as(x, part) for x, part in zip(tensors, parts, strict=True)]
+    return [laid_out(x, part) for x, part in zip(tensors, parts, strict=True)]
 
 
 def expanded_rows(by_unit: Tensor, units: list[int], tensors: Foreach, uploads: Uploads) -> Foreach:
@@ -72,11 +72,11 @@ def expanded_rows(by_unit: Tensor, units: list[int], tensors: Foreach, uploads: 
         parts = values.expand(-1, length).index_select(0, table).split([units[i] for i in members])
         for i, part in zip(members, parts, strict=True):
             rows_first = tensors[i].ndim < 2 or tensors[i].stride(0) == length
-            found[i] = _as(tensors[i], part.view(-1)) if rows_first else part.view(tensors[i].shape)
+            found[i] = laid_out(tensors[i], part.view(-1)) if rows_first else part.view(tensors[i].shape)
     return found
 
 
-def _as(x: Tensor, elements: Tensor) -> Tensor:
+def laid_out(x: Tensor, elements: Tensor) -> Tensor:
     """Elements, as many as a tensor has, in its shape, and in its strides if its own lie without gaps."""
     if x.is_contiguous() or not is_dense(x):
         return elements.view(x.shape)
