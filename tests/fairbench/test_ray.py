@@ -198,23 +198,33 @@ def test_timing_trials_stay_on_one_node(cluster: Cluster, study: Study, held: Pa
 
 
 @pytest.mark.soak
-def test_a_head_that_is_lost_ends_the_driver_and_nothing_else(cluster: Cluster, held: Path) -> None:
+@pytest.mark.parametrize("asked_to_stop", [False, True])
+def test_a_head_that_is_lost_ends_the_driver_and_nothing_else(
+    cluster: Cluster, held: Path, asked_to_stop: bool
+) -> None:
+    """Also one that then has to have its trials write checkpoints, whom it cannot reach any more."""
+    lost = f"lost-{asked_to_stop}"
     other = Cluster(initialize_head=True, head_node_args={**NODE, "include_dashboard": False})
     (held / "slow").touch()
-    driver = run(held, "--output-dir", "lost", "--ray", other.address)
-    wait_for(lambda: driver.poll() is not None or list(held.glob("lost/trials/*.json")))
+    driver = run(held, "--output-dir", lost, "--ray", other.address)
+    wait_for(lambda: driver.poll() is not None or list(held.glob(f"{lost}/trials/*.json")))
     for process in [info.process for infos in other.head_node.all_processes.values() for info in infos]:
         process.kill()
         process.wait()
+    if asked_to_stop:
+        driver.terminate()
     assert driver.wait(120) == 2
     other.shutdown()
-    assert "the head of the cluster has not answered" in (held / "lost.txt").read_text()
-    kept = {path.name: path.read_bytes() for path in held.glob("lost/trials/*.json")}
+    said = (held / f"{lost}.txt").read_text()
+    assert "the head of the cluster has not answered" in said
+    assert "Traceback" not in said
+    assert not list(held.glob(f"{lost}/claims/*"))
+    kept = {path.name: path.read_bytes() for path in held.glob(f"{lost}/trials/*.json")}
     (held / "slow").unlink()
-    assert run(held, "--output-dir", "lost", "--workers", "2").wait() == 0
+    assert run(held, "--output-dir", lost, "--workers", "2").wait() == 0
     assert kept
-    assert kept.items() <= {path.name: path.read_bytes() for path in held.glob("lost/trials/*.json")}.items()
-    assert tables(held / "lost") == tables(held / "here")
+    assert kept.items() <= {path.name: path.read_bytes() for path in held.glob(f"{lost}/trials/*.json")}.items()
+    assert tables(held / lost) == tables(held / "here")
 
 
 @pytest.mark.soak

@@ -169,7 +169,7 @@ class RayExecutor:
 
     def pause(self) -> list[Record]:
         """Have every trial write a checkpoint and stop: what `paused` says of each, or its record if it ended."""
-        answer(self._board.pause.remote())
+        self._asked(self._board.pause.remote())
         records: list[Record] = []
         until = time.monotonic() + PAUSE_LIMIT
         while self._running and (left := until - time.monotonic()) > 0:
@@ -241,13 +241,28 @@ class RayExecutor:
 
     def _listen(self) -> None:
         """Pass on what running trials have told the board."""
-        steps, blind = answer(self._board.heard.remote())
+        steps, blind = self._asked(self._board.heard.remote())
         for task in self._running.values():
             if task.spec.id in steps:
                 self._report(task.spec, *steps[task.spec.id])
         for host in blind - self._blind:
             self._say(f"Ray node {host} does not see {self._work.mark}: its trials write no checkpoints")
         self._blind |= blind
+
+    def _asked(self, reference: Any) -> Any:
+        """What the board answers.
+
+        Raises:
+            UsageError: it is lost, with the head of the cluster or by itself.
+        """
+        try:
+            return answer(reference)
+        except ray.exceptions.RayError as error:
+            await_head(self._head)
+            raise UsageError(
+                f"--ray {self._address}: lost what trials report to; all records are kept, and the same command goes "
+                f"on: {error}"
+            ) from error
 
     def _common_ground(self) -> dict[str, str]:
         """Versions, device and revision of the first node, which are those of the driver as far as both have them.
