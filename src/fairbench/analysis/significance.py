@@ -72,7 +72,7 @@ def t_test(difference: float, error: float, df: float) -> TTest:
 
 
 def upper_tail(t: float, df: float) -> float:
-    """P(T > t) of Student's t, by the function behind `scipy.stats.t.sf`, whose checks take fifty times as long."""
+    """P(T > t) of Student's t, by the function behind `scipy.stats.t.sf`, whose checks take nearly all of its time."""
     return float(special.stdtr(df, -t))
 
 
