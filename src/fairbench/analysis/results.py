@@ -1,9 +1,7 @@
 """The records of a study sorted by arm: what verdicts, tables, figures and the page read."""
 
-import gc
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, wraps
 from itertools import groupby
@@ -191,22 +189,9 @@ def collect(study: Study, arms: list[Arm], lookup: Lookup) -> Results:
     timing: dict[tuple[str, str], list[TrialSpec]] = {}
     for spec in timing_trials(study):
         timing.setdefault((spec.arena.name, spec.optimizer.name), []).append(spec)
-    with _no_garbage():
-        return Results(
-            study, [_collect_arm(study, arm, timing.get((arm.arena, arm.optimizer), []), lookup) for arm in arms]
-        )
-
-
-@contextmanager
-def _no_garbage() -> Iterator[None]:
-    """Without the search for cycles, which records do not have: it would walk through all of them again and again."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
+    return Results(
+        study, [_collect_arm(study, arm, timing.get((arm.arena, arm.optimizer), []), lookup) for arm in arms]
+    )
 
 
 def _collect_arm(study: Study, arm: Arm, timing: list[TrialSpec], lookup: Lookup) -> ArmResults:

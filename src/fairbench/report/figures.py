@@ -255,8 +255,8 @@ def _draw_bars(panel: Panel, found: Sequence[Cost], look: Mapping[str, Look]) ->
     for row, cost in enumerate(found):
         arm, widths = look[cost.optimizer], [getattr(cost, f"{phase}_ms") for phase in STEP_PHASES]
         *lefts, end = accumulate(widths, initial=0.0)
-        bars = zip(lefts, widths, strict=True)
-        mark(panel, arm, axes.broken_barh([*bars], (row - 0.31, 0.62), facecolors=PHASE_COLORS))
+        bars = list(zip(lefts, widths, strict=True))
+        mark(panel, arm, axes.broken_barh(bars, (row - 0.31, 0.62), facecolors=PHASE_COLORS))
         for phase, width, left in zip(STEP_PHASES, widths, lefts, strict=True):
             panel.points.append((left + width / 2, row, arm.index, f"{cost.optimizer}, {phase}: {number(width, 3)} ms"))
         time = number(cost.train_ms, 3) + " ms"
