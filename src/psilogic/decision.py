@@ -56,13 +56,12 @@ def observe(gn: Tensor, finite: Tensor, memory: Chaos, eps: float) -> Chaos:
     One NaN would otherwise stay in an EMA for ever.
     """
     if memory.reference is None:
-        fast, slow, reference = eq.fast_ema(memory.fast, gn), eq.slow_ema(memory.slow, gn), None
+        (fast, slow), reference = eq.emas(memory.fast, memory.slow, gn), None
     else:
         starts = memory.reference == 0
         new_reference = eq.reference_ema(memory.reference, gn)
         signal = gn / (new_reference + eps)
-        fast = torch.where(starts, 1.0, eq.fast_ema(memory.fast, signal))
-        slow = torch.where(starts, 1.0, eq.slow_ema(memory.slow, signal))
+        fast, slow = (torch.where(starts, 1.0, ema) for ema in eq.emas(memory.fast, memory.slow, signal))
         reference = torch.where(finite, new_reference, memory.reference)
     return Chaos(torch.where(finite, fast, memory.fast), torch.where(finite, slow, memory.slow), reference)
 

@@ -10,25 +10,26 @@ Reference: "PsiLogic: Chaos-Aware Active Cancellation for Adam with a Fair Cross
 import math
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 Scalar = float | Tensor
 """A hyperparameter, or what becomes of it: a number, or a tensor (a learning rate that lives on the device)."""
 
 
-def normalized_norm(norm: Tensor, numel: Tensor) -> Tensor:
-    """gn = ||g||_2 / sqrt(numel); an empty tensor has gn = 0 (section 3.3)."""
-    return norm / numel.clamp(min=1).sqrt()
+def normalized_norm(norm: Tensor, root_numel: Scalar) -> Tensor:
+    """gn = ||g||_2 / sqrt(numel) (section 3.3)."""
+    return norm / root_numel
 
 
-def fast_ema(fast: Tensor, gn: Tensor) -> Tensor:
-    """fast_t = 0.90 fast_{t-1} + 0.10 gn_t: a horizon of about 10 steps (section 3.3)."""
-    return 0.90 * fast + 0.10 * gn
+def emas(fast: Tensor, slow: Tensor, gn: Tensor) -> tuple[Tensor, Tensor]:
+    """fast_t = 0.90 fast_{t-1} + 0.10 gn_t, slow_t = 0.99 slow_{t-1} + 0.01 gn_t (section 3.3).
 
-
-def slow_ema(slow: Tensor, gn: Tensor) -> Tensor:
-    """slow_t = 0.99 slow_{t-1} + 0.01 gn_t: a horizon of about 100 steps (section 3.3)."""
-    return 0.99 * slow + 0.01 * gn
+    Horizons of about 10 and 100 steps. Both by the same calls: on a GPU each call is a launch.
+    """
+    kept, added = torch._foreach_mul([fast, slow], [0.90, 0.99]), torch._foreach_mul([gn, gn], [0.10, 0.01])
+    fast, slow = torch._foreach_add(kept, added)
+    return fast, slow
 
 
 def chaos_ratio(fast: Tensor, slow: Tensor, eps: float) -> Tensor:
@@ -37,8 +38,12 @@ def chaos_ratio(fast: Tensor, slow: Tensor, eps: float) -> Tensor:
 
 
 def chaos(slow: Tensor, ratio: Tensor) -> Tensor:
-    """chaos = tanh(slow) (1 + 0.5 tanh(relu(ratio - 1))), in [0, 1.5) (section 3.3)."""
-    return torch.tanh(slow) * (1 + 0.5 * torch.tanh(torch.relu(ratio - 1)))
+    """chaos = tanh(slow) (1 + 0.5 tanh(relu(ratio - 1))), in [0, 1.5) (section 3.3).
+
+    Multiplied out, and of a ratio, which is not negative, softshrink is that relu: fewer calls.
+    """
+    level, burst = torch._foreach_tanh([slow, F.softshrink(ratio, 1.0)])
+    return torch.addcmul(level, level, burst, value=0.5)
 
 
 def adaptive_gate(fast: Tensor, slow: Tensor, tau_scale: float, margin: float) -> Tensor:
@@ -46,7 +51,8 @@ def adaptive_gate(fast: Tensor, slow: Tensor, tau_scale: float, margin: float) -
 
     The margin is 0 for the raw signal and eps for the relative one.
     """
-    return fast > tau_scale * slow + margin
+    threshold = tau_scale * slow
+    return fast > (threshold + margin if margin > 0 else threshold)
 
 
 def absolute_gate(slow: Tensor, chaos_tau: float) -> Tensor:
@@ -74,7 +80,7 @@ def cosine_schedule(t: Tensor, T_max: int) -> Scalar:
 
 def cancellation(s: Tensor, chaos: Tensor, lr: Scalar, gamma: Scalar, p_ext: float, max_cancel: float) -> Tensor:
     """c = min(s chaos lr gamma P_k, c_max): equation 2 and the clamp of equation 3."""
-    return torch.where(s, torch.clamp(chaos * lr * gamma * p_ext, max=max_cancel), 0.0)
+    return torch.where(s, torch.clamp(lr * gamma * p_ext * chaos, max=max_cancel), 0.0)
 
 
 def unified_decay(lr: Scalar, weight_decay: float, cancelled: Tensor) -> Tensor:
@@ -89,7 +95,7 @@ def quantum_rate(lr: Scalar, q: Scalar, w: Tensor, s: Tensor) -> Tensor:
 
 def reference_ema(reference: Tensor, gn: Tensor) -> Tensor:
     """The 0.99-EMA of gn that the relative signal divides by; it starts at the first gn that is not zero."""
-    return torch.where(reference == 0, gn, slow_ema(reference, gn))
+    return torch.where(reference == 0, gn, 0.99 * reference + 0.01 * gn)
 
 
 def bias_correction(beta: float, t: Tensor) -> Tensor:

@@ -20,6 +20,7 @@ from psilogic.tensors.norms import (
     fresh,
     parts_sums,
     root,
+    root_of_count,
     row_squares,
     row_squares_and_sums,
     tensor_squares,
@@ -206,7 +207,8 @@ def decided_by_unit(group: dict[str, Any]) -> bool:
 def signals(buckets: list[Bucket], processings: list[Processing]) -> list[Tensor]:
     """gn of each bucket's tensors, shape (N,): their own, or that of the pool their scope puts them in."""
     norms, numels = [x.norms for x in processings], [x.numel for x in processings]
-    every_gn = [normalized_norm(norm, numel) for norm, numel in zip(norms, numels, strict=True)]
+    roots = [bucket.root_numel(numel) for bucket, numel in zip(buckets, numels, strict=True)]
+    every_gn = [normalized_norm(norm, root_numel) for norm, root_numel in zip(norms, roots, strict=True)]
     pools: dict[int, list[int]] = {}
     for i, bucket in enumerate(buckets):
         scope = bucket.group["chaos_scope"]
@@ -215,7 +217,8 @@ def signals(buckets: list[Bucket], processings: list[Processing]) -> list[Tensor
     for members in pools.values():
         like = norms[members[0]]
         squares = torch.stack([total(norms[i].square()).to(like) for i in members]).sum()
-        gn = normalized_norm(root(squares), torch.stack([numels[i].sum().to(like) for i in members]).sum())
+        numel = torch.stack([numels[i].sum().to(like) for i in members]).sum()
+        gn = normalized_norm(root(squares), root_of_count(numel))
         for i in members:
             every_gn[i] = gn.to(every_gn[i]).expand_as(every_gn[i])
     return every_gn

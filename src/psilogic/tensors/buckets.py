@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from psilogic.tensors.guarded import Guarded
-from psilogic.tensors.norms import Foreach, accumulation_dtype, as_real
+from psilogic.tensors.norms import Foreach, accumulation_dtype, as_real, root_of_count, traced
 from psilogic.tensors.scalars import Scalars
 from psilogic.tensors.sharding import Layout, Piece, Sharding, spread
 from psilogic.tensors.uploads import Uploads
@@ -102,12 +102,25 @@ class Bucket:
     @property
     def numel(self) -> Tensor:
         """Number of real elements of each tensor that this rank counts, shape (N,)."""
+        return self.known.uploads.vector("numel", self._counts, self.vector_dtype, self.device)
+
+    def root_numel(self, numel: Tensor) -> Tensor:
+        """The roots of the `numel` of the tensors, summed over all ranks, shape (N,): a table where that is one."""
+        if self.ranks is not None or traced():
+            return root_of_count(numel)
+        counts, dtype = self._counts, self.vector_dtype
+
+        def roots() -> list[Tensor]:
+            return [root_of_count(torch.tensor(counts, dtype=dtype, device="cpu"))]
+
+        return self.known.uploads.get("root_numel", counts, self.device, roots)[0]
+
+    @property
+    def _counts(self) -> list[int]:
         counts = list(map(Tensor.numel, self.values))
         if self.ranks is not None:
             counts = [n if piece is None or piece.counted else 0 for n, piece in zip(counts, self.pieces, strict=True)]
-        if self.dtype.is_complex:
-            counts = [2 * n for n in counts]
-        return self.known.uploads.vector("numel", counts, self.vector_dtype, self.device)
+        return [2 * n for n in counts] if self.dtype.is_complex else counts
 
     @property
     def unit_numel(self) -> Tensor:

@@ -108,6 +108,11 @@ def root(squares: Tensor) -> Tensor:
     return torch.where(zero, 0.0, torch.where(zero, 1.0, squares).sqrt())
 
 
+def root_of_count(numel: Tensor) -> Tensor:
+    """sqrt(numel), and 1 where there are no elements: their norm is 0 all the same."""
+    return numel.clamp(min=1).sqrt()
+
+
 def total(vector: Tensor) -> Tensor:
     """The sum of a vector, 0-dim: on a CPU in parts so short that torch gives each to one thread.
 

@@ -38,12 +38,17 @@ class Scalars:
                 self._vectors[name] = vector, addresses(states, name)
         return vector
 
-    def write(self, states: list[State], name: str, values: Tensor) -> None:
-        """Set what `read` returned, which may be what was changed in place, to its values, shape (N,)."""
-        if traced() or (capturing() and self._known(states, name) is None):
-            copy_([state[name] for state in states], list(values.unbind()))
-        elif values is not self._vectors[name][0]:
-            self._vectors[name][0].copy_(values)
+    def write(self, states: list[State], scalars: dict[str, Tensor]) -> None:
+        """Set what `read` returned under some names, which may be what was changed in place, each of shape (N,)."""
+        copies: dict[tuple[torch.device, torch.dtype], list[tuple[Tensor, Tensor]]] = {}  # each kind is one launch
+        for name, values in scalars.items():
+            of_kind = copies.setdefault((values.device, values.dtype), [])
+            if traced() or (capturing() and self._known(states, name) is None):
+                of_kind += zip([state[name] for state in states], values.unbind(), strict=True)
+            elif values is not self._vectors[name][0]:
+                of_kind.append((self._vectors[name][0], values))
+        for pairs in filter(None, copies.values()):
+            copy_(*map(list, zip(*pairs, strict=True)))
 
     def _known(self, states: list[State], name: str) -> Tensor | None:
         """The vector that the scalars are views of."""

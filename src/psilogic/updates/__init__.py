@@ -156,5 +156,4 @@ def update_(works: list[Work], measured: list[Any], settled: list[Settled], foun
     for work, known, decided in sorted(every, key=lambda x: not x[0].execution.early):
         if work.states:
             work.execution.update_(work, known, decided, found_inf)
-            for name, values in decided.scalars.items():
-                work.mine.known.scalars.write(work.states, name, values)
+            work.mine.known.scalars.write(work.states, decided.scalars)

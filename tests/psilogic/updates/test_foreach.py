@@ -1,5 +1,7 @@
 """The update through foreach as on a GPU, where no number of a vector may be read: on the CPU and on meta."""
 
+from importlib import import_module
+
 import pytest
 import torch
 from configurations import CONFIGURATIONS, assert_same, build, trace, truth
@@ -112,21 +114,21 @@ def launches(layers, **options):
 
 HALF_PRECISION = {"dtype": torch.bfloat16}
 MOST = {  # launches over tensors, and over vectors of one number for each tensor
-    "defaults": ({}, 12, 42),
-    "clipping": ({"max_grad_norm": 1.0}, 14, 52),
-    "absolute gate": ({"adaptive_tau": False}, 12, 40),
-    "quantum decay": ({"quantum_decay": 0.1}, 18, 47),
-    "relative": ({"chaos_signal": "relative"}, 12, 56),
-    "capturable": ({"capturable": True}, 15, 58),
-    "AGC": ({"agc_clip": 0.01}, 15, 81),
-    "GC": ({"grad_centralize": True}, 15, 76),
-    "both": ({"agc_clip": 0.01, "grad_centralize": True}, 19, 103),
-    "half precision": (HALF_PRECISION, 14, 42),
-    "half precision, capturable": ({**HALF_PRECISION, "capturable": True}, 21, 58),
-    "half precision, quantum decay": ({**HALF_PRECISION, "quantum_decay": 0.1}, 22, 47),
-    "stochastic": ({**HALF_PRECISION, "bf16_update": "stochastic"}, 25, 42),
-    "compensated": ({**HALF_PRECISION, "bf16_update": "kahan"}, 21, 42),
-    "compensated, capturable": ({**HALF_PRECISION, "bf16_update": "kahan", "capturable": True}, 24, 58),
+    "defaults": ({}, 12, 29),
+    "clipping": ({"max_grad_norm": 1.0}, 14, 39),
+    "absolute gate": ({"adaptive_tau": False}, 12, 28),
+    "quantum decay": ({"quantum_decay": 0.1}, 18, 34),
+    "relative": ({"chaos_signal": "relative"}, 12, 43),
+    "capturable": ({"capturable": True}, 15, 45),
+    "AGC": ({"agc_clip": 0.01}, 15, 68),
+    "GC": ({"grad_centralize": True}, 15, 63),
+    "both": ({"agc_clip": 0.01, "grad_centralize": True}, 19, 90),
+    "half precision": (HALF_PRECISION, 14, 29),
+    "half precision, capturable": ({**HALF_PRECISION, "capturable": True}, 21, 45),
+    "half precision, quantum decay": ({**HALF_PRECISION, "quantum_decay": 0.1}, 22, 34),
+    "stochastic": ({**HALF_PRECISION, "bf16_update": "stochastic"}, 25, 29),
+    "compensated": ({**HALF_PRECISION, "bf16_update": "kahan"}, 21, 29),
+    "compensated, capturable": ({**HALF_PRECISION, "bf16_update": "kahan", "capturable": True}, 24, 45),
 }
 
 
@@ -148,25 +150,45 @@ GPT2, GPT2_XL = gpt2(768, 12), gpt2(1600, 48)
 
 
 @pytest.mark.parametrize(
-    ("shapes", "room", "adamws", "most"),
-    [(GPT2, CUDA_13, 8, 12), (GPT2_XL, CUDA_13, 88, 103), (GPT2, OLDER, 56, 68), (GPT2_XL, OLDER, 608, 696)],
+    ("shapes", "room", "adamws", "lists", "most"),
+    [
+        (GPT2, CUDA_13, 8, 12, 41),
+        (GPT2_XL, CUDA_13, 88, 103, 132),
+        (GPT2, OLDER, 56, 68, 97),
+        (GPT2_XL, OLDER, 608, 696, 725),
+    ],
     ids=["GPT-2, CUDA 13", "GPT-2 XL, CUDA 13", "GPT-2, older", "GPT-2 XL, older"],
 )
-def test_one_and_a_half_times_the_launches_of_adamw(shapes, room, adamws, most):
-    """Over the tensors themselves; the decision takes some forty more."""
+def test_one_and_a_half_times_the_launches_of_adamw(shapes, room, adamws, lists, most):
+    """Over the tensors themselves; with those of the decision only where the model is large."""
     params = tensors_on_a_device(shapes)
     adamw = count(torch.optim.AdamW(params, foreach=True), params, room).counts
     ours = count(PsiLogic(params), params, room).counts
     assert adamw == {"lists": adamws}
-    assert ours["lists"] <= most <= 1.5 * adamws
-    assert ours["vectors"] <= 42
+    assert ours["lists"] <= lists <= 1.5 * adamws
+    assert ours.total() <= most
+    assert most <= 1.5 * adamws or shapes is GPT2
+
+
+@pytest.mark.parametrize(
+    ("shapes", "adamws", "most"), [(GPT2, 312, 60), (GPT2_XL, 1248, 161)], ids=["GPT-2", "GPT-2 XL"]
+)
+def test_adamw_in_a_graph_takes_more_launches(shapes, adamws, most, monkeypatch):
+    """With `capturable` torch divides by a list of 0-dim tensors, which is a launch for each."""
+    monkeypatch.setattr(
+        import_module("torch.optim.adam"), "_get_capturable_supported_devices", lambda *_, **__: ["meta"]
+    )
+    params = tensors_on_a_device(shapes)
+    adamw = torch.optim.AdamW(params, foreach=True, capturable=True)
+    assert count(adamw, params).counts.total() == adamws
+    assert count(PsiLogic(params, capturable=True), params).counts.total() <= most
 
 
 def test_stochastic_rounding_takes_no_launch_for_each_small_tensor():
-    """Eight launches for each of GPT-2's 148 tensors are 1,184, beside the 56 of a step that rounds to nearest."""
+    """Eight launches for each of GPT-2's 148 tensors are 1,184, beside the 43 of a step that rounds to nearest."""
     params = tensors_on_a_device(GPT2, torch.bfloat16)
     counts = count(PsiLogic(params, bf16_update="stochastic"), params).counts
-    assert counts.total() <= 291
+    assert counts.total() <= 278
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """The decision for all tensors of a bucket in one launch, or two where units are rows.
 
-On a GPU the some forty small operations of `plan` and `decide` would cost more than the update, in launches. Needs the
+On a GPU the some thirty small operations of `plan` and `decide` would cost more than the update, in launches. Needs the
 package triton; never run on a GPU, as `psilogic.updates.triton` says.
 """
 
