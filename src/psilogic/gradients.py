@@ -174,7 +174,7 @@ def agc_scale(norm: Tensor, param_norm: Tensor, clip: float) -> Tensor:
     Reference: Brock et al. 2021, "High-Performance Large-Scale Image Recognition Without Normalization".
     """
     largest = clip * param_norm.clamp(min=AGC_FLOOR)
-    clipped = (norm > largest) & norm.isfinite()
+    clipped = (norm > largest) & (norm < math.inf)
     return torch.where(clipped, largest / torch.where(clipped, norm, 1.0), 1.0)
 
 
@@ -186,7 +186,7 @@ def unit_mean(sums: Tensor, numel: Tensor) -> Tensor:
     Reference: Yong et al. 2020, "Gradient Centralization: A New Optimization Technique for Deep Neural Networks".
     """
     mean = sums / numel
-    return torch.where(mean.isfinite(), mean, 0.0)
+    return torch.where(mean.abs() < math.inf, mean, 0.0)
 
 
 def centered_squares(squares: Tensor, mean: Tensor, numel: Tensor) -> Tensor:
