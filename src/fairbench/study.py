@@ -39,7 +39,6 @@ PRELOAD = (
     "fairbench.code",
     "fairbench.installed",
     "fairbench.resuming",
-    "sklearn.datasets",
 )
 """What every process loads: the trial's modules, and those of the command, which multiprocessing runs again in it."""
 LEAST_LIMIT = 300.0

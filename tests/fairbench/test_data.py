@@ -1,5 +1,7 @@
 """Data: real, split without overlap, in an order that the seed alone decides, read the same in every batch."""
 
+import subprocess
+import sys
 import sysconfig
 from pathlib import Path
 
@@ -10,6 +12,7 @@ from fairbench.data.batches import Batches
 from fairbench.data.reading import ImageReading, mirrored, shifted
 from fairbench.data.sources import digits, stdlib_source
 from fairbench.data.stored import Data, Split
+from fairbench.errors import UsageError
 
 CPU = torch.device("cpu")
 
@@ -25,6 +28,14 @@ def test_digits_are_split_without_loss_or_overlap() -> None:
     theirs = torch.cat([torch.tensor(images).float() / 8 - 1, torch.tensor(labels)[:, None].float()], dim=1)
     assert sorted(mine.tolist()) == sorted(theirs.tolist())
     assert (mine[:, :-1].min(), mine[:, :-1].max()) == (-1, 1)
+
+
+def test_digits_need_no_import_of_scikit_learn_but_its_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    code = "import sys; from fairbench.data.sources import digits; digits(); print('sklearn' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"
+    monkeypatch.setattr("fairbench.data.sources.find_spec", lambda name: None)
+    with pytest.raises(UsageError, match=r"digits\.csv\.gz, which is not there: install 'scikit-learn"):
+        digits()
 
 
 def test_the_standard_library_is_split_by_files() -> None:
