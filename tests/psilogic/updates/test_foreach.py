@@ -170,18 +170,15 @@ def test_one_and_a_half_times_the_launches_of_adamw(shapes, room, adamws, lists,
     assert most <= 1.5 * adamws or shapes is GPT2
 
 
-@pytest.mark.parametrize(
-    ("shapes", "adamws", "most"), [(GPT2, 312, 60), (GPT2_XL, 1248, 161)], ids=["GPT-2", "GPT-2 XL"]
-)
-def test_adamw_in_a_graph_takes_more_launches(shapes, adamws, most, monkeypatch):
+def test_adamw_in_a_graph_takes_more_launches(monkeypatch):
     """With `capturable` torch divides by a list of 0-dim tensors, which is a launch for each."""
     monkeypatch.setattr(
         import_module("torch.optim.adam"), "_get_capturable_supported_devices", lambda *_, **__: ["meta"]
     )
-    params = tensors_on_a_device(shapes)
+    params = tensors_on_a_device(GPT2)
     adamw = torch.optim.AdamW(params, foreach=True, capturable=True)
-    assert count(adamw, params).counts.total() == adamws
-    assert count(PsiLogic(params, capturable=True), params).counts.total() <= most
+    assert count(adamw, params).counts.total() == 312
+    assert count(PsiLogic(params, capturable=True), params).counts.total() <= 60
 
 
 def test_stochastic_rounding_takes_no_launch_for_each_small_tensor():
