@@ -90,10 +90,9 @@ def _with_single(by_row: Foreach, tensors: Foreach) -> Foreach:
 def _square(x: Tensor) -> Tensor:
     """The sum of |x|^2 of a flat tensor, 0-dim, in the dtype in which sums are formed.
 
-    A dot product is faster than a norm and in float32 more exact.
+    Not by a dot product, whose last bits depend on some processors on where the tensor begins.
     """
-    dtype = accumulation_dtype(x.dtype)
-    return torch.dot(x, x) if x.dtype == dtype else torch.linalg.vector_norm(x, dtype=dtype).square()
+    return torch.linalg.vector_norm(x, dtype=accumulation_dtype(x.dtype)).square()
 
 
 def _row_squares(x: Tensor) -> Tensor:
