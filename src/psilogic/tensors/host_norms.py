@@ -92,7 +92,8 @@ def _square(x: Tensor) -> Tensor:
 
     Not by a dot product, whose last bits depend on some processors on where the tensor begins.
     """
-    return torch.linalg.vector_norm(x, dtype=accumulation_dtype(x.dtype)).square()
+    norm: Tensor = torch.linalg.vector_norm(x, dtype=accumulation_dtype(x.dtype))
+    return norm.square()
 
 
 def _row_squares(x: Tensor) -> Tensor:
