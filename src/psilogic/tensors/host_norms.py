@@ -15,19 +15,23 @@ CENTRED = 0.5
 
 
 def squares(tensors: Foreach) -> Tensor:
-    """The sum of |x|^2 of each real tensor, shape (N,), in float64: short ones together, long ones in parts."""
+    """The sum of |x|^2 of each real tensor, shape (N,), in float64: short ones together, long ones in short lines."""
     by_shape: dict[torch.Size, list[int]] = {}
     index: list[int] = []
-    sums: Foreach = []
+    norms: Foreach = []
+    dtype = accumulation_dtype(tensors[0].dtype) if tensors else None
     for i, x in enumerate(tensors):
         numel = x.numel()
         if numel <= SHORT:
             by_shape.setdefault(x.shape, []).append(i)
             continue
-        parts = flat(x).split(PART) if numel > PART else (flat(x),)
-        index += [i] * len(parts)
-        sums += map(_square, parts)
-    vectors = [torch.stack(sums).double()] if sums else []
+        # No dot product: its last bits depend on some processors on where the tensor begins.
+        elements, rest = flat(x), numel % SHORT
+        if rest:
+            norms.append(torch.linalg.vector_norm(elements[-rest:].view(1, -1), dim=1, dtype=dtype))
+        norms.append(torch.linalg.vector_norm(elements[: numel - rest].view(-1, SHORT), dim=1, dtype=dtype))
+        index += [i] * (-(-numel // SHORT))
+    vectors = [torch.cat(norms).double().square()] if norms else []
     for shape, positions in by_shape.items():
         count = max(1, STACK // max(1, shape.numel()))
         for start in range(0, len(positions), count):
@@ -85,15 +89,6 @@ def _with_single(by_row: Foreach, tensors: Foreach) -> Foreach:
         for i, square in zip(single, squares([tensors[i] for i in single]).split(1), strict=True):
             by_row[i] = square
     return by_row
-
-
-def _square(x: Tensor) -> Tensor:
-    """The sum of |x|^2 of a flat tensor, 0-dim, in the dtype in which sums are formed.
-
-    Not by a dot product, whose last bits depend on some processors on where the tensor begins.
-    """
-    norm: Tensor = torch.linalg.vector_norm(x, dtype=accumulation_dtype(x.dtype))
-    return norm.square()
 
 
 def _row_squares(x: Tensor) -> Tensor:
