@@ -77,7 +77,8 @@ def test_a_long_sum_of_equal_numbers():
         x = torch.full((20_000_001,), 0.1, dtype=dtype)
         rtol = 1e-3  # one sum in float32 is wrong by a percent or so
         exact = x[0].double() ** 2 * len(x)
-        torch.testing.assert_close(host_norms.squares([x])[0], exact, rtol=rtol, atol=0.0)
+        for squares in (host_norms.squares([x]), host_norms.row_squares([x[None]])):
+            torch.testing.assert_close(squares[0], exact, rtol=rtol, atol=0.0)
 
 
 def test_rows_longer_than_a_part(monkeypatch):
