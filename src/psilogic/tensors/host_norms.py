@@ -19,7 +19,7 @@ def squares(tensors: Foreach) -> Tensor:
     by_shape: dict[torch.Size, list[int]] = {}
     index: list[int] = []
     norms: Foreach = []
-    dtype = accumulation_dtype(tensors[0].dtype) if tensors else None
+    dtype = accumulation_dtype(tensors[0].dtype)
     for i, x in enumerate(tensors):
         numel = x.numel()
         if numel <= SHORT:
