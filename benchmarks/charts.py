@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from fairbench.report.canvas import REFERENCE_COLOR, style
+from fairbench.report.figures.canvas import REFERENCE_COLOR, style
 
 FUSED = "AdamW(fused=True)"
 TIMES = {

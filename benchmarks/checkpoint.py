@@ -20,12 +20,12 @@ from transformers import GPT2Config, GPT2LMHeadModel
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fairbench"))
 from tiny import study_of
 
-from fairbench.checkpoint import read_state, write_state
-from fairbench.executors import Place
-from fairbench.plan import trial_spec
-from fairbench.store import replacing
-from fairbench.suite_file import load_suite
-from fairbench.trial import Run
+from fairbench.common.files import replacing
+from fairbench.study.plan import trial_spec
+from fairbench.suites.loader import load_suite
+from fairbench.training.checkpoint import read_state, write_state
+from fairbench.training.place import Place
+from fairbench.training.trial import Run
 
 State = dict[str, Any]
 

@@ -12,10 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
-from fairbench.executors import Place
-from fairbench.executors.processes import ProcessExecutor
-from fairbench.study import preload
-from fairbench.suite_file import load_suite
+from fairbench.runner.executors.local import ProcessExecutor
+from fairbench.runner.run_study import preload
+from fairbench.suites.loader import load_suite
+from fairbench.training.place import Place
 
 ROUNDS = 60
 ARENAS = ("vit", "gpt,vit,resnet,ddpm")

@@ -1,4 +1,4 @@
-"""What the bench adds to a training: `fairbench.trial` against a bare loop of the same training, in one run.
+"""What the bench adds to a training: `fairbench.training.trial` against a bare loop of the same training, in one run.
 
     python benchmarks/harness_overhead.py [--rounds 7] [--csv FILE]
 
@@ -17,16 +17,16 @@ import torch
 from csv_files import write_csv
 from torch.optim.lr_scheduler import LambdaLR
 
-from fairbench.arenas import load_arena
-from fairbench.data.sources import load_data
-from fairbench.executors import Place
-from fairbench.optimizers import build_optimizer
-from fairbench.plan import arms
-from fairbench.rehearsal import rehearse
-from fairbench.spec import TrialSpec
-from fairbench.suite_file import load_suite
-from fairbench.training import lr_factor
-from fairbench.trial import trial
+from fairbench.arenas.registry import load_arena
+from fairbench.data.loading import load_data
+from fairbench.optimizers.resolve import build_optimizer
+from fairbench.runner.preflight import rehearse
+from fairbench.study.plan import arms
+from fairbench.study.trial_spec import TrialSpec
+from fairbench.suites.loader import load_suite
+from fairbench.training.place import Place
+from fairbench.training.trainer import lr_factor
+from fairbench.training.trial import trial
 
 STEPS = 120
 

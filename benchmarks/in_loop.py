@@ -19,7 +19,7 @@ import torch
 from csv_files import write_csv
 from harness_overhead import STEPS, bare_seconds, specs
 
-from fairbench.spec import TrialSpec
+from fairbench.study.trial_spec import TrialSpec
 
 DEFAULT, FUSED, PSILOGIC = "AdamW", "AdamW(fused=True)", "PsiLogic"
 

@@ -14,10 +14,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fairbench"))
 from fabricated import Records, finals, study
 
-from fairbench.history import History, Plan
-from fairbench.plan import Schedule
 from fairbench.report import write_report
-from fairbench.store import Store
+from fairbench.study.history import History, Plan
+from fairbench.study.records import Store
+from fairbench.study.schedule import Schedule
 
 OPTIMIZERS, SEEDS = 38, 125
 CODE = 30  # modules that take part, as many as PsiLogic has

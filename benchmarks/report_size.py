@@ -15,9 +15,9 @@ from csv_files import write_csv
 from fabricated import METRICS, Records, finals, study
 from planning import cpu
 
-from fairbench.history import History, Plan
-from fairbench.plan import arms
 from fairbench.report import write_report
+from fairbench.study.history import History, Plan
+from fairbench.study.plan import arms
 
 EVALUATIONS = 10
 LOST = 10

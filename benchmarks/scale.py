@@ -22,11 +22,12 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fairbench"))
 from csv_files import write_csv
 from fabricated import METRICS, QUANTITIES, Records, finals, history, mechanism, study
 
-from fairbench.history import read_history, write_history
-from fairbench.optimizers import resolve_optimizer
-from fairbench.plan import Schedule, Study
-from fairbench.store import Store
-from fairbench.suite import OptimizerPlan
+from fairbench.optimizers.resolve import resolve_optimizer
+from fairbench.optimizers.spec import OptimizerPlan
+from fairbench.study.history import read_history, write_history
+from fairbench.study.plan import Study
+from fairbench.study.records import Store
+from fairbench.study.schedule import Schedule
 
 STEPS = {"gpt": (75, 300), "vit": (240, 720)}
 """Steps of a sweep trial and of a final one, as in mini."""

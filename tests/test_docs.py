@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fairbench.analysis.verdicts import VERDICTS, Comparison
-from fairbench.cli import main
+from fairbench.analysis.comparison.verdicts import VERDICTS, Comparison
+from fairbench.cli.main import main
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

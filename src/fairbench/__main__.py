@@ -2,7 +2,7 @@
 
 import sys
 
-from fairbench.cli import main
+from fairbench.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from fairbench.data.datasets import DATASETS
+from fairbench.data.datasets.registry import DATASETS
 
 Labelled = list[tuple[np.ndarray, int]]
 """Pixels of shape (H, W, 3) and their labels."""

@@ -11,15 +11,18 @@ from fabricated import history
 from tiny import TINY, here, write_tiny
 
 from fairbench.analysis.audit import audit
-from fairbench.analysis.audit.flag import Flag
-from fairbench.executors import Place, failure
-from fairbench.history import History
-from fairbench.plan import Record, Schedule, Study, arms
-from fairbench.rehearsal import rehearse
+from fairbench.analysis.audit.check import Flag
 from fairbench.report import judged
-from fairbench.spec import TrialSpec
-from fairbench.suite_file import load_suite
-from fairbench.trial import trial
+from fairbench.runner.executors.base import failure
+from fairbench.runner.preflight import rehearse
+from fairbench.study.history import History
+from fairbench.study.plan import Study, arms
+from fairbench.study.records import Record
+from fairbench.study.schedule import Schedule
+from fairbench.study.trial_spec import TrialSpec
+from fairbench.suites.loader import load_suite
+from fairbench.training.place import Place
+from fairbench.training.trial import trial
 
 
 def found(the_study: Study, records: Callable[[TrialSpec], Record | None], plans: History | None = None) -> list[Flag]:

@@ -10,10 +10,10 @@ import torch
 from hypothesis import settings
 from tiny import OUTSIDE_OF_GIT, TINY, Finished, study_of, write_tiny
 
-from fairbench.optimizers import known_optimizers
-from fairbench.plan import Study
-from fairbench.suite import Suite
-from fairbench.suite_file import load_suite
+from fairbench.optimizers.resolve import known_optimizers
+from fairbench.study.plan import Study
+from fairbench.suites.loader import load_suite
+from fairbench.suites.schema import Suite
 
 settings.register_profile("the same in every run", deadline=None, derandomize=True)
 settings.load_profile("the same in every run")

@@ -2,11 +2,11 @@
 
 import hashlib
 
-from fairbench.history import History, Plan
-from fairbench.optimizers import ResolvedOptimizer
-from fairbench.plan import ResolvedArena, Study, arms
-from fairbench.suite import ArenaPlan, Final, OptimizerPlan, Suite, Sweep, Training
-from fairbench.suite_file import load_suite
+from fairbench.optimizers.spec import OptimizerPlan, ResolvedOptimizer
+from fairbench.study.history import History, Plan
+from fairbench.study.plan import ResolvedArena, Study, arms
+from fairbench.suites.loader import load_suite
+from fairbench.suites.schema import ArenaPlan, Final, Suite, Sweep, Training
 
 METRICS = {"gpt": ["loss", "perplexity", "bits_per_byte"], "vit": ["accuracy", "loss"]}
 COST = {"peak_memory_bytes": 5_000_000, "alone": True, "data_on": "cpu"}

@@ -5,17 +5,17 @@ from html.parser import HTMLParser
 
 from fabricated import Records, finals, history, study
 
-from fairbench.analysis.audit.flag import Flag
-from fairbench.analysis.causes import Contribution
-from fairbench.analysis.profiles import TimeToTarget
-from fairbench.analysis.ranking import Rank
-from fairbench.analysis.shocks import ShockCost
+from fairbench.analysis.audit.check import Flag
+from fairbench.analysis.comparison.ladder import Contribution
+from fairbench.analysis.comparison.ranking import Rank
+from fairbench.analysis.comparison.shocks import ShockCost
+from fairbench.analysis.comparison.time_to_target import TimeToTarget
+from fairbench.analysis.further import Analyses
 from fairbench.report import judged
-from fairbench.report.analyses import Analyses
-from fairbench.report.figures import draw_figures
+from fairbench.report.figures.curves_and_times import draw_figures
 from fairbench.report.findings import find
 from fairbench.report.page import render_page
-from fairbench.report.sections import grids
+from fairbench.report.tables.results import grids
 
 VOID = ("meta", "img", "link", "br", "input")
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairbench.executors import Place
-from fairbench.plan import Study
-from fairbench.rehearsal import rehearse
-from fairbench.suite import Suite
+from fairbench.runner.preflight import rehearse
+from fairbench.study.plan import Study
+from fairbench.suites.schema import Suite
+from fairbench.training.place import Place
 
 OUTSIDE_OF_GIT = {**os.environ, "GIT_DIR": os.devnull}
 """For processes whose files are compared: somebody may commit while they run."""
@@ -112,7 +112,7 @@ def here(function: Any, *arguments: Any) -> Any:
 
     With one thread, since a process that has had several cannot be forked: a child would wait for threads it has not.
     """
-    from fairbench.determinism import one_thread
+    from fairbench.training.determinism import one_thread
 
     with one_thread():
         return json.loads(json.dumps(function(*arguments)))

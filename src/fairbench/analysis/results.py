@@ -8,9 +8,10 @@ from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
-from fairbench.plan import Arm, Lookup, Record, Study, timing_trials
-from fairbench.search import Setting
-from fairbench.spec import TrialSpec
+from fairbench.study.plan import Arm, Lookup, Study, timing_trials
+from fairbench.study.records import Record
+from fairbench.study.trial_spec import TrialSpec
+from fairbench.suites.search import Setting
 
 Found = TypeVar("Found")
 
@@ -183,7 +184,7 @@ def collect(study: Study, arms: list[Arm], lookup: Lookup) -> Results:
 
     Args:
         study: the study.
-        arms: its arms, from `fairbench.plan.arms`.
+        arms: its arms, from `fairbench.study.plan.arms`.
         lookup: the record of a trial.
     """
     timing: dict[tuple[str, str], list[TrialSpec]] = {}

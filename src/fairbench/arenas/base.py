@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 if TYPE_CHECKING:
     import torch
 
-    from fairbench.arenas import ArenaFacts
-    from fairbench.data.stored import Data, Split
+    from fairbench.data.splits import Data, Split
 
 
 class Arena:
@@ -55,3 +55,25 @@ class Arena:
     def derived(self, means: dict[str, float], data: Data) -> dict[str, float]:
         """Metrics that follow from the means over a split: none, if the means say it all."""
         return {}
+
+
+@dataclass(frozen=True)
+class ArenaFacts:
+    """What is known of an arena without loading it.
+
+    Attributes:
+        title: model and task in a few words.
+        metrics: each metric and which direction is better.
+        kind: the kind of data that it needs; "own" where it brings its own.
+        labelled: whether the data must have labels.
+        model_options: the arguments of `build_model`: a type where the option must be given, else the default. None
+            where they are read from the method itself.
+        factory: `module:Class` of an arena that is known by a name.
+    """
+
+    title: str
+    metrics: dict[str, Literal["min", "max"]]
+    kind: Literal["images", "text", "own"] = "own"
+    labelled: bool = False
+    model_options: dict[str, Any] | None = None
+    factory: str = ""

@@ -6,7 +6,7 @@ from diffusers import DDPMScheduler, UNet2DModel
 from torch import Tensor, nn
 
 from fairbench.arenas.base import Arena
-from fairbench.data.stored import Data, Split
+from fairbench.data.splits import Data, Split
 
 
 class DDPM(Arena):

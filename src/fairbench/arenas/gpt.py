@@ -9,7 +9,7 @@ from transformers import AttentionInterface, GPT2Config, GPT2LMHeadModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from fairbench.arenas.base import Arena
-from fairbench.data.stored import Data, Split
+from fairbench.data.splits import Data, Split
 
 CAUSAL = "fairbench_causal"
 """Torch's attention under a name for which transformers makes no mask: to see that none is needed, it would wait."""

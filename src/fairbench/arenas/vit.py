@@ -4,7 +4,7 @@ from torch import nn
 from transformers import ViTConfig, ViTForImageClassification
 
 from fairbench.arenas.classification import Classification
-from fairbench.data.stored import Data
+from fairbench.data.splits import Data
 
 
 class ViT(Classification):

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from fairbench.data.stored import Data, Split
+from fairbench.data.splits import Data, Split
 
 
 class Batches:

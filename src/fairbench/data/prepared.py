@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairbench.data.request import Request, request
-from fairbench.errors import UsageError
-from fairbench.spec import digest
+from fairbench.common.errors import UsageError
+from fairbench.common.hashing import digest
+from fairbench.data.dataset_config import Request, request
 
 FORMAT = 1
 """Version of the folder's format."""

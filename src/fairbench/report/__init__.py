@@ -5,19 +5,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairbench.analysis.audit import audit
-from fairbench.analysis.audit.flag import Flag
+from fairbench.analysis.audit.check import Flag
+from fairbench.analysis.comparison.verdicts import Comparison, beside, compare
+from fairbench.analysis.further import analyse
 from fairbench.analysis.results import Results, collect
-from fairbench.analysis.verdicts import Comparison, beside, compare
-from fairbench.history import History
-from fairbench.plan import Lookup, Study, arms
-from fairbench.report import tables
-from fairbench.report.analyses import analyse, csv_tables
-from fairbench.report.figures import draw_figures
+from fairbench.common.files import Content, write_atomically
+from fairbench.report.figures.curves_and_times import draw_figures
 from fairbench.report.findings import Finding, find
-from fairbench.report.latex import to_latex
 from fairbench.report.page import render_page
-from fairbench.report.sections import grids
-from fairbench.store import Content, write_atomically
+from fairbench.report.tables import csv_files as tables
+from fairbench.report.tables.csv_files import csv_tables
+from fairbench.report.tables.latex import to_latex
+from fairbench.report.tables.results import grids
+from fairbench.study.history import History
+from fairbench.study.plan import Lookup, Study, arms
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fairbench.analysis.audit.flag import SEVERITIES, Flag, count
-from fairbench.forecast import Forecast
-from fairbench.history import History
-from fairbench.plan import Study
-from fairbench.progress import duration
+from fairbench.analysis.audit.check import SEVERITIES, Flag, count
+from fairbench.analysis.forecast import Forecast
+from fairbench.analysis.published.verdicts import PublishedComparison
+from fairbench.common.formatting import duration
 from fairbench.report import Report
-from fairbench.report.numbers import p_value, signed
-from fairbench.report.statement import Statement
+from fairbench.report.tables.numbers import number, p_value, signed
+from fairbench.report.tables.verdict_text import Statement
+from fairbench.study.history import History
+from fairbench.study.plan import Study
 
 NARROW = 72
 """Columns of a terminal below which the interval is left out."""
@@ -119,3 +120,30 @@ def _finds(f: Forecast, margin: float) -> str:
         return f"{power}, so its margin only if seeds differ by {margin / f.effect:.2g} or less"
     found = f"{power}: {f.effect * f.spread:.2g}, by the seeds that have a record"
     return found if f.effect * f.spread <= margin else f"{found}; it cannot tell differences from the margin up to that"
+
+
+def print_publication_verdicts(judged: Sequence[PublishedComparison], alpha: float, console: Console) -> None:
+    """Print a row for each comparison, and what the columns are.
+
+    Args:
+        judged: the comparisons.
+        alpha: family-wise error rate.
+        console: where to print.
+    """
+    grid = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for name in ("arena", "metric", "baseline", "verdict"):
+        grid.add_column(name, no_wrap=True)
+    for name in (judged[0].comparison.reference, "baseline", "g", "p", "Holm p", "printed p", "Holm p"):
+        grid.add_column(name, justify="right", no_wrap=True)
+    for row in judged:
+        c = row.comparison
+        measured = number(c.mean_reference), number(c.mean_baseline), number(c.hedges_g, 2)
+        tested = [p_value(p) for p in (c.p, c.p_holm, row.printed_p, row.printed_p_holm)]
+        grid.add_row(c.arena, c.metric, c.baseline, Statement(c), *measured, *tested)
+    console.print(grid)
+    wins = sum(row.comparison.is_win for row in judged)
+    console.print(
+        f"{wins} of {len(judged)} better at {alpha:g}. p: Welch's test of the printed means and standard deviations of "
+        f"{judged[0].comparison.seeds} seeds; Holm p: corrected for these {len(judged)} comparisons.",
+        highlight=False,
+    )

@@ -11,21 +11,23 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from fairbench.analysis.audit import audit
-from fairbench.analysis.audit.flag import Flag
-from fairbench.analysis.replication import ValueRow, VerdictRow, value_rows, verdict_rows
-from fairbench.history import History
-from fairbench.plan import Lookup
-from fairbench.published import Entry, Publication
+from fairbench.analysis.audit.check import Flag
+from fairbench.analysis.cost import Cost, costs
+from fairbench.analysis.published.publication import Entry, Publication
+from fairbench.analysis.published.replication import ValueRow, VerdictRow, value_rows, verdict_rows
+from fairbench.common.files import write_atomically
 from fairbench.report import judged
 from fairbench.report.console import print_flags
 from fairbench.report.findings import Finding
-from fairbench.report.numbers import number, p_value, rate, signed
 from fairbench.report.replication_findings import find, other_settings, said
-from fairbench.report.tables import Cost, Table, costs
-from fairbench.store import write_atomically
+from fairbench.report.tables.csv_files import Table
+from fairbench.report.tables.numbers import number, p_value, rate, signed
+from fairbench.study.history import History
+from fairbench.study.plan import Lookup
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+
 
 WIDE = 100
 """Columns of a terminal from which seeds, learning rates and p-values are shown."""

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from fairbench.analysis.audit.flag import Flag
-from fairbench.analysis.replication import Gap, ValueRow, VerdictRow, gaps
+from fairbench.analysis.audit.check import Flag
+from fairbench.analysis.published.publication import Publication
+from fairbench.analysis.published.replication import Gap, ValueRow, VerdictRow, gaps
 from fairbench.analysis.results import Results
-from fairbench.published import Publication
 from fairbench.report.findings import Finding
 
 WHAT = (

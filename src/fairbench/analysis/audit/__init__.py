@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from fairbench.analysis.audit.check import SEVERITIES, Case, Check, Flag
 from fairbench.analysis.audit.declaration import changed_afterwards, deviations, selection_on_report, unknown_plan
-from fairbench.analysis.audit.flag import SEVERITIES, Case, Check, Flag
 from fairbench.analysis.audit.horizon import flips_between_horizons, gap_changes, order_not_settled, still_improving
 from fairbench.analysis.audit.power import cannot_reach_alpha, low_power
 from fairbench.analysis.audit.search import at_edge, by_chance, extra_at_end, fewer_rates, untuned
@@ -17,9 +17,9 @@ from fairbench.analysis.audit.trials import (
     unequal_conditions,
     unverified_data,
 )
+from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.results import Results
-from fairbench.analysis.verdicts import Comparison
-from fairbench.history import History
+from fairbench.study.history import History
 
 CHECKS: tuple[Check, ...] = (
     unknown_plan,

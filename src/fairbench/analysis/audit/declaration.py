@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
-from fairbench.analysis.audit.flag import Case, check
-from fairbench.analysis.verdicts import NOT_DECLARED
-from fairbench.history import Change
-from fairbench.suite import RULES
+from fairbench.analysis.audit.check import Case, check
+from fairbench.analysis.comparison.verdicts import NOT_DECLARED
+from fairbench.study.history import Change
+from fairbench.suites.schema import RULES
 
 
 @check("unknown plan", "fail", "Run the study again in a new directory, its plan frozen before the first final trial.")

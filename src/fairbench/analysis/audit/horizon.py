@@ -6,11 +6,11 @@ from dataclasses import asdict
 from itertools import pairwise
 from statistics import fmean
 
-from fairbench.analysis.audit.flag import Case, check, some
+from fairbench.analysis.audit.check import Case, check, some
+from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.results import ArmResults, Results, once
-from fairbench.analysis.significance import summary, welch
-from fairbench.analysis.verdicts import Comparison
-from fairbench.suite import Suite
+from fairbench.analysis.statistics.significance import summary, welch
+from fairbench.suites.schema import Suite
 
 DECIDED = ("better", "worse", "equivalent")
 """Verdicts that contradict each other."""

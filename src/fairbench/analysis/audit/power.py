@@ -3,9 +3,9 @@
 from math import sqrt
 from statistics import variance
 
-from fairbench.analysis.audit.flag import Case, check, some
-from fairbench.analysis.power import minimum_detectable_effect
-from fairbench.analysis.verdicts import Comparison
+from fairbench.analysis.audit.check import Case, check, some
+from fairbench.analysis.comparison.verdicts import Comparison
+from fairbench.analysis.statistics.power import minimum_detectable_effect
 
 
 @check("cannot reach alpha", "warn", "Take more final seeds.")

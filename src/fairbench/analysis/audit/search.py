@@ -2,9 +2,9 @@
 
 from statistics import fmean, stdev
 
-from fairbench.analysis.audit.flag import Case, check, some
+from fairbench.analysis.audit.check import Case, check, some
 from fairbench.analysis.results import ArmResults
-from fairbench.search import Setting, are_numbers
+from fairbench.suites.search import Setting, are_numbers
 
 
 def edge(arm: ArmResults) -> str:

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from fairbench.analysis.audit.flag import Case, check, said_once
+from fairbench.analysis.audit.check import Case, check, said_once
 from fairbench.analysis.results import ArmResults
-from fairbench.plan import Record
+from fairbench.study.records import Record
 
 PHASES = ("data", "forward", "backward", "step")
 """The phases of a training step."""

@@ -5,10 +5,10 @@ from dataclasses import fields
 from statistics import fmean
 from typing import Any
 
-from fairbench.analysis.audit.flag import Case, check, said_once, some
+from fairbench.analysis.audit.check import Case, check, said_once, some
 from fairbench.analysis.mechanism import mechanisms
-from fairbench.optimizers import PRESETS, TREATMENTS, decay_kind, schedule
-from fairbench.plan import Study
+from fairbench.optimizers.resolve import PRESETS, TREATMENTS, decay_kind, schedule
+from fairbench.study.plan import Study
 
 ALWAYS = 0.95
 """Share of clipped steps from which clipping is no exception."""

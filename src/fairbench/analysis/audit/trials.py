@@ -2,12 +2,11 @@
 
 from itertools import groupby
 
-from fairbench.analysis.audit.flag import Case, check, count, some
-from fairbench.analysis.conditions import hash_checks
-from fairbench.analysis.environments import Mixture, mixtures
+from fairbench.analysis.audit.check import Case, check, count, some
+from fairbench.analysis.comparability import Mixture, hash_checks, mixtures
 from fairbench.analysis.results import Run
-from fairbench.data.facts import UNVERIFIED
-from fairbench.suite import Suite
+from fairbench.data.registry import UNVERIFIED
+from fairbench.suites.schema import Suite
 
 
 @check("incomplete", "fail", "Run the same command again: it goes on with what is missing and tries again what failed.")

@@ -5,12 +5,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from fairbench.common.errors import UsageError
 from fairbench.data.datasets.hub_images import hub_split
-from fairbench.data.preparation.archive import Members, opened_zip
-from fairbench.data.preparation.examples import Images, ImageSplit, Pixels
-from fairbench.data.preparation.files import Found
-from fairbench.data.preparation.pixels import decoded, steps
-from fairbench.errors import UsageError
+from fairbench.data.formats.archive import Members, opened_zip
+from fairbench.data.formats.image_decoding import decoded, steps
+from fairbench.data.formats.raw import Images, ImageSplit, Pixels
+from fairbench.data.formats.source_files import Found
 
 FOLDER = "img_align_celeba"
 SPLITS = ("train", "val", "test")

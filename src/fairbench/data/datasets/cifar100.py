@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from fairbench.common.errors import UsageError
 from fairbench.data.datasets.hub_images import hub_split
-from fairbench.data.preparation import parquet
-from fairbench.data.preparation.archive import opened_tar, unpickled
-from fairbench.data.preparation.examples import Images, ImageSplit
-from fairbench.data.preparation.files import Found
-from fairbench.errors import UsageError
+from fairbench.data.formats import parquet
+from fairbench.data.formats.archive import opened_tar, unpickled
+from fairbench.data.formats.raw import Images, ImageSplit
+from fairbench.data.formats.source_files import Found
 
 SHAPE = (3, 32, 32)
 FOLDER = "cifar-100-python"

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from functools import partial
 
-from fairbench.data.preparation import parquet
-from fairbench.data.preparation.examples import ImageSplit, Pixels
-from fairbench.data.preparation.files import Found
-from fairbench.data.preparation.pixels import decoded
+from fairbench.data.formats import parquet
+from fairbench.data.formats.image_decoding import decoded
+from fairbench.data.formats.raw import ImageSplit, Pixels
+from fairbench.data.formats.source_files import Found
 
 
 def hub_split(found: Found, split: str, column: str, label: str = "", crop: int = 0, size: int = 0) -> ImageSplit:

@@ -5,13 +5,13 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from fairbench.common.errors import UsageError
 from fairbench.data.datasets.hub_images import hub_split
-from fairbench.data.preparation import parquet
-from fairbench.data.preparation.archive import opened_zip
-from fairbench.data.preparation.examples import Images, ImageSplit, Pixels
-from fairbench.data.preparation.files import Found
-from fairbench.data.preparation.pixels import decoded
-from fairbench.errors import UsageError
+from fairbench.data.formats import parquet
+from fairbench.data.formats.archive import opened_zip
+from fairbench.data.formats.image_decoding import decoded
+from fairbench.data.formats.raw import Images, ImageSplit, Pixels
+from fairbench.data.formats.source_files import Found
 
 SHAPE = (3, 64, 64)
 FOLDER = "tiny-imagenet-200"

@@ -5,10 +5,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fairbench.data.preparation import parquet
-from fairbench.data.preparation.examples import Texts
-from fairbench.data.preparation.files import Found, size_of
-from fairbench.data.preparation.separated import separated
+from fairbench.data.formats import parquet
+from fairbench.data.formats.delimited_text import separated
+from fairbench.data.formats.raw import Texts
+from fairbench.data.formats.source_files import Found, size_of
 
 LONGEST = 1 << 20
 """Far longer than any story: what bounds the memory where a file has no separator."""

@@ -8,12 +8,12 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from fairbench.data.datasets.facts import Dataset
-from fairbench.data.preparation.files import SourceFile
-from fairbench.data.preparation.room import require_room
-from fairbench.data.request import Request
-from fairbench.errors import UsageError
-from fairbench.store import write_atomically
+from fairbench.common.errors import UsageError
+from fairbench.common.files import write_atomically
+from fairbench.data.dataset_config import Request
+from fairbench.data.datasets.info import Dataset
+from fairbench.data.formats.source_files import SourceFile
+from fairbench.data.preparation.disk_space import require_room
 
 LISTING = "fairbench-listing.json"
 """What the hub said of the files at the commit: beside them, so that they can be checked without it."""

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from fairbench.data.datasets.facts import Archive
+from fairbench.common.errors import UsageError
+from fairbench.data.dataset_config import Request
+from fairbench.data.datasets.info import Archive
+from fairbench.data.formats.source_files import Found, SourceFile
 from fairbench.data.preparation import hub
-from fairbench.data.preparation.files import Found, SourceFile
-from fairbench.data.request import Request
-from fairbench.errors import UsageError
 
 
 def archives(request: Request, data_root: Path) -> list[SourceFile]:

@@ -11,17 +11,17 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from fairbench.common.errors import UsageError
+from fairbench.common.files import write_atomically
+from fairbench.common.hashing import digest
+from fairbench.data.dataset_config import Request
+from fairbench.data.formats.raw import Images, Texts
+from fairbench.data.formats.source_files import Found, checked, sha256_of, size_of
 from fairbench.data.preparation import hub, locate, write_images, write_texts
-from fairbench.data.preparation.display import Display
-from fairbench.data.preparation.examples import Images, Texts
-from fairbench.data.preparation.files import Found, checked, sha256_of, size_of
-from fairbench.data.preparation.room import require_room
-from fairbench.data.preparation.workshop import Workshop
+from fairbench.data.preparation.disk_space import require_room
+from fairbench.data.preparation.progress_bar import Display
+from fairbench.data.preparation.staging import Workshop
 from fairbench.data.prepared import FORMAT, MANIFEST, Prepared, opened, sealed
-from fairbench.data.request import Request
-from fairbench.errors import UsageError
-from fairbench.spec import digest
-from fairbench.store import write_atomically
 
 MAKERS = ("numpy", "pillow", "pyarrow", "tokenizers")
 """Distributions whose versions may show in the arrays."""

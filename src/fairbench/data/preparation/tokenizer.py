@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from fairbench.errors import UsageError
+from fairbench.common.errors import UsageError
 
 END = 256
 BYTES = 257

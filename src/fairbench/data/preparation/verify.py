@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from fairbench.data.preparation.workshop import content_sha256
+from fairbench.common.errors import UsageError
+from fairbench.data.preparation.staging import content_sha256
 from fairbench.data.prepared import Prepared, read_folder
-from fairbench.errors import UsageError
 
 
 def differences(folder: Path) -> list[str]:

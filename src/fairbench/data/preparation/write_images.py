@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from fairbench.data.preparation.display import Display
-from fairbench.data.preparation.examples import Images
-from fairbench.data.preparation.splits import SEED, Rows, carve, image_rule, key
-from fairbench.data.preparation.workshop import GrowingArray, Workshop
-from fairbench.errors import UsageError
+from fairbench.common.errors import UsageError
+from fairbench.data.formats.raw import Images
+from fairbench.data.preparation.progress_bar import Display
+from fairbench.data.preparation.split_assignment import SEED, Rows, carve, image_rule, key
+from fairbench.data.preparation.staging import GrowingArray, Workshop
 
 BLOCK = 1024
 """Images that are copied at a time."""

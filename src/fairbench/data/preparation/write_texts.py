@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairbench.data.preparation.display import Display
-from fairbench.data.preparation.examples import Texts
-from fairbench.data.preparation.splits import SEED, SPLITS, Survey, assign, key, text_rule
+from fairbench.data.formats.raw import Texts
+from fairbench.data.preparation.progress_bar import Display
+from fairbench.data.preparation.split_assignment import SEED, SPLITS, Survey, assign, key, text_rule
+from fairbench.data.preparation.staging import GrowingArray, Workshop
 from fairbench.data.preparation.tokenizer import BYTES, END, ByteEncoder, Encoder, PairEncoder, merges, write_tokenizer
-from fairbench.data.preparation.workshop import GrowingArray, Workshop
 
 TOKEN = "<u2"
 TOKENIZER = "tokenizer.json"

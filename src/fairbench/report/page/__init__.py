@@ -9,19 +9,19 @@ from typing import Any
 
 import jinja2
 
-from fairbench.analysis.audit.flag import Flag
+from fairbench.analysis.audit.check import Flag
+from fairbench.analysis.comparison.verdicts import VERDICTS, Comparison
 from fairbench.analysis.results import Results
-from fairbench.analysis.verdicts import VERDICTS, Comparison
-from fairbench.history import History
-from fairbench.report.canvas import Drawing, looks
-from fairbench.report.colors import declarations
+from fairbench.report.figures.canvas import Drawing, looks
+from fairbench.report.figures.colors import declarations
 from fairbench.report.findings import Finding
-from fairbench.report.grids import Grid
-from fairbench.report.numbers import interval, rate
 from fairbench.report.page.inline import inline
-from fairbench.report.provenance import groups_of
-from fairbench.report.statement import Statement
-from fairbench.suite import Suite
+from fairbench.report.tables.model import Grid
+from fairbench.report.tables.numbers import interval, rate
+from fairbench.report.tables.provenance import groups_of
+from fairbench.report.tables.verdict_text import Statement
+from fairbench.study.history import History
+from fairbench.suites.schema import Suite
 
 SIGNS = {"better": "▲", "worse": "▼", "equivalent": "=", "identical": "=", "identical values": "="}
 """A sign for each verdict, so that no colour is needed to tell them apart; the others get a question mark."""
@@ -44,7 +44,7 @@ def render_page(
         findings: the same in sentences.
         figures: the figures, which are embedded.
         history: the plans of the study.
-        grids: every table, from `fairbench.report.sections.grids`.
+        grids: every table, from `fairbench.report.tables.results.grids`.
         flags: what the audit raises.
     """
     suite = results.study.suite

@@ -6,8 +6,8 @@ from copy import deepcopy
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
-from fairbench.report.canvas import Drawing, Part
-from fairbench.report.colors import LIGHT
+from fairbench.report.figures.canvas import Drawing, Part
+from fairbench.report.figures.colors import LIGHT
 
 ROLES = {color: role for role, color in LIGHT.items()}
 REFERENCE = re.compile(r"#([\w.-]+)")

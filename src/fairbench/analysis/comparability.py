@@ -1,0 +1,101 @@
+"""Whether trials that share arena, stage and seed had the same start and the same data."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fairbench.analysis.results import ArmResults, Results, Run, once
+from fairbench.study.environments import grounds
+
+
+@dataclass(frozen=True)
+class HashCheck:
+    """Whether all trials had the same start and the same data in one arena, stage and seed.
+
+    Attributes:
+        arena: name of the arena.
+        stage: "sweep" or "final".
+        seed: the seed.
+        trials: how many are compared.
+        initial_weights: whether all had the initial weights of a process that knew no optimizer.
+        batches: whether their batch orders agree; trials that stopped early are left out.
+        noise: whether the noise of their training losses agrees; likewise.
+    """
+
+    arena: str
+    stage: str
+    seed: int
+    trials: int
+    initial_weights: bool
+    batches: bool
+    noise: bool
+
+    @property
+    def agrees(self) -> bool:
+        """Whether everything agrees."""
+        return self.initial_weights and self.batches and self.noise
+
+
+@once
+def hash_checks(results: Results) -> list[HashCheck]:
+    """A check for each arena, stage and seed with records of at least two trials."""
+    groups: dict[tuple[str, str, int], list[Run]] = {}
+    for run in results.select(lambda run: run.result is not None):
+        groups.setdefault((run.arena, run.stage, run.seed), []).append(run)
+    return [_hash_check(results, *key, runs) for key, runs in groups.items() if len(runs) > 1]
+
+
+def _hash_check(results: Results, arena: str, stage: str, seed: int, runs: list[Run]) -> HashCheck:
+    start = results.study.arenas[arena].starts[str(seed)]
+    complete = [run for run in runs if run.status == "finished"]
+    same = (len({run.hash(name) for run in complete}) <= 1 for name in ("batches", "noise"))
+    return HashCheck(arena, stage, seed, len(runs), {run.hash("initial_weights") for run in runs} == {start}, *same)
+
+
+Compared = tuple[str, str, str]
+"""An arena, an optimizer and its baseline."""
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Facts of machine and versions that are not the same in all trials, and the comparisons that this concerns.
+
+    Attributes:
+        facts: each fact with its values, in the order of the alphabet.
+        comparisons: arena and pair of each comparison in which they differ between trials, sweeps included.
+        confounded: those in which no final trial of one arm has a value that one of the other arm has: what the
+            optimizer did cannot be told from what the machine did.
+    """
+
+    facts: Mapping[str, tuple[str, ...]]
+    comparisons: tuple[Compared, ...]
+    confounded: tuple[Compared, ...]
+
+
+def mixtures(results: Results) -> list[Mixture]:
+    """What differs, facts that concern the same comparisons together."""
+    values = grounds(run.environment for run in results.select(lambda run: run.result is not None))
+    groups: dict[tuple[tuple[Compared, ...], tuple[Compared, ...]], dict[str, tuple[str, ...]]] = {}
+    for fact, several in values.items():
+        if len(several) > 1:
+            groups.setdefault(_concerned(results, fact), {})[fact] = several
+    return [Mixture(facts, *concerned) for concerned, facts in groups.items() if concerned[0]]
+
+
+def _concerned(results: Results, fact: str) -> tuple[tuple[Compared, ...], tuple[Compared, ...]]:
+    """The comparisons in which a fact differs between trials, and those of them in which it goes with the arm."""
+    suite = results.study.suite
+    mixed, confounded = [], []
+    for arena in suite.arenas:
+        for optimizer, baseline in suite.pairs:
+            ours, theirs = results.arm(arena, optimizer), results.arm(arena, baseline)
+            if len(_values(ours, fact) | _values(theirs, fact)) > 1:
+                mixed.append((arena, optimizer, baseline))
+                finals = _values(ours, fact, "final"), _values(theirs, fact, "final")
+                if all(finals) and not finals[0] & finals[1]:
+                    confounded.append((arena, optimizer, baseline))
+    return tuple(mixed), tuple(confounded)
+
+
+def _values(arm: ArmResults, fact: str, *stages: str) -> set[str]:
+    runs = [run for run in arm.runs if run.stage in (stages or ("sweep", "final"))]
+    return {run.environment[fact] for run in runs if fact in run.environment}

@@ -1,0 +1,70 @@
+"""What each rung of a control ladder contributes to the gain of the whole."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from fairbench.analysis.results import Results
+from fairbench.analysis.statistics.paired import paired_t
+
+WHOLE = "whole"
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """What one optimizer of a ladder gains over another, seed by seed, on the test split.
+
+    The contributions of an arena's rungs sum to its whole.
+
+    Attributes:
+        arena: name of the arena.
+        metric: the primary metric.
+        part: "rung" for neighbours on the ladder, "whole" for its ends.
+        optimizer: the optimizer that has more.
+        before: the one that has less.
+        n: seeds.
+        contribution: mean difference of the seeds, positive where `optimizer` is better; None unless both are complete.
+        ci_low: lower end of its 95% confidence interval, paired by seed, not corrected for the number of rungs.
+        ci_high: its upper end.
+        note: why there is no contribution or interval, may be empty.
+    """
+
+    arena: str
+    metric: str
+    part: str
+    optimizer: str
+    before: str
+    n: int
+    contribution: float | None
+    ci_low: float | None
+    ci_high: float | None
+    note: str
+
+
+def contributions(results: Results) -> list[Contribution]:
+    """For each arena the rungs of the suite's ladder from the bottom, then the whole; nothing without a ladder.
+
+        contribution of rung k = mean over seeds of m_k - m_(k-1),    whole = mean over seeds of m_K - m_0
+
+    where m is the primary metric, turned so that more is better.
+    """
+    ladder = results.study.suite.ladder
+    if not ladder:
+        return []
+    steps = [("rung", *pair) for pair in pairwise(ladder)] + [(WHOLE, ladder[0], ladder[-1])]
+    return [_contribution(results, arena, *step) for arena in results.study.suite.arenas for step in steps]
+
+
+def _contribution(results: Results, arena: str, part: str, before: str, optimizer: str) -> Contribution:
+    suite = results.study.suite
+    metric = suite.arenas[arena].metric
+    arms = [results.arm(arena, name) for name in (optimizer, before)]
+    about = (arena, metric, part, optimizer, before)
+    if lost := [
+        f"{arm.optimizer} finished {len(arm.scores(metric))} of {len(suite.final.seeds)} seeds"
+        for arm in arms
+        if not arm.complete
+    ]:
+        return Contribution(*about, 0, None, None, None, ", ".join(lost))
+    sign = -1.0 if suite.facts(arena).metrics[metric] == "min" else 1.0
+    test = paired_t(*([sign * score for score in arm.scores(metric)] for arm in arms))
+    return Contribution(*about, len(suite.final.seeds), test.difference, test.ci_low, test.ci_high, test.reason)

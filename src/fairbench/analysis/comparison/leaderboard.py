@@ -1,0 +1,113 @@
+"""All optimizers of a study side by side: places over the arenas, verdicts against the reference, price."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from fairbench.analysis.comparison.ranking import over_arenas, within_arena
+from fairbench.analysis.comparison.verdicts import Comparison
+from fairbench.analysis.results import Results
+from fairbench.optimizers.resolve import state_per_weight
+
+FROM_BASELINE = {"better": "worse", "equivalent": "equivalent", "worse": "better", "inconclusive": "inconclusive"}
+"""Verdicts on the reference against a baseline, as they are seen from the baseline; others decide nothing."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """An optimizer over all arenas of a study.
+
+    Attributes:
+        optimizer: name of the optimizer.
+        mean_rank: mean over the arenas of its place, 1 is best; None while trials are missing.
+        groups: numbers of the groups to which it belongs; who shares a group was not told apart by mean ranks.
+        critical_difference: the least difference of mean ranks that tells two apart; None where there is none.
+        better: arenas in which it is better than the suite's reference; None of the reference.
+        equivalent: arenas in which the two are equivalent.
+        worse: arenas in which it is worse.
+        inconclusive: arenas in which these seeds cannot tell.
+        undecided: arenas without such a verdict: one of the two diverged, trials are missing, or both are identical.
+        step_ratio: time of clipping, optimizer and schedule over the reference's, median over the arenas.
+        train_ratio: time of a training step over the reference's, median over the arenas.
+        state: numbers that it keeps for each weight, and what else grows with the model; empty if not known.
+        tuned: whether a learning rate was searched.
+    """
+
+    optimizer: str
+    mean_rank: float | None
+    groups: str
+    critical_difference: float | None
+    better: int | None
+    equivalent: int | None
+    worse: int | None
+    inconclusive: int | None
+    undecided: int | None
+    step_ratio: float | None
+    train_ratio: float | None
+    state: str
+    tuned: bool
+
+
+Milliseconds = Mapping[tuple[str, str], tuple[float, float]]
+"""By arena and optimizer, what the optimizer's part of a step takes, and the whole step."""
+
+
+def leaderboard(results: Results, comparisons: Sequence[Comparison], times: Milliseconds) -> list[Standing]:
+    """The optimizers from the best mean rank to the worst; none where there are too few to have ranks over arenas.
+
+    Args:
+        results: the study's results so far.
+        comparisons: its verdicts, among them those on the reference.
+        times: what steps take, as far as it was measured.
+
+    Source of the groups: Demsar, "Statistical Comparisons of Classifiers over Multiple Data Sets", JMLR 2006.
+    """
+    suite = results.study.suite
+    if len(suite.optimizers) < 3 or len(suite.arenas) < 2:
+        return []
+    within = [within_arena(results, arena, comparisons) for arena in suite.arenas]
+    ranks = {rank.optimizer: rank for rank in over_arenas(within, suite.alpha)}
+    tuned = {arm.optimizer: arm.tuned for arm in results.arms}
+    standings = []
+    for name in [*ranks, *(name for name in suite.optimizers if name not in ranks)]:
+        rank, seen = ranks.get(name), _verdicts(comparisons, suite.reference, name)
+        step_ratio, train_ratio = _ratios(times, suite.reference, name)
+        standings.append(
+            Standing(
+                optimizer=name,
+                mean_rank=rank.rank if rank else None,
+                groups=rank.groups if rank else "",
+                critical_difference=rank.critical_difference if rank else None,
+                better=seen.get("better"),
+                equivalent=seen.get("equivalent"),
+                worse=seen.get("worse"),
+                inconclusive=seen.get("inconclusive"),
+                undecided=seen.get("undecided"),
+                step_ratio=step_ratio,
+                train_ratio=train_ratio,
+                state=state_per_weight(results.study.optimizers[name].factory),
+                tuned=tuned[name],
+            )
+        )
+    return standings
+
+
+def _verdicts(comparisons: Sequence[Comparison], reference: str, name: str) -> dict[str, int]:
+    """In how many arenas an optimizer has each verdict against the reference; nothing of the reference itself."""
+    if name == reference:
+        return {}
+    against = [c.verdict for c in comparisons if (c.reference, c.baseline) == (reference, name)]
+    seen = [FROM_BASELINE.get(verdict, "undecided") for verdict in against]
+    return {verdict: seen.count(verdict) for verdict in (*FROM_BASELINE, "undecided")}
+
+
+def _ratios(times: Milliseconds, reference: str, name: str) -> tuple[float | None, float | None]:
+    """What the optimizer's part of a step, and a whole one, take beside the reference's; the median over the arenas."""
+    pairs = [
+        (times[arena, name], times[arena, reference])
+        for arena, optimizer in times
+        if optimizer == name and (arena, reference) in times
+    ]
+    if not pairs:
+        return None, None
+    return median(own[0] / base[0] for own, base in pairs), median(own[1] / base[1] for own, base in pairs)

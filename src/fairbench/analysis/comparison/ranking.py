@@ -1,0 +1,180 @@
+"""Who comes first, and how sure that is: within an arena by the verdicts on all pairs, over arenas by average ranks."""
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from scipy import stats
+
+from fairbench.analysis.comparison.verdicts import Comparison
+from fairbench.analysis.results import ArmResults, Results
+
+ALL_ARENAS = "all arenas"
+Pairs = Collection[tuple[str, str]]
+"""Pairs of which the first was found better than the second."""
+
+
+@dataclass(frozen=True)
+class Rank:
+    """The place of an optimizer, in one arena or over all of them.
+
+    Attributes:
+        arena: name of the arena, or "all arenas".
+        optimizer: name of the optimizer.
+        mean: mean of the primary metric over the seeds, None unless all finished and over all arenas.
+        rank: 1 is best; those that share places have their average, and an arm that diverged is last; over all arenas
+            the mean of the ranks; None while trials are missing.
+        rank_low: the best place that is not ruled out: 1 + those that were found better.
+        rank_high: the worst: all - those that were found worse.
+        groups: numbers of the groups to which it belongs; who shares a group was not told apart.
+        method: what tells them apart.
+        p: p-value of Friedman's test that no optimizer differs from another over the arenas, None within an arena.
+        critical_difference: the least difference of mean ranks that tells two apart, None within an arena.
+    """
+
+    arena: str
+    optimizer: str
+    mean: float | None
+    rank: float | None
+    rank_low: int
+    rank_high: int
+    groups: str
+    method: str
+    p: float | None = None
+    critical_difference: float | None = None
+
+
+def ranking(results: Results, comparisons: Sequence[Comparison]) -> list[Rank]:
+    """The places in each arena in the order of the suite, then those over all arenas, each from the best to the worst.
+
+    Args:
+        results: the study's results so far.
+        comparisons: its verdicts on all pairs.
+    """
+    within = [within_arena(results, arena, comparisons) for arena in results.study.suite.arenas]
+    return [rank for ranks in (*within, over_arenas(within, results.study.suite.alpha)) for rank in ranks]
+
+
+def within_arena(results: Results, arena: str, comparisons: Sequence[Comparison]) -> list[Rank]:
+    """The places in an arena.
+
+    Two arms are told apart where the verdict on them is better or worse. All these verdicts are right with probability
+    1 - alpha, since Holm's correction is over all pairs; so all bounds of the places are.
+
+    Source: Al Mohamad, Goeman and van Zwet, "Simultaneous confidence intervals for ranks ...", CSDA 2019.
+    """
+    arms = results.of(arena)
+    metric = results.study.suite.arenas[arena].metric
+    sign = -1.0 if results.study.suite.facts(arena).metrics[metric] == "max" else 1.0
+    means = {arm.optimizer: fmean(arm.scores(metric)) for arm in arms if arm.complete}
+    scores = {arm.optimizer: sign * means[arm.optimizer] if arm.optimizer in means else math.inf for arm in arms}
+    judged = [c for c in comparisons if c.arena == arena]
+    better = {(c.reference, c.baseline) for c in judged if c.verdict == "better"}
+    better |= {(c.baseline, c.reference) for c in judged if c.verdict == "worse"}
+    complete = not any(_unfinished(arm) for arm in arms)
+    ranks = dict(zip(scores, stats.rankdata(list(scores.values())).tolist(), strict=True)) if complete else {}
+    order = sorted(scores, key=scores.__getitem__)
+    return [
+        Rank(arena, name, means.get(name), ranks.get(name), *place, "verdicts on all pairs")
+        for name, place in _places(order, better).items()
+    ]
+
+
+def _unfinished(arm: ArmResults) -> bool:
+    """Whether something of an arm is still to be run or mended."""
+    return not arm.diverged and arm.count("missing", "failed") > 0
+
+
+def over_arenas(within: Sequence[Sequence[Rank]], alpha: float) -> list[Rank]:
+    """The places over the arenas in which everything is known; none without such an arena.
+
+    Friedman's test asks whether the ranks differ at all; where they do, Nemenyi's critical difference tells two
+    optimizers apart. Few arenas cannot tell anything: where not even one that is first everywhere could be told apart
+    from one that is last everywhere, there is no test. (Friedman's p is that of chi squared, too large for few arenas.)
+    Both count every arena as one of its own: a task at two horizons counts twice.
+
+    Source: Demsar, "Statistical Comparisons of Classifiers over Multiple Data Sets", JMLR 2006, section 3.2.
+    """
+    blocks = [{rank.optimizer: rank.rank for rank in ranks} for ranks in within]
+    known = [{name: rank for name, rank in block.items() if rank is not None} for block in blocks]
+    complete = [block for block, full in zip(known, blocks, strict=True) if len(block) == len(full)]
+    if not complete:
+        return []
+    means = {name: fmean(block[name] for block in complete) for name in complete[0]}
+    order = sorted(means, key=means.__getitem__)
+    k, n = len(means), len(complete)
+    difference = critical_difference(k, n, alpha) if k > 2 else math.inf
+    if difference >= k - 1:
+        places = _places(order, set())
+        return [Rank(ALL_ARENAS, x, None, means[x], *place, "too few arenas") for x, place in places.items()]
+    p = friedman([[block[name] for name in order] for block in complete])
+    apart = {(a, b) for a in order for b in order if p < alpha and means[b] - means[a] > difference}
+    return [
+        Rank(ALL_ARENAS, name, None, means[name], *place, "Friedman, Nemenyi", p, difference)
+        for name, place in _places(order, apart).items()
+    ]
+
+
+def friedman(ranks: Sequence[Sequence[float]]) -> float:
+    """The p-value of Friedman's test, corrected for ties; 1 where all share one rank everywhere.
+
+    Args:
+        ranks: the ranks of the optimizers, at least 3, a row for each arena, at least 2.
+
+    Source: Friedman, "The use of ranks to avoid the assumption of normality ...", J. Am. Stat. Assoc. 1937.
+    """
+    if all(len(set(row)) == 1 for row in ranks):
+        return 1.0
+    return float(stats.friedmanchisquare(*zip(*ranks, strict=True)).pvalue)
+
+
+def critical_difference(k: int, n: int, alpha: float) -> float:
+    """Nemenyi's critical difference of mean ranks.
+
+        CD = q_alpha sqrt(k (k + 1) / (6 n)),    q_alpha: the studentized range of k and infinity, over sqrt(2)
+
+    Args:
+        k: optimizers.
+        n: arenas.
+        alpha: level of the test.
+
+    Source: Demsar 2006; Nemenyi, "Distribution-free multiple comparisons", thesis, Princeton 1963.
+    """
+    q = float(stats.studentized_range.ppf(1 - alpha, k, math.inf)) / math.sqrt(2)
+    return q * math.sqrt(k * (k + 1) / (6 * n))
+
+
+def _places(order: Sequence[str], better: Pairs) -> Mapping[str, tuple[int, int, str]]:
+    """Best and worst place and the groups of each, in the order given."""
+    found = groups(order, better)
+    return {
+        name: (
+            1 + sum(loser == name for _, loser in better),
+            len(order) - sum(winner == name for winner, _ in better),
+            " ".join(str(number) for number, group in enumerate(found, 1) if name in group),
+        )
+        for name in order
+    }
+
+
+def groups(order: Sequence[str], apart: Pairs) -> list[frozenset[str]]:
+    """The largest groups in which no two are told apart: two share a group if and only if they are not.
+
+    Each pair that is told apart splits every group that has both into one without the first and one without the second;
+    a group within another is dropped.
+
+    Args:
+        order: all names, the best first.
+        apart: the pairs that are told apart.
+
+    Returns:
+        The groups, those with the best first.
+
+    Source: Piepho, "An Algorithm for a Letter-Based Representation of All-Pairwise Comparisons", JCGS 2004.
+    """
+    found = {frozenset(order)}
+    for pair in apart:
+        halves = {group - {name} if group.issuperset(pair) else group for group in found for name in pair}
+        found = {group for group in halves if not any(group < other for other in halves)}
+    return sorted(found, key=lambda group: [order.index(name) for name in order if name in group])

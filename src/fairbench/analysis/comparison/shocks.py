@@ -1,0 +1,130 @@
+"""What a disturbance of the training cost: excess loss, steps to recover, final metric, beside the calm twin."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
+
+from fairbench.analysis.results import ArmResults, Results, Run
+from fairbench.analysis.statistics.paired import paired_t
+from fairbench.arenas.shocks.registry import shock_starts
+
+RECOVERED = 1.05
+"""A training has recovered when its loss is below so many times that of its calm twin."""
+Curve = Mapping[int, float]
+"""Training loss by logged step."""
+
+
+@dataclass(frozen=True)
+class ShockCost:
+    """What the shocks of an arena cost an optimizer; each seed beside the trial without shocks that has the same seed.
+
+    Attributes:
+        arena: name of the disturbed arena.
+        calm: name of the arena without shocks.
+        optimizer: name of the optimizer.
+        n: seeds that finished in both.
+        diverged: seeds that diverged under the shocks.
+        excess: sum over the steps from the first shock on of how much higher the training loss is, mean over seeds.
+        recovery: steps from a shock until the loss is within 5% of the calm one, median over shocks and seeds; a shock
+            that is not overcome before the next one, or the end, counts with all the steps until then.
+        recovered: share of the shocks that were overcome.
+        lost: how much worse the final primary metric on the test split is, mean over seeds.
+        lost_low: lower end of its 95% confidence interval, paired by seed.
+        lost_high: its upper end.
+        note: why there is nothing lost or no interval, may be empty.
+    """
+
+    arena: str
+    calm: str
+    optimizer: str
+    n: int
+    diverged: int
+    excess: float | None
+    recovery: float | None
+    recovered: float | None
+    lost: float | None
+    lost_low: float | None
+    lost_high: float | None
+    note: str
+
+
+def shock_costs(results: Results) -> list[ShockCost]:
+    """A row for each arm of a disturbed arena that has a calm twin, in the order of the suite."""
+    arenas = results.study.suite.arenas
+    found = [arm for arm in results.arms if (plan := arenas[arm.arena]).shock and plan.tuned_on]
+    return [_cost(results, arm, results.arm(arenas[arm.arena].tuned_on, arm.optimizer)) for arm in found]
+
+
+def _cost(results: Results, arm: ArmResults, calm: ArmResults) -> ShockCost:
+    plan = results.study.suite.arenas[arm.arena]
+    sign = 1.0 if results.study.suite.facts(arm.arena).metrics[plan.metric] == "min" else -1.0
+    twins = {run.seed: run for run in calm.final if run.status == "finished"}
+    pairs = [(run, twins[run.seed]) for run in arm.final if run.status == "finished" and run.seed in twins]
+    starts = shock_starts(plan.shock, plan.steps)
+    curves = [(_curve(run), _curve(twin)) for run, twin in pairs]
+    waits = [wait for pair in curves for wait in recoveries(*pair, starts)]
+    lost, low, high, note = _lost(pairs, plan.metric, sign)
+    return ShockCost(
+        arena=arm.arena,
+        calm=calm.arena,
+        optimizer=arm.optimizer,
+        n=len(pairs),
+        diverged=arm.count("diverged"),
+        excess=fmean(excess(*pair, starts[0]) for pair in curves) if curves else None,
+        recovery=median(steps for steps, _ in waits) if waits else None,
+        recovered=fmean(overcome for _, overcome in waits) if waits else None,
+        lost=lost,
+        lost_low=low,
+        lost_high=high,
+        note=note,
+    )
+
+
+def _lost(
+    pairs: Sequence[tuple[Run, Run]], metric: str, sign: float
+) -> tuple[float | None, float | None, float | None, str]:
+    """How much worse the disturbed finals are than their twins, the ends of its interval, and why it has none."""
+    if not pairs:
+        return None, None, None, "no seed finished in both"
+    sides = zip(*pairs, strict=True)
+    test = paired_t(*([sign * x for run in side if (x := run.metric("test", metric)) is not None] for side in sides))
+    return test.difference, test.ci_low, test.ci_high, test.reason
+
+
+def _curve(run: Run) -> dict[int, float]:
+    return {int(step): float(loss) for step, loss in (run.result or {})["loss_curve"]}
+
+
+def excess(disturbed: Curve, calm: Curve, start: int) -> float:
+    """Sum over the steps after `start` of the disturbed minus the calm training loss.
+
+        sum over logged steps s > start of (s - the one before) (disturbed(s) - calm(s))
+
+    Args:
+        disturbed: loss by logged step; each stands for the steps since the one before.
+        calm: the same of the calm twin.
+        start: step before the first disturbed one.
+    """
+    total, before = 0.0, start
+    for step in sorted(disturbed.keys() & calm.keys()):
+        if step > start:
+            total += (step - before) * (disturbed[step] - calm[step])
+            before = step
+    return total
+
+
+def recoveries(disturbed: Curve, calm: Curve, starts: Sequence[int]) -> list[tuple[int, bool]]:
+    """Of each shock, how many steps after its start the loss was within 5% of the calm one, and whether it ever was.
+
+    Args:
+        disturbed: loss by logged step.
+        calm: the same of the calm twin.
+        starts: steps before the first disturbed one of each shock, rising.
+    """
+    logged = sorted(disturbed.keys() & calm.keys())
+    found = []
+    for start, end in zip(starts, [*starts[1:], logged[-1] if logged else 0], strict=True):
+        back = (step for step in logged if start < step <= end and disturbed[step] <= RECOVERED * calm[step])
+        first = next(back, None)
+        found.append((end - start, False) if first is None else (first - start, True))
+    return found

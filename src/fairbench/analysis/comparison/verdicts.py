@@ -1,0 +1,279 @@
+"""One optimizer against another in an arena, and what may be said of each comparison of a study."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+from fairbench.analysis.results import ArmResults, Results, Run
+from fairbench.analysis.statistics.paired import paired_t, seed_correlation
+from fairbench.analysis.statistics.permutation import permutation_p, smallest_p
+from fairbench.analysis.statistics.power import seeds_needed
+from fairbench.analysis.statistics.significance import (
+    Summary,
+    Values,
+    brown_forsythe,
+    effect_interval,
+    hedges_g,
+    holm,
+    summary,
+    tost,
+    welch,
+)
+
+Verdict = Literal[
+    "better", "worse", "equivalent", "inconclusive", "identical", "identical values", "diverged", "incomplete"
+]
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+NOT_DECLARED = "not declared"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The reference against one baseline in one arena: final value of the primary metric on the test split.
+
+    `advantage`, `hedges_g`, their intervals and `t` are positive where the reference is better, whichever direction of
+    the metric is better. What could not be computed is None. The verdict comes from Welch's test, Holm's correction and
+    the equivalence test; what stands between `margin` and `n_reference` is shown beside them and decides nothing.
+
+    Attributes:
+        arena: name of the arena.
+        metric: the primary metric.
+        direction: "min" or "max", which is better.
+        reference: the optimizer that is compared: the suite's reference, unless the suite compares all pairs.
+        baseline: the one it is compared with.
+        verdict: what may be said; only "better" is a win.
+        note: what else must be said, may be empty.
+        mean_reference: mean over the reference's seeds, None unless all of them finished.
+        mean_baseline: mean over the baseline's seeds, None unless all of them finished.
+        advantage: difference of the means.
+        ci_low: lower end of its 95% confidence interval, not corrected for the number of comparisons.
+        ci_high: upper end.
+        hedges_g: the difference in pooled standard deviations, see `hedges_g`.
+        t: Welch's statistic.
+        df: its degrees of freedom.
+        p: its two-sided p-value.
+        p_holm: `p` corrected for all comparisons of the suite.
+        p_equivalence: p-value of the test that the difference is within the margin, not corrected.
+        margin: the largest difference that does not matter, from the suite; None where nobody declared one.
+        std_reference: standard deviation over the reference's seeds, ddof = 1.
+        std_baseline: standard deviation over the baseline's seeds.
+        g_low: lower end of the 95% confidence interval of the effect, see `effect_interval`.
+        g_high: its upper end.
+        p_paired: p-value of the t-test by seeds, not corrected, see `paired_t`.
+        paired_low: lower end of its 95% confidence interval of the advantage.
+        paired_high: its upper end.
+        seed_correlation: correlation of the two arms over the seeds.
+        p_permutation: exact p-value without assuming a distribution, not corrected, see `permutation_p`.
+        p_permutation_floor: the smallest that so many seeds can give.
+        p_spread: p-value of the test that both scatter alike, not corrected, see `brown_forsythe`.
+        seeds_needed: seeds of each arm to find a difference of the margin with 80% power at the observed spread and the
+            strictest step of Holm's correction, see `seeds_needed`.
+        n_reference: finished seeds of the reference.
+        n_baseline: finished seeds of the baseline.
+        diverged_reference: diverged seeds of the reference.
+        diverged_baseline: diverged seeds of the baseline.
+        seeds: planned seeds of each.
+        identical_seeds: seeds in which both ended with the same weights, bit by bit.
+        declared: the verdict by the plan that was declared before the first final trial, "not declared" if that plan
+            has no such comparison; empty where no plan is known to be so old.
+        untuned: which of the two had no search for a learning rate; empty if both had.
+    """
+
+    arena: str
+    metric: str
+    direction: str
+    reference: str
+    baseline: str
+    verdict: Verdict = "inconclusive"
+    note: str = ""
+    mean_reference: float | None = None
+    mean_baseline: float | None = None
+    advantage: float | None = None
+    ci_low: float | None = None
+    ci_high: float | None = None
+    hedges_g: float | None = None
+    t: float | None = None
+    df: float | None = None
+    p: float | None = None
+    p_holm: float | None = None
+    p_equivalence: float | None = None
+    margin: float | None = None
+    std_reference: float | None = None
+    std_baseline: float | None = None
+    g_low: float | None = None
+    g_high: float | None = None
+    p_paired: float | None = None
+    paired_low: float | None = None
+    paired_high: float | None = None
+    seed_correlation: float | None = None
+    p_permutation: float | None = None
+    p_permutation_floor: float | None = None
+    p_spread: float | None = None
+    seeds_needed: int | None = None
+    n_reference: int = 0
+    n_baseline: int = 0
+    diverged_reference: int = 0
+    diverged_baseline: int = 0
+    seeds: int = 0
+    identical_seeds: int = 0
+    declared: str = ""
+    untuned: str = ""
+
+    @property
+    def is_win(self) -> bool:
+        """Whether the reference won; nothing else decides what is emphasized."""
+        return self.verdict == "better"
+
+    @property
+    def statement(self) -> str:
+        """The verdict with its note, the first declared one if that is another, and who is untuned; for tables."""
+        first = "not declared before" if self.declared == NOT_DECLARED else f"as declared: {self.declared}"
+        searchless = f"{self.untuned} untuned" if self.untuned else ""
+        notes = [self.note, first if self.declared not in ("", self.verdict) else "", searchless]
+        return f"{self.verdict} ({'; '.join(filter(None, notes))})" if any(notes) else self.verdict
+
+
+def compare(results: Results) -> list[Comparison]:
+    """Compare the reference with every other optimizer, or every pair, in every arena.
+
+    The family of Holm's correction is arenas x pairs as the suite plans them, whatever has finished.
+
+    Args:
+        results: the study's results so far.
+
+    Returns:
+        A comparison for each arena and pair, in the order of the suite.
+    """
+    suite = results.study.suite
+    found = [_compare(results, arena, *pair) for arena in suite.arenas for pair in suite.pairs]
+    return judge(found, suite.alpha)
+
+
+def judge(family: Sequence[Comparison], alpha: float) -> list[Comparison]:
+    """Give each comparison of a family its corrected p-value and its verdict.
+
+    Args:
+        family: the comparisons that are corrected together.
+        alpha: their family-wise error rate.
+    """
+    adjusted = holm([comparison.p for comparison in family])
+    return [_judge(replace(c, p_holm=p), alpha, alpha / len(family)) for c, p in zip(family, adjusted, strict=True)]
+
+
+def _compare(results: Results, arena: str, reference: str, baseline: str) -> Comparison:
+    """Everything but Holm's correction and what depends on it."""
+    suite = results.study.suite
+    plan = suite.arenas[arena]
+    ours, theirs = results.arm(arena, reference), results.arm(arena, baseline)
+    a, b = ours.scores(plan.metric), theirs.scores(plan.metric)
+    begun = Comparison(
+        arena,
+        plan.metric,
+        suite.facts(arena).metrics[plan.metric],
+        reference,
+        baseline,
+        margin=plan.margin,
+        n_reference=len(a),
+        n_baseline=len(b),
+        diverged_reference=ours.count("diverged"),
+        diverged_baseline=theirs.count("diverged"),
+        seeds=len(suite.final.seeds),
+        identical_seeds=_identical_seeds(ours.final, theirs.final),
+        untuned=" and ".join(arm.optimizer for arm in (ours, theirs) if not arm.tuned),
+    )
+    if note := _shortage((ours, theirs), "missing", "failed"):
+        return replace(begun, verdict="incomplete", note=note)
+    hopeless = [f"{arm.optimizer} diverged at every rate of the sweep" for arm in (ours, theirs) if arm.diverged]
+    if note := ", ".join(hopeless) or _shortage((ours, theirs), "diverged"):
+        return replace(begun, verdict="diverged", note=note)
+    same = a == b and begun.identical_seeds < begun.seeds
+    tested = _seed_by_seed(summarized(begun, summary(a), summary(b)), a, b)
+    return replace(tested, verdict="identical values", note="in every seed") if same else tested
+
+
+def beside(comparisons: Iterable[Comparison], declared: Iterable[Comparison]) -> list[Comparison]:
+    """Comparisons with the verdicts that the same records give by the plan that was declared first."""
+    first = {(c.arena, c.reference, c.baseline): c.verdict for c in declared}
+    return [replace(c, declared=first.get((c.arena, c.reference, c.baseline), NOT_DECLARED)) for c in comparisons]
+
+
+def summarized(begun: Comparison, ours: Summary, theirs: Summary) -> Comparison:
+    """Fill in everything that n, mean and standard deviation of two complete arms give.
+
+    Args:
+        begun: the comparison so far.
+        ours: the reference's arm, in units of the metric.
+        theirs: the baseline's arm.
+    """
+    sign = _sign(begun)
+    a, b = (replace(arm, mean=sign * arm.mean) for arm in (ours, theirs))
+    test, (g_low, g_high) = welch(a, b), effect_interval(a, b)
+    return replace(
+        begun,
+        note=test.reason,
+        mean_reference=ours.mean,
+        mean_baseline=theirs.mean,
+        advantage=test.difference,
+        ci_low=test.ci_low,
+        ci_high=test.ci_high,
+        hedges_g=hedges_g(a, b),
+        t=test.t,
+        df=test.df,
+        p=test.p,
+        p_equivalence=None if begun.margin is None else tost(a, b, begun.margin),
+        std_reference=ours.std if ours.n > 1 else None,
+        std_baseline=theirs.std if theirs.n > 1 else None,
+        g_low=g_low,
+        g_high=g_high,
+    )
+
+
+def _seed_by_seed(begun: Comparison, a: Values, b: Values) -> Comparison:
+    """Fill in what needs the values of every seed, in the same order in both arms."""
+    sign = _sign(begun)
+    test = paired_t([sign * x for x in a], [sign * x for x in b])
+    return replace(
+        begun,
+        p_paired=test.p,
+        paired_low=test.ci_low,
+        paired_high=test.ci_high,
+        seed_correlation=seed_correlation(a, b),
+        p_permutation=permutation_p(a, b),
+        p_permutation_floor=smallest_p(len(a)),
+        p_spread=brown_forsythe(a, b),
+    )
+
+
+def _sign(comparison: Comparison) -> float:
+    """What makes more of the metric better."""
+    return -1.0 if comparison.direction == "min" else 1.0
+
+
+def _judge(comparison: Comparison, alpha: float, strictest: float) -> Comparison:
+    """The verdict of a comparison whose arms are complete, and what must be said beside it."""
+    c = comparison
+    if c.margin is not None and c.std_reference is not None and c.std_baseline is not None:
+        c = replace(c, seeds_needed=seeds_needed(c.margin, c.std_reference, c.std_baseline, strictest))
+    if c.verdict != "inconclusive":
+        return c
+    within = c.p_equivalence is not None and c.p_equivalence < alpha
+    if c.identical_seeds == c.seeds:
+        return replace(c, verdict="identical", note="the same weights in every seed")
+    if c.p_holm is not None and c.p_holm < alpha and c.advantage:
+        verdict: Verdict = "better" if c.advantage > 0 else "worse"
+        return replace(c, verdict=verdict, note=f"by less than the margin of {c.margin:g}" if within else "")
+    note = f"the same weights in {c.identical_seeds} of {c.seeds} seeds" if c.identical_seeds else c.note
+    return replace(c, verdict="equivalent" if within else "inconclusive", note=note)
+
+
+def _shortage(arms: Iterable[ArmResults], *statuses: str) -> str:
+    """Which arms have trials of some statuses: "AdamW diverged 2/5"."""
+    counts = [(arm.optimizer, status, arm.count(status), len(arm.final)) for arm in arms for status in statuses]
+    return ", ".join(f"{name} {status} {count}/{of}" for name, status, count, of in counts if count)
+
+
+def _identical_seeds(ours: list[Run], theirs: list[Run]) -> int:
+    hashes = {run.seed: run.hash("final_weights") for run in theirs}
+    return sum(
+        run.hash("final_weights") is not None and run.hash("final_weights") == hashes.get(run.seed) for run in ours
+    )

@@ -1,0 +1,287 @@
+"""A study beside what a publication printed of its own: values and verdicts, row by row."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from statistics import fmean, stdev
+from typing import Literal, NamedTuple
+
+from fairbench.analysis.comparison.verdicts import Comparison
+from fairbench.analysis.published.publication import Entry, Publication
+from fairbench.analysis.results import ArmResults, Results
+from fairbench.analysis.statistics.significance import TTest, summary, welch
+from fairbench.arenas.registry import ARENAS
+
+LEVEL = 0.05
+"""Publications call a difference significant below it."""
+NOT_SIGNIFICANT = "n.s."
+HIGHEST_LOSS = 100.0
+"""Above it a perplexity is written as that of this loss: the square of a larger one may be no float."""
+
+Direction = Literal["better", "worse", "equal"]
+
+
+@dataclass(frozen=True)
+class ValueRow:
+    """A published mean, or the value of one seed, beside ours of the test split; None for what a side has not.
+
+    Attributes:
+        place: where it is printed.
+        arena: name of the arena.
+        metric: name of the metric.
+        optimizer: name of the optimizer.
+        seed: the seed of both sides, empty for a mean over seeds.
+        published_mean: what is printed.
+        published_std: the standard deviation that is printed with it.
+        our_mean: mean over our finished seeds.
+        our_std: their standard deviation, ddof = 1.
+        n: how many they are.
+        difference: ours - published.
+        inside: whether our mean lies within the published mean +- std, ends included, as they are printed.
+        published_lr: the selected learning rate that is printed.
+        our_lr: the one that our sweep selected.
+        same_lr: whether they are the same in the three digits that such rates are printed with.
+    """
+
+    place: str
+    arena: str
+    metric: str
+    optimizer: str
+    seed: str
+    published_mean: Decimal
+    published_std: Decimal | None
+    our_mean: float | None
+    our_std: float | None
+    n: int
+    difference: float | None
+    inside: bool | None
+    published_lr: Decimal | None
+    our_lr: float | None
+    same_lr: bool | None
+
+
+class Judgement(NamedTuple):
+    """What is said of an optimizer against a baseline before any correction.
+
+    Attributes:
+        direction: where the optimizer's mean lies.
+        significant: whether the difference is called significant at `LEVEL`.
+    """
+
+    direction: Direction
+    significant: bool
+
+
+def agree(one: Judgement, other: Judgement) -> bool:
+    """Whether two judgements are significant in the same direction, or neither is significant."""
+    return one == other or not (one.significant or other.significant)
+
+
+@dataclass(frozen=True)
+class VerdictRow:
+    """A published comparison beside ours; None where ours cannot be made.
+
+    Attributes:
+        place: where it is printed.
+        arena: name of the arena.
+        metric: name of the metric.
+        optimizer: the optimizer that is compared.
+        baseline: the one it is compared with.
+        published_mark: the mark that is printed, "*" or "n.s.".
+        published_p: the p-value, where one is printed.
+        published_direction: where the published mean of the optimizer lies.
+        published_significant: whether the mark says so.
+        our_p: Welch's p on our values, not corrected.
+        our_direction: where our mean of the optimizer lies.
+        our_significant: whether our p is below `LEVEL`.
+        holm: the verdict of the suite, corrected; None where it does not make this comparison.
+        agree: whether both are significant in the same direction, or neither is significant.
+        note: why ours cannot be made or tested, may be empty.
+    """
+
+    place: str
+    arena: str
+    metric: str
+    optimizer: str
+    baseline: str
+    published_mark: str
+    published_p: Decimal | None
+    published_direction: Direction
+    published_significant: bool
+    our_p: float | None
+    our_direction: Direction | None
+    our_significant: bool | None
+    holm: str | None
+    agree: bool | None
+    note: str
+
+
+@dataclass(frozen=True)
+class Gap:
+    """What only one side has, of one kind.
+
+    Attributes:
+        kind: "arenas", "optimizers" or "metrics".
+        only_published: names that the study lacks.
+        only_ours: names that the publication lacks.
+    """
+
+    kind: str
+    only_published: list[str]
+    only_ours: list[str]
+
+
+def value_rows(publication: Publication, results: Results) -> list[ValueRow]:
+    """Every published mean and value of a seed, in the order of the publication, beside ours.
+
+    Args:
+        publication: what was published.
+        results: the study's results so far.
+    """
+    return [_value_row(publication, entry, results) for entry in publication.all("mean", "value")]
+
+
+def _value_row(publication: Publication, entry: Entry, results: Results) -> ValueRow:
+    about = {"arena": entry.arena, "optimizer": entry.optimizer}
+    # of one seed no spread is printed: that of the mean over seeds says nothing of it
+    std = publication.number("std", metric=entry.metric, **about) if entry.statistic == "mean" else None
+    lr = publication.number("lr", **about)
+    arm, by_seed = _arm(results, **about), our_scores(results, entry.arena, entry.metric, entry.optimizer)
+    ours = [value for seed, value in by_seed.items() if entry.seed in ("", str(seed))]
+    mean, our_lr = fmean(ours) if ours else None, arm.lr if arm else None
+    return ValueRow(
+        place=entry.place,
+        **about,
+        metric=entry.metric,
+        seed=entry.seed,
+        published_mean=entry.number,
+        published_std=std,
+        our_mean=mean,
+        our_std=stdev(ours) if len(ours) > 1 else None,
+        n=len(ours),
+        difference=None if mean is None else mean - float(entry.number),
+        inside=None if mean is None or std is None else is_inside(mean, entry.number, std),
+        published_lr=lr,
+        our_lr=our_lr,
+        same_lr=None if lr is None or our_lr is None else float(f"{our_lr:.3g}") == float(lr),
+    )
+
+
+def is_inside(value: float, mean: Decimal, std: Decimal) -> bool:
+    """Whether a value lies within mean +- std, ends included, in the decimal numbers that are printed."""
+    return abs(Decimal(repr(value)) - mean) <= std
+
+
+def _arm(results: Results, arena: str, optimizer: str) -> ArmResults | None:
+    return next((arm for arm in results.of(arena) if arm.optimizer == optimizer), None)
+
+
+def our_scores(results: Results, arena: str, metric: str, optimizer: str) -> dict[int, float]:
+    """A metric of the finished final trials of an arm on the test split, by seed.
+
+    Args:
+        results: the study's results so far.
+        arena: name of the arena; the study need not have it.
+        metric: name of the metric; the perplexity of a seed is exp of its loss.
+        optimizer: name of the optimizer; the study need not have it.
+    """
+    arm = _arm(results, arena, optimizer)
+    measured = "loss" if metric == "perplexity" else metric
+    found = {run.seed: run.metric("test", measured) for run in arm.final} if arm else {}
+    scores = {seed: value for seed, value in found.items() if value is not None}
+    return {s: math.exp(min(x, HIGHEST_LOSS)) for s, x in scores.items()} if metric == "perplexity" else scores
+
+
+def verdict_rows(publication: Publication, results: Results, comparisons: Sequence[Comparison]) -> list[VerdictRow]:
+    """Every published comparison of two optimizers, in the order of the publication, beside ours.
+
+    An arm with a final trial that did not finish is not tested: the mean of the others may flatter it.
+
+    Args:
+        publication: what was published.
+        results: the study's results so far.
+        comparisons: the study's own verdicts.
+    """
+    return [_verdict_row(publication, entry, results, comparisons) for entry in publication.all("verdict")]
+
+
+def _verdict_row(
+    publication: Publication, entry: Entry, results: Results, comparisons: Sequence[Comparison]
+) -> VerdictRow:
+    of_pair = (entry.arena, entry.metric, entry.optimizer, entry.baseline)
+    test, note = _test(results, *of_pair)
+    published, ours = _published_judgement(publication, entry), _our_judgement(entry, test)
+    holm = (c.statement for c in comparisons if (c.arena, c.metric, c.reference, c.baseline) == of_pair)
+    keys = dict(zip(("arena", "metric", "optimizer", "baseline"), of_pair, strict=True))
+    return VerdictRow(
+        place=entry.place,
+        **keys,
+        published_mark=entry.value,
+        published_p=publication.number("p", **keys),
+        published_direction=published.direction,
+        published_significant=published.significant,
+        our_p=test.p if test else None,
+        our_direction=ours.direction if ours else None,
+        our_significant=ours.significant if ours else None,
+        holm=next(holm, None),
+        agree=agree(published, ours) if ours else None,
+        note=note,
+    )
+
+
+def _published_judgement(publication: Publication, entry: Entry) -> Judgement:
+    """What the mark and the published means say."""
+    pair = (entry.optimizer, entry.baseline)
+    one, other = (publication.number("mean", arena=entry.arena, metric=entry.metric, optimizer=name) for name in pair)
+    assert one is not None
+    assert other is not None
+    return Judgement(direction(entry.arena, entry.metric, float(one - other)), entry.value != NOT_SIGNIFICANT)
+
+
+def _our_judgement(entry: Entry, test: TTest | None) -> Judgement | None:
+    """What a test says, None if there is none with a p-value."""
+    if test is None or test.p is None:
+        return None
+    return Judgement(direction(entry.arena, entry.metric, test.difference), test.p < LEVEL)
+
+
+def _test(results: Results, arena: str, metric: str, optimizer: str, baseline: str) -> tuple[TTest | None, str]:
+    """Welch's test of two complete arms, and what keeps it from being made or proper."""
+    if arena not in results.study.suite.arenas:
+        return None, f"no {arena} in the study"
+    planned, notes = len(results.study.suite.final.seeds), []
+    for name in (optimizer, baseline):
+        if _arm(results, arena, name) is None:
+            notes.append(f"no {name} in the study")
+        elif (finished := len(our_scores(results, arena, metric, name))) < planned:
+            notes.append(f"{name} finished {finished} of {planned} seeds")
+    if notes:
+        return None, ", ".join(notes)
+    test = welch(*(summary([*our_scores(results, arena, metric, name).values()]) for name in (optimizer, baseline)))
+    return test, test.reason
+
+
+def direction(arena: str, metric: str, difference: float) -> Direction:
+    """Where an optimizer lies whose metric is higher by a difference than another's."""
+    higher_is_better = ARENAS[arena].metrics.get(metric) == "max"  # of one that is derived here, perplexity, lower is
+    return "equal" if difference == 0 else "better" if (difference > 0) == higher_is_better else "worse"
+
+
+def gaps(publication: Publication, results: Results) -> list[Gap]:
+    """What of arenas, optimizers and metrics only one side has; of metrics, in the arenas that both have."""
+    suite, printed = results.study.suite, publication.all("mean")
+    both = [arena for arena in suite.arenas if any(entry.arena == arena for entry in printed)]
+    theirs = {f"{entry.arena} {entry.metric}" for entry in printed if entry.arena in both}
+    ours = {f"{arena} {metric}" for arena in both for metric in results.metrics(arena)}
+    ours |= theirs & {f"{arena} perplexity" for arena in both if "loss" in results.metrics(arena)}
+    found = [
+        _gap("arenas", {entry.arena for entry in printed}, set(suite.arenas)),
+        _gap("optimizers", {entry.optimizer for entry in printed}, set(suite.optimizers)),
+        _gap("metrics", theirs, ours),
+    ]
+    return [gap for gap in found if gap.only_published or gap.only_ours]
+
+
+def _gap(kind: str, published: set[str], ours: set[str]) -> Gap:
+    return Gap(kind, sorted(published - ours), sorted(ours - published))

@@ -1,0 +1,77 @@
+"""What may be said of numbers that others published, by the tests and the corrections that a study of ours gets."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fairbench.analysis.comparison.verdicts import Comparison, judge, summarized
+from fairbench.analysis.published.publication import Publication
+from fairbench.analysis.statistics.significance import Summary, holm
+from fairbench.arenas.registry import ARENAS
+from fairbench.common.errors import UsageError, unknown
+
+
+@dataclass(frozen=True)
+class PublishedComparison:
+    """A comparison by the printed means and standard deviations, beside the p-value that is printed.
+
+    Attributes:
+        comparison: by Welch's test of the printed numbers, whose rounding p feels; nobody declared a margin, and of
+            single seeds nothing is known.
+        printed_p: the p-value that is printed, None if none is.
+        printed_p_holm: the same, corrected for the same family; None unless all of them are printed.
+    """
+
+    comparison: Comparison
+    printed_p: float | None
+    printed_p_holm: float | None
+
+
+def published_comparisons(
+    publication: Publication, alpha: float, baselines: Sequence[str] = ()
+) -> list[PublishedComparison]:
+    """Judge what a publication compares, one metric for each arena: the first that it prints.
+
+    Args:
+        publication: what was published; it prints the number of seeds.
+        alpha: family-wise error rate.
+        baselines: the baselines whose comparisons are the family; none for all that are compared.
+
+    Returns:
+        The comparisons, in the order of the publication.
+
+    Raises:
+        UsageError: it does not compare with such a baseline, or does not print what a test needs.
+    """
+    compared = publication.all("verdict")
+    known = {entry.baseline for entry in compared}
+    for name in baselines:
+        if name not in known:
+            raise unknown("baseline", name, known)
+    metrics: dict[str, str] = {}
+    for entry in publication.all("mean"):
+        metrics.setdefault(entry.arena, entry.metric)
+    family = [x for x in compared if x.metric == metrics[x.arena] and x.baseline in (baselines or known)]
+    judged = judge([_summarized(publication, x.arena, x.metric, x.optimizer, x.baseline) for x in family], alpha)
+    pairs = [{"arena": c.arena, "metric": c.metric, "optimizer": c.reference, "baseline": c.baseline} for c in judged]
+    printed = [None if (p := publication.number("p", **pair)) is None else float(p) for pair in pairs]
+    corrected = [None] * len(printed) if None in printed else holm(printed)
+    return [PublishedComparison(*row) for row in zip(judged, printed, corrected, strict=True)]
+
+
+def _summarized(publication: Publication, arena: str, metric: str, optimizer: str, baseline: str) -> Comparison:
+    """Welch's test and effect size of two printed arms."""
+    arms = [_arm(publication, arena=arena, metric=metric, optimizer=name) for name in (optimizer, baseline)]
+    n = arms[0].n
+    begun = Comparison(
+        arena, metric, ARENAS[arena].metrics[metric], optimizer, baseline, n_reference=n, n_baseline=n, seeds=n
+    )
+    return summarized(begun, *arms)
+
+
+def _arm(publication: Publication, **where: str) -> Summary:
+    """What is printed of an arm."""
+    n, mean, std = publication.number("n"), *(publication.number(x, **where) for x in ("mean", "std"))
+    if n is None or mean is None or std is None:
+        missing = [x for x, found in (("n", n), ("mean", mean), ("std", std)) if found is None]
+        raise UsageError(f"{publication.name} prints no {', '.join(missing)} of {', '.join(where.values())}")
+    return Summary(int(n), float(mean), float(std))

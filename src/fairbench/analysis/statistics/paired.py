@@ -1,0 +1,53 @@
+"""Two arms seed by seed: what the same initial weights and batches in both arms let a test know."""
+
+import math
+from statistics import correlation, fmean, stdev
+
+from fairbench.analysis.statistics.significance import TTest, Values, t_test
+
+ROUNDING = 1e-12
+"""Differences that scatter by less than this share of the values are the same: it is the rounding of a subtraction."""
+
+
+def paired_t(a: Values, b: Values) -> TTest:
+    """Compare two means by their differences in each seed.
+
+        t = mean(d) / (std(d) / sqrt(n)),    d_i = a_i - b_i,    n - 1 degrees of freedom
+
+    Seeds that are lucky for both arms cancel: the higher the correlation between the arms, the more this test sees that
+    Welch's does not. Without correlation it sees less, since it has half the degrees of freedom.
+
+    Args:
+        a: one arm, by seed.
+        b: the other, by the same seeds.
+
+    Returns:
+        The test. p = 1 where no seed differs; no test where all differ by the same, or with fewer than 2 seeds.
+
+    Source: Student, "The probable error of a mean", Biometrika 1908.
+    """
+    differences = [x - y for x, y in zip(a, b, strict=True)]
+    mean = fmean(differences)
+    if not any(differences):
+        return TTest(mean, p=1.0, reason="no seed differs")
+    if len(differences) < 2:
+        return TTest(mean, reason="fewer than 2 seeds, no test")
+    spread = stdev(differences)
+    if spread <= ROUNDING * max(map(abs, (*a, *b))):
+        return TTest(mean, reason="the same difference in every seed, no test")
+    return t_test(mean, spread / math.sqrt(len(differences)), len(differences) - 1)
+
+
+def seed_correlation(a: Values, b: Values) -> float | None:
+    """Pearson's correlation of two arms over the seeds: how much of luck and misfortune they share.
+
+    Args:
+        a: one arm, by seed.
+        b: the other, by the same seeds.
+
+    Returns:
+        The correlation; None for fewer than 3 seeds, of which any two lie on a line, and for a constant arm.
+    """
+    if len(a) < 3 or len(set(a)) == 1 or len(set(b)) == 1:
+        return None
+    return correlation(a, b)

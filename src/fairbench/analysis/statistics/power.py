@@ -1,0 +1,75 @@
+"""What so many seeds can find, and how many seeds a question needs."""
+
+import math
+from bisect import bisect_left
+
+from scipy import optimize, stats
+
+from fairbench.analysis.statistics.significance import Summary, critical_t, degrees_of_freedom, standard_error
+
+MOST_SEEDS = 100_000
+"""More seeds nobody trains: what needs them has no number."""
+
+
+def minimum_detectable_effect(n: int, alpha: float, power: float = 0.8) -> float | None:
+    """The true difference, in standard deviations of one arm, that a two-sided t-test of n against n seeds finds.
+
+        P(T > t_(1-alpha/2)) = power,    T noncentral t with df = 2n - 2 and noncentrality d sqrt(n/2)
+
+    A rejection in the wrong direction is no find.
+
+    Args:
+        n: seeds of each arm.
+        alpha: level of the test.
+        power: chance of finding the difference.
+
+    Returns:
+        d; None when n < 2: there is no test, so alpha cannot be reached whatever the difference.
+
+    Source: Cohen, "Statistical Power Analysis for the Behavioral Sciences", 1988, chapter 2.
+    """
+    if n < 2:
+        return None
+    df = 2 * n - 2
+    critical = critical_t(alpha / 2, df)
+
+    def shortfall(d: float) -> float:
+        return float(stats.nct.sf(critical, df, d * math.sqrt(n / 2))) - power
+
+    enough = (critical + 1) * math.sqrt(2 / n) * 3
+    return float(optimize.brentq(shortfall, 0.0, enough))
+
+
+def seeds_needed(margin: float, std_a: float, std_b: float, alpha: float, power: float = 0.8) -> int | None:
+    """The seeds of each arm with which Welch's test finds a true difference of the margin, at the observed spread.
+
+        smallest n with P(T > t_(1-alpha/2)) >= power,    T noncentral t with the df of Welch's test
+                                                          and noncentrality margin / sqrt((std_a^2 + std_b^2) / n)
+
+    The margin, not the observed difference: it was declared before the study, and is the smallest difference that
+    matters. The power at the observed difference says nothing that p does not say (it is a function of p), and where
+    nothing was found it asks for seeds until noise is significant. The spread of few seeds is itself uncertain: the
+    true need is often half or twice this number.
+
+    Args:
+        margin: the difference that must be found, positive.
+        std_a: standard deviation of one arm.
+        std_b: standard deviation of the other.
+        alpha: level of the test.
+        power: chance of finding the difference.
+
+    Returns:
+        n; None without any spread, or for more than `MOST_SEEDS`.
+
+    Source: Hoenig and Heisey, "The Abuse of Power", The American Statistician 2001.
+    """
+    if not (std_a > 0 or std_b > 0):
+        return None
+
+    def finds(n: int) -> bool:
+        a, b = Summary(n, 0.0, std_a), Summary(n, 0.0, std_b)
+        df = degrees_of_freedom(a, b)
+        return float(stats.nct.sf(critical_t(alpha / 2, df), df, margin / standard_error(a, b))) >= power
+
+    needed = 2 + bisect_left(range(2, MOST_SEEDS + 1), True, key=finds)
+    return needed if needed <= MOST_SEEDS else None

@@ -1,0 +1,257 @@
+"""Two arms against each other: Welch's test, effect size, equivalence, and Holm's correction.
+
+All of it needs n, mean and standard deviation of each arm alone, so that numbers that others print are tested by the
+same functions as records. Nothing here returns nan: what cannot be computed is None, and `TTest.reason` says why.
+"""
+
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, median, stdev
+
+from scipy import optimize, special, stats
+
+Values = Sequence[float]
+FAR = 1000.0
+"""Beyond such a t only the noise of the standard deviation counts, and noncentral t has no numbers."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What the tests here read of a sample.
+
+    Attributes:
+        n: how many values.
+        mean: their mean.
+        std: their standard deviation, ddof = 1; 0 for a single value.
+    """
+
+    n: int
+    mean: float
+    std: float
+
+
+def summary(values: Values) -> Summary:
+    """The summary of a sample of at least 1 value."""
+    return Summary(len(values), fmean(values), stdev(values) if len(values) > 1 else 0.0)
+
+
+@dataclass(frozen=True)
+class TTest:
+    """A t-test of a difference of means; None stands for what degenerate values do not define.
+
+    Attributes:
+        difference: mean of the first minus mean of the second.
+        ci_low: lower end of the 95% confidence interval of the difference.
+        ci_high: its upper end.
+        t: the statistic.
+        df: degrees of freedom.
+        p: two-sided p-value.
+        reason: why there is no proper test, empty when there is one.
+    """
+
+    difference: float
+    ci_low: float | None = None
+    ci_high: float | None = None
+    t: float | None = None
+    df: float | None = None
+    p: float | None = None
+    reason: str = ""
+
+
+def t_test(difference: float, error: float, df: float) -> TTest:
+    """The t-test of a difference.
+
+    Args:
+        difference: the difference.
+        error: its standard error, positive.
+        df: degrees of freedom of the standard error.
+    """
+    t, half = difference / error, critical_t(0.025, df) * error
+    return TTest(difference, difference - half, difference + half, t, df, 2 * upper_tail(abs(t), df))
+
+
+def upper_tail(t: float, df: float) -> float:
+    """P(T > t) of Student's t, by the function behind `scipy.stats.t.sf`, whose checks take nearly all of its time."""
+    return float(special.stdtr(df, -t))
+
+
+def critical_t(share: float, df: float) -> float:
+    """The t that Student's T exceeds with a probability of `share`."""
+    return -float(special.stdtrit(df, share))
+
+
+def no_test_reason(a: Summary, b: Summary) -> str:
+    """Why Welch's test does not exist for two samples, empty when it does."""
+    if min(a.n, b.n) < 2:
+        return "fewer than 2 seeds, no test"
+    if a.std > 0 or b.std > 0:
+        return ""
+    return "all values are equal" if a.mean == b.mean else "no variance in either arm, no test"
+
+
+def welch(a: Summary, b: Summary) -> TTest:
+    """Compare two means without assuming equal variances.
+
+        t = (mean(a) - mean(b)) / sqrt(var(a)/n + var(b)/m)
+
+    Two constant samples have p = 1 when they are equal; when they differ, no variance is known and there is no test.
+
+    Args:
+        a: one sample, at least 1 value.
+        b: the other, at least 1 value.
+
+    Source: Welch, "The generalization of 'Student's' problem when several different population variances are
+    involved", Biometrika 1947.
+    """
+    difference = a.mean - b.mean
+    if reason := no_test_reason(a, b):
+        return TTest(difference, p=1.0 if reason == "all values are equal" else None, reason=reason)
+    return t_test(difference, standard_error(a, b), degrees_of_freedom(a, b))
+
+
+def standard_error(a: Summary, b: Summary) -> float:
+    """The standard error of the difference of two means: sqrt(var(a)/n + var(b)/m)."""
+    return math.sqrt(a.std**2 / a.n + b.std**2 / b.n)
+
+
+def degrees_of_freedom(a: Summary, b: Summary) -> float:
+    """Those of Welch's test, by Welch and Satterthwaite.
+
+    (var(a)/n + var(b)/m)^2 / ((var(a)/n)^2 / (n - 1) + (var(b)/m)^2 / (m - 1))
+    """
+    one, other = a.std**2 / a.n, b.std**2 / b.n
+    return (one + other) ** 2 / (one**2 / (a.n - 1) + other**2 / (b.n - 1))
+
+
+def tost(a: Summary, b: Summary, margin: float) -> float | None:
+    """Test that two means differ by less than a margin: two one-sided Welch tests.
+
+    Args:
+        a: one sample.
+        b: the other.
+        margin: the largest difference that does not matter, positive.
+
+    Returns:
+        The larger of the two p-values; None where Welch's test does not exist.
+
+    Source: Schuirmann, "A comparison of the two one-sided tests procedure ...", J. Pharmacokinet. Biopharm. 1987.
+    """
+    if no_test_reason(a, b):
+        return None
+    error, df = standard_error(a, b), degrees_of_freedom(a, b)
+    return upper_tail((margin - abs(a.mean - b.mean)) / error, df)
+
+
+def hedges_g(a: Summary, b: Summary) -> float | None:
+    """The difference of two means in pooled standard deviations, without the bias of small samples.
+
+        g = J(n + m - 2) (mean(a) - mean(b)) / s_pooled,    J(k) = Gamma(k/2) / (sqrt(k/2) Gamma((k-1)/2))
+
+    Args:
+        a: one sample.
+        b: the other.
+
+    Returns:
+        The effect size; None for fewer than 2 values in a sample, or no variance in both.
+
+    Source: Hedges, "Distribution theory for Glass's estimator of effect size", J. Educ. Stat. 1981.
+    """
+    if no_test_reason(a, b):
+        return None
+    df = a.n + b.n - 2
+    correction = math.exp(special.gammaln(df / 2) - special.gammaln((df - 1) / 2)) / math.sqrt(df / 2)
+    return correction * (a.mean - b.mean) / _pooled(a, b)
+
+
+def _pooled(a: Summary, b: Summary) -> float:
+    return math.sqrt(((a.n - 1) * a.std**2 + (b.n - 1) * b.std**2) / (a.n + b.n - 2))
+
+
+def effect_interval(a: Summary, b: Summary) -> tuple[float, float] | tuple[None, None]:
+    """The 95% confidence interval of the effect that `hedges_g` estimates, the true difference in standard deviations.
+
+        P(T <= t; k, low / u) = 0.975,    P(T <= t; k, high / u) = 0.025,    u = sqrt(1/n + 1/m)
+
+    T is noncentral t with k = n + m - 2 degrees of freedom, t = (mean(a) - mean(b)) / (s_pooled u). It covers the true
+    effect with 95% where both arms are normal with the same spread, however few the seeds; it needs no correction J.
+
+    Args:
+        a: one sample.
+        b: the other.
+
+    Returns:
+        Both ends; None where there is no `hedges_g`.
+
+    Source: Steiger and Fouladi, "Noncentrality interval estimation and the evaluation of statistical models", 1997.
+    """
+    if no_test_reason(a, b):
+        return None, None
+    df, unit = a.n + b.n - 2, math.sqrt(1 / a.n + 1 / b.n)
+    low, high = _noncentrality(abs(a.mean - b.mean) / (_pooled(a, b) * unit), df)
+    ends = (low * unit, high * unit)
+    return ends if a.mean >= b.mean else (-ends[1], -ends[0])
+
+
+def _noncentrality(t: float, df: int) -> tuple[float, float]:
+    """The 95% confidence interval of the noncentrality of an observed t that is not negative."""
+
+    def of(share: float) -> float:
+        if t > FAR:
+            return t * math.sqrt(stats.chi2.isf(share, df) / df)
+        return float(optimize.brentq(lambda x: stats.nct.cdf(t, df, x) - share, -2.0, 3 * t + 10))
+
+    return of(0.975), of(0.025)
+
+
+def holm(p_values: Sequence[float | None]) -> list[float | None]:
+    """Correct a family of p-values so that the chance of any false rejection stays below alpha.
+
+        p_(k) -> max over j <= k of min(1, (m - j + 1) p_(j)),    m = size of the family
+
+    A test that is missing counts as one of the family with p = 1: a claim that holds now still holds when the
+    missing test arrives.
+
+    Args:
+        p_values: the family, None for a missing test.
+
+    Returns:
+        The adjusted p-values in the same order, None where there was none.
+
+    Source: Holm, "A simple sequentially rejective multiple test procedure", Scand. J. Stat. 1979.
+    """
+    adjusted: list[float | None] = [None] * len(p_values)
+    known = sorted((p, i) for i, p in enumerate(p_values) if p is not None)
+    highest = 0.0
+    for rank, (p, i) in enumerate(known):
+        highest = max(highest, min(1.0, (len(p_values) - rank) * p))
+        adjusted[i] = highest
+    return adjusted
+
+
+EPSILON = sys.float_info.epsilon
+
+
+def brown_forsythe(a: Values, b: Values) -> float | None:
+    """Test that two arms have the same spread, whatever their means: an F-test of |x - median|.
+
+    Args:
+        a: one sample.
+        b: the other.
+
+    Returns:
+        The p-value; None where the distances from the median are constant in both samples, as those of two seeds are.
+
+    Source: Brown and Forsythe, "Robust tests for the equality of variances", J. Am. Stat. Assoc. 1974.
+    """
+    if all(map(_as_far_from_the_median, (a, b))):
+        return None
+    return float(stats.levene(a, b, center="median").pvalue)
+
+
+def _as_far_from_the_median(values: Values) -> bool:
+    """Whether all lie as far from the median, but for the rounding of the values and of their subtraction."""
+    distances = [abs(x - median(values)) for x in values]
+    rounding = 4 * EPSILON * max(map(abs, values))
+    return max(distances) - min(distances) <= max(1e-9 * max(distances), rounding)

@@ -1,0 +1,334 @@
+"""The `fairbench` command."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import io
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fairbench.cli.listing import new_arena, new_optimizer, show_list
+from fairbench.cli.parser import parser
+from fairbench.cli.suite_options import chosen_suite, named_optimizers, suite_to_look_at, with_settings, words
+from fairbench.common.errors import Preempted, UsageError, unknown
+from fairbench.runner.preemption import TO_BE_CONTINUED, preemptible
+from fairbench.runner.run_options import Conduct, cores
+from fairbench.suites.loader import load_suite
+from fairbench.training.place import Place
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from fairbench.suites.schema import Suite
+
+
+READERS = ("status", "audit", "report", "compare")
+"""Commands that read the records of a study once, and end."""
+KEPT = "finished trials are kept, the same command goes on from here"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command.
+
+    Returns:
+        0; 1 when a trial failed or the audit says fail; 2 when the user must mend something; 75, to be continued, after
+        SIGTERM or SIGUSR1; 130 after Ctrl-C.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given and given[0] not in DO and given[0] not in ("-h", "--help"):
+        if not given[0].startswith("-"):
+            print(f"fairbench: {unknown('command', given[0], DO)}", file=sys.stderr)
+            return 2
+        given.insert(0, "run")
+    options = parser().parse_args(given or ["--help"])
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without a minus sign is no reason to fail
+    if options.command in READERS:
+        gc.disable()  # of all that is read nothing is garbage before the end
+    try:
+        code = DO[options.command](options)
+        sys.stdout.flush()
+        return code
+    except UsageError as error:
+        print(f"fairbench: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:  # as in `fairbench list | head -1`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        print(f"fairbench: {error}", file=sys.stderr)
+        return 2
+    except Preempted as error:
+        print(f"\nfairbench: {error}, to be continued; {KEPT}", file=sys.stderr)
+        return TO_BE_CONTINUED
+    except KeyboardInterrupt:
+        print(f"\nfairbench: stopped; {KEPT}", file=sys.stderr)
+        return 130
+
+
+def run(options: argparse.Namespace) -> int:
+    """`fairbench run`."""
+    with preemptible():
+        return run_and_report(options)
+
+
+def run_and_report(options: argparse.Namespace) -> int:
+    """Run a suite, or go on with it, and show what came of it."""
+    suite = chosen_suite(options)
+    directory = options.output_dir or Path("results") / suite.name
+    conduct = chosen_conduct(options)
+    prepare_own_data(options, suite)
+    if options.offline:
+        os.environ["HF_HUB_OFFLINE"] = "1"  # read when the libraries are loaded
+
+    from fairbench.runner.progress.tensorboard import TensorBoard
+    from fairbench.runner.run_study import run_study
+
+    observers = [TensorBoard(directory / "tensorboard", suite.sweep.extra)] if options.tensorboard else []
+    run_study(suite, directory, conduct, console(), observers)
+    return show_report(directory, directory)
+
+
+def slurm(options: argparse.Namespace) -> int:
+    """`fairbench slurm`; makes the folder of what the drivers print, since Slurm does not."""
+    from fairbench.cli.slurm import LOGS, device_of, job_script, words_of_run
+    from fairbench.runner.run_study import check_data
+
+    options.device = device_of(options)
+    suite = chosen_suite(options)
+    chosen_conduct(options)
+    prepare_own_data(options, suite)
+    check_data(suite, str(options.data_root or "data"))
+    options.offline = True  # a run needs no network, and the nodes of many a cluster have none
+    directory = Path.cwd() / (options.output_dir or Path("results") / suite.name)
+    words = words_of_run(options, parser().parse_args(["run"]))
+    script = job_script(options, words, suite.name, directory)
+    try:
+        (directory / LOGS).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot make {directory / LOGS}: {error.strerror}; choose another --output-dir") from error
+    print(script, end="")
+    return 0
+
+
+def chosen_conduct(options: argparse.Namespace) -> Conduct:
+    """How a study is run, by the options of `fairbench run`."""
+    every, limit = options.checkpoint_every, options.trial_timeout
+    if limit is not None and not 0 < limit < float("inf"):
+        raise UsageError(f"--trial-timeout must be a positive number of seconds, got {limit}")
+    if every is not None and not 0 <= every < float("inf"):
+        raise UsageError(f"--checkpoint-every must be a number of seconds, or 0 for none until a signal, got {every}")
+    for option, given in {"--workers": options.workers is not None, "--devices": options.devices != "0"}.items():
+        if options.ray is not None and given:
+            raise UsageError(f"--ray runs as many trials at a time as the cluster has room for; leave out {option}")
+    return Conduct(
+        places(options),
+        server=options.workers != 0,
+        trial_timeout=limit or 0.0,
+        checkpoint_every=every,
+        oom=options.oom,
+        timing=options.timing,
+        allow_mixed=options.allow_mixed,
+        ray=options.ray,
+    )
+
+
+def prepare_own_data(options: argparse.Namespace, suite: Suite) -> None:
+    """Prepare the folders that the command line names; what a suite file names is prepared by `fairbench data`."""
+    if options.images or options.text:
+        from fairbench.cli.data import prepare_own
+
+        prepare_own(suite, options.data_root or Path("data"))
+
+
+def places(options: argparse.Namespace) -> list[Place]:
+    """Where trials run at the same time: on the CPU cores, or on every GPU as many as are asked for."""
+    root = str(options.data_root or "data")
+    if options.device == "cpu":
+        count = cores() if options.workers is None else options.workers
+        if count < 0:
+            raise UsageError(f"--workers must be at least 0, got {count}")
+        return [Place("cpu", root, alone=count <= cores())] * max(count, 1)
+    if options.trials_per_gpu < 1:
+        raise UsageError(f"--trials-per-gpu must be at least 1, got {options.trials_per_gpu}")
+    devices = words(options.devices) or [""]
+    if wrong := [device for device in devices if not device.isdecimal()]:
+        raise UsageError(f"--devices takes numbers of GPUs, as in 0,1; got {wrong[0]!r}")
+    sharing = int(options.trials_per_gpu)
+    return [Place(f"cuda:{int(device)}", root, sharing == 1) for device in dict.fromkeys(devices)] * sharing
+
+
+def console() -> Console:
+    """Where progress and verdicts are shown; names in square brackets are names, not markup."""
+    from rich.console import Console
+
+    return Console(markup=False)
+
+
+def plan(options: argparse.Namespace) -> int:
+    """`fairbench plan`."""
+    suite = chosen_suite(options)
+    directory = options.output_dir or Path("results") / suite.name
+    where = places(options)
+    prepare_own_data(options, suite)
+
+    from fairbench.analysis.forecast import forecast
+    from fairbench.report.console import print_plan
+    from fairbench.runner.run_study import plan_study
+    from fairbench.study.records import Store
+
+    rehearsal, history = plan_study(suite, directory, where[0], options.freeze)
+    workers = min(len(where), cores()) if options.device == "cpu" else len(where)
+    forecasts = forecast(rehearsal, Store(directory).snapshot())
+    print_plan(rehearsal.study, forecasts, workers, history, directory, console())
+    return 0
+
+
+def status(options: argparse.Namespace) -> int:
+    """`fairbench status`."""
+    from fairbench.runner.progress.watch import Watcher
+
+    console().print(Watcher(options.directory).look().view(), highlight=False)
+    return 0
+
+
+def watch(options: argparse.Namespace) -> int:
+    """`fairbench watch`; Ctrl-C ends it like any other way."""
+    from fairbench.runner.progress.watch import watch
+
+    with suppress(KeyboardInterrupt):
+        watch(options.directory, console())
+    return 0
+
+
+def audit(options: argparse.Namespace) -> int:
+    """`fairbench audit`."""
+    from fairbench.analysis.audit import audit
+    from fairbench.report import judged
+    from fairbench.report.console import print_audit
+    from fairbench.study.snapshot import held_study
+
+    history, lookup = held_study(options.directory)
+    results, comparisons, first = judged(history, lookup)
+    flags = audit(results, comparisons, history, first)
+    print_audit(flags, console())
+    return 1 if any(flag.severity == "fail" for flag in flags) else 0
+
+
+def report(options: argparse.Namespace) -> int:
+    """`fairbench report`."""
+    return show_report(options.directory, options.output_dir or options.directory)
+
+
+def show_report(directory: Path, output: Path) -> int:
+    """Write all derived files of a study and print the verdict table; 1 when a trial failed."""
+    from fairbench.report import write_report
+    from fairbench.report.console import print_verdicts
+    from fairbench.study.snapshot import held_study
+
+    history, lookup = held_study(directory)
+    result = write_report(history, lookup, output)
+    lookup.remember()
+    print_verdicts(result, output, console())
+    return 1 if result.failed else 0
+
+
+def compare(options: argparse.Namespace) -> int:
+    """`fairbench compare`."""
+    from fairbench.analysis.published.publication import load_publication
+
+    publication = load_publication(options.publication)
+
+    from fairbench.report.replication import print_replication, write_replication
+    from fairbench.study.snapshot import held_study
+
+    history, lookup = held_study(options.directory)
+    output = options.output_dir or options.directory
+    print_replication(write_replication(publication, history, lookup, output), console())
+    return 0
+
+
+def verdicts(options: argparse.Namespace) -> int:
+    """`fairbench verdicts`."""
+    from fairbench.analysis.published.publication import load_publication
+    from fairbench.analysis.published.replication import LEVEL
+    from fairbench.analysis.published.verdicts import published_comparisons
+    from fairbench.report.console import print_publication_verdicts
+
+    judged = published_comparisons(load_publication(options.publication), LEVEL, words(options.baselines or ""))
+    print_publication_verdicts(judged, LEVEL, console())
+    return 0
+
+
+def explain(options: argparse.Namespace) -> int:
+    """`fairbench explain`."""
+    from fairbench.cli.explain import explain_trials
+
+    print("\n".join(explain_trials(options.trials, options.output_dir)))
+    return 0
+
+
+def check(options: argparse.Namespace) -> int:
+    """`fairbench check`; in a process of its own, since an optimizer may do anything."""
+    known = load_suite(options.suite).optimizers if options.suite else {}
+    ((name, plan),) = with_settings(named_optimizers([options.optimizer], known), options.set).items()
+
+    from fairbench.cli.own_optimizer import print_findings
+    from fairbench.runner.executors.local import ProcessExecutor
+    from fairbench.training.check import findings
+    from fairbench.training.check.case import Finding
+
+    with ProcessExecutor([Place()], lambda spec, step, loss: None, server=False) as executor:
+        found = [Finding(**each) for each in executor.call(findings, name, plan)]
+    print_findings(found, console())
+    return 1 if any(finding.severity == "fail" for finding in found) else 0
+
+
+def look(options: argparse.Namespace) -> int:
+    """`fairbench try`."""
+    from fairbench.cli.own_optimizer import print_look
+    from fairbench.runner.preview import look_at, read_rates
+
+    suite = suite_to_look_at(options)
+    seen = look_at(suite, read_rates(options.lr), [Place(alone=True)] * cores())
+    print_look(seen, words(options.against)[0], console())
+    arena = f" --arenas {options.arena}" if options.arena else ""
+    settings = "".join(f" --set '{text}'" for text in options.set)
+    print(
+        f"for a finding, from a search and fresh seeds:\n    fairbench run --suite {options.suite}{arena} "
+        f"--optimizers {options.against} --optimizer {options.optimizer} --reference {suite.reference}{settings}"
+    )
+    return 1 if seen.failed else 0
+
+
+def data(options: argparse.Namespace) -> int:
+    """`fairbench data`."""
+    from fairbench.cli.data import run_data
+
+    return run_data(options)
+
+
+DO = {
+    "run": run,
+    "slurm": slurm,
+    "plan": plan,
+    "status": status,
+    "watch": watch,
+    "audit": audit,
+    "report": report,
+    "compare": compare,
+    "verdicts": verdicts,
+    "explain": explain,
+    "list": show_list,
+    "check": check,
+    "try": look,
+    "new-optimizer": new_optimizer,
+    "new-arena": new_arena,
+    "data": data,
+}

@@ -1,0 +1,50 @@
+"""A user's own images: a folder of class folders, or one of images, which then have no labels."""
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from fairbench.common.errors import UsageError
+from fairbench.data.formats.image_decoding import decoded, steps
+from fairbench.data.formats.raw import Images, ImageSplit, Pixels
+from fairbench.data.formats.source_files import Found
+
+
+def read(found: Found, options: Mapping[str, Any]) -> Images:
+    """The images, squared and resized, labelled by their folders; a tenth of each class for each of val and test.
+
+    Without class folders, the images that lie in the folder itself have no labels.
+    """
+    folder, size = found.files[0].path, options["size"]
+    if not folder.is_dir():
+        raise UsageError(
+            f"option path of images must be a folder of images or of class folders, but {folder} is a file"
+        )
+    classes = sorted(path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+    known = Image.registered_extensions()
+    labelled, others = [], 0
+    for label, within in enumerate([folder / name for name in classes] or [folder]):
+        for path in sorted(path for path in within.rglob("*") if path.is_file()):
+            if path.suffix.lower() in known:
+                labelled.append((path, label))
+            else:
+                others += 1
+    if not labelled:
+        raise UsageError(f"{folder} holds no images, and no class folders with images")
+    beside = sum(path.is_file() for path in folder.iterdir()) if classes else 0
+    return Images(
+        (3, size, size),
+        {"train": ImageSplit(len(labelled), partial(_decoded, labelled, size))},
+        tuple(classes),
+        carved=("val", "test"),
+        steps=steps(0, size),
+        dropped={"files that are no images": others, "files in no class folder": beside},
+    )
+
+
+def _decoded(labelled: list[tuple[Path, int]], size: int) -> Iterator[tuple[Pixels, int]]:
+    for path, label in labelled:
+        yield decoded(path.read_bytes(), str(path), size=size), label

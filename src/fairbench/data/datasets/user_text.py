@@ -1,0 +1,34 @@
+"""A user's own text: a file, or a folder of .txt files."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from fairbench.common.errors import UsageError
+from fairbench.data.formats.delimited_text import separated
+from fairbench.data.formats.raw import Texts
+from fairbench.data.formats.source_files import Found, size_of
+
+LONGEST = 1 << 14
+"""Short enough that a file of some hundred kilobytes can be split."""
+
+
+def read(found: Found, options: Mapping[str, Any]) -> Texts:
+    """The texts of all files."""
+    path = found.files[0].path
+    files = sorted(path.rglob("*.txt")) if path.is_dir() else [path]
+    if not files:
+        raise UsageError(f"{path} holds no .txt files")
+    return Texts(
+        {"train": partial(_texts, files)},
+        sum(map(size_of, files)),
+        f"the files in the order of their names, cut at <|endoftext|>; a text of more than {LONGEST:,} bytes is cut "
+        "after its last line end before that; without white space around them",
+        options["vocabulary"],
+    )
+
+
+def _texts(files: Sequence[Path]) -> Iterator[bytes]:
+    for path in files:
+        yield from separated(path, LONGEST)

@@ -1,0 +1,149 @@
+"""Where data come from, by the options of a suite: what every machine has, or what `fairbench data` has prepared."""
+
+import sysconfig
+import warnings
+from collections.abc import Mapping
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from fairbench.common.errors import UsageError
+from fairbench.data.prepared import Prepared, open_prepared
+from fairbench.data.registry import READING, SOURCES, UNVERIFIED
+from fairbench.data.splits import Data, Split, fingerprint
+from fairbench.data.transforms import ImageReading, read_tokens
+
+SPLIT_SEED = 20_260_101
+"""Seed of the division into splits: the same for every trial, independent of the trials' seeds."""
+SPLITS = ("train", "val", "test")
+
+
+def load_data(options: Mapping[str, Any], data_root: Path) -> Data:
+    """The data that the `data` table of an arena asks for.
+
+    Args:
+        options: `source`, and the options of that source and of its kind of data, see `fairbench.data.registry`.
+        data_root: where prepared data lie.
+
+    Raises:
+        UsageError: the data are not there; the message says which command gets them.
+    """
+    source = SOURCES[options["source"]]
+    defaults = {name: value for name, value in READING[source.kind].items() if not isinstance(value, type)}
+    reading = {**defaults, **{name: options[name] for name in READING[source.kind] if name in options}}
+    if options["source"] == "digits":
+        return digits(**reading)
+    if options["source"] == "stdlib":
+        return stdlib_source(**reading)
+    own = {name: value for name, value in options.items() if name in source.options}
+    prepared = open_prepared(data_root, options["source"], own)
+    return _images(prepared, **reading) if source.kind == "images" else _text(prepared, **reading)
+
+
+def digits(evaluated: int = 0, **reading: Any) -> Data:
+    """scikit-learn's 1797 handwritten digits, 8x8: half for training, a quarter each to validate and test.
+
+    Source: UCI Machine Learning Repository, "Optical Recognition of Handwritten Digits", test set.
+    """
+    table = torch.from_numpy(np.loadtxt(_digits_file(), dtype=np.uint8, delimiter=","))
+    inputs, targets = table[:, :-1].reshape(-1, 1, 8, 8), table[:, -1].long()  # from 0 to 16
+    order = torch.randperm(len(inputs), generator=torch.Generator().manual_seed(SPLIT_SEED))
+    quarter = len(order) // 4
+    parts = order[2 * quarter :], order[:quarter], order[quarter : 2 * quarter]
+    splits = {name: Split(inputs[rows], targets[rows]) for name, rows in zip(SPLITS, parts, strict=True)}
+    splits = _fewer(splits, evaluated)
+    read = ImageReading(8.0, **reading)
+    return Data(splits, fingerprint(splits), read, read.shape((1, 8, 8)), 10)
+
+
+def _digits_file() -> Path:
+    """Where scikit-learn keeps them: to import it, and what it imports, takes every process two seconds.
+
+    Raises:
+        UsageError: it does not have them there.
+    """
+    package = find_spec("sklearn")
+    for folder in (package and package.submodule_search_locations) or ():
+        if (file := Path(folder) / "datasets" / "data" / "digits.csv.gz").exists():
+            return file
+    raise UsageError(
+        "the digits are scikit-learn's datasets/data/digits.csv.gz, which is not there: install 'scikit-learn>=1.4'"
+    )
+
+
+@cache
+def stdlib_source(context: int, evaluated: int) -> Data:
+    """The source text of this Python's standard library as bytes; files are never shared by splits.
+
+    Of every ten modules, in the order of their names, the ninth goes to validation and the tenth to the test split.
+
+    Raises:
+        UsageError: the standard library's source is not there (some systems ship it compiled).
+    """
+    folder = Path(sysconfig.get_path("stdlib"))
+    files = sorted(folder.glob("*.py"))
+    if sum(file.stat().st_size for file in files) < 1_000_000:
+        raise UsageError(f"the source stdlib is the standard library's text, but {folder} has too little of it")
+    roles = {8: "val", 9: "test"}
+    texts: dict[str, bytearray] = {name: bytearray() for name in SPLITS}
+    for i, file in enumerate(files):
+        texts[roles.get(i % 10, "train")] += file.read_bytes()
+    tokens = {name: torch.frombuffer(text, dtype=torch.uint8) for name, text in texts.items()}
+    splits = _windows(tokens, context, evaluated)
+    return Data(splits, fingerprint(splits), read_tokens, (context,), 256)
+
+
+def _images(prepared: Prepared, evaluated: int, **reading: Any) -> Data:
+    """Prepared images, with labels where there are some."""
+    stored = {name: Split(_tensor(prepared.array(name)), _labels(prepared, name)) for name in SPLITS}
+    splits = _fewer(stored, evaluated)
+    read = ImageReading(127.5, **reading)
+    classes = len(prepared.manifest.get("classes") or [])
+    shape = read.shape(tuple(splits["train"].inputs.shape[1:]))
+    return Data(splits, prepared.fingerprint, read, shape, classes, _origin(prepared))
+
+
+def _labels(prepared: Prepared, name: str) -> torch.Tensor:
+    labelled = f"{name}_labels" in prepared.manifest["arrays"]
+    return torch.from_numpy(np.array(prepared.array(f"{name}_labels"))).long() if labelled else torch.empty(0)
+
+
+def _text(prepared: Prepared, context: int, evaluated: int) -> Data:
+    """Prepared tokens."""
+    tokens = {name: _tensor(prepared.array(name).view(np.int16)) for name in SPLITS}
+    splits = _windows(tokens, context, evaluated)
+    manifest = prepared.manifest
+    per_byte = sum(map(len, tokens.values())) / sum(manifest["bytes"].values())
+    vocabulary = manifest["options"]["vocabulary"]
+    return Data(splits, prepared.fingerprint, read_tokens, (context,), vocabulary, _origin(prepared), per_byte)
+
+
+def _origin(prepared: Prepared) -> str:
+    return f"{prepared.manifest['source']}, {'verified' if prepared.manifest['verified'] else UNVERIFIED}"
+
+
+def _windows(tokens: Mapping[str, torch.Tensor], context: int, evaluated: int) -> dict[str, Split]:
+    """Texts as rows of `context` tokens and the next one, without overlap; what is left at the end is dropped."""
+    long = context + 1
+    rows = {name: part[: len(part) // long * long].reshape(-1, long) for name, part in tokens.items()}
+    return _fewer({name: Split(part, torch.empty(0)) for name, part in rows.items()}, evaluated)
+
+
+def _fewer(splits: Mapping[str, Split], evaluated: int) -> dict[str, Split]:
+    """Of the splits that are evaluated so many examples, evenly spaced; all with 0."""
+
+    def fewer(split: Split) -> Split:
+        return split[torch.linspace(0, len(split) - 1, evaluated).long()] if 0 < evaluated < len(split) else split
+
+    return {name: split if name == "train" else fewer(split) for name, split in splits.items()}
+
+
+def _tensor(array: np.ndarray[Any, Any]) -> torch.Tensor:
+    """A memory-mapped array as a tensor over the same memory, which nobody writes to."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.from_numpy(array)

@@ -1,0 +1,142 @@
+"""Which example goes to which split: by a hash of the example, so that every source of a dataset gives the same."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairbench.common.errors import UsageError
+
+SEED = 20_260_101
+"""Seed of every division into splits."""
+SHARE = 10
+"""A split that is carved out of the training images has one in so many of each class."""
+TEXT_TEST = 20
+"""Where texts have no official test split, one in so many goes to it."""
+
+SPLITS = ("train", "val", "test")
+DROPPED = -1
+
+Keys = NDArray[np.uint64]
+Rows = NDArray[np.intp]
+
+
+def key(*parts: bytes) -> int:
+    """The key of an example: the first 8 bytes of a hash of the seed and of all that it is."""
+    sha = hashlib.blake2b(digest_size=8, key=SEED.to_bytes(8, "little"))
+    for part in parts:
+        sha.update(part)
+    return int.from_bytes(sha.digest(), "little")
+
+
+def carve(keys: Keys, labels: NDArray[Any], names: Sequence[str]) -> dict[str, Rows]:
+    """Divide the training images.
+
+    Args:
+        keys: shape (N,).
+        labels: shape (N,).
+        names: splits to carve out, each with a tenth of each class.
+
+    Returns:
+        The rows of each of these splits and of "train", in the order of their keys.
+
+    Raises:
+        UsageError: a class has fewer images than it takes.
+    """
+    order = np.argsort(keys, kind="stable")
+    roles = np.full(len(keys), "train", dtype=f"<U{max(map(len, ('train', *names)))}")
+    for label in np.unique(labels) if names else ():
+        rows = order[labels[order] == label]
+        if len(rows) < SHARE:
+            raise UsageError(f"class {label} has {len(rows)} training images; a split in tenths needs at least {SHARE}")
+        for i, name in enumerate(names):
+            roles[rows[i * (len(rows) // SHARE) : (i + 1) * (len(rows) // SHARE)]] = name
+    return {name: order[roles[order] == name] for name in ("train", *names)}
+
+
+def image_rule(carved: Sequence[str]) -> str:
+    """The rule of `carve`, in words."""
+    taken = f"; {' and '.join(carved)} out of train, each with one in {SHARE} of each class" if carved else ""
+    return f"the official splits{taken}; in the order of a keyed BLAKE2b hash (8 bytes) of label and pixels"
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What a first reading of the texts of an official split has found.
+
+    Attributes:
+        keys: shape (N,).
+        sizes: bytes of each text, shape (N,).
+    """
+
+    keys: Keys
+    sizes: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class TextRoles:
+    """What becomes of each text.
+
+    Attributes:
+        roles: by official split, for each text the index of its split in `SPLITS`, or `DROPPED`.
+        dropped: how many texts are left out, by official split and reason.
+    """
+
+    roles: dict[str, NDArray[np.int8]]
+    dropped: dict[str, dict[str, int]]
+
+
+def assign(surveys: Mapping[str, Survey]) -> TextRoles:
+    """Divide texts: each stands once, and in one split.
+
+    Args:
+        surveys: those of "train" and, where it is official, of "test".
+
+    Raises:
+        UsageError: there are too few texts.
+    """
+    roles: dict[str, NDArray[np.int8]] = {}
+    dropped = {}
+    tested = np.empty(0, np.uint64)
+    for split in ("test", "train"):
+        if split in surveys:
+            keys, empty = surveys[split].keys, surveys[split].sizes == 0
+            first = np.zeros(len(keys), bool)
+            first[np.unique(keys, return_index=True)[1]] = True
+            in_test = np.isin(keys, tested)
+            kept = ~empty & first & ~in_test
+            reasons = {"empty": empty, "also in test": ~empty & in_test, "repeated": ~empty & ~in_test & ~first}
+            dropped[split] = {reason: int(rows.sum()) for reason, rows in reasons.items()}
+            roles[split] = np.where(kept, SPLITS.index(split), DROPPED).astype(np.int8)
+            tested = keys[kept]
+    _carve_texts(roles, surveys["train"].keys)
+    for i, split in enumerate(SPLITS):
+        if not any((role == i).any() for role in roles.values()):
+            raise UsageError(f"too few texts: none is left for the {split} split ({dropped} were left out)")
+    return TextRoles(roles, dropped)
+
+
+def _carve_texts(roles: dict[str, NDArray[np.int8]], keys: Keys) -> None:
+    """Take val, and test where there is none, out of train: the texts with the smallest keys."""
+    rows = np.flatnonzero(roles["train"] == SPLITS.index("train"))
+    rows = rows[np.argsort(keys[rows])]
+    if "test" not in roles:
+        tests = len(rows) // TEXT_TEST
+        roles["train"][rows[:tests]] = SPLITS.index("test")
+        rows = rows[tests:]
+    else:
+        tests = int((roles["test"] != DROPPED).sum())
+    roles["train"][rows[: min(tests, len(rows) // SHARE)]] = SPLITS.index("val")
+
+
+def text_rule(official_test: bool) -> str:
+    """The rule of `assign`, in words."""
+    test = "test is the official one" if official_test else f"test is one in {TEXT_TEST} of the texts"
+    return (
+        "empty and repeated texts are left out, and whatever of the train split stands in test; "
+        f"{test}; val has as many texts as test, at most one in {SHARE} of the rest of train; "
+        "what is taken out of train are the texts with the smallest keyed BLAKE2b hash (8 bytes)"
+    )

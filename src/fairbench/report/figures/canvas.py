@@ -1,0 +1,321 @@
+"""What all figures share: style, the look of each arm, panels, labels, and files that are the same bytes every time.
+
+A figure has a panel for each arena. A drawing function takes `panels`, draws into each with `draw_line` and the like,
+or with matplotlib on `panel.axes` and `mark` for what belongs to an arm, and hands everything to `finished`:
+
+    figure, grid = panels(titles, height=3.4)
+    for panel in grid.values():
+        draw_line(panel, looks["AdamW"], steps, values, [f"AdamW, step {step}: {value}" ...])
+    return finished(figure, grid, "name", "Title", "What it shows.")
+
+The page shows each panel by itself, in its own colours; what was marked it can hide, what was said of points it shows.
+"""
+
+import io
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import cycle
+from typing import Any, Literal, NamedTuple
+from xml.sax.saxutils import escape
+
+import matplotlib
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgba
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
+
+from fairbench.analysis.results import Results
+from fairbench.report.figures.colors import LIGHT
+from fairbench.suites.schema import Suite
+
+STYLE: dict[Any, Any] = {
+    "font.family": "DejaVu Sans",  # comes with matplotlib
+    "font.size": 10,
+    "text.color": LIGHT["ink"],
+    "axes.titlesize": 11,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.titlepad": 10,
+    "axes.titley": 1.0,  # no look for ticks above the panel, of which there are none
+    "axes.labelsize": 9,
+    "axes.labelcolor": LIGHT["soft"],
+    "axes.edgecolor": LIGHT["edge"],
+    "axes.facecolor": LIGHT["paper"],
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "figure.facecolor": LIGHT["paper"],
+    "grid.color": LIGHT["rule"],
+    "grid.linewidth": 0.8,
+    "xtick.color": LIGHT["soft"],
+    "ytick.color": LIGHT["soft"],
+    "legend.frameon": False,
+    "svg.hashsalt": "fairbench",
+    "svg.fonttype": "none",  # text stays text: it is read aloud, found, and has the page's font
+    "pdf.fonttype": 42,
+}
+
+ARM_COLORS = [color for role, color in LIGHT.items() if role.startswith("arm-")]
+REFERENCE_COLOR = ARM_COLORS[0]
+DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)), (0, (9, 2)))
+MARKERS = ("s", "^", "D", "v", "X", "P", "<", ">")
+"""Colours, dashes and markers are taken in turn: only the 121st baseline looks like the first."""
+
+LONGEST = 24
+"""Characters of a name in a figure; of a longer one the middle is left out."""
+
+PANEL_WIDTH = 5.0
+LEFT, TOP, BOTTOM = 0.95, 0.45, 0.65
+"""Sizes in inches, so that text has the same room in a figure of any number of panels."""
+
+POINTS_PER_INCH = 72
+DPI, MOST_PIXELS = 160, 6_000_000
+"""Of a PNG; that of hundreds of arms is coarser than the PDF and the SVG, and would else take longer than both."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """How an arm is drawn in every figure; dash and marker tell it from its neighbours where colours do not.
+
+    Attributes:
+        index: its place: 0 for the suite's reference, the baselines follow in the order of the suite.
+        color: its colour, as text too.
+        dash: of its lines, as matplotlib takes it.
+        marker: at its values, as matplotlib takes it.
+    """
+
+    index: int
+    color: str
+    dash: Any
+    marker: str
+
+    @property
+    def wide(self) -> bool:
+        """Whether its line lies wide under the others, so that one which coincides with it leaves both visible."""
+        return self.index == 0
+
+
+class Box(NamedTuple):
+    """A place in the SVG, in points from its top left corner."""
+
+    left: float
+    top: float
+    width: float
+    height: float
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One arena's part of a figure, while it is drawn.
+
+    Attributes:
+        number: its place in the figure.
+        title: what it is called.
+        axes: where it is drawn.
+        box: its place in the SVG.
+        inner_height: inches of its axes.
+        marked: what belongs to an arm, see `mark`.
+        points: what there is to point at: position in data coordinates, the arm's index, a sentence.
+        summary: the panel in words, for who does not see it.
+    """
+
+    number: int
+    title: str
+    axes: Axes
+    box: Box
+    inner_height: float
+    marked: list[Artist] = field(default_factory=list)
+    points: list[tuple[float, float, int, str]] = field(default_factory=list)
+    summary: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One arena's part of a finished figure.
+
+    Attributes:
+        arena: name of the arena.
+        title: what it is called.
+        summary: what it shows, in words.
+        box: its place in the SVG.
+        points: what there is to point at: position in the SVG, the arm's index, a sentence.
+    """
+
+    arena: str
+    title: str
+    summary: str
+    box: Box
+    points: list[tuple[float, float, int, str]]
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A finished figure.
+
+    Attributes:
+        name: file name without ending.
+        title: what it is called.
+        caption: what it shows.
+        png: the picture as PNG.
+        svg: the picture as SVG; a panel is its group `panel0`, `panel1`, ..., what belongs to an arm `panel0.arm2.7`.
+        pdf: the picture as PDF.
+        parts: its panels.
+    """
+
+    name: str
+    title: str
+    caption: str
+    png: bytes
+    svg: str
+    pdf: bytes
+    parts: list[Part]
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """Our style alone, whatever a user's matplotlibrc says."""
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(STYLE)
+        yield
+
+
+def looks(suite: Suite) -> dict[str, Look]:
+    """The look of each optimizer, the same in all figures, the reference first."""
+    baselines = [name for name in suite.optimizers if name != suite.reference]
+    turns = zip(cycle(ARM_COLORS[1:]), cycle(DASHES), cycle(MARKERS), strict=False)
+    found = {suite.reference: Look(0, REFERENCE_COLOR, "-", "o")}
+    for name, (color, dash, marker) in zip(baselines, turns, strict=False):
+        found[name] = Look(len(found), color, dash, marker)
+    return found
+
+
+def panels(
+    titles: Mapping[str, str], height: float, left: float = LEFT, right: float = 0.3, bottom: float = BOTTOM
+) -> tuple[Figure, dict[str, Panel]]:
+    """A figure with a titled panel for each arena, up to two in a row.
+
+    Args:
+        titles: title of each panel by its arena, at least one.
+        height: inches of a panel with its title and labels.
+        left: inches to leave free at the left of each panel.
+        right: inches to leave free at its right.
+        bottom: inches to leave free below it.
+    """
+    columns = min(len(titles), 2)
+    rows = -(-len(titles) // columns)
+    size = columns * PANEL_WIDTH, rows * height
+    figure = Figure(figsize=size)
+    FigureCanvasAgg(figure)
+    found, inner_height = {}, height - TOP - bottom
+    for i, (arena, title) in enumerate(titles.items()):
+        row, column = divmod(i, columns)
+        x, y = column * PANEL_WIDTH + left, (rows - row - 1) * height + bottom
+        width = PANEL_WIDTH - left - right
+        inner = (x / size[0], y / size[1], width / size[0], inner_height / size[1])
+        axes = figure.add_axes(inner, title=title, gid=f"panel{i}")
+        outer = Box(column * PANEL_WIDTH, row * height, PANEL_WIDTH, height)
+        found[arena] = Panel(i, title, axes, Box(*(round(POINTS_PER_INCH * x, 2) for x in outer)), inner_height)
+    return figure, found
+
+
+def short(name: str) -> str:
+    """A name as figures have room for it, in which dollars are dollars and no mathematics."""
+    shown = name if len(name) <= LONGEST else f"{name[: LONGEST // 2]}…{name[1 - LONGEST // 2 :]}"
+    return shown.replace("$", r"\$")
+
+
+def log_axis(axes: Axes, which: Literal["x", "y"], values: Sequence[float]) -> None:
+    """Make an axis logarithmic, with plain numbers at its ticks, of which there are some even within a decade."""
+    axes.set(**{f"{which}scale": "log"})
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    wide = max(values) >= 10 * min(values)
+    parts = (1, 2, 5) if max(values) < 100 * min(values) else (1,)
+    axis.set_major_locator(LogLocator(subs=parts) if wide else MaxNLocator(5))
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_locator(NullLocator())
+    axis.set_minor_formatter(NullFormatter())
+
+
+def mark(panel: Panel, look: Look, *artists: Artist) -> None:
+    """Say that something belongs to an arm."""
+    for artist in artists:
+        artist.set_gid(f"panel{panel.number}.arm{look.index}.{len(panel.marked)}")
+        panel.marked.append(artist)
+
+
+def draw_line(panel: Panel, look: Look, x: Sequence[float], y: Sequence[float], said: Sequence[str]) -> None:
+    """Draw an arm's values in a line; the reference's belongs first.
+
+    Args:
+        panel: where.
+        look: the arm's.
+        x: one coordinate of each value.
+        y: the other.
+        said: a sentence about each.
+    """
+    width, alpha, dash = (4.5, 0.75, "-") if look.wide else (1.6, 1.0, look.dash)
+    line = {"color": to_rgba(look.color, alpha), "linewidth": width, "linestyle": dash}
+    _draw_points(panel, look, x, y, said, **line)
+
+
+def draw_values(panel: Panel, look: Look, x: Sequence[float], y: Sequence[float], said: Sequence[str]) -> None:
+    """Draw an arm's values by themselves, as `draw_line` does without the line."""
+    _draw_points(panel, look, x, y, said, linestyle="")
+
+
+def _draw_points(
+    panel: Panel, look: Look, x: Sequence[float], y: Sequence[float], said: Sequence[str], **line: Any
+) -> None:
+    """Draw an arm's values, each with its marker, and what joins them: one artist for all, since each takes long."""
+    markers: dict[str, Any] = {
+        "marker": look.marker,
+        "markersize": 4,
+        "markerfacecolor": look.color,
+        "markeredgecolor": look.color,
+    }
+    mark(panel, look, *panel.axes.plot(x, y, **markers, **line))
+    panel.points.extend(zip(x, y, [look.index] * len(said), said, strict=True))
+
+
+def draw_band(panel: Panel, look: Look, x: Sequence[float], low: Sequence[float], high: Sequence[float]) -> None:
+    """Fill what lies between two values of an arm."""
+    outline = [*x, *reversed(x)], [*low, *reversed(high)]
+    mark(panel, look, *panel.axes.fill(*outline, color=look.color, alpha=0.16, linewidth=0))
+
+
+def finished(figure: Figure, grid: Mapping[str, Panel], name: str, title: str, caption: str) -> Drawing:
+    """All formats, without the date and version that would make the bytes of each run differ."""
+    nobody = {"Creator": None, "Date": None}
+    png, svg, pdf = io.BytesIO(), io.StringIO(), io.BytesIO()
+    dpi = min(DPI, math.sqrt(MOST_PIXELS / math.prod(figure.get_size_inches())))
+    figure.savefig(png, format="png", metadata={"Software": None}, dpi=dpi)
+    figure.savefig(svg, format="svg", metadata={"Title": title, **nobody})
+    figure.savefig(
+        pdf, format="pdf", metadata={"Title": title, "Creator": None, "Producer": None, "CreationDate": None}
+    )
+    head = f"<title>{escape(title)}</title>"
+    described = svg.getvalue().replace(head, f"{head}\n <desc>{escape(caption)}</desc>", 1)
+    parts = [_part(arena, panel, figure) for arena, panel in grid.items()]
+    return Drawing(name, title, caption, png.getvalue(), described, pdf.getvalue(), parts)
+
+
+def _part(arena: str, panel: Panel, figure: Figure) -> Part:
+    """A panel without matplotlib: positions from the figure's top left corner, in points."""
+    to_points = POINTS_PER_INCH / figure.dpi
+    height = float(figure.get_figheight()) * POINTS_PER_INCH
+    ends: Any = panel.axes.transData.transform([point[:2] for point in panel.points]) if panel.points else []
+    positions = [(round(float(x) * to_points, 1), round(height - float(y) * to_points, 1)) for x, y in ends]
+    points = [(*position, *point[2:]) for position, point in zip(positions, panel.points, strict=True)]
+    return Part(arena, panel.title, " ".join(panel.summary), panel.box, points)
+
+
+def titles(results: Results, arenas: Sequence[str]) -> dict[str, str]:
+    """What the panel of each arena is called: its task, and the arena where that has another name."""
+    suite = results.study.suite
+    return {x: suite.facts(x).title + ("" if suite.task(x) == x else f" ({x})") for x in arenas}

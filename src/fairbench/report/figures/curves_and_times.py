@@ -1,0 +1,279 @@
+"""The figures: learning curves, learning-rate sensitivity, step time, and those of causes."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import accumulate
+from statistics import fmean
+from typing import Any
+
+from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
+
+from fairbench.analysis.comparison.verdicts import Comparison
+from fairbench.analysis.cost import STEP_PHASES, Cost, costs
+from fairbench.analysis.curves import Curve, curve
+from fairbench.analysis.results import ArmResults, Results
+from fairbench.report.figures.canvas import (
+    TOP,
+    Drawing,
+    Look,
+    Panel,
+    draw_band,
+    draw_line,
+    draw_values,
+    finished,
+    log_axis,
+    looks,
+    mark,
+    panels,
+    short,
+    style,
+    titles,
+)
+from fairbench.report.figures.causes import draw_causes, draw_mechanism, draw_shocks
+from fairbench.report.figures.colors import LIGHT
+from fairbench.report.figures.labels import height_for, label_ends, moved, name_rows, room_for
+from fairbench.report.figures.leaderboard import draw_leaderboard
+from fairbench.report.tables.numbers import number, rate
+from fairbench.suites.schema import Suite
+from fairbench.suites.search import Setting
+
+RING: dict[str, Any] = {"marker": "o", "linestyle": "", "markerfacecolor": "none", "markeredgewidth": 1.8}
+CROSS: dict[str, Any] = {"marker": "x", "linestyle": "", "markersize": 8, "markeredgewidth": 2, "clip_on": False}
+GRID_EDGE: dict[str, Any] = {"color": LIGHT["soft"], "linewidth": 1.1, "linestyle": (0, (1, 3)), "zorder": 0.5}
+PHASE_COLORS = [LIGHT[f"phase-{phase}"] for phase in STEP_PHASES]
+
+
+Draw = Callable[[Results], Drawing | None]
+
+
+def draw_figures(results: Results, comparisons: Sequence[Comparison]) -> tuple[list[Drawing], dict[str, str]]:
+    """All figures for which there is something to draw, and of those that fail the reason, by their names."""
+    drawn, failed = [], {}
+    wanted: dict[str, Draw] = {"leaderboard": partial(draw_leaderboard, comparisons=comparisons), **FIGURES}
+    for name, draw in wanted.items():
+        try:
+            with style():
+                drawing = draw(results)
+        except Exception as error:  # whatever it is, the tables and the other figures say what they say
+            failed[name] = f"{type(error).__name__}: {error}"
+        else:
+            drawn += [] if drawing is None else [drawing]
+    return drawn, failed
+
+
+def _reference_first(results: Results, arena: str) -> list[ArmResults]:
+    return sorted(results.of(arena), key=lambda arm: arm.optimizer != results.study.suite.reference)
+
+
+def _direction(results: Results, arena: str) -> tuple[str, bool]:
+    """Label of a validation axis, and whether higher is better."""
+    metric = results.study.suite.arenas[arena].metric
+    maximize = results.study.suite.facts(arena).metrics[metric] == "max"
+    return f"validation {metric} ({'higher' if maximize else 'lower'} is better)", maximize
+
+
+def _learning_curves(results: Results, logarithmic: bool = False) -> Drawing | None:
+    suite = results.study.suite
+    arenas = [arena for arena in suite.arenas if any(curve(results, arm) for arm in results.of(arena))]
+    if not arenas:
+        return None
+    right = room_for(_label(arm) for arm in results.arms)
+    figure, grid = panels(titles(results, arenas), height_for(len(suite.optimizers)), right=right)
+    for arena, panel in grid.items():
+        arms = _reference_first(results, arena)
+        curves = [(arm, course) for arm in arms if (course := curve(results, arm))]
+        label, maximize = _direction(results, arena)
+        panel.axes.set_xlabel("training step" + _no_line(arms, [arm for arm, _ in curves]))
+        panel.axes.set_ylabel(label)
+        if logarithmic:
+            log_axis(panel.axes, "x", [step for _, course in curves for step, _, _ in course])
+            lows = [mean - std for _, course in curves for _, mean, std in course]
+            if not maximize and min(lows) > 0:
+                log_axis(panel.axes, "y", [*lows, *(mean for _, course in curves for _, mean, _ in course)])
+        _draw_curves(panel, curves, looks(suite))
+    caption = (
+        "Learning curves: mean and standard deviation over the final seeds, validation split. "
+        f"The wide line is {suite.reference}. A line ends where the first of its seeds diverged. "
+        "†: seeds that finished, where not all did."
+    )
+    if logarithmic:
+        caption += " Steps, and values of which lower is better, are on logarithmic axes."
+    name, title = ("learning_curves_log", " on logarithmic axes") if logarithmic else ("learning_curves", "")
+    return finished(figure, grid, name, f"Learning curves{title}", caption)
+
+
+def _draw_curves(panel: Panel, curves: Sequence[tuple[ArmResults, Curve]], look: Mapping[str, Look]) -> None:
+    for arm, course in curves:
+        steps, mean, std = zip(*course, strict=True)
+        said = [f"{arm.optimizer}, step {step}: {number(m)} ± {number(s, 2)}" for step, m, s in course]
+        draw_line(panel, look[arm.optimizer], steps, mean, said)
+        low, high = ([m + sign * s for m, s in zip(mean, std, strict=True)] for sign in (-1, 1))
+        draw_band(panel, look[arm.optimizer], steps, low, high)
+        panel.summary.append(f"{said[-1]}.")
+    label_ends(panel, {_label(arm): (look[arm.optimizer], course[-1][:2]) for arm, course in curves})
+
+
+def _label(arm: ArmResults) -> str:
+    finished = arm.count("finished")
+    name = short(arm.optimizer)
+    return name if finished == len(arm.final) else f"{name} †{finished}/{len(arm.final)}"
+
+
+def _no_line(arms: Sequence[ArmResults], drawn: Sequence[ArmResults]) -> str:
+    absent = [_label(arm) for arm in arms if arm not in drawn]
+    return f"\nno line: {', '.join(absent)}" if absent else ""
+
+
+def _lr_sensitivity(results: Results) -> Drawing | None:
+    suite = results.study.suite
+    arenas = [arena for arena in suite.arenas if any(run.result for arm in results.of(arena) for run in arm.sweep)]
+    if not arenas:
+        return None
+    look, right = looks(suite), room_for(map(short, suite.optimizers))
+    scales = {results.study.optimizers[name].lr_scale for name in suite.optimizers if results.study.tuned(name)}
+    figure, grid = panels(titles(results, arenas), height_for(len(look)), right=right)
+    for arena, panel in grid.items():
+        label, maximize = _direction(results, arena)
+        arms = _reference_first(results, arena)
+        means = {arm.optimizer: _means(results, arm) for arm in arms}
+        panel.axes.set_xlabel("learning rate" + _no_line(arms, [arm for arm in arms if means[arm.optimizer]]))
+        panel.axes.set_ylabel(label)
+        log_axis(panel.axes, "x", [rate for arm in arms for rate in arm.rates])
+        panel.axes.margins(y=0.1)  # for the rings
+        for arm in arms:
+            _draw_settings(panel, arm, look[arm.optimizer], means[arm.optimizer], suite.sweep.search == "grid")
+            _draw_lost(panel, arm, look[arm.optimizer], worst=0.0 if maximize else 1.0)
+        for scale in scales:
+            for edge in (suite.sweep.lr_min, suite.sweep.lr_max):
+                panel.axes.axvline(scale * edge, **GRID_EDGE)
+        ends = {arm.optimizer: max(_of_selected(arm, means[arm.optimizer]), default=None) for arm in arms}
+        label_ends(panel, {short(name): (look[name], end) for name, end in ends.items() if end})
+    caption = (
+        "Learning-rate sensitivity: validation metric at the end of the sweep trials. Rings mark the selected rates, "
+        f"crosses at the panel's edge rates that diverged. {_what_is_searched(suite, len(scales) > 1)}"
+    )
+    return finished(figure, grid, "lr_sensitivity", "Learning-rate sensitivity", caption)
+
+
+def _what_is_searched(suite: Suite, scaled: bool) -> str:
+    """What the dotted lines are, and what lies between and beyond them."""
+    whose = ", each at its own scale" if scaled else ""
+    if suite.sweep.search == "random":
+        return f"Points are draws of the rate between the dotted lines, the same draws for every optimizer{whose}."
+    others = "".join(f" Thin lines have the other values of {name}." for name in suite.sweep.extra)
+    return (
+        f"Dotted lines are the edges of the grid that every optimizer searches{whose}; what lies beyond them extends "
+        f"it.{others} The wide line is {suite.reference}."
+    )
+
+
+def _means(results: Results, arm: ArmResults) -> dict[Setting, float]:
+    """The mean over the sweep's seeds of each setting with which all of them finished."""
+    metric = results.study.suite.arenas[arm.arena].metric
+    values: dict[Setting, list[float | None]] = {}
+    for run in arm.sweep:
+        assert run.setting is not None
+        values.setdefault(run.setting, []).append(run.metric("val", metric))
+    complete = {x: [value for value in of_x if value is not None] for x, of_x in values.items() if None not in of_x}
+    return {setting: fmean(of_setting) for setting, of_setting in complete.items()}
+
+
+def _of_selected(arm: ArmResults, means: Mapping[Setting, float]) -> list[tuple[float, float]]:
+    """Rate and mean of the settings with the selected value of the extra; with its first one while none is selected."""
+    first = next((setting.extra for setting in means), ())
+    shown = first if arm.setting is None else arm.setting.extra
+    return [(setting.lr, mean) for setting, mean in means.items() if setting.extra == shown]
+
+
+def _draw_settings(panel: Panel, arm: ArmResults, look: Look, means: Mapping[Setting, float], joined: bool) -> None:
+    """An arm's values, in a line if they are those of a grid, thin where the extra is not the selected one; a ring."""
+    chosen = {arm.setting: ", selected"}
+    wide = _of_selected(arm, means)
+    for extra in dict.fromkeys(setting.extra for setting in means):
+        of_extra = {setting: mean for setting, mean in means.items() if setting.extra == extra}
+        said = [f"{_in_words(arm, x)}: {number(mean)}{chosen.get(x, '')}" for x, mean in of_extra.items()]
+        rates, values = [setting.lr for setting in of_extra], list(of_extra.values())
+        if joined and list(zip(rates, values, strict=True)) == wide:
+            draw_line(panel, look, rates, values, said)
+        else:
+            thin = {"linewidth": 0.8 if joined else 0.0, "alpha": 0.5, "linestyle": look.dash}
+            mark(panel, look, *panel.axes.plot(rates, values, color=look.color, **thin))
+            draw_values(panel, look, rates, values, said)
+    if arm.setting is not None and arm.setting in means:
+        size, at = 14 if look.wide else 10, (arm.setting.lr, means[arm.setting])
+        mark(panel, look, *panel.axes.plot(*at, markeredgecolor=look.color, markersize=size, **RING))
+        panel.summary.append(f"{_in_words(arm, arm.setting)}: {number(at[1])}, selected.")
+
+
+def _in_words(arm: ArmResults, setting: Setting) -> str:
+    beside = "".join(f", {name} {value}" for name, value in setting.extra)
+    return f"{arm.optimizer}, rate {rate(setting.lr)}{beside}"
+
+
+def _draw_lost(panel: Panel, arm: ArmResults, look: Look, worst: float) -> None:
+    """Crosses at the rates at which trials diverged."""
+    lost = sorted({run.lr for run in arm.sweep if run.status == "diverged" and run.lr})
+    height = [worst] * len(lost)
+    mark(
+        panel,
+        look,
+        *panel.axes.plot(lost, height, color=look.color, transform=panel.axes.get_xaxis_transform(), **CROSS),
+    )
+
+
+def _step_time(results: Results) -> Drawing | None:
+    suite, found = results.study.suite, costs(results)
+    arenas = [arena for arena in suite.arenas if any(cost.arena == arena for cost in found)]
+    if not arenas:
+        return None
+    left, bottom = room_for(map(short, suite.optimizers)), 0.95
+    height = TOP + bottom + 0.15 + 0.33 * len(suite.optimizers)
+    figure, grid = panels(titles(results, arenas), height, left, bottom=bottom)
+    for arena, panel in grid.items():
+        panel.axes.set_xlabel("milliseconds per training step")
+        _draw_bars(panel, [cost for cost in found if cost.arena == arena], looks(suite))
+        below = -(bottom - 0.05) / (height - TOP - bottom)
+        handles = [Patch(color=color) for color in PHASE_COLORS]
+        panel.axes.legend(
+            handles, STEP_PHASES, loc="lower center", bbox_to_anchor=(0.5, below), ncols=len(handles), columnspacing=1.2
+        )
+    caption = (
+        "Step time: median milliseconds of a training step by phase; step is clipping, optimizer and schedule. Forward "
+        "and backward are the same work for every optimizer: where they differ, the machine was busy with other work."
+    )
+    if "AdamW" in suite.optimizers:
+        caption += " The factor compares whole training steps with AdamW's, that noise included."
+    return finished(figure, grid, "step_time", "Step time", caption)
+
+
+def _draw_bars(panel: Panel, found: Sequence[Cost], look: Mapping[str, Look]) -> None:
+    """One bar for each optimizer, the first on top."""
+    axes = panel.axes
+    beside = moved(axes.transData, axes, 6)
+    adamw = next((cost.train_ms for cost in found if cost.optimizer == "AdamW"), None)
+    for row, cost in enumerate(found):
+        arm, widths = look[cost.optimizer], [getattr(cost, f"{phase}_ms") for phase in STEP_PHASES]
+        *lefts, end = accumulate(widths, initial=0.0)
+        bars = list(zip(lefts, widths, strict=True))
+        mark(panel, arm, axes.broken_barh(bars, (row - 0.31, 0.62), facecolors=PHASE_COLORS))
+        for phase, width, left in zip(STEP_PHASES, widths, lefts, strict=True):
+            panel.points.append((left + width / 2, row, arm.index, f"{cost.optimizer}, {phase}: {number(width, 3)} ms"))
+        time = number(cost.train_ms, 3) + " ms"
+        factor = f", {cost.train_ms / adamw:.2f}× AdamW" if adamw and cost.optimizer != "AdamW" else ""
+        mark(panel, arm, axes.text(end, row, time + factor, transform=beside, va="center"))
+        panel.summary.append(f"{cost.optimizer}: {time}.")
+    name_rows(panel, [(short(cost.optimizer), look[cost.optimizer]) for cost in found], size=10)
+    axes.set_xlim(0, 1.85 * max(cost.train_ms for cost in found))  # room for the text
+    axes.xaxis.set_major_locator(MaxNLocator(6))
+
+
+FIGURES: dict[str, Draw] = {
+    "learning_curves": _learning_curves,
+    "learning_curves_log": partial(_learning_curves, logarithmic=True),
+    "lr_sensitivity": _lr_sensitivity,
+    "causes": draw_causes,
+    "shocks": draw_shocks,
+    "mechanism": draw_mechanism,
+    "step_time": _step_time,
+}

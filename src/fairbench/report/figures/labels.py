@@ -1,0 +1,84 @@
+"""Labels at the ends of lines and beside rows: the room that they take, and where they stand."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.transforms import ScaledTranslation, Transform
+
+from fairbench.report.figures.canvas import BOTTOM, POINTS_PER_INCH, TOP, Look, Panel, mark
+
+LABEL_HEIGHT = 0.18
+"""Inches."""
+
+
+def room_for(labels: Iterable[str]) -> float:
+    """Inches that the longest of some bold labels takes beside a panel."""
+    return 0.35 + 0.1 * max(map(len, labels))
+
+
+def height_for(labels: int) -> float:
+    """Inches of a panel that has so many labels at its right."""
+    return max(3.4, TOP + BOTTOM + labels * LABEL_HEIGHT)
+
+
+def label_ends(panel: Panel, ends: Mapping[str, tuple[Look, tuple[float, float]]]) -> None:
+    """Write labels at the right of the panel, each beside the end of its line, moved apart where they would overlap.
+
+    Args:
+        panel: the panel, with all its lines.
+        ends: of each label the look of its arm and the last point of its line.
+    """
+    axes = panel.axes
+    axes.autoscale_view()
+    to_panel = axes.transData + axes.transAxes.inverted()
+    places = {text: to_panel.transform(end) for text, (_, end) in ends.items()}
+    order = sorted(places, key=lambda text: float(places[text][1]))
+    heights = spread([float(places[text][1]) for text in order], LABEL_HEIGHT / panel.inner_height)
+    for text, height in zip(order, heights, strict=True):
+        look, (x, y) = ends[text][0], places[text]
+        of_panel: dict[str, Any] = {"transform": axes.transAxes, "clip_on": False, "color": look.color}
+        line = axes.plot([x, 1.05], [y, height], linewidth=0.8, **of_panel)
+        mark(panel, look, *line, axes.text(1.06, height, text, fontweight="bold", va="center", **of_panel))
+
+
+def name_rows(panel: Panel, names: Sequence[tuple[str, Look]], size: float) -> None:
+    """Write a name at the left of each row 0, 1, ..., counted from the top; ticks would take several times as long.
+
+    Args:
+        panel: the panel, a row of which is 1 high.
+        names: of each row the name, and the look of its arm.
+        size: of the font, in points.
+    """
+    axes = panel.axes
+    left = moved(axes.get_yaxis_transform(), axes, -3.5)
+    how: dict[str, Any] = {"transform": left, "ha": "right", "va": "center_baseline", "fontsize": size}
+    for row, (name, look) in enumerate(names):
+        mark(panel, look, axes.text(0, row, name, color=look.color, fontweight="bold", **how))
+    axes.yaxis.set_visible(False)
+    axes.set_ylim(len(names) - 0.5, -0.5)
+
+
+def moved(transform: Transform, axes: Axes, points: float) -> Transform:
+    """A transform that leads some points further to the right."""
+    return transform + ScaledTranslation(points / POINTS_PER_INCH, 0, axes.figure.dpi_scale_trans)
+
+
+def spread(heights: Sequence[float], gap: float) -> list[float]:
+    """Move rising heights as little as needed so that neighbours are a gap apart and all lie in 0..1, if they fit."""
+    clusters: list[tuple[float, int]] = []  # centre and size; those that touch merge around their common centre
+    for height in heights:
+        clusters.append(_inside(height, 1, gap))
+        while len(clusters) > 1 and _touch(clusters[-2], clusters[-1], gap):
+            (low, n), (high, m) = clusters[-2:]
+            clusters[-2:] = [_inside((low * n + high * m) / (n + m), n + m, gap)]
+    return [centre + (i - (size - 1) / 2) * gap for centre, size in clusters for i in range(size)]
+
+
+def _inside(centre: float, size: int, gap: float) -> tuple[float, int]:
+    half = size * gap / 2
+    return min(max(centre, half), 1 - half), size
+
+
+def _touch(below: tuple[float, int], above: tuple[float, int], gap: float) -> bool:
+    return above[0] - below[0] < gap * (below[1] + above[1]) / 2

@@ -1,0 +1,144 @@
+"""The tables of what further analyses and mechanisms say; rows are those of `fairbench.analysis`."""
+
+from collections.abc import Sequence
+
+from fairbench.analysis.comparison.ladder import WHOLE, Contribution
+from fairbench.analysis.comparison.leaderboard import Standing
+from fairbench.analysis.comparison.ranking import Rank
+from fairbench.analysis.comparison.shocks import ShockCost
+from fairbench.analysis.comparison.time_to_target import TimeToTarget
+from fairbench.analysis.mechanism import Mechanism, Quantity
+from fairbench.report.tables.model import ARM, Column, Grid, count, grid, numbers, words
+from fairbench.report.tables.numbers import interval, number, percent, rate, three
+
+
+def leaderboard_grid(standings: Sequence[Standing], reference: str) -> Grid:
+    """All optimizers over all arenas."""
+    apart = next((x.critical_difference for x in standings if x.critical_difference is not None), None)
+    told = (
+        "So few arenas cannot tell mean ranks apart."
+        if apart is None
+        else f"Mean ranks less than {three(apart)} apart are not told apart (Nemenyi): they share a group."
+    )
+    caption = (
+        f"Every optimizer over all arenas, by its mean rank. In how many arenas it is better than {reference}, "
+        f"equivalent to it, worse, or not known to be any of it. {told} Times are multiples of {reference}’s, state is "
+        "numbers for each weight."
+    )
+    columns = (
+        words("Optimizer", "optimizer"),
+        numbers("Mean rank", "mean_rank", three),
+        words("Groups", "groups"),
+        numbers("Better", "better", rate),
+        numbers("Equivalent", "equivalent", rate),
+        numbers("Worse", "worse", rate),
+        numbers("Inconclusive", "inconclusive", rate),
+        numbers("Undecided", "undecided", rate),
+        numbers("Step time", "step_ratio", three),
+        numbers("Training time", "train_ratio", three),
+        words("State", "state"),
+        Column("Rate", lambda x: "searched" if x.tuned else "its own"),
+    )
+    return grid("leaderboard", caption, columns, standings)
+
+
+def ranking_grid(ranking: Sequence[Rank]) -> Grid:
+    """Who stands where, and how sure that is."""
+    caption = (
+        "Places by the primary metric, 1 is best, with the best and the worst place that is not ruled out. Those that "
+        "share a group are not told apart."
+    )
+    columns = (
+        *ARM,
+        numbers("Mean", "mean", number),
+        numbers("Place", "rank", rate),
+        numbers("At best", "rank_low", rate),
+        numbers("At worst", "rank_high", rate),
+        words("Groups", "groups"),
+        words("Told apart by", "method"),
+    )
+    return grid("ranking", caption, columns, ranking)
+
+
+def rung(cause: Contribution) -> str:
+    """What a contribution is of."""
+    return f"{cause.before} → {cause.optimizer}" + (" (the whole)" if cause.part == WHOLE else "")
+
+
+def cause_grid(causes: Sequence[Contribution]) -> Grid:
+    """What each rung of the control ladder contributes."""
+    caption = (
+        "What each rung of the control ladder adds to the primary metric, positive where it is better; mean over the "
+        "seeds and its 95% confidence interval, paired by seed, not corrected. The rungs of an arena sum to the whole."
+    )
+    columns = (
+        words("Arena", "arena"),
+        Column("Rung", rung),
+        words("Metric", "metric"),
+        Column(
+            "Contribution [95% CI]", lambda c: interval(c.contribution, c.ci_low, c.ci_high), lambda c: c.contribution
+        ),
+        count("Seeds", "n"),
+        words("Note", "note"),
+    )
+    return grid("causes", caption, columns, causes)
+
+
+def shock_grid(shocks: Sequence[ShockCost]) -> Grid:
+    """What shocks cost."""
+    caption = (
+        "What the shocks of a disturbed arena cost, each seed beside its calm twin: how much higher the training loss "
+        "is, summed over the steps; steps until it is within 5% again, median; how much worse the final test metric "
+        "is, with a 95% confidence interval, paired by seed, that is not corrected."
+    )
+    columns = (
+        *ARM,
+        count("Seeds", "n"),
+        count("Diverged", "diverged"),
+        numbers("Excess loss, sum", "excess", three),
+        numbers("Steps to recover", "recovery", rate),
+        numbers("Shocks overcome", "recovered", percent),
+        Column("Lost [95% CI]", lambda x: interval(x.lost, x.lost_low, x.lost_high), lambda x: x.lost),
+        words("Note", "note"),
+    )
+    return grid("shocks", caption, columns, shocks)
+
+
+def mechanism_grid(mechanisms: Sequence[Mechanism]) -> Grid:
+    """What each optimizer's mechanism did, in words."""
+    caption = "What the optimizers’ own mechanisms did in the final trials. A tensor step is one tensor in one step."
+    columns = (*ARM, count("Seeds", "n"), words("In words", "state"))
+    return grid("mechanism", caption, columns, mechanisms)
+
+
+def quantity_grid(quantities: Sequence[Quantity]) -> Grid:
+    """What each optimizer's mechanism did, in numbers."""
+    caption = (
+        "Totals over tensors and steps, means over the final seeds. Of the way: how far it moved the weights beside "
+        "how far all steps together did; half by: the share of the training after which half of the total was reached."
+    )
+    columns = (
+        *ARM,
+        words("Quantity", "quantity"),
+        numbers("Total", "value", three),
+        words("Unit", "unit"),
+        numbers("Per tensor step", "per_tensor_step", three),
+        numbers("Of the way", "of_way", percent),
+        words("Most in", "most_in"),
+        numbers("Of it", "most_share", percent),
+        numbers("Half by", "half_by", percent),
+    )
+    return grid("quantities", caption, columns, quantities)
+
+
+def reached_grid(times: Sequence[TimeToTarget]) -> Grid:
+    """How long each arm takes to the targets that the suite declares."""
+    caption = "Steps until the validation metric reaches the target: the median over the seeds, and how many reach it."
+    columns = (
+        *ARM,
+        numbers("Target", "target", rate),
+        numbers("Steps", "median_steps", rate),
+        numbers("Training time, s", "median_seconds", three),
+        numbers("Seeds that reach it", "share", percent),
+    )
+    return grid("time_to_target", caption, columns, times)

@@ -1,0 +1,148 @@
+"""What each arm got: search, steps, and treatment."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fairbench.analysis.audit.check import said_once
+from fairbench.analysis.results import ArmResults, Results, Run
+from fairbench.optimizers.resolve import PRESETS, TREATMENTS, decay_kind, schedule
+from fairbench.report.tables.numbers import NONE, rate
+from fairbench.study.plan import Study
+from fairbench.suites.search import Setting
+
+BY_PRESET = "by the preset"
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one arm got; trials and steps are those that have a record.
+
+    Attributes:
+        arena: name of the arena.
+        optimizer: name of the optimizer.
+        factory: where it comes from.
+        options: what the suite sets, in words.
+        search: rates from where to where, or that it is untuned.
+        settings: settings that were tried.
+        sweep_trials: trials that searched.
+        sweep_steps: their steps.
+        final_trials: trials at the selected setting.
+        final_steps: their steps.
+        clipping: of the gradients' global norm, by the training loop or by the optimizer.
+        centralization: of the gradients.
+        adaptive_clipping: of the gradients, by the weights' norms.
+        groups: parameter groups.
+        schedule: of the learning rate.
+        decay: weight decay, and whether it is coupled to the gradient.
+        tuned: whether there was a search.
+    """
+
+    arena: str
+    optimizer: str
+    factory: str
+    options: str
+    search: str
+    settings: int
+    sweep_trials: int
+    sweep_steps: int
+    final_trials: int
+    final_steps: int
+    clipping: str
+    centralization: str
+    adaptive_clipping: str
+    groups: str
+    schedule: str
+    decay: str
+    tuned: bool
+
+
+def ledger(results: Results) -> list[Share]:
+    """What every arm got, in the order of the suite."""
+    return [_share(results, arm) for arm in results.arms]
+
+
+def _share(results: Results, arm: ArmResults) -> Share:
+    resolved, plan = results.study.optimizers[arm.optimizer], results.study.suite.optimizers[arm.optimizer]
+    options = {**resolved.options, **resolved.arenas.get(arm.arena, {})}
+    told = {**plan.options, **plan.arenas.get(arm.arena, {})}
+    unsaid = BY_PRESET if resolved.factory in PRESETS else "none"
+    norm = results.study.suite.clip_norm(arm.optimizer)
+    everyone = [f"norm {rate(norm)}"] if norm > 0 else []
+    own = _amount(options, "gradient clipping of its own", "")
+    return Share(
+        arm.arena,
+        arm.optimizer,
+        resolved.factory,
+        ", ".join(f"{key} = {value}" for key, value in told.items()) or "nothing",
+        _search(results, arm),
+        len({run.setting for run in arm.sweep if run.record is not None}),
+        *_count(arm.sweep),
+        *_count(arm.final),
+        clipping=", ".join([*everyone, *([f"its own {own}"] if own else [])]) or "none",
+        centralization=_amount(options, "gradient centralization", unsaid),
+        adaptive_clipping=_amount(options, "adaptive gradient clipping", unsaid),
+        groups=resolved.groups or "one for all",
+        schedule=schedule(resolved.needs),
+        decay=_decay(resolved.factory, options, arm.setting, unsaid),
+        tuned=arm.tuned,
+    )
+
+
+def _search(results: Results, arm: ArmResults) -> str:
+    if arm.lr is not None and not arm.tuned:
+        return f"untuned, at {rate(arm.lr)}"
+    if tuned_on := results.study.suite.arenas[arm.arena].tuned_on:
+        return f"in {tuned_on}"
+    return f"{rate(min(arm.rates, default=None))} to {rate(max(arm.rates, default=None))}"
+
+
+def search_in_words(study: Study) -> str:
+    """What is tried of every optimizer."""
+    sweep = study.suite.sweep
+    beside = "".join(f", each with {name} {', '.join(map(str, values))}" for name, values in sweep.extra.items())
+    scales = {study.optimizers[name].lr_scale for name in study.suite.optimizers if study.tuned(name)}
+    whose = "" if scales <= {1.0} else ", times the optimizer's own scale"
+    ends = f"from {rate(sweep.lr_min)} to {rate(sweep.lr_max)}{whose}"
+    if sweep.search == "random":
+        drawn = "".join(f", and of {name} among {', '.join(map(str, x))}" for name, x in sweep.extra.items())
+        return f"{sweep.budget} draws of a rate {ends}{drawn}, with seed {sweep.search_seed}"
+    return f"{sweep.points} rates {ends}, and up to {sweep.max_extensions} more where the best lies at the edge{beside}"
+
+
+def equality(shares: Sequence[Share]) -> str:
+    """Whether the searches of an arena had the same budget, in a sentence for all that is to be said."""
+    unequal = []
+    for arena in dict.fromkeys(share.arena for share in shares):
+        tried = {x.optimizer: x.settings for x in shares if x.arena == arena and x.tuned}
+        if len(set(tried.values())) > 1:
+            unequal.append((arena, ", ".join(f"{name} {n}" for name, n in tried.items())))
+    untuned = list(dict.fromkeys(x.optimizer for x in shares if not x.tuned))
+    said = f"The budget of the searches was not equal, in settings: {said_once(unequal)}." if unequal else ""
+    said = said or "The budget was equal: in each arena every search had the same number of settings."
+    return said + (f" Untuned, without any search: {', '.join(untuned)}." if untuned else "")
+
+
+def _count(runs: list[Run]) -> tuple[int, int]:
+    """Trials with a record, and their steps."""
+    done = [run for run in runs if run.record is not None]
+    return len(done), sum(run.result["steps"] for run in done if run.result)
+
+
+def _amount(options: Mapping[str, Any], treatment: str, unsaid: str) -> str:
+    """The first option for a treatment that is set; what it is if none of them is."""
+    names = [name for name, words in TREATMENTS.items() if words == treatment]
+    found = [options[name] for name in names if options.get(name) is not None]
+    if not found:
+        return unsaid
+    chosen = next(filter(None, found), None)
+    return "none" if chosen is None else "on" if chosen is True else str(chosen)
+
+
+def _decay(factory: str, options: Mapping[str, Any], setting: Setting | None, unsaid: str) -> str:
+    value = {**options, **dict(setting.extra if setting else ())}.get("weight_decay")
+    if value is None:
+        return NONE if unsaid == "none" else unsaid
+    kind = decay_kind(factory, options)
+    known = f", {kind}" if kind in ("coupled", "decoupled") else ""
+    return f"{rate(value)}{known}" if value else "0"

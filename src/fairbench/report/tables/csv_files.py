@@ -1,0 +1,181 @@
+"""The CSV files: each a pure function of the study's results; numbers are written so that they read back exactly."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any, cast
+
+from fairbench.analysis.aggregates import Aggregate, aggregates
+from fairbench.analysis.comparison.ladder import Contribution
+from fairbench.analysis.comparison.leaderboard import Standing
+from fairbench.analysis.comparison.ranking import Rank
+from fairbench.analysis.comparison.shocks import ShockCost
+from fairbench.analysis.comparison.time_to_target import ProfilePoint, TimeToTarget
+from fairbench.analysis.comparison.verdicts import Comparison
+from fairbench.analysis.cost import Cost, costs
+from fairbench.analysis.further import Analyses
+from fairbench.analysis.mechanism import Quantity, quantities
+from fairbench.analysis.results import Results, Run
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns and rows, in the order in which they are written."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+
+    def to_csv(self) -> str:
+        """The table as CSV: floats by `repr`, None as an empty cell, truth as yes or no, no text as a formula."""
+        return "".join(map(_line, (self.columns, *self.rows)))
+
+
+class _Echo:
+    """A file that gives back what is written into it, so that `csv.writer` gives back each line."""
+
+    def write(self, text: str) -> str:
+        return text
+
+
+_WRITER = csv.writer(_Echo(), lineterminator="\n")
+
+
+def _line(cells: Iterable[Any]) -> str:
+    """A line of CSV."""
+    return cast(str, _WRITER.writerow(map(_cell, cells)))
+
+
+def _cell(value: Any) -> Any:
+    """A value as `csv` writes what we want; of itself it writes floats by `repr`, and nothing for None."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str) and value.startswith(("=", "+", "-", "@")):
+        return f"'{value}"  # spreadsheets compute what begins so
+    return value
+
+
+def lr_sweep(results: Results) -> Table:
+    """A row for each sweep trial and metric: what the setting was selected from."""
+    trial = _Trial(results)
+
+    def rows() -> Iterator[tuple[Any, ...]]:
+        for arm in results.arms:
+            planned = results.study.search(arm.optimizer).first()
+            for run in arm.sweep:
+                for metric in results.metrics(arm.arena):
+                    value, extension = run.metric("val", metric), run.setting not in planned
+                    yield (*trial.cells(run), metric, value, run.status, arm.selected(run), extension)
+
+    columns = (*trial.columns, "metric", "val", "status", "selected", "extension")
+    return Table(columns, list(rows()))
+
+
+class _Trial:
+    """The columns that say which trial a row is about: what is searched is among them."""
+
+    def __init__(self, results: Results) -> None:
+        self._others = [name for name in results.study.suite.sweep.extra if name != "weight_decay"]
+        self.columns = ("arena", "optimizer", "lr", "weight_decay", *self._others, "seed")
+
+    def cells(self, run: Run) -> tuple[Any, ...]:
+        others = (run.options.get(name) for name in self._others)
+        return (run.arena, run.optimizer, run.lr, run.weight_decay, *others, run.seed)
+
+
+def steps(results: Results) -> Iterator[str]:
+    """The CSV text of every training-loss window and validation evaluation, a line for each number, trial by trial."""
+    about = _Trial(results)
+    cells = {x: {metric: _line([metric])[:-1] for metric in results.metrics(x)} for x in results.study.suite.arenas}
+    yield _line((*about.columns, "stage", "step", "split", "metric", "value"))
+    for run in results.select(lambda run: run.result is not None):
+        trial = _line((*about.cells(run), run.stage))[:-1]
+        result = run.result or {}
+        told = [f"{trial},{step},train,loss,{loss!r}\n" for step, loss in result["loss_curve"]]  # finite numbers
+        for evaluation in result["evaluations"]:
+            at, val = f"{trial},{evaluation['step']},val", evaluation["val"]
+            told += [f"{at},{cell},{val[metric]!r}\n" for metric, cell in cells[run.arena].items()]
+        yield "".join(told)
+
+
+HASHES = ("initial_weights", "batches", "noise", "final_weights")
+
+
+def summary(results: Results) -> Table:
+    """A row for each planned final trial, whatever became of it."""
+    metrics = list(dict.fromkeys(name for arena in results.study.suite.arenas for name in results.metrics(arena)))
+    measured = [(split, metric) for split in ("val", "test") for metric in metrics]
+    finals, trial = results.select(lambda run: run.stage == "final"), _Trial(results)
+    facts = list(dict.fromkeys(name for run in finals for name in run.environment))
+    counted = list(dict.fromkeys(name for run in finals for name in _mechanism(run)))
+
+    def row(run: Run) -> tuple[Any, ...]:
+        result = run.result or {}
+        return (
+            *(*trial.cells(run), run.status, result.get("steps")),
+            *(run.metric(split, metric) for split, metric in measured),
+            *(result.get("parameters"), result.get("clip_rate")),
+            *(run.hash(name) for name in HASHES),
+            result.get("way"),
+            *(_mechanism(run).get(name) for name in counted),
+            *(run.environment.get(name) for name in facts),
+        )
+
+    columns = (
+        *(*trial.columns, "status", "steps"),
+        *(f"{split}_{metric}" for split, metric in measured),
+        *("parameters", "clip_rate"),
+        *(f"hash_{name}" for name in HASHES),
+        "way",
+        *(f"mechanism_{name}" for name in counted),
+        *(f"environment_{name.replace('-', '_')}" for name in facts),
+    )
+    return Table(columns, [row(run) for run in finals])
+
+
+def _mechanism(run: Run) -> dict[str, float]:
+    """The totals of a trial's mechanism; empty if it has none."""
+    found = (run.result or {}).get("mechanism")
+    return found["totals"] if found else {}
+
+
+def aggregate(results: Results) -> Table:
+    """A row for each arm and metric."""
+    return of_dataclass(Aggregate, aggregates(results))
+
+
+def significance(comparisons: Sequence[Comparison]) -> Table:
+    """A row for each comparison."""
+    return of_dataclass(Comparison, comparisons)
+
+
+def mechanism(results: Results) -> Table:
+    """A row for each quantity of each arm whose optimizer tells what its mechanism does."""
+    return of_dataclass(Quantity, quantities(results))
+
+
+def of_dataclass(kind: type[DataclassInstance], values: Iterable[DataclassInstance]) -> Table:
+    """Columns are the dataclass's fields."""
+    return Table([field.name for field in fields(kind)], [tuple(asdict(value).values()) for value in values])
+
+
+def cost(results: Results) -> Table:
+    """A row for each arm with a final trial."""
+    return of_dataclass(Cost, costs(results))
+
+
+def csv_tables(analyses: Analyses) -> dict[str, Table]:
+    """A table for each analysis that found something, by the name of its file."""
+    found: dict[str, tuple[type[DataclassInstance], Sequence[DataclassInstance]]] = {
+        "leaderboard.csv": (Standing, analyses.leaderboard),
+        "ranking.csv": (Rank, analyses.ranking),
+        "time_to_target.csv": (TimeToTarget, analyses.times),
+        "profiles.csv": (ProfilePoint, analyses.profiles),
+        "shocks.csv": (ShockCost, analyses.shocks),
+        "causes.csv": (Contribution, analyses.causes),
+    }
+    return {name: of_dataclass(kind, rows) for name, (kind, rows) in found.items() if rows}

@@ -1,0 +1,34 @@
+"""The report's tables in LaTeX, with booktabs; any engine compiles them, since they are ASCII."""
+
+from collections.abc import Sequence
+
+from fairbench.report.tables.model import Cell, Grid
+from fairbench.report.tables.tex import escape
+from fairbench.report.tables.verdict_text import Statement
+
+
+def to_latex(grid: Grid) -> str:
+    r"""A table as a `tabular` to be `\input` where the document puts it; it needs the packages booktabs and textcomp.
+
+    Args:
+        grid: the table.
+    """
+    columns = "".join("r" if column.value else "l" for column in grid.columns)
+    head = _row([Cell(column.title) for column in grid.columns])
+    lines = [
+        f"% {escape(grid.caption)}",
+        "% needs the packages booktabs and textcomp",
+        rf"\begin{{tabular}}{{{columns}}}",
+        r"\toprule",
+        head,
+        r"\midrule",
+        *map(_row, grid.rows),
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _row(cells: Sequence[Cell]) -> str:
+    shown = (x.text.__latex__() if isinstance(x.text, Statement) else escape(x.text) for x in cells)
+    return rf"{' & '.join(shown)} \\"

@@ -1,0 +1,216 @@
+"""The tables of what a study shows: which rows, which columns, in which words."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from fairbench.analysis.aggregates import aggregates
+from fairbench.analysis.audit.check import Flag
+from fairbench.analysis.audit.search import edge
+from fairbench.analysis.comparison.verdicts import Comparison
+from fairbench.analysis.cost import costs
+from fairbench.analysis.curves import EqualTime, equal_time
+from fairbench.analysis.further import Analyses
+from fairbench.analysis.mechanism import mechanisms, quantities
+from fairbench.analysis.results import ArmResults, Results
+from fairbench.report.tables.analyses import (
+    cause_grid,
+    leaderboard_grid,
+    mechanism_grid,
+    quantity_grid,
+    ranking_grid,
+    reached_grid,
+    shock_grid,
+)
+from fairbench.report.tables.budget import search_in_words
+from fairbench.report.tables.model import ARM, Column, Grid, count, grid, numbers, words
+from fairbench.report.tables.numbers import NONE, interval, number, p_value, rate, three
+from fairbench.report.tables.provenance import provenance_grids
+from fairbench.report.tables.verdict_text import Statement
+from fairbench.suites.search import are_numbers
+
+
+def grids(
+    results: Results, comparisons: Sequence[Comparison], analyses: Analyses, flags: Sequence[Flag]
+) -> dict[str, Grid]:
+    """Every table that has a row, by its name."""
+    made = [
+        comparison_grid(results, comparisons),
+        leaderboard_grid(analyses.leaderboard, results.study.suite.reference),
+        beside_grid(results, comparisons),
+        metric_grid(results),
+        ranking_grid(analyses.ranking),
+        rate_grid(results),
+        cause_grid(analyses.causes),
+        shock_grid(analyses.shocks),
+        mechanism_grid(mechanisms(results)),
+        quantity_grid(quantities(results)),
+        cost_grid(results),
+        equal_time_grid(equal_time(results, costs(results))),
+        reached_grid(analyses.times),
+        flag_grid(flags),
+        *provenance_grids(results),
+    ]
+    return {table.name: table for table in made if table.rows}
+
+
+def comparison_grid(results: Results, comparisons: Sequence[Comparison]) -> Grid:
+    """Every comparison with its tests."""
+    suite = results.study.suite
+    every = suite.compare == "all"
+    whose = "the optimizer" if every else suite.reference
+    caption = (
+        "Final value of each arena’s primary metric on the test split. Advantage, interval and g are positive where "
+        f"{whose} is better. Only “better” is a win. Alpha {rate(suite.alpha)}; the interval is not "
+        "corrected for the number of comparisons, Holm p is."
+    )
+    columns = (
+        words("Arena", "arena"),
+        *([words("Optimizer", "reference")] if every else []),
+        words("Baseline", "baseline"),
+        Column("Verdict", Statement),
+        Column("Metric", lambda c: f"{c.metric}\N{NO-BREAK SPACE}{'↓' if c.direction == 'min' else '↑'}"),
+        numbers("Optimizer’s" if every else suite.reference, "mean_reference", number),
+        numbers("Baseline’s", "mean_baseline", number),
+        Column("Advantage [95% CI]", lambda c: interval(c.advantage, c.ci_low, c.ci_high), lambda c: c.advantage),
+        numbers("Margin", "margin", rate),
+        numbers("Hedges’ g", "hedges_g", lambda g: number(g, 3)),
+        numbers("Welch p", "p", p_value),
+        numbers("Holm p", "p_holm", p_value),
+        numbers("TOST p", "p_equivalence", p_value),
+    )
+    return grid("comparisons", caption, columns, comparisons)
+
+
+def beside_grid(results: Results, comparisons: Sequence[Comparison]) -> Grid:
+    """What else can be asked of every comparison, and decides nothing."""
+    caption = (
+        "Beside Welch’s test, not corrected and without a say in the verdict: the t-test by seeds and how the arms’ "
+        "seeds correlate, the exact permutation p with the smallest that so many seeds can give, whether both scatter "
+        "alike, the 95% interval of g, and the seeds that finding a difference of the margin would need."
+    )
+    every = results.study.suite.compare == "all"
+    columns = (
+        words("Arena", "arena"),
+        *([words("Optimizer", "reference")] if every else []),
+        words("Baseline", "baseline"),
+        numbers("Paired p", "p_paired", p_value),
+        numbers("Correlation", "seed_correlation", lambda r: number(r, 2)),
+        numbers("Permutation p", "p_permutation", p_value),
+        numbers("Smallest", "p_permutation_floor", p_value),
+        numbers("Spread p", "p_spread", p_value),
+        Column("Hedges’ g [95% CI]", lambda c: interval(c.hedges_g, c.g_low, c.g_high), lambda c: c.hedges_g),
+        numbers("Seeds needed", "seeds_needed", rate),
+    )
+    return grid("beside", caption, columns, comparisons)
+
+
+def metric_grid(results: Results) -> Grid:
+    """Every metric of every arm."""
+    caption = (
+        "Test split, mean and standard deviation over the finished seeds. Where seeds diverged, failed or are missing, "
+        "the mean is that of the others and is compared with nothing."
+    )
+    arenas = results.study.suite.arenas
+    places = {(arena, metric): i for i, arena in enumerate(arenas) for metric in results.metrics(arena)}
+    columns = (
+        words("Arena", "arena"),
+        Column("Metric", lambda a: f"{a.metric}{' (primary)' if a.metric == arenas[a.arena].metric else ''}"),
+        words("Optimizer", "optimizer"),
+        numbers("Mean", "mean", number),
+        numbers("Std", "std", lambda std: number(std, 2)),
+        count("Finished", "n"),
+        count("Diverged", "diverged"),
+        count("Failed", "failed"),
+        count("Missing", "missing"),
+    )
+    order = {place: i for i, place in enumerate(places)}
+    rows = sorted(aggregates(results), key=lambda a: order[a.arena, a.metric])
+    return grid("metrics", caption, columns, rows)
+
+
+def rate_grid(results: Results) -> Grid:
+    """The search of each arm and what it selected."""
+    sweep = results.study.suite.sweep
+    caption = (
+        f"Selected on the validation split by the same rule for every optimizer: {search_in_words(results.study)}. "
+        "The test split and the final seeds had no part in it."
+    )
+    columns = (
+        *ARM,
+        numbers("Selected", "lr", rate),
+        *(_extra_column(name, values) for name, values in sweep.extra.items()),
+        Column("Place among the rates tried", _place),
+        Column("Tried", lambda arm: str(len(arm.rates)), lambda arm: len(arm.rates)),
+        Column("From", lambda arm: rate(min(arm.rates, default=None)), lambda arm: min(arm.rates, default=None)),
+        Column("To", lambda arm: rate(max(arm.rates, default=None)), lambda arm: max(arm.rates, default=None)),
+    )
+    return grid("learning_rates", caption, columns, [arm for arm in results.arms if arm.sweep or not arm.tuned])
+
+
+def _extra_column(name: str, values: Sequence[Any]) -> Column:
+    """The selected value of a hyperparameter that is searched with the rate."""
+    title = name.capitalize().replace("_", " ")
+
+    def selected(arm: ArmResults) -> Any:
+        return dict(arm.setting.extra).get(name) if arm.setting else None
+
+    if are_numbers(values):
+        return Column(title, lambda arm: rate(selected(arm)), selected)
+    return Column(title, lambda arm: NONE if selected(arm) is None else str(selected(arm)))
+
+
+def _place(arm: ArmResults) -> str:
+    if not arm.tuned:
+        return "untuned: none was searched"
+    if arm.diverged:
+        return "diverged at every rate"
+    place = edge(arm)
+    return {"": "sweep incomplete", "inside": "inside"}.get(place, f"{place}: at the edge")
+
+
+def cost_grid(results: Results) -> Grid:
+    """What training costs, by phases."""
+    caption = (
+        "Medians over the timing trials, in which the optimizers took turns, or over the final trials where there are "
+        "none (source); all trials: both stages, summed. A training step is data, forward, backward and optimizer; the "
+        "optimizer’s part is clipping, step and schedule. Timings are not the same twice; on a CPU, trials may have "
+        "shared the machine."
+    )
+    phases = ("Data", "data"), ("Forward", "forward"), ("Backward", "backward"), ("Optimizer", "step")
+    columns = (
+        *ARM,
+        words("Source", "source"),
+        count("Trials", "trials"),
+        numbers("Training step, ms", "train_ms", three),
+        *(numbers(f"{title}, ms", f"{phase}_ms", three) for title, phase in phases),
+        numbers("Evaluation, s", "eval_s", three),
+        numbers("Trial, s", "trial_s", three),
+        numbers("All trials, s", "total_s", three),
+        numbers("Peak memory, MB", "peak_memory_mb", "{:.0f}".format),
+    )
+    return grid("cost", caption, columns, costs(results))
+
+
+def equal_time_grid(rows: Sequence[EqualTime]) -> Grid:
+    """Where each arm is when the fastest of its arena is done."""
+    caption = (
+        "Every arm after the training time that the fastest of its arena needs for all its steps, evaluation and start "
+        "not counted: steps times the milliseconds of a step. Validation split, mean over the final seeds, linear "
+        "between evaluations. A slower arm is then not at the end of its schedule; with one for that time it would do "
+        "better than this."
+    )
+    columns = (
+        *ARM,
+        words("Metric", "metric"),
+        numbers("Training time, s", "seconds", three),
+        numbers("Steps by then", "steps", "{:.0f}".format),
+        numbers("Value then", "value", number),
+        numbers("Value at its end", "final", number),
+    )
+    return grid("equal_time", caption, columns, rows)
+
+
+def flag_grid(flags: Sequence[Flag]) -> Grid:
+    """What the audit raises."""
+    columns = tuple(words(title.capitalize(), title) for title in ("name", "severity", "evidence", "advice"))
+    return grid("audit", "What the audit raises, and what to do about it.", columns, flags)

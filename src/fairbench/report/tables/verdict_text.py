@@ -1,0 +1,40 @@
+"""How a verdict looks: the one place where bold is given, and nothing but the verdict decides on it."""
+
+from markupsafe import Markup, escape
+from rich.text import Text
+
+from fairbench.analysis.comparison.verdicts import Comparison
+from fairbench.report.tables.tex import escape as tex
+
+
+class Statement:
+    """The verdict of a comparison with its notes, as pages, terminals and papers show it.
+
+    It is bold where the comparison is a win, and nowhere else: whoever shows it hands over the comparison and has no
+    way to say how it looks.
+
+    Args:
+        comparison: the comparison, with its verdict.
+    """
+
+    __slots__ = ("_comparison",)
+
+    def __init__(self, comparison: Comparison) -> None:
+        self._comparison = comparison
+
+    def __str__(self) -> str:
+        return self._comparison.statement
+
+    def __html__(self) -> str:
+        """The statement for a template, which need not escape it again."""
+        text = escape(self._comparison.statement)
+        return Markup('<strong class="win">{}</strong>').format(text) if self._comparison.is_win else text
+
+    def __latex__(self) -> str:
+        """The statement for LaTeX."""
+        text = tex(self._comparison.statement)
+        return rf"\textbf{{{text}}}" if self._comparison.is_win else text
+
+    def __rich__(self) -> Text:
+        """The statement for a terminal."""
+        return Text(self._comparison.statement, "bold" if self._comparison.is_win else "")

@@ -1,0 +1,34 @@
+"""SIGTERM and SIGUSR1 stop a driver as Ctrl-C does, see `trial_loop.py`."""
+
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from fairbench.common.errors import Preempted
+
+SIGNALS = [number for name in ("SIGTERM", "SIGUSR1") if (number := getattr(signal, name, None))]  # not all on Windows
+TO_BE_CONTINUED = 75
+"""Exit code of a driver that was asked to stop; EX_TEMPFAIL of BSD's sysexits.h."""
+ECHO = 1.0
+"""Seconds in which a second signal is the first one again: a job system may signal both a step and its script."""
+
+
+@contextmanager
+def preemptible() -> Iterator[None]:
+    """Have the signals raise Preempted in the block; a second one interrupts what is done upon the first."""
+    heard = float("-inf")
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        nonlocal heard
+        if time.monotonic() - heard >= ECHO:
+            heard = time.monotonic()
+            raise Preempted(signal.Signals(number).name)
+
+    before = {number: signal.signal(number, stop) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

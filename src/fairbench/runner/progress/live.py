@@ -1,0 +1,156 @@
+"""Live progress of a study: a table that updates on a terminal, plain lines elsewhere."""
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+
+from fairbench.common.formatting import duration
+from fairbench.runner.observers import Follower, Running
+from fairbench.study.records import Record
+from fairbench.study.schedule import Outlook
+from fairbench.study.trial_spec import TrialSpec
+
+PLAIN_SECONDS = 15.0
+"""Without a terminal, how often progress is told of."""
+QUIET_SECONDS = 10.0
+"""After how long it is said since when nothing was heard of a trial."""
+
+
+def time_left(
+    seconds: Mapping[str, float], steps: Mapping[str, int], steps_left: Mapping[str, int], workers: int
+) -> float | None:
+    """Seconds until a study is done, at each arena's own pace; None while nothing is known.
+
+    Args:
+        seconds: spent in trials that have ended, by arena.
+        steps: that they took.
+        steps_left: that are left.
+        workers: trials that run at the same time.
+    """
+    if not any(steps.values()):
+        return None
+    mean = sum(seconds.values()) / sum(steps.values())
+    pace = {arena: seconds[arena] / steps[arena] for arena in steps if steps[arena]}
+    return sum(left * pace.get(arena, mean) for arena, left in steps_left.items()) / workers
+
+
+def summary(done: int, trials: int, left: float | None) -> str:
+    """How far a study is, in a line."""
+    return f"{done} of {trials} trials" + (f", about {duration(left)} left" if left is not None else "")
+
+
+def in_words(trials: Iterable[Running]) -> str:
+    """The running trials that have taken a step, in a line."""
+    return "; ".join(f"{x.label} step {x.step}/{x.steps} loss {x.loss:.4g}" for x in trials if x.step)
+
+
+def trials_table(trials: Iterable[Running], now: float) -> Table:
+    """A row for each running trial."""
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    trials = list(trials)
+    driver = ["driver"] * any(trial.driver for trial in trials)
+    for column in ("trial", "step", "loss", "left", *driver, ""):
+        table.add_column(column, justify="left" if column in ("trial", "driver", "") else "right")
+    for trial in trials:
+        left, silence = trial.left(now), now - trial.heard
+        table.add_row(
+            trial.label,
+            f"{trial.step}/{trial.steps}",
+            "" if trial.loss is None else f"{trial.loss:.4f}",
+            "?" if left is None else duration(left),
+            *(trial.driver for _ in driver),
+            f"last seen {silence:.0f} s ago" if silence > QUIET_SECONDS else "",
+        )
+    return table
+
+
+class Progress(Follower):
+    """Shows how many trials are done, what runs, with which loss, and how long it will take; use it in a `with` block.
+
+    Args:
+        console: where to write.
+        clock: seconds now; tests hand in their own.
+        searched: hyperparameters that the suite searches with the rate.
+    """
+
+    def __init__(
+        self,
+        console: Console,
+        clock: Callable[[], float] = time.monotonic,
+        searched: Iterable[str] = (),
+    ) -> None:
+        super().__init__(clock, searched)
+        self._console = console
+        self._outlook = Outlook(0, 0, {})
+        self._seconds: dict[str, float] = defaultdict(float)  # spent in finished trials, by arena
+        self._steps: dict[str, int] = defaultdict(int)
+        self._sent: set[str] = set()  # arenas whose data have no room on the GPU
+        self._last_line = clock()
+        self._live = Live(console=console, get_renderable=self._view, refresh_per_second=4, transient=True)
+
+    def __enter__(self) -> "Progress":
+        """Begin to show."""
+        if self._console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop to show."""
+        self._live.stop()
+
+    def say(self, text: str) -> None:
+        """Show a text for good; nothing if it is empty."""
+        if text:
+            self._console.print(text, style="yellow", highlight=False, soft_wrap=True)
+
+    def planned(self, outlook: Outlook) -> None:
+        """State what is done and what is left."""
+        self._outlook = outlook
+
+    def running(self, spec: TrialSpec, step: int, loss: float) -> None:
+        """A trial goes on."""
+        super().running(spec, step, loss)
+        if not self._console.is_terminal and self.clock() - self._last_line >= PLAIN_SECONDS:
+            self._last_line = self.clock()
+            line = f"{self._summary()} | {in_words(self.trials.values())}"
+            self._console.print(line, highlight=False, soft_wrap=True)
+
+    def ended(self, spec: TrialSpec, record: Record) -> None:
+        """A trial has ended."""
+        label, began = self.trials[spec.id].label, self.trials[spec.id].began
+        super().ended(spec, record)
+        if record["status"] == "failed":
+            reason = f"failed: {label}: {record['error']['type']}: {record['error']['message']}"
+            self._console.print(reason, style="red", highlight=False, markup=False, soft_wrap=True)
+            return
+        self._seconds[spec.arena.name] += self.clock() - began
+        self._steps[spec.arena.name] += record["result"]["steps"]
+        if record["status"] == "diverged":
+            self._console.print(f"diverged: {label} at step {record['result']['steps']}", highlight=False)
+        self._tell_of_room(spec, record["cost"]["data_on"])
+
+    def _tell_of_room(self, spec: TrialSpec, data_on: str) -> None:
+        """Say of each arena once that its data did not fit where its trials run."""
+        if data_on != spec.training.device and spec.arena.name not in self._sent:
+            self._sent.add(spec.arena.name)
+            self.say(f"{spec.arena.name}: no room on the GPU for the data, batches are sent from pinned memory")
+
+    def eta(self) -> float | None:
+        """Seconds until the study is done; None while nothing is known."""
+        return time_left(self._seconds, self._steps, self._outlook.steps_left, max(len(self.trials), 1))
+
+    def _summary(self) -> str:
+        return summary(self._outlook.done, self._outlook.trials, self.eta())
+
+    def _view(self) -> Group:
+        table = trials_table(list(self.trials.values()), self.clock())  # the display has its own thread
+        bar = ProgressBar(total=max(self._outlook.trials, 1), completed=self._outlook.done, width=40)
+        return Group(self._summary(), bar, table)

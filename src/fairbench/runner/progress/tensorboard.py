@@ -1,0 +1,129 @@
+"""Event files for TensorBoard, written by the driver as trials run: `<arena>/<optimizer>/<stage> <lr> <seed>`.
+
+A trial's folder says with the trial's id that it is complete. What a killed run has left incomplete is written again:
+from the record if there is one, else with the trial that starts anew.
+"""
+
+import importlib.util
+import shutil
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from fairbench.common.errors import UsageError
+from fairbench.common.files import write_atomically
+from fairbench.runner.observers import Observer
+from fairbench.study.records import Record
+from fairbench.study.trial_spec import TrialSpec
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
+
+
+LOSS = "loss/train"
+FLUSH_SECONDS = 5
+
+
+class TensorBoard(Observer):
+    """Writes losses, metrics and hyperparameters of sweep and final trials.
+
+    Args:
+        directory: where the event files go.
+        extra: what is searched beside the rate, which tells trials apart.
+
+    Raises:
+        UsageError: the package tensorboard is missing.
+    """
+
+    def __init__(self, directory: Path, extra: Iterable[str] = ()) -> None:
+        if importlib.util.find_spec("tensorboard") is None:
+            raise UsageError("--tensorboard needs the package tensorboard: pip install tensorboard")
+        self._directory, self._others = directory, set(extra) - {"weight_decay"}
+        self._writers: dict[str, SummaryWriter] = {}
+        self._since: dict[str, int] = {}  # the first step that is written of a trial
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Write down what is known of trials that were stopped."""
+        for writer in self._writers.values():
+            writer.close()
+
+    def folder(self, spec: TrialSpec) -> Path:
+        """Where the event file of a trial lies."""
+        decay = "" if spec.weight_decay is None else f" wd={spec.weight_decay:g}"
+        others = "".join(
+            f" {name}={spec.optimizer.options[name]}" for name in self._others & spec.optimizer.options.keys()
+        )
+        trial = f"{spec.stage} lr={spec.lr:g}{decay}{others} seed {spec.seed}"
+        return self._directory / _name(spec.arena.name) / _name(spec.optimizer.name) / _name(trial)
+
+    def found(self, spec: TrialSpec, read: Callable[[], Record | None]) -> None:
+        """Write what is in the record of a trial, unless that is done."""
+        mark = self._mark(spec)
+        if (not mark.exists() or mark.read_text() != spec.id) and (record := read()):
+            self._rewrite(spec, record)
+
+    def _rewrite(self, spec: TrialSpec, record: Record) -> None:
+        """Write what is in the record of a trial."""
+        self.started(spec)
+        for step, loss in record["result"]["loss_curve"]:
+            self.running(spec, step, loss)
+        self.ended(spec, record)
+
+    def started(self, spec: TrialSpec) -> None:
+        """Begin the event file of a trial, with its hyperparameters."""
+        if spec.stage == "timing":
+            return
+
+        from torch.utils.tensorboard import SummaryWriter
+
+        shutil.rmtree(self.folder(spec), ignore_errors=True)
+        writer = SummaryWriter(str(self.folder(spec)), flush_secs=FLUSH_SECONDS)
+        rows = "\n".join(f"| {name} | {value} |" for name, value in spec.optimizer.options.items())
+        writer.add_text("hyperparameters", f"| {spec.optimizer.factory} | |\n|---|---|\n{rows}", 0)
+        self._writers[spec.id] = writer
+
+    def running(self, spec: TrialSpec, step: int, loss: float) -> None:
+        """The training loss of a window of steps, at its last one."""
+        if writer := self._writers.get(spec.id):
+            self._since.setdefault(spec.id, step)
+            writer.add_scalar(LOSS, loss, step)
+
+    def paused(self, spec: TrialSpec) -> None:
+        """Begin again when the trial goes on."""
+        self._since.pop(spec.id, None)
+        if writer := self._writers.pop(spec.id, None):
+            writer.close()
+
+    def ended(self, spec: TrialSpec, record: Record) -> None:
+        """The metrics of the evaluations; of a trial that failed, why."""
+        writer, since = self._writers.pop(spec.id, None), self._since.pop(spec.id, None)
+        if writer is None:
+            return
+        if record["status"] == "failed":
+            writer.add_text("failed", f"{record['error']['type']}: {record['error']['message']}", 0)
+            writer.close()
+            return
+        result = record["result"]
+        if result["loss_curve"] and since != result["loss_curve"][0][0]:  # it went on from a checkpoint
+            writer.close()
+            self._rewrite(spec, record)
+            return
+        for evaluation in result["evaluations"]:
+            for metric, value in evaluation["val"].items():
+                writer.add_scalar(f"{metric}/val", value, evaluation["step"])
+        for metric, value in (result["final"] or {}).get("test", {}).items():
+            writer.add_scalar(f"{metric}/test", value, result["steps"])
+        writer.close()
+        write_atomically(self._mark(spec), spec.id)
+
+    def _mark(self, spec: TrialSpec) -> Path:
+        return self.folder(spec) / "complete"
+
+
+def _name(text: str) -> str:
+    """A name as that of a folder."""
+    return quote(text, safe=" ()[]{}=+,:@")

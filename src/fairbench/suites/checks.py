@@ -1,0 +1,259 @@
+"""What the types of a suite cannot say: which names, numbers and combinations there are."""
+
+import re
+from collections.abc import Mapping, Sequence
+from math import isfinite
+from typing import Any
+
+from fairbench.arenas.base import ArenaFacts
+from fairbench.arenas.registry import ARENAS
+from fairbench.arenas.shocks.registry import SHOCKS
+from fairbench.common.errors import unknown
+from fairbench.data.registry import READING, SOURCES
+from fairbench.optimizers.resolve import NEEDS, known_optimizers, rates_of
+from fairbench.optimizers.spec import OptimizerPlan
+from fairbench.suites.coercion import KeyPath, Wrong, build
+from fairbench.suites.schema import COMPARED, RULES, ArenaPlan, Suite, Sweep
+from fairbench.suites.search import SEARCHES, Grid, Random, Setting, extras
+
+MOST = 10**9
+"""More steps, or examples in a batch, nobody means."""
+PRECISIONS = ("float32", "bfloat16")
+
+
+def check(suite: Suite) -> None:
+    """Raise `Wrong` for the first thing in a suite that has no meaning."""
+    if not re.fullmatch(r"[\w.\-]*\w", suite.name):
+        raise Wrong(("name",), f"must be made of letters, digits, '_', '-' and '.', got {suite.name!r}")
+    if not suite.arenas:
+        raise Wrong(("arenas",), "needs at least one arena")
+    _check_stages(suite)
+    for name, arena in suite.arenas.items():
+        _check_arena(suite, name, arena)
+    for name, optimizer in suite.optimizers.items():
+        if not name.isprintable() or not name.strip():
+            raise Wrong(("optimizers", name), f"must be made of characters that can be shown, got {name!r}")
+        if not optimizer.factory and name not in known_optimizers():
+            reason = f'{unknown("optimizer", name, known_optimizers())}; your own one needs factory = "module:Class"'
+            raise Wrong(("optimizers", name), reason)
+        _check_rates(suite, name, optimizer)
+        if optimizer.clip_norm is not None and not 0 <= optimizer.clip_norm < float("inf"):
+            reason = f"must be finite and not negative (0 is off), got {optimizer.clip_norm}"
+            raise Wrong(("optimizers", name, "clip_norm"), reason)
+        for need in optimizer.needs or ():
+            if need not in NEEDS:
+                raise Wrong(("optimizers", name, "needs"), unknown("need of the training loop", need, NEEDS))
+        for unmet in optimizer.arenas.keys() - suite.arenas.keys():
+            raise Wrong(("optimizers", name, "arenas", unmet), unknown("arena", unmet, suite.arenas))
+    if suite.reference not in suite.optimizers:
+        raise Wrong(("reference",), unknown("optimizer", suite.reference, suite.optimizers))
+    if suite.compare not in COMPARED:
+        raise Wrong(("compare",), unknown("way to compare", suite.compare, COMPARED))
+    for rung in suite.ladder:
+        if rung not in suite.optimizers:
+            raise Wrong(("ladder",), unknown("optimizer", rung, suite.optimizers))
+    if suite.ladder and len(set(suite.ladder)) < max(len(suite.ladder), 2):
+        raise Wrong(("ladder",), f"must have two or more optimizers, each once, got {suite.ladder}")
+
+
+def _check_arena(suite: Suite, name: str, arena: ArenaPlan) -> None:
+    path = ("arenas", name)
+    if not re.fullmatch(r"[\w.\-]+", name):
+        raise Wrong(path, f"must be made of letters, digits, '_', '-' and '.', got {name!r}")
+    if arena.facts is None and suite.task(name) not in ARENAS:
+        raise Wrong((*path, "task") if arena.task else path, unknown("arena", suite.task(name), ARENAS))
+    facts = suite.facts(name)
+    if arena.metric not in facts.metrics:
+        raise Wrong((*path, "metric"), unknown("metric", arena.metric, facts.metrics))
+    for key in ("sweep_steps", "steps", "batch_size"):
+        if not 1 <= getattr(arena, key) <= MOST:
+            raise Wrong((*path, key), f"must lie in [1, {MOST}], got {getattr(arena, key)}")
+    if not 0 < arena.margin < 1:
+        raise Wrong((*path, "margin"), f"must lie in (0, 1): a difference of 1 always matters; got {arena.margin}")
+    if arena.target is not None:
+        check_positive((*path, "target"), arena.target)
+    if "source" in arena.data or arena.facts is None:
+        _check_source((*path, "data"), arena.data, facts)
+    if facts.model_options is not None:
+        _check_options((*path, "model"), arena.model, facts.model_options)
+    _check_tuned_on(suite, name, arena)
+    if arena.shock:
+        _check_shock((*path, "shock"), arena.shock, facts.kind)
+
+
+def _check_source(path: KeyPath, data: Mapping[str, Any], facts: ArenaFacts) -> None:
+    fitting = {key: x for key, x in SOURCES.items() if x.kind == facts.kind and x.labelled >= facts.labelled}
+    if (source := data.get("source")) not in fitting:
+        own = "; the arena's facts say no kind = 'images' or 'text'" if facts.kind == "own" else ""
+        raise Wrong((*path, "source"), f"{unknown('source for this arena', str(source), fitting)}{own}")
+    _check_options(path, data, {"source": str, **READING[facts.kind], **fitting[str(source)].options})
+
+
+def _check_tuned_on(suite: Suite, name: str, arena: ArenaPlan) -> None:
+    if not arena.tuned_on:
+        return
+    path = ("arenas", name, "tuned_on")
+    if arena.tuned_on not in suite.arenas:
+        raise Wrong(path, unknown("arena", arena.tuned_on, suite.arenas))
+    tuning = suite.arenas[arena.tuned_on]
+    if tuning.tuned_on or (suite.task(arena.tuned_on), tuning.metric) != (suite.task(name), arena.metric):
+        raise Wrong(path, f"must name an arena of the same task and metric with a sweep, got {arena.tuned_on!r}")
+
+
+def _check_shock(path: KeyPath, shock: Mapping[str, Any], kind: str) -> None:
+    fitting = {key: x for key, x in SHOCKS.items() if kind in x.kinds}
+    if (given := shock.get("kind")) not in fitting:
+        raise Wrong((*path, "kind"), unknown("shock for this arena", str(given), fitting))
+    _check_options(path, shock, {"kind": str, "at": list[float], "steps": 1, **fitting[str(given)].options})
+    if not shock["at"] or not all(0 <= x < 1 for x in shock["at"]):
+        raise Wrong((*path, "at"), f"must be shares of the training in [0, 1), got {shock['at']}")
+    for key in ("steps", *fitting[str(given)].options):
+        if key in shock and not 0 < shock[key] < float("inf"):
+            raise Wrong((*path, key), f"must be positive and finite, got {shock[key]}")
+
+
+def _check_stages(suite: Suite) -> None:
+    check_positive(("alpha",), suite.alpha)
+    if suite.alpha >= 1:
+        raise Wrong(("alpha",), f"must be below 1, got {suite.alpha}")
+    for key in ("trial_timeout", "checkpoint_every"):
+        if not 0 <= (seconds := getattr(suite, key)) < float("inf"):
+            raise Wrong((key,), f"must be a number of seconds, or 0, got {seconds}")
+    for stage, key, least, most in (
+        ("sweep", "evaluations", 1, 10_000),
+        ("final", "evaluations", 1, 10_000),
+        ("training", "warmup_steps", 0, 10**9),
+        ("training", "log_every", 1, 10**9),
+        ("training", "clip_norm", 0, 10**9),
+        ("training", "evaluation_batch_size", 1, MOST),
+    ):
+        value = getattr(getattr(suite, stage), key)
+        if not least <= value <= most:
+            raise Wrong((stage, key), f"must lie in [{least}, {most}], got {value}")
+    shortest = min(min(arena.steps, arena.sweep_steps) for arena in suite.arenas.values())
+    for key, most in (("warmup_steps", shortest - 1), ("log_every", shortest)):
+        if (value := getattr(suite.training, key)) > most:
+            reason = f"must be at most {most}, since the shortest trials have {shortest} steps; got {value}"
+            raise Wrong(("training", key), reason)
+    check_sweep(suite.sweep)
+    _check_seeds(("sweep", "seeds"), suite.sweep.seeds)
+    _check_seeds(("final", "seeds"), suite.final.seeds)
+    for rule in suite.breaks:
+        if rule not in RULES:
+            raise Wrong(("breaks",), unknown("rule", rule, RULES))
+    if "seeds" not in suite.breaks and (shared := sorted(set(suite.sweep.seeds) & set(suite.final.seeds))):
+        raise Wrong(("final", "seeds"), f"must not be those of the sweep, both have {shared}")
+    if suite.training.precision not in PRECISIONS:
+        raise Wrong(("training", "precision"), unknown("precision", suite.training.precision, PRECISIONS))
+
+
+def _check_rates(suite: Suite, name: str, optimizer: OptimizerPlan) -> None:
+    """What an optimizer has to do with the search: its scale, its own rate, and what it must leave to the sweep."""
+    path = ("optimizers", name)
+    if optimizer.lr is not None and optimizer.lr_scale is not None:
+        raise Wrong((*path, "lr_scale"), "scales rates that are searched, and lr says that none is; leave one out")
+    for key in ("lr", "lr_scale"):
+        if (value := getattr(optimizer, key)) is not None:
+            check_positive((*path, key), value)
+    lr_scale, lr = rates_of(name, optimizer)
+    check_settings((*path, "lr_scale"), suite.sweep, lr_scale)
+    searched = ("lr",) if lr is not None else ("lr", *suite.sweep.extra)
+    tables: list[tuple[KeyPath, Mapping[str, Any]]] = [((*path, "options"), optimizer.options)]
+    tables += [((*path, "arenas", arena), options) for arena, options in optimizer.arenas.items()]
+    for table, options in tables:
+        for key in searched:
+            if key in options:
+                way = "leave it out" if lr is None else f"of {name} none is searched: say lr beside options"
+                raise Wrong((*table, key), f"is what the sweep selects; {way}")
+
+
+def _check_seeds(path: KeyPath, seeds: Sequence[int]) -> None:
+    if not seeds or len(set(seeds)) < len(seeds) or min(seeds) < 0 or max(seeds) >= 2**63:
+        raise Wrong(path, f"must be distinct whole numbers in [0, 2^63), got {list(seeds)}")
+
+
+def _check_options(path: KeyPath, options: Mapping[str, Any], known: Mapping[str, Any]) -> None:
+    """Names, types and signs of data or model options; `known` has a type where one must be given, else the default."""
+    for key in options:
+        if key not in known:
+            raise Wrong((*path, key), unknown("key", key, known))
+    for key, kind in known.items():
+        needed = not _is_value(kind)
+        if needed and key not in options:
+            raise Wrong((*path, key), "is missing")
+        if key in options:
+            value = build(kind if needed else type(kind), options[key], (*path, key))
+            numbers = [x for x in (value if isinstance(value, list) else [value]) if type(x) is int]
+            least = 1 if kind is int else 0
+            if numbers and min(numbers) < least:
+                raise Wrong((*path, key), f"must be at least {least}, got {value!r}")
+
+
+def _is_value(kind: Any) -> bool:
+    """Whether this is a default, and not the type of one."""
+    return isinstance(kind, int | float | str | list)
+
+
+KEYS = {
+    "grid": {"points": (2, 100), "max_extensions": (0, 100)},
+    "random": {"budget": (2, 1000), "search_seed": (0, 2**63 - 1)},
+}
+"""The keys of each way to search, with the least and the most; the first is needed, the others are 0 if not given."""
+
+
+def check_sweep(sweep: Sweep) -> None:
+    """Raise `Wrong` for the first thing in a sweep that has no meaning; its seeds are the suite's affair."""
+    check_positive(("sweep", "lr_min"), sweep.lr_min)
+    check_positive(("sweep", "lr_max"), sweep.lr_max)
+    if sweep.lr_max <= sweep.lr_min:
+        raise Wrong(("sweep", "lr_max"), f"must be above lr_min = {sweep.lr_min}, got {sweep.lr_max}")
+    if sweep.search not in SEARCHES:
+        raise Wrong(("sweep", "search"), unknown("way to search", sweep.search, SEARCHES))
+    for search, keys in KEYS.items():
+        for key, (least, most) in keys.items():
+            value, path = getattr(sweep, key), ("sweep", key)
+            if search != sweep.search and value:
+                needed = next(iter(KEYS[sweep.search]))
+                raise Wrong(path, f'belongs to search = "{search}"; a {sweep.search} search has {needed}; leave it out')
+            if search == sweep.search and value == 0 < least:
+                raise Wrong(path, f"is missing: a {search} search needs it")
+            if search == sweep.search and not least <= value <= most:
+                raise Wrong(path, f"must lie in [{least}, {most}], got {value}")
+    _check_extra(sweep)
+    check_settings(("sweep", next(iter(KEYS[sweep.search]))), sweep, 1.0)
+
+
+def check_settings(path: KeyPath, sweep: Sweep, scale: float) -> None:
+    """See that the settings that may be tried at a scale are distinct, their rates positive and finite."""
+    if sweep.search == "grid":
+        span = range(-sweep.max_extensions, sweep.points + sweep.max_extensions)
+        tried = [Setting(Grid(sweep, scale).rate(index)) for index in span]
+    else:
+        tried = Random(sweep, scale).first()
+    rates = [setting.lr for setting in tried]
+    if not (rates[0] > 0 and rates[-1] < float("inf") and len(set(tried)) == len(tried)):
+        raise Wrong(path, f"gives rates that are not distinct, positive and finite: {rates}")
+
+
+def check_positive(path: KeyPath, value: float) -> None:
+    """Raise `Wrong` unless a number is positive and finite."""
+    if not 0 < value < float("inf"):
+        raise Wrong(path, f"must be positive and finite, got {value}")
+
+
+def _check_extra(sweep: Sweep) -> None:
+    if len(sweep.extra) > 1:
+        raise Wrong(("sweep", "extra"), f"one hyperparameter is searched beside the rate, got {', '.join(sweep.extra)}")
+    for name, values in sweep.extra.items():
+        path = ("sweep", "extra", name)
+        if name == "lr":
+            raise Wrong(path, "is searched in any case, from lr_min to lr_max; leave it out")
+        least = 0.0 if name == "weight_decay" else -float("inf")
+        for value in values:
+            for each in value if isinstance(value, list) else [value]:
+                if not isinstance(each, bool | int | float | str):
+                    raise Wrong(path, f"must be numbers, words, true or false, or lists of them, got {value!r}")
+                if not isinstance(each, str) and not (isfinite(each) and each >= least):
+                    raise Wrong(path, f"must be finite{' and not negative' * (least == 0)}, got {value!r}")
+        if len(values) < 2 or len(set(extras(sweep))) < len(values):
+            raise Wrong(path, f"must be two or more values, each once, got {values}")

@@ -1,0 +1,58 @@
+"""The contract of an optimizer: what a bench and a training rely on, tried out on a small task."""
+
+from dataclasses import asdict
+from typing import Any
+
+from fairbench.optimizers.spec import OptimizerPlan
+from fairbench.training.check.case import SEVERITIES, Finding, case_of, told, trained
+from fairbench.training.check.cost import state, step_time
+from fairbench.training.check.gradients import (
+    bfloat16_weights,
+    closure,
+    gradients_untouched,
+    missing_gradients,
+    sparse_gradients,
+    zero_gradients,
+)
+from fairbench.training.check.learning import lr_schedule, parameter_groups, trains
+from fairbench.training.check.repeating import deterministic, global_random_state, resumes
+from fairbench.training.determinism import one_thread
+
+__all__ = ["CHECKS", "SEVERITIES", "Finding", "findings"]
+
+CHECKS = (
+    trains,
+    lr_schedule,
+    parameter_groups,
+    resumes,
+    deterministic,
+    global_random_state,
+    gradients_untouched,
+    missing_gradients,
+    zero_gradients,
+    sparse_gradients,
+    bfloat16_weights,
+    closure,
+    state,
+    step_time,
+)
+"""Every check, in the order in which they are shown."""
+
+NO_STEP = (
+    "mend that first; a closure, or a graph of the gradients, it gets if a suite file says so with `needs` (--suite)"
+)
+
+
+def findings(name: str, plan: OptimizerPlan) -> list[dict[str, Any]]:
+    """What every check finds of an optimizer, as plain values that a process can hand over.
+
+    Raises:
+        UsageError: it is not there, or has no such hyperparameter.
+    """
+    with one_thread():
+        untrained = case_of(name, plan)
+        try:
+            case = trained(untrained)
+        except Exception as error:
+            return [asdict(Finding(trains.name, "fail", told(error), NO_STEP))]
+        return [asdict(check.finding(case)) for check in CHECKS]

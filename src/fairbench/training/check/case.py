@@ -1,0 +1,229 @@
+"""What a check sees of an optimizer, and what it finds."""
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from textwrap import shorten
+from typing import Any, Literal, TypeVar, get_args
+
+import torch
+from torch import Tensor, nn
+
+from fairbench.arenas.registry import load_arena, load_arena_data
+from fairbench.optimizers.resolve import build_optimizer, resolve_optimizer
+from fairbench.optimizers.spec import OptimizerPlan, OptimizerSpec, ResolvedOptimizer
+from fairbench.study.plan import ResolvedArena, Study, trial_spec
+from fairbench.study.trial_spec import TrialSpec
+from fairbench.suites.loader import load_suite
+from fairbench.suites.search import search_for
+from fairbench.training.place import Place
+from fairbench.training.trainer import Training
+from fairbench.training.trial import trial
+
+Severity = Literal["fail", "warn", "note", "pass"]
+"""A fail makes a study's numbers wrong; a warn may do so elsewhere; a note is worth knowing."""
+SEVERITIES: tuple[Severity, ...] = get_args(Severity)
+TASK = str(Path(__file__).with_name("task.toml"))
+Seen = TypeVar("Seen")
+
+
+@dataclass(frozen=True)
+class Course:
+    """A short training at one learning rate.
+
+    Attributes:
+        lr: the rate.
+        start: mean training loss of the first steps.
+        end: of the last steps; None if the training diverged.
+    """
+
+    lr: float
+    start: float
+    end: float | None
+
+
+@dataclass(frozen=True)
+class Case:
+    """An optimizer with the task that it is checked on.
+
+    Attributes:
+        study: the task, with this optimizer alone.
+        courses: a short training at each rate.
+    """
+
+    study: Study
+    courses: Sequence[Course] = ()
+
+    @property
+    def optimizer(self) -> ResolvedOptimizer:
+        """The optimizer."""
+        return next(iter(self.study.optimizers.values()))
+
+    @property
+    def best(self) -> Course:
+        """The training with the lowest loss at its end."""
+        return min(self.courses, key=lambda course: float("inf") if course.end is None else course.end)
+
+    def spec(self, lr: float, groups: str = "") -> TrialSpec:
+        """The task's trial at a rate; with `groups` that make parameter groups where the optimizer has none."""
+        spec = trial_spec(self.study, "vit", self.optimizer.name, "sweep", lr, 0)
+        return replace(spec, optimizer=replace(spec.optimizer, groups=spec.optimizer.groups or groups))
+
+    def training(self, steps: int, groups: str = "") -> Training:
+        """The training at the best rate, so many steps done."""
+        training = Training(self.spec(self.best.lr, groups), Place())
+        for _ in range(steps):
+            training.train_step()
+        return training
+
+    def on(self, model: nn.Module) -> torch.optim.Optimizer:
+        """The optimizer at the best rate, for another model."""
+        spec: OptimizerSpec = self.spec(self.best.lr).optimizer
+        optimizer = build_optimizer(spec, model)
+        if "modes" in spec.needs:
+            optimizer.train()  # type: ignore[attr-defined]
+        return optimizer
+
+    def closure(self, optimizer: torch.optim.Optimizer, loss: Callable[[], Tensor]) -> Callable[[], Tensor]:
+        """The function that makes the gradients of a loss anew, as this optimizer needs them."""
+
+        def closure() -> Tensor:
+            optimizer.zero_grad()
+            value = loss()
+            value.backward(create_graph="create_graph" in self.optimizer.needs)
+            return value
+
+        return closure
+
+    def step(self, optimizer: torch.optim.Optimizer, loss: Callable[[], Tensor]) -> None:
+        """One step of `on`'s optimizer."""
+        closure = self.closure(optimizer, loss)
+        if "closure" in self.optimizer.needs:
+            optimizer.step(closure)  # type: ignore[arg-type]
+        else:
+            closure()
+            optimizer.step()
+
+
+def case_of(name: str, plan: OptimizerPlan) -> Case:
+    """The case of an optimizer that is yet to be trained.
+
+    Raises:
+        UsageError: it is not there, or has no such hyperparameter.
+    """
+    task = replace(load_suite(TASK), reference=name, optimizers={name: plan})
+    resolved = resolve_optimizer(name, plan)
+    data = load_arena_data(load_arena("vit"), task.arenas["vit"].data, Path())
+    return Case(Study(task, "cpu", {"vit": ResolvedArena(data.fingerprint, {}, {})}, {name: resolved}, {}))
+
+
+def trained(case: Case) -> Case:
+    """A case with its trainings: at every rate of the task, or at the optimizer's own."""
+    sweep, own = case.study.suite.sweep, case.optimizer
+    settings = search_for(sweep, own.lr_scale, own.lr).first()
+    return replace(case, courses=[_course(case, setting.lr) for setting in settings])
+
+
+def _course(case: Case, lr: float) -> Course:
+    record = trial(case.spec(lr))
+    losses = [loss for _, loss in record["result"]["loss_curve"]] or [float("nan")]
+    return Course(lr, losses[0], losses[-1] if record["status"] == "finished" else None)
+
+
+def around_step(training: Training, look: Callable[[], Seen]) -> tuple[Seen, Seen]:
+    """Take a training step; returns what there is to see right before and right after the optimizer's own part."""
+    seen: list[Seen] = []
+    step = training.step
+
+    def watched(*arguments: Any) -> Any:
+        seen.append(look())
+        value = step(*arguments)
+        seen.append(look())
+        return value
+
+    training.step = watched
+    training.train_step()
+    training.step = step
+    return seen[0], seen[1]
+
+
+def weights(training: Training) -> list[Tensor]:
+    """A copy of the weights."""
+    return [p.detach().clone() for p in training.params]
+
+
+def tensors(value: Any) -> Iterator[Tensor]:
+    """The tensors that a value holds, at any depth."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, dict | list | tuple):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from tensors(each)
+
+
+def distance(old: Sequence[Tensor], new: Sequence[Tensor]) -> float:
+    """How far weights have moved, all together."""
+    return float(torch.stack([(a - b).double().norm() for a, b in zip(old, new, strict=True)]).norm())
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a check has found.
+
+    Attributes:
+        name: what was checked, in a few words.
+        severity: how much it weighs.
+        evidence: what was seen.
+        advice: what to do about it; empty where nothing is wrong.
+    """
+
+    name: str
+    severity: Severity
+    evidence: str
+    advice: str
+
+
+def told(error: Exception) -> str:
+    """An exception in a line."""
+    return shorten(f"it raises {type(error).__name__}: {error}", 160, placeholder=" ...")
+
+
+Judge = Callable[[Case], tuple[Severity, str]]
+"""Looks at a case; returns how much what it saw weighs, and what that was."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that an optimizer should do.
+
+    Attributes:
+        name: what it is, in a few words.
+        advice: what to do where it does not.
+        raised: how much it weighs if the optimizer raises an exception.
+        judge: looks at a case.
+    """
+
+    name: str
+    advice: str
+    raised: Severity
+    judge: Judge
+
+    def finding(self, case: Case) -> Finding:
+        """What the check finds; an exception of the optimizer is evidence like any other."""
+        try:
+            severity, evidence = self.judge(case)
+        except Exception as error:
+            severity, evidence = self.raised, told(error)
+        return Finding(self.name, severity, evidence, self.advice if severity in ("fail", "warn") else "")
+
+
+def check(name: str, advice: str, raised: Severity = "fail") -> Callable[[Judge], Check]:
+    """Make a check of a function that looks at a case.
+
+    Args:
+        name: what is checked, in a few words.
+        advice: what to do about it.
+        raised: how much it weighs if the optimizer raises an exception.
+    """
+    return functools.partial(Check, name, advice, raised)

@@ -1,0 +1,59 @@
+"""What it costs, beside torch's AdamW."""
+
+import time
+from dataclasses import replace
+from statistics import median
+
+from fairbench.optimizers.resolve import resolve_optimizer
+from fairbench.optimizers.spec import OptimizerPlan
+from fairbench.training.check.case import Case, Course, Severity, around_step, check, tensors
+from fairbench.training.determinism import one_thread
+from fairbench.training.trainer import Training
+
+BASELINE = "AdamW"
+TURNS = 15
+"""Steps of each that are timed, after as many that are not."""
+
+
+def baseline(case: Case) -> Case:
+    """The same task for torch's AdamW."""
+    plan, resolved = OptimizerPlan(), resolve_optimizer(BASELINE, OptimizerPlan())
+    suite = replace(case.study.suite, reference=BASELINE, optimizers={BASELINE: plan})
+    study = replace(case.study, suite=suite, optimizers={BASELINE: resolved})
+    return Case(study, [Course(1e-3, 0.0, 0.0)])
+
+
+def state_bytes(training: Training) -> float:
+    """Bytes that an optimizer holds beside weights and gradients, for each weight."""
+    theirs = {id(p) for p in training.params}
+    held = {
+        id(x): x for x in tensors([dict(training.optimizer.state), vars(training.optimizer)]) if id(x) not in theirs
+    }
+    return sum(x.numel() * x.element_size() for x in held.values()) / sum(p.numel() for p in training.params)
+
+
+@check("state", "", raised="note")
+def state(case: Case) -> tuple[Severity, str]:
+    """How much memory it takes for itself."""
+    own, other = (state_bytes(each.training(3)) for each in (case, baseline(case)))
+    return "note", f"{own:.1f} bytes for each weight; {BASELINE} {other:.1f}"
+
+
+def timed(training: Training) -> tuple[float, float]:
+    """Seconds of a training step: of the optimizer's own part, and of all of it."""
+    with one_thread():
+        began = time.perf_counter()
+        before, after = around_step(training, time.perf_counter)
+        return after - before, time.perf_counter() - began
+
+
+@check("step time", "", raised="note")
+def step_time(case: Case) -> tuple[Severity, str]:
+    """How long its steps take, in turns with AdamW's."""
+    own, other = case.training(TURNS), baseline(case).training(TURNS)
+    turns = [(timed(own), timed(other)) for _ in range(TURNS)]
+    (step, whole), (others_step, others_whole) = (
+        [median(column) for column in zip(*seconds, strict=True)] for seconds in zip(*turns, strict=True)
+    )
+    ratios = f"{step / others_step:.1f} times {BASELINE}'s, with forward and backward {whole / others_whole:.1f} times"
+    return "note", f"{1000 * step:.2f} ms in {len(own.params)} small tensors, {ratios}"

@@ -1,0 +1,120 @@
+"""What it does with gradients: its own copy of them, those that are missing or zero, sparse ones, and narrow ones."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from fairbench.training.check.case import Case, Severity, around_step, check, tensors, weights
+
+
+@check(
+    "gradients untouched",
+    "work on a copy: who accumulates, logs or clips gradients after the step finds others there",
+    raised="warn",
+)
+def gradients_untouched(case: Case) -> tuple[Severity, str]:
+    """What p.grad holds is the same after a step."""
+    if "closure" in case.optimizer.needs:
+        return "note", "its closure makes them anew"
+    training = case.training(1)
+
+    def gradients() -> list[Tensor]:
+        return [p.grad.detach().clone() for p in training.params if p.grad is not None]
+
+    old, new = around_step(training, gradients)
+    if len(new) < len(old):
+        return "warn", f"{len(old) - len(new)} of {len(old)} tensors have no gradient after a step"
+    changed = sum(not torch.equal(a, b) for a, b in zip(old, new, strict=True))
+    if changed:
+        return "warn", f"a step changes p.grad of {changed} of {len(old)} tensors"
+    return "pass", "p.grad is the same after a step, bit for bit"
+
+
+@check("missing gradients", "skip a parameter whose p.grad is None, and start its state when the first gradient comes")
+def missing_gradients(case: Case) -> tuple[Severity, str]:
+    """A parameter without a gradient stays as it is, and is trained when it has one."""
+    if "closure" in case.optimizer.needs:
+        return "note", "not tried: its closure makes gradients for all"
+    training = case.training(0)
+    idle = training.params[0]
+
+    def without() -> Tensor:
+        idle.grad = None
+        return idle.detach().clone()
+
+    old, new = around_step(training, without)
+    if not torch.equal(old, new):
+        return "fail", "a parameter without a gradient is moved"
+    for _ in range(2):
+        training.train_step()
+    if torch.equal(idle, new):
+        return "fail", "a parameter that gets its first gradient in step 2 is not moved in steps 2 and 3"
+    return "pass", "a parameter without one stays, and is moved when it has one"
+
+
+@check("zero gradients", "add eps where it divides by a norm or a root of the gradient")
+def zero_gradients(case: Case) -> tuple[Severity, str]:
+    """Gradients that are zero leave the weights finite."""
+    training = case.training(0)
+
+    def zero() -> None:
+        for p in training.params:
+            if p.grad is not None:
+                p.grad.zero_()
+
+    around_step(training, zero)
+    training.train_step()
+    broken = sum(not torch.isfinite(p).all() for p in weights(training))
+    if broken:
+        return (
+            "fail",
+            f"after a step with gradients that are zero {broken} of {len(training.params)} tensors are not finite",
+        )
+    return "pass", "the weights stay finite"
+
+
+@check("sparse gradients", "", raised="note")
+def sparse_gradients(case: Case) -> tuple[Severity, str]:
+    """Whether it takes the gradients of nn.Embedding(sparse=True)."""
+    model = nn.Embedding(8, 4, sparse=True)
+    optimizer, old = case.on(model), model.weight.detach().clone()
+    case.step(optimizer, lambda: model(torch.tensor([1, 2])).sum())
+    moved = (model.weight != old).any(1).nonzero().flatten().tolist()
+    return "pass", f"it takes them; of rows 0 to 7 with gradients in 1 and 2 it moves {moved}"
+
+
+@check("bfloat16 weights", "compute in float32, or cast what is multiplied to p.dtype", raised="warn")
+def bfloat16_weights(case: Case) -> tuple[Severity, str]:
+    """Weights in bfloat16 are trained."""
+    model = nn.Linear(8, 4).bfloat16()
+    optimizer, old = case.on(model), model.weight.detach().clone()
+    for _ in range(5):
+        case.step(optimizer, lambda: model(torch.eye(8, dtype=torch.bfloat16)).float().square().sum())
+    if not torch.isfinite(model.weight).all():
+        return "warn", "they are not finite after 5 steps"
+    kinds = sorted({str(x.dtype).removeprefix("torch.") for x in tensors([*optimizer.state.values()]) if x.dim()})
+    moved = "are moved" if not torch.equal(model.weight, old) else "do not move in 5 steps: too short for their digits"
+    return "pass", f"they {moved}; its state is in {', '.join(kinds) or 'plain numbers'}"
+
+
+@check(
+    "closure",
+    "begin step(self, closure=None) with `with torch.enable_grad(): loss = closure()` and return the loss",
+    "warn",
+)
+def closure(case: Case) -> tuple[Severity, str]:
+    """A step takes a closure, as torch's own optimizers do, and returns its loss."""
+    torch.manual_seed(0)
+    model = nn.Linear(4, 2)
+    optimizer, losses = case.on(model), []
+
+    def loss() -> Tensor:
+        losses.append(cross_entropy(model(torch.eye(4)), torch.tensor([0, 1, 0, 1])))
+        return losses[-1]
+
+    returned = optimizer.step(case.closure(optimizer, loss))  # type: ignore[arg-type]
+    if not losses:
+        return "warn", "step(closure) does not call it"
+    if returned is None:
+        return "warn", "step(closure) returns None and not its loss"
+    return "pass", "step(closure) calls it and returns its loss"

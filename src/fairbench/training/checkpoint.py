@@ -1,0 +1,168 @@
+"""A trial's checkpoint, `DIR/checkpoints/<id>.pt`: from it the trial goes on, in another process, bit for bit.
+
+It says what it is of and where it was written, and carries a digest of all its content: torch does not look at
+checksums when it reads. One that is damaged, or was written on other ground, is not continued.
+"""
+
+import hashlib
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import torch
+from torch import Tensor
+from torch.serialization import default_restore_location
+
+from fairbench.common.errors import Paused, UsageError
+from fairbench.common.files import replacing
+from fairbench.study.trial_spec import TrialSpec
+from fairbench.training.environment import environment
+from fairbench.training.place import Checkpointing, Place
+
+State = dict[str, Any]
+"""Plain values and tensors, in dicts, lists and tuples."""
+
+
+def content_digest(value: Any) -> str:
+    """sha256 of a state, bit by bit."""
+    sha = hashlib.sha256()
+
+    def add(value: Any) -> None:
+        if isinstance(value, Tensor):
+            sha.update(f"{value.dtype} {tuple(value.shape)}".encode())
+            sha.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
+        elif isinstance(value, Mapping):
+            for key in value:
+                add(key)
+                add(value[key])
+        elif isinstance(value, list | tuple):
+            for each in value:
+                add(each)
+        sha.update(f"{type(value).__name__} {'' if isinstance(value, Tensor) else _short(value)};".encode())
+
+    add(value)
+    return sha.hexdigest()
+
+
+def _short(value: Any) -> str:
+    """A plain value, or how many a container holds."""
+    return str(len(value)) if isinstance(value, Mapping | list | tuple) else repr(value)
+
+
+def write_state(file: IO[bytes], about: Mapping[str, Any], state: State) -> None:
+    """Write a state with its digest.
+
+    Args:
+        file: where to.
+        about: what the state is of.
+        state: the state.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    content = {"about": about, "state": state}
+    try:
+        torch.save({**content, "digest": content_digest(content)}, file)
+    except RuntimeError as error:  # torch ends its archive whatever has happened, and fails at that, too
+        raise error.__context__ if isinstance(error.__context__, OSError) else error from None
+
+
+def read_state(file: IO[bytes] | Path, about: Mapping[str, Any], device: torch.device) -> State:
+    """Read a state.
+
+    Args:
+        file: where from.
+        about: what the state must be of.
+        device: where what was on a GPU shall be.
+
+    Raises:
+        ValueError: it is damaged, or of something else; the message says which.
+        Exception: whatever torch raises where it cannot make sense of a file.
+    """
+
+    def where(storage: Any, location: str) -> Any:
+        return storage if location == "cpu" else default_restore_location(storage, str(device))
+
+    found = torch.load(file, map_location=where, weights_only=True)
+    if found.pop("digest") != content_digest(found):
+        raise ValueError("its content is not what was written")
+    written = found["about"]
+    if written != about:
+        differing = [key for key in {**written, **about} if written.get(key) != about.get(key)]
+        told = [f"{key} {written.get(key)!r} and not {about.get(key)!r}" for key in differing]
+        raise ValueError(f"it was written on other ground: {'; '.join(told)}")
+    return found["state"]  # type: ignore[no-any-return]
+
+
+class Checkpoint:
+    """The checkpoint of a trial while that runs: written now and then, and when SIGTERM asks for a pause.
+
+    Args:
+        spec: the trial.
+        place: where it runs.
+        checkpointing: where checkpoints are written, and how often.
+    """
+
+    def __init__(self, spec: TrialSpec, place: Place, checkpointing: Checkpointing) -> None:
+        folder = Path(checkpointing.folder)
+        self._path, self._seconds = folder / f"{spec.id}.pt", checkpointing.seconds
+        self._about = {"trial": spec.id, **environment(place.device)}
+        self._device = torch.device(place.device)
+        self._written = time.monotonic()
+        self._asked = False
+        self._unsaved = ""
+        for leftover in folder.glob(f".{self._path.name}.*.tmp"):  # of a writer that was killed
+            leftover.unlink(missing_ok=True)
+
+    @contextmanager
+    def on_request(self) -> Iterator[None]:
+        """Have SIGTERM wait for the end of the step; in a thread, which gets no signals, nobody asks."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def ask(*_: Any) -> None:
+            self._asked = True
+
+        before = signal.signal(signal.SIGTERM, ask)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGTERM, before)
+
+    def read(self) -> State | None:
+        """The state to go on from; None where there is none, or none that can be gone on from, which is then said."""
+        if not self._path.exists():
+            return None
+        try:
+            return read_state(self._path, self._about, self._device)
+        except Exception as error:  # torch raises nearly anything for a damaged file
+            print(f"the trial begins anew; its checkpoint {self._path} cannot be continued: {error}")
+            return None
+
+    def between_steps(self, state: Callable[[], State]) -> None:
+        """Write the state if it is time to, or if somebody has asked for a pause.
+
+        Raises:
+            Paused: somebody has; what was written last is what the trial goes on from.
+        """
+        if self._asked or 0 < self._seconds <= time.monotonic() - self._written:
+            self._write(state())
+            self._written = time.monotonic()
+        if self._asked:
+            raise Paused(self._unsaved)
+
+    def _write(self, state: State) -> None:
+        """Replace the checkpoint; where that cannot be written the old one stays and the trial goes on."""
+        try:
+            with replacing(self._path) as file:
+                write_state(file, self._about, state)
+            self._unsaved = ""
+        except UsageError as error:
+            if not self._unsaved:
+                print(f"the trial goes on without a new checkpoint: {error}")
+            self._unsaved = str(error)

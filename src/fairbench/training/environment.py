@@ -1,0 +1,147 @@
+"""On what a trial ran: versions, device, git revision, memory."""
+
+import platform
+import resource
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+import torch
+
+from fairbench.common.errors import OutOfMemory, UsageError
+
+DISTRIBUTIONS = ("psilogic", "torch", "transformers", "diffusers", "pytorch-optimizer", "scikit-learn", "numpy")
+GB = 1e9
+CLEAR_REFS, STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
+
+
+def git_revision() -> str:
+    """The revision of the checkout that this code runs from, "+changes" behind it; "none" outside of one."""
+    git = ["git", "-C", str(Path(__file__).parent)]
+    try:
+        revision, status = (
+            subprocess.run([*git, *words], capture_output=True, text=True, check=True).stdout.strip()
+            for words in (["rev-parse", "HEAD"], ["status", "--porcelain"])
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return "none"
+    return revision + ("+changes" if status else "")
+
+
+LOADED_REVISION = git_revision()
+"""That of the code which is loaded: a checkout may change while trials are forked."""
+
+
+@cache
+def processor() -> str:
+    """The name of the CPU."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+@cache
+def environment(device: str) -> dict[str, str]:
+    """Versions, device and git revision, as records and `config.json` state them."""
+    return {
+        "python": platform.python_version(),
+        **{name: version(name) for name in DISTRIBUTIONS},
+        "platform": platform.platform(),
+        **(gpu(device) if device.startswith("cuda") else {"device": processor()}),
+        "git": LOADED_REVISION,
+    }
+
+
+def version(distribution: str) -> str:
+    """Version of a distribution; "none" where its files are there without it, as in some containers."""
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return "none"
+
+
+def gpu(device: str) -> dict[str, str]:
+    """A GPU, its libraries, and where torch may round to TF32."""
+    matmul, convolution = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+    return {
+        "device": torch.cuda.get_device_name(device),
+        "cuda": str(torch.version.cuda),
+        "cudnn": str(torch.backends.cudnn.version()),
+        "tf32": f"products {'yes' if matmul else 'no'}, convolutions {'yes' if convolution else 'no'}",
+    }
+
+
+def gpu_names() -> list[str]:
+    """The GPUs that torch finds, each by a name that is its own in every process of this machine."""
+    return [str(torch.cuda.get_device_properties(index).uuid) for index in range(torch.cuda.device_count())]
+
+
+def check_device(device: str) -> None:
+    """Raise UsageError when this machine or this torch has no such device."""
+    if not device.startswith("cuda"):
+        return
+    if not torch.cuda.is_available():
+        raise UsageError("--device cuda: torch finds no CUDA GPU here; use --device cpu")
+    if (index := torch.device(device).index or 0) >= (count := torch.cuda.device_count()):
+        raise UsageError(f"--devices {index}: torch finds {count} GPUs here, numbered from 0")
+
+
+def reset_peak_memory(device: torch.device) -> None:
+    """Start a new measurement of the peak; where the system cannot, peaks are those of the whole process."""
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats(device)
+    else:
+        with suppress(OSError):
+            CLEAR_REFS.write_text("5")
+
+
+def peak_memory(device: torch.device) -> int:
+    """Peak bytes since `reset_peak_memory`: allocated on the GPU, else resident in this process."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    if STATUS.exists():
+        peak = next(line for line in STATUS.read_text().splitlines() if line.startswith("VmHWM"))
+        return int(peak.split()[1]) * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def taken_of_gpu(device: torch.device) -> int:
+    """Peak bytes that torch has taken of a GPU since `reset_peak_memory`, those kept for later included; else 0."""
+    return torch.cuda.max_memory_reserved(device) if device.type == "cuda" else 0
+
+
+def total_of_gpu(device: torch.device) -> int:
+    """Bytes of a GPU in all; 0 elsewhere."""
+    return torch.cuda.mem_get_info(device)[1] if device.type == "cuda" else 0
+
+
+def room_on_gpu(device: torch.device) -> int:
+    """Bytes of a GPU that this process has or could have; 0 elsewhere."""
+    return torch.cuda.mem_get_info(device)[0] + torch.cuda.memory_reserved(device) if device.type == "cuda" else 0
+
+
+@contextmanager
+def naming_lack_of_memory(device: str) -> Iterator[None]:
+    """Say of an error for want of a GPU's memory what was wanted, and the way out.
+
+    Raises:
+        OutOfMemory: in its place.
+    """
+    try:
+        yield
+    except (torch.OutOfMemoryError, RuntimeError) as error:
+        lacking = isinstance(error, torch.OutOfMemoryError) or "out of memory" in str(error)
+        if not lacking:
+            raise
+        wanted = str(error).partition("\n")[0]
+        here = torch.device(device)
+        total = total_of_gpu(here)
+        taken = f"; torch had taken {taken_of_gpu(here) / GB:.2f} of its {total / GB:.2f} GB" if total else ""
+        raise OutOfMemory(
+            f"{wanted}{taken}; let fewer trials share the GPU (--trials-per-gpu), have it wait until it is alone there "
+            "(--oom retry), or give the arena a smaller batch_size in the suite, for every optimizer"
+        ) from error

@@ -1,0 +1,257 @@
+"""Each check at its threshold, by made-up records; `test_audit_of_trials.py` has trials that really ran."""
+
+import io
+import re
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from audited import evidence, found, names, specs
+from fabricated import Records, finals, history, study
+from rich.console import Console
+
+from fairbench.analysis.audit import CHECKS
+from fairbench.analysis.audit.check import SEVERITIES, Flag
+from fairbench.cli.main import main
+from fairbench.optimizers.resolve import decay_kind
+from fairbench.optimizers.spec import OptimizerPlan
+from fairbench.report.console import print_audit, print_flags
+from fairbench.study.history import write_history
+from fairbench.study.records import Record, Store
+from fairbench.study.schedule import Schedule
+from fairbench.study.trial_spec import TrialSpec
+
+pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
+
+PAGE = Path(__file__).parents[2] / "docs" / "audit.md"
+
+
+class Shaped(Records):
+    """Records whose validation curve is said: `curves[arena, optimizer][step]`; seeds differ a little."""
+
+    def __init__(self, scores: Any, curves: Any, **options: Any) -> None:
+        super().__init__(scores, **options)
+        self.curves = curves
+
+    def result(self, spec: TrialSpec, outcome: Any, status: str) -> Any:
+        made = super().result(spec, outcome, status)
+        curve = self.curves.get((spec.arena.name, spec.optimizer.name))
+        if curve and spec.stage == "final":
+            metrics, nudge = made["evaluations"][0]["val"], 1e-5 * spec.seed
+            made["evaluations"] = [{"step": s, "val": {**metrics, "accuracy": y + s * nudge}} for s, y in curve.items()]
+        return made
+
+
+TWO = ("AdamW", "PsiLogic")
+FLAT = {5: 0.5, 8: 0.5, 10: 0.5}
+
+
+def shaped(ours: dict[int, float], theirs: dict[int, float] = FLAT, margin: float = 0.02) -> list[Flag]:
+    the_study = study(("vit",), TWO, margin=margin)
+    curves = {("vit", "PsiLogic"): ours, ("vit", "AdamW"): theirs}
+    return found(the_study, Shaped(finals(the_study), curves))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "raised"), [(0.54, 0.499, True), (0.501, 0.54, False), (0.51, 0.49, False), (0.501, 0.47, True)]
+)
+def test_an_order_that_flips_at_the_end(before: float, after: float, raised: bool) -> None:
+    """Whoever leads at the end led before, or both were within the margin of 0.02."""
+    flags = shaped({5: 0.3, 8: before, 10: after})
+    assert ("order not settled" in names(flags)) == raised
+    if raised:
+        assert f"against AdamW {before - 0.5:+.3g} at step 8" in evidence(flags, "order not settled")
+
+
+def test_a_gain_that_both_share_is_the_schedules() -> None:
+    both = {5: 0.5, 10: 0.6}
+    assert "gap still changes" not in names(shaped(both, both))
+    assert evidence(shaped(both, both), "still improving") == "vit: AdamW 0.1, PsiLogic 0.1 (margin 0.02)"
+    one = shaped(both)
+    assert evidence(one, "gap still changes") == "vit against AdamW gains +0.1 more, margin 0.02"
+    assert evidence(one, "still improving") == "vit: PsiLogic 0.1 (margin 0.02)"
+    assert not {"gap still changes", "still improving"} & names(shaped(both, margin=0.2))
+    assert not {"gap still changes", "still improving"} & names(shaped({10: 0.6}, {10: 0.5})), "one evaluation: no gain"
+
+
+def two_horizons(short: dict[str, Any], long: dict[str, Any], **changed: Any) -> list[Flag]:
+    """Two arenas of one task; `changed` are entries of the longer one."""
+    base = study(("vit",), TWO, margin=0.02)
+    arena = base.suite.arenas["vit"]
+    plans = {"vit": replace(arena, task="vit"), "vit-4x": replace(arena, task="vit", steps=40, **changed)}
+    the_study = replace(
+        base,
+        suite=replace(base.suite, arenas=plans),
+        arenas=dict.fromkeys(plans, base.arenas["vit"]),
+    )
+    seeds = the_study.suite.final.seeds
+    scores = {
+        (name, optimizer): dict(zip(seeds, of_arena.get(optimizer, [0.50, 0.51, 0.52]), strict=True))
+        for name, of_arena in (("vit", short), ("vit-4x", long))
+        for optimizer in TWO
+    }
+    return found(the_study, Horizons(scores))
+
+
+class Horizons(Records):
+    """Records of two arenas that are one task."""
+
+    def result(self, spec: TrialSpec, outcome: Any, status: str) -> Any:
+        one = replace(spec, arena=replace(spec.arena, name="vit"))
+        return super().result(one, outcome, status)
+
+
+HIGH, LOW, NOISY = [0.90, 0.91, 0.92], [0.10, 0.11, 0.12], [0.40, 0.5, 0.60]
+
+
+@pytest.mark.parametrize(
+    ("short", "long", "raised"),
+    [
+        ({"PsiLogic": HIGH}, {"PsiLogic": LOW}, True),  # better, then worse
+        ({"PsiLogic": HIGH}, {"PsiLogic": [0.499, 0.510, 0.518]}, True),  # better, then equivalent
+        ({"PsiLogic": HIGH}, {"PsiLogic": HIGH}, False),
+        ({"PsiLogic": HIGH}, {"PsiLogic": [0.4, 0.55, 0.7]}, False),  # better, then nobody knows
+        ({"PsiLogic": [0.4, 0.55, 0.7]}, {"PsiLogic": [0.3, 0.45, 0.6]}, True),  # the order, by more than the margin
+        ({"PsiLogic": [0.4, 0.51, 0.63]}, {"PsiLogic": [0.4, 0.51, 0.60]}, False),  # the order, by less
+    ],
+)
+def test_what_flips_between_horizons(short: dict[str, Any], long: dict[str, Any], raised: bool) -> None:
+    flags = two_horizons(short, long)
+    assert ("flip between horizons" in names(flags)) == raised
+    if raised:
+        assert re.match(
+            r"vit against AdamW \w+ \(\+.*\), vit-4x against AdamW \w+ \(-.*\)",
+            evidence(flags, "flip between horizons"),
+        )
+
+
+def test_another_model_is_no_horizon() -> None:
+    other = two_horizons({"PsiLogic": HIGH}, {"PsiLogic": LOW}, model={"hidden_size": 9, "layers": 1, "heads": 1})
+    assert "flip between horizons" not in names(other)
+
+
+def fabricated(sweeps: Any = None, records: type[Records] = Records, **scores: Any) -> list[Flag]:
+    the_study = study(("vit",), TWO, margin=0.02)
+    given = {"PsiLogic": HIGH, "AdamW": LOW} | scores
+    return found(the_study, records(finals(the_study, **given), sweeps))
+
+
+def test_a_complete_study_of_good_practice_raises_nothing() -> None:
+    assert fabricated() == []
+
+
+def test_few_seeds_that_cannot_tell() -> None:
+    flags = fabricated(PsiLogic=NOISY, AdamW=[0.40, 0.52, 0.60])
+    assert "at least 3.1 standard deviations between seeds (a single comparison at 0.05)." in evidence(
+        flags, "low power"
+    )
+    assert "vit against AdamW (0.3" in evidence(flags, "low power")
+
+
+def test_searches() -> None:
+    close = {("vit", "AdamW"): {1e-4: 0.495}}  # 0.5 at 1e-3, final seeds differ by 0.01
+    assert evidence(fabricated(close), "selected by chance") == "vit AdamW (leads by 0.005, seeds differ by 0.01)."
+    longer = {("vit", "PsiLogic"): {1e-2: 0.7, 0.1: 0.5}}
+    assert evidence(fabricated(longer), "fewer rates") == "vit AdamW 3, PsiLogic 4."
+    assert "fewer rates" not in names(fabricated({("vit", "AdamW"): {1e-2: 0.7, 0.1: 0.5}}))
+
+
+class Slow(Records):
+    """Records of trials that waited for their data."""
+
+    def record(self, spec: TrialSpec, outcome: Any) -> Record:
+        record: Record = super().record(spec, outcome)
+        record["cost"]["seconds"]["data"] = 0.06 if spec.optimizer.name == "AdamW" else 0.0
+        return record
+
+
+def test_data_bound_timing() -> None:
+    assert evidence(fabricated(records=Slow), "data-bound timing") == "vit: AdamW 40% of the step"
+
+
+def test_an_option_that_a_plan_gets_later_is_compared_too() -> None:
+    @dataclass(frozen=True)
+    class Wider(OptimizerPlan):
+        wrapped: dict[str, float] = field(default_factory=dict)
+
+    the_study = study(("vit",), TWO)
+    clipped = {"AdamW": OptimizerPlan(), "PsiLogic": OptimizerPlan(clip_norm=0.5)}
+    own = replace(the_study, suite=replace(the_study.suite, optimizers=clipped))
+    assert evidence(found(own, Records(finals(own))), "unequal treatment") == (
+        "vit: clip_norm 1 (AdamW), 0.5 (PsiLogic)"
+    )
+    plans: dict[str, OptimizerPlan] = {"AdamW": Wider(), "PsiLogic": Wider(wrapped={"ema": 0.5})}
+    grouped = replace(the_study, suite=replace(the_study.suite, optimizers=plans))
+    flags = found(grouped, Records(finals(grouped, PsiLogic=HIGH)))
+    assert evidence(flags, "unequal treatment") == "vit: wrapped off (AdamW), {'ema': 0.5} (PsiLogic)"
+
+
+def test_groups_and_schedule_of_the_registry_are_unequal_treatment() -> None:
+    the_study = study(("vit",), TWO)
+    known = {"groups": "fairbench.optimizers.matrix_groups:norms", "needs": ("modes", "constant_lr")}
+    own = {**the_study.optimizers, "AdamW": replace(the_study.optimizers["AdamW"], **known)}  # type: ignore[arg-type]
+    the_study = replace(the_study, optimizers=own)
+    assert evidence(found(the_study, Records(finals(the_study))), "unequal treatment") == (
+        "vit: groups fairbench.optimizers.matrix_groups:norms (AdamW), off (PsiLogic); "
+        "vit: schedule warm-up only (AdamW), warm-up and cosine (PsiLogic)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("factory", "options", "kind"),
+    [
+        ("torch.optim:Adam", {}, "coupled"),
+        ("torch.optim:Adam", {"decoupled_weight_decay": True}, "decoupled"),
+        ("torch.optim:AdamW", {}, "decoupled"),
+        ("pytorch_optimizer:Lion", {"weight_decouple": False}, "coupled"),
+        ("own:Thing", {}, "unknown"),
+    ],
+)
+def test_kinds_of_decay(factory: str, options: dict[str, Any], kind: str) -> None:
+    assert decay_kind(factory, options) == kind
+
+
+def test_flags_come_by_severity() -> None:
+    order = [SEVERITIES.index(check.severity) for check in CHECKS]
+    assert order == sorted(order)
+    assert len({check.name for check in CHECKS}) == len(CHECKS)
+
+
+def test_the_table_of_the_docs_is_the_code() -> None:
+    rows = re.findall(r"^\| ([^|]+) \| (fail|warn|note) \| ([^|]+) \| ([^|]+) \|$", PAGE.read_text(), re.MULTILINE)
+    assert rows == [(check.name, check.severity, check.raised, check.advice) for check in CHECKS]
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """0 for warnings, 1 for a fail; nothing is written."""
+    the_study = study(("vit",), TWO)
+    records = Records(finals(the_study, PsiLogic=[0.3, 0.5, 0.9], AdamW=[0.4, 0.5, 0.7]))
+    write_history(tmp_path, history(the_study))
+    store, schedule = Store(tmp_path), Schedule(the_study, lambda spec: None)
+    while spec := schedule.next():
+        store.write(records(spec))
+    assert main(["audit", str(tmp_path)]) == 1
+    assert "fail  INCOMPLETE: of 12 trials" in capsys.readouterr().out
+    for spec in specs(the_study, records):
+        store.write(records(spec))
+    before = sorted(tmp_path.rglob("*"))
+    assert main(["audit", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    assert "warn  Low power: With 3 seeds" in shown
+    assert "Take more final seeds" in shown
+    assert shown.endswith("0 fail, 1 warn, 1 note\n")
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_terminal() -> None:
+    flags = [Flag("at odds", severity, f"says {severity}", "do something") for severity in SEVERITIES]
+    console = Console(record=True, width=80, force_terminal=True, file=io.StringIO())
+    print_flags(flags, console)
+    assert console.export_text(clear=False) == "AT ODDS: says fail\nAt odds: says warn\n"
+    assert "\x1b[1;31mAT ODDS" in (styled := console.export_text(styles=True))
+    assert "\x1b[33mAt odds" in styled
+    print_audit(flags, console)
+    shown = console.export_text()
+    assert "note  At odds: says note\n      do something\n" in shown
+    assert shown.endswith("1 fail, 1 warn, 1 note\n")

@@ -1,0 +1,195 @@
+"""What a study will take, against what it took."""
+
+import io
+from dataclasses import replace
+from pathlib import Path
+from statistics import variance
+
+import pytest
+import torch
+from fabricated import Records, finals, history, study
+from rich.console import Console
+from tiny import Finished, here
+
+from fairbench.analysis.forecast import ROW_BYTES, forecast, losses, record_bytes
+from fairbench.report.console import print_plan
+from fairbench.runner import preflight as rehearsals
+from fairbench.runner.preflight import rehearse
+from fairbench.runner.run_study import GENEROSITY, LEAST_LIMIT, time_limits
+from fairbench.study.plan import trial_spec
+from fairbench.study.preflight import Rehearsal, trial_seconds
+from fairbench.study.records import Store
+from fairbench.study.schedule import Schedule
+from fairbench.study.snapshot import held_study
+from fairbench.study.trial_spec import TrialSpec
+from fairbench.suites.schema import Suite
+from fairbench.suites.search import Grid
+from fairbench.training.place import Place
+from fairbench.training.trial import trial
+
+pytestmark = pytest.mark.xdist_group("studies")  # one worker has the study that some of them share
+
+
+def rehearsed(the_study, step=0.01, evaluation=0.5):
+    arenas = the_study.suite.arenas
+    silent = dict.fromkeys(the_study.suite.optimizers, dict.fromkeys(arenas))
+    seconds, evaluations, taken = (dict.fromkeys(arenas, each) for each in (step, evaluation, 0))
+    return Rehearsal(the_study, seconds, evaluations, silent, taken, 0, [], {})
+
+
+def nothing(spec):
+    return None
+
+
+def with_sweep(the_study, **changed):
+    return replace(the_study, suite=replace(the_study.suite, sweep=replace(the_study.suite.sweep, **changed)))
+
+
+def with_tuned_on():
+    """A study whose second arena has no sweep of its own."""
+    the_study = study(("vit", "gpt"))
+    vit = the_study.suite.arenas["vit"]
+    arenas = {"vit": vit, "vit-late": replace(vit, task="vit", tuned_on="vit")}
+    met = dict.fromkeys(arenas, the_study.arenas["vit"])
+    return replace(the_study, suite=replace(the_study.suite, arenas=arenas), arenas=met)
+
+
+def test_an_arena_that_is_tuned_on_another_has_no_sweep() -> None:
+    the_study = with_tuned_on()
+    forecasts = forecast(rehearsed(the_study), nothing)
+    assert [(f.sweep_trials, f.extensions, f.final_trials) for f in forecasts] == [(9, 3, 9), (0, 0, 9)]
+    assert sum(f.sweep_trials + f.final_trials for f in forecasts) == Schedule(the_study, nothing).outlook().trials
+
+
+@pytest.mark.parametrize(
+    "changed", [{}, {"seeds": [10, 11]}, {"extra": {"weight_decay": [0.0, 0.1]}}, {"max_extensions": 2}]
+)
+def test_trials_are_those_of_the_schedule(changed) -> None:
+    """Without extensions as many as are scheduled at first; with all of them as many as run if the edge always wins."""
+    the_study = with_sweep(study(), **changed)
+    forecasts = forecast(rehearsed(the_study), nothing)
+    outlook = Schedule(the_study, nothing).outlook()
+    assert sum(f.sweep_trials + f.final_trials for f in forecasts) == outlook.trials
+
+    rising = {(arena, name): Rising() for arena in the_study.suite.arenas for name in the_study.suite.optimizers}
+    records = {}
+    everything = Records(finals(the_study), rising)
+    schedule = Schedule(the_study, lambda spec: records.get(spec.id))
+    while spec := schedule.next():
+        records[spec.id] = everything(spec)
+        schedule.ended(spec)
+    assert len(records) == sum(f.sweep_trials + f.extensions + f.final_trials for f in forecasts)
+
+
+class Rising(dict):
+    """Scores of a sweep in which the highest rate is the best, whether the metric is a loss or an accuracy."""
+
+    def get(self, lr, default=None):
+        return lr if default in (0.4, 0.5) else -lr
+
+
+def test_seconds_by_hand(tmp_path: Path) -> None:
+    """Sweeps of 10 steps and 1 evaluation, finals of 10 steps with 2 on validation and 1 on test."""
+    prepared = rehearsed(study(("vit",), ("AdamW", "PsiLogic")))
+    assert trial_seconds(prepared, "vit") == pytest.approx({"sweep": 0.1 + 0.5, "final": 0.1 + 1.5})
+    (vit,) = forecast(prepared, nothing)
+    assert vit.seconds == pytest.approx(2 * (3 * 0.6 + 3 * 1.6))
+    assert vit.most_seconds == pytest.approx(vit.seconds + 2 * 0.6)
+    assert time_limits(prepared, 0.0) == {"vit": pytest.approx(LEAST_LIMIT + GENEROSITY * 1.6)}
+    assert time_limits(prepared, 7.0) == {"vit": 7.0}
+
+
+def test_an_evaluation_is_scaled_to_the_larger_split(tiny_suite: Suite, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock that counts examples."""
+    seen, evaluated = [0.0], []
+
+    def evaluate(arena, model, data, name, batch_size):
+        evaluated.append(len(data.splits[name]))
+        seen[0] += len(data.splits[name])
+        assert not torch.is_autocast_enabled("cpu")
+
+    monkeypatch.setattr("fairbench.training.evaluation.evaluate", evaluate)
+    monkeypatch.setattr(rehearsals.time, "perf_counter", lambda: seen[0])
+    found = here(rehearsals.arenas_and_environment, tiny_suite, Place())
+    assert evaluated == [1, 256]
+    assert found["evaluation_seconds"] == {"vit": 449.0}
+
+
+def test_the_rehearsal_knows_how_large_what_a_mechanism_tells_will_be(tiny_suite: Suite, tmp_path: Path) -> None:
+    prepared = rehearse(tiny_suite, Place(), here)
+    assert min(prepared.step_seconds["vit"], prepared.evaluation_seconds["vit"]) > 0
+    for optimizer in ("AdamW", "PsiLogic"):
+        spec = trial_spec(prepared.study, "vit", optimizer, "final", 1e-3, 1)
+        Store(tmp_path).write(trial(spec))
+        size = record_bytes(spec, 2, prepared.mechanisms[optimizer]["vit"])
+        assert size == pytest.approx(Store(tmp_path).path(spec).stat().st_size, rel=0.1)
+
+
+def test_the_disk_is_what_a_real_study_took(finished: Finished) -> None:
+    """Records one by one, and the tables; within a tenth."""
+    plans, lookup = held_study(finished.output)
+    the_study = plans.study
+    sizes = {path.stem: path.stat().st_size for path in (finished.output / "trials").glob("*.json")}
+    specs = [spec for spec in _every(the_study) if spec.id in sizes]
+    assert {spec.stage for spec in specs} == {"sweep", "final"}
+    for spec in specs:
+        assert record_bytes(spec, 2) == pytest.approx(sizes[spec.id], rel=0.1)
+    rows = sum(losses(spec) + 2 * spec.training.evaluations for spec in specs)
+    assert rows == len((finished.output / "steps.csv").read_text().splitlines()) - 1
+    assert ROW_BYTES * rows == pytest.approx((finished.output / "steps.csv").stat().st_size, rel=0.2)
+    assert all(lookup(spec) for spec in specs)
+
+
+def _every(the_study) -> list[TrialSpec]:
+    """Trials at every rate that may be tried."""
+    suite = the_study.suite
+    rates = [Grid(suite.sweep).rate(i) for i in range(-suite.sweep.max_extensions, suite.sweep.points + 2)]
+    return [
+        trial_spec(the_study, arena, optimizer, stage, rate, seed)
+        for arena in suite.arenas
+        for optimizer in suite.optimizers
+        for stage in ("sweep", "final")
+        for rate in rates
+        for seed in getattr(suite, stage).seeds
+    ]
+
+
+def test_the_spread_is_that_of_the_seeds_on_record() -> None:
+    the_study = study(("vit",), ("AdamW", "Lion", "PsiLogic"))
+    ours, theirs = [0.5, 0.6, 0.9], [0.5, 0.55]
+    scores = finals(the_study, PsiLogic=ours, AdamW=[*theirs, None], Lion=[0.1, None, None])
+    (vit,) = forecast(rehearsed(the_study), Records(scores))
+    assert vit.spread == pytest.approx(((2 * variance(ours) + 1 * variance(theirs)) / 3) ** 0.5)
+    (vit,) = forecast(rehearsed(the_study), nothing)
+    assert vit.spread is None
+
+
+def shown(the_study, records=nothing, workers=2) -> str:
+    console = Console(file=io.StringIO(), width=300)
+    forecasts = forecast(rehearsed(the_study), records)
+    print_plan(the_study, forecasts, workers, history(the_study), Path("out"), console)
+    return console.file.getvalue()
+
+
+def test_the_plan_in_words() -> None:
+    the_study = study(("vit",), ("AdamW", "PsiLogic"), margin=0.02)
+    text = shown(the_study)
+    assert "vit: 2 optimizers, each 3 sweep trials of 10 steps (at most 1 more) and 3 final ones of 10;" in text
+    assert (
+        "finds 3.1 standard deviations between seeds with 80% power, so its margin only if seeds differ by 0.0065"
+        in text
+    )
+    assert "PsiLogic in 1 comparison at 0.05" in text
+    assert (
+        "12 trials, at most 2 more; about 0:07 of training and evaluation, at most 0:07, with 2 at a time; 0." in text
+    )
+
+    noisy, quiet = ([0.5, 0.6, 0.7], [0.500, 0.505, 0.510])
+    seen = shown(the_study, Records(finals(the_study, PsiLogic=noisy, AdamW=noisy)))
+    assert "0.31, by the seeds that have a record; it cannot tell differences from the margin up to that" in seen
+    seen = shown(the_study, Records(finals(the_study, PsiLogic=quiet, AdamW=quiet)))
+    assert "0.015, by the seeds that have a record\n" in seen
+    assert "vit: 2 optimizers, each 3 sweep trials of 10 steps (at most 1 more) and 1 final" in shown(
+        study(("vit",), ("AdamW", "PsiLogic"), seeds=(1,))
+    )
+    assert "cannot reach alpha" in shown(study(("vit",), ("AdamW", "PsiLogic"), seeds=(1,)))

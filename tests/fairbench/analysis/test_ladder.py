@@ -1,0 +1,78 @@
+"""What the rungs of a ladder contribute: by hand, and as a whole."""
+
+from statistics import fmean
+
+import pytest
+from fabricated import Records, finals, planned, study
+from hypothesis import given, strategies
+from samples import SCORES
+from scipy import stats
+
+from fairbench.analysis.comparison.ladder import contributions
+from fairbench.analysis.results import collect
+from fairbench.report.findings import causes
+
+LADDER = ["AdamW", "+GC", "+AGC", "PsiLogic"]
+SEEDS = 4
+
+
+def found(arenas=("vit",), ladder=LADDER, **scores):
+    the_study = study(arenas, LADDER, seeds=range(1, SEEDS + 1), ladder=ladder)
+    return collect(*planned(the_study, Records(finals(the_study, **scores))))
+
+
+RUNGS = {
+    "AdamW": [0.50, 0.52, 0.55, 0.51],
+    "+GC": [0.53, 0.54, 0.57, 0.55],
+    "+AGC": [0.52, 0.54, 0.58, 0.53],
+    "PsiLogic": [0.60, 0.61, 0.66, 0.63],
+}
+
+
+def test_contributions_by_hand():
+    rows = contributions(found(**RUNGS))
+    assert [(row.part, row.before, row.optimizer) for row in rows] == [
+        ("rung", "AdamW", "+GC"),
+        ("rung", "+GC", "+AGC"),
+        ("rung", "+AGC", "PsiLogic"),
+        ("whole", "AdamW", "PsiLogic"),
+    ]
+    assert [row.contribution for row in rows] == pytest.approx([0.0275, -0.005, 0.0825, 0.105])
+    interval = stats.ttest_rel(RUNGS["+GC"], RUNGS["AdamW"]).confidence_interval(0.95)
+    assert (rows[0].ci_low, rows[0].ci_high) == pytest.approx(tuple(interval))
+
+
+def test_a_loss_that_falls_is_a_gain():
+    rows = contributions(found(("vit", "gpt"), **RUNGS))
+    vit, gpt = ([row for row in rows if row.arena == arena] for arena in ("vit", "gpt"))
+    assert [row.contribution for row in gpt] == pytest.approx([-row.contribution for row in vit])
+    assert (gpt[0].ci_low, gpt[0].ci_high) == pytest.approx((-vit[0].ci_high, -vit[0].ci_low))
+
+
+@given(strategies.lists(strategies.lists(SCORES, min_size=SEEDS, max_size=SEEDS), min_size=4, max_size=4))
+def test_the_contributions_sum_to_the_whole(scores):
+    *rungs, whole = contributions(found(**dict(zip(LADDER, scores, strict=True))))
+    assert sum(row.contribution for row in rungs) == pytest.approx(whole.contribution, abs=1e-12)
+    assert whole.contribution == pytest.approx(fmean(scores[-1]) - fmean(scores[0]), abs=1e-12)
+
+
+def test_a_rung_that_did_not_finish_contributes_nothing_that_is_known():
+    results = found(**{**RUNGS, "+AGC": ["diverged", 0.5, None, 0.5]})
+    rows = contributions(results)
+    assert [row.contribution is None for row in rows] == [False, True, True, False]
+    assert rows[1].note == "+AGC finished 2 of 4 seeds"
+    assert "+AGC unknown (+AGC finished 2 of 4 seeds)" in causes(results)
+
+
+def test_the_same_difference_in_every_seed_has_no_interval():
+    rows = contributions(found(**{**RUNGS, "+GC": [x + 0.01 for x in RUNGS["AdamW"]]}))
+    assert (rows[0].contribution, rows[0].ci_low) == (pytest.approx(0.01), None)
+    assert rows[0].note == "the same difference in every seed, no test"
+
+
+def test_in_words():
+    text = causes(found(**RUNGS))
+    assert text.startswith("vit: +GC +0.027 [+0.012, +0.043], +AGC -0.005 [")
+    assert "the whole +0.1" in text
+    assert "0 lies outside the interval of +GC, PsiLogic." in text
+    assert causes(found(ladder=[], **RUNGS)) == ""

@@ -1,0 +1,112 @@
+"""The paper's numbers: as they are printed, complete, and consistent with each other."""
+
+import math
+from collections import Counter
+from decimal import Decimal
+from itertools import product
+from statistics import mean, stdev
+
+import pytest
+from scipy import stats
+
+from fairbench.analysis.published.publication import load_publication
+
+PAPER = load_publication("paper")
+NAMES = ("Adam", "AdamW", "Lion", "PsiLogic")
+PRINTED = {"gpt": ("perplexity", "loss"), "vit": ("accuracy",), "resnet": ("accuracy",), "ddpm": ("mse",)}
+HALF = Decimal("0.0005")
+"""Half of the last digit of the accuracies that are printed."""
+
+
+def printed(statistic, **where):
+    """The characters that are printed, of the one entry with these properties."""
+    (entry,) = (x for x in PAPER.all(statistic) if all(getattr(x, key) == value for key, value in where.items()))
+    return entry.value
+
+
+def test_every_number_that_the_tables_print_is_there_once():
+    places = Counter((entry.place, entry.statistic) for entry in PAPER.entries)
+    assert places == {
+        ("Table 2", "n"): 1,
+        ("Table 2", "mean"): 20,
+        ("Table 2", "std"): 20,
+        ("section 4.2, Selected LRs", "lr"): 16,
+        ("Table 5", "verdict"): 15,
+        ("Table 5", "p"): 2,
+        ("abstract", "p"): 6,
+        ("Table 6", "peak_mb"): 16,
+        ("Table 6", "wall_s"): 16,
+        ("Table 6", "ratio"): 4,
+        ("Table 7", "value"): 12,
+    }
+    assert len(set(PAPER.entries)) == len(PAPER.entries)
+
+
+def test_numbers_as_they_are_printed():
+    assert [printed("mean", metric="perplexity", optimizer=name) for name in NAMES] == [
+        "13.66",
+        "8.17",
+        "21.04",
+        "7.79",
+    ]
+    assert [printed("std", metric="loss", optimizer=name) for name in NAMES] == ["0.016", "0.010", "0.068", "0.023"]
+    assert [printed("mean", arena="resnet", optimizer=name) for name in NAMES] == ["0.172", "0.219", "0.205", "0.222"]
+    assert [printed("std", arena="ddpm", optimizer=name) for name in NAMES[1:]] == ["0.00006", "0.00025", "0.00045"]
+    assert [printed("lr", arena="vit", optimizer=name) for name in NAMES] == ["3.16e-5", "3.16e-4", "1e-4", "3.16e-4"]
+    assert [printed("verdict", arena="resnet", baseline=name) for name in NAMES[:3]] == ["**", "n.s.", "*"]
+    assert printed("p", metric="loss", baseline="AdamW") == "0.054"
+    assert printed("p", metric="perplexity", baseline="AdamW") == "0.049"
+    assert [printed("wall_s", arena="vit", optimizer=name) for name in NAMES] == ["95.2", "98.5", "98.6", "176.7"]
+    assert [printed("peak_mb", arena="resnet", optimizer=name) for name in NAMES] == ["823", "825", "777", "823"]
+    assert [printed("value", seed="1", optimizer=name) for name in NAMES] == ["0.083", "0.222", "0.211", "0.247"]
+
+
+@pytest.mark.parametrize("arena", PRINTED)
+def test_the_tables_are_complete(arena):
+    for metric, name in product(PRINTED[arena], NAMES):
+        assert printed("mean", arena=arena, metric=metric, optimizer=name)
+        assert printed("std", arena=arena, metric=metric, optimizer=name)
+        if name != "PsiLogic":
+            mark = printed("verdict", arena=arena, metric=metric, optimizer="PsiLogic", baseline=name)
+            assert mark in ("n.s.", "*", "**", "***")
+    for statistic, name in product(("lr", "wall_s", "peak_mb"), NAMES):
+        assert printed(statistic, arena=arena, optimizer=name)
+
+
+@pytest.mark.parametrize("arena", PRINTED)
+def test_the_printed_ratio_is_that_of_the_printed_times(arena):
+    time = {name: float(printed("wall_s", arena=arena, optimizer=name)) for name in ("PsiLogic", "AdamW")}
+    ratio = printed("ratio", arena=arena, optimizer="PsiLogic", baseline="AdamW")
+    assert f"{time['PsiLogic'] / time['AdamW']:.2f}" == ratio
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_mean_and_spread_of_the_printed_seeds_are_those_that_are_printed(name):
+    """Within the rounding of both; the spread divides by n - 1 then."""
+    seeds = [Decimal(printed("value", arena="vit", optimizer=name, seed=seed)) for seed in "012"]
+    about = {"arena": "vit", "metric": "accuracy", "optimizer": name}
+    assert abs(mean(seeds) - Decimal(printed("mean", **about))) <= 2 * HALF
+    unrounded = [
+        [seed + shift for seed, shift in zip(seeds, way, strict=True)] for way in product((-HALF, HALF), repeat=3)
+    ]
+    spreads = [stdev(way) for way in unrounded]
+    std = Decimal(printed("std", **about))
+    assert min(spreads) - HALF <= std <= max(spreads) + HALF
+
+
+def test_the_printed_perplexity_is_that_of_the_printed_loss():
+    for name in NAMES:
+        loss, spread = (float(printed(x, metric="loss", optimizer=name)) for x in ("mean", "std"))
+        perplexity, std = (float(printed(x, metric="perplexity", optimizer=name)) for x in ("mean", "std"))
+        assert perplexity == pytest.approx(math.exp(loss), rel=0.003)
+        assert std == pytest.approx(perplexity * spread, rel=0.06)
+
+
+@pytest.mark.parametrize("entry", PAPER.all("verdict"), ids=lambda x: f"{x.arena} {x.metric} {x.baseline}")
+def test_the_marks_are_those_of_welchs_test_on_the_printed_means_and_spreads(entry):
+    """Of 3 seeds each, with p off by a quarter at most for the rounding of what is printed."""
+    of = [{"arena": entry.arena, "metric": entry.metric, "optimizer": x} for x in (entry.optimizer, entry.baseline)]
+    numbers = [float(printed(statistic, **where)) for where in of for statistic in ("mean", "std")]
+    p = stats.ttest_ind_from_stats(*numbers[:2], 3, *numbers[2:], 3, equal_var=False).pvalue
+    level = {"n.s.": (0.05, 1), "*": (0.01, 0.05), "**": (0.001, 0.01), "***": (0, 0.001)}[entry.value]
+    assert level[0] / 1.25 <= p <= level[1] * 1.25

@@ -1,0 +1,255 @@
+"""What may be said of a comparison, and what may not."""
+
+from dataclasses import fields, replace
+
+import pytest
+from fabricated import QUANTITIES, Records, finals, planned, sha, study
+from hypothesis import given
+from samples import ARMS
+from scipy import stats
+
+from fairbench.analysis.comparison.verdicts import compare
+from fairbench.analysis.mechanism import mechanisms
+from fairbench.analysis.results import collect
+from fairbench.analysis.statistics.power import seeds_needed
+from fairbench.analysis.statistics.significance import holm, summary, welch
+
+LOW, HIGH = [0.50, 0.51, 0.52], [0.90, 0.91, 0.92]
+NOISY, NOISIER = [0.50, 0.60, 0.70], [0.52, 0.58, 0.75]
+NEAR = [0.5001, 0.5102, 0.5199]
+
+
+def comparisons(the_study, **options):
+    scores = {name: options.pop(name) for name in list(options) if name in the_study.suite.optimizers}
+    records = Records(finals(the_study, **scores), **options)
+    return compare(collect(*planned(the_study, records)))
+
+
+def one(arena="vit", margin=0.01, seeds=(1, 2, 3), **options):
+    """The comparison of a study that has only this one."""
+    (found,) = comparisons(study((arena,), ("AdamW", "PsiLogic"), margin=margin, seeds=seeds), **options)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("arena", "ours", "theirs", "verdict"),
+    [
+        ("vit", HIGH, LOW, "better"),
+        ("vit", LOW, HIGH, "worse"),
+        ("gpt", LOW, HIGH, "better"),
+        ("gpt", HIGH, LOW, "worse"),
+        ("gpt", NOISY, NOISIER, "inconclusive"),
+    ],
+)
+def test_direction_of_the_metric(arena, ours, theirs, verdict):
+    found = one(arena, PsiLogic=ours, AdamW=theirs)
+    assert found.verdict == verdict
+    assert found.statement == verdict
+    if verdict != "inconclusive":
+        assert (found.advantage > 0) == (found.t > 0) == (found.hedges_g > 0) == (verdict == "better")
+        assert found.ci_low < found.advantage < found.ci_high
+        assert found.ci_low * found.ci_high > 0
+
+
+def test_raw_means_and_numbers():
+    found = one("gpt", PsiLogic=LOW, AdamW=HIGH)
+    assert (found.mean_reference, found.mean_baseline) == pytest.approx((0.51, 0.91))
+    assert found.advantage == pytest.approx(0.40)
+    assert found.p == pytest.approx(welch(summary(LOW), summary(HIGH)).p)
+    assert (found.n_reference, found.n_baseline, found.seeds) == (3, 3, 3)
+
+
+def test_equivalent_within_the_margin_only():
+    assert one(PsiLogic=LOW, AdamW=NEAR, margin=0.05).verdict == "equivalent"
+    assert one(PsiLogic=LOW, AdamW=NEAR, margin=0.001).verdict == "inconclusive"
+
+
+def test_better_by_less_than_the_margin_says_so():
+    found = one(PsiLogic=HIGH, AdamW=LOW, margin=0.6)
+    assert (found.verdict, found.note) == ("better", "by less than the margin of 0.6")
+
+
+def test_holm_over_arenas_and_baselines_decides():
+    the_study = study()
+    found = comparisons(the_study, PsiLogic=[0.50, 0.52, 0.54], AdamW=[0.54, 0.56, 0.58], Lion=NOISY)
+    assert [(c.arena, c.baseline) for c in found] == [(a, b) for a in ("gpt", "vit") for b in ("AdamW", "Lion")]
+    assert [c.p_holm for c in found] == holm([c.p for c in found])
+    assert found[0].p_holm == pytest.approx(4 * found[0].p)
+
+
+def test_significant_before_the_correction_is_no_win():
+    ours, theirs = [0.50, 0.52, 0.54], [0.46, 0.47, 0.49]
+    assert one(PsiLogic=ours, AdamW=theirs).verdict == "better"
+    in_family = comparisons(study(("vit",)), PsiLogic=ours, AdamW=theirs, Lion=NOISY)
+    assert in_family[0].p < 0.05 <= in_family[0].p_holm
+    assert in_family[0].verdict == "inconclusive"
+
+
+@pytest.mark.parametrize("winner", ["PsiLogic", "AdamW"])
+def test_diverged_seeds_are_never_dropped(winner):
+    scores = {"PsiLogic": LOW, "AdamW": LOW, winner: HIGH}
+    loser = "AdamW" if winner == "PsiLogic" else "PsiLogic"
+    scores[loser] = ["diverged", *scores[loser][1:]]
+    found = one(**scores)
+    assert found.statement == f"diverged ({loser} diverged 1/3)"
+    assert found.p is found.p_holm is found.advantage is found.p_equivalence is None
+
+
+def test_a_reference_whose_survivors_win_is_not_better():
+    assert one(PsiLogic=["diverged", 0.99, 0.99], AdamW=LOW).verdict == "diverged"
+    assert one(PsiLogic=["diverged"] * 3, AdamW=["diverged"] * 3).note == "PsiLogic diverged 3/3, AdamW diverged 3/3"
+
+
+def test_missing_and_failed_trials():
+    found = one(PsiLogic=[0.9, None, "failed"], AdamW=["diverged", 0.5, 0.5])
+    assert found.statement == "incomplete (PsiLogic missing 1/3, PsiLogic failed 1/3)"
+    assert found.p is None
+
+
+def test_missing_sweep_makes_all_seeds_missing():
+    found = one(PsiLogic=HIGH, AdamW=LOW, sweeps={("vit", "AdamW"): {1e-3: None}})
+    assert found.statement == "incomplete (AdamW missing 3/3)"
+
+
+def test_missing_tests_stay_in_the_family():
+    complete = one(PsiLogic=HIGH, AdamW=LOW)
+    half = comparisons(study(("vit",)), PsiLogic=HIGH, AdamW=LOW, Lion=[None] * 3)
+    assert half[0].p_holm == pytest.approx(2 * complete.p)
+
+
+def test_identical_results_are_stated():
+    weights = {(name, seed): sha(str(seed)) for name in ("AdamW", "PsiLogic") for seed in (1, 2, 3)}
+    found = one(PsiLogic=LOW, AdamW=LOW, weights=weights)
+    assert found.statement == "identical (the same weights in every seed)"
+    assert (found.identical_seeds, found.p) == (3, 1)
+
+
+def test_identical_values_of_different_weights_are_stated():
+    found = one(PsiLogic=LOW, AdamW=LOW)
+    assert found.statement == "identical values (in every seed)"
+
+
+def test_partly_identical_results_are_stated():
+    weights = {("AdamW", 1): sha("x"), ("PsiLogic", 1): sha("x")}
+    found = one(PsiLogic=NOISY, AdamW=NOISIER, weights=weights)
+    assert found.statement == "inconclusive (the same weights in 1 of 3 seeds)"
+
+
+def test_no_variance_is_no_verdict():
+    found = one(PsiLogic=[0.9] * 3, AdamW=[0.5] * 3)
+    assert (found.verdict, found.note, found.p) == ("inconclusive", "no variance in either arm, no test", None)
+
+
+def test_one_seed_is_no_verdict():
+    found = one(PsiLogic=[0.9], AdamW=[0.1], seeds=(1,))
+    assert (found.verdict, found.p, found.note) == ("inconclusive", None, "fewer than 2 seeds, no test")
+    assert found.advantage == pytest.approx(0.8)
+
+
+def test_the_tests_beside_welch():
+    found = one(PsiLogic=NOISY, AdamW=NOISIER, margin=0.05)
+    assert (found.std_reference, found.std_baseline) == pytest.approx((0.1, 0.1193035), abs=1e-7)
+    assert found.p_paired == pytest.approx(stats.ttest_rel(NOISY, NOISIER).pvalue)
+    assert found.paired_low < found.advantage < found.paired_high
+    assert found.seed_correlation == pytest.approx(stats.pearsonr(NOISY, NOISIER).statistic)
+    assert (found.p_permutation, found.p_permutation_floor) == pytest.approx((0.9, 0.1))
+    assert found.p_spread == pytest.approx(stats.levene(NOISY, NOISIER, center="median").pvalue)
+    assert found.g_low < found.hedges_g < found.g_high
+    assert found.seeds_needed == seeds_needed(0.05, found.std_reference, found.std_baseline, 0.05)
+
+
+def test_a_smaller_loss_is_an_advantage_in_every_test():
+    vit, gpt = (one(arena, PsiLogic=NOISY, AdamW=NOISIER, margin=0.05) for arena in ("vit", "gpt"))
+    for high, low in (
+        ("advantage", "advantage"),
+        ("ci_high", "ci_low"),
+        ("paired_high", "paired_low"),
+        ("g_high", "g_low"),
+    ):
+        assert getattr(gpt, high) == pytest.approx(-getattr(vit, low))
+
+
+def test_seeds_needed_are_those_of_the_strictest_step_of_holm():
+    alone = one("gpt", PsiLogic=NOISY, AdamW=NOISIER)
+    in_family = comparisons(study(("gpt", "vit")), PsiLogic=NOISY, AdamW=NOISIER, Lion=LOW)[0]
+    assert in_family.seeds_needed == seeds_needed(0.01, alone.std_reference, alone.std_baseline, 0.05 / 4)
+    assert in_family.seeds_needed > alone.seeds_needed
+
+
+@pytest.mark.parametrize("losing", ["diverged", None, "failed"])
+def test_an_incomplete_arm_has_no_test_at_all(losing):
+    found = one(PsiLogic=[losing, 0.5, 0.6], AdamW=LOW)
+    unknown = {field.name for field in fields(found) if getattr(found, field.name) is None}
+    assert unknown >= {"p", "p_paired", "paired_low", "p_permutation", "p_spread", "g_low", "seeds_needed"}
+
+
+MIRROR = {"better": "worse", "worse": "better"}
+
+
+@given(ARMS)
+def test_the_verdict_of_a_pair_is_the_mirror_of_the_swapped_one(arms):
+    the_study = study(("vit",), ("AdamW", "PsiLogic"), seeds=range(1, len(arms[0]) + 1))
+    swapped = replace(the_study, suite=replace(the_study.suite, reference="AdamW"))
+    (found,), (other,) = (comparisons(x, PsiLogic=arms[0], AdamW=arms[1]) for x in (the_study, swapped))
+    assert other.verdict == MIRROR.get(found.verdict, found.verdict)
+    same = ("p", "p_holm", "p_equivalence", "p_paired", "p_permutation", "p_spread", "seed_correlation", "seeds_needed")
+    assert [getattr(other, name) for name in same] == pytest.approx([getattr(found, name) for name in same])
+    for high, low in (
+        ("advantage", "advantage"),
+        ("ci_high", "ci_low"),
+        ("paired_high", "paired_low"),
+        ("g_high", "g_low"),
+    ):
+        assert getattr(other, high) == (None if getattr(found, low) is None else pytest.approx(-getattr(found, low)))
+
+
+def test_all_pairs_are_one_family():
+    the_study = study(("vit", "gpt"), ("AdamW", "Lion", "PsiLogic", "Adam"), compare="all")
+    found = comparisons(the_study, PsiLogic=HIGH, AdamW=LOW, Lion=NOISY, Adam=NOISIER)
+    pairs = [("PsiLogic", "AdamW"), ("PsiLogic", "Lion"), ("PsiLogic", "Adam")]
+    pairs += [("AdamW", "Lion"), ("AdamW", "Adam"), ("Lion", "Adam")]
+    assert [(c.arena, c.reference, c.baseline) for c in found] == [(a, *pair) for a in ("vit", "gpt") for pair in pairs]
+    assert [c.p_holm for c in found] == holm([c.p for c in found])
+    assert found[0].p_holm == pytest.approx(12 * found[0].p)
+
+
+def test_no_baseline_is_no_comparison():
+    assert comparisons(study(("vit",), ("PsiLogic",))) == []
+
+
+ACTED = "acted in 25% of tensor steps; "
+
+
+@pytest.mark.parametrize(
+    ("changed", "state"),
+    [
+        ({}, f"{ACTED}cancellation did 12.5% of what weight decay did and 1% of the way of the weights"),
+        ({"fired": 0.0, "acted": 0.0, "cancellation": 0.0}, "never fired"),
+        ({"acted": 0.0, "cancellation": 0.0}, "gate open only while the term was off or held at 0, changed nothing"),
+        ({"weight_decay": 0.0}, f"{ACTED}cancellation did 1% of the way of the weights"),
+    ],
+)
+def test_mechanism_in_words(changed, state):
+    quantities = QUANTITIES | {name: (QUANTITIES[name][0], {"a": value}) for name, value in changed.items()}
+    (found,) = mechanisms_of(quantities)
+    assert (found.arena, found.optimizer, found.n, found.state) == ("vit", "PsiLogic", 3, state)
+
+
+def mechanisms_of(quantities):
+    the_study = study(("vit",))
+    return mechanisms(collect(*planned(the_study, Records(finals(the_study), quantities=quantities))))
+
+
+def test_mechanism_when_where_and_how_much():
+    (found,) = mechanisms_of(QUANTITIES)
+    rows = {row.quantity: row for row in found.quantities}
+    fired, cancelled = rows["fired"], rows["cancellation"]
+    assert (fired.value, fired.per_tensor_step, fired.of_way) == (20, 0.5, None)
+    assert (fired.most_in, fired.most_share, fired.half_by) == ("a", 0.75, 1.0)
+    assert cancelled.of_way == pytest.approx(3 * 0.002 / 0.6)
+    assert found.acted == 0.25
+
+
+def test_a_mechanism_that_counts_other_things_is_told_as_it_is():
+    (found,) = mechanisms_of({"restarts": ("times", {"": 3.0})})
+    assert (found.state, found.acted) == ("restarts: 3 times", None)

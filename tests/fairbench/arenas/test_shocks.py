@@ -1,0 +1,246 @@
+"""Shocks do what they say, at the steps they say, and to every optimizer the same."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from tiny import TINY, study_of, write_tiny
+
+from fairbench.analysis.comparison.shocks import excess, recoveries, shock_costs
+from fairbench.analysis.results import collect
+from fairbench.arenas.shocks.kinds import KINDS, Shock
+from fairbench.arenas.shocks.registry import SHOCKS, disturbed_steps
+from fairbench.common.errors import UsageError
+from fairbench.study.plan import arms, trial_spec
+from fairbench.study.schedule import Schedule
+from fairbench.study.trial_spec import TrialSpec
+from fairbench.suites.loader import load_suite, parse_suite
+from fairbench.training.determinism import one_thread
+from fairbench.training.place import Place
+from fairbench.training.trainer import Training
+from fairbench.training.trial import trial
+
+pytestmark = pytest.mark.xdist_group("libraries")
+
+
+def shock(kind: str, **options: float) -> Shock:
+    return KINDS[kind](torch.Generator().manual_seed(3), **{**SHOCKS[kind].options, **options})
+
+
+def batch() -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.randn(64, 1, 2, 2), torch.arange(64)
+
+
+def test_every_kind_has_facts_and_code() -> None:
+    assert SHOCKS.keys() == KINDS.keys()
+
+
+@pytest.mark.parametrize(
+    ("spec", "steps", "expected"),
+    [
+        ({}, 40, set()),
+        ({"kind": "nan", "at": [0.5]}, 40, {21}),
+        ({"kind": "loss", "at": [0.25, 0.5], "steps": 3}, 40, {11, 12, 13, 21, 22, 23}),
+        ({"kind": "loss", "at": [0.99], "steps": 3}, 40, set()),
+        ({"kind": "loss", "at": [0.95], "steps": 3}, 40, {39, 40}),
+        ({"kind": "loss", "at": [0.0], "steps": 1}, 40, {1}),
+    ],
+)
+def test_when(spec: dict[str, Any], steps: int, expected: set[int]) -> None:
+    assert disturbed_steps(spec, steps) == expected
+
+
+def test_what_is_multiplied() -> None:
+    images, labels = batch()
+    shown = shock("inputs", factor=7.0).examples((images, labels))
+    assert torch.equal(shown[0], 7 * images)
+    assert torch.equal(shown[1], labels)
+    assert shock("loss").loss(torch.tensor(2.0)).item() == 200.0
+    assert shock("nan").loss(torch.tensor(2.0)).isnan()
+
+
+def test_labels_change_places_and_texts_are_torn_apart() -> None:
+    images, labels = batch()
+    shown = shock("labels").examples((images, labels))
+    assert torch.equal(shown[0], images)
+    assert torch.equal(shown[1].sort().values, labels)
+    assert (shown[1] != labels).sum() > 50
+    texts = torch.arange(64)[:, None] * 100 + torch.arange(5)
+    (torn,) = shock("labels").examples((texts,))
+    assert torch.equal(torn.sort(dim=0).values, texts)
+    assert len({tuple((row // 100).tolist()) for row in torn}) == 64
+    assert all(len(set((row // 100).tolist())) > 1 for row in torn)
+
+
+def test_heavy_tail_is_a_pareto_number() -> None:
+    """P(X > x) = x^-tail."""
+    tail = shock("heavy-tail", tail=1.5)
+    drawn = torch.stack([tail.loss(torch.tensor(1.0)) for _ in range(4000)])
+    assert drawn.min() >= 1
+    for x in (2.0, 5.0, 10.0):
+        assert (drawn > x).double().mean().item() == pytest.approx(x**-1.5, abs=0.02)
+
+
+def test_a_gradient_keeps_its_length_alone() -> None:
+    p, unused = torch.nn.Parameter(torch.zeros(50)), torch.nn.Parameter(torch.zeros(2))
+    p.grad = before = torch.randn(50)
+    kept = before.clone()
+    shock("gradient", factor=3.0).gradients([p, unused])
+    assert p.grad is not None
+    assert p.grad.norm().item() == pytest.approx(3 * kept.norm().item(), rel=1e-5)
+    assert abs(torch.cosine_similarity(p.grad, kept, dim=0).item()) < 0.5
+    assert unused.grad is None
+
+
+def disturbed(spec: TrialSpec, **options: Any) -> TrialSpec:
+    training = replace(spec.training, shock=options, steps=20, log_every=5, evaluations=1)
+    return replace(spec, stage="final", training=training)
+
+
+@pytest.fixture
+def spec(tiny_study: Any) -> TrialSpec:
+    return trial_spec(tiny_study, "vit", "PsiLogic", "final", 1e-3, 1)
+
+
+@pytest.mark.parametrize("kind", SHOCKS)
+def test_a_trial_is_the_calm_one_until_it_begins(spec: TrialSpec, kind: str) -> None:
+    calm = trial(disturbed(spec))["result"]
+    found = trial(disturbed(spec, kind=kind, at=[0.5], steps=2))
+    assert found["result"]["hashes"]["initial_weights"] == calm["hashes"]["initial_weights"]
+    curve = found["result"]["loss_curve"]
+    assert curve[:2] == calm["loss_curve"][:2]
+    assert curve[-1] != calm["loss_curve"][-1]
+    json.dumps(found, allow_nan=False)  # records are plain JSON, also of what diverged
+    if kind == "nan":
+        assert (found["status"], found["result"]["steps"]) == ("diverged", 15)
+        assert [step for step, _ in found["result"]["mechanism"]["course"]] == [5, 10]
+    else:
+        assert found["status"] == "finished"
+        assert found["result"]["hashes"]["batches"] == calm["hashes"]["batches"]
+
+
+def test_the_loss_of_a_spoiled_step_is_left_out(spec: TrialSpec) -> None:
+    """Steps 6 to 10 are one window: nothing is known of it; the loss of a multiplied one is that of the model."""
+    windows = {
+        kind: [step for step, _ in trial(disturbed(spec, kind=kind, at=[0.25], steps=5))["result"]["loss_curve"]]
+        for kind in ("inputs", "loss")
+    }
+    assert windows == {"inputs": [5, 15, 20], "loss": [5, 10, 15, 20]}
+
+
+def test_the_same_for_every_optimizer(tiny_study: Any) -> None:
+    given = disturbed(trial_spec(tiny_study, "vit", "AdamW", "final", 1e-3, 1), kind="gradient", at=[0.0])
+    other = replace(given, optimizer=trial_spec(tiny_study, "vit", "PsiLogic", "final", 1e-3, 1).optimizer)
+    seen = []
+    for each in (given, other):
+        with one_thread():
+            training = Training(each, Place())
+            training.step = lambda: None
+            training.optimizer.zero_grad = training.schedule.step = lambda: None
+            training.train_step(1)
+        seen.append(torch.cat([p.grad.flatten() for p in training.params]))
+    assert torch.equal(*seen)
+
+
+SHOCKED = f"""
+{TINY}
+[shock.spike]
+kind = "loss"
+at = [0.5]
+steps = 2
+
+[shock.scaled]
+kind = "inputs"
+at = [0.5]
+"""
+
+
+def test_every_arena_gets_a_twin_for_each_shock(tmp_path: Any) -> None:
+    suite = load_suite(str(write_tiny(tmp_path, SHOCKED)))
+    assert list(suite.arenas) == ["vit", "vit-spike", "vit-scaled"]
+    twin = suite.arenas["vit-spike"]
+    assert (suite.task("vit-spike"), twin.tuned_on) == ("vit", "vit")
+    assert twin.shock == {"kind": "loss", "at": [0.5], "steps": 2}
+    assert parse_suite(suite.to_json(), "again") == suite
+
+
+def test_a_twin_is_tuned_where_its_arena_is(tmp_path: Any) -> None:
+    """No sweep of its own, the rate of the calm arena, and its finals as soon as that is known."""
+    study = study_of(load_suite(str(write_tiny(tmp_path, SHOCKED))))
+    records: dict[str, Any] = {}
+    schedule, order = Schedule(study, lambda x: records.get(x.id)), []
+    while spec := schedule.next():
+        order.append((spec.arena.name, spec.stage))
+        best = {"accuracy": 0.9 if spec.lr == 1e-2 else 0.1, "loss": 1.0}
+        records[spec.id] = {"status": "finished", "result": {"final": {"val": best}}}
+        schedule.ended(spec)
+    assert {arena for arena, stage in order if stage == "sweep"} == {"vit"}
+    found = {(arm.arena, arm.optimizer): arm for arm in arms(study, lambda x: records.get(x.id))}
+    for (arena, optimizer), arm in found.items():
+        assert arm.lr == found["vit", optimizer].lr == 1e-2
+        assert [x.seed for x in arm.final] == [1, 2]
+        assert bool(arm.sweep) == (arena == "vit")
+        assert (arm.final[0].training.shock == {}) == (arena == "vit")
+    outlook = schedule.outlook()
+    assert (outlook.done, outlook.trials) == (len(order), len(order))
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ('kind = "losss"\nat = [0.5]', "kind: unknown shock for this arena 'losss'"),
+        ('kind = "loss"\nat = [1.0]', "at: must be shares of the training in"),
+        ('kind = "loss"\nat = [0.1]\nfactor = -1.0', "factor: must be positive and finite"),
+        ('kind = "loss"\nat = [0.1]\nfactr = 1.0', "unknown key 'factr'"),
+        ('kind = "loss"', "at: is missing"),
+    ],
+)
+def test_a_wrong_shock_is_named(tmp_path: Any, line: str, reason: str) -> None:
+    with pytest.raises(UsageError, match=r"arenas\.vit-x\.shock") as error:
+        load_suite(str(write_tiny(tmp_path, f"{TINY}\n[shock.x]\n{line}\n")))
+    assert reason in str(error.value)
+
+
+def test_what_an_arena_can_be_tuned_on(tmp_path: Any) -> None:
+    for tuned_on in ("none", "vit"):
+        text = TINY.replace('metric = "accuracy"', f'metric = "accuracy"\ntuned_on = "{tuned_on}"')
+        with pytest.raises(UsageError, match=r"line \d+: arenas\.vit\.tuned_on: "):
+            load_suite(str(write_tiny(tmp_path, text)))
+
+
+def test_excess_loss_by_hand() -> None:
+    calm, disturbed_by = {5: 3.0, 10: 2.0, 15: 1.5, 20: 1.0}, {5: 3.0, 15: 4.5, 20: 1.0}
+    assert excess(disturbed_by, calm, start=7) == (15 - 7) * 3.0
+    assert excess({**disturbed_by, 10: 6.0}, calm, start=7) == 3 * 4.0 + 5 * 3.0
+
+
+def test_recovery_by_hand() -> None:
+    calm = dict.fromkeys((10, 20, 30, 40, 50, 60), 1.0)
+    loss = {10: 1.0, 20: 9.0, 30: 1.04, 40: 3.0, 50: 2.0, 60: 1.06}
+    assert recoveries(loss, calm, [15, 35]) == [(15, True), (25, False)]
+    assert recoveries({**loss, 60: 1.0}, calm, [15, 35]) == [(15, True), (25, True)]
+
+
+def test_what_shocks_cost(tmp_path: Any) -> None:
+    """Beside the calm trial of the same seed; accuracy lost is positive where the shock did harm."""
+    study = study_of(load_suite(str(write_tiny(tmp_path, SHOCKED))))
+
+    def lookup(x: TrialSpec) -> dict[str, Any]:
+        harm = bool(x.training.shock) * (0.2 * x.seed if x.optimizer.name == "AdamW" else 0.0)
+        metrics = {"accuracy": 0.9 - harm, "loss": 1.0}
+        curve = [[10, 1.0], [20, 0.8], [30, 0.6 + harm], [40, 0.5]]
+        final = {"val": metrics, "test": metrics}
+        return {"status": "finished", "result": {"final": final, "loss_curve": curve}, "cost": None, "environment": {}}
+
+    rows = {(x.arena, x.optimizer): x for x in shock_costs(collect(study, arms(study, lookup), lookup))}
+    assert list(rows) == [(arena, name) for arena in ("vit-spike", "vit-scaled") for name in ("AdamW", "PsiLogic")]
+    found = rows["vit-spike", "AdamW"]
+    assert (found.calm, found.n, found.diverged, found.recovery, found.recovered) == ("vit", 2, 0, 20, 1.0)
+    assert found.excess == pytest.approx(10 * (0.2 + 0.4) / 2)
+    assert found.lost == pytest.approx(0.3)
+    assert (found.lost_low, found.lost_high) == pytest.approx((0.3 - 12.706 * 0.1, 0.3 + 12.706 * 0.1), rel=1e-3)
+    assert found.note == ""
+    same = rows["vit-spike", "PsiLogic"]
+    assert (same.lost, same.lost_low, same.lost_high, same.note) == (0.0, None, None, "no seed differs")

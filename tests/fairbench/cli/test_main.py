@@ -1,0 +1,310 @@
+"""The command line as a user meets it: real processes, real exit codes."""
+
+import csv
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tiny import Finished, write_tiny
+
+from fairbench.cli.main import main, places
+from fairbench.cli.parser import parser
+from fairbench.training.place import Place
+
+pytestmark = pytest.mark.xdist_group("studies")  # one worker has the study that some of them share
+
+
+@pytest.fixture
+def folder(tiny_file: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the tiny suite and of the own optimizers, as working directory."""
+    monkeypatch.chdir(tiny_file.parent)
+    monkeypatch.syspath_prepend(tiny_file.parent)
+    return tiny_file.parent
+
+
+@pytest.fixture(autouse=True)
+def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drawing takes most of a report's time; the study of the `finished` process has its figures."""
+    monkeypatch.setattr("fairbench.report.draw_figures", lambda *_: ([], {}))
+
+
+HERE = ["run", "--suite", "tiny.toml", "--output-dir", "out", "--workers", "0"]
+"""The tiny suite, in this process."""
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the tiny suite leaves, for tests that go on from there in a copy."""
+    folder = tmp_path_factory.mktemp("ran")
+    write_tiny(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr("fairbench.report.draw_figures", lambda *_: ([], {}))
+        assert main(HERE) == 0
+    return folder / "out"
+
+
+def test_a_whole_study_with_an_own_optimizer(finished: Finished, tmp_path: Path) -> None:
+    assert "vit    AdamW" in finished.stdout
+    names = {path.name for path in finished.output.iterdir()}
+    tables = {"lr_sweep.csv", "steps.csv", "summary.csv", "aggregate.csv", "significance.csv", "cost.csv"}
+    assert {"config.json", "trials", "figures", "report.html", *tables} <= names
+
+    copy = tmp_path / "copy"  # the other tests' study stays as its run left it
+    shutil.copytree(finished.output, copy, ignore=shutil.ignore_patterns("*.csv"))
+    assert main(["report", str(copy)]) == 0
+    for path in finished.output.glob("*.csv"):
+        assert (copy / path.name).read_bytes() == path.read_bytes()
+
+
+def test_a_failed_trial_is_in_the_exit_code_and_tried_again(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [*HERE, "--optimizers", "AdamW,own_optimizers:Raises", "--reference", "Raises"]
+    for _ in range(2):
+        assert main(words) == 1
+        shown = capsys.readouterr().out
+        assert "failed: vit Raises lr=0.01 sweep seed 0: ArithmeticError: this optimizer cannot go on" in shown
+        assert "incomplete" in shown
+    assert main(["report", "out"]) == 1
+
+
+def test_what_is_damaged_stops_the_run_and_the_report(
+    ran: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(ran, folder / "out")
+    config = folder / "out" / "config.json"
+    good = config.read_text()
+    for bad in (good[:99], "[]", json.dumps({"study": None}), good.replace('"fingerprint"', '"fingerprints"')):
+        config.write_text(bad)
+        assert main(["report", "out"]) == 2
+        assert "damaged out/config.json" in capsys.readouterr().err
+    config.write_text(good)
+    broken = sorted((folder / "out" / "trials").glob("*.json"))[3]
+    broken.write_text(broken.read_text()[:100])
+    for words in (HERE, ["report", "out"]):
+        assert main(words) == 2
+        assert f"damaged record out/trials/{broken.name}" in capsys.readouterr().err
+    assert broken.stat().st_size == 100
+    broken.unlink()
+    assert main(HERE) == 0
+
+
+def test_the_papers_own_forms(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """And what the smoke test leaves is no place for another suite."""
+    assert main(["--smoke-test", "--device", "cpu", "--output-dir", "out", "--workers", "0", "--timing"]) == 0
+    assert (folder / "out" / "report.html").exists()
+    costs = list(csv.DictReader((folder / "out" / "cost.csv").open()))
+    assert [(row["optimizer"], row["source"], row["trials"]) for row in costs] == [
+        ("AdamW", "timing", "5"),
+        ("PsiLogic", "timing", "5"),
+    ]
+    assert main(HERE) == 2
+    assert "out holds suite 'smoke', not 'tiny'; choose another --output-dir" in capsys.readouterr().err
+    assert main(["--data-root", "./data", "--output-dir", "results/full"]) == 2
+    shown = capsys.readouterr().err
+    for dataset in ("tinystories", "cifar100", "tiny-imagenet", "celeba"):
+        assert f"fairbench data download --data-root data --dataset {dataset}" in shown
+    assert not (folder / "results").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["run", "--suite", "mnii"], "unknown suite 'mnii'; did you mean 'mini'?"),
+        (["--suite", "smok"], "unknown suite 'smok'; did you mean 'smoke'?"),
+        (["rnu"], "unknown command 'rnu'; did you mean 'run'?"),
+        (["run", "--arenas", "gtp"], "unknown arena 'gtp'; did you mean 'gpt'?"),
+        (["run", "--optimizers", "AdamW,psilogic"], "unknown optimizer 'psilogic'; did you mean 'PsiLogic'?"),
+        (["run", "--optimizers", "AdamW"], "the reference optimizer 'PsiLogic' is not in the run"),
+        (["run", "--workers", "-1"], "--workers must be at least 0, got -1"),
+        (["run", "--device", "cuda", "--devices", "0,x"], "--devices takes numbers of GPUs, as in 0,1; got 'x'"),
+        (["run", "--device", "cuda", "--trials-per-gpu", "0"], "--trials-per-gpu must be at least 1, got 0"),
+        (["run", "--smoke-test", "--suite", "mini"], "--suite means mini and --smoke-test means smoke"),
+        (["plan", "mini", "--suite", "smoke"], "two suites were given: SUITE means mini and --suite means smoke"),
+        (["report", "nowhere"], "nowhere holds no study"),
+        (["watch", "nowhere"], "nowhere holds no study"),
+        (["compare", "nowhere"], "nowhere holds no study"),
+        (["compare", "nowhere", "papr"], "unknown publication 'papr'; did you mean 'paper'? (known: paper)"),
+    ],
+)
+def test_wrong_words_are_named(words: list[str], complaint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    assert complaint in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("factory", "complaint"),
+    [
+        ("absent:Thing", "cannot import 'absent': ModuleNotFoundError"),
+        ("own_optimizers:Sgns", "unknown name in own_optimizers 'Sgns'; did you mean 'Signs'?"),
+        ("psilogic:", "must have the form module:Name"),
+    ],
+)
+def test_a_wrong_factory_is_named(
+    folder: Path, capsys: pytest.CaptureFixture[str], factory: str, complaint: str
+) -> None:
+    assert main([*HERE, "--optimizers", f"PsiLogic,{factory}"]) == 2
+    assert complaint in capsys.readouterr().err
+
+
+def test_a_wrong_hyperparameter_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    suite = folder / "tiny.toml"
+    suite.write_text(suite.read_text().replace("chaos_warmup = 0", "chaos_warmpu = 0"))
+    assert main(HERE) == 2
+    assert "unknown hyperparameter of PsiLogic 'chaos_warmpu'; did you mean 'chaos_warmup'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("batch_size = 16", "batch_size = 900", "arenas.vit.batch_size must be at most 899"),
+        ("patch_size = 4", "patch_size = 9", "'heads': 1, 'patch_size': 9} is impossible: RuntimeError"),
+        ("chaos_warmup = 0", "gamma = -1", "optimizers.PsiLogic: psilogic:PsiLogic cannot be built: ValueError: gamma"),
+        ("chaos_warmup = 0", "gamma = inf", "optimizers.PsiLogic.options.gamma must be a finite plain value, got inf"),
+        ("[optimizers.PsiLogic]", "[optimizers.PsiLogic]\nfactory = 'os:sep'", "'os:sep' is no class but '/'"),
+    ],
+)
+def test_what_cannot_work_is_said_before_anything_runs(
+    folder: Path, capsys: pytest.CaptureFixture[str], old: str, new: str, complaint: str
+) -> None:
+    suite = folder / "tiny.toml"
+    assert old in suite.read_text()
+    suite.write_text(suite.read_text().replace(old, new))
+    assert main(HERE) == 2
+    assert complaint in capsys.readouterr().err
+    assert list((folder / "out" / "trials").iterdir()) == []
+
+
+def test_trials_get_the_gpus_that_were_asked_for() -> None:
+    words = ["run", "--device", "cuda", "--devices", "0,2", "--trials-per-gpu", "2", "--data-root", "d"]
+    found = places(parser().parse_args(words))
+    assert found == [Place(device, "d", alone=False) for device in ("cuda:0", "cuda:2") * 2]
+    assert places(parser().parse_args(words[:5])) == [Place(device) for device in ("cuda:0", "cuda:2")]
+
+
+def test_two_optimizers_of_one_name_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*HERE, "--optimizers", "PsiLogic, own_optimizers:Signs, psilogic:PsiLogic,"]) == 2
+    assert "two optimizers are called 'PsiLogic'" in capsys.readouterr().err
+
+
+def test_names_are_no_markup(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    suite = folder / "tiny.toml"
+    own = "[optimizers.'S[fast][/x]']\nfactory = 'own_optimizers:Signs'\n"
+    suite.write_text(suite.read_text().replace("[optimizers.AdamW]\noptions = { weight_decay = 0.01 }", own))
+    assert main(HERE) == 0
+    assert "S[fast][/x]" in capsys.readouterr().out
+
+
+def test_list_shows_suites_arenas_and_optimizers(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["list"]) == 0
+    shown = capsys.readouterr().out
+    assert max(map(len, shown.splitlines())) <= 80
+    for name in ("mini", "smoke", "gpt", "vit", "resnet", "ddpm", "Adam", "AdamW", "Lion", "PsiLogic"):
+        assert f"  {name} " in shown
+
+
+def test_a_closed_pipe_is_no_error() -> None:
+    command = f"{sys.executable} -m fairbench list | head -1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("suites\n", "")
+
+
+@pytest.mark.parametrize("words", [["--help"], ["list"], ["run", "--help"], ["data", "--help"], ["compare", "--help"]])
+def test_help_and_list_load_nothing_heavy(words: list[str]) -> None:
+    code = (
+        "import sys\nfrom fairbench.cli.main import main\n"
+        f"try:\n    main({words!r})\nexcept SystemExit:\n    pass\n"
+        "heavy = ('torch', 'numpy', 'rich', 'scipy', 'sklearn', 'transformers')\n"
+        "print([name for name in heavy if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("[]\n")
+
+
+def test_a_study_that_is_bent_afterwards(ran: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    suite, plan = folder / "tiny.toml", ["plan", "tiny.toml", "--output-dir", "out"]
+    assert main(plan) == 0
+    shown = capsys.readouterr().out
+    assert "vit: 2 optimizers, each 2 sweep trials of 10 steps" in shown
+    assert "8 trials, at most 2 more; about 0:0" in shown
+    assert not (folder / "out").exists()
+    shutil.copytree(ran, folder / "out")
+    assert main(HERE) == 0
+    assert "CHANGED AFTERWARDS" not in capsys.readouterr().out
+
+    assert main([*plan, "--freeze"]) == 2
+    assert "4 final trials have a record already" in capsys.readouterr().err
+    suite.write_text(suite.read_text().replace("margin = 0.02", "margin = 0.5"))
+    assert main(HERE) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("CHANGED AFTERWARDS: what was declared 20")
+    assert "suite.arenas.vit.margin from 0.02 to 0.5" in " ".join(shown.split())
+
+
+def test_a_frozen_plan_is_run_as_it_is_or_not_at_all(
+    ran: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["plan", "--suite", "tiny.toml", "--output-dir", "out", "--freeze"]) == 0
+    assert "frozen in out: sha256 " in capsys.readouterr().out
+    suite = folder / "tiny.toml"
+    good = suite.read_text()
+    suite.write_text(good.replace("seeds = [1, 2]", "seeds = [1, 2, 3]"))
+    assert main(HERE) == 2
+    assert "frozen, but this run would change\n  suite.final.seeds: [1, 2] -> [1, 2, 3]" in capsys.readouterr().err
+    assert list((folder / "out" / "trials").iterdir()) == []
+    suite.write_text(good)
+    shutil.copytree(ran / "trials", folder / "out" / "trials", dirs_exist_ok=True)  # whoever ran them
+    assert main(HERE) == 0
+    assert "Frozen plan: Declared 20" in capsys.readouterr().out
+
+
+def test_an_archive_that_cannot_be_written_is_reported_elsewhere(
+    finished: Finished, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = {path: path.stat().st_mtime_ns for path in finished.output.rglob("*")}
+    assert main(["report", str(finished.output), "--output-dir", str(tmp_path / "elsewhere")]) == 0
+    assert main(["status", str(finished.output)]) == 0
+    assert main(["watch", str(finished.output)]) == 0
+    assert main(["audit", str(finished.output)]) == 0
+    shown = capsys.readouterr().out
+    assert shown.count("10 of 10 trials") == 2
+    assert {path: path.stat().st_mtime_ns for path in finished.output.rglob("*")} == before
+    for table in ("summary.csv", "significance.csv", "cost.csv"):
+        assert (tmp_path / "elsewhere" / table).read_bytes() == (finished.output / table).read_bytes()
+
+
+def test_explain(finished: Finished, capsys: pytest.CaptureFixture[str]) -> None:
+    files = sorted((finished.output / "trials").glob("*.json"))
+    specs = [json.loads(file.read_text())["spec"] for file in files]
+    assert main(["explain", str(files[0])]) == 0
+    assert "has this trial" in capsys.readouterr().out
+
+    other = next(i for i, s in enumerate(specs) if s["stage"] == "final" and s["optimizer"]["name"] == "Signs")
+    changed = json.loads(files[other].read_text())
+    changed["spec"]["optimizer"]["code"]["own_optimizers"] = "0123"
+    stray = finished.folder / "stray" / "trials" / "feed.json"
+    stray.parent.mkdir(parents=True)
+    stray.write_text(json.dumps(changed))
+    (stray.parents[1] / "config.json").write_bytes((finished.output / "config.json").read_bytes())
+    for file in files:
+        (stray.parent / file.name).write_bytes(file.read_bytes())
+    assert main(["explain", "feed", "--output-dir", str(stray.parents[1])]) == 0
+    shown = capsys.readouterr().out
+    assert f"has {files[other].stem} instead" in shown
+    assert "  optimizer.code.own_optimizers: 0123 -> " in shown
+    assert main(["explain", str(stray), str(files[other])]) == 0
+    assert "they differ in\n  optimizer.code.own_optimizers: 0123 -> " in capsys.readouterr().out
+    assert main(["explain", "zzz", "--output-dir", str(finished.output)]) == 2
+    assert "no trials in" in capsys.readouterr().err
+
+
+def test_looking_at_a_study_loads_nothing_heavy(finished: Finished) -> None:
+    heavy = "{'torch', 'scipy', 'matplotlib'} & {*sys.modules}"
+    code = f"import sys, fairbench.cli.main as c\nc.main(['status', {str(finished.output)!r}])\nprint({heavy})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("set()\n")

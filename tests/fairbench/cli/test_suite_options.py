@@ -1,0 +1,93 @@
+"""The suite that a command line makes of one in a file."""
+
+import pytest
+
+from fairbench.cli.parser import parser
+from fairbench.cli.suite_options import chosen_suite
+from fairbench.common.errors import UsageError
+from fairbench.optimizers.resolve import resolve_optimizer
+from fairbench.optimizers.spec import OptimizerPlan
+from fairbench.suites.loader import load_suite
+from fairbench.suites.schema import Suite
+from fairbench.suites.search import Grid
+
+
+def chosen(*words: str) -> Suite:
+    return chosen_suite(parser().parse_args(["run", "mini", *words]))
+
+
+def test_one_more_optimizer_leaves_the_suite_as_it_is() -> None:
+    mini, suite = load_suite("mini"), chosen("--optimizer", "rules/mine.py:Mine", "--optimizer", "pkg.mod:Other")
+    added = {"Mine": OptimizerPlan("rules/mine.py:Mine"), "Other": OptimizerPlan("pkg.mod:Other")}
+    assert list(suite.optimizers.items()) == [*mini.optimizers.items(), *added.items()]
+    assert (suite.reference, suite.arenas) == (mini.reference, mini.arenas)
+
+
+def test_only_some_of_the_suite_and_one_more() -> None:
+    suite = chosen("--optimizers", "AdamW", "--optimizer", "mine.py:Mine", "--reference", "Mine")
+    assert (list(suite.optimizers), suite.reference) == (["AdamW", "Mine"], "Mine")
+
+
+def test_hyperparameters_are_set_in_every_arm_beside_those_of_the_suite() -> None:
+    words = ["--optimizer", "mine.py:Mine", "--set", "Mine.betas = [0.9, 0.95]", "--set", "PsiLogic.gamma=0.5"]
+    suite = chosen(*words, "--set", 'Mine.mode="fast"', "--set", "AdamW.amsgrad=true")
+    assert suite.optimizers["Mine"].options == {"betas": [0.9, 0.95], "mode": "fast"}
+    assert suite.optimizers["PsiLogic"].options == {"weight_decay": 0.01, "chaos_warmup": 20, "gamma": 0.5}
+    assert suite.optimizers["AdamW"].options == {"weight_decay": 0.01, "amsgrad": True}
+
+
+def test_the_grid_of_learning_rates() -> None:
+    sweep = chosen("--lr-grid", "1e-4:1e-1:7").sweep
+    assert [setting.lr for setting in Grid(sweep).first()][::2] == pytest.approx([1e-4, 1e-3, 1e-2, 1e-1])
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--lr-grid", "1e-4:1e-1"], "must have the form lowest:highest:points, as 1e-4:1e-1:7; got '1e-4:1e-1'"),
+        (["--lr-grid", "1e-4:1e-1:7.5"], "--lr-grid must have the form"),
+        (["--lr-grid", "1e-1:1e-4:7"], "mini with these options: sweep.lr_max: must be above lr_min = 0.1, got 0.0001"),
+        (["--lr-grid", "0:1:7"], "sweep.lr_min: must be positive and finite, got 0.0"),
+        (["--lr-grid", "1e-4:1:1"], "sweep.points: must lie in [2, 100], got 1"),
+        (["--lr-grid", "1e-4:1:0"], "--lr-grid must have the form"),
+        (["--optimizers", ""], "--optimizers names nothing; leave it out"),
+        (["--arenas", " , "], "--arenas names nothing; leave it out"),
+        (["--optimizer", "my_rule.py"], "optimizer 'my_rule.py' names a file; say its class too"),
+        (["--set", "weight_decay=0.1"], "--set must have the form OPTIMIZER.option=value"),
+        (["--set", "AdamW.eps"], "--set must have the form OPTIMIZER.option=value"),
+        (["--set", "adamw.eps=1"], "unknown optimizer 'adamw'; did you mean 'AdamW'?"),
+        (
+            ["--set", "AdamW.mode=fast"],
+            """'fast' is no value of TOML; text needs quotes, as --set 'AdamW.mode="fast"'""",
+        ),
+        (["--set", "AdamW.lr=0.1"], "optimizers.AdamW.options.lr: is what the sweep selects; leave it out"),
+        (["--optimizer", "AdamW"], "two optimizers are called 'AdamW'"),
+        (["--optimizer", "adam"], "unknown optimizer 'adam'; did you mean 'Adam'?"),
+    ],
+)
+def test_wrong_options_are_named(words: list[str], complaint: str) -> None:
+    with pytest.raises(UsageError) as error:
+        chosen(*words)
+    assert complaint in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "complaint"),
+    [
+        ("weight_decya", 0.1, "unknown hyperparameter of AdamW 'weight_decya'; did you mean 'weight_decay'?"),
+        ("weight_decay", "0.1", "weight_decay must be a number, as its default 0.01 is; got '0.1'"),
+        ("eps", True, "optimizers.AdamW.options.eps must be a number, as its default 1e-08 is; got True"),
+        ("amsgrad", 1, "optimizers.AdamW.options.amsgrad must be true or false, as its default False is; got 1"),
+        ("betas", 0.9, "optimizers.AdamW.options.betas must be a list, as its default (0.9, 0.999) is; got 0.9"),
+        ("eps", float("inf"), "optimizers.AdamW.options.eps must be a finite plain value, got inf"),
+    ],
+)
+def test_hyperparameters_are_checked_against_the_signature(option: str, value: object, complaint: str) -> None:
+    with pytest.raises(UsageError) as error:
+        resolve_optimizer("AdamW", OptimizerPlan(options={option: value}))
+    assert complaint in str(error.value)
+
+
+def test_a_default_that_says_nothing_takes_any_value_and_a_whole_number_is_a_number() -> None:
+    resolved = resolve_optimizer("AdamW", OptimizerPlan(options={"fused": True, "weight_decay": 1}))
+    assert (resolved.options["fused"], resolved.options["weight_decay"]) == (True, 1)

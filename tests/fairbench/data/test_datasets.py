@@ -1,0 +1,435 @@
+"""Datasets: what the arrays hold is what the archives hold, each example once, the same from every source."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import archives
+import numpy as np
+import pytest
+from tokenizers import Tokenizer, pre_tokenizers
+
+from fairbench.cli.main import main
+from fairbench.common.errors import UsageError
+from fairbench.data.dataset_config import request, wanted
+from fairbench.data.datasets.registry import DATASETS
+from fairbench.data.formats import delimited_text as separated
+from fairbench.data.preparation import tokenizer
+from fairbench.data.prepared import Prepared, open_prepared
+from fairbench.suites.schema import ArenaPlan, Suite
+
+pytestmark = pytest.mark.xdist_group("datasets")
+
+WNIDS = ["n01443537", "n01629819", "n02099601"]
+
+
+def prepared(data_root: Path, dataset: str, *words: str, **options: Any) -> Prepared:
+    """The dataset, prepared by the command; options by way of a suite file that needs no more than its data table."""
+    from fairbench.cli import data as command
+
+    asked = request(dataset, options)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(command, "requests", lambda _: [asked])
+        assert main(["data", "prepare", "--data-root", str(data_root), *words]) == 0
+    return open_prepared(data_root, dataset, options)
+
+
+def files(data: Prepared) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in data.folder.glob("*.npy")}
+
+
+def examples(data: Prepared, *splits: str) -> Counter[tuple[bytes, int]]:
+    pairs = [(data.array(split), data.array(f"{split}_labels")) for split in splits]
+    return Counter(
+        (image.tobytes(), int(label)) for images, labels in pairs for image, label in zip(images, labels, strict=True)
+    )
+
+
+def truth(images: archives.Labelled) -> Counter[tuple[bytes, int]]:
+    return Counter((pixels.transpose(2, 0, 1).tobytes(), label) for pixels, label in images)
+
+
+def hub_folder(root: Path, dataset: str) -> Path:
+    return root / DATASETS[dataset].repository
+
+
+# CIFAR-100
+
+
+@pytest.fixture
+def cifar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[archives.Labelled, archives.Labelled]:
+    train, test = archives.noise(66, 3, (32, 32), 0), archives.noise(9, 3, (32, 32), 1)
+    members = archives.cifar_members(train, test, ["apple", "bee", "can"])
+    archives.write_tar(tmp_path / "cifar100" / "cifar-100-python.tar.gz", members)
+    archives.register(monkeypatch, "cifar100", tmp_path / "cifar100")
+    return train, test
+
+
+def write_cifar_hub(root: Path, train: archives.Labelled, test: archives.Labelled) -> None:
+    for split, images in (("train", train), ("test", test)):
+        columns = {
+            "img": [archives.encoded(pixels, "PNG") for pixels, _ in images],
+            "fine_label": [label for _, label in images],
+            "coarse_label": [0 for _ in images],
+        }
+        path = hub_folder(root, "cifar100") / f"cifar100/{split}-00000-of-00001.parquet"
+        archives.write_parquet(path, columns, {"fine_label": ["apple", "bee", "can"]})
+
+
+def test_cifar_is_divided_without_loss(tmp_path: Path, cifar: Any) -> None:
+    train, test = cifar
+    data = prepared(tmp_path, "cifar100")
+    assert data.array("train").shape == (60, 3, 32, 32)
+    assert data.array("train").dtype == np.uint8
+    assert data.array("val_labels").dtype == np.int64
+    assert examples(data, "train", "val") == truth(train)
+    assert examples(data, "test") == truth(test)
+    assert Counter(data.array("val_labels").tolist()) == {0: 2, 1: 2, 2: 2}
+    assert data.manifest["classes"] == ["apple", "bee", "can"]
+    assert data.manifest["counts"]["examples"] == {"train": 60, "val": 6, "test": 9}
+    assert (data.manifest["source"], data.manifest["verified"]) == ("archive", True)
+    assert data.manifest["files"][0]["sha256"] == DATASETS["cifar100"].archives[0].sha256
+
+
+def test_both_sources_of_cifar_give_the_same_bytes(tmp_path: Path, cifar: Any) -> None:
+    train, test = cifar
+    write_cifar_hub(tmp_path / "mirror", train[::-1], test[3:] + test[:3])
+    of_archive = prepared(tmp_path, "cifar100")
+    of_hub = prepared(tmp_path / "other", "cifar100", "--hub", str(tmp_path / "mirror"))
+    assert files(of_hub) == files(of_archive)
+    assert of_hub.fingerprint == of_archive.fingerprint
+    assert (of_hub.manifest["source"], of_hub.manifest["verified"]) == ("hub", False)
+    assert of_hub.manifest["revision"] == DATASETS["cifar100"].revision
+    assert of_hub.manifest["classes"] == of_archive.manifest["classes"]
+
+
+def test_the_seed_and_the_content_alone_decide_the_split(tmp_path: Path, cifar: Any) -> None:
+    """Another image in train moves no other image between splits."""
+    train, test = cifar
+    first = prepared(tmp_path, "cifar100")
+    write_cifar_hub(tmp_path / "mirror", train[1:], test)
+    second = prepared(tmp_path / "other", "cifar100", "--hub", str(tmp_path / "mirror"))
+    moved = examples(second, "val") - examples(first, "val")
+    assert len(moved) <= 1
+    assert examples(first, "val") != truth(train[:6])
+
+
+# Tiny ImageNet
+
+
+def tiny_images(count: int, seed: int) -> list[tuple[bytes, int]]:
+    images = [(archives.encoded(p, "JPEG"), label) for p, label in archives.noise(count, 3, (64, 64), seed)]
+    grey = archives.encoded(np.full((64, 64), 100, np.uint8), "JPEG")
+    return [(grey, images[0][1]), *images[1:]]
+
+
+def write_tiny_hub(root: Path, train: Any, val: Any, names: list[str]) -> None:
+    for split, images in (("train", train), ("valid", val)):
+        columns = {"image": [data for data, _ in images], "label": [label for _, label in images]}
+        path = hub_folder(root, "tiny-imagenet") / f"data/{split}-00000-of-00001-70d52db3c749a935.parquet"
+        archives.write_parquet(path, columns, {"label": names} if names else None)
+
+
+def test_tiny_imagenet_from_both_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    train, val = tiny_images(33, 0), tiny_images(6, 1)
+    archives.write_zip(tmp_path / "tiny-imagenet-200.zip", archives.tiny_imagenet_members(train, val, WNIDS))
+    archives.register(monkeypatch, "tiny-imagenet", tmp_path)
+    data = prepared(tmp_path, "tiny-imagenet")
+    assert examples(data, "train", "val") == Counter((archives.decoded(d).tobytes(), label) for d, label in train)
+    assert examples(data, "test") == Counter((archives.decoded(d).tobytes(), label) for d, label in val)
+    assert data.manifest["classes"] == WNIDS
+    assert Counter(data.array("val_labels").tolist()) == {0: 1, 1: 1, 2: 1}
+
+    write_tiny_hub(tmp_path / "mirror", train[::-1], val[::-1], WNIDS)
+    assert files(prepared(tmp_path / "other", "tiny-imagenet", "--hub", str(tmp_path / "mirror"))) == files(data)
+
+
+@pytest.mark.parametrize(
+    ("names", "complaint"),
+    [
+        (WNIDS[::-1], "its labels are not indices in sorted wnids (its classes begin with n02099601"),
+        ([], "does not state the names of its classes"),
+    ],
+)
+def test_other_labels_of_the_hub_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], names: list[str], complaint: str
+) -> None:
+    write_tiny_hub(tmp_path / "mirror", tiny_images(30, 0), tiny_images(3, 1), names)
+    words = ["--dataset", "tiny-imagenet", "--data-root", str(tmp_path), "--hub", str(tmp_path / "mirror")]
+    assert main(["data", "prepare", *words]) == 2
+    assert complaint in capsys.readouterr().err
+
+
+# CelebA
+
+
+def bicubic(image: np.ndarray, size: int) -> np.ndarray:
+    """Antialiased bicubic resizing as Pillow defines it: Keys' kernel (a = -0.5) widened, rounded between the axes."""
+
+    def weights(old: int) -> np.ndarray:
+        scale = old / size
+        centres = (np.arange(size) + 0.5) * scale
+        x = np.abs((np.arange(old)[None] + 0.5 - centres[:, None]) / scale)
+        w = np.where(x < 1, 1.5 * x**3 - 2.5 * x**2 + 1, np.where(x < 2, -0.5 * x**3 + 2.5 * x**2 - 4 * x + 2, 0))
+        return w / w.sum(axis=1, keepdims=True)
+
+    narrow = np.clip(np.einsum("jw,hwc->hjc", weights(image.shape[1]), image.astype(float)), 0, 255).round()
+    return np.clip(np.einsum("ih,hjc->cij", weights(image.shape[0]), narrow), 0, 255)
+
+
+@pytest.fixture
+def faces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[bytes]]:
+    """Faces by official split, in an archive."""
+    rows = np.arange(218)[:, None, None] * np.array([1, 0, 1]) + np.arange(178)[None, :, None] * np.array([0, 1, 1])
+    every = [archives.encoded(((rows * (i + 1)) % 256).astype(np.uint8), "JPEG") for i in range(7)]
+    numbers = [0, 0, 0, 1, 1, 2, 2]
+    members = {f"img_align_celeba/{i + 1:06}.jpg": data for i, data in enumerate([*every, every[0]])}
+    archives.write_zip(tmp_path / "img_align_celeba.zip", members)
+    lines = "".join(f"{i + 1:06}.jpg {number}\n" for i, number in enumerate(numbers))
+    (tmp_path / "list_eval_partition.txt").write_text(lines)
+    archives.register(monkeypatch, "celeba", tmp_path)
+    return {
+        split: [data for data, n in zip(every, numbers, strict=True) if n == i]
+        for i, split in enumerate(("train", "val", "test"))
+    }
+
+
+def test_celeba_is_cropped_and_resized(tmp_path: Path, faces: dict[str, list[bytes]]) -> None:
+    cropped = prepared(tmp_path, "celeba", size=140)
+    small = prepared(tmp_path, "celeba")
+    for split, images in faces.items():
+        crops = [archives.decoded(data)[:, 39:179, 19:159] for data in images]
+        assert {image.tobytes() for image in cropped.array(split)} == {crop.tobytes() for crop in crops}
+        assert small.array(split).shape == (len(images), 3, 64, 64)
+        for crop in crops:
+            expected = bicubic(crop.transpose(1, 2, 0), 64)
+            assert min(np.abs(image - expected).max() for image in small.array(split)) <= 1.0
+    assert small.manifest["classes"] == []
+    assert "centre 140 x 140; resized to 64 x 64" in small.manifest["pixels"]
+    assert small.manifest["counts"]["dropped"] == {"not in the list of partitions": 1}
+    assert sorted(small.manifest["arrays"]) == ["test", "train", "val"]
+
+
+def test_celeba_from_the_hub_and_with_the_other_list(tmp_path: Path, faces: dict[str, list[bytes]]) -> None:
+    data = prepared(tmp_path, "celeba", size=32)
+    for split, images in faces.items():
+        official = {"val": "valid"}.get(split, split)
+        pixels = [archives.encoded(archives.decoded(image).transpose(1, 2, 0), "PNG") for image in images]
+        for i, part in enumerate((pixels[1:], pixels[:1])):
+            name = f"img_align+identity+attr/{official}-{i:05}-of-00002.parquet"
+            archives.write_parquet(hub_folder(tmp_path / "mirror", "celeba") / name, {"image": part})
+    of_hub = prepared(tmp_path / "other", "celeba", "--hub", str(tmp_path / "mirror"), size=32)
+    assert files(of_hub) == files(data)
+
+    lines = (tmp_path / "list_eval_partition.txt").read_text().replace(" ", ",")
+    (tmp_path / "list_eval_partition.txt").unlink()
+    (tmp_path / "list_eval_partition.csv").write_text(f"image_id,partition\n{lines}")
+    again = prepared(tmp_path, "celeba", "--unverified", size=32, crop=141)
+    assert again.manifest["verified"] is False
+    assert again.manifest["counts"]["examples"] == data.manifest["counts"]["examples"]
+
+
+def test_a_face_that_is_not_in_the_archive_is_named(
+    tmp_path: Path, faces: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for line, complaint in (("000009.jpg 0", "lacks 1 images"), ("000001.jpg 3", "line 1: '000001.jpg 3' is no name")):
+        (tmp_path / "list_eval_partition.txt").write_text(line)
+        words = ["--dataset", "celeba", "--data-root", str(tmp_path), "--unverified"]
+        assert main(["data", "prepare", *words]) == 2
+        assert complaint in capsys.readouterr().err
+
+
+# TinyStories
+
+STORIES = [f"Tom saw {i} cats.\nHe gave each cat {i % 7} fish; «meow», said the cats." for i in range(200)]
+
+
+def texts(data: Prepared, split: str) -> list[str]:
+    """The texts of a split, from its tokens; each ends with the end token."""
+    tokens = data.array(split)
+    assert tokens.dtype == np.uint16
+    assert tokens[-1] == 256
+    *found, last = "".join(chr(token) for token in tokens).split(chr(256))
+    assert not last
+    return [text.encode("latin1").decode() for text in found]
+
+
+def test_stories_stand_once_and_in_one_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tests = [*STORIES[:10], "", STORIES[3], "Only in test."]
+    trains = [STORIES[0], *STORIES, "", " \n", STORIES[150], STORIES[150]]
+    archives.stories_file(tmp_path / "TinyStoriesV2-GPT4-train.txt", trains)
+    archives.stories_file(tmp_path / "TinyStoriesV2-GPT4-valid.txt", tests)
+    archives.register(monkeypatch, "tinystories", tmp_path)
+    data = prepared(tmp_path, "tinystories")
+    assert texts(data, "test") == [*STORIES[:10], "Only in test."]
+    train, val = texts(data, "train"), texts(data, "val")
+    assert sorted(train + val) == sorted(STORIES[10:])
+    assert len(val) == 11
+    assert train == [story for story in STORIES if story in train]
+    assert val != STORIES[10:21]
+    assert data.manifest["counts"]["dropped"] == {
+        "train": {"empty": 2, "repeated": 2, "also in test": 11},
+        "test": {"empty": 1, "repeated": 1, "also in test": 0},
+    }
+    assert data.manifest["bytes"] == {
+        split: sum(len(story.encode()) for story in texts(data, split)) for split in ("train", "val", "test")
+    }
+    assert data.manifest["counts"]["tokens"] == {s: len(data.array(s)) for s in ("train", "val", "test")}
+
+
+def test_validation_is_at_most_a_tenth_of_train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    archives.stories_file(tmp_path / "TinyStoriesV2-GPT4-train.txt", STORIES[:50])
+    archives.stories_file(tmp_path / "TinyStoriesV2-GPT4-valid.txt", STORIES[50:])
+    archives.register(monkeypatch, "tinystories", tmp_path)
+    counts = prepared(tmp_path, "tinystories").manifest["counts"]["examples"]
+    assert counts == {"train": 45, "val": 5, "test": 150}
+
+
+def test_the_first_version_is_the_same_from_both_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    archives.stories_file(tmp_path / "TinyStories-train.txt", ["", *STORIES])
+    archives.stories_file(tmp_path / "TinyStories-valid.txt", STORIES[:5])
+    archives.register(monkeypatch, "tinystories", tmp_path)
+    folder = hub_folder(tmp_path / "mirror", "tinystories") / "data"
+    for i in range(4):
+        rows = ["", *STORIES][i * 51 : (i + 1) * 51]
+        archives.write_parquet(folder / f"train-0000{i}-of-00004-2d5a1467fff1081b.parquet", {"text": rows})
+    archives.write_parquet(folder / "validation-00000-of-00001-869c898b519ad725.parquet", {"text": STORIES[:5]})
+    for vocabulary in (257, 300):
+        data = prepared(tmp_path, "tinystories", version="V1", vocabulary=vocabulary)
+        hub = ("--hub", str(tmp_path / "mirror"))
+        of_hub = prepared(tmp_path / "other", "tinystories", *hub, version="V1", vocabulary=vocabulary)
+        assert files(of_hub) == files(data)
+        assert of_hub.fingerprint == data.fingerprint
+        assert of_hub.manifest["tokenizer"] == data.manifest["tokenizer"]
+
+
+def test_merges_are_learned_from_train_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    archives.stories_file(tmp_path / "TinyStoriesV2-GPT4-train.txt", STORIES)
+    archives.stories_file(tmp_path / "TinyStoriesV2-GPT4-valid.txt", ["qzqzqzqz " * 500, "café <|end"])
+    archives.register(monkeypatch, "tinystories", tmp_path)
+    data = prepared(tmp_path, "tinystories", vocabulary=300)
+    written = Tokenizer.from_file(str(data.folder / "tokenizer.json"))
+    assert written.get_vocab_size() == 300
+    assert data.manifest["tokenizer"]["merges"] == 43
+    assert written.id_to_token(257) == "".join(json.loads(written.to_str())["model"]["merges"][0])
+    symbols = tokenizer.byte_symbols()
+    assert [written.token_to_id(symbol) for symbol in symbols] == list(range(256))
+    assert sorted(symbols) == sorted(pre_tokenizers.ByteLevel.alphabet())
+    assert not any("q" in token for token in written.get_vocab() if len(token) > 1)
+    tests = data.array("test")
+    assert tests.max() < 300
+    ends = np.flatnonzero(tests == 256)
+    assert [written.decode(part.tolist()) for part in np.split(tests, ends + 1)[:2]] == [
+        f"{'qzqzqzqz ' * 500}".strip() + "<|endoftext|>",
+        "café <|end<|endoftext|>",
+    ]
+    plain = prepared(tmp_path, "tinystories")
+    again = tmp_path / "again.json"
+    tokenizer.write_tokenizer(again, [text.encode() for text in texts(plain, "train")], 300)
+    assert again.read_bytes() == (data.folder / "tokenizer.json").read_bytes()
+    assert data.manifest["tokenizer"]["trained_on"].startswith(f"the {len(texts(plain, 'train'))} texts of the train")
+    assert len(data.array("train")) < 0.7 * len(plain.array("train"))
+    assert data.manifest["bytes"] == plain.manifest["bytes"]
+
+
+def test_texts_are_cut_alike_however_a_file_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "long.txt"
+    line = "Once upon a time.\n"
+    path.write_bytes(f"\ufeff{line * 20}<|endoftext|>{'é' * 150}<|endoftext|> short <|endoftext|>\n".encode())
+    whole = list(separated.separated(path, 100))
+    for chunk in (1, 7, 64):
+        monkeypatch.setattr(separated, "CHUNK", chunk)
+        assert list(separated.separated(path, 100)) == whole
+    assert whole == [*[(line * 5).strip().encode()] * 4, *["é".encode() * 50] * 3, b"short"]
+
+
+# Own data
+
+
+def test_own_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").mkdir()
+    for i in range(10):
+        archives.stories_file(tmp_path / "mine" / f"{i}.txt", STORIES[i * 20 : (i + 1) * 20])
+    data = prepared(tmp_path, "text", path="mine")
+    assert sorted(text for split in ("train", "val", "test") for text in texts(data, split)) == sorted(STORIES)
+    assert data.manifest["counts"]["examples"] == {"train": 180, "val": 10, "test": 10}
+    archives.stories_file(tmp_path / "mine" / "0.txt", STORIES[1:20])
+    again = prepared(tmp_path, "text", path="mine")
+    assert sum(again.manifest["counts"]["examples"].values()) == 199
+    (tmp_path / "one.txt").write_text("too short")
+    with pytest.raises(UsageError, match="too few texts"):
+        prepared_raising(tmp_path, "text", path="one.txt")
+
+
+def prepared_raising(data_root: Path, dataset: str, **options: Any) -> None:
+    from fairbench.data.preparation.prepare import Terms, prepare
+    from fairbench.data.preparation.progress_bar import Display
+
+    prepare(request(dataset, options), Terms(data_root, None, fetch=False, unverified=False), Display())
+
+
+def test_own_images(tmp_path: Path) -> None:
+    for pixels, label in archives.noise(40, 2, (20, 30), 0):
+        path = tmp_path / "mine" / ("cat", "dog")[label] / f"{pixels[0, 0].tolist()}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(archives.encoded(pixels, "PNG"))
+    (tmp_path / "mine" / "cat" / "notes.txt").touch()
+    (tmp_path / "mine" / "beside.png").touch()
+    data = prepared(tmp_path, "images", path=str(tmp_path / "mine"), size=20)
+    cut = [(pixels[:, 5:25], label) for pixels, label in archives.noise(40, 2, (20, 30), 0)]
+    assert examples(data, "train", "val", "test") == truth(cut)
+    assert data.manifest["counts"] == {
+        "examples": {"train": 32, "val": 4, "test": 4},
+        "dropped": {"files that are no images": 1, "files in no class folder": 1},
+    }
+    assert data.manifest["classes"] == ["cat", "dog"]
+    (tmp_path / "mine" / "beside.png").unlink()
+    for path in (tmp_path / "mine").glob("*/*.png"):
+        path.rename(tmp_path / "mine" / path.name)
+    for folder in ("cat", "dog"):
+        (tmp_path / "mine" / folder).rename(tmp_path / f".{folder}")
+    without = prepared(tmp_path, "images", path=str(tmp_path / "mine"), size=20)
+    assert without.manifest["counts"]["examples"] == {"train": 32, "val": 4, "test": 4}
+    assert not without.manifest["classes"]
+    assert "train_labels" not in without.manifest["arrays"]
+
+
+# What is asked for
+
+
+def test_a_suite_asks_for_what_its_arenas_read(tiny_suite: Suite) -> None:
+    def plan(**data: Any) -> ArenaPlan:
+        return ArenaPlan("loss", 0.1, 1, 1, 1, data=data)
+
+    suite = Suite(
+        **{
+            **vars(tiny_suite),
+            "arenas": {
+                "gpt": plan(source="tinystories", vocabulary=4096, context=128),
+                "vit": plan(source="cifar100"),
+                "resnet": plan(source="cifar100", image_size=32),
+                "ddpm": plan(source="digits", size=8),
+                "own": plan(image_size=8),
+            },
+        }
+    )
+    assert wanted(suite) == [request("tinystories", {"vocabulary": 4096}), request("cifar100")]
+    assert wanted(tiny_suite) == []
+
+
+@pytest.mark.parametrize(
+    ("dataset", "options", "complaint"),
+    [
+        ("cifar10", {}, "unknown dataset 'cifar10'; did you mean 'cifar100'"),
+        ("tinystories", {"vocab": 300}, "unknown option of tinystories 'vocab'; did you mean 'vocabulary'"),
+        ("tinystories", {"vocabulary": 256}, r"option vocabulary of tinystories must lie in \[257, 65536\], got 256"),
+        ("tinystories", {"version": "V3"}, "option version of tinystories must be one of V1, V2, got 'V3'"),
+        ("celeba", {"size": "64"}, "option size of celeba must be a whole number, got '64'"),
+        ("text", {}, "text needs the option path"),
+    ],
+)
+def test_wrong_options_are_named(dataset: str, options: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(UsageError, match=complaint):
+        request(dataset, options)

@@ -1,0 +1,117 @@
+"""The paper's study from the authors' archives to the report: full-size models on small archives."""
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import archives
+import pytest
+import torch
+
+from fairbench.arenas.registry import load_arena
+from fairbench.cli.main import main
+from fairbench.data.dataset_config import wanted
+from fairbench.data.loading import load_data
+from fairbench.suites.loader import load_suite
+from fairbench.suites.schema import Suite
+
+pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
+
+BODIES = {"vit": 5_524_416, "resnet": 11_176_512}
+"""Parameters without the head: timm's vit_tiny_patch16_224 and torchvision's resnet18, theirs taken off."""
+HEADS = {"vit": 193 * 100, "resnet": 513 * 200}
+GPT = 257 * 256 + 128 * 256 + 4 * (12 * 256**2 + 13 * 256) + 2 * 256
+"""Embeddings, positions, four blocks and the last norm: the formula of a GPT-2 with tied embeddings."""
+SHORT = (
+    ("steps = 2000", "steps = 2"), ("sweep_steps = 500", "sweep_steps = 1"), ("warmup_steps = 100", "warmup_steps = 0"),
+    ("log_every = 50", "log_every = 1"), ("batch_size = 64", "batch_size = 1"), ("points = 7", "points = 2"),
+    ("evaluations = 10", "evaluations = 1"), ("seeds = [0, 1, 2]", "seeds = [0]"),
+    ("evaluated = 4096", "evaluated = 1"), ("flip = true", "flip = true, evaluated = 1"),
+)  # fmt: skip
+
+
+@pytest.fixture
+def data_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The four archives, small but for their numbers of classes, of which this test declares the hashes to be known."""
+    root = tmp_path / "data"
+    for split, count in (("train", 80), ("valid", 20)):
+        stories = [f"{split}, number {i}: {'once upon a time ' * 60}" for i in range(count)]
+        archives.stories_file(root / f"TinyStoriesV2-GPT4-{split}.txt", stories)
+    train, test = archives.noise(1000, 100, (32, 32), 0), archives.noise(100, 100, (32, 32), 1)
+    members = archives.cifar_members(train, test, [f"class {i:02}" for i in range(100)])
+    archives.write_tar(root / "cifar-100-python.tar.gz", members)
+    colours = [
+        [(archives.encoded(pixels // 8 * 8, "JPEG"), label) for pixels, label in archives.noise(n, 200, (64, 64), n)]
+        for n in (2000, 200)
+    ]
+    wnids = [f"n{i:08}" for i in range(200)]
+    archives.write_zip(root / "tiny-imagenet-200.zip", archives.tiny_imagenet_members(*colours, wnids))
+    faces = [archives.encoded(pixels, "JPEG") for pixels, _ in archives.noise(5, 1, (218, 178), 2)]
+    archives.write_zip(
+        root / "img_align_celeba.zip",
+        {f"img_align_celeba/{i + 1:06}.jpg": data for i, data in enumerate(faces)},
+    )
+    partition = "".join(f"{i + 1:06}.jpg {max(i - 2, 0)}\n" for i in range(5))
+    (root / "list_eval_partition.txt").write_text(partition)
+    for dataset in ("tinystories", "cifar100", "tiny-imagenet", "celeba"):
+        archives.register(monkeypatch, dataset, root)
+    monkeypatch.setattr("fairbench.report.draw_figures", lambda *_: ([], {}))  # nobody looks at them here
+    monkeypatch.chdir(tmp_path)
+    return root
+
+
+def short_paper(folder: Path) -> str:
+    """The suite `paper` but for two steps, one example and one seed."""
+    text = (Path(__file__).parents[2] / "src/fairbench/suites/paper.toml").read_text()
+    for old, new in SHORT:
+        assert old in text
+        text = text.replace(old, new)
+    (folder / "short.toml").write_text(text)
+    return "short.toml"
+
+
+def parameters(suite: Suite, arena: str, root: Path) -> int:
+    data = load_data(suite.arenas[arena].data, root)
+    with torch.device("meta"):
+        model = load_arena(arena).build_model(data, **suite.arenas[arena].model)
+    return sum(p.numel() for p in model.parameters())
+
+
+def test_the_papers_study_on_its_own_data(data_root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    suite = short_paper(tmp_path)
+    run = ["run", "--suite", suite, "--optimizers", "PsiLogic", "--output-dir", "out", "--workers", "0"]
+    assert main([*run, "--data-root", "data", "--offline"]) == 2
+    assert "cifar100 is prepared by: fairbench data download" in capsys.readouterr().err
+    assert main(["data", "prepare", "--suite", suite, "--data-root", "data"]) == 0
+    assert main([*run, "--data-root", "data", "--offline"]) == 0
+    shown = capsys.readouterr().out
+    assert "By choice of the suite, learning rates are selected on the split" in " ".join(shown.split())
+    assert "UNVERIFIED" not in shown
+
+    rows = list(csv.DictReader((tmp_path / "out" / "summary.csv").open()))
+    assert {row["arena"]: row["status"] for row in rows} == dict.fromkeys(("gpt", "vit", "resnet", "ddpm"), "finished")
+    assert {row["environment_data"] for row in rows} == {"archive, verified"}
+    for row in rows:  # the paper selects on what it reports
+        assert all(row[f"val_{name}"] == row[f"test_{name}"] for name in ("loss", "accuracy", "mse"))
+    records = [json.loads(path.read_text()) for path in (tmp_path / "out" / "trials").glob("*.json")]
+    assert {record["spec"]["training"]["precision"] for record in records} == {"bfloat16"}
+
+    assert main(["compare", "out"]) == 0
+
+    full = load_suite("paper")
+    assert [asked.dataset for asked in wanted(full)] == ["tinystories", "cifar100", "tiny-imagenet", "celeba"]
+    counts = {arena: parameters(full, arena, data_root) for arena in full.arenas}
+    assert counts == {"gpt": GPT, **{name: BODIES[name] + HEADS[name] for name in BODIES}, "ddpm": 4_437_699}
+
+
+def test_strict_and_paper_cpu_read_what_paper_reads() -> None:
+    paper, strict, cpu = (load_suite(name) for name in ("paper", "strict", "paper-cpu"))
+    assert wanted(paper) == wanted(strict) == wanted(cpu)
+    assert not strict.breaks
+    assert len(strict.final.seeds) >= 10
+    for name, arena in strict.arenas.items():
+        task = strict.task(name)
+        assert arena.model == paper.arenas[task].model
+        assert replace(arena, task="", steps=2000, sweep_steps=500) == paper.arenas[task]
+    assert not any(plan.options or plan.arenas for plan in strict.optimizers.values())

@@ -1,0 +1,611 @@
+"""Files as they come: wrong ones are refused by name, interrupted work goes on, and nothing is taken silently."""
+
+import hashlib
+import io
+import json
+import os
+import pickle
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tarfile
+import threading
+import zipfile
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import archives
+import numpy as np
+import pytest
+
+from fairbench.cli.main import main
+from fairbench.common.errors import UsageError
+from fairbench.common.formatting import in_words
+from fairbench.data.datasets.registry import DATASETS
+from fairbench.data.preparation.hub import LISTING
+from fairbench.data.prepared import open_prepared, sealed
+
+pytestmark = pytest.mark.xdist_group("datasets")
+
+IMAGES = archives.noise(33, 3, (32, 32), 0), archives.noise(6, 3, (32, 32), 1)
+MEMBERS = archives.cifar_members(*IMAGES, ["apple", "bee", "can"])
+FACTS = DATASETS["cifar100"]
+
+
+def cifar(verb: str, data_root: Path, *words: str) -> int:
+    return main(["data", verb, "--dataset", "cifar100", "--data-root", str(data_root), *words])
+
+
+def write_hub(root: Path) -> Path:
+    """CIFAR-100 as the hub has it, in the hub's layout."""
+    folder = root / FACTS.repository
+    for split, images in zip(("train", "test"), IMAGES, strict=True):
+        columns = {
+            "img": [archives.encoded(pixels, "PNG") for pixels, _ in images],
+            "fine_label": [label for _, label in images],
+        }
+        path = folder / f"cifar100/{split}-00000-of-00001.parquet"
+        archives.write_parquet(path, columns, {"fine_label": ["apple", "bee", "can"]})
+    return folder
+
+
+@pytest.fixture
+def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """CIFAR-100's archive, known."""
+    path = archives.write_tar(tmp_path / "cifar-100-python.tar.gz", MEMBERS)
+    archives.register(monkeypatch, "cifar100", tmp_path)
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path: Path, archive: Path) -> Path:
+    """CIFAR-100, prepared."""
+    assert cifar("prepare", tmp_path) == 0
+    return tmp_path / "prepared" / "cifar100"
+
+
+# Archives
+
+
+def test_what_is_not_there_is_named_with_the_way_to_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cifar("prepare", tmp_path) == 2
+    shown = capsys.readouterr().err
+    for word in ("no cifar-100-python.tar.gz in", FACTS.page, f"put it into {tmp_path}", "fairbench data download"):
+        assert word in shown
+
+
+@pytest.mark.parametrize(
+    ("damage", "complaints"),
+    [
+        (lambda data: data[:1000], ["it has 1,000 bytes, expected"]),
+        (lambda data: data[:-1] + b"!", ["damaged, incomplete or another version"]),
+        (lambda data: b"\n <!DOCTYPE html><title>Quota exceeded</title>", ["is an HTML page", "login or quota page"]),
+    ],
+)
+def test_another_file_is_refused_with_both_hashes(
+    tmp_path: Path, archive: Path, capsys: pytest.CaptureFixture[str], damage: Any, complaints: list[str]
+) -> None:
+    expected = hashlib.sha256(archive.read_bytes()).hexdigest()
+    archive.write_bytes(damage(archive.read_bytes()))
+    assert cifar("prepare", tmp_path) == 2
+    shown = capsys.readouterr().err
+    for text in (*complaints, str(archive), expected, hashlib.sha256(archive.read_bytes()).hexdigest(), FACTS.page):
+        assert text in shown
+    assert not (tmp_path / "prepared" / "cifar100").exists()
+
+
+def test_an_unverified_archive_is_marked(
+    tmp_path: Path, folder: Path, archive: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    verified = open_prepared(tmp_path, "cifar100", {})
+    shutil.rmtree(folder)
+    archives.write_tar(archive, {**MEMBERS, "cifar-100-python/file.txt~": b""})
+    assert cifar("prepare", tmp_path) == 2
+    assert cifar("prepare", tmp_path, "--unverified") == 0
+    assert "not verified: a file has no known hash, or another one" in capsys.readouterr().out
+    data = open_prepared(tmp_path, "cifar100", {})
+    assert (verified.manifest["verified"], data.manifest["verified"]) == (True, False)
+    assert data.manifest["files"][0]["agrees"] is False
+    assert data.fingerprint == verified.fingerprint
+
+
+class Caller:
+    """Calls os.system when it is unpickled."""
+
+    def __reduce__(self) -> tuple[Callable[[str], int], tuple[str]]:
+        return os.system, ("touch called",)
+
+
+def linked(info: tarfile.TarInfo) -> None:
+    if info.name.endswith("meta"):
+        info.type, info.linkname, info.size = tarfile.SYMTYPE, "/etc/passwd", 0
+
+
+def hostile_tars(path: Path) -> dict[str, Callable[[], object]]:
+    without_test = {name: data for name, data in MEMBERS.items() if not name.endswith("test")}
+    odd = {**MEMBERS, "cifar-100-python/train": archives.python2_pickle({"data": np.zeros((3, 5), np.uint8)})}
+    return {
+        "'../escaped' is a link or a device, or lies outside": lambda: archives.write_tar(path, {"../escaped": b""}),
+        "'/etc/absolute' is a link": lambda: archives.write_tar(path, {"/etc/absolute": b""}),
+        "'cifar-100-python/meta' is a link": lambda: archives.write_tar(path, MEMBERS, linked),
+        "it names posix.system, but only numpy's arrays": lambda: archives.write_tar(
+            path, {**MEMBERS, "cifar-100-python/train": pickle.dumps({"data": Caller()}, 2)}
+        ),
+        "is refused (UnpicklingError: pickle data was truncated": lambda: archives.write_tar(
+            path, {**MEMBERS, "cifar-100-python/train": MEMBERS["cifar-100-python/train"][:5000]}
+        ),
+        "has no cifar-100-python/test: it is another archive": lambda: archives.write_tar(path, without_test),
+        "a pickle in it has no 'fine_labels'": lambda: archives.write_tar(path, odd),
+        "is damaged (EOFError": lambda: path.write_bytes(path.read_bytes()[:5000]),
+        "is damaged (ReadError: not a gzip file": lambda: path.write_bytes(b"PK" * 100),
+    }
+
+
+@pytest.mark.parametrize("complaint", hostile_tars(Path()))
+def test_hostile_and_broken_tars(
+    tmp_path: Path, archive: Path, capsys: pytest.CaptureFixture[str], complaint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    hostile_tars(archive)[complaint]()
+    assert cifar("prepare", tmp_path, "--unverified") == 2
+    shown = capsys.readouterr().err
+    assert complaint in shown
+    assert str(archive) in shown
+    assert {path.name for path in tmp_path.iterdir()} == {archive.name, "prepared"}
+
+
+def hostile_zips(members: dict[str, bytes]) -> dict[str, dict[Any, bytes]]:
+    link = zipfile.ZipInfo("tiny-imagenet-200/link")
+    link.external_attr = (stat.S_IFLNK | 0o777) << 16
+    image = next(name for name in members if name.endswith(".JPEG"))
+    annotations = "tiny-imagenet-200/val/val_annotations.txt"
+    return {
+        "'tiny-imagenet-200/../../up' is a link": {**members, "tiny-imagenet-200/../../up": b""},
+        r"'C:\\up' is a link": {**members, "C:\\up": b""},
+        "'tiny-imagenet-200/link' is a link": {**members, link: b"/etc/passwd"},
+        f"{image} is no image, or damaged": {**members, image: members[image][:300]},
+        "an image has shape (3, 8, 8), expected (3, 64, 64)": {
+            **members,
+            image: archives.encoded(np.zeros((8, 8, 3), np.uint8), "JPEG"),
+        },
+        "line 2: 'oops' names no wnid": {**members, annotations: b"val_0.JPEG\tn01443537\t0\t0\t0\t0\noops\n"},
+    }
+
+
+@pytest.mark.parametrize("complaint", hostile_zips({"x.JPEG": b""}))
+def test_hostile_and_broken_zips(tmp_path: Path, capsys: pytest.CaptureFixture[str], complaint: str) -> None:
+    images = [(archives.encoded(pixels, "JPEG"), label) for pixels, label in archives.noise(30, 1, (64, 64), 0)]
+    members = archives.tiny_imagenet_members(images, images[:1], ["n01443537"])
+    hostile = hostile_zips(members)
+    name = next((name for name in hostile if name.partition("JPEG ")[2] == complaint.partition("JPEG ")[2] != ""), "")
+    archives.write_zip(tmp_path / "tiny-imagenet-200.zip", hostile[name or complaint])
+    words = ["--dataset", "tiny-imagenet", "--data-root", str(tmp_path), "--unverified"]
+    assert main(["data", "prepare", *words]) == 2
+    assert (name or complaint) in capsys.readouterr().err
+
+
+def test_half_of_the_archives_is_no_reason_for_another_source(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    archives.stories_file(tmp_path / "tinystories" / "TinyStoriesV2-GPT4-train.txt", ["a"])
+    assert main(["data", "download", "--dataset", "tinystories", "--data-root", str(tmp_path)]) == 2
+    assert "TinyStoriesV2-GPT4-train.txt is there, but not TinyStoriesV2-GPT4-valid.txt" in capsys.readouterr().err
+
+
+# The hub
+
+
+class FakeHub(BaseHTTPRequestHandler):
+    """As much of the hub as a download needs, from a folder in the hub's layout."""
+
+    folder: Path
+    asked: list[str]
+
+    def do_GET(self) -> None:
+        path = self.path.partition("?")[0]
+        self.asked.append(path)
+        tree = f"/api/datasets/{FACTS.repository}/tree/{FACTS.revision}"
+        files = f"/datasets/{FACTS.repository}/resolve/{FACTS.revision}/"
+        if path == tree:
+            self.answer(json.dumps([self.described(file) for file in sorted(self.folder.rglob("*.*"))]).encode())
+        elif path.startswith(files):
+            self.answer((self.folder / path.removeprefix(files)).read_bytes())
+        else:
+            self.send_error(404)
+
+    do_HEAD = do_GET
+
+    def described(self, file: Path) -> dict[str, Any]:
+        data = file.read_bytes()
+        lfs = {"oid": hashlib.sha256(data).hexdigest(), "size": len(data), "pointerSize": 1}
+        path = file.relative_to(self.folder).as_posix()
+        return {"type": "file", "path": path, "size": len(data), "oid": "0" * 40, "lfs": lfs}
+
+    def answer(self, data: bytes) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(data)))
+        self.send_header("ETag", f'"{hashlib.sha256(data).hexdigest()}"')
+        self.send_header("X-Repo-Commit", FACTS.revision)
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(data)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def fake_hub(tmp_path: Path) -> Iterator[tuple[str, list[str]]]:
+    """The address of a hub, and what it was asked for."""
+    folder = write_hub(tmp_path / "origin")
+    (folder / "unrelated.zip").write_bytes(b"not this")
+    handler = type("Handler", (FakeHub,), {"folder": folder, "asked": []})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}", handler.asked
+    server.shutdown()
+    server.server_close()
+
+
+def download(data_root: Path, endpoint: str, offline: str = "") -> "subprocess.CompletedProcess[str]":
+    words = ["--data-root", str(data_root), "--dataset", "cifar100"]
+    environment = {**os.environ, "HF_ENDPOINT": endpoint, "HF_HUB_OFFLINE": offline, "no_proxy": "127.0.0.1"}
+    command = [sys.executable, "-m", "fairbench.download", *words]
+    return subprocess.run(command, capture_output=True, text=True, env=environment)
+
+
+def test_a_download_is_checked_and_needs_no_network_twice(
+    tmp_path: Path, fake_hub: tuple[str, list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    endpoint, asked = fake_hub
+    done = download(tmp_path / "data", endpoint)
+    assert done.returncode == 0, done.stderr
+    data = open_prepared(tmp_path / "data", "cifar100", {})
+    assert data.manifest["verified"] is True
+    assert data.manifest["revision"] == FACTS.revision
+    assert all(file["agrees"] for file in data.manifest["files"])
+    assert not any("unrelated" in path for path in asked)
+
+    train = next((tmp_path / "data" / "hub").rglob("train-*.parquet"))
+    train.write_bytes(b"PAR1")
+    shutil.rmtree(data.folder)
+    again = download(tmp_path / "data", endpoint)
+    assert again.returncode == 2
+    assert f"{train} is not the known cifar100/{train.name}" in again.stderr
+    assert "delete it and run: fairbench data download" in again.stderr
+    train.unlink()
+    assert download(tmp_path / "data", endpoint).returncode == 0
+
+    asked.clear()
+    shutil.rmtree(data.folder)
+    assert cifar("prepare", tmp_path / "data") == 0
+    assert asked == []
+    # Another machine, without a network, that was given the folder: the hub's listing is in it.
+    (tmp_path / "data" / "hub").rename(tmp_path / "mirror")
+    assert cifar("download", tmp_path / "other", "--hub", str(tmp_path / "mirror")) == 0
+    copy = open_prepared(tmp_path / "other", "cifar100", {})
+    assert copy.manifest["verified"] is True
+    assert copy.fingerprint == data.fingerprint
+    shutil.rmtree(copy.folder)
+    damaged = next((tmp_path / "mirror").rglob("train-*.parquet"))
+    damaged.write_bytes(damaged.read_bytes()[:-4])
+    capsys.readouterr()
+    assert cifar("download", tmp_path / "other", "--hub", str(tmp_path / "mirror")) == 2
+    assert f"{damaged} is not the known cifar100/train-00000-of-00001.parquet" in capsys.readouterr().err
+
+
+def test_a_hub_that_cannot_be_reached_is_named(tmp_path: Path) -> None:
+    done = download(tmp_path, "http://127.0.0.1:9", offline="1")
+    assert done.returncode == 2
+    for text in (f"cannot download {FACTS.repository} at {FACTS.revision}", FACTS.page, f"put it into {tmp_path}"):
+        assert text in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_mirror_without_listing_vouches_for_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_hub(tmp_path / "mirror")
+    assert cifar("prepare", tmp_path, "--hub", str(tmp_path / "mirror")) == 0
+    assert "cifar100: not verified" in capsys.readouterr().out
+    assert open_prepared(tmp_path, "cifar100", {}).manifest["verified"] is False
+    assert not (tmp_path / "hub").exists()
+
+
+def test_the_listing_of_another_commit_says_nothing(tmp_path: Path) -> None:
+    folder = write_hub(tmp_path / "mirror")
+    names = [f"cifar100/{split}-00000-of-00001.parquet" for split in ("train", "test")]
+    listing = {name: {"size": 1, "sha256": "0" * 64} for name in names}
+    for revision, code in (("0" * 40, 0), (FACTS.revision, 2)):
+        (folder / LISTING).write_text(json.dumps({"revision": revision, "files": listing}))
+        assert cifar("prepare", tmp_path / revision, "--hub", str(tmp_path / "mirror")) == code
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_missing_files_of_a_mirror_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str], listed: bool) -> None:
+    folder = write_hub(tmp_path / "mirror")
+    train = folder / "cifar100/train-00000-of-00001.parquet"
+    train.rename(train.with_name("train-00001-of-00003.parquet"))
+    absent = ["cifar100/train-00000-of-00003*.parquet", "cifar100/train-00002-of-00003*.parquet"]
+    if listed:
+        names = [f"cifar100/train-0000{i}-of-00003.parquet" for i in range(3)]
+        listing = {name: {"size": 1, "sha256": ""} for name in names}
+        (folder / LISTING).write_text(json.dumps({"revision": FACTS.revision, "files": listing}))
+        absent = [names[0], names[2]]
+    assert cifar("prepare", tmp_path, "--hub", str(tmp_path / "mirror")) == 2
+    assert f"lacks {', '.join(absent)}" in capsys.readouterr().err
+
+
+def test_a_file_that_is_no_parquet_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = write_hub(tmp_path / "mirror")
+    train = folder / "cifar100/train-00000-of-00001.parquet"
+    train.write_bytes(train.read_bytes()[:-9])
+    assert cifar("prepare", tmp_path, "--hub", str(tmp_path / "mirror")) == 2
+    assert f"{train} is damaged or no parquet file" in capsys.readouterr().err
+    train.write_text("<html>Log in</html>")
+    assert cifar("prepare", tmp_path, "--hub", str(tmp_path / "mirror")) == 2
+    assert f"{train} is an HTML page" in capsys.readouterr().err
+
+
+# Interruptions
+
+
+def prepared_by(code: str, data_root: Path, mirror: Path) -> list[str]:
+    """The command that prepares CIFAR-100 from a mirror after some code."""
+    words = ["data", "prepare", "--dataset", "cifar100", "--data-root", str(data_root), "--hub", str(mirror)]
+    return [sys.executable, "-c", f"{code}\nfrom fairbench.cli.main import main\nraise SystemExit(main({words!r}))"]
+
+
+KILLED = """
+import os, signal
+from fairbench.data.preparation import workshop
+append = workshop.GrowingArray.append
+left = 3 * 33 + 5
+def dying(self, rows):
+    global left
+    left -= 1
+    if not left:
+        os.kill(os.getpid(), signal.SIGKILL)
+    append(self, rows)
+workshop.GrowingArray.append = dying
+"""
+"""Dies while it reads the test split."""
+
+
+def test_a_killed_preparation_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_hub(tmp_path / "mirror")
+    done = subprocess.run(prepared_by(KILLED, tmp_path, tmp_path / "mirror"), capture_output=True)
+    assert done.returncode == -signal.SIGKILL
+    assert not (tmp_path / "prepared" / "cifar100").exists()
+    with pytest.raises(UsageError, match="cifar100 is prepared by: fairbench data download"):
+        open_prepared(tmp_path, "cifar100", {})
+    damaged = tmp_path / "prepared" / ".cifar100.part" / "train.npy"
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    assert cifar("prepare", tmp_path, "--hub", str(tmp_path / "mirror")) == 0
+    kept = next(line for line in capsys.readouterr().out.splitlines() if "kept of an interrupted" in line)
+    assert "staged-images-train.npy" in kept
+    assert "val.npy" in kept
+    assert "test" not in kept
+    assert " train.npy" not in kept
+    assert cifar("prepare", tmp_path / "calm", "--hub", str(tmp_path / "mirror")) == 0
+    calm, disturbed = (open_prepared(root, "cifar100", {}) for root in (tmp_path / "calm", tmp_path))
+    assert calm.manifest == disturbed.manifest
+    assert {path.name for path in disturbed.folder.iterdir()} == {path.name for path in calm.folder.iterdir()}
+    assert not (tmp_path / "prepared" / ".cifar100.part").exists()
+
+
+def test_what_was_made_of_other_files_is_not_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_hub(tmp_path / "mirror")
+    subprocess.run(prepared_by(KILLED, tmp_path, tmp_path / "mirror"), capture_output=True)
+    archives.write_tar(tmp_path / "cifar-100-python.tar.gz", MEMBERS)
+    assert cifar("prepare", tmp_path, "--unverified") == 0
+    assert "kept" not in capsys.readouterr().out
+
+
+WAITING = """
+import pathlib, time
+from fairbench.data.preparation import workshop
+make = workshop.Workshop.make
+def slow(self, names, work):
+    print("begun", flush=True)
+    while not pathlib.Path({go!r}).exists():
+        time.sleep(0.01)
+    make(self, names, work)
+workshop.Workshop.make = slow
+"""
+
+
+def test_two_preparations_wait_for_each_other(tmp_path: Path) -> None:
+    write_hub(tmp_path / "mirror")
+    code = WAITING.format(go=str(tmp_path / "go"))
+    command = prepared_by(code, tmp_path, tmp_path / "mirror")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as first:
+        assert first.stdout
+        assert any("begun" in line for line in first.stdout)
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as second:
+            assert second.stdout
+            said = second.stdout.readline()
+            (tmp_path / "go").touch()
+            assert "another process prepares it; waiting" in said
+            assert "is already prepared" in second.stdout.read()
+        first.stdout.read()
+    assert (first.returncode, second.returncode) == (0, 0)
+    assert main(["data", "verify", "--data-root", str(tmp_path)]) == 0
+
+
+def test_too_little_room_is_said_at_once(
+    tmp_path: Path, archive: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    need = 2 * 39 * (3 * 32 * 32 + 16)
+    usage = shutil.disk_usage(tmp_path)
+    for free, code in ((need - 1, 2), (need, 0)):
+        monkeypatch.setattr(shutil, "disk_usage", lambda path, free=free: usage._replace(free=free))
+        assert cifar("prepare", tmp_path) == code
+    assert f"cannot prepare cifar100: it needs 241 kB in {tmp_path}" in capsys.readouterr().err
+
+
+# What was prepared
+
+
+def test_arrays_are_mapped_and_read_only(tmp_path: Path, folder: Path) -> None:
+    data = open_prepared(tmp_path, "cifar100", {})
+    assert isinstance(data.array("train"), np.memmap)
+    with pytest.raises(ValueError, match="read-only"):
+        data.array("train")[0] = 0
+
+
+def test_the_fingerprint_is_that_of_the_arrays(tmp_path: Path, folder: Path) -> None:
+    data = open_prepared(tmp_path, "cifar100", {})
+    before = data.fingerprint
+    manifest = {**data.manifest, "licence": "another", "versions": {}}
+    (folder / "manifest.json").write_text(sealed(manifest))
+    assert open_prepared(tmp_path, "cifar100", {}).fingerprint == before
+    manifest["arrays"]["val"]["sha256"] = "0" * 64
+    (folder / "manifest.json").write_text(sealed(manifest))
+    assert open_prepared(tmp_path, "cifar100", {}).fingerprint != before
+
+
+def shortened(folder: Path) -> None:
+    path = folder / "val.npy"
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def lengthened(folder: Path) -> None:
+    path = folder / "val.npy"
+    path.write_bytes(path.read_bytes() + b"!")
+
+
+def reshaped(folder: Path) -> None:
+    np.save(folder / "val.npy", np.load(folder / "val.npy")[1:])
+
+
+def untyped(folder: Path) -> None:
+    np.save(folder / "val_labels.npy", np.load(folder / "val_labels.npy").astype(np.uint64))
+
+
+def older(folder: Path) -> None:
+    content = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps({**content, "format": 0}))
+
+
+def edited(folder: Path) -> None:
+    path = folder / "manifest.json"
+    path.write_text(path.read_text().replace('"verified": true', '"verified": false'))
+
+
+@pytest.mark.parametrize(
+    ("damage", "complaint"),
+    [
+        (shortened, r"val\.npy is damaged"),
+        (lengthened, r"val\.npy is damaged"),
+        (reshaped, r"val\.npy is damaged"),
+        (untyped, r"val_labels\.npy is damaged"),
+        (older, "has format 0, this fairbench reads format 1"),
+        (edited, "manifest.json is damaged .*its checksum does not match"),
+        (lambda folder: (folder / "manifest.json").unlink(), "there is no "),
+        (lambda folder: (folder / "test.npy").unlink(), r"test\.npy is damaged"),
+    ],
+)
+def test_damage_is_noticed_when_data_is_opened_and_mended(
+    tmp_path: Path, folder: Path, damage: Callable[[Path], None], complaint: str
+) -> None:
+    fingerprint = open_prepared(tmp_path, "cifar100", {}).fingerprint
+    damage(folder)
+    with pytest.raises(UsageError, match=complaint) as raised:
+        open_prepared(tmp_path, "cifar100", {})
+    assert f"fairbench data download --data-root {tmp_path} --dataset cifar100" in str(raised.value)
+    assert main(["data", "verify", "--data-root", str(tmp_path)]) == 1
+    assert cifar("prepare", tmp_path) == 0
+    assert open_prepared(tmp_path, "cifar100", {}).fingerprint == fingerprint
+
+
+def test_options_beside_the_defaults_are_in_the_command(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as raised:
+        open_prepared(tmp_path, "tinystories", {"vocabulary": 4096})
+    command = f"fairbench data download --data-root {tmp_path} --suite SUITE"
+    assert f"{command}, where SUITE asks for tinystories (version V2, vocabulary 4096)" in str(raised.value)
+
+
+def test_verify_finds_a_changed_bit(tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["data", "verify", "--data-root", str(tmp_path)]
+    assert main(words) == 0
+    content = bytearray((folder / "test.npy").read_bytes())
+    content[-7] ^= 1
+    (folder / "test.npy").write_bytes(content)
+    capsys.readouterr()
+    assert main(words) == 1
+    assert "test.npy has sha256 " in capsys.readouterr().out
+    assert main([*words, "--dataset", "celeba"]) == 2
+    assert "not prepared: " in capsys.readouterr().err
+
+
+# The command
+
+
+def test_list_shows_what_is_there(
+    tmp_path: Path, archive: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    assert main(["data", "list", "--data-root", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    for name, facts in DATASETS.items():
+        assert name in shown
+        assert facts.title in shown
+    assert f"cifar-100-python.tar.gz ({in_words(archive.stat().st_size)}) is {archive}" in shown
+    assert "train 30, val 3, test 6; verified" in shown
+    assert main(["data", "list", "--suite", "mini", "--data-root", str(tmp_path)]) == 0
+
+
+def test_one_missing_dataset_does_not_keep_the_others(
+    tmp_path: Path, archive: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["data", "prepare", "--data-root", str(tmp_path)]) == 2
+    shown = capsys.readouterr().err
+    for name in ("TinyStoriesV2-GPT4-train.txt", "tiny-imagenet-200.zip", "img_align_celeba.zip"):
+        assert name in shown
+    assert open_prepared(tmp_path, "cifar100", {}).manifest["verified"]
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["prepare", "--dataset", "cifar10"], "unknown dataset 'cifar10'; did you mean 'cifar100'"),
+        (["prepare", "--suite", "mini", "--dataset", "cifar100"], "suite mini reads no cifar100"),
+        (["prepare", "--dataset", "text"], "text needs the option path"),
+        (["prepare", "--hub", "nowhere"], "--hub nowhere is no folder"),
+        (["verify", "--data-root", "nowhere"], "nothing is prepared in nowhere"),
+    ],
+)
+def test_wrong_words_are_named(words: list[str], complaint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["data", *words]) == 2
+    assert complaint in capsys.readouterr().err
+
+
+def test_a_missing_library_is_named_with_its_extra(tmp_path: Path) -> None:
+    write_hub(tmp_path)
+    code = "import sys; sys.modules['pyarrow'] = None"
+    done = subprocess.run(prepared_by(code, tmp_path, tmp_path), capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr == "fairbench: fairbench data needs pyarrow: pip install 'psilogic[data]'\n"
+
+
+def test_bars_and_lines(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    from fairbench.data.preparation.progress_bar import Display
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setenv("TERM", "xterm")
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", terminal)
+        with Display().work("read [train]", 30, "images") as advance:
+            advance(30)
+    assert "read [train]" in terminal.getvalue()
+    assert "30/30" in terminal.getvalue()
+    with Display().work("check", 2_000_000, "bytes") as advance:
+        advance(2_000_000)
+    assert "check: done, 2 MB in" in capsys.readouterr().out

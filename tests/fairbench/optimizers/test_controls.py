@@ -1,0 +1,135 @@
+"""Control arms against their formulas, and what an arm may have of its own."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from tiny import TINY, study_of, write_tiny
+from torch import nn
+
+from fairbench.arenas.registry import ARENAS, load_arena
+from fairbench.common.errors import UsageError
+from fairbench.data.loading import load_data
+from fairbench.optimizers.controls import Mirror, SlowNormClip, field_groups
+from fairbench.study.plan import trial_spec
+from fairbench.suites.loader import load_suite
+from fairbench.training.trial import trial
+from psilogic import PsiLogic
+
+pytestmark = pytest.mark.xdist_group("libraries")
+
+
+def net() -> nn.Module:
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2)).double()
+
+
+def spiking(model: nn.Module, step: int) -> None:
+    """Gradients of which one tensor's is a hundred times as large now and then."""
+    generator = torch.Generator().manual_seed(step)
+    for i, p in enumerate(model.parameters()):
+        p.grad = torch.randn(p.shape, generator=generator, dtype=p.dtype) * (100.0 if (step + i) % 7 == 0 else 1.0)
+
+
+def test_mirror_spreads_the_same_sum_evenly() -> None:
+    """Step by step from the same weights: PsiLogic's own decision, taken back and given to all alike."""
+    options: dict[str, Any] = {"lr": 0.01, "gamma": 3.0, "chaos_warmup": 0, "weight_decay": 0.1}
+    mirrored, model = net(), net()
+    mirror, plain = Mirror(mirrored.parameters(), **options), PsiLogic(model.parameters(), **options)
+    watch = plain.mechanism(model.named_parameters())
+    total = {name: 0.0 for name, _ in model.named_parameters()}
+    fired = 0
+    for step in range(1, 30):
+        start = [p.detach().clone() for p in mirrored.parameters()]
+        with torch.no_grad():
+            for p, x in zip(model.parameters(), start, strict=True):
+                p.copy_(x)
+        for each, optimizer in ((mirrored, mirror), (model, plain)):
+            spiking(each, step)
+            optimizer.step()
+        now = watch.quantities()["cancellation"][1]
+        own = [now[name] - total[name] for name in total]
+        total, mean = dict(now), sum(now[name] - total[name] for name in total) / len(total)
+        fired += len(set(own)) > 1
+        for p, q, x, c in zip(mirrored.parameters(), model.parameters(), start, own, strict=True):
+            torch.testing.assert_close(p.detach(), q.detach() + (c - mean) * x, rtol=1e-12, atol=1e-14)
+    assert fired > 10
+
+
+def test_slow_norm_clip_by_hand() -> None:
+    p = nn.Parameter(torch.zeros(4))
+    clip, slow = SlowNormClip([p], lr=0.1, ratio=2.0), None
+    watch = clip.mechanism([("p", p)])
+    for i, norm in enumerate([1.0, 1.0, 50.0, 0.0, 1.5]):
+        p.grad = torch.tensor([norm, 0.0, 0.0, 0.0])
+        clip.step()
+        slow = slow if slow else norm
+        allowed = min(norm, 2.0 * slow)
+        slow = 0.99 * slow + 0.01 * allowed
+        assert p.grad.norm().item() == pytest.approx(allowed), i
+    assert watch.quantities()["acted"] == ("tensor steps", {"p": 1.0})
+    p.grad = torch.tensor([float("inf"), 0.0, 0.0, 0.0])
+    clip.step()
+    p.grad = torch.tensor([100.0, 0.0, 0.0, 0.0])
+    clip.step()
+    assert p.grad.norm().item() == pytest.approx(2 * slow)
+    with pytest.raises(ValueError, match="ratio must be positive, got 0"):
+        SlowNormClip([p], ratio=0.0)
+
+
+@pytest.mark.parametrize("arena", ARENAS)
+def test_every_arena_has_groups_of_its_field(arena: str, tmp_path: Any) -> None:
+    plan = load_suite("mini").arenas[arena]
+    model = load_arena(arena).build_model(load_data(plan.data, tmp_path), **plan.model)
+    groups = field_groups(model)
+    assert sum(p.numel() for group in groups for p in group["params"]) == sum(p.numel() for p in model.parameters())
+    assert {group.get("weight_decay") for group in groups} == {0.0, None}
+    assert not any("gamma" in group for group in groups)  # or an arm with gamma = 0 would have the chaos term
+
+
+def suite_with(tmp_path: Any, more: str) -> Any:
+    return load_suite(str(write_tiny(tmp_path, f"{TINY}\n{more}")))
+
+
+def test_an_arm_has_its_own_clipping_and_groups(tmp_path: Any) -> None:
+    suite = suite_with(
+        tmp_path,
+        """
+        [optimizers.Tight]
+        factory = "torch.optim:AdamW"
+        clip_norm = 0.001
+        [optimizers.Grouped]
+        factory = "torch.optim:AdamW"
+        groups = "fairbench.optimizers.controls:field_groups"
+        options = { weight_decay = 0.01 }
+        [optimizers.Mirror]
+        factory = "fairbench.optimizers.controls:Mirror"
+        """,
+    )
+    study = study_of(suite)
+    found = {}
+    for name in suite.optimizers:
+        spec = trial_spec(study, "vit", name, "final", 1e-2, 1)
+        found[name] = trial(replace(spec, training=replace(spec.training, steps=6, evaluations=1)))["result"]
+    assert (found["Tight"]["clip_rate"], found["AdamW"]["clip_rate"]) == (1.0, 0.0)
+    weights = {name: result["hashes"]["final_weights"] for name, result in found.items()}
+    assert len(set(weights.values())) == len(weights)
+    assert "fairbench.optimizers.controls" in study.optimizers["Mirror"].code
+    assert "psilogic.models.groups" in study.optimizers["Grouped"].code
+    assert "psilogic.models.groups" not in study.optimizers["AdamW"].code
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("clip_norm = -1.0", "optimizers.AdamW.clip_norm: must be finite and not negative"),
+        ('clip_norm = "off"', "optimizers.AdamW.clip_norm: must be a number"),
+        ('groups = "fairbench.optimizers.controls:field_group"', "field_group"),
+    ],
+)
+def test_what_an_arm_cannot_have(tmp_path: Any, line: str, reason: str) -> None:
+    text = TINY.replace("[optimizers.AdamW]", f"[optimizers.AdamW]\n{line}")
+    with pytest.raises(UsageError) as error:
+        study_of(load_suite(str(write_tiny(tmp_path, text))))
+    assert reason in str(error.value)

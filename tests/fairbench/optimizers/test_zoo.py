@@ -1,0 +1,266 @@
+"""The registry's facts, each measured on a model that has all kinds of tensors."""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from fairbench.common.errors import UsageError
+from fairbench.optimizers.registry import OPTIMIZERS
+from fairbench.optimizers.resolve import (
+    NEEDS,
+    build_optimizer,
+    decay_kind,
+    known_optimizers,
+    load_factory,
+    resolve_optimizer,
+)
+from fairbench.optimizers.spec import OptimizerPlan
+from fairbench.study.trial_spec import TrainingSpec
+from fairbench.suites.loader import load_suite
+from fairbench.training.optimizer_needs import Contract
+
+pytestmark = pytest.mark.xdist_group("libraries")
+TRAINING = TrainingSpec(40, 0, 1.0, 1, 5, 64, "float32", True, False, "val", {}, "cpu")
+SLOW = ("Kron", "RAdam")
+"""Those that have hardly begun after 30 steps at the middle of their grid."""
+
+
+class Net(nn.Module):
+    """An embedding, a convolution, norms, attention, a hidden matrix and a head."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.conv, self.norm = nn.Embedding(16, 8), nn.Conv2d(1, 8, 3, padding=1), nn.LayerNorm(8)
+        self.attention = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+        self.hidden, self.head = nn.Linear(8, 12, bias=False), nn.Linear(12, 4)
+
+    def forward(self, tokens: Tensor, images: Tensor) -> Tensor:
+        mixed = self.table(tokens) + self.conv(images).flatten(2).mT
+        return self.head(self.hidden(self.attention(self.norm(mixed)).mean(1)))
+
+
+def built(name: str, model: nn.Module, lr: float, **options: Any) -> tuple[torch.optim.Optimizer, Contract]:
+    resolved = resolve_optimizer(name, OptimizerPlan(options=options))
+    return build_optimizer(resolved.spec("vit", {"lr": lr}, 40), model), Contract(resolved.needs, TRAINING)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_every_optimizer_trains_and_keeps_as_much_as_is_said(name: str) -> None:
+    torch.manual_seed(0)
+    facts, model = OPTIMIZERS[name], Net()
+    tokens, images = torch.randint(0, 16, (32, 16)), torch.randn(32, 1, 4, 4)
+    rate = facts.lr or (1e-2 if name in SLOW else 1e-3 * facts.lr_scale)
+    optimizer, contract = built(name, model, rate)
+    losses = []
+    for _ in range(30):
+        contract.tell(optimizer, "train")
+        with contract.kernels():
+            loss = nn.functional.cross_entropy(model(tokens, images), tokens[:, 0] % 4)
+        loss.backward(create_graph=contract.create_graph)
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item())
+    if facts.lr is None:  # those that search their rate have only begun to
+        assert losses[-1] < losses[0] - 0.01
+    assert torch.tensor(losses).isfinite().all()
+
+    kept = {p: list(tensors(optimizer.state[p])) for p in (model.hidden.weight, model.head.weight)}
+    numbers = [sum(x.numel() == p.numel() and x.is_floating_point() for x in kept[p]) for p in kept]
+    factors = [x for x in kept[model.hidden.weight] if x.numel() not in (1, 96) or x.dtype == torch.bool]
+    assert numbers[0] == facts.state
+    assert bool(factors or numbers[1] != facts.state) == bool(facts.factors)
+
+
+def tensors(value: Any) -> Iterator[Tensor]:
+    """The tensors in a state, in whatever they stand."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, dict | list | tuple):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from tensors(item)
+    elif hasattr(value, "__dict__"):
+        yield from tensors(vars(value))
+
+
+def taken_of_a_weight(name: str, scale: float, decay: float) -> Tensor:
+    """What the first step that moves a weight takes of it, along gradients of a length; all but the decay is tiny."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)).double()
+    weight, curved = model[0].weight, torch.rand(4, 4, dtype=torch.float64) + 0.5
+    started = {"d0": 1.0} if OPTIMIZERS[name].lr else {}
+    optimizer, contract = built(name, model, 1e-9, weight_decay=decay, **started)
+    contract.tell(optimizer, "train")
+    start = weight.detach().clone()
+    for _ in range(2):  # the first step of some only starts their state
+        optimizer.zero_grad()
+        loss = scale * sum((p**2 * (curved if p is weight else 1)).sum() for p in model.parameters())
+        loss.backward(create_graph=contract.create_graph)  # type: ignore[attr-defined]
+        optimizer.step()
+        if not torch.equal(weight, start):
+            break
+    return ((start - weight) / start).detach()
+
+
+@pytest.mark.parametrize("name", [name for name, facts in OPTIMIZERS.items() if facts.decay != "none"])
+def test_a_decoupled_decay_takes_lr_times_decay_of_the_weights_whatever_the_gradient(name: str) -> None:
+    torch.manual_seed(0)
+    taken = torch.stack([taken_of_a_weight(name, scale, 5e5) for scale in (1e-3, 3.0)])
+    decoupled = torch.allclose(taken, torch.full_like(taken, 5e-4), rtol=0.02)
+    assert OPTIMIZERS[name].decay == ("decoupled" if decoupled else "coupled")
+    resolved = resolve_optimizer(name, OptimizerPlan())
+    assert decay_kind(resolved.factory, resolved.options) == OPTIMIZERS[name].decay
+
+
+@pytest.mark.parametrize("name", [name for name, facts in OPTIMIZERS.items() if facts.options])
+def test_options_of_the_registry_are_not_the_defaults(name: str) -> None:
+    import inspect
+
+    facts = OPTIMIZERS[name]
+    defaults = inspect.signature(load_factory(facts.factory)).parameters
+    assert all(defaults[option].default != value for option, value in facts.options.items())
+
+
+def test_hidden_matrices_are_those_between_embedding_and_head() -> None:
+    from fairbench.optimizers.matrix_groups import hidden_and_rest  # which loads pytorch_optimizer
+
+    model = Net()
+    groups = {group["use_muon"]: group["params"] for group in hidden_and_rest(model)[:1]}
+    names = {name for name, p in model.named_parameters() if any(p is q for q in groups[True])}
+    of_attention = ("self_attn.in_proj_weight", "self_attn.out_proj.weight", "linear1.weight", "linear2.weight")
+    assert names == {"conv.weight", "hidden.weight", *(f"attention.{name}" for name in of_attention)}
+
+
+def test_scion_s_steps_at_the_ends_are_sixty_signs_over_the_inputs() -> None:
+    from fairbench.optimizers.matrix_groups import norms
+
+    model = Net()
+    optimizer = load_factory(OPTIMIZERS["SCION"].factory)(norms(model), lr=0.1)
+    start = model.head.weight.detach().clone()
+    model.head.weight.grad = torch.randn_like(start)
+    optimizer.step()
+    torch.testing.assert_close(start - model.head.weight, 0.1 * 60 / 12 * model.head.weight.grad.sign())
+
+
+def test_muon_is_torch_s_on_hidden_matrices_and_adamw_on_the_rest() -> None:
+    """torch's takes bfloat16 for the orthogonalization, as this one does: alike to its last digits."""
+    torch.manual_seed(0)
+    ours, theirs = (nn.Sequential(nn.Linear(8, 16), nn.Linear(16, 4)) for _ in range(2))
+    theirs.load_state_dict(ours.state_dict())
+    optimizer, _ = built("Muon", ours, 1e-2, weight_decay=0.1)
+    scheduled = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (step + 1))
+    hidden = torch.optim.Muon([theirs[0].weight], 1e-2, weight_decay=0.1, adjust_lr_fn="match_rms_adamw")
+    rest = torch.optim.AdamW([theirs[0].bias, *theirs[1].parameters()], 1e-2, weight_decay=0.1, eps=1e-10)
+    for step in range(4):
+        x = torch.randn(8, 8)
+        for model in (ours, theirs):
+            model.zero_grad()
+            model(x).square().mean().backward()
+        for group in (*hidden.param_groups, *rest.param_groups):
+            group["lr"] = 1e-2 / (step + 1)
+        for each in (optimizer, hidden, rest, scheduled):
+            each.step()
+    for p, q in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(p, q, rtol=1e-2, atol=2e-4)
+
+
+def test_adam_hd_by_hand() -> None:
+    """The rate grows by hyper_lr times the gradient along the last direction; without it this is torch's Adam."""
+    torch.manual_seed(0)
+    start, gradients = torch.randn(5, dtype=torch.float64), torch.randn(6, 5, dtype=torch.float64)
+    ours = nn.Parameter(start.clone())
+    optimizer = load_factory(OPTIMIZERS["AdamHD"].factory)([ours], lr=0.01, hyper_lr=1e-3)
+    expected, rate, first, second, last = start.clone(), 0.01, 0.0, 0.0, torch.zeros(5, dtype=torch.float64)
+    for t, grad in enumerate(gradients, start=1):
+        ours.grad = grad.clone()
+        optimizer.step()
+        rate += 1e-3 * float(grad @ last)
+        first, second = 0.9 * first + 0.1 * grad, 0.999 * second + 0.001 * grad**2
+        last = (first / (1 - 0.9**t)) / ((second / (1 - 0.999**t)) ** 0.5 + 1e-8)
+        expected = expected - rate * last
+    torch.testing.assert_close(ours.detach(), expected)
+    assert abs(rate - 0.01) > 1e-4
+
+
+def test_the_suite_has_every_optimizer_with_the_same_decay_in_a_step() -> None:
+    suite = load_suite("zoo")
+    assert suite.optimizers.keys() == OPTIMIZERS.keys()
+    for name, plan in suite.optimizers.items():
+        resolved = resolve_optimizer(name, plan)
+        if OPTIMIZERS[name].decay == "decoupled":
+            assert resolved.options["weight_decay"] * resolved.lr_scale == pytest.approx(0.01, rel=1e-5)
+
+
+def installed(folder: Path, name: str, **entries: str) -> None:
+    """A distribution that is installed in a folder."""
+    info = folder / f"{name}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    lines = [f"{key} = {value}" for key, value in entries.items()]
+    (info / "entry_points.txt").write_text("\n".join(["[fairbench.optimizers.resolve]", *lines, ""]))
+
+
+@pytest.mark.usefixtures("forgetful")
+def test_an_installed_package_names_optimizers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from fairbench.cli.main import main
+
+    installed(tmp_path, "theirs", Theirs="torch.optim:Adamax", AdamW="torch.optim:SGD")
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
+    with pytest.warns(UserWarning, match="'AdamW' of theirs is ignored, since it is torch.optim:AdamW already"):
+        known = known_optimizers()
+    assert (known["Theirs"].factory, known["AdamW"]) == ("torch.optim:Adamax", OPTIMIZERS["AdamW"])
+    assert resolve_optimizer("Theirs", OptimizerPlan()).options["betas"] == [0.9, 0.999]
+    main(["list"])
+    assert "Theirs" in capsys.readouterr().out
+
+
+def test_a_missing_library_is_named_with_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "schedulefree", None)
+    with pytest.raises(UsageError, match=r"schedulefree.*pip install 'psilogic\[zoo\]'"):
+        resolve_optimizer("ScheduleFree", OptimizerPlan())
+
+
+@pytest.mark.parametrize(
+    ("factory", "needs"),
+    [
+        ("torch.optim:LBFGS", ["closure"]),
+        ("schedulefree:SGDScheduleFree", ["modes"]),
+        ("schedulefree:AdamWScheduleFree", ["modes", "constant_lr"]),
+        ("torch.optim:Rprop", []),
+    ],
+)
+def test_needs_are_known_or_seen_unless_they_are_said(factory: str, needs: list[str]) -> None:
+    plan = OptimizerPlan(factory=factory)
+    assert resolve_optimizer("Own", plan).needs == needs
+    assert resolve_optimizer("Own", replace(plan, needs=["create_graph"])).needs == ["create_graph"]
+
+
+PAGE = Path(__file__).parents[2] / "docs/optimizers.md"
+
+
+def row(name: str) -> str:
+    """An optimizer's line in the page."""
+    facts = OPTIMIZERS[name]
+    options = ", ".join(f"`{key}={value}`" for key, value in facts.options.items())
+    grid = "its own" if facts.lr else f"x {facts.lr_scale:g}"
+    needs = ", ".join(f"`{need}`" for need in facts.needs)
+    state = f"{facts.state}, {facts.factors}" if facts.factors else str(facts.state)
+    return (
+        f"| {name} | `{facts.factory}` | {facts.decay} | {options} | {grid} | {needs} | {state} | {facts.reference} |"
+    )
+
+
+def test_the_page_has_the_registry() -> None:
+    lines = PAGE.read_text().splitlines()
+    start = lines.index(next(line for line in lines if line.startswith("| name |")))
+    rows = [line for line in lines[start + 2 :] if line.startswith("|")][: len(OPTIMIZERS)]
+    assert rows == [row(name) for name in OPTIMIZERS]
+    assert all(f"| `{need}` | {words} |" in lines for need, words in NEEDS.items())

@@ -1,0 +1,68 @@
+"""The figures of causes draw what the tables say, and are absent where there is nothing to draw."""
+
+from dataclasses import replace
+
+import pytest
+from fabricated import QUANTITIES, Records, finals, history, study
+
+from fairbench.analysis.comparison.ladder import contributions
+from fairbench.report import judged
+from fairbench.report.figures.canvas import style
+from fairbench.report.figures.causes import acted, draw_causes, draw_mechanism, draw_shocks
+
+
+def results_of(the_study, **options):
+    scores = {"PsiLogic": [0.9, 0.92, 0.91], "AdamW": [0.5, 0.51, 0.55], "Lion": [0.6, 0.5, 0.55]}
+    return judged(history(the_study), Records(finals(the_study, **scores), **options))[0]
+
+
+def drawn(draw, results):
+    with style():
+        return draw(results)
+
+
+def test_a_study_without_causes_has_no_figure_of_them():
+    results = results_of(study(("vit",)), quantities=None)
+    assert [drawn(draw, results) for draw in (draw_causes, draw_shocks, draw_mechanism)] == [None, None, None]
+
+
+def test_every_rung_is_in_its_panel():
+    results = results_of(study(ladder=["AdamW", "Lion", "PsiLogic"]))
+    drawing = drawn(draw_causes, results)
+    rows = [x for x in contributions(results) if x.arena == "vit"]
+    (part,) = (part for part in drawing.parts if part.arena == "vit")
+    assert len(part.points) == len(rows) == 3
+    assert part.points[2][3].startswith("the whole: +0.390 [")
+    at = [x for x, *_ in part.points]
+    assert sorted(range(3), key=at.__getitem__) == sorted(range(3), key=lambda i: rows[i].contribution)
+
+
+def test_shocks_are_drawn_beside_their_calm_twin():
+    the_study = study(("vit",))
+    calm = the_study.suite.arenas["vit"]
+    twin = replace(calm, task="vit", tuned_on="vit", shock={"kind": "loss", "at": [0.2]})
+    suite = replace(the_study.suite, arenas={"vit": calm, "vit-x": twin})
+    both = replace(the_study, suite=suite, arenas={**the_study.arenas, "vit-x": the_study.arenas["vit"]})
+    records = {("vit", name): dict.fromkeys((1, 2, 3), 0.9) for name in suite.optimizers}
+    harmed = {name: {seed: 0.9 - 0.1 * i * seed for seed in (1, 2, 3)} for i, name in enumerate(suite.optimizers)}
+
+    class Shocked(Records):
+        def __call__(self, spec):
+            named = replace(spec, arena=replace(spec.arena, name="vit"))
+            if spec.arena.name == "vit-x":
+                return self.record(named, harmed[spec.optimizer.name][spec.seed])
+            return super().__call__(spec)
+
+    results = judged(history(both), Shocked(records))[0]
+    (part,) = drawn(draw_shocks, results).parts
+    assert [said.partition(" [")[0] for *_, said in part.points] == ["AdamW: +0.00", "Lion: +0.200", "PsiLogic: +0.400"]
+
+
+def test_when_a_mechanism_acted():
+    results = results_of(study(("vit",)))
+    arm = results.arm("vit", "PsiLogic")
+    assert acted(arm) == [(5, pytest.approx(0.25)), (10, pytest.approx(0.25))]
+    never = {**QUANTITIES, "acted": ("tensor steps", {"a": 0.0})}
+    assert drawn(draw_mechanism, results_of(study(("vit",)), quantities=never)) is None
+    (part,) = drawn(draw_mechanism, results).parts
+    assert [said for *_, said in part.points] == [f"PsiLogic, until step {s}: acted in 25.0%" for s in (5, 10)]

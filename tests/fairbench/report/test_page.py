@@ -1,0 +1,258 @@
+"""The page as text: what it refers to, what it shows, and that nothing in it is anybody else's."""
+
+import base64
+import hashlib
+import json
+import re
+from xml.etree import ElementTree
+
+import pytest
+from fabricated import Records, finals, history, study
+from pages import HOSTILE, Page, everything, rendered
+
+from fairbench.report import judged
+from fairbench.report.figures.canvas import DASHES, MARKERS, STYLE, looks
+from fairbench.report.figures.colors import BACKGROUNDS, COLORS, contrast
+from fairbench.report.figures.curves_and_times import draw_figures
+
+SECTIONS = [
+    *("Verdicts", "What the audit says", "Results", "Learning curves", "Learning rates", "Causes"),
+    *("Did the mechanism act?", "Cost", "What each arm got", "Trials that did not finish", "What was run"),
+]
+
+
+ELEMENTS = {
+    *("html", "head", "meta", "link", "title", "style", "body", "main", "nav", "section", "script"),
+    *(
+        "h1",
+        "h2",
+        "p",
+        "ul",
+        "li",
+        "a",
+        "dl",
+        "dt",
+        "dd",
+        "div",
+        "span",
+        "strong",
+        "small",
+        "details",
+        "summary",
+        "pre",
+    ),
+    *("table", "caption", "thead", "tbody", "tr", "th", "td"),
+    *("figure", "figcaption", "fieldset", "legend", "label", "input"),
+    *("svg", "desc", "defs", "g", "path", "use", "text", "rect", "clippath"),
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_fonts():
+    """Fonts embedded as they are drawn; most of a report's time goes into other ones."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(STYLE, "pdf.fonttype", 3)
+        yield
+
+
+@pytest.fixture(scope="module")
+def text():
+    return everything()
+
+
+@pytest.fixture(scope="module")
+def page(text):
+    return Page(text)
+
+
+def test_sections_stand_in_this_order(page):
+    assert page.headings == [(1, "FairBench: fabricated"), *((2, title) for title in SECTIONS)]
+
+
+def test_what_is_empty_is_absent():
+    the_study = study(("vit",), ("AdamW", "PsiLogic"))
+    nothing = Records(finals(the_study, PsiLogic=[None] * 3, AdamW=[None] * 3), sweeps=_no_sweep(the_study))
+    page = Page(rendered(the_study, nothing))
+    left_out = {"Learning curves", "Causes", "Did the mechanism act?", "Cost"}
+    assert page.headings[1:] == [(2, title) for title in SECTIONS if title not in left_out]
+    assert "vit: 12 without a record (AdamW 6, PsiLogic 6)." in page.text
+
+
+def _no_sweep(the_study):
+    rates = dict.fromkeys((1e-4, 1e-3, 1e-2))
+    return {("vit", name): rates for name in the_study.suite.optimizers}
+
+
+def test_it_needs_nothing_else(text, page):
+    assert not re.search(r"https?:|@import|url\((?!#)", text.replace('xmlns="http://www.w3.org/2000/svg"', ""))
+    assert all(link.startswith("#") or link == "data:," for link in page.links)
+    assert {link[1:] for link in page.links if link.startswith("#")} <= set(page.ids)
+    assert len(page.ids) == len(set(page.ids))
+
+
+def test_no_script_runs_but_its_own(text):
+    scripts = re.findall(r"<script>(.*?)</script>", text, flags=re.DOTALL)
+    assert len(scripts) == 1
+    digest = base64.b64encode(hashlib.sha256(scripts[0].encode()).digest()).decode()
+    assert f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'" in text
+
+
+def test_names_are_text_everywhere(text, page):
+    assert {tag for tag, _ in page.elements} == ELEMENTS
+    assert [given for tag, given in page.elements if tag == "script"].count({}) == 1
+    assert not [name for _, given in page.elements for name in given if name.startswith("on")]
+    assert HOSTILE in page.tables["metrics"][3]
+    assert HOSTILE in page.tables["verdicts"][3]
+    assert ["leak", "fail", "Seen <b>before</b>.", "Split anew."] in page.tables["audit"]
+    assert "failed, RuntimeError: no <luck>" in {row[-1] for row in page.tables["lost"]}
+
+
+def test_the_figures_are_the_ones_in_the_files():
+    the_study = study(("vit", "gpt"))
+    records = Records(finals(the_study, PsiLogic=[0.9, 0.91, 0.92]))
+    figures, _ = draw_figures(*judged(history(the_study), records)[:2])
+    found = re.findall(r"<svg .*?</svg>", rendered(the_study, records, figures), flags=re.DOTALL)
+    for figure in figures:
+        files = ElementTree.fromstring(figure.svg)
+        for i in range(len(figure.parts)):
+            inline = ElementTree.fromstring(found.pop(0))
+            (panel,) = (group for group in files.iter() if group.get("id") == f"panel{i}")
+            assert _drawn(inline.findall("g")[0], "") == _drawn(panel, "{http://www.w3.org/2000/svg}")
+    assert found == []
+
+
+def _drawn(group, namespace):
+    """Every path and text of a group, and where each marker stands; definitions left out."""
+    for parent in list(group.iter()):
+        for defs in parent.findall(f"{namespace}defs"):
+            parent.remove(defs)
+    paths = [element.get("d").split() for element in group.iter(f"{namespace}path")]
+    texts = [(element.text or "").strip() for element in group.iter(f"{namespace}text")]
+    return paths, texts, [(use.get("x"), use.get("y")) for use in group.iter(f"{namespace}use")]
+
+
+def test_what_is_said_of_a_value_stands_where_it_is_drawn(text):
+    panel = re.search(r'<svg [^>]*aria-labelledby="lr_sensitivity-1-title.*?</script>', text, flags=re.DOTALL)[0]
+    svg, script = panel.split("<script")
+    points = json.loads(script.partition(">")[2].removesuffix("</script>"))
+    root = ElementTree.fromstring(svg)
+    markers = {
+        (round(float(use.get("x")), 1), round(float(use.get("y")), 1), int(group.get("data-arm")))
+        for group in root.iter("g")
+        if "data-arm" in group.attrib
+        for use in group.iter("use")
+    }
+    assert len(points) == 4 * 3
+    assert {tuple(point[:3]) for point in points} <= markers
+    assert [0, "PsiLogic, rate 0.001: 0.5000, selected"] in [point[2:] for point in points]
+
+
+def test_every_colour_of_a_figure_is_a_variable(page):
+    used = {name for style in page.styles for name in re.findall(r"var\(--([\w-]+)\)", style)}
+    assert used <= set(COLORS)
+    assert {"arm-0", "arm-1", "arm-2", "arm-3", "ink", "soft", "rule", "phase-step"} <= used
+    assert not [style for style in page.styles if re.search(r"(?<!\()#[0-9a-f]{3,6}", style)]
+
+
+def test_text_has_contrast_in_light_and_dark(text, page):
+    css = text.partition("<style>")[2].partition("</style>")[0]
+    assert set(re.findall(r"var\(--([\w-]+)\)", css)) <= set(COLORS)
+    assert [len(theme) for theme in page.variables] == [len(COLORS)] * 2
+    for theme in page.variables:
+        too_weak = [
+            (role, background, contrast(theme[role], theme[background]))
+            for background, roles in BACKGROUNDS.items()
+            for role in roles
+            if contrast(theme[role], theme[background]) < 4.5
+        ]
+        assert too_weak == []
+
+
+def test_contrast_is_that_of_the_guidelines():
+    assert contrast("#000000", "#ffffff") == pytest.approx(21)
+    assert contrast("#777777", "#ffffff") == contrast("#ffffff", "#777777") == pytest.approx(4.478, abs=1e-3)
+    assert contrast("#ff0000", "#0000ff") == pytest.approx(2.149, abs=1e-3)  # by the W3C's worked formula
+
+
+def test_a_colour_has_one_role():
+    assert len({light for light, _ in COLORS.values()}) == len(COLORS)
+
+
+def test_arms_are_told_apart_without_colour():
+    names = [f"O{i}" for i in range(1, 41)]
+    found = looks(study(optimizers=("PsiLogic", *names)).suite)
+    baselines = [(str(found[name].dash), found[name].marker) for name in names]
+    assert len(set(baselines)) == len(DASHES) * len(MARKERS) == 40
+    assert (found["PsiLogic"].index, found["PsiLogic"].wide) == (0, True)
+    assert [found[name].index for name in names] == list(range(1, 41))
+
+
+def test_analyses_get_their_tables(page):
+    assert page.tables["audit"][1:] == [
+        ["leak", "fail", "Seen <b>before</b>.", "Split anew."],
+        ["clipping", "warn", "Clipped in 100% of steps.", "Look at it."],
+    ]
+    assert page.tables["causes"][1:] == [
+        ["gpt", "AdamW → +chaos", "loss", "+0.0100 [−0.0200, +0.0400]", "4", ""],
+        ["gpt", "AdamW → +chaos (the whole)", "loss", "+0.0300", "4", "no spread"],
+    ]
+    assert page.tables["ranking"][1][:5] == ["gpt", "AdamW", "0.5000", "1", "1"]
+    assert page.tables["time_to_target"][1] == ["gpt", "AdamW", "2.5", "–", "–", "25.0%"]
+    assert page.tables["shocks"][1][2:6] == ["4", "0", "12.0", "30"]
+
+
+def test_a_failed_audit_stands_above_everything(text):
+    before = text.partition('<section id="verdicts">')[0]
+    assert "LEAK: Seen &lt;b&gt;before&lt;/b&gt;. Split anew." in before
+    assert "clipping" not in before
+
+
+def test_verdicts_have_the_longer_side_as_rows():
+    scores = {"PsiLogic": [0.9, 0.91, 0.92], "AdamW": [0.5, 0.51, 0.52], "Lion": [0.8, 0.9, 1.0]}
+    for arenas, optimizers, head in (
+        (("gpt", "vit"), ("AdamW", "PsiLogic"), ["Arena", "AdamW"]),
+        (("vit",), ("AdamW", "Lion", "PsiLogic"), ["Baseline", "vit"]),
+    ):
+        the_study = study(arenas, optimizers)
+        table = Page(rendered(the_study, Records(finals(the_study, **scores)))).tables["verdicts"]
+        assert table[0] == head
+        assert [row[0] for row in table[1:]] == (["gpt", "vit"] if head[0] == "Arena" else ["AdamW", "Lion"])
+    assert table[1][1].startswith("▲ better+0.400 [")
+    assert table[2][1].startswith("? inconclusive")
+
+
+def test_the_verdicts_are_read_in_one_sentence(page):
+    assert (
+        "Of 6 comparisons of PsiLogic with a baseline, the verdict is better in 1, worse in 1, incomplete in 4."
+        in page.text
+    )
+
+
+def test_trials_that_failed_alike_share_a_traceback():
+    the_study = study(("vit",), ("AdamW", "PsiLogic"))
+    text = rendered(the_study, Records(finals(the_study, AdamW=["failed"] * 3)))
+    assert text.count("Traceback: no &lt;luck&gt;") == 1
+    assert "vit AdamW, final, learning rate 0.001, seed 1 and 2 more with the same traceback" in text
+
+
+def test_mixed_ground_is_said():
+    the_study = study(("vit",), ("AdamW", "PsiLogic"))
+    made = Records(finals(the_study))
+
+    def lookup(spec):
+        record = made(spec)
+        if record and spec.seed == 2:
+            record["environment"] = {**record["environment"], "python": "4.0"}
+        return record
+
+    page = Page(rendered(the_study, lookup))
+    assert ["python", "3.99 / 4.0"] in page.tables["environment"]
+    assert "they differ in: python." in "".join(page.text)
+
+
+def test_a_frozen_plan_is_shown():
+    the_study = study(("vit",), ("AdamW", "PsiLogic"))
+    assert (
+        "Plan declared 2026-11-22T10:00:00+00:00, when 0 final trials had a record."
+        in Page(rendered(the_study, Records(finals(the_study)))).text
+    )

@@ -1,0 +1,297 @@
+"""The page in a real Chromium, started once: what it shows, what the script adds, who can use it."""
+
+import base64
+import re
+import shutil
+import sys
+
+import pytest
+from pages import everything
+
+from fairbench.report.figures.canvas import STYLE
+from fairbench.report.figures.colors import COLORS, contrast
+
+pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.slow]
+
+PROGRAMS = {"chromium": "chromium", "chromedriver": "chromium-driver"}
+ARGUMENTS = (
+    *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"),
+    *("--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"),
+)
+PHONE, DESKTOP = 390, 1280
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory):
+    """Chromium with the page that has everything."""
+    missing = [package for program, package in PROGRAMS.items() if not shutil.which(program)]
+    if missing:
+        pytest.skip(f"no browser; on Debian: apt-get install {' '.join(missing)}")
+    selenium = pytest.importorskip("selenium.webdriver", reason=f"{sys.executable} -m pip install selenium")
+    file = tmp_path_factory.mktemp("page") / "report.html"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(STYLE, "pdf.fonttype", 3)
+        file.write_text(everything())
+    options = selenium.ChromeOptions()
+    options.binary_location = shutil.which("chromium")
+    for argument in (*ARGUMENTS, f"--user-data-dir={file.parent / 'profile'}"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    found = selenium.Chrome(options=options, service=selenium.ChromeService(shutil.which("chromedriver")))
+    found.page = f"file://{file}"
+    yield found
+    found.quit()
+
+
+@pytest.fixture
+def browser(driver):
+    """The page as if just opened, on a desktop and in light."""
+    show(driver, DESKTOP, "light")
+    return driver
+
+
+def show(driver, width, theme):
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width == PHONE}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    preferred = [{"name": "prefers-color-scheme", "value": theme}]
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": preferred})
+    driver.get(driver.page)
+
+
+def test_nothing_is_said_on_the_console_and_nothing_is_fetched(browser):
+    browser.get_log("performance")
+    browser.get_log("browser")
+    browser.get(browser.page)
+    assert browser.get_log("browser") == []
+    events = "".join(entry["message"] for entry in browser.get_log("performance"))
+    assert set(re.findall(r'"documentURL":"(\w+):', events)) == {"file"}
+    assert set(re.findall(r'"request":\{[^{}]*(?:\{[^{}]*\}[^{}]*)*?"url":"(\w+):', events)) <= {"file", "data"}
+
+
+METRICS = "const table = document.getElementById('caption-metrics').closest('table');"
+COLUMN = f"{METRICS} return [...table.tBodies[0].rows].map((row) => row.cells[3].textContent)"
+SORT = f"{METRICS} const head = table.tHead.rows[0].cells[3];"
+
+
+def test_tables_are_sorted(browser):
+    values = browser.execute_script(COLUMN)
+    for direction, reverse in (("ascending", False), ("descending", True), ("ascending", False)):
+        state = browser.execute_script(f"{SORT} head.querySelector('button').click(); return head.ariaSort")
+        assert state == direction
+        assert browser.execute_script(COLUMN) == sorted(values, key=float, reverse=reverse) != values
+
+
+def test_what_has_no_value_comes_last(browser):
+    table = "const table = document.querySelector('#results table');"
+    column = f"{table} return [...table.tBodies[0].rows].map((row) => row.cells[9].textContent)"
+    assert "–" in browser.execute_script(column)[:-1]
+    for _ in range(2):
+        browser.execute_script(f"{table} table.tHead.rows[0].cells[9].querySelector('button').click()")
+        values = browser.execute_script(column)
+        known = [value for value in values if value != "–"]
+        assert known
+        assert values == known + ["–"] * (len(values) - len(known))
+
+
+def test_words_are_sorted_as_words(browser):
+    browser.execute_script("document.querySelector('#ledger th:nth-child(2) button').click()")
+    names = "return [...document.querySelector('#ledger table').tBodies[0].rows].map((row) => row.cells[1].textContent)"
+    found = browser.execute_script(names)
+    assert found[-2:] == ["PsiLogic", "PsiLogic"]
+    assert found[2:4] == ["AdamW", "AdamW"]
+
+
+SHOWN = """
+const drawn = [...document.querySelectorAll(`svg [data-arm="${arguments[0]}"]`)];
+return [drawn.length, drawn.filter((element) => getComputedStyle(element).display !== 'none').length]
+"""
+
+
+def test_arms_can_be_hidden_in_all_figures_together(browser):
+    there, shown = browser.execute_script(SHOWN, 2)
+    assert shown == there > 10
+    browser.execute_script("document.querySelector('#curves input[data-arm=\"2\"]').click()")
+    assert browser.execute_script(SHOWN, 2) == [there, 0]
+    assert browser.execute_script(SHOWN, 1)[1] > 10
+    assert not browser.execute_script("return document.querySelector('#rates input[data-arm=\"2\"]').checked")
+    browser.execute_script("document.querySelector('#rates input[data-arm=\"2\"]').click()")
+    assert browser.execute_script(SHOWN, 2) == [there, there]
+
+
+def test_axes_can_be_logarithmic(browser):
+    seen = "return [...document.querySelectorAll('#curves figure > div')].map((part) => part.offsetHeight > 0)"
+    assert browser.execute_script(seen) == [True, False]
+    browser.execute_script("document.querySelector('#curves .log').click()")
+    assert browser.execute_script(seen) == [False, True]
+
+
+POINTER = """
+const panel = document.querySelector('#rates .panel'), svg = panel.querySelector('svg');
+svg.scrollIntoView({block: 'center'});
+const [x, y, , said] = JSON.parse(panel.querySelector('script').textContent)[1];
+const at = new DOMPoint(x, y).matrixTransform(svg.getScreenCTM());
+return [at.x, at.y, said]
+"""
+TIP = "const tip = document.querySelector('#rates .tip'); return tip.hidden ? null : tip.textContent"
+
+
+def test_values_are_shown_at_the_pointer(browser):
+    x, y, said = browser.execute_script(POINTER)
+    for dx, expected in ((3, said), (400, None)):
+        move = {"type": "mouseMoved", "x": x + dx, "y": y - 2}
+        browser.execute_cdp_cmd("Input.dispatchMouseEvent", move)
+        assert browser.execute_script(TIP) == expected
+
+
+def keys(browser, *names):
+    for name in names:
+        for kind in ("rawKeyDown", "keyUp"):
+            code = {"Tab": 9, "Escape": 27, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}[name]
+            event = {"type": kind, "key": name, "code": name, "windowsVirtualKeyCode": code}
+            browser.execute_cdp_cmd("Input.dispatchKeyEvent", event)
+
+
+def test_values_are_walked_through_by_the_arrow_keys(browser):
+    browser.execute_script("document.querySelector('#rates input[data-arm=\"1\"]').click()")
+    browser.execute_script("document.querySelector('#rates svg').focus()")
+    said = []
+    for key in ("ArrowRight", "ArrowRight", "ArrowDown", "ArrowUp", "ArrowLeft", "Escape"):
+        keys(browser, key)
+        said.append((browser.execute_script(TIP) or "").partition(":")[0])
+    first, second = "PsiLogic, rate 0.0001", "PsiLogic, rate 0.001"
+    assert said[:4] == [first, second, "Lion, rate 0.0001", first]
+    assert said[4].endswith("rate 0.01")  # the last value of all
+    assert said[5] == ""
+
+
+REACHABLE = """
+window.reached = new Set();
+document.addEventListener('focusin', ({target}) => window.reached.add(target));
+document.querySelectorAll('details').forEach((details) => details.open = true);
+window.wanted = [...document.querySelectorAll('a, button, input, summary, pre, svg[role=img], .scroll')]
+    .filter((element) => element.getClientRects().length);
+return window.wanted.length
+"""
+MISSED = "return window.wanted.filter((e) => !window.reached.has(e)).map((e) => e.outerHTML.slice(0, 99))"
+
+
+def test_the_keyboard_reaches_everything(browser):
+    wanted = browser.execute_script(REACHABLE)
+    assert wanted > 100
+    keys(browser, *["Tab"] * (wanted + 1))
+    assert browser.execute_script(MISSED) == []
+
+
+NAMELESS = """
+const told = (element) => (element.getAttribute('aria-labelledby') || '').split(' ').filter(Boolean)
+    .map((id) => document.getElementById(id).textContent).join('');
+const labels = (element) => [...(element.labels || [])].map((label) => label.textContent).join('');
+const name = (element) => element.ariaLabel || told(element) || labels(element) || element.textContent;
+const kinds = 'a, button, input, summary, h2, [role=region], [role=img], nav, legend, caption';
+const captionless = [...document.querySelectorAll('table')].filter((table) => !table.caption);
+return [...document.querySelectorAll(kinds)].filter((element) => !name(element).trim()).concat(captionless)
+    .map((element) => element.outerHTML.slice(0, 99))
+"""
+FLAWS = {
+    "without a name": NAMELESS,
+    "headings that skip a level": """
+        const levels = [...document.querySelectorAll('h1, h2, h3, h4')].map((heading) => Number(heading.localName[1]));
+        return levels.filter((level, i) => level > (levels[i - 1] ?? 0) + 1)
+    """,
+    "ids twice": """
+        const ids = [...document.querySelectorAll('[id]')].map((element) => element.id);
+        return ids.filter((id, i) => ids.indexOf(id) !== i)
+    """,
+    "references to nothing": """
+        const lists = [...document.querySelectorAll('[aria-labelledby], [aria-describedby]')].flatMap((element) =>
+            ['aria-labelledby', 'aria-describedby'].flatMap((key) => (element.getAttribute(key) || '').split(' ')));
+        return lists.filter((id) => id && !document.getElementById(id))
+    """,
+    "heads without a scope": "return [...document.querySelectorAll('th:not([scope])')].map((head) => head.textContent)",
+    "an order of its own": """
+        return [...document.querySelectorAll('[tabindex]')].filter((e) => e.tabIndex > 0).map((e) => e.outerHTML)
+    """,
+    "outside the landmarks": """
+        return [...document.body.children].filter((e) => !['MAIN', 'SCRIPT'].includes(e.tagName)).map((e) => e.tagName)
+    """,
+    "too small to press": """
+        return [...document.querySelectorAll('label, nav a, summary')].filter((element) =>
+            element.getClientRects().length && element.getBoundingClientRect().height < 24).map((e) => e.outerHTML)
+    """,
+}
+
+
+@pytest.mark.parametrize("flaw", FLAWS)
+def test_everyone_can_use_it(browser, flaw):
+    assert browser.execute_script(FLAWS[flaw]) == []
+
+
+TEXTS = """
+const solid = (color) => !/^rgba\\(.*, 0\\)$|^transparent$/.test(color);
+const behind = (element) => {
+    while (element && !solid(getComputedStyle(element).backgroundColor)) element = element.parentElement;
+    return getComputedStyle(element || document.documentElement).backgroundColor;
+};
+const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+const found = new Set();
+while (walker.nextNode()) {
+    const element = walker.currentNode.parentElement;
+    if (!walker.currentNode.textContent.trim() || !element.getClientRects().length) continue;
+    const style = getComputedStyle(element);
+    const color = element.namespaceURI.endsWith('svg') ? style.fill : style.color;
+    found.add(`${color}|${behind(element)}|${element.localName}.${element.className.baseVal ?? element.className}`);
+}
+return [...found]
+"""
+
+
+def hexadecimal(color):
+    return "#" + "".join(f"{int(part):02x}" for part in re.findall(r"\d+", color)[:3])
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_all_text_has_contrast(driver, theme):
+    show(driver, DESKTOP, theme)
+    driver.execute_script("document.querySelectorAll('details').forEach((details) => details.open = true)")
+    found = [pair.split("|") for pair in driver.execute_script(TEXTS)]
+    assert len(found) > 20
+    backgrounds = {hexadecimal(background) for _, background, _ in found}
+    papers = ("paper", "raised", "alarm-paper", "better-paper", "worse-paper")
+    assert backgrounds == {COLORS[role][theme == "dark"] for role in papers}
+    too_weak = [pair for pair in found if contrast(*map(hexadecimal, pair[:2])) < 4.5]
+    assert too_weak == []
+
+
+@pytest.mark.parametrize("width", [PHONE, DESKTOP])
+def test_the_page_is_as_wide_as_the_window(driver, width):
+    show(driver, width, "dark")
+    assert driver.execute_script("return document.documentElement.scrollWidth") == width
+    widths = "return [...document.querySelectorAll('.panel svg')].map((svg) => svg.clientWidth)"
+    assert (
+        min(filter(None, driver.execute_script(widths))) > 340
+    )  # a panel is 360 units wide: its text is 9 or 10 pixels high
+
+
+def test_it_is_read_without_script(browser):
+    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        browser.get(browser.page)
+        seen = (
+            "return [...document.querySelectorAll(arguments[0])].map((element) => element.getClientRects().length > 0)"
+        )
+        assert browser.execute_script("return document.querySelectorAll('th button').length") == 0, "no script ran"
+        assert not any(browser.execute_script(seen, "fieldset"))
+        assert all(browser.execute_script(seen, "table, h2, .reading, dd, #rates svg, figure > div:first-of-type svg"))
+    finally:
+        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+
+
+def test_it_is_printed_in_light_and_as_vectors(driver):
+    show(driver, DESKTOP, "dark")
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    paper = driver.execute_script("return getComputedStyle(document.body).backgroundColor")
+    assert hexadecimal(paper) == COLORS["paper"][0]
+    printed = base64.b64decode(driver.execute_cdp_cmd("Page.printToPDF", {})["data"])
+    assert printed.startswith(b"%PDF")
+    assert b"/Subtype /Image" not in printed
+    assert b"/Type /Font" in printed

@@ -1,0 +1,289 @@
+"""A study beside the paper: comparisons worked out by hand, what one side lacks, and the command."""
+
+import csv
+import io
+import math
+from dataclasses import replace
+from decimal import Decimal
+from statistics import fmean, stdev
+
+import pytest
+from fabricated import Records, finals, history, planned, study
+from rich.console import Console
+from scipy import stats
+
+from fairbench.analysis.comparison.verdicts import compare
+from fairbench.analysis.cost import costs
+from fairbench.analysis.published.publication import load_publication
+from fairbench.analysis.published.replication import (
+    Judgement,
+    agree,
+    direction,
+    gaps,
+    is_inside,
+    value_rows,
+    verdict_rows,
+)
+from fairbench.analysis.results import collect
+from fairbench.cli.main import main
+from fairbench.report.replication import cost_rows, print_replication, write_replication
+from fairbench.study.history import write_history
+from fairbench.study.plan import arms
+from fairbench.study.records import Store
+from fairbench.suites.schema import Sweep
+
+PAPER = load_publication("paper")
+
+
+def judged(the_study, scores, **options):
+    """Results and verdicts of records that score so."""
+    results = collect(*planned(the_study, Records(scores, **options)))
+    return results, compare(results)
+
+
+def with_suite(the_study, **fields):
+    """The study of a suite that is the same but for some fields."""
+    return replace(the_study, suite=replace(the_study.suite, **fields))
+
+
+def row_of(rows, **where):
+    (row,) = (row for row in rows if all(getattr(row, key) == value for key, value in where.items()))
+    return row
+
+
+def test_inside_is_decided_in_the_digits_that_are_printed():
+    mean, std = Decimal("2.101"), Decimal("0.010")
+    assert is_inside(2.111, mean, std)  # in binary 2.111 - 2.101 > 0.010
+    assert is_inside(2.091, mean, std)
+    assert not is_inside(2.1111, mean, std)
+    assert not is_inside(2.09, mean, std)
+
+
+@pytest.mark.parametrize(
+    ("arena", "metric", "difference", "expected"),
+    [
+        ("vit", "accuracy", 0.1, "better"),
+        ("vit", "accuracy", -0.1, "worse"),
+        ("gpt", "loss", 0.1, "worse"),
+        ("gpt", "perplexity", -0.1, "better"),
+        ("ddpm", "mse", 0.0, "equal"),
+    ],
+)
+def test_directions(arena, metric, difference, expected):
+    assert direction(arena, metric, difference) == expected
+
+
+def test_agreement():
+    better, worse = Judgement("better", True), Judgement("worse", True)
+    perhaps_better, perhaps_worse = Judgement("better", False), Judgement("worse", False)
+    assert agree(better, better)
+    assert agree(perhaps_better, perhaps_worse)
+    assert not agree(better, worse)
+    assert not agree(better, perhaps_better)
+    assert not agree(perhaps_better, better)
+
+
+def test_values():
+    """The paper has in vit 0.244 +- 0.006 for PsiLogic, 0.223 +- 0.002 for AdamW; in gpt a loss of 2.053 +- 0.023."""
+    the_study = study(optimizers=("AdamW", "PsiLogic"))
+    scores = finals(the_study, PsiLogic=[0.23, 0.24, 0.25], AdamW=[0.22, 0.22, 0.223])
+    scores["gpt", "PsiLogic"] = {1: 2.0, 2: 2.1, 3: 2.3}
+    rows = value_rows(PAPER, judged(the_study, scores)[0])
+    assert len(rows) == 20 + 12
+
+    row = row_of(rows, arena="vit", optimizer="PsiLogic", seed="")
+    assert (row.place, row.published_mean, row.published_std) == ("Table 2", Decimal("0.244"), Decimal("0.006"))
+    assert (row.our_mean, row.our_std, row.difference) == pytest.approx((0.24, 0.01, -0.004))
+    assert (row.n, row.inside) == (3, True)
+    assert row_of(rows, arena="vit", optimizer="AdamW", seed="").inside is True  # 0.221, the lowest that is inside
+
+    loss = row_of(rows, metric="loss", optimizer="PsiLogic")
+    assert (loss.our_mean, loss.inside) == (pytest.approx(6.4 / 3), False)
+    perplexity = row_of(rows, metric="perplexity", optimizer="PsiLogic")
+    assert perplexity.our_mean == pytest.approx((math.exp(2.0) + math.exp(2.1) + math.exp(2.3)) / 3)
+    assert perplexity.our_std == pytest.approx(stdev([math.exp(2.0), math.exp(2.1), math.exp(2.3)]))
+
+
+def test_a_loss_that_no_perplexity_can_hold_is_no_error():
+    the_study = study(("gpt",), ("AdamW", "PsiLogic"))
+    results, comparisons = judged(the_study, finals(the_study, PsiLogic=[1.0, 2.0, 1e4], AdamW=[1e3, 1e4, 3.0]))
+    assert math.isfinite(row_of(value_rows(PAPER, results), metric="perplexity", optimizer="PsiLogic").our_std)
+    assert 0 < row_of(verdict_rows(PAPER, results, comparisons), metric="perplexity", baseline="AdamW").our_p < 1
+
+
+def test_single_seeds_stand_beside_the_same_seed_and_have_no_spread():
+    the_study = study(("vit",), ("PsiLogic",))
+    rows = value_rows(PAPER, judged(the_study, finals(the_study, PsiLogic=[0.25, 0.26, 0.27]))[0])
+    one, zero = (row_of(rows, place="Table 7", optimizer="PsiLogic", seed=seed) for seed in "10")
+    assert (one.published_mean, one.our_mean, one.n) == (Decimal("0.247"), 0.25, 1)
+    assert (one.published_std, one.our_std, one.inside) == (None, None, None)
+    assert (zero.our_mean, zero.n, zero.difference) == (None, 0, None)
+
+
+def test_learning_rates_are_the_same_in_the_digits_that_are_printed():
+    the_study = with_suite(study(("vit",)), sweep=Sweep(1e-4, 1e-2, [0], 1, points=5, max_extensions=1))
+    sweeps = {("vit", "PsiLogic"): {0.000316228: 0.6}, ("vit", "Lion"): {1e-4: 0.6, 3.16228e-5: 0.5}}
+    rows = value_rows(PAPER, judged(the_study, finals(the_study), sweeps=sweeps)[0])
+    ours, lion, adamw = (row_of(rows, arena="vit", optimizer=name, seed="") for name in ("PsiLogic", "Lion", "AdamW"))
+    assert (ours.published_lr, ours.our_lr, ours.same_lr) == (Decimal("3.16e-4"), 0.000316228, True)
+    assert (lion.published_lr, lion.our_lr, lion.same_lr) == (Decimal("1e-4"), 1e-4, True)
+    assert (adamw.published_lr, adamw.our_lr, adamw.same_lr) == (Decimal("3.16e-4"), 1e-3, False)
+    assert row_of(rows, arena="vit", optimizer="Adam", seed="").same_lr is None
+
+
+def test_verdicts():
+    """In vit the paper finds PsiLogic significantly better than AdamW and Lion; here it is worse than Lion."""
+    the_study = study(("vit",))
+    scores = finals(the_study, PsiLogic=[0.50, 0.51, 0.52], AdamW=[0.40, 0.41, 0.42], Lion=[0.60, 0.61, 0.62])
+    rows = verdict_rows(PAPER, *judged(the_study, scores))
+    assert len(rows) == 15
+    ours, other = (row_of(rows, arena="vit", baseline=name) for name in ("AdamW", "Lion"))
+    p = stats.t.sf(0.1 / math.sqrt(2 * 0.0001 / 3), 4) * 2
+    assert (ours.published_mark, ours.published_p, ours.our_p) == ("*", Decimal("0.015"), pytest.approx(p))
+    assert (ours.published_direction, ours.published_significant, ours.agree) == ("better", True, True)
+    assert (other.our_direction, other.our_significant, other.agree) == ("worse", True, False)
+    assert (ours.holm, other.holm) == ("better", "worse")
+
+
+def test_verdicts_before_the_correction_and_of_metrics_that_are_not_primary():
+    """In gpt the paper calls the same difference significant as perplexity, and not as loss."""
+    the_study = study(optimizers=("AdamW", "Lion", "PsiLogic"))
+    scores = finals(the_study, PsiLogic=[0.50, 0.52, 0.54], AdamW=[0.55, 0.56, 0.58], Lion=[0.3, 0.5, 0.9])
+    rows = verdict_rows(PAPER, *judged(the_study, scores))
+    loss, perplexity = (row_of(rows, metric=metric, baseline="AdamW") for metric in ("loss", "perplexity"))
+    assert loss.our_p < 0.05
+    assert (loss.agree, loss.holm, loss.published_p) == (False, "inconclusive", Decimal("0.054"))
+    assert (perplexity.agree, perplexity.holm) == (True, None)
+
+
+def test_arms_that_are_not_complete_are_not_tested():
+    the_study = study(("vit",), ("Adam", "AdamW", "PsiLogic"))
+    scores = finals(the_study, PsiLogic=[0.5, 0.6, 0.7], AdamW=[0.2, "diverged", None], Adam=[0.1] * 3)
+    results, comparisons = judged(the_study, scores)
+    row = row_of(verdict_rows(PAPER, results, comparisons), arena="vit", baseline="AdamW")
+    assert (row.our_p, row.our_direction, row.agree) == (None, None, None)
+    assert (row.note, row.holm) == ("AdamW finished 1 of 3 seeds", "incomplete (AdamW missing 1/3)")
+    value = row_of(value_rows(PAPER, results), arena="vit", optimizer="AdamW", seed="")
+    assert (value.our_mean, value.our_std, value.n) == (0.2, None, 1)
+
+
+def test_arms_that_do_not_vary_have_no_test():
+    the_study = study(("vit",), ("Adam", "AdamW", "PsiLogic"))
+    scores = finals(the_study, PsiLogic=[0.5] * 3, AdamW=[0.4] * 3, Adam=[0.5] * 3)
+    rows = verdict_rows(PAPER, *judged(the_study, scores))
+    differing, same = (row_of(rows, arena="vit", baseline=name) for name in ("AdamW", "Adam"))
+    assert (differing.agree, differing.note) == (None, "no variance in either arm, no test")
+    assert (same.our_p, same.our_direction, same.agree) == (1.0, "equal", False)
+
+
+def test_gaps_are_listed():
+    the_study = study(optimizers=("AdamW", "Sign", "PsiLogic"))
+    found = {gap.kind: gap for gap in gaps(PAPER, judged(the_study, finals(the_study))[0])}
+    assert (found["arenas"].only_published, found["arenas"].only_ours) == (["ddpm", "resnet"], [])
+    assert (found["optimizers"].only_published, found["optimizers"].only_ours) == (["Adam", "Lion"], ["Sign"])
+    assert found["metrics"].only_published == []
+    assert "vit loss" in found["metrics"].only_ours
+    assert "gpt perplexity" not in found["metrics"].only_ours
+
+
+def test_what_is_absent_on_our_side_leaves_its_cells_empty():
+    the_study = study(("vit",), ("AdamW", "PsiLogic"))
+    results, comparisons = judged(the_study, finals(the_study))
+    value = row_of(value_rows(PAPER, results), arena="ddpm", optimizer="Lion")
+    assert (value.our_mean, value.n, value.inside, value.our_lr) == (None, 0, None, None)
+    verdicts = verdict_rows(PAPER, results, comparisons)
+    notes = [row_of(verdicts, arena=arena, baseline="Lion").note for arena in ("vit", "ddpm")]
+    assert notes == ["no Lion in the study", "no ddpm in the study"]
+
+
+def test_cost():
+    the_study = study(("vit",), ("AdamW", "PsiLogic"))
+    adamw, psilogic = costs(judged(the_study, finals(the_study))[0])
+    rows = cost_rows(PAPER, [adamw, replace(psilogic, train_ms=1.5 * adamw.train_ms)])
+    assert len(rows) == 16
+    ours, absent = (row_of(rows, arena=arena, optimizer="PsiLogic") for arena in ("vit", "gpt"))
+    assert (ours.baseline, ours.published_ratio, ours.our_ratio) == ("AdamW", Decimal("1.79"), 1.5)
+    assert (ours.published_wall_s, ours.our_trial_s, ours.published_peak_mb, ours.our_peak_mb) == (
+        *(Decimal("176.7"), 1.0),
+        *(Decimal(1229), 5.0),
+    )
+    assert (absent.published_ratio, absent.our_ratio) == (Decimal("1.20"), None)
+
+
+def said(folder, the_study, scores):
+    replication = write_replication(PAPER, history(the_study), Records(scores), folder)
+    flags = {flag.name: flag.text for flag in replication.flags}
+    return flags | {finding.topic: finding.text for finding in replication.findings}
+
+
+def test_findings(tmp_path):
+    the_study = study(("vit",))
+    scores = finals(the_study, PsiLogic=[0.244, 0.245, 0.246], AdamW=[0.222, 0.223, 0.224], Lion=[0.3, 0.5, None])
+    texts = said(tmp_path, the_study, scores)
+    assert texts["other settings"].startswith("OTHER SETTINGS: suite 'fabricated' does not follow 'paper'")
+    assert texts["incomplete"].startswith("INCOMPLETE: of ")
+    assert texts["Values"].startswith("Of 20 published means with a spread, 3 have one of ours beside them")
+    assert "it lies inside mean ± std for 2 of these." in texts["Values"]
+    assert "is the published one for 0 of 3 arms." in texts["Values"]
+    assert texts["Verdicts"].startswith("Of 15 published comparisons, 1 can be made here; 1 of these agree")
+    assert texts["Not compared"] == (
+        "arenas that the study lacks: ddpm, gpt, resnet; optimizers that the study lacks: Adam; metrics that were not "
+        "published: vit loss; not tested, since Lion finished 2 of 3 seeds: vit accuracy against Lion."
+    )
+    assert "Divergence" not in texts
+
+
+def test_findings_of_disagreement_and_divergence(tmp_path):
+    the_study = study(("vit",))
+    scores = finals(the_study, PsiLogic=[0.2, 0.3, 0.4], AdamW=[0.25, 0.35, 0.45], Lion=[0.3, "diverged", 0.5])
+    texts = said(tmp_path, the_study, scores)
+    assert "Differing: vit accuracy against AdamW (better there; worse, n.s. here)." in texts["Verdicts"]
+    assert texts["Divergence"].startswith("Trials diverged in vit Lion;")
+
+
+@pytest.mark.parametrize("name", ["paper", "paper-cpu"])
+def test_a_suite_that_follows_the_paper_needs_no_warning(tmp_path, name):
+    the_study = with_suite(study(("vit",)), name=name)
+    assert "other settings" not in said(tmp_path, the_study, finals(the_study))
+
+
+@pytest.mark.parametrize("width", [30, 80, 140])
+def test_terminal(tmp_path, width):
+    the_study = study()
+    replication = write_replication(PAPER, history(the_study), Records(finals(the_study)), tmp_path)
+    text = io.StringIO()
+    print_replication(replication, Console(file=text, width=width, markup=False))
+    shown = text.getvalue()
+    assert "gpt, Table 2" in shown
+    assert "resnet, Table 2" not in shown
+    assert ("published rate" in shown) == (width == 140)
+    assert "comparison_paper.csv" in shown
+
+
+@pytest.mark.parametrize("scores", [{}, {"AdamW": [None] * 3, "Lion": ["failed"] * 3, "PsiLogic": ["diverged"] * 3}])
+def test_the_command(tmp_path, capsys, scores):
+    """A directory as a run leaves it, of a study with equal scores and of one without any."""
+    the_study = study()
+    records = Records(finals(the_study, **scores))
+    write_history(tmp_path, history(the_study))
+    store = Store(tmp_path)
+    for spec in (spec for arm in arms(the_study, records) for spec in arm.trials if records(spec)):
+        store.write(records(spec))
+    assert main(["compare", str(tmp_path), "--output-dir", str(tmp_path / "elsewhere")]) == 0
+    assert main(["compare", str(tmp_path), "paper"]) == 0
+    assert "OTHER SETTINGS" in capsys.readouterr().out
+    for file, count in (("", 32), ("_verdicts", 15), ("_cost", 16)):
+        name = f"comparison_paper{file}.csv"
+        assert (tmp_path / name).read_bytes() == (tmp_path / "elsewhere" / name).read_bytes()
+        assert len(list(csv.DictReader(io.StringIO((tmp_path / name).read_text())))) == count
+        assert "nan" not in (tmp_path / name).read_text()
+
+
+def test_the_file_reads_back_exactly(tmp_path):
+    the_study = study(("vit",), ("PsiLogic",))
+    write_replication(PAPER, history(the_study), Records(finals(the_study, PsiLogic=[0.1, 0.2, 0.4])), tmp_path)
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "comparison_paper.csv").read_text())))
+    (row,) = (x for x in rows if (x["arena"], x["optimizer"], x["seed"]) == ("vit", "PsiLogic", ""))
+    assert (row["published_mean"], row["published_std"], row["inside"]) == ("0.244", "0.006", "no")
+    assert float(row["our_mean"]) == fmean([0.1, 0.2, 0.4])
+    assert float(row["difference"]) == fmean([0.1, 0.2, 0.4]) - 0.244

@@ -1,0 +1,394 @@
+"""The derived files: their contents by hand, their bytes twice, and no crash on what is missing."""
+
+import csv
+import io
+import math
+import re
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import pytest
+from fabricated import QUANTITIES, TENSOR_STEPS, Records, finals, history, mechanism, sha, study
+from pages import Page
+from rich.console import Console
+
+from fairbench.report import judged, write_report
+from fairbench.report.console import print_verdicts
+from fairbench.report.figures import curves_and_times as drawn
+from fairbench.report.figures.canvas import STYLE
+from fairbench.report.figures.labels import spread
+from fairbench.report.findings import find
+
+TABLES = {f"{name}.csv" for name in ("lr_sweep", "steps", "summary", "aggregate", "significance", "mechanism", "cost")}
+FIGURES = ("learning_curves", "learning_curves_log", "lr_sensitivity", "mechanism", "step_time")
+LATEX = (
+    "comparisons",
+    "beside",
+    "metrics",
+    "learning_rates",
+    "mechanism",
+    "quantities",
+    "cost",
+    "equal_time",
+    "budget",
+    "treatment",
+    "conditions",
+)
+SUITE = ("arenas", "optimizers", "environment")
+FILES = {
+    *(*TABLES, "report.html"),
+    *(f"tables/{name}.tex" for name in (*LATEX, *SUITE)),
+    *(f"figures/{name}.{ending}" for name in FIGURES for ending in ("pdf", "png", "svg")),
+}
+NOT_REPRODUCIBLE = {
+    *("cost.csv", "report.html", "tables/cost.tex", "tables/equal_time.tex"),
+    *(f"figures/step_time.{ending}" for ending in ("pdf", "png", "svg")),
+}
+HIGH, LOW, NOISY = [0.90, 0.91, 0.92], [0.50, 0.51, 0.52], [0.50, 0.60, 0.70]
+
+
+@pytest.fixture
+def figures():
+    """Asked for by the tests that look at figures."""
+
+
+@pytest.fixture
+def fonts():
+    """Asked for by the tests that look at the fonts of PDF files."""
+
+
+@pytest.fixture(autouse=True)
+def no_other_figures(request, monkeypatch):
+    """Drawing takes most of a report's time, and most of it the embedding of fonts."""
+    if "figures" not in request.fixturenames:
+        monkeypatch.setattr("fairbench.report.draw_figures", lambda *_: ([], {}))
+    if "fonts" not in request.fixturenames:
+        monkeypatch.setitem(STYLE, "pdf.fonttype", 3)
+
+
+def write(folder, the_study=None, scores=None, **options):
+    the_study = the_study or study(("vit",), ("AdamW", "PsiLogic"))
+    scores = {"PsiLogic": HIGH, "AdamW": LOW} if scores is None else scores
+    return write_report(history(the_study), Records(finals(the_study, **scores), **options), folder)
+
+
+def rows(folder, name):
+    return list(csv.DictReader(io.StringIO((folder / f"{name}.csv").read_text())))
+
+
+def contents(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def page(folder):
+    return Page((folder / "report.html").read_text())
+
+
+def said(report):
+    return {finding.topic: finding.text for finding in report.findings}
+
+
+def flagged(report):
+    return {flag.name: flag.text for flag in report.flags}
+
+
+def test_two_reports_of_the_same_records_are_the_same_bytes(tmp_path, figures, fonts):
+    report = write(tmp_path / "a")
+    write(tmp_path / "b")
+    assert set(contents(tmp_path / "a")) == FILES
+    assert {str(file.relative_to(tmp_path / "a")) for file in report.files} == FILES
+    assert contents(tmp_path / "a") == contents(tmp_path / "b")
+    for name in FIGURES:
+        pdf = (tmp_path / "a" / "figures" / f"{name}.pdf").read_bytes()
+        assert b"/FontFile2" in pdf, "fonts are embedded"
+        assert b"/Type3" not in pdf, "publishers refuse them"
+
+
+def test_only_the_cost_depends_on_the_clock(tmp_path, figures):
+    write(tmp_path / "a", speed=1.0)
+    write(tmp_path / "b", speed=3.7)
+    one, other = contents(tmp_path / "a"), contents(tmp_path / "b")
+    assert {name for name in one if one[name] != other[name]} == NOT_REPRODUCIBLE
+
+
+def test_lr_sweep(tmp_path):
+    write(tmp_path, sweeps={("vit", "AdamW"): {1e-2: 0.7, 0.1: "diverged"}})
+    table = rows(tmp_path, "lr_sweep")
+    adamw = [
+        (row["lr"], row["val"], row["status"], row["selected"], row["extension"])
+        for row in table
+        if row["optimizer"] == "AdamW" and row["metric"] == "accuracy"
+    ]
+    assert adamw == [
+        ("0.0001", "0.4", "finished", "no", "no"),
+        ("0.001", "0.5", "finished", "no", "no"),
+        ("0.01", "0.7", "finished", "yes", "no"),
+        ("0.1", "", "diverged", "no", "yes"),
+    ]
+    assert {row["metric"] for row in table} == {"accuracy", "loss"}
+
+
+def test_steps(tmp_path):
+    write(tmp_path)
+    table = rows(tmp_path, "steps")
+    final = [row for row in table if (row["optimizer"], row["stage"], row["seed"]) == ("PsiLogic", "final", "2")]
+    assert [(row["step"], row["split"], row["metric"], row["value"]) for row in final] == [
+        ("5", "train", "loss", "2.0"),
+        ("10", "train", "loss", "1.0"),
+        *((step, "val", *pair) for step in ("5", "10") for pair in (("accuracy", "0.91"), ("loss", "1.5"))),
+    ]
+    assert len(table) == 6 * (2 * 3 + 2 * 3)  # 6 rows of each trial; 2 optimizers, 3 sweep and 3 final trials
+
+
+def test_summary_has_a_row_for_every_history_seed(tmp_path):
+    write(tmp_path, scores={"PsiLogic": [0.9, "diverged", None], "AdamW": ["failed", 0.5, 0.6]})
+    table = rows(tmp_path, "summary")
+    assert [(row["optimizer"], row["seed"], row["status"], row["steps"], row["test_accuracy"]) for row in table] == [
+        ("AdamW", "1", "failed", "", ""),
+        ("AdamW", "2", "finished", "10", "0.5"),
+        ("AdamW", "3", "finished", "10", "0.6"),
+        ("PsiLogic", "1", "finished", "10", "0.9"),
+        ("PsiLogic", "2", "diverged", "5", ""),
+        ("PsiLogic", "3", "missing", "", ""),
+    ]
+    row = table[3]
+    assert (row["lr"], row["parameters"], row["clip_rate"], row["val_loss"]) == ("0.001", "7", "0.25", "1.5")
+    assert (row["hash_initial_weights"], row["hash_final_weights"]) == (sha("vit 1"), sha("vit PsiLogic 1"))
+    totals = mechanism()["totals"]
+    assert {name: float(row[f"mechanism_{name}"]) for name in totals} == totals
+    assert (row["way"], table[1]["mechanism_fired"]) == ("0.6", "")
+
+
+def test_aggregate(tmp_path):
+    write(tmp_path, scores={"PsiLogic": [1.0, 2.0, 4.0], "AdamW": [0.5, "diverged", "failed"]})
+    table = {(row["optimizer"], row["metric"]): row for row in rows(tmp_path, "aggregate")}
+    ours, theirs = table["PsiLogic", "accuracy"], table["AdamW", "accuracy"]
+    assert float(ours["mean"]) == pytest.approx(7 / 3)
+    assert float(ours["std"]) == pytest.approx(math.sqrt(7 / 3))  # squares 16/9 + 1/9 + 25/9 = 42/9, halved
+    assert (ours["split"], ours["n"], ours["diverged"]) == ("test", "3", "0")
+    assert [theirs[name] for name in ("mean", "std", "n", "diverged", "failed", "missing")] == [
+        *("0.5", "", "1", "1", "1", "0")
+    ]
+
+
+def test_significance_states_what_the_comparison_does(tmp_path):
+    (comparison,) = write(tmp_path).comparisons
+    (row,) = rows(tmp_path, "significance")
+    assert (row["verdict"], row["arena"], row["baseline"]) == ("better", "vit", "AdamW")
+    assert float(row["p_holm"]) == float(row["p"]) == comparison.p
+    assert float(row["advantage"]) == pytest.approx(0.4)
+    assert float(row["t"]) == pytest.approx(0.4 / math.sqrt(2 * 0.0001 / 3))
+
+
+def test_mechanism_and_cost(tmp_path):
+    write(tmp_path)
+    found = {row["quantity"]: row for row in rows(tmp_path, "mechanism")}
+    assert {name: float(row["value"]) for name, row in found.items()} == mechanism()["totals"]
+    assert (found["fired"]["optimizer"], found["fired"]["per_tensor_step"]) == ("PsiLogic", "0.5")
+    cost = rows(tmp_path, "cost")[0]
+    millis = [float(cost[f"{phase}_ms"]) for phase in ("data", "forward", "backward", "step", "train")]
+    assert millis == pytest.approx([1, 2, 3, 4, 10])
+    assert (cost["trials"], cost["eval_s"], cost["total_s"], cost["peak_memory_mb"]) == ("3", "0.5", "6.0", "5.0")
+
+
+def test_only_better_is_bold(tmp_path):
+    the_study = study(("vit", "gpt"))
+    write(tmp_path, the_study, {"PsiLogic": HIGH, "AdamW": LOW, "Lion": NOISY})
+    verdicts = [row["verdict"] for row in rows(tmp_path, "significance")]
+    assert verdicts == ["better", "inconclusive", "worse", "inconclusive"]  # higher is better in vit, not in gpt
+    assert page(tmp_path).bold == ["better", "better"]  # in the grid of verdicts and in the table of comparisons
+
+
+def test_svg_has_no_date_and_is_well_formed(tmp_path, figures):
+    write(tmp_path)
+    for name in FIGURES:
+        text = (tmp_path / "figures" / f"{name}.svg").read_text()
+        ElementTree.fromstring(text)
+        assert "dc:date" not in text
+        assert b"matplotlib" not in (tmp_path / "figures" / f"{name}.png").read_bytes().lower()
+
+
+def test_findings_of_a_complete_study(tmp_path):
+    the_study = study(("vit",))
+    findings = said(write(tmp_path, the_study, {"PsiLogic": HIGH, "AdamW": [0.85, 0.88, 0.89], "Lion": LOW}))
+    assert "better in 1 (vit against Lion); inconclusive in 1." in findings["Verdicts"]
+    assert "In all 4 groups of trials that share arena, stage and seed" in findings["Same start, same data"]
+    assert findings["Mechanism"] == (
+        "vit, PsiLogic: acted in 25% of tensor steps; "
+        "cancellation did 12.5% of what weight decay did and 1% of the way of the weights."
+    )
+
+
+class Watched(Records):
+    """Every optimizer has a mechanism; that of O2 never acts."""
+
+    def result(self, spec, outcome, status):
+        idle = dict.fromkeys(("fired", "acted"), (TENSOR_STEPS, {"a": 0.0, "b": 0.0}))
+        watched = mechanism(QUANTITIES | (idle if spec.optimizer.name == "O2" else {}))
+        return {**super().result(spec, outcome, status), "mechanism": watched}
+
+
+def test_many_mechanisms_take_few_lines():
+    the_study = study(("vit",), (*(f"O{i}" for i in range(1, 8)), "PsiLogic"))
+    results, comparisons, _ = judged(history(the_study), Watched(finals(the_study)))
+    found = {finding.topic: finding.text for finding in find(results, comparisons, history(the_study), {})}
+    assert re.findall(r"vit, (\w+): acted", found["Mechanism"]) == ["PsiLogic", "O1", "O3", "O4"]
+    assert found["Mechanism"].endswith("4 other arms have one: see mechanism.csv.")
+
+
+def test_significant_only_before_the_correction_is_named(tmp_path):
+    the_study = study(("vit",))
+    ours, theirs = [0.50, 0.52, 0.54], [0.46, 0.47, 0.49]
+    findings = said(write(tmp_path, the_study, {"PsiLogic": ours, "AdamW": theirs, "Lion": NOISY}))
+    assert "better in 0" in findings["Verdicts"]
+    assert "vit against AdamW" in findings["Before correction"]
+
+
+def test_incomplete_study_has_a_banner_with_counts(tmp_path):
+    scores = {"PsiLogic": [0.9, "diverged", "failed"], "AdamW": [None, 0.5, 0.5]}
+    report = write(tmp_path, scores=scores)
+    banner = "INCOMPLETE: of 12 trials known to be needed, 1 missing and 1 failed."
+    assert flagged(report)["incomplete"] == banner
+    text = " ".join(page(tmp_path).text)
+    assert banner in text
+    assert "failed, RuntimeError: no <luck>" in text
+    assert "found at step 5" in text
+    assert "1 trial diverged, 1 of them final" in flagged(report)["diverged trials"]
+    assert report.failed == 1
+
+
+def test_unequal_conditions_are_named(tmp_path):
+    report = write(tmp_path, batches={("AdamW", 2): sha("another order")})
+    assert "UNEQUAL CONDITIONS" in flagged(report)["unequal conditions"]
+    assert "in vit final seed 2." in flagged(report)["unequal conditions"]
+    assert "DIFFER" in page(tmp_path).text
+
+
+@pytest.mark.parametrize(("stage", "seed"), [("sweep", 0), ("final", 3)])
+def test_trials_that_agree_with_each_other_but_not_with_a_clean_process_are_named(tmp_path, stage, seed):
+    the_study = study(("vit",))
+    clean = the_study.arenas["vit"]
+    other = replace(clean, starts={**clean.starts, str(seed): sha("as it should be")})
+    report = write(tmp_path, replace(the_study, arenas={"vit": other}))
+    assert f"differ between trials in vit {stage} seed {seed}." in flagged(report)["unequal conditions"]
+
+
+def test_selected_rate_at_the_edge_is_named(tmp_path):
+    sweeps = {("vit", "AdamW"): {1e-2: 0.7, 0.1: 0.8}}
+    flag = flagged(write(tmp_path, sweeps=sweeps))["rate at the edge"]
+    assert "1 of 2 selected" in flag
+    assert "vit AdamW (highest, 0.1)" in flag
+    assert "A rate beyond might be better." in " ".join(page(tmp_path).text)
+
+
+def test_tables_that_a_suite_asks_for(tmp_path):
+    asked = study(("vit",), ("AdamW", "Lion", "PsiLogic"), compare="all", ladder=["AdamW", "PsiLogic"])
+    asked = replace(asked, suite=replace(asked.suite, arenas={"vit": replace(asked.suite.arenas["vit"], target=0.7)}))
+    report = write(tmp_path, asked, {"PsiLogic": HIGH, "AdamW": LOW, "Lion": NOISY})
+    extra = {"ranking.csv", "time_to_target.csv", "profiles.csv", "causes.csv"}
+    latex = {f"tables/{name}.tex" for name in ("ranking", "time_to_target", "causes")}
+    assert {name for name in contents(tmp_path) if not name.startswith("figures/")} >= TABLES | extra | latex
+    assert {str(file.relative_to(tmp_path)) for file in report.files} == set(contents(tmp_path))
+    assert [row["optimizer"] for row in rows(tmp_path, "ranking") if row["arena"] == "vit"] == [
+        "PsiLogic",
+        "Lion",
+        "AdamW",
+    ]
+    reached = {row["optimizer"]: (row["reached"], row["median_steps"]) for row in rows(tmp_path, "time_to_target")}
+    assert reached == {"AdamW": ("0", ""), "Lion": ("1", ""), "PsiLogic": ("3", "5")}
+    assert ("PsiLogic", "1.0", "1.0") in [(x["optimizer"], x["tau"], x["share"]) for x in rows(tmp_path, "profiles")]
+    (rung, whole) = rows(tmp_path, "causes")
+    assert float(rung["contribution"]) == float(whole["contribution"]) == pytest.approx(0.4)
+    assert said(report)["Causes"].startswith("vit: PsiLogic +0.4 ")
+    assert "3 comparisons of every two optimizers" in said(report)["Verdicts"]
+    assert "AdamW against Lion" in " ".join(page(tmp_path).text)
+    text = io.StringIO()
+    print_verdicts(report, tmp_path, Console(file=text, width=100))
+    assert re.search(r"vit +PsiLogic +AdamW +better", text.getvalue())
+    assert re.search(r"vit +AdamW +Lion +inconclusive", text.getvalue())
+
+
+NOTHING = {"PsiLogic": [None] * 3, "AdamW": [None] * 3}
+NO_SWEEP = {("vit", name): {1e-4: None, 1e-3: None, 1e-2: None} for name in ("AdamW", "PsiLogic")}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"scores": NOTHING},
+        {"scores": NOTHING, "sweeps": NO_SWEEP},
+        {"scores": {"PsiLogic": ["failed"] * 3, "AdamW": ["diverged"] * 3}},
+        {"sweeps": {("vit", "AdamW"): dict.fromkeys((1e-5, 1e-4, 1e-3, 1e-2), "diverged")}},
+        {"sweeps": {("vit", "AdamW"): {1e-3: "failed"}}},
+        {"quantities": None},
+        {"the_study": study(("vit",), ("PsiLogic",))},
+        {"the_study": study(("vit",), ("AdamW", "PsiLogic"), seeds=(1,)), "scores": {"PsiLogic": [1.0]}},
+    ],
+    ids=[
+        "no-final",
+        "no-record",
+        "all-lost",
+        "sweep-diverged",
+        "sweep-failed",
+        "no-mechanism",
+        "no-baseline",
+        "one-seed",
+    ],
+)
+def test_missing_pieces(tmp_path, options, figures):
+    if options.get("the_study") and "scores" not in options:
+        options = {**options, "scores": {"PsiLogic": HIGH}}
+    report = write(tmp_path, **options)
+    assert set(contents(tmp_path)) >= TABLES | {"report.html"}
+    assert not [c for c in report.comparisons if c.verdict == "better" and c.p is None]
+    assert "nan" not in (tmp_path / "significance.csv").read_text()
+    page(tmp_path)
+
+
+def test_terminal(tmp_path):
+    text = io.StringIO()
+    print_verdicts(write(tmp_path), tmp_path, Console(file=text, width=80))
+    assert re.search(r"vit +AdamW +better +\+0\.400 +\[\+0\.\d+, \+0\.\d+\] +< 0\.0001", text.getvalue())
+    assert "report.html" in text.getvalue()
+    assert "fairbench audit" not in text.getvalue()
+
+
+def test_the_terminal_counts_notes(tmp_path):
+    text = io.StringIO()
+    report = write(tmp_path, sweeps={("vit", "AdamW"): {1e-4: 0.495}})
+    print_verdicts(report, tmp_path, Console(file=text, width=300))
+    assert text.getvalue().startswith(f"1 note; fairbench audit {tmp_path} shows them\n")
+    assert "AdamW (leads by 0.005, seeds differ by 0.01)" in " ".join(page(tmp_path).text)
+
+
+def test_labels_are_spread():
+    assert spread([0.5], 0.1) == [0.5]
+    assert spread([0.2, 0.8], 0.1) == [0.2, 0.8]
+    assert spread([0.5, 0.5, 0.5], 0.1) == pytest.approx([0.4, 0.5, 0.6])
+    assert spread([0.0, 0.0], 0.1) == pytest.approx([0.05, 0.15])
+    assert spread([1.0, 1.0], 0.1) == pytest.approx([0.85, 0.95])
+
+
+@pytest.mark.usefixtures("figures")
+@pytest.mark.parametrize("name", ["An optimizer whose name has forty-four letters", r"$\frac$ & <c>", "=HYPERLINK(1)"])
+def test_any_name_gets_all_tables_and_figures(tmp_path, name):
+    the_study = study(("vit",), ("AdamW", name, "PsiLogic"))
+    report = write(tmp_path, the_study)
+    assert not {"Figures"} & set(said(report))
+    assert all((tmp_path / "figures" / f"{figure}.svg").stat().st_size for figure in FIGURES)
+    with (tmp_path / "summary.csv").open(newline="") as file:
+        cells = {row["optimizer"] for row in csv.DictReader(file)}
+    assert ("'" * name.startswith("=") + name) in cells
+
+
+@pytest.mark.usefixtures("figures")
+def test_a_figure_that_fails_is_a_finding(tmp_path, monkeypatch):
+    def broken(results):
+        assert (tmp_path / "significance.csv").exists(), "tables come first"
+        raise RuntimeError("no ink")
+
+    monkeypatch.setitem(drawn.FIGURES, "learning_curves", broken)
+    report = write(tmp_path)
+    assert said(report)["Figures"] == "learning_curves could not be drawn: RuntimeError: no ink."
+    assert (tmp_path / "figures" / "lr_sensitivity.png").exists()
+    assert "no ink" in " ".join(page(tmp_path).text)

@@ -1,0 +1,347 @@
+"""Several drivers on one study: each trial runs once, whoever dies, and all end with the same records."""
+
+import io
+import json
+import shutil
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from math import inf
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import fabricated
+import pytest
+from disturbed import DONE, Disturbed, results, tables
+from fabricated import Records
+from rich.console import Console
+from tiny import Finished
+
+from fairbench.cli.main import main
+from fairbench.common.errors import Preempted, UsageError
+from fairbench.runner import trial_loop as course
+from fairbench.runner.coordination import liveness as witness
+from fairbench.runner.coordination.claims import open_claims
+from fairbench.runner.coordination.heartbeat import Presence
+from fairbench.runner.coordination.status import path_of
+from fairbench.runner.executors.base import failure, paused
+from fairbench.runner.observers import Observer, Observers, Running
+from fairbench.runner.run_options import Conduct, cores, units_of
+from fairbench.runner.run_study import check_ground, join, plan_study, run_study
+from fairbench.runner.trial_loop import Course, run_timing, untimed
+from fairbench.study.history import History, declared, put_in_force
+from fairbench.study.plan import Study, arms
+from fairbench.study.records import Record, Store
+from fairbench.study.trial_spec import TrialSpec
+from fairbench.suites.schema import Suite
+from fairbench.training import environment
+from fairbench.training.place import Place
+
+pytestmark = pytest.mark.xdist_group("studies")  # one worker has the study that some of them share
+
+
+class Killed(BaseException):
+    """Stands for a kill -9: nothing is given back."""
+
+
+class Pretending:
+    """An executor whose trials end at once.
+
+    Args:
+        truth: their records.
+        log: the ids of all trials that were begun, by whichever driver.
+        lives: how many records it yields before its driver is killed.
+    """
+
+    def __init__(self, truth: Callable[[TrialSpec], Record], log: list[str], lives: float = inf) -> None:
+        self.truth, self.log, self.lives, self.trials = truth, log, lives, []
+
+    def has_room(self) -> bool:
+        return len(self.trials) < 2
+
+    def submit(self, spec: TrialSpec, limit: float, resumes: bool = True) -> None:
+        self.log.append(spec.id)
+        self.trials.append(spec)
+
+    def collect(self, patience: float = inf) -> list[Record]:
+        time.sleep(0.002)
+        self.lives -= 1
+        if self.lives < 0:
+            raise Killed
+        return [self.truth(self.trials.pop(0))]
+
+    def pause(self) -> list[Record]:
+        return []
+
+
+@pytest.fixture
+def study() -> Study:
+    return fabricated.study(optimizers=("AdamW", "PsiLogic"), seeds=(1, 2))
+
+
+@pytest.fixture
+def truth(study: Study) -> Records:
+    return Records(fabricated.finals(study))
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    monkeypatch.setattr(course, "LOOK", 0.01)
+    store = Store(tmp_path / "study")
+    store.prepare()
+    return store
+
+
+def drive(study: Study, store: Store, executor: Any, ready: Callable[[], object] = lambda: None) -> None:
+    """What a driver does once it has a plan."""
+    presence, block = Presence(store.directory), ExitStack()
+    observer = block.enter_context(Observers(presence))
+    claims = block.enter_context(open_claims(store, presence))
+    try:
+        limits = dict.fromkeys(study.suite.arenas, inf)
+        planned = Course(study, store, observer)
+        ready()
+        planned.run(claims, executor, limits, lambda spec: True)
+    except Killed:
+        word = path_of(store.directory, presence.token)
+        word.write_text(json.dumps({**json.loads(word.read_text()), "began": "long ago"}))
+    else:
+        block.close()
+
+
+def drive_all(study: Study, store: Store, *executors: Pretending) -> None:
+    all_ready = threading.Barrier(len(executors))  # else the last one finds what the first one has left
+    threads = [threading.Thread(target=drive, args=(study, store, each, all_ready.wait)) for each in executors]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def measured(truth: Records) -> Callable[[TrialSpec], Record]:
+    """Records of timing trials."""
+    return lambda spec: truth.record(spec, 0.5)
+
+
+def trials(study: Study, store: Store) -> list[TrialSpec]:
+    return [spec for arm in arms(study, store.read) for spec in arm.trials]
+
+
+def is_alone(store: Store, spec: TrialSpec) -> bool:
+    """What the record says."""
+    record = store.read(spec)
+    assert record is not None
+    return bool(record["cost"]["alone"])
+
+
+def test_four_drivers_run_each_trial_once_though_two_are_killed(study: Study, truth: Records, store: Store) -> None:
+    log: list[str] = []
+    drive_all(study, store, *(Pretending(truth, log, lives) for lives in (3, inf, 0, inf)))
+    planned = trials(study, store)
+    assert len(planned) == 20
+    assert all(store.read(spec) == truth(spec) for spec in planned)
+    assert set(log) == {spec.id for spec in planned}
+    assert len(log) <= 20 + 4  # what ran in the two that were killed
+    assert not list((store.directory / "claims").iterdir())
+
+
+def test_what_failed_is_tried_once_by_all_drivers_of_a_run(study: Study, truth: Records, store: Store) -> None:
+    truth.sweeps["gpt", "AdamW"] = {0.0001: "failed"}
+    for _ in range(2):  # in the second run it has failed before
+        log: list[str] = []
+        drive_all(study, store, *(Pretending(truth, log) for _ in range(3)))
+        (failed,) = [spec for spec in trials(study, store) if (store.read(spec) or {}).get("status") == "failed"]
+        assert Counter(log)[failed.id] == 1
+    assert log == [failed.id]
+
+
+def test_a_paused_trial_runs_again(study: Study, truth: Records, store: Store) -> None:
+    log: list[str] = []
+    executor = Pretending(truth, log)
+    real = executor.collect
+    executor.collect = lambda patience: (  # type: ignore[method-assign]
+        [paused(executor.trials.pop(0))] if len(log) in (3, 9) and len(executor.trials) == 2 else real(patience)
+    )
+    drive(study, store, executor)
+    assert all(store.read(spec) == truth(spec) for spec in trials(study, store))
+    assert len(log) > 20
+    assert not list((store.directory / "claims").iterdir())
+
+
+def test_whoever_is_asked_to_stop_keeps_what_has_ended_meanwhile(study: Study, truth: Records, store: Store) -> None:
+    executor = Pretending(truth, [])
+
+    def stop(patience: float) -> list[Record]:
+        raise Preempted("SIGTERM")
+
+    def pause() -> list[Record]:
+        store.shared(executor.trials[0].id).touch()
+        return [truth(executor.trials[0]), paused(executor.trials[1])]
+
+    executor.collect, executor.pause = stop, pause  # type: ignore[method-assign]
+    with pytest.raises(Preempted):
+        drive(study, store, executor)
+    first, second = executor.trials
+    found = store.read(first)
+    assert found is not None
+    assert found["result"] == truth(first)["result"]
+    assert not is_alone(store, first)
+    assert store.read(second) is None
+
+
+def test_a_plan_that_somebody_runs_cannot_be_changed(study: Study, store: Store) -> None:
+    other = replace(study, suite=replace(study.suite, alpha=0.2))
+    put_in_force(declared(study, store, []), store.directory)
+    mine = Presence(store.directory)
+    with Presence(store.directory) as presence:
+        declared(other, store, mine.fellows())  # it runs nothing yet
+        presence.join(study.environment, [])
+        assert not presence.fellows()
+        who = mine.fellows()
+        assert declared(study, store, who).study == study
+        with pytest.raises(UsageError, match=r"the driver .* runs the plan of (?s:.*)suite.alpha: 0.05 -> 0.2"):
+            declared(other, store, who)
+        with pytest.raises(UsageError, match="which this run would change"):
+            declared(other, store, who, freeze=True)
+    assert declared(other, store, mine.fellows()).study == other
+
+
+def test_a_plan_is_not_changed_under_a_driver_elsewhere_whose_clock_is_wrong(
+    study: Study, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is found by its beat; one that was lost with its machine has none."""
+    monkeypatch.setattr(witness, "TURN", 0.0)
+    put_in_force(declared(study, store, []), store.directory)
+    other, pace = replace(study, suite=replace(study.suite, alpha=0.2)), iter(range(0, 10_000, 100))
+    theirs = Presence(store.directory, lambda: time.time() - 86_400, lambda: float(next(pace)))
+    theirs.word = replace(theirs.word, machine="another one")
+    theirs.join(study.environment, [])
+    mine = Presence(store.directory)
+    monkeypatch.setattr(mine, "beat", theirs.beat)
+    with pytest.raises(UsageError, match="which this run would change"):
+        declared(other, store, mine.fellows())
+    monkeypatch.setattr(witness, "LISTEN", 0.1)
+    assert declared(other, store, Presence(store.directory).fellows()).study == other
+
+
+def test_a_directory_of_another_suite_is_refused_before_anything_is_made(
+    study: Study, tiny_suite: Suite, tmp_path: Path
+) -> None:
+    put_in_force(declared(study, Store(tmp_path / "out"), []), tmp_path / "out")
+    with pytest.raises(UsageError, match="not 'tiny'; choose another --output-dir"):
+        run_study(tiny_suite, tmp_path / "out", Conduct([Place()]), Console(file=io.StringIO()))
+    with pytest.raises(UsageError, match="not 'tiny'; choose another --output-dir"):
+        plan_study(tiny_suite, tmp_path / "out", Place(), freeze=True)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["config.json"]
+
+
+def test_the_same_plan_leaves_the_same_file_whoever_declares_it(study: Study, store: Store) -> None:
+    put_in_force(declared(study, store, []), store.directory)
+    config = store.directory / "config.json"
+    before = config.read_bytes(), config.stat().st_mtime_ns
+    there = replace(study, environment={"python": "3.98", "device": "another"})
+    history: History = declared(there, store, [])
+    put_in_force(history, store.directory)
+    assert (config.read_bytes(), config.stat().st_mtime_ns) == before
+
+
+def test_other_ground_is_refused_unless_it_is_allowed(study: Study, truth: Records, store: Store) -> None:
+    records = [{"environment": {"torch": "2.12", "device": "a"}}, {"environment": None}]
+    here = replace(study, environment={"torch": "2.13", "device": "a", "git": "abc"})
+    assert check_ground(here, [], [], False) == ""
+    with pytest.raises(UsageError, match=r"than the finished trials:\n  torch: 2.12; here 2.13\n--allow-mixed goes on"):
+        check_ground(here, records, [], False)
+    assert "torch: 2.12; here 2.13" in check_ground(here, records, [], True)
+    with Presence(store.directory) as presence:
+        presence.join({"torch": "2.13", "git": "def"}, [])
+        with pytest.raises(UsageError, match=r"and the driver .*:\n  git: def; here abc\n"):
+            check_ground(here, [], Presence(store.directory).fellows(), False)
+
+
+def test_a_driver_joins_unless_it_would_run_on_other_ground(study: Study, truth: Records, store: Store) -> None:
+    there = replace(study, environment={"python": "3.98", "device": "a machine"})
+    with Presence(store.directory) as presence, open_claims(store, presence) as claims:
+
+        def joins(the_study: Study, **said: bool) -> str:
+            return join(Course(the_study, store, Observer()), store, claims, presence, Conduct([], **said), [])
+
+        assert joins(study) == ""
+        (word,) = Presence(store.directory).fellows()
+        assert word.environment == study.environment
+        drive(study, store, Pretending(truth, [], 3))
+        with pytest.raises(UsageError, match=r"python: 3.99; here 3.98"):
+            joins(there)
+        assert not (store.directory / "claims" / "plan").exists()
+        assert "python: 3.99; here 3.98" in joins(there, allow_mixed=True)
+        drive(study, store, Pretending(truth, []))
+        assert joins(there) == ""  # nothing is left to run
+        with pytest.raises(UsageError, match=r"python: 3.99; here 3.98"):
+            joins(there, timing=True)
+        run_timing(study, store, Pretending(measured(truth), []), Observer(), dict.fromkeys(study.suite.arenas, inf))
+        assert joins(there, timing=True) == ""
+
+
+def test_a_timing_trial_that_was_stopped_or_failed_runs_again(study: Study, truth: Records, store: Store) -> None:
+    limits, log, (first, *others) = dict.fromkeys(study.suite.arenas, inf), [], untimed(study, store)
+    store.shared(others[0].id).touch()
+    executor = Pretending(measured(truth), log)
+    stops = [[paused(first)], [failure(first, "WorkerDied", "", "")]]
+    executor.collect = lambda patience: (  # type: ignore[method-assign]
+        executor.trials.clear() or stops.pop(0) if stops else Pretending.collect(executor)
+    )
+    run_timing(study, store, executor, Observer(), limits)
+    assert log == [first.id, first.id, *(spec.id for spec in others)]
+    assert [is_alone(store, spec) for spec in others[:2]] == [False, True]
+    assert untimed(study, store) == [first]
+    run_timing(study, store, executor, Observer(), limits)
+    assert (log[-1], untimed(study, store)) == (first.id, [])
+
+
+def test_a_directory_that_was_moved_goes_on_where_mixing_is_allowed_beside_another_driver(
+    finished: Finished, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(finished.folder)
+    monkeypatch.syspath_prepend(finished.folder)
+    monkeypatch.setattr(environment, "LOADED_REVISION", "another")
+    monkeypatch.setattr("fairbench.report.draw_figures", lambda *_: ([], {}))
+    environment.environment.cache_clear()
+    copy = tmp_path / "copy"
+    shutil.copytree(finished.output, copy)
+    command = [*finished.words, "--output-dir", str(copy), "--workers", "0"]
+    last = max(copy.glob("trials/*.json"), key=lambda path: json.loads(path.read_text())["spec"]["stage"] == "final")
+    last.unlink()
+    before = (copy / "config.json").read_bytes()
+    assert main(command) == 2
+    assert "  git: none; here another\n--allow-mixed" in capsys.readouterr().err
+    assert not last.exists()
+    assert (copy / "config.json").read_bytes() == before
+    with Presence(copy) as other:
+        other.trials |= {str(number): Running("a trial", 1, 0.0, 0.0) for number in range(cores())}
+        other.join({"python": "another"}, units_of(Conduct([Place()]), []))
+        assert main([*command, "--allow-mixed"]) == 0
+    assert json.loads(last.read_text())["cost"]["alone"] is False
+    assert "MIXED MACHINES" in capsys.readouterr().out
+    assert results(copy) == results(finished.output)
+    environment.environment.cache_clear()
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
+def test_drivers_of_which_one_is_killed_and_one_asked_to_stop_leave_what_one_leaves(finished: Finished) -> None:
+    """On a path with spaces and other letters, through a symlink."""
+    place = finished.folder / "mit Leerzeichen, größer ✓"
+    place.mkdir()
+    (finished.folder / "link").symlink_to(place, target_is_directory=True)
+    study = Disturbed(finished.folder, Random(0), finished.words, "link/out")
+    killed, stopped, last = (study.start() for _ in range(3))
+    study.wait_for(study.ended_records)
+    study.kill_driver(killed)
+    study.terminate(stopped)
+    assert "SIGTERM, to be continued" in stopped.log.read_text()
+    assert last.process.wait() == DONE
+    assert results(study.out) == results(finished.output)
+    assert tables(study.out) == tables(finished.output)
+    assert not [*study.out.glob("claims/*"), *study.out.glob("checkpoints/*")]

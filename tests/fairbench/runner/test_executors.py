@@ -1,0 +1,233 @@
+"""Executors: equal results everywhere; what goes wrong stays in its trial."""
+
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from fairbench.optimizers.spec import OptimizerPlan
+from fairbench.runner import run_study as study
+from fairbench.runner.executors.local import ProcessExecutor
+from fairbench.runner.executors.worker_handle import is_message
+from fairbench.runner.preflight import rehearse
+from fairbench.study.records import Record
+from fairbench.study.schedule import Schedule
+from fairbench.study.trial_spec import TrialSpec
+from fairbench.suites.schema import Suite
+from fairbench.training.place import Place
+
+pytestmark = pytest.mark.xdist_group("servers")  # one worker has the server of processes
+
+PRELOAD = [*study.PRELOAD, "fairbench.arenas.vit"]
+
+
+def run_all(workers: int, suite: Suite, told: list[int] | None = None, limit: float = 60.0) -> dict[str, Record]:
+    """Run the trials of the sweep; the records by optimizer and learning rate."""
+    records: dict[str, Record] = {}
+
+    def report(spec: TrialSpec, step: int, loss: float) -> None:
+        if told is not None:
+            told.append(step)
+
+    with ProcessExecutor([Place()] * max(workers, 1), report, PRELOAD, server=workers > 0) as executor:
+        schedule = Schedule(rehearse(suite, Place(), executor.call).study, lambda spec: None)
+        running: dict[str, TrialSpec] = {}
+        while True:
+            while executor.has_room() and (spec := schedule.next()):
+                executor.submit(spec, limit)
+                running[spec.id] = spec
+            if not running:
+                return records
+            for record in executor.collect():
+                spec = running.pop(record["id"])
+                records[f"{spec.optimizer.name} {spec.lr:g}"] = record
+
+
+def own(suite: Suite, *names: str) -> Suite:
+    """The suite with own optimizers in the place of its own."""
+    plans = {name: OptimizerPlan(factory=f"own_optimizers:{name}") for name in names}
+    return Suite(**{**vars(suite), "optimizers": plans, "reference": names[0]})
+
+
+@pytest.fixture
+def here(tiny_file: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the own optimizers, as working directory."""
+    monkeypatch.chdir(tiny_file.parent)
+    monkeypatch.syspath_prepend(tiny_file.parent)
+    monkeypatch.delitem(sys.modules, "own_optimizers", raising=False)
+    return tiny_file.parent
+
+
+def write(folder: Path, *classes: str) -> None:
+    """Own optimizers instead of those that are there."""
+    code = "import os, sys, time, torch\n\nclass Signs(torch.optim.SGD):\n    pass\n\n"
+    (folder / "own_optimizers.py").write_text(code + "\n\n".join(map(textwrap.dedent, classes)))
+
+
+def test_a_server_and_this_process_give_bitwise_equal_results(tiny_suite: Suite) -> None:
+    told: list[int] = []
+    serial, parallel = run_all(0, tiny_suite, told), run_all(2, tiny_suite, told)
+    assert serial.keys() == parallel.keys()
+    for name, record in serial.items():
+        for part in ("id", "spec", "status", "result", "error", "environment"):
+            assert record[part] == parallel[name][part]
+    assert sorted(told) == sorted([5, 10] * 8)
+
+
+def test_failures_stay_in_their_trial(tiny_suite: Suite, here: Path) -> None:
+    records = run_all(2, own(tiny_suite, "Signs", "Raises", "Dies"))
+    assert {name: record["status"] for name, record in records.items()} == {
+        "Signs 0.001": "finished", "Signs 0.01": "finished",
+        "Raises 0.001": "finished", "Raises 0.01": "failed",
+        "Dies 0.001": "finished", "Dies 0.01": "failed",
+    }  # fmt: skip
+    raised = records["Raises 0.01"]["error"]
+    assert (raised["type"], raised["message"]) == ("ArithmeticError", "this optimizer cannot go on")
+    assert "own_optimizers.py" in raised["traceback"]
+    assert "killed" in records["Dies 0.01"]["error"]["message"]
+
+
+LEAKS = [
+    """
+    class SetsDtype(Signs):
+        def step(self, closure=None):
+            torch.set_default_dtype(torch.float64)
+            return super().step(closure)
+    """,
+    """
+    class ForbidsGradients(Signs):
+        def step(self, closure=None):
+            super().step(closure)
+            if self.param_groups[0]["lr"] == 0:
+                torch.set_grad_enabled(False)
+    """,
+    """
+    class Remembers(Signs):
+        seen = 0
+
+        def step(self, closure=None):
+            Remembers.seen += 1
+            for group in self.param_groups:
+                group["lr"] /= Remembers.seen
+            return super().step(closure)
+    """,
+]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_no_trial_meets_what_another_one_has_left(tiny_suite: Suite, here: Path, workers: int) -> None:
+    """Default dtype, gradients, a class's own memory: each trial is what it is alone."""
+    write(here, *LEAKS)
+    names = ["SetsDtype", "ForbidsGradients", "Remembers"]
+    together = run_all(workers, own(tiny_suite, *names, "Signs"))
+    for name in (*names[2:], "Signs"):
+        alone = run_all(workers, own(tiny_suite, name))
+        for key, record in alone.items():
+            assert record["result"] == together[key]["result"]
+    starts = {record["result"]["hashes"]["initial_weights"] for record in together.values() if record["result"]}
+    assert len(starts) == 1
+
+
+ESCAPES = {
+    "Forks": ("os.fork()", "finished"),
+    "Exits": ("sys.exit(0)", "failed"),
+    "Vanishes": ("os._exit(0)", "failed"),
+    "Prints": ("print('hello from a step')", "finished"),
+}
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_what_a_trial_does_to_its_process_is_its_own(
+    tiny_suite: Suite, here: Path, workers: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    write(
+        here,
+        *(
+            f"""
+            class {name}(Signs):
+                steps = 0
+
+                def step(self, closure=None):
+                    self.steps += 1
+                    if self.steps == 5:
+                        {act}
+                    return super().step(closure)
+            """
+            for name, (act, _) in ESCAPES.items()
+        ),
+    )
+    records = run_all(workers, own(tiny_suite, *ESCAPES))
+    for key, record in records.items():
+        assert record["status"] == ESCAPES[key.split()[0]][1], (key, record["error"])
+    errors = {key.split()[0]: record["error"] for key, record in records.items()}
+    assert errors["Exits"]["type"] == "SystemExit"
+    assert "code 0" in errors["Vanishes"]["message"]
+    assert records["Prints 0.01"]["output"] == "hello from a step\n"
+    assert "hello" not in "".join(capfd.readouterr())
+
+
+def test_what_a_trial_leaves_behind_does_not_keep_the_study_waiting(tiny_suite: Suite, here: Path) -> None:
+    write(
+        here,
+        """
+        class Leaves(Signs):
+            steps = 0
+
+            def step(self, closure=None):
+                self.steps += 1
+                if self.steps == 5:
+                    os._exit(0) if os.fork() else time.sleep(1000)
+                return super().step(closure)
+        """,
+    )
+    records = run_all(2, own(tiny_suite, "Leaves"), limit=3.0)
+    assert {record["error"]["type"] for record in records.values()} == {"TimedOut"}
+
+
+def test_a_trial_that_hangs_is_ended_and_says_where(tiny_suite: Suite, here: Path) -> None:
+    write(
+        here,
+        """
+        class Hangs(Signs):
+            steps = 0
+
+            def step(self, closure=None):
+                self.steps += 1
+                while self.steps == 5:
+                    time.sleep(1)
+                return super().step(closure)
+        """,
+    )
+    for record in run_all(2, own(tiny_suite, "Hangs"), limit=3.0).values():
+        assert record["error"]["type"] == "TimedOut"
+        assert "no end after 3 s" in record["error"]["message"]
+        assert "own_optimizers.py" in record["error"]["traceback"]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [None, [], {}, "done", [[]], ["raised"], ["raised", "a", "b", 3], ["progress", "1", 2.0], ["done"], ["else", 1]],
+)
+def test_what_is_no_message_is_not_taken_for_one(said: object) -> None:
+    assert not is_message(said)
+    assert is_message(["progress", 1, 2.0])
+
+
+def test_the_record_of_another_trial_is_refused(tiny_suite: Suite, here: Path) -> None:
+    """An optimizer that changes what its trial is said to be."""
+    write(
+        here,
+        """
+        class Lies(Signs):
+            def step(self, closure=None):
+                import gc
+                from fairbench.spec import TrialSpec
+                for x in gc.get_objects():
+                    if isinstance(x, TrialSpec):
+                        x.__dict__["id"] = "0" * 20
+                return super().step(closure)
+        """,
+    )
+    records = run_all(1, own(tiny_suite, "Lies"))
+    assert {record["error"]["type"] for record in records.values()} == {"WrongRecord"}

@@ -1,0 +1,133 @@
+"""Real processes, really killed: the same command again ends as if nothing had happened."""
+
+import os
+import random
+import shutil
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from disturbed import (
+    DONE,
+    STOPPED,
+    TO_BE_CONTINUED,
+    Disturbed,
+    below,
+    is_running,
+    results,
+    small_disk,
+    suite_text,
+    tables,
+    undisturbed,
+)
+from tiny import Finished, write_tiny
+
+from fairbench.cli.main import main
+from fairbench.common.errors import Preempted
+from fairbench.runner import preemption
+from fairbench.runner.preemption import preemptible
+from fairbench.training import environment
+
+pytestmark = [
+    pytest.mark.xdist_group("studies"),  # one worker has the study that some of them share
+    pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc"),
+]
+KILLS = 50
+DRIVERS = (1, 1, 2, 4)
+"""How many drivers run the study, of which one is drawn after each disturbance."""
+
+
+def check_same(study: Disturbed, calm: Path) -> None:
+    """The study has the records and tables of one that nobody disturbed, and nothing of its course is left."""
+    assert results(study.out) == results(calm), study.done
+    mine, theirs = tables(study.out), tables(calm)
+    assert {"summary.csv", "aggregate.csv", "significance.csv", "lr_sweep.csv", "steps.csv"} <= mine.keys()
+    assert mine.keys() == theirs.keys(), study.done
+    assert [name for name in mine if mine[name] != theirs[name]] == [], study.done
+    for left in ("checkpoints", "claims", "drivers"):
+        assert [*study.out.glob(f"{left}/*")] == [], (left, study.done)
+
+
+def test_an_interrupted_study_ends_like_an_undisturbed_one(finished: Finished, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drivers and workers are killed and stopped in the middle of trials; the last run ends it in this process."""
+    study = Disturbed(finished.folder, random.Random(0), finished.words, "disturbed", every=0.05)
+
+    def wait_for_checkpoint() -> None:
+        def checkpoints() -> set[tuple[str, int]]:
+            return {(path.name, path.stat().st_mtime_ns) for path in study.out.glob("checkpoints/*.pt")}
+
+        before = checkpoints()
+        study.wait_for(lambda: checkpoints() - before)
+
+    first = study.start(2)
+    wait_for_checkpoint()
+    study.kill_driver(first)
+    assert [*study.out.glob("drivers/*.json")]  # for who watches
+
+    second = study.start(0)
+    wait_for_checkpoint()
+    workers = below(second.process.pid)
+    os.killpg(second.process.pid, signal.SIGINT)  # as Ctrl-C in a terminal: to the whole group
+    assert second.process.wait() == STOPPED
+    study.wait_for(lambda: not any(map(is_running, workers)))
+    said = second.log.read_text()
+    assert "finished trials are kept" in said
+    assert not any(word in said for word in ("Traceback", "Exception ignored", "leaked")), said
+
+    third = study.start(2)
+    wait_for_checkpoint()
+    study.kill_worker(third)
+    study.warn(third)
+    records = {path: path.stat().st_mtime_ns for path in study.ended_records()}
+
+    monkeypatch.chdir(finished.folder)
+    monkeypatch.syspath_prepend(finished.folder)
+    monkeypatch.setattr(environment, "LOADED_REVISION", "none")
+    environment.environment.cache_clear()  # the trials are forked from here, with what is known by now
+    assert main([*finished.words, "--output-dir", "disturbed", "--workers", "0"]) == DONE
+    assert {path: path.stat().st_mtime_ns for path in records} == records, "finished trials were run again"
+    check_same(study, finished.output)
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(os.getuid() != 0 or not shutil.which("mount"), reason="a small disk is mounted, which needs root")
+def test_a_study_that_is_disturbed_fifty_times_ends_like_an_undisturbed_one(tmp_path: Path) -> None:
+    """At random moments, by any of `Disturbed.KINDS`, with up to four drivers; SOAK_SEED repeats what was drawn."""
+    kills, seed = KILLS, int(os.environ.get("SOAK_SEED", time.time_ns() % 10_000))
+    chance, text = random.Random(seed), suite_text(seeds=6, steps=1500)
+    calm = undisturbed(tmp_path / "calm", text)
+    while kills > 0:
+        with small_disk(tmp_path / f"kleine Platte {kills}") as folder:
+            write_tiny(folder, text)
+            study = Disturbed(folder, chance)
+            while kills > 0 and study.go_on(chance.choice(DRIVERS), chance.uniform(0, 14)):
+                study.disturb(chance.choice([*Disturbed.KINDS]))
+                kills -= 1
+            study.end()
+            check_same(study, calm)
+            print(f"SOAK_SEED={seed}: {len(study.done)} x as if nothing had been: {study.done}", file=sys.stderr)
+
+
+@pytest.mark.parametrize(("kill", "code"), [(signal.SIGINT, STOPPED), (signal.SIGTERM, TO_BE_CONTINUED)])
+def test_a_signal_while_libraries_load_is_quiet(finished: Finished, kill: signal.Signals, code: int) -> None:
+    driver = Disturbed(finished.folder, random.Random(0), finished.words, "early").start()
+    while not below(driver.process.pid):  # the workers' server
+        time.sleep(0.01)
+    time.sleep(0.3)
+    os.killpg(driver.process.pid, kill)
+    assert driver.process.wait() == code
+    assert "Traceback" not in driver.log.read_text()
+
+
+def test_a_second_signal_interrupts_what_is_done_upon_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    outside = signal.getsignal(signal.SIGUSR1)
+    with preemptible():
+        with pytest.raises(Preempted, match="SIGUSR1"):
+            os.kill(os.getpid(), signal.SIGUSR1)
+        os.kill(os.getpid(), signal.SIGTERM)  # a job system that says it twice
+        monkeypatch.setattr(preemption, "ECHO", 0.0)
+        with pytest.raises(Preempted, match="SIGTERM"):
+            os.kill(os.getpid(), signal.SIGTERM)
+    assert signal.getsignal(signal.SIGUSR1) == outside

@@ -1,0 +1,241 @@
+"""What is known before a study begins: the code that takes part, and what cannot work."""
+
+import io
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from tiny import here, study_of
+
+from fairbench.cli.suite_options import named_arenas
+from fairbench.cli.templates import write_start
+from fairbench.common.errors import UsageError
+from fairbench.optimizers.spec import OptimizerPlan
+from fairbench.runner import run_study as studies
+from fairbench.runner.executors.local import ProcessExecutor
+from fairbench.runner.preflight import rehearse
+from fairbench.runner.run_options import Conduct
+from fairbench.study.plan import Study, trial_spec
+from fairbench.suites.schema import Suite
+from fairbench.training.place import Place
+
+pytestmark = pytest.mark.xdist_group("servers")  # one worker has the server of processes
+
+HELPED = """
+import torch
+from helper import sign
+from package import deep
+
+class Helped(torch.optim.SGD):
+    def step(self, closure=None):
+        from late import scale
+        for group in self.param_groups:
+            for p in group["params"]:
+                p.grad.copy_(scale * sign(p.grad))
+        return super().step(closure)
+"""
+FILES = {
+    "helped.py": HELPED,
+    "helper.py": "import torch\n\ndef sign(x):\n    return x.sign()\n",
+    "late.py": "scale = 1.0\n",
+    "package/__init__.py": "",
+    "package/deep.py": "from package import deeper\n",
+    "package/deeper.py": "",
+    "package/unrelated.py": "",
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An optimizer in several files, in the working directory."""
+    for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def executor() -> Iterator[ProcessExecutor]:
+    preload = [*studies.PRELOAD, "fairbench.arenas.vit", "pytorch_optimizer"]
+    with ProcessExecutor([Place()], lambda spec, step, loss: None, preload) as running:
+        yield running
+
+
+def with_optimizer(suite: Suite, factory: str, **options: object) -> Suite:
+    return replace(suite, optimizers={"Own": OptimizerPlan(factory, options)}, reference="Own")
+
+
+def own_id(study: Study) -> str:
+    return trial_spec(study, "vit", "Own", "final", 1e-3, 1).id
+
+
+def test_an_edit_of_whatever_took_part_makes_other_trials(
+    folder: Path, tiny_suite: Suite, executor: ProcessExecutor
+) -> None:
+    """Helper modules, those of a package, and those that only a step imports; but not what nobody imports."""
+
+    def found() -> Study:
+        return rehearse(with_optimizer(tiny_suite, "helped:Helped"), Place(), executor.call).study
+
+    first = found()
+    assert [*first.optimizers["Own"].code] == [
+        "helped", "helper", "late", "package", "package.deep", "package.deeper", "torch",
+    ]  # fmt: skip
+    ids = {own_id(first)}
+    for i, name in enumerate(("helper.py", "late.py", "package/deeper.py"), 2):
+        (folder / name).write_text(FILES[name] + "# edited\n")
+        ids.add(own_id(found()))
+        assert len(ids) == i, name
+    (folder / "package/unrelated.py").write_text("x = 1")
+    ids.add(own_id(found()))
+    assert len(ids) == 4
+
+
+def test_installed_code_counts_by_version_and_kernels_of_our_own_by_content(
+    tiny_suite: Suite, executor: ProcessExecutor
+) -> None:
+    suite = replace(tiny_suite, optimizers={**tiny_suite.optimizers, "Lion": OptimizerPlan()})
+    study = rehearse(suite, Place(), executor.call).study
+    assert study.optimizers["AdamW"].code.keys() == {"torch"}
+    assert study.optimizers["Lion"].code.keys() == {"torch", "pytorch_optimizer"}
+    psilogic = study.optimizers["PsiLogic"].code
+    assert {"psilogic.optimizer", "psilogic.equations", "psilogic.updates.native.ahead", "torch"} <= psilogic.keys()
+    compiled = [name for name in sys.modules if name.startswith("psilogic.") and _is_compiled(sys.modules[name])]
+    assert set(compiled) <= psilogic.keys()
+    assert not {"psilogic.monitor", "psilogic.models.presets", "fairbench.training.trial"} & psilogic.keys()
+    arena = study.arenas["vit"].code
+    assert {
+        "fairbench.training.trial",
+        "fairbench.arenas.vit",
+        "fairbench.data.loading",
+        "torch",
+        "transformers",
+    } <= arena.keys()
+    assert not {"fairbench.cli.main", "fairbench.report"} & arena.keys()
+
+
+def test_an_own_arena_is_found_in_processes_and_is_no_part_of_an_optimizers_code(
+    folder: Path, tiny_suite: Suite, executor: ProcessExecutor
+) -> None:
+    path = write_start("arena", "noisy_sine")
+    arenas = named_arenas([f"{path}:NoisySine"], tiny_suite)
+    study = rehearse(replace(with_optimizer(tiny_suite, "helped:Helped"), arenas=arenas), Place(), executor.call).study
+    assert [*study.arenas["NoisySine"].code] == sorted(study.arenas["NoisySine"].code)  # whatever was loaded when
+    assert "noisy_sine_py" in study.arenas["NoisySine"].code
+    assert "noisy_sine_py" not in study.optimizers["Own"].code
+    assert {"helped", "helper", "late"} <= study.optimizers["Own"].code.keys()
+    assert "transformers" not in study.arenas["NoisySine"].code
+    assert {"torch", "fairbench.data.splits"} <= set(studies.preload(study.suite))
+
+
+def _is_compiled(module: object) -> bool:
+    return str(getattr(module, "__file__", "")).endswith(".so")
+
+
+ODD = """
+import sys, torch
+
+class CannotStep(torch.optim.SGD):
+    def step(self, closure=None, *, gradients):
+        return super().step(closure)
+
+class WithoutRate(torch.optim.Optimizer):
+    def __init__(self, params, rate=0.1):
+        super().__init__(params, {"rate": rate})
+
+class Leaves(torch.optim.SGD):
+    def __init__(self, params, lr):
+        sys.exit(0)
+
+class Hangs(torch.optim.SGD):
+    def step(self, closure=None):
+        while True:
+            pass
+
+class Horizon(torch.optim.SGD):
+    def __init__(self, params, lr, total_steps):
+        super().__init__(params, lr)
+        self.total_steps = total_steps
+
+class HandsOn(Horizon):
+    def __init__(self, params, lr=0.1, **options):
+        super().__init__(params, lr, **options)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "complaint"),
+    [
+        ("CannotStep", "optimizers.Own: odd:CannotStep fails in its first steps in arena vit: TypeError"),
+        ("WithoutRate", "optimizers.Own: odd:WithoutRate has no argument lr, which the sweep selects"),
+        ("Leaves", "optimizers.Own: odd:Leaves cannot be built: SystemExit: 0"),
+    ],
+)
+def test_what_cannot_work_is_said_before_anything_runs(
+    folder: Path, tiny_suite: Suite, executor: ProcessExecutor, name: str, complaint: str
+) -> None:
+    (folder / "odd.py").write_text(ODD)
+    with pytest.raises(UsageError, match=complaint):
+        rehearse(with_optimizer(tiny_suite, f"odd:{name}"), Place(), executor.call)
+
+
+def test_a_first_step_without_end_does_not_keep_anybody_waiting(
+    folder: Path, tiny_suite: Suite, executor: ProcessExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "odd.py").write_text(ODD)
+    monkeypatch.setattr(executor, "_call_limit", 3.0)
+    with pytest.raises(UsageError, match=r"optimizer_and_seconds of Own: no end after 3 s(.|\n)*in step"):
+        rehearse(with_optimizer(tiny_suite, "odd:Hangs"), Place(), executor.call)
+
+
+@pytest.mark.parametrize("name", ["Horizon", "HandsOn"])
+def test_an_argument_total_steps_gets_the_horizon(
+    folder: Path, tiny_suite: Suite, executor: ProcessExecutor, name: str
+) -> None:
+    (folder / "odd.py").write_text(ODD)
+    suite = with_optimizer(tiny_suite, f"odd:{name}")
+    study = rehearse(suite, Place(), executor.call).study
+    plan = suite.arenas["vit"]
+    for stage, steps in (("sweep", plan.sweep_steps), ("final", plan.steps)):
+        assert trial_spec(study, "vit", "Own", stage, 1e-3, 1).optimizer.options["total_steps"] == steps
+    fixed = rehearse(with_optimizer(tiny_suite, f"odd:{name}", total_steps=7), Place(), executor.call).study
+    assert trial_spec(fixed, "vit", "Own", "final", 1e-3, 1).optimizer.options["total_steps"] == 7
+
+
+def test_the_start_of_each_seed_is_known(tiny_suite: Suite) -> None:
+    starts = study_of(tiny_suite).arenas["vit"].starts
+    assert starts.keys() == {"0", "1", "2"}
+    assert len(set(starts.values())) == 3
+
+
+def test_trials_that_do_not_fit_on_a_gpu_together_are_refused_before_anything_runs(
+    tiny_suite: Suite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By what their first steps take, and CUDA itself in each process; the GPU is pretended."""
+    monkeypatch.setattr("fairbench.training.environment.taken_of_gpu", lambda device: 1_400_000_000)
+    monkeypatch.setattr("fairbench.training.environment.room_on_gpu", lambda device: 5_500_000_000)
+    rehearsal = rehearse(tiny_suite, Place(), here)
+    assert (rehearsal.gpu_bytes, rehearsal.gpu_room) == ({"vit": 1_400_000_000}, 5_500_000_000)
+    for sharing in (1, 2, 3):
+        studies.check_room(rehearsal, sharing)
+    alone = replace(rehearsal, gpu_room=1_000_000_000)
+    studies.check_room(alone, 1)
+
+    monkeypatch.setattr(studies, "rehearse", lambda *arguments: rehearsal)
+    complaint = "--trials-per-gpu 4: a trial of arena vit takes 2.0 GB of a GPU with 6.1 GB free; at most 3 fit"
+    conduct = Conduct([Place()] * 4, server=False)
+    with pytest.raises(UsageError, match=complaint):
+        studies.run_study(tiny_suite, tmp_path / "out", conduct, Console(file=io.StringIO()))
+    assert not (tmp_path / "out" / "config.json").exists()
+    assert not list((tmp_path / "out" / "trials").iterdir())
+
+
+def test_without_a_gpu_any_number_fits(tiny_suite: Suite) -> None:
+    rehearsal = rehearse(tiny_suite, Place(), here)
+    assert (rehearsal.gpu_bytes, rehearsal.gpu_room) == ({"vit": 0}, 0)
+    studies.check_room(rehearsal, 99)

@@ -1,0 +1,109 @@
+"""Event files as TensorBoard reads them: every point of every record once, however often the study was stopped."""
+
+import importlib.util
+import io
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from fairbench.cli.main import main
+from fairbench.runner.progress.tensorboard import TensorBoard
+from fairbench.runner.run_options import Conduct
+from fairbench.runner.run_study import run_study
+from fairbench.study.trial_spec import TrialSpec
+from fairbench.suites.loader import load_suite
+from fairbench.training.place import Place
+
+pytest.importorskip("tensorboard", reason="the package tensorboard is not installed")
+
+pytestmark = pytest.mark.xdist_group("servers")  # one worker has the server of processes
+
+RUN = ["run", "--suite", "tiny.toml", "--output-dir", "out", "--workers", "2", "--tensorboard"]
+Points = dict[str, list[tuple[int, float]]]
+
+
+@pytest.fixture
+def out(tiny_file: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tiny_file.parent)
+    return tiny_file.parent / "out"
+
+
+def records(out: Path) -> list[dict[str, Any]]:
+    return [json.loads(path.read_text()) for path in sorted(out.glob("trials/*.json"))]
+
+
+def folder(out: Path, record: dict[str, Any]) -> Path:
+    return TensorBoard(out / "tensorboard").folder(TrialSpec.from_json(record["spec"]))
+
+
+def points(folder: Path) -> Points:
+    """What TensorBoard shows of a trial."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    events = EventAccumulator(str(folder)).Reload()
+    assert events.Tags()["tensors"] == ["hyperparameters/text_summary"]
+    return {tag: [(x.step, x.value) for x in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
+
+
+def expected(record: dict[str, Any]) -> Points:
+    result = record["result"]
+    found: Points = {"loss/train": [(step, loss) for step, loss in result["loss_curve"]]}
+    for metric in result["final"]["val"]:
+        found[f"{metric}/val"] = [(at["step"], at["val"][metric]) for at in result["evaluations"]]
+        if record["spec"]["stage"] == "final":
+            found[f"{metric}/test"] = [(result["steps"], result["final"]["test"][metric])]
+    return found
+
+
+def check(out: Path) -> None:
+    found = records(out)
+    assert len(found) >= 8
+    assert len({folder(out, record) for record in found}) == len(found)
+    for record in found:
+        shown, wanted = points(folder(out, record)), expected(record)
+        assert shown.keys() == wanted.keys()
+        for tag, values in wanted.items():
+            assert shown[tag] == [(step, pytest.approx(value, rel=1e-6)) for step, value in values]
+
+
+def test_a_resumed_study_neither_loses_nor_repeats_points(out: Path) -> None:
+    """The second run meets what kills leave: a trial in its middle, a record without its metrics, no events at all."""
+    assert main(RUN) == 0
+    check(out)
+    assert (out / "tensorboard" / "vit" / "AdamW" / "sweep lr=0.001 wd=0.01 seed 0").is_dir()
+    in_the_middle, before_its_metrics, without, *_ = records(out)
+    spec = TrialSpec.from_json(in_the_middle["spec"])
+    (out / "trials" / f"{spec.id}.json").unlink()
+    with TensorBoard(out / "tensorboard") as killed:
+        for record in (in_the_middle, before_its_metrics):
+            killed.started(TrialSpec.from_json(record["spec"]))
+            killed.running(TrialSpec.from_json(record["spec"]), 5, 99.0)
+    assert points(folder(out, in_the_middle)) == {"loss/train": [(5, 99.0)]}
+    shutil.rmtree(folder(out, without))
+    *_, resumed, last = records(out)
+    spec = TrialSpec.from_json(resumed["spec"])
+    with TensorBoard(out / "tensorboard") as going_on:  # from a checkpoint: what was before it is in the record only
+        going_on.started(spec)
+        going_on.paused(spec)
+        going_on.started(spec)
+        going_on.running(spec, *resumed["result"]["loss_curve"][-1])
+        going_on.ended(spec, resumed)
+    kept = folder(out, last)
+    before = {path: path.stat().st_mtime_ns for path in kept.iterdir()}
+    console = Console(file=io.StringIO())
+    run_study(load_suite("tiny.toml"), out, Conduct([Place()] * 2), console, [TensorBoard(out / "tensorboard")])
+    check(out)
+    assert {path: path.stat().st_mtime_ns for path in kept.iterdir()} == before
+
+
+def test_without_tensorboard_nothing_runs(
+    out: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert main(RUN) == 2
+    assert "--tensorboard needs the package tensorboard: pip install tensorboard" in capsys.readouterr().err
+    assert not out.exists()

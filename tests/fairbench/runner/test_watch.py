@@ -1,0 +1,197 @@
+"""A study as others see it while it runs: from what its driver leaves in the output directory, on a moved clock."""
+
+import io
+import json
+import os
+import socket
+from dataclasses import replace
+from pathlib import Path
+
+import fabricated
+import pytest
+from fabricated import Records
+from rich.console import Console
+
+from fairbench.cli.main import main
+from fairbench.common.errors import UsageError
+from fairbench.runner.coordination import liveness as witness
+from fairbench.runner.coordination.heartbeat import BEAT, Presence
+from fairbench.runner.coordination.status import this_machine, words
+from fairbench.runner.progress.watch import Watcher, watch
+from fairbench.study.history import write_history
+from fairbench.study.records import Store
+from fairbench.study.schedule import Schedule
+from fairbench.study.trial_spec import TrialSpec
+
+
+class World:
+    """A study in a directory, whose trials end one after the other; each takes 4 s, the clock of the records 1 s."""
+
+    def __init__(self, directory: Path) -> None:
+        self.now, self.directory, self.store = 1000.0, directory, Store(directory)
+        self.study = fabricated.study(arenas=("gpt",), optimizers=("AdamW", "PsiLogic"), seeds=(1, 2))
+        self.truth = Records(fabricated.finals(self.study))
+        write_history(directory, fabricated.history(self.study))
+
+    def clock(self) -> float:
+        return self.now
+
+    def next(self) -> TrialSpec | None:
+        return Schedule(self.study, self.store.read).next()
+
+    def end(self, spec: TrialSpec) -> None:
+        record = self.truth(spec)
+        assert record is not None
+        self.store.write(record)
+
+    def drivers(self) -> list[Path]:
+        return list(self.directory.glob("drivers/*.json"))
+
+    def presence(self) -> Presence:
+        return Presence(self.directory, self.clock, self.clock)
+
+    def shown(self) -> str:
+        console = Console(file=io.StringIO(), width=150)
+        console.print(Watcher(self.directory, self.clock).look().view())
+        return " ".join(console.file.getvalue().split())  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def test_running_trials_are_seen_until_they_end(world: World) -> None:
+    assert "0 of 10 trials; nobody runs it now" in world.shown()
+    spec = world.next()
+    assert spec is not None
+    with world.presence() as presence:
+        assert "nobody" not in world.shown()
+        world.now += 2
+        presence.started(spec)
+        me = f"{socket.gethostname()} {os.getpid()}"
+        assert f"{spec.label()} 0/10 ? {me}" in world.shown()
+        world.now += 4
+        presence.running(spec, 5, 2.0)
+        assert f"{spec.label()} 5/10 2.0000 0:04 {me}" in world.shown()
+        world.now += 0.5
+        presence.running(spec, 10, 1.0)  # too soon to be written
+        assert " 5/10 " in world.shown()
+        world.now += 0.5
+        presence.beat()
+        assert " 10/10 " in world.shown()
+        world.now += 30
+        assert "last seen 30 s ago" in world.shown()
+        world.end(spec)  # its driver has not said so yet
+        shown = world.shown()
+        assert spec.label() not in shown
+        assert "1 of 10 trials, about 0:09 left" in shown  # 9 trials, each of 10 steps in a second
+        presence.ended(spec, {})
+    assert not world.drivers()
+
+
+def test_what_a_killed_driver_has_left_gives_way(world: World) -> None:
+    """Its trials run again under another driver, whose word is fresher; it goes when one of its machine begins."""
+    spec = world.next()
+    assert spec is not None
+    killed = world.presence()
+    killed.word = replace(killed.word, machine="another one")
+    killed.__enter__()
+    world.now += 2
+    killed.started(spec)
+    world.now += 98
+    assert "last seen 98 s ago" in world.shown()
+    with world.presence() as presence:
+        world.now += 2
+        presence.started(spec)
+        shown = world.shown()
+        assert shown.count(spec.label()) == 1
+        assert "last seen" not in shown
+        assert "2 drivers: " in shown
+    (word,) = world.drivers()
+    said = json.loads(word.read_text())
+    word.write_text(json.dumps({**said, "machine": this_machine(), "began": "long ago"}))  # its number is another's now
+    assert "nobody runs it now" in world.shown()
+    with world.presence():
+        assert len(world.drivers()) == 1
+        assert word not in world.drivers()
+
+
+def test_a_calendar_clock_that_goes_backwards_stops_no_beat(world: World) -> None:
+    pace = [0.0]
+    with Presence(world.directory, world.clock, lambda: pace[0]) as presence:
+        presence.started(world.next())  # type: ignore[arg-type]
+        world.now -= 86_400
+        pace[0] += 1
+        presence.beat()
+        (word,) = words(world.directory)
+        assert (word.beat, len(word.trials)) == (2, 1)
+        pace[0] += BEAT
+        presence.beat()
+        assert words(world.directory)[0].beat == 3
+
+
+def test_a_study_that_is_prepared_is_waited_for(world: World) -> None:
+    """Its first driver has no plan yet; once that is in force the study is shown."""
+    config, console = world.directory / "config.json", Console(file=io.StringIO(), width=150)
+    content = config.read_bytes()
+    config.unlink()
+    with pytest.raises(UsageError, match=r"holds no study: there is no config.json"):
+        world.shown()
+    shown: list[str] = []
+
+    def sleep(seconds: float) -> None:
+        shown.append(world.shown())
+        config.write_bytes(content)
+        while spec := world.next():
+            world.end(spec)
+
+    presence = world.presence().__enter__()
+    assert world.shown() == f"no plan yet: {socket.gethostname()} {os.getpid()} prepares the study"
+    assert main(["status", str(world.directory)]) == 0
+    watch(world.directory, console, lambda seconds: (sleep(seconds), presence.__exit__(None, None, None))[1])
+    assert shown == [f"no plan yet: {socket.gethostname()} {os.getpid()} prepares the study"]
+    assert "10 of 10 trials" in console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_drivers_that_an_archive_names_are_not_there(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was copied from another machine, whose driver was killed with it."""
+    presence = world.presence()
+    presence.word = replace(presence.word, machine="another one")
+    presence.__enter__()
+    assert "nobody" not in world.shown()
+    monkeypatch.setattr(witness, "LISTEN", 0.1)
+    world.now += 86_400
+    before = {path: path.read_bytes() for path in world.directory.rglob("*.json")}
+    assert "nobody runs it now" in world.shown()
+    assert {path: path.read_bytes() for path in world.directory.rglob("*.json")} == before
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_watching_ends_with_the_study_and_writes_nothing(world: World, terminal: bool) -> None:
+    console, waits = Console(file=io.StringIO(), width=150, force_terminal=terminal, highlight=False), []
+
+    def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        spec = world.next()
+        assert spec is not None
+        world.end(spec)
+
+    watch(world.directory, console, sleep)
+    assert len(waits) == 10
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "10 of 10 trials" in shown
+    if not terminal:
+        lines = shown.splitlines()
+        assert [line[:14] for line in lines[:10]] == [f"{i} of 10 trials" for i in range(10)]
+    assert {path.name for path in world.directory.iterdir()} == {"config.json", "trials"}
+
+
+def test_a_study_that_waits_for_a_failed_trial_is_not_waited_for(world: World) -> None:
+    """Nothing more can run before that trial runs again, and nobody runs it."""
+    world.truth.sweeps["gpt", "AdamW"] = {0.0001: "failed"}
+    while spec := Schedule(world.study, world.store.read).next():
+        world.end(spec)
+    console = Console(file=io.StringIO(), width=150)
+    watch(world.directory, console, lambda seconds: pytest.fail("there is nothing to wait for"))
+    assert "8 of 10 trials" in console.file.getvalue()  # type: ignore[attr-defined]

@@ -1,0 +1,41 @@
+"""The page on suite files knows every key, every kind of shock and every control arm, and no other."""
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+from fairbench.arenas.shocks.registry import SHOCKS
+from fairbench.optimizers.spec import OptimizerPlan
+from fairbench.suites.checks import check_sweep
+from fairbench.suites.coercion import build
+from fairbench.suites.loader import tomllib
+from fairbench.suites.schema import ArenaPlan, Final, Suite, Sweep, Training
+
+PAGE = (Path(__file__).parents[2] / "docs/suite-files.md").read_text()
+TABLES = {"name", "sweep", "final", "training", "arenas", "optimizers", "facts"}
+"""Keys of a suite that are tables, its name, which is that of its file, and what an own arena says of itself."""
+
+
+def first_cells() -> set[str]:
+    cells = re.findall(r"^\| (`[^|]+) \|", PAGE, re.MULTILINE)
+    return {name for cell in cells for name in re.findall(r"`([\w-]+)`", cell.split(":")[0])}
+
+
+def test_every_key_has_a_row() -> None:
+    keys = {field.name for kind in (Suite, Sweep, Training, ArenaPlan, OptimizerPlan) for field in fields(kind)}
+    assert first_cells() == (keys - TABLES) | {"arenas"} | SHOCKS.keys()  # an optimizer has a table of that name
+    assert all(f"`{field.name}`" in PAGE for field in fields(Final))
+
+
+def test_options_of_shocks_are_their_defaults() -> None:
+    for kind, facts in SHOCKS.items():
+        row = next(line for line in PAGE.splitlines() if line.startswith(f"| `{kind}` |"))
+        for option, default in facts.options.items():
+            assert f"`{option}`, {default:g}" in row
+
+
+def test_the_example_of_a_sweep_is_one() -> None:
+    (example,) = re.findall(r"```toml\n(\[sweep\].*?)```", PAGE, re.DOTALL)
+    sweep = build(Sweep, tomllib.loads(example)["sweep"], ("sweep",))
+    check_sweep(sweep)
+    assert (sweep.search, sweep.budget, list(sweep.extra)) == ("random", 12, ["weight_decay"])

@@ -1,0 +1,221 @@
+"""Anyone's own arena: from a file, a module or an entry point into a study, and what is wrong with it."""
+
+import argparse
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tiny import TINY, here
+
+from fairbench.arenas.registry import known_arenas
+from fairbench.cli.main import main
+from fairbench.cli.parser import parser
+from fairbench.cli.suite_options import chosen_suite, suite_to_look_at
+from fairbench.cli.templates import write_start
+from fairbench.common.errors import UsageError
+from fairbench.optimizers.spec import ResolvedOptimizer
+from fairbench.runner.preflight import arenas_and_environment
+from fairbench.study.plan import ResolvedArena, Study, trial_spec
+from fairbench.study.trial_spec import TrialSpec
+from fairbench.suites.loader import load_suite, parse_suite
+from fairbench.suites.schema import Suite
+from fairbench.training.place import Place
+from fairbench.training.trial import trial
+
+pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
+
+OWN = """[arenas.sine]
+task = "noisy_sine.py:NoisySine"
+steps = 40
+sweep_steps = 10
+model = { width = 8 }
+
+[optimizers.AdamW]"""
+SUITE = f"{TINY.partition('[arenas.vit]')[0]}{OWN}\n[optimizers.PsiLogic]\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A new user's working directory: the start of an arena, and a suite with it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])  # whoever loads a file has its folder looked in from then on
+    write_start("arena", "noisy_sine")
+    Path("sine.toml").write_text(SUITE)
+    return tmp_path
+
+
+def rewritten(name: str, old: str, new: str) -> None:
+    text = Path(name).read_text()
+    assert old in text
+    Path(name).write_text(text.replace(old, new))
+
+
+def seen(suite: Suite) -> Study:
+    """The study of a suite as far as its arenas go."""
+    found = here(arenas_and_environment, suite, Place())
+    arenas = {name: ResolvedArena(**fields) for name, fields in found["arenas"].items()}
+    return Study(suite, "cpu", arenas, {}, {})
+
+
+def spec_of(study: Study) -> TrialSpec:
+    resolved = ResolvedOptimizer("AdamW", "torch.optim:AdamW", {}, {}, False, "", {})
+    return trial_spec(replace(study, optimizers={"AdamW": resolved}), "sine", "AdamW", "final", 1e-3, 1)
+
+
+def test_a_suite_has_all_that_an_own_arena_says_and_is_read_without_it(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suite = load_suite("sine.toml")
+    plan = suite.arenas["sine"]
+    assert (plan.metric, plan.batch_size, plan.steps, plan.task) == ("mse", 32, 40, "noisy_sine.py:NoisySine")
+    assert (plan.data, plan.model) == ({"noise": 0.1}, {"width": 8})
+    assert (suite.facts("sine").title, suite.facts("sine").metrics) == ("MLP, noisy sine", {"mse": "min"})
+    stored = json.dumps(suite.to_json())
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    assert parse_suite(json.loads(stored), "config.json") == suite
+
+
+def options(*words: str) -> argparse.Namespace:
+    return parser().parse_args(words)
+
+
+def test_an_own_arena_on_the_command_line_is_as_its_class_says(folder: Path) -> None:
+    words = ("--arenas", "vit,noisy_sine.py:NoisySine", "--optimizers", "AdamW,PsiLogic")
+    suite = chosen_suite(options("run", *words))
+    assert list(suite.arenas) == ["vit", "NoisySine"]
+    assert (suite.arenas["NoisySine"].steps, suite.arenas["NoisySine"].model) == (300, {"width": 64})
+    look = suite_to_look_at(options("try", "torch.optim:SGD", "--arena", "noisy_sine.py:NoisySine"))
+    assert look.arenas["NoisySine"] == suite.arenas["NoisySine"]
+    rewritten("noisy_sine.py", '"metric": "mse", ', "")
+    Path("other.py").write_text(Path("noisy_sine.py").read_text())
+    with pytest.raises(UsageError, match=r"--arenas other.py:NoisySine: metric: is missing; say it in the arena's def"):
+        chosen_suite(options("run", "--arenas", "other.py:NoisySine"))
+    with pytest.raises(UsageError, match="two arenas are called 'vit'"):
+        chosen_suite(options("run", "--arenas", "vit,vit"))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("width = 8", "widht = 8", "line 27: arenas.sine.model.widht: unknown option 'widht'; did you mean 'width'"),
+        ("width = 8", "width = nan", "arenas.sine.model.width: must be a finite plain value, got nan"),
+        ("{ width = 8 }", "3", "arenas.sine.model: must be a table, got 3"),
+        ("model =", "data =", "arenas.sine.data.width: unknown option 'width' .known: noise"),
+        ("model = { width = 8 }", 'data = { source = "digits" }', "'digits' .*facts say no kind = 'images' or 'text'"),
+        (":NoisySine", ":NoisySin", "line 24: arenas.sine.task: unknown name in noisy_sine.py 'NoisySin'; did you"),
+        ("noisy_sine.py", "nosy.py", "arenas.sine.task: arena 'nosy.py:NoisySine': there is no file 'nosy.py' in"),
+        (
+            "noisy_sine.py:NoisySine",
+            "torch.optim:SGD",
+            "must be a subclass of fairbench.arenas.registry.Arena, got .*SGD",
+        ),
+        ("noisy_sine.py:NoisySine", "vti", "unknown arena 'vti'; did you mean 'vit'.*your own one needs task = "),
+        ("model = {", "facts = {", "arenas.sine.facts: is what an arena's class says; leave it out"),
+        ("steps = 40", 'metric = "mae"\nsteps = 40', "arenas.sine.metric: unknown metric 'mae'; did you mean 'mse'"),
+    ],
+)
+def test_a_wrong_table_is_named_with_its_line(folder: Path, old: str, new: str, complaint: str) -> None:
+    rewritten("sine.toml", old, new)
+    with pytest.raises(UsageError, match=complaint):
+        load_suite("sine.toml")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("facts =", "fact =", "arena 'noisy_sine.py:NoisySine' must say what it is, as in: facts = ArenaFacts"),
+        ("def scores", "def score", "arena 'noisy_sine.py:NoisySine' has no method scores"),
+        ("def load_data", "def load_date", "arenas.sine.data: needs a source, .*or the arena a method load_data"),
+        ('"mse": "min"', '"mse": "low"', "arenas.sine.facts.metrics.mse: must be one of 'min', 'max', got 'low'"),
+        ("width=64", "width", "arenas.sine.model.width: is missing"),
+        ("** 2).mean()", "** 2)", r"NoisySine.loss must return a tensor of shape \(\), .* got shape \(2, 1\)"),
+        ("** 2).mean()", "** 2).mean().detach()", "NoisySine.loss has no gradient: no trainable parameter"),
+        ("** 2).mean()", "** 2).log().sum().sqrt() * torch.nan", "NoisySine.loss is nan before any step"),
+        ("mean(dim=1)}", "mean()}", r"NoisySine.scores: 'mse' must be .*shape \(2,\); got shape \(\)"),
+        ('{"mse": ((', '{"mae": ((', r"must give the metrics of the arena's facts, \['mse'\]; they give \['mae'\]"),
+        (
+            "generator=generator",
+            "generator=None",
+            "NoisySine.load_data gives other data each time; give its randomness",
+        ),
+        ("test=(x[1500:], y[1500:])", "test=(x[:0], y[:0])", "must return Data with examples in each of train, val"),
+        ("y[:1000]", "y[:999]", "NoisySine.load_data: train has 1000 inputs and 999 targets"),
+        ("torch.sin(x)", "torch.sinn(x)", "arenas.sine.data: {'noise': 0.1} is impossible: AttributeError"),
+        ("nn.Linear(1, width)", "nn.Linear(2, width)", "arenas.sine.model: {'width': 8} is impossible: RuntimeError"),
+    ],
+)
+def test_an_arena_that_breaks_its_contract_is_named_before_any_trial(
+    folder: Path, old: str, new: str, complaint: str
+) -> None:
+    rewritten("noisy_sine.py", old, new)
+    if old == "width=64":
+        rewritten("sine.toml", "model = { width = 8 }", "")
+    with pytest.raises(UsageError, match=complaint):
+        seen(load_suite("sine.toml"))
+
+
+def test_an_edit_of_the_file_or_of_what_it_imports_makes_other_trials_and_a_copy_does_not(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each state lies in a folder of its own, as a process would find it; one helper is imported late."""
+    rewritten("noisy_sine.py", "import torch\n", "import torch\nfrom sine_helper import late\n")
+    rewritten("noisy_sine.py", "        hidden =", "        import sine_late\n        hidden =")
+    texts = {"noisy_sine.py": Path("noisy_sine.py").read_text(), "sine_helper.py": "def late(): pass\n"}
+    texts |= {"sine_late.py": "", "sine.toml": SUITE, "unrelated.py": ""}
+
+    def identity(name: str, edited: str) -> str:
+        (folder / name).mkdir()
+        monkeypatch.chdir(folder / name)
+        for file, text in texts.items():
+            Path(file).write_text(text + "# edited\n" * (file == edited))
+        with monkeypatch.context() as process:  # what one process imports, another one does not have
+            process.setattr(sys, "path", [*sys.path])
+            for module in ("noisy_sine_py", "sine_helper", "sine_late"):
+                process.delitem(sys.modules, module, raising=False)
+            study = seen(load_suite("sine.toml"))
+        arena = study.arenas["sine"]
+        assert {"noisy_sine_py", "sine_helper", "sine_late", "fairbench.arenas.base", "torch"} <= arena.code.keys()
+        spec = spec_of(study)
+        assert str(folder) not in spec.text
+        return spec.id
+
+    first = identity("first", "")
+    assert identity("copy", "unrelated.py") == first
+    others = {identity(f"edited {file}", file) for file in ("noisy_sine.py", "sine_helper.py", "sine_late.py")}
+    assert len(others | {first}) == 4
+
+
+ENTRY_POINTS = "[fairbench.arenas.registry]\nsine = sine_package:Sine\nvit = sine_package:Sine\n"
+
+
+def test_a_trial_refuses_data_that_are_not_those_of_its_study(folder: Path) -> None:
+    Path("noise.txt").write_text("0.1")
+    rewritten("noisy_sine.py", "noise * torch", "float(open('noise.txt').read()) * torch")
+    spec = spec_of(seen(load_suite("sine.toml")))
+    assert trial(spec)["status"] == "finished"
+    Path("noise.txt").write_text("0.2")
+    with pytest.raises(UsageError, match="the data of arena sine have changed since the study was planned"):
+        trial(spec)
+
+
+def test_an_installed_package_offers_arenas_by_name_and_hides_none_of_ours(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    installed = folder / "site" / "sine_package-1.0.dist-info"
+    installed.mkdir(parents=True)
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: sine-package\nVersion: 1.0\n")
+    (installed / "entry_points.txt").write_text(ENTRY_POINTS)
+    text = Path("noisy_sine.py").read_text().replace("class NoisySine", "class Sine")
+    (folder / "site" / "sine_package.py").write_text(text)
+    monkeypatch.syspath_prepend(folder / "site")
+    assert known_arenas()["sine"] == "sine_package:Sine"
+    assert known_arenas()["vit"] == "fairbench.arenas.vit:ViT"
+    rewritten("sine.toml", 'task = "noisy_sine.py:NoisySine"\n', "")
+    suite = load_suite("sine.toml")
+    assert suite.task("sine") == "sine_package:Sine"
+    assert chosen_suite(options("run", "--arenas", "sine")).arenas["sine"].task == "sine_package:Sine"
+    assert main(["list"]) == 0
+    shown = capsys.readouterr().out
+    assert ["sine", "sine_package:Sine"] in [line.split() for line in shown.splitlines()]

@@ -1,0 +1,156 @@
+"""What the loop does for an optimizer that needs more than a step, against loops that are written by hand."""
+
+import gc
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from tiny import write_tiny
+from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from fairbench.arenas.shocks.kinds import KINDS
+from fairbench.common.errors import UsageError
+from fairbench.optimizers.resolve import resolve_optimizer
+from fairbench.optimizers.spec import OptimizerPlan
+from fairbench.study.plan import Study, arms
+from fairbench.study.trial_spec import TrialSpec
+from fairbench.suites.loader import load_suite
+from fairbench.training.determinism import weights_hash
+from fairbench.training.place import Place
+from fairbench.training.trainer import Training, lr_factor
+from fairbench.training.trial import trial
+
+pytestmark = pytest.mark.xdist_group("libraries")
+STEPS = 4
+
+
+@pytest.fixture
+def spec_of(tiny_study: Study) -> Callable[..., TrialSpec]:
+    """A final trial of four steps with one evaluation in its middle."""
+    spec = arms(tiny_study, lambda spec: None)[0].sweep[0]
+    training = replace(spec.training, steps=STEPS, evaluations=2, log_every=1)
+
+    def of(name: str, plan: OptimizerPlan, lr: float = 1e-2) -> TrialSpec:
+        optimizer = resolve_optimizer(name, plan).spec("vit", {"lr": lr}, STEPS)
+        return replace(spec, optimizer=optimizer, training=training, stage="final")
+
+    return of
+
+
+def by_hand(spec: TrialSpec, step: Callable[[Training, Callable[[bool], Any]], Any]) -> Training:
+    """The training of a spec, with the model and the examples of fairbench and a loop of its own."""
+    training = Training(spec, Place())
+    for _ in range(STEPS):
+        examples = training.arena.examples(training.batches.next(), training.noise)
+
+        def backward(create_graph: bool = False, examples: Any = examples) -> Any:
+            training.model.zero_grad()
+            loss = training.arena.loss(training.model, *examples)
+            loss.backward(create_graph=create_graph)
+            nn.utils.clip_grad_norm_(training.model.parameters(), 1.0)
+            return loss.detach()
+
+        step(training, backward)
+        training.schedule.step()
+    return training
+
+
+def test_lbfgs_gets_its_closure(spec_of: Callable[..., TrialSpec]) -> None:
+    spec = spec_of("LBFGS", OptimizerPlan(factory="torch.optim:LBFGS", options={"max_iter": 3}), lr=0.1)
+    record = trial(spec)["result"]
+    hand = by_hand(spec, lambda training, backward: training.optimizer.step(backward))
+    assert record["hashes"]["final_weights"] == weights_hash(hand.model)
+    assert record["clip_rate"] <= 1
+
+
+def test_a_closure_draws_no_shock_anew(spec_of: Callable[..., TrialSpec]) -> None:
+    """However often a loss is asked for, the shocks that follow are those of every other optimizer."""
+    lbfgs = spec_of("LBFGS", OptimizerPlan(factory="torch.optim:LBFGS", options={"max_iter": 3}), lr=0.1)
+    shock = {"kind": "heavy-tail", "at": [0.0, 0.5], "steps": 1, "tail": 2.0}
+    states = []
+    for spec in (lbfgs, spec_of("AdamW", OptimizerPlan())):
+        training = Training(replace(spec, training=replace(spec.training, shock=shock)), Place())
+        for step in range(1, STEPS + 1):
+            training.train_step(step)
+        states.append(training.shocks.of(1).generator.get_state())
+    assert torch.equal(*states)
+
+
+def test_a_disturbed_gradient_keeps_its_derivative() -> None:
+    p = nn.Parameter(torch.tensor([1.0, 2.0]))
+    p.grad = torch.autograd.grad((p**3).sum(), p, create_graph=True)[0]
+    KINDS["gradient"](torch.Generator().manual_seed(0), factor=2.0).gradients([p])
+    assert p.grad.norm().item() == pytest.approx(2 * math.hypot(3, 12))
+    assert torch.autograd.grad(p.grad.sum(), p)[0].tolist() == [6.0, 12.0]
+
+
+def test_sophia_gets_gradients_with_a_derivative_and_none_are_left(spec_of: Callable[..., TrialSpec]) -> None:
+    spec = spec_of("SophiaH", OptimizerPlan())
+
+    def step(training: Training, backward: Callable[[bool], Any]) -> None:
+        with sdpa_kernel(SDPBackend.MATH):
+            backward(True)
+        training.optimizer.step()
+
+    torch.manual_seed(0)
+    hand = weights_hash(by_hand(spec, step).model)
+    torch.manual_seed(0)
+    training = Training(spec, Place())
+    gc.collect()
+    gc.disable()
+    alive = []
+    for number in range(1, STEPS + 1):
+        training.train_step(number)
+        alive.append(sum(issubclass(type(x), torch.Tensor) for x in gc.get_objects()))
+    gc.enable()
+    assert weights_hash(training.model) == hand
+    assert len(set(alive[1:])) == 1
+    assert training.optimizer.state[training.params[0]]["hessian"].abs().sum() > 0
+
+
+def test_schedule_free_is_evaluated_at_its_average_and_keeps_its_rate(spec_of: Callable[..., TrialSpec]) -> None:
+    spec = spec_of("ScheduleFree", OptimizerPlan())
+    rates = []
+
+    def step(training: Training, backward: Callable[[], Any]) -> None:
+        training.optimizer.train()  # type: ignore[attr-defined]
+        backward()
+        rates.append(training.optimizer.param_groups[0]["lr"])
+        training.optimizer.step()
+        if len(rates) in (2, 4):
+            training.optimizer.eval()  # type: ignore[attr-defined]
+
+    record = trial(spec)["result"]
+    hand = by_hand(spec, step)
+    assert record["hashes"]["final_weights"] == weights_hash(hand.model)
+    assert rates == [0.005, 0.01, 0.01, 0.01]
+    assert record["final"]["test"] == hand.evaluate("test")
+    hand.optimizer.train()  # type: ignore[attr-defined]
+    assert record["hashes"]["final_weights"] != weights_hash(hand.model)
+
+
+def test_the_rate_ends_at_zero_or_stays(spec_of: Callable[..., TrialSpec]) -> None:
+    training = spec_of("AdamW", OptimizerPlan()).training
+    assert [lr_factor(step, training, constant=True) for step in range(5)] == [0.5, 1, 1, 1, 1]
+    assert lr_factor(3, training) == pytest.approx(0.5 * (1 + math.cos(math.pi / 2)))
+
+
+@pytest.mark.parametrize(("name", "need"), [("SophiaH", "create_graph"), ("LBFGS", "closure")])
+def test_compiled_trainings_refuse_what_they_cannot_give(
+    spec_of: Callable[..., TrialSpec], name: str, need: str
+) -> None:
+    spec = spec_of(name, OptimizerPlan(factory="torch.optim:LBFGS" if name == "LBFGS" else ""))
+    with pytest.raises(UsageError, match=f"needs '{need}' cannot be trained with training.compile"):
+        Training(replace(spec, training=replace(spec.training, compile=True)), Place())
+
+
+def test_an_unknown_need_is_named_with_the_nearest(tmp_path: Any) -> None:
+    from tiny import TINY
+
+    path = write_tiny(tmp_path, TINY + '\n[optimizers.Own]\nfactory = "torch.optim:SGD"\nneeds = ["closures"]\n')
+    with pytest.raises(UsageError, match=r"optimizers.Own.needs.*'closures'; did you mean 'closure'"):
+        load_suite(str(path))

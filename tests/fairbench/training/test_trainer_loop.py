@@ -1,0 +1,128 @@
+"""The loop never waits for a GPU between log points; no metric depends on how many examples are evaluated at a time."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from tiny import study_of
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from fairbench.arenas.registry import ARENAS
+from fairbench.study.plan import trial_spec
+from fairbench.study.trial_spec import TrialSpec
+from fairbench.suites.loader import load_suite
+from fairbench.training.determinism import one_thread
+from fairbench.training.evaluation import evaluate
+from fairbench.training.place import Place
+from fairbench.training.trainer import Training
+
+pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
+
+
+META = torch.device("meta")
+WAITS = ("_local_scalar_dense", "item", "is_nonzero", "equal", "nonzero")
+
+
+@pytest.fixture(autouse=True)
+def single_thread() -> Iterator[None]:
+    """As in a trial: a process with threads could not be forked by the tests that follow."""
+    with one_thread():
+        yield
+
+
+def spec_of(arena: str, optimizer: str = "AdamW", **data: Any) -> TrialSpec:
+    suite = load_suite("mini")
+    plan = suite.arenas[arena]
+    suite = replace(suite, arenas={arena: replace(plan, data={**plan.data, **data})})
+    suite = replace(suite, optimizers={optimizer: suite.optimizers[optimizer]}, reference=optimizer)
+    return trial_spec(study_of(suite), arena, optimizer, "sweep", 1e-3, seed=0)
+
+
+class Transfers(TorchDispatchMode):
+    """Counts what makes a host wait, or sends something to a device: in between, a GPU would be idle."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: Counter[str] = Counter()
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = function.overloadpacket.__name__
+        result = function(*args, **(kwargs or {}))
+        tensors = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+        given = {x.device.type for x in tensors if x.ndim}  # a number of the host's goes along with the call
+        made = {x.device.type for x in tree_leaves(result) if isinstance(x, torch.Tensor)}
+        if name in WAITS and any(x.device == META for x in tensors):
+            self.found[name] += 1
+        if {"cpu", "meta"} <= given | made:
+            self.found[f"{name} between {sorted(given)} and {sorted(made)}"] += 1
+        return result
+
+
+def to_another_device(training: Training) -> None:
+    """Everything of a training on the meta device, which knows shapes and no values, and so cannot answer a host."""
+    training.model.to("meta")
+    training.params = list(training.model.parameters())
+    training.data = replace(training.data, splits={n: s.to(META) for n, s in training.data.splits.items()})
+    order = training.batches._order.to(META)
+    training.batches._order, training.batches._data, training.batches._device = order, training.data, META
+    training.noise = training.batches._augmentation = None  # there is no generator of that device
+    training.clipped = training.clipped.to(META)
+
+
+@pytest.mark.parametrize("arena", ARENAS)
+def test_a_training_step_never_waits(arena: str) -> None:
+    augmented = {} if arena == "gpt" else {"crop_padding": 1, "flip": True}
+    training = Training(spec_of(arena, **augmented), Place())
+    to_another_device(training)
+    training.optimizer = torch.optim.AdamW(training.params, foreach=True)
+    training.step = training.optimizer.step
+    training.train_step()  # starts the state
+    with Transfers() as transfers:
+        training.train_step()
+    assert dict(transfers.found) == {}
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+@pytest.mark.parametrize("optimizer", ["AdamW", "PsiLogic"])
+@pytest.mark.parametrize("arena", ARENAS)
+def test_a_training_step_never_waits_for_a_gpu(arena: str, optimizer: str) -> None:
+    training = Training(spec_of(arena, optimizer), Place("cuda:0"))
+    for _ in range(3):  # compiles, and starts the state
+        training.train_step()
+    before = torch.cuda.get_sync_debug_mode()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        training.train_step()
+    finally:
+        torch.cuda.set_sync_debug_mode(before)
+
+
+@pytest.mark.parametrize("arena", ARENAS)
+def test_evaluation_does_not_depend_on_how_many_go_at_a_time(arena: str) -> None:
+    training = Training(spec_of(arena, evaluated=300), Place())  # more than share a stream of noise
+    seen: list[int] = []
+    training.model.register_forward_hook(
+        lambda model, args, kwargs, out: seen.append(_count(args, kwargs)), with_kwargs=True
+    )
+    few, many = (evaluate(training.arena, training.model, training.data, "val", size) for size in (7, 256))
+    assert few == pytest.approx(many, rel=1e-6)
+    assert max(seen[: len(seen) // 2]) == 7
+    assert max(seen) == 256
+
+
+def _count(args: Any, kwargs: Any) -> int:
+    return len(next(x for x in (*args, *kwargs.values()) if isinstance(x, torch.Tensor)))
+
+
+def test_every_chunk_of_an_evaluation_has_noise_of_its_own() -> None:
+    """Or else images of different chunks would be judged by the same noise."""
+    training = Training(spec_of("ddpm", evaluated=300), Place())
+    noises: list[torch.Tensor] = []
+    training.model.register_forward_hook(lambda model, args, out: noises.append(args[1]))
+    evaluate(training.arena, training.model, training.data, "val", 256)
+    assert [len(steps) for steps in noises] == [256, 44]
+    assert not torch.equal(noises[0][:44], noises[1])

@@ -1,0 +1,202 @@
+"""A trial against a bare training loop that shares no code with it, and what it records."""
+
+import copy
+import hashlib
+import math
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tiny import study_of
+
+from fairbench.arenas.registry import ARENAS
+from fairbench.optimizers.resolve import resolve_optimizer
+from fairbench.optimizers.spec import OptimizerPlan
+from fairbench.study.plan import Study, arms, trial_spec
+from fairbench.study.trial_spec import TrialSpec
+from fairbench.suites.loader import load_suite
+from fairbench.training.determinism import one_thread
+from fairbench.training.place import Place
+from fairbench.training.trainer import Training
+from fairbench.training.trial import trial
+
+pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
+
+
+@pytest.fixture
+def specs(tiny_study: Study) -> list[TrialSpec]:
+    """The sweep's trials: AdamW and PsiLogic at 1e-3 and 1e-2."""
+    return [spec for arm in arms(tiny_study, lambda spec: None) for spec in arm.sweep]
+
+
+def as_final(spec: TrialSpec) -> TrialSpec:
+    return replace(spec, stage="final", seed=1, training=replace(spec.training, steps=40, evaluations=2))
+
+
+def bare_loop(spec: TrialSpec) -> tuple[torch.nn.Module, list[float]]:
+    """The same training, written once more as one would by hand."""
+    from sklearn.datasets import load_digits
+    from transformers import ViTConfig, ViTForImageClassification
+
+    images, labels = load_digits(return_X_y=True)
+    inputs = torch.tensor(images, dtype=torch.float32).view(-1, 1, 8, 8) / 8 - 1
+    order = torch.randperm(1797, generator=torch.Generator().manual_seed(20_260_101))[2 * 449 :]
+    inputs, labels = inputs[order], torch.tensor(labels)[order]
+
+    torch.manual_seed(spec.seed)
+    config = ViTConfig(
+        image_size=8, patch_size=4, num_channels=1, hidden_size=8, num_hidden_layers=1, num_attention_heads=1,
+        intermediate_size=32, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, num_labels=10,
+    )  # fmt: skip
+    model = ViTForImageClassification(config).train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=spec.lr, weight_decay=0.01)
+    rows = torch.randperm(len(inputs), generator=torch.Generator().manual_seed(spec.seed)).split(16)
+    steps, losses = spec.training.steps, []
+    for step in range(steps):
+        warm = (step + 1) / 2 if step < 2 else 0.5 * (1 + math.cos(math.pi * (step - 2) / (steps - 2)))
+        optimizer.param_groups[0]["lr"] = spec.lr * warm
+        loss = torch.nn.functional.cross_entropy(model(inputs[rows[step]]).logits, labels[rows[step]])
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        losses.append(loss.item())
+    return model, losses
+
+
+def sha_of(model: torch.nn.Module) -> str:
+    sha = hashlib.sha256()
+    for name, value in model.state_dict().items():
+        sha.update(name.encode() + value.numpy().tobytes())
+    return sha.hexdigest()
+
+
+def test_a_trial_is_the_bare_training_loop_bit_by_bit(specs: list[TrialSpec]) -> None:
+    spec = as_final(specs[0])
+    record = trial(spec)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    model, losses = bare_loop(spec)
+    torch.set_num_threads(threads)
+    assert record["result"]["hashes"]["final_weights"] == sha_of(model)
+    windows = torch.tensor(losses).view(-1, 5).mean(dim=1).tolist()
+    assert record["result"]["loss_curve"] == [[5 * (i + 1), loss] for i, loss in enumerate(windows)]
+
+
+def test_a_trial_is_a_pure_function_of_its_spec(specs: list[TrialSpec]) -> None:
+    torch.manual_seed(1)
+    first = trial(specs[0])
+    torch.manual_seed(2)
+    second = trial(specs[0])
+    assert first["result"] == second["result"]
+
+
+def test_optimizers_get_identical_weights_batches_and_noise(specs: list[TrialSpec]) -> None:
+    adamw, psilogic = (trial(spec)["result"]["hashes"] for spec in specs if spec.lr == 1e-3)
+    assert adamw.pop("final_weights") != psilogic.pop("final_weights")
+    assert adamw == psilogic
+    other_seed = trial(replace(specs[0], seed=9))["result"]["hashes"]
+    assert not {adamw[name] for name in adamw} & set(other_seed.values())
+
+
+def test_only_a_final_trial_reads_the_test_split(specs: list[TrialSpec]) -> None:
+    assert set(trial(specs[0])["result"]["final"]) == {"val"}
+    record = trial(as_final(specs[0]))["result"]
+    assert set(record["final"]) == {"val", "test"}
+    assert [point["step"] for point in record["evaluations"]] == [20, 40]
+    assert record["evaluations"][-1]["val"] == record["final"]["val"]
+    assert record["final"]["val"] != record["final"]["test"]
+
+
+def with_optimizer(spec: TrialSpec, factory: str) -> TrialSpec:
+    plan = OptimizerPlan(factory=factory)
+    return replace(spec, optimizer=resolve_optimizer("Own", plan).spec("vit", {"lr": spec.lr}, spec.training.steps))
+
+
+def test_divergence_is_a_result(specs: list[TrialSpec], monkeypatch: pytest.MonkeyPatch, tiny_file: Path) -> None:
+    monkeypatch.syspath_prepend(tiny_file.parent)
+    record = trial(with_optimizer(specs[0], "own_optimizers:Explodes"))
+    assert record["status"] == "diverged"
+    assert record["result"]["final"] is None
+    assert record["result"]["steps"] == 5
+    assert record["result"]["loss_curve"] == []
+
+
+def test_the_mechanism_is_recorded(specs: list[TrialSpec]) -> None:
+    spec = as_final(next(spec for spec in specs if spec.optimizer.name == "PsiLogic"))
+    result = trial(spec)["result"]
+    found, tensors = result["mechanism"], len(weights_of(spec))
+    totals = found["totals"]  # EMAs from zero keep the gate open for 68 steps
+    assert totals["acted"] == totals["fired"] == totals["tensor_steps"] == tensors * spec.training.steps
+    assert 0 < totals["cancellation"] < totals["weight_decay"]
+    assert [step for step, _ in found["course"]] == [step for step, _ in result["loss_curve"]]
+    for name, total in totals.items():
+        assert sum(added[name] for _, added in found["course"]) == pytest.approx(total)
+        assert sum(found["tensors"][name].values()) == pytest.approx(total)
+    asleep = copy.deepcopy(spec.to_json())
+    asleep["optimizer"]["options"]["chaos_warmup"] = -1
+    totals = trial(TrialSpec.from_json(asleep))["result"]["mechanism"]["totals"]
+    assert totals["acted"] == totals["cancellation"] == 0.0
+    adamw = trial(as_final(specs[0]))["result"]
+    assert (adamw["mechanism"], adamw["way"] > 0) == (None, True)
+
+
+def weights_of(spec: TrialSpec) -> dict[str, torch.nn.Parameter]:
+    with one_thread():
+        return dict(Training(spec, Place()).model.named_parameters())
+
+
+def test_the_way_of_the_weights_by_hand(specs: list[TrialSpec]) -> None:
+    """Sampled in every step it is the sum of all changes; the decay's part is that of its rate."""
+    sgd = with_optimizer(as_final(specs[0]), "torch.optim:SGD")
+    spec = replace(sgd, training=replace(sgd.training, log_every=1, steps=6, evaluations=1, warmup_steps=1))
+    with one_thread():
+        training, length = Training(spec, Place()), 0.0
+        for step in range(1, 7):
+            before = [p.detach().clone() for p in training.params]
+            training.train_step(step)
+            length += sum(float((p.detach() - q).norm()) for p, q in zip(training.params, before, strict=True))
+    assert trial(spec)["result"]["way"] == pytest.approx(length, rel=1e-5)
+
+
+@pytest.mark.parametrize("backend", ["eager", pytest.param("inductor", marks=pytest.mark.soak)])
+def test_compiled_trials_compile_model_and_step_and_train_alike(
+    specs: list[TrialSpec], monkeypatch: pytest.MonkeyPatch, backend: str
+) -> None:
+    """What `torch.compile` captures runs as it is, which takes seconds; as compiled code, half a minute."""
+    captured: list[set[str]] = []
+
+    def compile(graph: torch.fx.GraphModule, inputs: Any) -> Any:
+        captured.append({str(node.target) for node in graph.graph.nodes})
+        return torch._dynamo.lookup_backend(backend)(graph, inputs)
+
+    spec = replace(specs[0], training=replace(specs[0].training, steps=2, log_every=1))
+    plain = trial(spec)["result"]
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=compile))
+    try:
+        compiled = trial(replace(spec, training=replace(spec.training, compile=True)))["result"]
+    finally:
+        torch._dynamo.reset()
+    assert any("scaled_dot_product_attention" in name for names in captured for name in names)
+    assert any("addcdiv" in name for names in captured for name in names)
+    for (_, loss), (_, wanted) in zip(compiled["loss_curve"], plain["loss_curve"], strict=True):
+        assert loss == pytest.approx(wanted, rel=1e-5)
+    assert compiled["final"]["val"] == pytest.approx(plain["final"]["val"], rel=1e-5)
+    assert compiled["hashes"]["batches"] == plain["hashes"]["batches"]
+
+
+@pytest.mark.parametrize(
+    ("arena", "optimizer"),
+    [(arena, "PsiLogic") for arena in ARENAS] + [("vit", optimizer) for optimizer in ("Adam", "AdamW", "Lion")],
+)
+def test_mini_learns_in_every_arena_and_with_every_optimizer(arena: str, optimizer: str) -> None:
+    suite = load_suite("mini")
+    suite = replace(suite, arenas={arena: suite.arenas[arena]}, optimizers={optimizer: suite.optimizers[optimizer]})
+    spec = trial_spec(study_of(suite), arena, optimizer, "sweep", 1e-3, seed=0)
+    record = trial(replace(spec, training=replace(spec.training, steps=16, log_every=8)))
+    assert record["status"] == "finished"
+    (_, early), (_, late) = record["result"]["loss_curve"]
+    assert late < early
