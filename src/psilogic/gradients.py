@@ -70,7 +70,7 @@ class Statistics(NamedTuple):
         """The sum of |g|^2 of all tensors, 0-dim."""
         return total(self.squares)
 
-    def plan(self, bucket: Bucket, factor: Tensor | None) -> Processing:
+    def to_processing(self, bucket: Bucket, factor: Tensor | None) -> Processing:
         """What becomes of the gradients whose sums these are.
 
         Args:
@@ -224,12 +224,12 @@ def signals(buckets: list[Bucket], processings: list[Processing]) -> list[Tensor
     return every_gn
 
 
-def own(bucket: Bucket, processing: Processing, gn: Tensor) -> tuple[Processing, Tensor]:
-    """The processing and the gn of those tensors of a bucket that this optimizer updates."""
+def owned_part(bucket: Bucket, processing: Processing, gn: Tensor) -> tuple[Processing, Tensor]:
+    """The processing and the gn of the tensors of a bucket that this optimizer updates."""
     if len(bucket.owned) == len(bucket.params):
         return processing, gn
 
-    index = bucket.known.uploads.vector("owned", bucket.owned, torch.int64, gn.device)
+    index = bucket.cache.tables.vector("owned", bucket.owned, torch.int64, gn.device)
     mean, scale = (units_of(x, bucket.units, bucket.owned) for x in (processing.mean, processing.scale))
     return Processing(mean, scale, processing.norms[index], processing.numel[index]), gn[index]
 

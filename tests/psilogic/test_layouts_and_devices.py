@@ -23,7 +23,7 @@ from torch.utils._pytree import tree_leaves
 from trajectories import gradients, parameters, set_gradients, watch
 
 from psilogic import PsiLogic
-from psilogic.tensors import uploads
+from psilogic.tensors import device_tables
 
 pytestmark = pytest.mark.slow  # all together
 
@@ -155,8 +155,8 @@ class Transfers(TorchDispatchMode):
 )
 def test_no_transfer_to_a_gpu_is_waited_for(name, flags, monkeypatch):
     """Only what follows from the clocks is sent, and a learning rate on the host; with `capturable` nothing is."""
-    monkeypatch.setattr(uploads, "_on_gpu", lambda device: device.type == "meta")
-    monkeypatch.setattr(uploads, "_pinned", lambda size, dtype: torch.empty(size, dtype=dtype))
+    monkeypatch.setattr(device_tables, "_on_gpu", lambda device: device.type == "meta")
+    monkeypatch.setattr(device_tables, "_pinned", lambda size, dtype: torch.empty(size, dtype=dtype))
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: SimpleNamespace(cuda_stream=0))
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
     params = [nn.Parameter(p.detach().to("meta")) for p in parameters()]
@@ -171,10 +171,10 @@ def test_no_transfer_to_a_gpu_is_waited_for(name, flags, monkeypatch):
 
 
 def test_a_graph_that_would_not_see_the_clock_is_refused(monkeypatch):
-    monkeypatch.setattr(uploads, "_on_gpu", lambda device: device.type == "meta")
+    monkeypatch.setattr(device_tables, "_on_gpu", lambda device: device.type == "meta")
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
     with pytest.raises(RuntimeError, match=r"present value of step, which lies on the CPU; use capturable=True"):
-        uploads.upload("step", torch.ones(3), torch.device("meta"))
+        device_tables.upload("step", torch.ones(3), torch.device("meta"))
 
 
 @pytest.mark.parametrize(("lr", "warnings"), [(0.1, 1), (torch.tensor(0.1), 0)])

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.optim.optimizer import ParamsT
 
 from psilogic.models.groups import gpt_groups, nlp_groups, vit_groups
-from psilogic.models.recognition import Field, recognize
+from psilogic.models.model_family import Field, recognize
 from psilogic.optimizer import PsiLogic
 
 logger = logging.getLogger("psilogic")
@@ -163,7 +163,7 @@ def auto(model: nn.Module, lr: float | Tensor, total_steps: int, **options: Any)
 
 
 def suitable(model: nn.Module) -> type[Preset]:
-    """The preset for a model, by the rules of `recognition.recognize`; the logger "psilogic" says why at level INFO.
+    """The preset for a model, by the rules of `model_family.recognize`; the logger "psilogic" says why at level INFO.
 
     Args:
         model: any module.

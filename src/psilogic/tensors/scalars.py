@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from psilogic.tensors.device_tables import capturing
 from psilogic.tensors.memory import addresses
 from psilogic.tensors.norms import copy_, traced
-from psilogic.tensors.uploads import capturing
 
 State = dict[str, Any]
 

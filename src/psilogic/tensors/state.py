@@ -42,7 +42,7 @@ def move_clocks_(states: list[State], device: torch.device) -> None:
             state[name] = state[name].to(device)
 
 
-def held(bucket: Bucket, states: list[State], name: str) -> Foreach:
+def local_states(bucket: Bucket, states: list[State], name: str) -> Foreach:
     """What this rank holds of what the states have under a name."""
     tensors = [state[name] for state in states]
     return tensors if all(map(is_, bucket.values, bucket.params)) else [local(x) for x in tensors]

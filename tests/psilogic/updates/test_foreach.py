@@ -11,9 +11,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from trajectories import gradients, parameters
 
 from psilogic import PsiLogic
-from psilogic.tensors import factors
 from psilogic.tensors.buckets import Bucket
-from psilogic.tensors.uploads import Uploads
+from psilogic.tensors.device_tables import DeviceTables
 from psilogic.updates import foreach
 
 HALF = (torch.bfloat16, torch.float16)
@@ -23,8 +22,7 @@ LAYER = [(64, 192), (192,), (64, 64), (64,), (256, 64), (256,), (64, 256), (64,)
 
 @pytest.fixture
 def as_on_a_gpu(monkeypatch):
-    for module in (factors, foreach):
-        monkeypatch.setattr(module, "readable", lambda vector: False)
+    monkeypatch.setattr(foreach, "readable", lambda vector: False)
     monkeypatch.setattr(Bucket, "on_host", False)
 
 
@@ -38,15 +36,13 @@ def test_every_configuration(options, as_on_a_gpu):
 @pytest.mark.parametrize("layout", [torch.Tensor.t, lambda x: torch.stack([x, x], 2)[..., 0]], ids=["dense", "gaps"])
 def test_factors_lie_as_the_tensors_do(layout):
     xs = [layout(torch.randn(40, 60)), torch.randn(()), torch.randn(0, 3), torch.randn(2, 3)]
-    vector, uploads = torch.tensor([2.0, 3.0, 4.0, 5.0], dtype=torch.float64), Uploads()
+    vector, tables = torch.tensor([2.0, 3.0, 4.0, 5.0], dtype=torch.float64), DeviceTables()
     for several in (xs, xs[:1], xs[1:]):
-        expanded = factors.expanded(vector[: len(several)], several, uploads)
+        expanded = foreach.expanded(vector[: len(several)], several, tables)
         for x, factor, value in zip(several, expanded, vector, strict=False):
             assert (factor.shape, factor.dtype) == (x.shape, x.dtype)
             assert (factor == value).all()
-    assert factors.expanded(vector, xs, uploads)[0].stride() == (
-        xs[0].stride() if layout is torch.Tensor.t else (60, 1)
-    )
+    assert foreach.expanded(vector, xs, tables)[0].stride() == (xs[0].stride() if layout is torch.Tensor.t else (60, 1))
 
 
 def test_factors_of_rows_lie_as_the_tensors_do():
@@ -54,7 +50,7 @@ def test_factors_of_rows_lie_as_the_tensors_do():
     xs = [torch.randn(3, 5), torch.randn(7), torch.randn(6, 2).t(), image, torch.randn(()), torch.randn(0, 5)]
     units = [3, 1, 2, 4, 1, 0]
     by_unit = torch.arange(11, dtype=torch.float64)
-    rows = factors.expanded_rows(by_unit, units, xs, Uploads())
+    rows = foreach.expanded_rows(by_unit, units, xs, DeviceTables())
     for x, factor, part in zip(xs, rows, by_unit.split(units), strict=True):
         assert torch.equal(
             factor, part.float().view(-1, *[1] * (x.ndim - 1)).expand_as(x) if x.ndim else part[0].float()
@@ -82,9 +78,9 @@ def test_factors_are_not_rounded_to_half_precision(dtype, as_on_a_gpu):
     xs, vector = [torch.randn(40, 30).to(dtype), torch.randn(50).to(dtype)], torch.tensor([0.997, 1e-9]).double()
     expected = [(x.float() * factor.float()).to(dtype) for x, factor in zip(xs, vector, strict=True)]
     with torch.no_grad(), RoundsAsCuda():
-        products = factors.copied(factors.scaled(xs, vector, Uploads()), dtype)
+        products = foreach.copied(foreach.scaled(xs, vector, DeviceTables()), dtype)
         assert not torch.equal(torch._foreach_mul(xs, list(vector.unbind()))[0], expected[0])  # what else happens
-        factors.scale_(xs, vector, Uploads())
+        foreach.scale_(xs, vector, DeviceTables())
     assert all(map(torch.equal, products, expected))
     assert all(map(torch.equal, xs, expected))
 

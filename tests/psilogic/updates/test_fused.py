@@ -19,7 +19,7 @@ from trajectories import SHAPES, gradients, parameters, set_gradients, train
 
 from psilogic import PsiLogic
 from psilogic.updates import fused
-from psilogic.updates.work import Tensors
+from psilogic.updates.types import Tensors
 
 pytestmark = pytest.mark.slow  # all together
 

@@ -264,7 +264,7 @@ class OfItsOwn(nn.Parameter):
 
 
 @pytest.mark.parametrize("what", ["parameters", "parameters of a class", "a gradient of the first"])
-@pytest.mark.parametrize("first", [{"foreach": True}, UNITS["tensors and rows"]], ids=["foreach", "not foreseeable"])
+@pytest.mark.parametrize("first", [{"foreach": True}, UNITS["tensors and rows"]], ids=["foreach", "not speculable"])
 def test_a_group_whose_update_is_foreseeable_does_not_overtake_one_whose_is_not(first, what):
     """The second one may be updated before the norms are known, but not where the first one is yet to be updated."""
     runs, script = [], gradients(6, [(30, 40)] * 2)

@@ -21,15 +21,14 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from triton_driver import install, resources  # noqa: E402
 
 from psilogic import PsiLogic  # noqa: E402
-from psilogic import updates as package  # noqa: E402
-from psilogic.tensors import uploads  # noqa: E402
+from psilogic.tensors import device_tables  # noqa: E402
 from psilogic.tensors.buckets import collect  # noqa: E402
 from psilogic.tensors.state import move_clocks_, states_of  # noqa: E402
-from psilogic.updates import foreach  # noqa: E402
+from psilogic.updates import foreach, selection  # noqa: E402
 from psilogic.updates.triton import execution, launching  # noqa: E402
 from psilogic.updates.triton import update as updates  # noqa: E402
 from psilogic.updates.triton import update_kernels as kernels  # noqa: E402
-from psilogic.updates.work import Step, Tensors  # noqa: E402
+from psilogic.updates.types import Step, Tensors  # noqa: E402
 
 pytestmark = pytest.mark.xdist_group("triton")  # so many tests in one group start early, and the first is a long one
 
@@ -67,7 +66,7 @@ def step(dtype, *, sizes=((64, 32), (100,)), scale=False, mean=False, quantum=Fa
         by_unit if mean else None,
         by_unit if scale else None,
         units,
-        tables or uploads.Uploads(),
+        tables or device_tables.DeviceTables(),
     )
 
 
@@ -125,7 +124,7 @@ def test_the_statistics_spill_nothing(monkeypatch, arch, dtype):
     driver = install(monkeypatch, arch)
     xs = [torch.zeros(3, 40000, dtype=dtype)]
     for with_sums in (False, True):
-        updates.unit_statistics(xs, xs, [3], with_sums, uploads.Uploads())
+        updates.unit_statistics(xs, xs, [3], with_sums, device_tables.DeviceTables())
         kernel = driver.compiled()[-2]
         assert kernel.metadata.name == "statistics_kernel"
         assert accesses(kernel)["ld", 16] == (2048 + 8 * 128) // 128 * dtype.itemsize // 16
@@ -141,7 +140,7 @@ def test_one_launch_for_an_update_and_two_at_most_for_its_statistics(monkeypatch
     step(torch.float32, sizes=many)
     assert driver.launches == [("update_kernel", (1000, 1))]
     driver.launches.clear()
-    xs, tables = [torch.zeros(size) for size in many], uploads.Uploads()
+    xs, tables = [torch.zeros(size) for size in many], device_tables.DeviceTables()
     updates.unit_statistics(xs, None, [1] * 1000, False, tables)
     updates.unit_statistics(xs, xs, [1] * 1000, True, tables)
     assert driver.launches == [("statistics_kernel", (1000, 1)), ("statistics_kernel", (1000, 2))]
@@ -212,7 +211,7 @@ def test_a_step_is_three_launches_and_one_more_for_clipping_and_for_rows(monkeyp
         with Operations() as operations:
             optimizer.step()
     names = [name for name, _ in driver.launches]
-    plans = ["plan_kernel"] if "grad_centralize" in options else []
+    plans = ["processing_kernel"] if "grad_centralize" in options else []
     assert names == ["statistics_kernel", *plans, "decide_kernel", "update_kernel"]
     assert operations.names == ["sum"] * len(clipping)
 
@@ -235,7 +234,9 @@ def test_the_decision_spills_nothing(monkeypatch, arch):
     driver = install(monkeypatch, arch)
     for options in ({}, PRESET, {"agc_clip": 0.01, "agc_norm": "tensor", "adaptive_tau": False, "max_grad_norm": 1.0}):
         optimizer_on_the_device(monkeypatch, [(3, 40)], **options).step()
-    decisions = [kernel for kernel in driver.compiled() if kernel.metadata.name in ("plan_kernel", "decide_kernel")]
+    decisions = [
+        kernel for kernel in driver.compiled() if kernel.metadata.name in ("processing_kernel", "decide_kernel")
+    ]
     assert len(decisions) == 4
     for kernel in decisions:
         used = resources(kernel)
@@ -263,7 +264,7 @@ def test_changing_numbers_compiles_nothing(monkeypatch):
     assert all(signature[name] == "fp64" for name in ("lr", "beta1", "beta2", "log_beta1", "log_beta2", "eps"))
     for sizes in ([(1,)], [(16,)] * 16, [(3, 50000)], [(2, 3)] * 5):
         xs = [torch.zeros(size) for size in sizes]
-        updates.unit_statistics(xs, None, [len(x) for x in xs], False, uploads.Uploads())
+        updates.unit_statistics(xs, None, [len(x) for x in xs], False, device_tables.DeviceTables())
     names = Counter(kernel.metadata.name for kernel in driver.compiled())
     assert names == {"update_kernel": 1, "statistics_kernel": 1, "complete_kernel": 1}
 
@@ -275,7 +276,7 @@ def test_vectors_at_any_address_compile_nothing(monkeypatch):
     for i in range(3):
         t, decay, scale = vector[i : i + 1], vector[i + 1 : i + 2], vector[i : i + 1]
         what = Step(t, decay, None, vector[i], 0.0, (0.9, 0.999), 1e-8)
-        updates.update_(Tensors(*([x] for x in xs)), what, None, scale, [1], uploads.Uploads())
+        updates.update_(Tensors(*([x] for x in xs)), what, None, scale, [1], device_tables.DeviceTables())
     assert (len(driver.compiled()), len(driver.launches)) == (1, 3)
 
 
@@ -312,16 +313,16 @@ def bucket():
 
 def test_what_takes_triton_on_cuda(monkeypatch, bucket):
     monkeypatch.setattr(launching, "can_launch", lambda device: True)
-    assert package._candidates(bucket) == ([execution] if package.TRITON_ON_CUDA else [])
-    monkeypatch.setattr(package, "TRITON_ON_CUDA", True)
-    assert package._candidates(bucket) == [execution]
+    assert selection._candidates(bucket) == ([execution] if selection.TRITON_ON_CUDA else [])
+    monkeypatch.setattr(selection, "TRITON_ON_CUDA", True)
+    assert selection._candidates(bucket) == [execution]
     bucket.group["fused"] = False
-    assert package._candidates(bucket) == []
-    monkeypatch.setattr(package, "TRITON_ON_CUDA", False)
+    assert selection._candidates(bucket) == []
+    monkeypatch.setattr(selection, "TRITON_ON_CUDA", False)
     bucket.group["fused"] = True
-    assert package._candidates(bucket) == [execution]
+    assert selection._candidates(bucket) == [execution]
     monkeypatch.setenv("TRITON_INTERPRET", "1")
-    assert package._candidates(bucket) == []
+    assert selection._candidates(bucket) == []
 
 
 def test_clocks_that_were_loaded_from_elsewhere_come_along():
@@ -332,7 +333,7 @@ def test_clocks_that_were_loaded_from_elsewhere_come_along():
     assert all(x.is_meta for state in states for x in state.values())
     p = nn.Parameter(torch.zeros(3, device="meta"))
     p.grad = torch.zeros_like(p)
-    (new,) = package.prepare(collect(optimizer := PsiLogic([p]), optimizer._sharding, {}), optimizer.state, False)
+    ((new,), _) = selection.select(collect(optimizer := PsiLogic([p]), optimizer._sharding, {}), optimizer.state, False)
     assert new.states[0]["step"].device.type == "cpu"
     (state,) = states_of({p: {}}, new.bucket, on_device=True)
     assert state["step"].is_meta
@@ -343,7 +344,7 @@ def test_a_machine_without_a_compiler_gets_foreach_and_one_warning(monkeypatch, 
     launching.can_launch.cache_clear()
     monkeypatch.setattr(torch, "zeros", lambda *size, dtype, device: torch.ones(*size, dtype=dtype))  # no GPU is there
     driver = install(monkeypatch)
-    assert package._candidates(bucket) == [execution]
+    assert selection._candidates(bucket) == [execution]
     assert driver.launches == [("trial_kernel", (1, 1))]
 
     def fails(source, metadata):
@@ -354,7 +355,7 @@ def test_a_machine_without_a_compiler_gets_foreach_and_one_warning(monkeypatch, 
     with pytest.warns(
         UserWarning, match=r"Triton cannot launch kernels on cuda.*\(RuntimeError: Failed to find C"
     ) as found:
-        assert [package._candidates(bucket) for _ in range(3)] == [[foreach.execution]] * 3
+        assert [selection._candidates(bucket) for _ in range(3)] == [[foreach.execution]] * 3
     assert len(found) == 1
     launching.can_launch.cache_clear()
 
@@ -369,7 +370,7 @@ class Device:
         monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: self.capturing)
         monkeypatch.setattr(torch.cuda, "current_stream", lambda device: self)
         monkeypatch.setattr(torch, "empty_like", lambda x, device: empty_like(x))
-        monkeypatch.setattr(uploads, "_pinned", self.allocate)
+        monkeypatch.setattr(device_tables, "_pinned", self.allocate)
 
     @property
     def cuda_stream(self):
@@ -384,7 +385,7 @@ class Device:
 
 
 def test_tables_are_uploaded_when_the_key_or_the_stream_changes(monkeypatch):
-    device, tables = Device(monkeypatch), uploads.Uploads()
+    device, tables = Device(monkeypatch), device_tables.DeviceTables()
     first = device.get(tables, 1, 2)
     assert device.get(tables, 1, 2) is first
     second = device.get(tables, 1, 3)
@@ -394,7 +395,7 @@ def test_tables_are_uploaded_when_the_key_or_the_stream_changes(monkeypatch):
 
 
 def test_captured_tables_stay_and_do_not_serve_other_steps(monkeypatch):
-    device, tables = Device(monkeypatch), uploads.Uploads()
+    device, tables = Device(monkeypatch), device_tables.DeviceTables()
     eager = device.get(tables, 1, 2)
     before = device.pinned
     device.capturing, device.stream = True, 5
@@ -414,14 +415,14 @@ def test_captured_tables_stay_and_do_not_serve_other_steps(monkeypatch):
 
 
 def test_a_capture_takes_no_table_of_another_device(monkeypatch):
-    device, tables = Device(monkeypatch), uploads.Uploads()
+    device, tables = Device(monkeypatch), device_tables.DeviceTables()
     eager = device.get(tables, 1, 2)
     device.capturing, device.name = True, torch.device("cuda", 1)
     assert device.get(tables, 1, 2) is not eager
 
 
 def test_memory_for_a_capture_is_kept_and_not_used_before(monkeypatch):
-    device, tables = Device(monkeypatch), uploads.Uploads()
+    device, tables = Device(monkeypatch), device_tables.DeviceTables()
     device.get(tables, 1, 2)
     before = device.pinned
     device.get(tables, 3, 4)

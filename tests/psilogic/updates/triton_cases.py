@@ -23,13 +23,13 @@ from triton.runtime import interpreter
 
 from psilogic import decision as truth
 from psilogic.gradients import Rescaling, decided_by_unit, measure, signals
-from psilogic.tensors.buckets import Bucket, Known
-from psilogic.tensors.uploads import Uploads
+from psilogic.tensors.buckets import Bucket, BucketCache
+from psilogic.tensors.device_tables import DeviceTables
 from psilogic.updates import foreach
 from psilogic.updates.triton import decision, decision_kernels
 from psilogic.updates.triton import update as updates
 from psilogic.updates.triton import update_kernels as kernels
-from psilogic.updates.work import Step, Tensors
+from psilogic.updates.types import Step, Tensors
 
 CASES = []
 SOAK = sys.argv[1:] == ["soak"]
@@ -130,11 +130,11 @@ class Problem:
         if self.scale is not None:
             grads = [g * s for g, s in zip(grads, self.spread(self.scale, exact), strict=True)]
         tensors = Tensors(params, grads, exp_avgs, exp_avg_sqs)
-        foreach.adam_(tensors, self.step(float(lr), betas, eps), Uploads())
+        foreach.adam_(tensors, self.step(float(lr), betas, eps), DeviceTables())
         return [[x.to(dtype) for x in xs] for xs in (params, exp_avgs, exp_avg_sqs)]
 
     def update(self, tables=None, lr=0.1, betas=BETAS, eps=1e-8):
-        known = tables or Uploads()
+        known = tables or DeviceTables()
         updates.update_(self.lists, self.step(lr, betas, eps), self.mean, self.scale, self.units, known)
 
     def step(self, lr, betas, eps):
@@ -184,7 +184,7 @@ def many_tiny_tensors():
 @case
 def several_steps_with_spikes():
     for dtype in (torch.float32, torch.float64):
-        problem, tables = Problem(FEW, dtype), Uploads()
+        problem, tables = Problem(FEW, dtype), DeviceTables()
         for step in range(3):
             for g in problem.grads:
                 g.copy_(torch.randn(g.shape) * (1e4 if step == 1 else 1))
@@ -324,7 +324,7 @@ def tanh_and_bias_correction_to_the_last_digits():
 
 @case
 def tables_follow_addresses_and_sizes():
-    problem, tables = Problem([(3,), (40, 7)], torch.float32), Uploads()
+    problem, tables = Problem([(3,), (40, 7)], torch.float32), DeviceTables()
 
     def known():
         return {name: entry[2][0] for name, entry in tables._known.items()}
@@ -368,7 +368,7 @@ def autograd_sees_the_change():
 def nothing_to_do():
     Problem([(0,), (3, 0)], torch.float32).check()
     grads = [torch.zeros(0), torch.zeros(3, 0), torch.zeros(0, 3)]
-    squares, sums, _ = updates.unit_statistics(grads, None, [1, 3, 0], True, Uploads())
+    squares, sums, _ = updates.unit_statistics(grads, None, [1, 3, 0], True, DeviceTables())
     assert squares.tolist() == sums.tolist() == [0.0] * 4
 
 
@@ -382,7 +382,7 @@ SUMMED = [
 @case
 def statistics_of_units():
     for dtype in updates.DTYPES:
-        problem, tables = Problem(SUMMED, dtype), Uploads()
+        problem, tables = Problem(SUMMED, dtype), DeviceTables()
         choices = [(True, problem.params), (True, None), (False, problem.params)]
         for with_sums, params in choices if dtype == torch.float32 else choices[:1]:
             result = updates.unit_statistics(problem.grads, params, problem.units, with_sums, tables)
@@ -396,7 +396,7 @@ def statistics_of_units():
 def rows_of_equal_elements_lose_everything_with_their_mean():
     for dtype in updates.DTYPES:
         grads = [torch.full((3, n), 0.3, dtype=dtype) for n in (7, 300, 3 * SEGMENT + 5)]
-        squares, sums, _ = updates.unit_statistics(grads, None, [3] * 3, True, Uploads())
+        squares, sums, _ = updates.unit_statistics(grads, None, [3] * 3, True, DeviceTables())
         numel = torch.tensor([7, 300, 3 * SEGMENT + 5], dtype=torch.float64).repeat_interleave(3)
         assert ((squares - sums.square() / numel).abs() < 1000 * torch.finfo(torch.float64).eps * squares).all()
 
@@ -404,7 +404,7 @@ def rows_of_equal_elements_lose_everything_with_their_mean():
 @case
 def squares_of_tensors():
     problem = Problem(SUMMED, torch.float32, by_rows=False)
-    _compare_statistics(problem, squares(problem.grads, Uploads()), None, None)
+    _compare_statistics(problem, squares(problem.grads, DeviceTables()), None, None)
 
 
 def _compare_statistics(problem, squares, sums, param_squares):
@@ -430,13 +430,13 @@ def _compare_statistics(problem, squares, sums, param_squares):
 def statistics_at_any_address_and_not_finite():
     storage = torch.randn(3 * SEGMENT)
     grads = [storage[1 : 1 + SEGMENT + 100], storage[SEGMENT + 3 : 2 * SEGMENT].view(1, -1), storage[5:50].view(9, 5)]
-    squares, sums, _ = updates.unit_statistics(grads, None, [1, 1, 9], True, Uploads())
+    squares, sums, _ = updates.unit_statistics(grads, None, [1, 1, 9], True, DeviceTables())
     rows = [g.double().reshape(n, -1) for g, n in zip(grads, (1, 1, 9), strict=True)]
     torch.testing.assert_close(squares, torch.cat([x.square().sum(1) for x in rows]), rtol=1e-6, atol=0.0)
     torch.testing.assert_close(sums[1:], torch.cat([x.sum(1) for x in rows[1:]]), rtol=1e-14, atol=1e-11)
     assert sums[0] == 0.0
     storage[7] = math.nan
-    squares, sums, _ = updates.unit_statistics(grads, None, [1, 1, 9], True, Uploads())
+    squares, sums, _ = updates.unit_statistics(grads, None, [1, 1, 9], True, DeviceTables())
     assert squares.isnan().tolist() == [True, False, True] + [False] * 8
     assert sums.isnan().tolist() == [False, False, True] + [False] * 8
 
@@ -531,7 +531,7 @@ def by_torch(bucket, memory, steps, start, grad_scale):
     """What `decide` says of tensors, by torch's operations: their processing, their decision."""
     group, sums = bucket.group, measure(bucket)
     rescaling = Rescaling.of([sums], group["max_grad_norm"], grad_scale)
-    processing = sums.plan(bucket, rescaling.factor(sums.squares))
+    processing = sums.to_processing(bucket, rescaling.factor(sums.squares))
     (gn,) = signals([bucket], [processing])
     lr = group["lr"].double() if isinstance(group["lr"], torch.Tensor) else group["lr"]
     course = truth.by_clocks(group, steps + 1, steps + 1 - start)
@@ -558,7 +558,7 @@ def check_decisions(every_shape):
             grads[5][3, 1], grads[1][2], params[6][7, 0], params[5][4, 4] = math.nan, math.inf, math.inf, math.nan
         elif trial % 3 == 1:
             grads[6] = grads[6][:, :1].expand(-1, 3).contiguous()  # nothing is left without the rows' means
-        kind = group, torch.device("cpu"), torch.float64, None, Known()
+        kind = group, torch.device("cpu"), torch.float64, None, BucketCache()
         bucket = Bucket(*kind, params, params, grads, [None] * len(params), list(range(len(params))))
         n, relative = len(params), group["chaos_signal"] == "relative"
         fast, slow, reference = torch.rand(3, n, generator=generator, dtype=torch.float64)
@@ -574,7 +574,7 @@ def check_decisions(every_shape):
         overflow, scalars = trial % 5 == 4, {name: x.clone() for name, x in kept.items()}
         with patch.object(torch, "empty", lambda *size, **how: torch.full(size, math.nan, **how)):
             sums = updates.unit_sums(
-                grads, params if group["agc_clip"] > 0 else None, bucket.units, group["grad_centralize"], Uploads()
+                grads, params if group["agc_clip"] > 0 else None, bucket.units, group["grad_centralize"], DeviceTables()
             )
         t, mean, scale, actual = decision.decide(
             group, group["lr"], sums, scalars, Rescaling.of([sums], group["max_grad_norm"], grad_scale),

@@ -27,7 +27,7 @@ def _load() -> Any:
 TensorGuards = _load()
 
 
-class Guarded:
+class MetadataCache:
     """Remembers what was found out about a list of tensors.
 
     To ask hundreds of tensors one after the other for dtype, layout, shape and strides takes as long as the update of

@@ -9,10 +9,10 @@ from torch import nn
 from trajectories import gradients, set_gradients
 
 from psilogic import PsiLogic
-from psilogic.tensors import guarded
+from psilogic.tensors import metadata_cache
 from psilogic.tensors.buckets import collect
-from psilogic.tensors.guarded import Guarded
-from psilogic.updates import prepare
+from psilogic.tensors.metadata_cache import MetadataCache
+from psilogic.updates.selection import select
 
 SHAPE = (6, 4)
 
@@ -44,10 +44,10 @@ CHANGES = {
 }
 
 
-@pytest.fixture(params=[True, False], ids=["guarded", "always asked"])
+@pytest.fixture(params=[True, False], ids=["with guards", "without guards"])
 def with_guard(request, monkeypatch):
     if not request.param:
-        monkeypatch.setattr(guarded, "TensorGuards", None)
+        monkeypatch.setattr(metadata_cache, "TensorGuards", None)
     return request.param
 
 
@@ -63,12 +63,12 @@ def several_steps(count=4):
 
 def pick(optimizer):
     """What would change the tensors in the next step."""
-    (work,) = prepare(collect(optimizer, optimizer._sharding, optimizer._known), optimizer.state, scaled=False)
+    ((work,), _) = select(collect(optimizer, optimizer._sharding, optimizer._caches), optimizer.state, scaled=False)
     return work.execution.name
 
 
 def test_this_version_of_torch_has_guards():
-    assert guarded.TensorGuards is not None
+    assert metadata_cache.TensorGuards is not None
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
@@ -101,7 +101,7 @@ def test_parameters_that_came_to_share_their_memory(with_guard):
 
 
 def test_what_is_found_is_asked_for_again_only_if_something_changed():
-    asked, kept = [], Guarded()
+    asked, kept = [], MetadataCache()
 
     def get(key, *tensors, found="native"):
         before = len(asked)
@@ -121,5 +121,5 @@ def test_no_tensor_is_kept_alive_by_what_was_found_out():
     optimizer, params = several_steps()
     old = weakref.ref(params[0].grad)
     params[0].grad = None
-    assert optimizer._known[0].guarded._guard is not None
+    assert optimizer._caches[0].metadata._guard is not None
     assert old() is None

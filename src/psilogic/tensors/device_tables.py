@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 
-class Uploads:
+class DeviceTables:
     """Tables on the device that belong to one list of tensors.
 
     Nothing is written to a table that was uploaded, and another stream gets tables of its own. Those that a CUDA graph
