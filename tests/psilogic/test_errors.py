@@ -98,7 +98,7 @@ def test_what_must_be_the_same_in_all_groups(name, value):
     others = [{"params": [a_parameter()], name: value} for _ in range(2)]
     optimizer = PsiLogic(others)
     assert [group[name] for group in optimizer.param_groups] == [value] * 2
-    with pytest.raises(ValueError, match=f"{name} must be the same in all groups, got .* beside {value}"):
+    with pytest.raises(ValueError, match=f"{name} must be the same in all groups, got .* and {value}"):
         optimizer.add_param_group({"params": [a_parameter()]})
     assert_refused(name, value, lambda: PsiLogic([{"params": [a_parameter()]}, others[0]]))
 

@@ -150,7 +150,7 @@ def test_a_graph_is_watched_after_a_step_without_it(monkeypatch: pytest.MonkeyPa
     watching = monitor(optimizer)
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
-    with pytest.raises(RuntimeError, match="take a watched step without a graph first"):
+    with pytest.raises(RuntimeError, match="take a monitored step without a graph first"):
         optimizer.step()
     assert watching.read() == []
 
@@ -197,5 +197,5 @@ def test_tensorboard(tmp_path: Path) -> None:
 
 
 def test_only_a_psilogic_can_be_watched():
-    with pytest.raises(TypeError, match="watches a PsiLogic, got SGD"):
+    with pytest.raises(TypeError, match="monitor needs a PsiLogic, got SGD"):
         monitor(torch.optim.SGD([nn.Parameter(torch.ones(1))]))

@@ -1,4 +1,4 @@
-"""What was found out about tensors, for as long as they look the same."""
+"""Cache of a decision about a list of tensors, keyed by their metadata."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -13,14 +13,14 @@ T = TypeVar("T")
 
 
 def _load() -> Any:
-    """The class of guards that torch.compile asks whether a graph fits; None where it is not the one that is known."""
+    """The class of torch.compile's guards; None if it does not behave as expected."""
     try:
         kind: Any = import_module("torch._C._dynamo.guards").TensorGuards
         x = torch.empty(2, 3, device="cpu")
         guard = kind(x, dynamic_dims_sizes=[[2, 3]], dynamic_dims_strides=[[3, 1]])
         others = [x.double(), x.reshape(3, 2), x.new_empty(3, 2).t(), torch._neg_view(x)]
         return kind if guard.check(x) and not any(map(guard.check, others)) else None
-    except Exception:  # not part of torch's interface: it may change in any way
+    except Exception:  # a private part of torch, which may change
         return None
 
 
@@ -28,33 +28,33 @@ TensorGuards = _load()
 
 
 class MetadataCache:
-    """Remembers what was found out about a list of tensors.
+    """Caches the last result of a function of a list of tensors.
 
-    To ask hundreds of tensors one after the other for dtype, layout, shape and strides takes as long as the update of
-    small ones. A guard compares all of that in a single call.
+    Reading dtype, layout, shape and strides of hundreds of tensors one after the other takes as long as the update of
+    small ones. A guard compares all of them in a single call.
     """
 
     def __init__(self) -> None:
         self._key: Any = None
-        self._found: Any = None
+        self._result: Any = None
         self._guard: Any = None
 
-    def get(self, key: Any, tensors: Foreach, find: Callable[[], T | None]) -> T | None:
-        """What `find` returns, which is called only if there is something new.
+    def get(self, key: Any, tensors: Foreach, compute: Callable[[], T | None]) -> T | None:
+        """The result of `compute`, which is called only if key or metadata changed.
 
         Args:
-            key: what else it depends on; it says how many tensors there are.
-            tensors: what it depends on by class, device, dtype, layout, shape and strides, but not by address.
-            find: returns None for what is not to be remembered.
+            key: everything else that the result depends on; it determines the number of tensors.
+            tensors: the result depends on their class, device, dtype, layout, shape and strides, not their address.
+            compute: returns None for a result that must not be cached.
         """
-        known = key == self._key
-        if known and self._guard is not None and self._guard.check(*tensors):
-            return self._found  # type: ignore[no-any-return]
-        found = find()
-        self._key, self._found = key, found
-        # A guard costs as much as ten comparisons: it is made for what comes a second time.
-        self._guard = _guard(tensors) if known and found is not None else None
-        return found
+        same_key = key == self._key
+        if same_key and self._guard is not None and self._guard.check(*tensors):
+            return self._result  # type: ignore[no-any-return]
+        result = compute()
+        self._key, self._result = key, result
+        # A guard costs as much as ten comparisons: it is made when a key occurs for the second time.
+        self._guard = _guard(tensors) if same_key and result is not None else None
+        return result
 
 
 def _guard(tensors: list[Tensor]) -> Any:

@@ -40,9 +40,6 @@ def update_(work: Work, measured: Statistics, plan: UpdatePlan, found_inf: Tenso
             narrow_(params, exact, cut_off)
 
 
-# Gradients
-
-
 def process(bucket: Bucket, mean: Tensor | None, scale: Tensor | None) -> Foreach:
     """scale (g - mean) of the bucket's gradients, this rank's part; `p.grad` is not changed."""
     grads = bucket.grads
@@ -73,9 +70,6 @@ def scaled_by_rows(bucket: Bucket, grads: Foreach, scale: Tensor) -> Foreach:
 def _rows_at_once(bucket: Bucket, by_unit: Tensor) -> bool:
     """Whether the rows of all tensors are treated at once, as on a GPU; not if ranks hold pieces of them."""
     return not (readable(by_unit) or traced() or bucket.ranks is not None or bucket.dtype.is_complex)
-
-
-# Adam
 
 
 def adam_(tensors: Tensors, step: Step, tables: DeviceTables) -> None:
@@ -122,9 +116,6 @@ def descend_(params: Foreach, exp_avgs: Foreach, exp_avg_sqs: Foreach, step: Ste
         addcdiv_(params, exp_avgs, denominators, step_size.tolist())
     else:  # addcdiv takes no scalars from the device
         addcdiv_(params, fresh(exp_avgs), divided_(denominators, step_size, tables), 1.0)
-
-
-# One factor for each tensor of a list
 
 
 def readable(vector: Tensor) -> bool:
@@ -245,9 +236,6 @@ def copied(tensors: Foreach, dtype: torch.dtype) -> Foreach:
     copies = [torch.empty_like(x, dtype=dtype) for x in tensors]
     torch._foreach_copy_(copies, tensors)
     return copies
-
-
-# Rounding to bfloat16 so that changes below half an ulp are not lost
 
 
 def widen(params: Foreach, compensations: Foreach | None) -> Foreach:

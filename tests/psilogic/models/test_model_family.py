@@ -289,14 +289,14 @@ def test_the_choice_and_its_reason_are_logged(caplog):
     (record,) = caplog.records
     assert (record.name, record.levelname) == ("psilogic", "INFO")
     assert record.getMessage() == (
-        "psilogic.auto took PsiLogicViT for a Sequential: convolutions in two or three dimensions"
+        "psilogic.auto chose PsiLogicViT for a Sequential: convolutions in two or three dimensions"
     )
 
 
 class TestErrors:
     @pytest.mark.parametrize("model", [nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)), nn.Identity()])
     def test_a_model_that_tells_nothing(self, model):
-        with pytest.raises(ValueError, match=f"field of this {type(model).__name__}.*PsiLogicNLP.*PsiLogic with its"):
+        with pytest.raises(ValueError, match=f"family of this {type(model).__name__}.*PsiLogicNLP.*PsiLogic with its"):
             psilogic.auto(model, 0.01, 100)
 
     def test_no_module(self):

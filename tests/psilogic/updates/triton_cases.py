@@ -327,7 +327,7 @@ def tables_follow_addresses_and_sizes():
     problem, tables = Problem([(3,), (40, 7)], torch.float32), DeviceTables()
 
     def known():
-        return {name: entry[2][0] for name, entry in tables._known.items()}
+        return {name: entry[2][0] for name, entry in tables._uploaded.items()}
 
     problem.check(tables)
     first = known()

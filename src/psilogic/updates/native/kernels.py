@@ -101,15 +101,9 @@ def process_and_update_(
 ) -> tuple[Tensor | None, Tensor | None, Tensor]:
     """One step for N tensors that `supports` accepts, in place: AGC, centralization, decay, quantum decay, Adam.
 
-    A unit is summed just before it is updated, so that the second read is from cache.
-
-    Args:
-        tensors: the tensors, with unprocessed gradients.
-        step: what to do to them.
-        units: the number of units of each tensor: 1 for the whole tensor, or its rows of dimension 0.
-        deferred: for each tensor whether it is only summed.
-        agc_clip: the largest ratio of gradient norm to parameter norm of a unit; 0 for any.
-        grad_centralize: whether to subtract the mean of each row of tensors with more than one dimension.
+    A unit is summed just before it is updated, so that the second read is from cache. `agc_clip` is the largest ratio
+    of a unit's gradient norm to its parameter norm, 0 for any; with `grad_centralize` the mean of each row is
+    subtracted in tensors with more than one dimension. The other arguments are those of `update_`.
 
     Returns:
         The mean and the scale of each unit, shape (U,), None if they are not needed later: no tensor is deferred and
@@ -131,15 +125,9 @@ def cancel_(
     """Correct an update whose decay was too small: theta <- theta - share (theta + u).
 
     With u, Adam's step, theta + u is the parameter after decay and quantum decay. The quantum decay is undone:
-    share = 1 - (1 - lost) / (1 - quantum_rate tanh|g|), which is `lost` without quantum decay.
-
-    Args:
-        tensors: the tensors after the update; gradients are read only for the quantum decay.
-        step: what was done to them.
-        lost: for each tensor the missing fraction of what the decay had left, shape (N,).
-        mean: what was subtracted from the gradients, unit by unit, shape (U,); None for 0.
-        scale: what multiplied them after that, shape (U,); None for 1.
-        units: the number of units of each tensor.
+    share = 1 - (1 - lost) / (1 - quantum_rate tanh|g|), which is `lost` without quantum decay. Here `lost` is for each
+    tensor the missing fraction of what the decay had left, shape (N,). Gradients are read only for the quantum decay.
+    The other arguments are those of the update.
     """
     _run(kernels.cancel_, tensors, units, step, [lost, step.quantum_rate, mean, scale, None])
     torch.autograd.graph.increment_version(tensors.params)

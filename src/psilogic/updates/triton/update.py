@@ -129,16 +129,8 @@ def update_(
 ) -> None:
     """One step for N tensors that `supports` accepts, in place: mean and scale, decay, quantum decay, Adam.
 
-    Args:
-        tensors: the tensors, with unprocessed gradients.
-        step: what to do to them; a tensor lr is on the device.
-        mean: subtracted from the gradients, unit by unit, shape (U,); None for 0.
-        scale: multiplies them after that, shape (U,); None for 1.
-        units: the number of units of each tensor: 1 for the whole tensor, or its rows of dimension 0.
-        tables: the tables of these tensors; no other list of tensors should use them.
-        found_inf: above 0 if nothing may change, one element; None for 0.
-
-    Vectors are on the device, in float64 if possible.
+    Arguments as for `native.kernels.update_`, with vectors and a tensor lr on the device, in float64 if possible. No
+    other list of tensors should use the same tables. Nothing changes if `found_inf`, one element or None, is above 0.
     """
     params, _, exp_avgs, exp_avg_sqs = tensors
     lr, betas = step.lr, step.betas
@@ -206,12 +198,7 @@ def unit_sums(
     With sums of g each program adds in float64, otherwise in float32 (float64 for float64 tensors). The order of the
     additions is always the same.
 
-    Args:
-        grads: the gradients.
-        params: the parameters; None if their squares are not needed.
-        units: the number of units of each tensor: 1 for the whole tensor, or its rows of dimension 0.
-        with_sums: whether to sum the gradients too.
-        tables: the tables of these tensors; no other list of tensors should use them.
+    Arguments as for `native.kernels.unit_statistics`. No other list of tensors should use the same tables.
     """
     first = grads[0]
     columns = (grads,) if params is None else (grads, params)
