@@ -22,13 +22,7 @@ DETECTOR = ("chaos_fast", "chaos_slow", "chaos_ref", "chaos_start")
 CLOCKS = ("step", "chaos_start")
 """Per-parameter counts of steps: of the parameter, and at the start of the detector."""
 
-PUBLISHED = {
-    "m": "exp_avg",
-    "v": "exp_avg_sq",
-    "fast": "chaos_fast",
-    "slow": "chaos_slow",
-    "gn_avg": "chaos_ref",
-}
+PUBLISHED = {"m": "exp_avg", "v": "exp_avg_sq", "fast": "chaos_fast", "slow": "chaos_slow", "gn_avg": "chaos_ref"}
 """State keys of the published package psilogic 0.3 to 0.6, and ours."""
 
 ADAM_ONLY = ("amsgrad", "decoupled_weight_decay", "fused")

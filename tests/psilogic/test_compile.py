@@ -66,11 +66,7 @@ def forget_graphs():
 @pytest.mark.filterwarnings("error:Detected call of `lr_scheduler.step")
 @pytest.mark.parametrize(
     ("name", "way", "tensor_lr"),
-    [
-        ("defaults", "the method", False),
-        ("everything", "a function", False),
-        ("group", "the method", True),
-    ],
+    [("defaults", "the method", False), ("everything", "a function", False), ("group", "the method", True)],
 )
 def test_a_compiled_step_is_one_graph_that_is_compiled_at_most_twice(name, way, tensor_lr):
     snapshots, graphs = run(way, "aot_eager", tensor_lr, **CONFIGURATIONS[name])

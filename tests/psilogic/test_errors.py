@@ -202,10 +202,7 @@ def with_bad_element(script, bad, at):
 @pytest.mark.parametrize(
     ("bad", "at", "signal", "options"),
     pairwise(
-        BAD,
-        [{0}, {30, 31, 32}],
-        ["raw", "relative"],
-        [{}, {"agc_clip": 0.1}, {"chaos_scope": "group"}, {"eps": 0.0}],
+        BAD, [{0}, {30, 31, 32}], ["raw", "relative"], [{}, {"agc_clip": 0.1}, {"chaos_scope": "group"}, {"eps": 0.0}]
     ),
     ids=str,
 )

@@ -175,8 +175,7 @@ def pickled(x):
 
 
 @pytest.mark.parametrize(
-    ("name", "copied"),
-    [(name, pickled) for name in CONFIGURATIONS] + [(name, copy.deepcopy) for name in TOGETHER],
+    ("name", "copied"), [(name, pickled) for name in CONFIGURATIONS] + [(name, copy.deepcopy) for name in TOGETHER]
 )
 def test_copies_in_mid_run_go_on_bit_by_bit(name, copied):
     options = CONFIGURATIONS[name]

@@ -41,11 +41,7 @@ options = st.fixed_dictionaries(
     }
 ).filter(lambda h: h["lr"] * h["weight_decay"] + h["max_cancel"] <= 1)  # else delta itself may pass 1
 processing = st.fixed_dictionaries(
-    {
-        "agc_clip": st.sampled_from([0.0, 0.1]),
-        "grad_centralize": st.booleans(),
-        "maximize": st.booleans(),
-    }
+    {"agc_clip": st.sampled_from([0.0, 0.1]), "grad_centralize": st.booleans(), "maximize": st.booleans()}
 )
 scopes = st.sampled_from(["tensor", "group", "global"])
 

@@ -29,8 +29,7 @@ def settings():
 
 
 @pytest.mark.parametrize(
-    "example",
-    [pytest.param(path, marks=pytest.mark.xdist_group(GROUPS[path.stem]), id=path.stem) for path in EXAMPLES],
+    "example", [pytest.param(path, marks=pytest.mark.xdist_group(GROUPS[path.stem]), id=path.stem) for path in EXAMPLES]
 )
 def test_runs(example, tmp_path, monkeypatch, capsys, settings) -> None:
     """In this process, which has the libraries loaded."""

@@ -302,13 +302,7 @@ def test_the_callers_gamma_and_weight_decay_win(builder):
 def test_decayed_groups_leave_the_weight_decay_to_the_optimizer():
     optimizer = torch.optim.AdamW(gpt_groups(build(hand_made)), weight_decay=0.2)
     decay = {group["name"]: group["weight_decay"] for group in optimizer.param_groups}
-    assert decay == {
-        "embeddings": 0.2,
-        "blocks": 0.2,
-        "blocks_no_decay": 0.0,
-        "head": 0.2,
-        "head_no_decay": 0.0,
-    }
+    assert decay == {"embeddings": 0.2, "blocks": 0.2, "blocks_no_decay": 0.0, "head": 0.2, "head_no_decay": 0.0}
 
 
 def test_parameters_instead_of_a_module_are_refused():

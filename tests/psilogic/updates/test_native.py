@@ -11,17 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from configurations import (
-    ACTIVE,
-    CONFIGURATIONS,
-    STEPS,
-    TOGETHER,
-    assert_same,
-    build,
-    snapshot,
-    trace,
-    truth,
-)
+from configurations import ACTIVE, CONFIGURATIONS, STEPS, TOGETHER, assert_same, build, snapshot, trace, truth
 from grids import pairwise
 from torch import nn
 from torch.optim import AdamW

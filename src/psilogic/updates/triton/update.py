@@ -31,12 +31,7 @@ from psilogic.updates.triton.update_kernels import (
 )
 from psilogic.updates.types import Step, Tensors
 
-DTYPES = {
-    torch.float64: tl.float64,
-    torch.float32: tl.float32,
-    torch.bfloat16: tl.bfloat16,
-    torch.float16: tl.float16,
-}
+DTYPES = {torch.float64: tl.float64, torch.float32: tl.float32, torch.bfloat16: tl.bfloat16, torch.float16: tl.float16}
 CHUNK_BYTES = 8192
 """Bytes of each array per program: large enough that computations once per program are a small part of its work."""
 PART, PART_BYTES = 1024, 4096
