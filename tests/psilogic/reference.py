@@ -8,27 +8,11 @@ import math
 from dataclasses import dataclass, field
 
 DEFAULTS = {
-    "lr": 1e-3,
-    "betas": (0.9, 0.999),
-    "eps": 1e-8,
-    "weight_decay": 1e-4,
-    "gamma": 0.05,
-    "p_ext": 1.0,
-    "max_cancel": 0.05,
-    "adaptive_tau": True,
-    "tau_scale": 2.0,
-    "chaos_tau": 0.5,
-    "chaos_warmup": -1,
-    "total_steps": 0,
-    "gamma_T_max": 0,
-    "quantum_decay": 0.0,
-    "agc_clip": 0.0,
-    "agc_norm": "unit",
-    "grad_centralize": False,
-    "chaos_signal": "raw",
-    "chaos_scope": "tensor",
-    "maximize": False,
-}
+    "lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 1e-4, "gamma": 0.05, "p_ext": 1.0,
+    "max_cancel": 0.05, "adaptive_tau": True, "tau_scale": 2.0, "chaos_tau": 0.5, "chaos_warmup": -1,
+    "total_steps": 0, "gamma_T_max": 0, "quantum_decay": 0.0, "agc_clip": 0.0, "agc_norm": "unit",
+    "grad_centralize": False, "chaos_signal": "raw", "chaos_scope": "tensor", "maximize": False,
+}  # fmt: skip
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Loss scaling and bfloat16: what is small is not lost, and what overflows changes nothing."""
+"""Loss scaling and bfloat16: small changes are not lost, and an overflow changes nothing."""
 
 import copy
 
@@ -33,7 +33,7 @@ def test_fused_announces_to_unscale_by_itself() -> None:
     assert torch.optim.AdamW(params, fused=True)._step_supports_amp_scaling
 
 
-# Announced as torch's fused optimizers do, GradScaler leaves unscaling and skipping to the step; else it does both.
+# If the optimizer announces it, GradScaler leaves unscaling and skipping to the step; otherwise it does both.
 BY_THE_STEP = pytest.mark.parametrize("by_the_step", [False, True])
 
 

@@ -1,4 +1,4 @@
-"""Accelerate: the same steps as a loop written by hand, and checkpoints that go on as if nothing had happened.
+"""Accelerate: the same steps as a loop written by hand, and checkpoints that resume as if never stopped.
 
 It is imported in the fixture, since xdist's workers all import this file and only one of them needs it.
 """

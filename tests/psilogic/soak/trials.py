@@ -26,7 +26,7 @@ class Trial:
         common: those that are the same in all groups.
         members: the group of each parameter.
         initial: the parameters.
-        shared: of each parameter the earlier one whose memory it shares, or None.
+        shared: for each parameter the earlier one with the same memory, or None.
         script: the gradients of each step, None for one that is absent.
         scaler: what GradScaler leaves to the step, `grad_scale` and `found_inf`, or nothing.
         tiny: every tensor is so small that the reference in Python is fast.
@@ -175,7 +175,7 @@ def _group(r: random.Random) -> dict:
 
 
 def _strides(r: random.Random, shape) -> list:
-    """Mostly those of a contiguous tensor; else transposed, channels last, or with gaps."""
+    """Mostly those of a contiguous tensor; otherwise transposed, channels last, or with gaps."""
     order, gap = list(range(len(shape))), 1
     kind = r.choices(["plain", "transposed", "channels last", "gaps"], [91, 3, 3, 3])[0]
     if kind == "transposed":

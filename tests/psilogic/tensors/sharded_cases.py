@@ -1,4 +1,4 @@
-"""What the processes do: steps on shares, next to the same steps on whole tensors in the same process."""
+"""The jobs of the processes: steps on shares, and the same steps on whole tensors in the same process."""
 
 from functools import cache, partial
 
@@ -121,7 +121,7 @@ def same(actual, expected, where, rtol=1e-10, atol=1e-10):
     how = {"rtol": rtol, "atol": atol, "equal_nan": True}
     mine = local(actual)
     if mine.shape == expected.shape and mine.dtype == expected.dtype and torch.allclose(mine, expected, **how):
-        return  # assert_close takes ten times as long, and says where
+        return  # assert_close takes ten times as long, and shows where
     torch.testing.assert_close(mine, expected, msg=lambda message: f"{where}: {message}", **how)
     raise AssertionError(where)
 
@@ -159,7 +159,7 @@ def follow(name, option, dtype=torch.float64, change=None, **tolerance):
 
 
 def faults(steps):
-    """One element that is not a number, one that is infinite, and a gradient whose norm overflows."""
+    """One element that is NaN, one that is infinite, and a gradient with an infinite norm."""
     order = [g is not None and tuple(g.shape) for g in steps[14]]
     steps[14][order.index((3, 2))][2, 0] = float("inf")
     steps[15][order.index((5, 4))][0, 3] = float("nan")
@@ -197,7 +197,7 @@ def overflow(name):
 def collectives():
     """How many collectives each process group has done so far.
 
-    Gloo numbers them itself, so that none is missed however it was called.
+    Gloo numbers them itself, so that none is missed, regardless of how it was called.
     """
     groups = dist.distributed_c10d._world.pg_map
     return {g.group_name: g._get_backend(torch.device("cpu"))._get_sequence_number_for_group() for g in groups}
@@ -235,7 +235,7 @@ def one_of_each():
     return [sum(counted(call).values()) for call in calls]
 
 
-# Optimizers beside a process group that has nothing to do with them.
+# Optimizers that have nothing to do with the process group.
 
 
 def alone():

@@ -1,4 +1,4 @@
-"""What the processes do with a real model: forward and backward through a wrapper, checkpoints, the monitor."""
+"""The jobs of the processes with a real model: training under a wrapper, checkpoints, the monitor."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ BATCH = 8
 
 
 class Net(nn.Module):
-    """A convolution, two layers that tensor parallelism can cut, a parameter beside them, one row at the end."""
+    """A convolution, two layers that tensor parallelism can cut, another parameter, one row at the end."""
 
     def __init__(self):
         super().__init__()
@@ -225,7 +225,7 @@ def fsdp1_round_trip(name, option, kind, at):
     model, optimizer = start(name, option)
     steps(name, model, optimizer, 1, at)
     kind = StateDictType[kind]
-    # Told to move it to the CPU where it already is, torch 2.13 hands out one buffer for exp_avg and exp_avg_sq.
+    # With offloading of a state that is on the CPU, torch 2.13 returns one buffer for exp_avg and exp_avg_sq.
     here = [FullStateDictConfig(), FullOptimStateDictConfig(offload_to_cpu=False)] if "FULL" in kind.name else []
     with FullyShardedDataParallel.state_dict_type(model, kind, *here):
         weights, state = model.state_dict(), FullyShardedDataParallel.optim_state_dict(model, optimizer)

@@ -1,4 +1,4 @@
-"""What was found out about tensors holds until they look different: nothing that changes between steps is missed."""
+"""The cached selection is valid until metadata changes: no change between steps is missed."""
 
 import weakref
 
@@ -18,7 +18,7 @@ SHAPE = (6, 4)
 
 
 class Subclass(torch.Tensor):
-    """A tensor that is not where it says."""
+    """A tensor subclass that handles operations itself."""
 
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
@@ -62,7 +62,7 @@ def several_steps(count=4):
 
 
 def pick(optimizer):
-    """What would change the tensors in the next step."""
+    """The execution that would update the tensors in the next step."""
     ((work,), _) = select(collect(optimizer, optimizer._sharding, optimizer._caches), optimizer.state, scaled=False)
     return work.execution.name
 
@@ -94,13 +94,13 @@ def test_parameters_and_gradients_that_changed_between_steps_are_noticed(with_gu
     assert [pick(optimizer) for _ in range(3)] == ["native"] * 3
 
 
-def test_parameters_that_came_to_share_their_memory(with_guard):
+def test_parameters_that_share_memory_after_some_steps(with_guard):
     optimizer, params = several_steps()
     params[1].data = params[0].data
     assert pick(optimizer) == "fused"
 
 
-def test_what_is_found_is_asked_for_again_only_if_something_changed():
+def test_a_result_is_computed_again_only_after_a_change():
     asked, kept = [], MetadataCache()
 
     def get(key, *tensors, found="native"):
@@ -117,7 +117,7 @@ def test_what_is_found_is_asked_for_again_only_if_something_changed():
     assert [get(4, x, y), get(4, x, y), get(4, x, y), get(4, x, y.t())] == [True, True, False, True]
 
 
-def test_no_tensor_is_kept_alive_by_what_was_found_out():
+def test_the_cache_keeps_no_tensor_alive():
     optimizer, params = several_steps()
     old = weakref.ref(params[0].grad)
     params[0].grad = None

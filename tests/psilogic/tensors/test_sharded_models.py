@@ -13,7 +13,12 @@ def smaller(name):
     return name.endswith(" on 2") and name.replace(" on 2", " on 4") in WRAPPERS
 
 
-CASES = [pytest.param(name, "everything, global", marks=pytest.mark.soak if smaller(name) else ()) for name in WRAPPERS]
+# test_sharded.py has these wrappers with the same options.
+SIMILAR = ["fully_shard on 4", "HSDP", "FSDP1, hybrid"]
+CASES = [
+    pytest.param(name, "everything, global", marks=pytest.mark.soak if smaller(name) or name in SIMILAR else ())
+    for name in WRAPPERS
+]
 # What else the options do to pieces is in test_sharded.py, with the tensors of the same wrappers.
 OTHERS = [(name, "AGC and GC, group") for name in ("fully_shard on 4", "tensor parallel and fully_shard", "FSDP1 on 4")]
 CASES += [pytest.param(*other, marks=pytest.mark.soak) for other in OTHERS]

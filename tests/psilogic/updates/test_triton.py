@@ -30,7 +30,7 @@ from psilogic.updates.triton import update as updates  # noqa: E402
 from psilogic.updates.triton import update_kernels as kernels  # noqa: E402
 from psilogic.updates.types import Step, Tensors  # noqa: E402
 
-pytestmark = pytest.mark.xdist_group("triton")  # so many tests in one group start early, and the first is a long one
+pytestmark = pytest.mark.xdist_group("triton")  # a large group starts early, with its longest test
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 PLAIN = {}
@@ -41,7 +41,7 @@ EACH_DTYPE = {(90, dtype) for dtype in DTYPES}
 
 
 def targets(*factors, chosen):
-    """Every combination of an architecture and the other factors; those that are not chosen are left to soak."""
+    """Every combination of an architecture and the other factors; those that are not chosen get the marker soak."""
     combinations = itertools.product(ARCHITECTURES, *factors)
     return [pytest.param(*each, marks=() if chosen(*each) else pytest.mark.soak) for each in combinations]
 
@@ -55,7 +55,7 @@ def an_update_is_chosen(arch, dtype, options):
 
 def step(dtype, *, sizes=((64, 32), (100,)), scale=False, mean=False, quantum=False, by_rows=False, tensor_lr=False,
          lr=0.1, betas=(0.9, 0.999), t=1.0, tables=None):  # fmt: skip
-    """An update of tensors of zeros, whose numbers nobody looks at."""
+    """An update of tensors of zeros; its results are not checked."""
     params, grads, exp_avgs, exp_avg_sqs = ([torch.zeros(size, dtype=dtype) for size in sizes] for _ in range(4))
     units = [len(p) if by_rows and p.ndim > 1 else 1 for p in params]
     by_tensor, by_unit = torch.full((len(sizes),), t, dtype=torch.float64), torch.ones(sum(units), dtype=torch.float64)
@@ -118,7 +118,7 @@ def test_the_update_moves_words_of_16_bytes_and_spills_nothing(monkeypatch, arch
 
 
 @pytest.mark.parametrize(
-    ("arch", "dtype"), targets(DTYPES, chosen=lambda *each: each in EACH_DTYPE - {(90, torch.float16)})
+    ("arch", "dtype"), targets(DTYPES, chosen=lambda *each: each in ((90, torch.float32), (90, torch.bfloat16)))
 )
 def test_the_statistics_spill_nothing(monkeypatch, arch, dtype):
     driver = install(monkeypatch, arch)
@@ -159,18 +159,9 @@ class Operations(TorchDispatchMode):
     """The operations of torch that would be launches on a device: all but those that only make tensors or views."""
 
     FREE = (
-        "empty",
-        "new_empty",
-        "select",
-        "slice",
-        "view",
-        "unbind",
-        "split",
-        "detach",
-        "alias",
-        "_reshape_alias",
+        "empty", "new_empty", "select", "slice", "view", "unbind", "split", "detach", "alias", "_reshape_alias",
         "unsqueeze",
-    )
+    )  # fmt: skip
 
     def __init__(self):
         super().__init__()
@@ -183,7 +174,7 @@ class Operations(TorchDispatchMode):
 
 
 def optimizer_on_the_device(monkeypatch, sizes, **options):
-    """A PsiLogic that takes the CPU for a device whose launches are noted."""
+    """A PsiLogic that treats the CPU as a device whose launches are recorded."""
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     monkeypatch.setattr(updates, "INTERPRETED", True)
     params = [torch.nn.Parameter(torch.zeros(size)) for size in sizes]
@@ -305,7 +296,7 @@ def test_parameters_that_share_memory_are_left_to_others(monkeypatch):
 
 @pytest.fixture
 def bucket():
-    """What says where a bucket's tensors lie, and that nobody asked for an execution."""
+    """The attributes of a bucket that the selection reads, with default flags."""
     flags = {"foreach": None, "fused": None, "differentiable": False}
     kind = {"by_rows": False, "rounding": "nearest", "ranks": None, "dtype": torch.float32}
     return SimpleNamespace(group=flags, device=torch.device("cuda"), **kind)
@@ -358,83 +349,6 @@ def test_a_machine_without_a_compiler_gets_foreach_and_one_warning(monkeypatch, 
         assert [selection._candidates(bucket) for _ in range(3)] == [[foreach.execution]] * 3
     assert len(found) == 1
     launching.can_launch.cache_clear()
-
-
-class Device:
-    """A CUDA device that is not there: what would be uploaded stays on the host."""
-
-    def __init__(self, monkeypatch):
-        self.stream, self.capturing, self.pinned = 0, False, 0
-        self.name = torch.device("cuda", 0)
-        empty_like = torch.empty_like
-        monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: self.capturing)
-        monkeypatch.setattr(torch.cuda, "current_stream", lambda device: self)
-        monkeypatch.setattr(torch, "empty_like", lambda x, device: empty_like(x))
-        monkeypatch.setattr(device_tables, "_pinned", self.allocate)
-
-    @property
-    def cuda_stream(self):
-        return self.stream
-
-    def allocate(self, size, dtype):
-        self.pinned += 1
-        return torch.zeros(size, dtype=dtype)
-
-    def get(self, tables, *key):
-        return tables.get("some", list(key), self.name, lambda: [torch.tensor(key)], moves=True)[0]
-
-
-def test_tables_are_uploaded_when_the_key_or_the_stream_changes(monkeypatch):
-    device, tables = Device(monkeypatch), device_tables.DeviceTables()
-    first = device.get(tables, 1, 2)
-    assert device.get(tables, 1, 2) is first
-    second = device.get(tables, 1, 3)
-    assert (first.tolist(), second.tolist()) == ([1, 2], [1, 3])
-    device.stream = 5
-    assert device.get(tables, 1, 3) is not second
-
-
-def test_captured_tables_stay_and_do_not_serve_other_steps(monkeypatch):
-    device, tables = Device(monkeypatch), device_tables.DeviceTables()
-    eager = device.get(tables, 1, 2)
-    before = device.pinned
-    device.capturing, device.stream = True, 5
-    assert device.get(tables, 1, 2) is eager  # it is filled and nobody changes it
-    captured = device.get(tables, 3, 4)
-    assert device.pinned == before  # what the step before it left to spare
-    assert captured.tolist() == [3, 4]
-    device.capturing, device.stream = False, 0
-    assert device.get(tables, 1, 2) is eager
-    assert device.get(tables, 3, 4) is not captured  # empty until the graph runs
-    kept = [x.data_ptr() for x in tables._captured]
-    assert {eager.data_ptr(), captured.data_ptr()} < set(kept)
-    assert len(kept) == 3  # and the host's copy
-    device.capturing = True
-    device.get(tables, 5, 6)
-    assert captured.tolist() == [3, 4]
-
-
-def test_a_capture_takes_no_table_of_another_device(monkeypatch):
-    device, tables = Device(monkeypatch), device_tables.DeviceTables()
-    eager = device.get(tables, 1, 2)
-    device.capturing, device.name = True, torch.device("cuda", 1)
-    assert device.get(tables, 1, 2) is not eager
-
-
-def test_memory_for_a_capture_is_kept_and_not_used_before(monkeypatch):
-    device, tables = Device(monkeypatch), device_tables.DeviceTables()
-    device.get(tables, 1, 2)
-    before = device.pinned
-    device.get(tables, 3, 4)
-    assert device.pinned == before + 1  # a copy from the last one may still be on its way
-    device.get(tables, 5, 6, 7)
-    before, device.capturing = device.pinned, True
-    assert device.get(tables, 8, 9, 10).tolist() == [8, 9, 10]
-    assert device.pinned == before
-    device.capturing = False
-    before = device.pinned
-    tables.get("what does not move", [1], device.name, lambda: [torch.tensor([1])])
-    assert device.pinned == before + 1
 
 
 def test_an_old_triton_is_refused(monkeypatch):

@@ -1,7 +1,7 @@
 """Cases that run in Triton's interpreter: this file is the program, started with TRITON_INTERPRET=1.
 
-It prints the traceback of each case that fails, after its name, and returns how many those are. With "soak" as its
-argument it takes the sizes and configurations that the others stand for, and minutes.
+It prints name and traceback of each failed case, and returns their number. With the argument "soak" it also runs the
+sizes and configurations that the others represent, which takes minutes.
 """
 
 import inspect
@@ -121,7 +121,7 @@ class Problem:
         return [part.view(-1, *[1] * (g.ndim - 1)) if g.ndim else part[0] for part, g in pairs]
 
     def expected(self, lr=0.1, betas=BETAS, eps=1e-8):
-        """What foreach makes of it; half precision is computed in float32 and rounded at the end."""
+        """The result of foreach; half precision is computed in float32 and rounded at the end."""
         dtype = self.params[0].dtype
         exact = torch.float32 if dtype in HALF else dtype
         params, grads, exp_avgs, exp_avg_sqs = ([x.detach().to(exact, copy=True) for x in xs] for xs in self.lists)
@@ -177,11 +177,6 @@ def sizes_around_those_of_chunks():
 
 
 @case
-def many_tiny_tensors():
-    Problem([(1 + i % 7,) for i in range(70)], torch.float32).check()
-
-
-@case
 def several_steps_with_spikes():
     for dtype in (torch.float32, torch.float64):
         problem, tables = Problem(FEW, dtype), DeviceTables()
@@ -201,15 +196,6 @@ def hyperparameters():
             {"betas": (0.99, 0.5), "eps": 0.1},
         ):  # fmt: skip
             Problem(FEW, dtype).check(**options)
-
-
-@case
-def first_steps_with_slow_moments():
-    """1 - beta^t is then a difference of nearly equal numbers."""
-    for dtype in (torch.float32, torch.float64):
-        problem = Problem([(200,)] * 4, dtype, quantum=False)
-        problem.t = torch.tensor([1.0, 2.0, 100.0, 2.0**24], dtype=torch.float64)
-        problem.check(betas=(0.999, 0.9999))
 
 
 @case
@@ -401,12 +387,6 @@ def rows_of_equal_elements_lose_everything_with_their_mean():
         assert ((squares - sums.square() / numel).abs() < 1000 * torch.finfo(torch.float64).eps * squares).all()
 
 
-@case
-def squares_of_tensors():
-    problem = Problem(SUMMED, torch.float32, by_rows=False)
-    _compare_statistics(problem, squares(problem.grads, DeviceTables()), None, None)
-
-
 def _compare_statistics(problem, squares, sums, param_squares):
     def of_units(xs):
         pairs = zip(xs, problem.units, strict=True)
@@ -528,7 +508,7 @@ def decided_shapes():
 
 
 def by_torch(bucket, memory, steps, start, grad_scale):
-    """What `decide` says of tensors, by torch's operations: their processing, their decision."""
+    """The processing and the decision of tensors by torch's operations."""
     group, sums = bucket.group, measure(bucket)
     rescaling = Rescaling.of([sums], group["max_grad_norm"], grad_scale)
     processing = sums.to_processing(bucket, rescaling.factor(sums.squares))
@@ -552,7 +532,7 @@ def check_decisions(every_shape):
         params, grads = ([torch.randn(s, generator=generator, dtype=torch.float64) for s in shapes] for _ in range(2))
         if trial % 15 == 1:
             group["max_grad_norm"] = 1.0 if trial % 2 else None
-            group["agc_norm"] = "unit"  # whatever was drawn, rows are planned
+            group["agc_norm"] = "unit"  # regardless of the draw, rows are processed
             group |= {"grad_centralize": True} if trial == 1 else {"agc_clip": 0.5}
         if trial % 3 == 0:
             grads[5][3, 1], grads[1][2], params[6][7, 0], params[5][4, 4] = math.nan, math.inf, math.inf, math.nan
@@ -615,7 +595,7 @@ def the_optimizer_takes_the_kernels():
         for dtype, tolerance in ((torch.float64, 1e-11), (torch.float32, 1e-5)):
             if name not in (single if dtype == torch.float32 else {*CONFIGURATIONS} if SOAK else double):
                 continue
-            script, runs = gradients(9, dtype=dtype, every=7), []
+            script, runs = gradients(7, dtype=dtype, every=6), []
             for execution in ({"fused": True}, {"foreach": True}):
                 params = parameters(dtype=dtype)
                 optimizer = build(params, **options, **execution)
@@ -630,12 +610,12 @@ def the_optimizer_takes_the_kernels():
 def an_overflow_changes_nothing_and_nothing_is_read():
     """As GradScaler leaves unscaling and skipping to the step: like foreach, which is spared the overflows."""
     for name in ("everything", *POOLED):
-        script, runs = gradients(10, every=15), []
+        script, runs = gradients(7, every=15), []
         for execution in ({"fused": True}, {"foreach": True}):
             params = parameters()
             optimizer, snapshots = build(params, **CONFIGURATIONS[name], **execution), []
             for t, grads in enumerate(script):
-                overflow = t in (0, 7)
+                overflow = t in (0, 5)
                 if execution == {"foreach": True}:
                     snapshots += [] if overflow else trace(optimizer, params, [grads])
                     continue
@@ -686,8 +666,8 @@ def the_monitor_sees_no_step_that_was_skipped():
 
 
 @case
-def what_the_kernels_cannot_do_is_done_as_before():
-    """A gradient with gaps, of another dtype than its neighbour's; AGC of tensors beside centralization of rows."""
+def other_executions_update_what_the_kernels_do_not_support():
+    """A gradient with gaps, of another dtype than its neighbour's; AGC of tensors with centralization of rows."""
     for options in (CONFIGURATIONS["max_grad_norm"], {**CONFIGURATIONS["AGC of tensors"], "grad_centralize": True}):
         runs, gaps = [], options is CONFIGURATIONS["max_grad_norm"]
         for execution in ({"fused": True}, {"foreach": True}):
