@@ -204,7 +204,7 @@ class PsiLogic(Observable):
 
         Raises:
             RuntimeError: a gradient is sparse, a parameter is sharded in a way that hides its tensors (FSDP1 without
-                original parameters), or `fused=True` cannot be honoured; nothing is changed then.
+                original parameters), or `fused=True` cannot be honored; nothing is changed then.
         """
         loss = None
         if closure is not None:

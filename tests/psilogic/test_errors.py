@@ -117,7 +117,7 @@ def test_execution_flags_may_differ_between_groups():
 
 @pytest.mark.parametrize("wrong", ["device", "rounding"])
 @pytest.mark.parametrize("where", ["constructor", "group"])
-def test_a_fused_that_cannot_be_honoured_is_refused(wrong, where):
+def test_a_fused_that_cannot_be_honored_is_refused(wrong, where):
     p = nn.Parameter(torch.ones(3, device="meta") if wrong == "device" else torch.ones(3, dtype=torch.bfloat16))
     other, options = a_parameter(), {} if wrong == "device" else {"bf16_update": "kahan"}
     in_group, in_constructor = ({"fused": True}, {}) if where == "group" else ({}, {"fused": True})
@@ -131,7 +131,7 @@ def test_a_fused_that_cannot_be_honoured_is_refused(wrong, where):
 
 def test_fused_leaves_unsupported_tensors_to_foreach():
     gaps, wide = nn.Parameter(torch.ones(3, 4)[:, ::2]), nn.Parameter(torch.ones(3, dtype=torch.float64))
-    with pytest.raises(RuntimeError, match="fused=True cannot be honoured"):
+    with pytest.raises(RuntimeError, match="fused=True cannot be honored"):
         train(PsiLogic([gaps], fused=True), [gaps], [[torch.ones(3, 2)]])
     assert torch.equal(gaps, torch.ones(3, 2))
     optimizer = PsiLogic([wide, gaps], fused=True)

@@ -173,7 +173,7 @@ def test_no_transfer_to_a_gpu_is_waited_for(name, flags, monkeypatch):
 def test_a_graph_that_would_freeze_the_clock_is_refused(monkeypatch):
     monkeypatch.setattr(device_tables, "_on_gpu", lambda device: device.type == "meta")
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
-    with pytest.raises(RuntimeError, match=r"present value of step, which lies on the CPU; use capturable=True"):
+    with pytest.raises(RuntimeError, match=r"present value of step, which is on the CPU; use capturable=True"):
         device_tables.upload("step", torch.ones(3), torch.device("meta"))
 
 

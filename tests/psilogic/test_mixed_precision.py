@@ -94,9 +94,9 @@ def test_stochastic_rounding_is_unbiased(value: float) -> None:
     x = torch.full((100_000,), value)
     rounded = foreach.stochastically_rounded(x)
     assert torch.equal(rounded, rounded.bfloat16().float())
-    neighbours = rounded.unique()
-    assert len(neighbours) <= 2
-    ulp = (neighbours[-1] - neighbours[0]).item()
+    neighbors = rounded.unique()
+    assert len(neighbors) <= 2
+    ulp = (neighbors[-1] - neighbors[0]).item()
     error = abs(rounded.double().mean().item() - x[0].double().item())
     assert error <= 5 * ulp / 2 / 100_000**0.5  # five standard errors of the worst case, a fair coin
     torch.manual_seed(0)

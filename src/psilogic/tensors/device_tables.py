@@ -82,7 +82,7 @@ def upload(name: str, values: Tensor, device: torch.device) -> Tensor:
         return values.to(device)
     if torch.cuda.is_current_stream_capturing():
         raise RuntimeError(
-            f"a CUDA graph would keep the present value of {name}, which lies on the CPU; "
+            f"a CUDA graph would keep the present value of {name}, which is on the CPU; "
             f"use capturable=True, and for a learning rate a tensor on {device}"
         )
     pinned = _pinned(len(values), values.dtype).copy_(values)

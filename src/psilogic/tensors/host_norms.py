@@ -10,7 +10,7 @@ SHORT, STACK = 1 << 12, 1 << 14
 """Tensors of at most SHORT elements are stacked, up to STACK elements for one call."""
 PART = 1 << 17
 """The most elements whose squares are summed in float32."""
-CENTRED = 0.5
+CENTERED = 0.5
 """If the mean makes up this fraction of a row's squares, the remainder is computed in float64 instead of float32."""
 
 
@@ -71,7 +71,7 @@ def row_squares_and_sums(tensors: Foreach) -> tuple[Tensor, Tensor]:
 def _recompute_(matrices: Foreach, by_row: Foreach, sums: Foreach) -> None:
     """Compute in float64 the sums of rows whose mean makes up too much of their squares for float32."""
     lengths = torch.cat([torch.full_like(x, m.shape[1:].numel()) for x, m in zip(sums, matrices, strict=True)])
-    doubtful = torch.cat(sums).square() > CENTRED * lengths * torch.cat(by_row)
+    doubtful = torch.cat(sums).square() > CENTERED * lengths * torch.cat(by_row)
     if not doubtful.any():
         return
     parts = doubtful.split(list(map(len, matrices)))

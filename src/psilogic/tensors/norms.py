@@ -92,12 +92,12 @@ def _of_rows(tensors: Foreach, of_matrix: Callable[[Tensor], tuple[Tensor, ...]]
     matrices = [x.reshape(len(x), x.shape[1:].numel()) if x.ndim > 1 else x.reshape(1, -1) for x in tensors]
     for i, matrix in enumerate(matrices):
         by_length.setdefault((matrix.shape[1], i if matrix.numel() > OWN_CALL else -1), []).append(i)
-    found: dict[int, tuple[Tensor, ...]] = {}
+    by_tensor: dict[int, tuple[Tensor, ...]] = {}
     for members in by_length.values():
         rows = torch.cat([matrices[i] for i in members]) if len(members) > 1 else matrices[members[0]]
         vectors = [vector.split([len(matrices[i]) for i in members]) for vector in of_matrix(rows)]
-        found |= zip(members, zip(*vectors, strict=True), strict=True)
-    return list(zip(*(found[i] for i in range(len(tensors))), strict=True))
+        by_tensor |= zip(members, zip(*vectors, strict=True), strict=True)
+    return list(zip(*(by_tensor[i] for i in range(len(tensors))), strict=True))
 
 
 def root(squares: Tensor) -> Tensor:

@@ -174,10 +174,10 @@ class Sharding:
                 "PsiLogic cannot tell the tensors in a flat parameter of FullyShardedDataParallel apart; "
                 "wrap the model with use_orig_params=True, or use fully_shard"
             )
-        found = self._flattened[id(p)]
-        if found is None:
+        position = self._flattened[id(p)]
+        if position is None:
             return None
-        piece, ranks = found
+        piece, ranks = position
         if p.grad is not None:
             return Layout(p, p.grad, piece, ranks)
         nothing = p.detach().flatten()[:0]  # ranks with a gradient still need this one in the all-reduce

@@ -44,13 +44,13 @@ def process(bucket: Bucket, mean: Tensor | None, scale: Tensor | None) -> Foreac
     """scale (g - mean) of the bucket's gradients, this rank's part; `p.grad` is not changed."""
     grads = bucket.grads
     if mean is not None:
-        grads = centred(bucket, grads, mean)
+        grads = centered(bucket, grads, mean)
     if scale is not None:
         grads = scaled_by_rows(bucket, grads, scale) if bucket.by_rows else scaled(grads, scale, bucket.cache.tables)
-    return copied(grads, bucket.dtype)  # half precision is centred and scaled in float32
+    return copied(grads, bucket.dtype)  # half precision is centered and scaled in float32
 
 
-def centred(bucket: Bucket, grads: Foreach, mean: Tensor) -> Foreach:
+def centered(bucket: Bucket, grads: Foreach, mean: Tensor) -> Foreach:
     """The bucket's gradients minus the means of their units, shape (U,); half precision is returned in float32."""
     if not _rows_at_once(bucket, mean):
         return [g - m for g, m in zip(grads, bucket.spread(mean), strict=True)]

@@ -1,7 +1,7 @@
 """The update on a CPU through torch's fused AdamW: one pass over a tensor and what belongs to it.
 
-A block of gradients is centred and scaled right before the pass over it, while it is in cache. The update needs no more
-additional memory than a block.
+A block of gradients is centered and scaled right before the pass over it, while it is in cache. The additional memory
+is that of one block.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,8 +27,8 @@ def supports(columns: Tensors, by_rows: bool) -> bool:
     They must be ordinary tensors of one dtype. Those of a parameter must have the same layout in memory, without gaps,
     and with `by_rows` one row after the other.
     """
-    found = dtypes(columns)
-    return len(found) == 1 and found <= DTYPES and ordinary(columns) and alike(columns, by_rows)
+    kinds = dtypes(columns)
+    return len(kinds) == 1 and kinds <= DTYPES and ordinary(columns) and alike(columns, by_rows)
 
 
 def update_(work: Work, measured: Statistics, plan: UpdatePlan, found_inf: Tensor | None) -> None:
@@ -54,7 +54,7 @@ def adamw_(tensors: Tensors, step: Step, means: Foreach | None, scales: Foreach 
     """One step for N tensors that `supports` accepts, in place: mean and scale, decay, quantum decay, Adam.
 
     Args:
-        tensors: the tensors, with gradients as they are.
+        tensors: the tensors, with unprocessed gradients.
         step: what to do to them.
         means: subtracted from each gradient, as tensors that broadcast with it; None for 0.
         scales: multiply it after that: such tensors, or a number for each; None for 1.
@@ -78,7 +78,7 @@ def adamw_(tensors: Tensors, step: Step, means: Foreach | None, scales: Foreach 
 
 
 def _processed(grads: Foreach, means: Foreach | None, scales: Foreach | list[float] | None) -> Foreach:
-    """scale (g - mean), part by part; half precision is centred and scaled in float32."""
+    """scale (g - mean), part by part; half precision is centered and scaled in float32."""
     dtype, processed = grads[0].dtype, grads
     if means is not None:
         processed = [g - mean for g, mean in zip(grads, means, strict=True)]

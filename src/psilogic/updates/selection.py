@@ -37,7 +37,7 @@ def select(buckets: list[Bucket], every_state: MutableMapping[Tensor, Any], scal
         What this process updates of each bucket, and the decider.
 
     Raises:
-        RuntimeError: a group's `fused=True` cannot be honoured for any of its tensors; no state is started then.
+        RuntimeError: a group's `fused=True` cannot be honored for any of its tensors; no state is started then.
     """
     for bucket in buckets:
         warn_of_frozen("lr", bucket.group["lr"])
@@ -115,13 +115,13 @@ def _pick(bucket: Bucket, tensors: Tensors, admitted: list[Execution]) -> Execut
 
 def _check_fused(buckets: list[Bucket], is_fused: list[bool]) -> None:
     """Refuse a group's `fused=True` if none of its buckets is fused; a compiler fuses a step that it traces."""
-    honoured = {id(bucket.group) for bucket, any_fused in zip(buckets, is_fused, strict=True) if any_fused}
+    honored = {id(bucket.group) for bucket, any_fused in zip(buckets, is_fused, strict=True) if any_fused}
     for bucket in buckets:
-        if bucket.group["fused"] and bucket.owned and id(bucket.group) not in honoured:
+        if bucket.group["fused"] and bucket.owned and id(bucket.group) not in honored:
             if torch.compiler.is_compiling():
                 return
             raise RuntimeError(
-                f"fused=True cannot be honoured: nothing fused updates these {bucket.dtype} tensors on {bucket.device} "
+                f"fused=True cannot be honored: nothing fused updates these {bucket.dtype} tensors on {bucket.device} "
                 f"with bf16_update={bucket.group['bf16_update']!r}; pass fused=None, which takes what fits"
             )
 

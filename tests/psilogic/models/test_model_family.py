@@ -111,7 +111,7 @@ def unet() -> nn.Module:
     return diffusers.UNet2DModel(sample_size=8, in_channels=1, out_channels=1, num_class_embeds=10, **sizes, **blocks)
 
 
-def labelled_decoder() -> nn.Module:
+def labeled_decoder() -> nn.Module:
     return Holder(label_emb=nn.Embedding(10, 16), up=nn.Sequential(nn.ConvTranspose2d(16, 3, 4)))
 
 
@@ -173,7 +173,7 @@ VISION = [
     linear_vit,
     unet,
     flux,
-    labelled_decoder,
+    labeled_decoder,
     lambda: nn.Sequential(nn.Conv1d(1, 8, 3), nn.BatchNorm1d(8), nn.Flatten(), nn.Linear(8, 2)),
 ]
 ALIBI = {"vocab_size": 40, "hidden_size": 16, "n_layer": 2, "n_head": 2}

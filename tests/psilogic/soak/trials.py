@@ -111,7 +111,7 @@ def draw(seed: int, small: bool = False) -> Trial:
     compensated = any(group.get("bf16_update", "nearest") != "nearest" for group in groups)
     everything = [x for xs in (initial, *script) for x in xs if x is not None]
     if compensated or not all(x.is_contiguous() and x.dtype in DTYPES[:3] for x in everything):
-        groups = [{**group, "fused": None} for group in groups]  # what nothing can honour is refused
+        groups = [{**group, "fused": None} for group in groups]  # what nothing can honor is refused
     members = [r.randrange(len(groups)) for _ in initial]
     used = sorted(set(members))
     return Trial(

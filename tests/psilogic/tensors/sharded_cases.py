@@ -4,6 +4,7 @@ from functools import cache, partial
 
 import torch
 import torch.distributed as dist
+from configurations import trace
 from sharded_layouts import SCHEMES, SHAPES, Holder, fsdp1, local
 from torch.distributed.fsdp import ShardingStrategy
 from torch.distributed.optim import ZeroRedundancyOptimizer
@@ -56,22 +57,13 @@ def make(params, options, optimizer_class=PsiLogic, zero=False):
     return optimizer_class(groups, **options)
 
 
-def snapshot(params, state):
-    """Copies of whole parameters and of their state."""
-    return [(p.detach().clone(), {k: v.clone() for k, v in state.get(p, {}).items()}) for p in params]
-
-
 @cache
 def truth(shapes, option, dtype=torch.float64, change=None):
     """The same steps on whole tensors: a snapshot after each, and what active cancellation did."""
     params, steps = parameters(shapes, dtype), script(shapes, dtype, change)
     optimizer = make(params, OPTIONS[option])
     seen = watch(optimizer)
-    snapshots = []
-    for grads in steps:
-        set_gradients(params, grads)
-        optimizer.step()
-        snapshots.append(snapshot(params, optimizer.state))
+    snapshots = trace(optimizer, params, steps)
     return snapshots, acted(seen)
 
 

@@ -12,7 +12,7 @@ from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distrib
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.nn.parallel import DistributedDataParallel
 
-# On four processes some of these leave a process without elements, others with fewer than its neighbours;
+# On four processes some of these leave a process without elements, others with fewer than its neighbors;
 # flattened and cut into equal parts, as FSDP1 does, rows are cut in the middle.
 SHAPES = ((1, 7), (3,), (5, 4), (2, 3, 2, 2), (1,), (3, 2), (4, 1), (5,))
 WITH_SCALAR = ((), (0, 3), *SHAPES)
@@ -240,7 +240,7 @@ def _tp(model):
     return tensor_parallel(init_device_mesh("cpu", (4,)))(model)
 
 
-def _tp_and_fsdp2(model):
+def tp_and_fsdp2(model):
     mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
     return fully_shard(tensor_parallel(mesh["tp"])(model), mesh=mesh["dp"])
 
@@ -271,7 +271,7 @@ SCHEMES = {
     "fully_shard on 4": Scheme(4, _held(fsdp2(4))),
     "HSDP": Scheme(4, _held(fsdp2(2, 2))),
     "tensor parallel": Scheme(4, _linear(_tp), LINEAR),
-    "tensor parallel and fully_shard": Scheme(4, _linear(_tp_and_fsdp2), LINEAR),
+    "tensor parallel and fully_shard": Scheme(4, _linear(tp_and_fsdp2), LINEAR),
     "FSDP1 on 2": Scheme(2, _held(fsdp1(2))),
     "FSDP1 on 4": Scheme(4, _held(fsdp1(4, nested=True))),
     "FSDP1, hybrid": Scheme(4, _held(fsdp1(2, 2))),

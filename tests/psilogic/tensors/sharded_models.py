@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from sharded_cases import OPTIONS, acted, make, same
-from sharded_layouts import fsdp1, fsdp2, local, tensor_parallel
+from sharded_layouts import fsdp1, fsdp2, local, tensor_parallel, tp_and_fsdp2
 from torch import nn
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict, set_state_dict
 from torch.distributed.device_mesh import init_device_mesh
@@ -17,7 +17,6 @@ from torch.distributed.fsdp import (
     FullStateDictConfig,
     FullyShardedDataParallel,
     StateDictType,
-    fully_shard,
 )
 from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
@@ -51,11 +50,6 @@ def _tp(model):
     return tensor_parallel(init_device_mesh("cpu", (2,)))(model)
 
 
-def _tp_and_fsdp2(model):
-    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
-    return fully_shard(tensor_parallel(mesh["tp"])(model), mesh=mesh["dp"])
-
-
 @dataclass(frozen=True)
 class Wrapper:
     """A wrapper, and over how many processes it spreads the batch.
@@ -77,7 +71,7 @@ WRAPPERS = {
     "fully_shard on 4": Wrapper(4, fsdp2(4), 4),
     "HSDP": Wrapper(4, fsdp2(2, 2), 4),
     "tensor parallel": Wrapper(2, _tp, 1),
-    "tensor parallel and fully_shard": Wrapper(4, _tp_and_fsdp2, 2),
+    "tensor parallel and fully_shard": Wrapper(4, tp_and_fsdp2, 2),
     "FSDP1 on 2": Wrapper(2, fsdp1(2), 2),
     "FSDP1 on 4": Wrapper(4, fsdp1(4, nested=True), 4),
     "FSDP1, hybrid": Wrapper(4, fsdp1(2, 2), 4),

@@ -19,8 +19,8 @@ from sharded_layouts import SCHEMES
 # One worker of pytest-xdist then starts the processes, and only one.
 pytestmark = pytest.mark.xdist_group("processes")
 
-# One DTensor with every option, one flattened parameter with all that reads rows, each kind of scheme with the option
-# that reads most of other processes: on four processes if it is there on two as well.
+# One DTensor and one flattened parameter with all options that read rows; every other scheme with the option that reads
+# most from other processes, on four processes if the scheme also exists on two.
 TOGETHER = ["AGC and GC, group", "everything, global"]
 CHOSEN = {
     "Shard(1) on 4": [*TOGETHER, "everything, tensor"],

@@ -667,7 +667,7 @@ def the_monitor_sees_no_step_that_was_skipped():
 
 @case
 def other_executions_update_what_the_kernels_do_not_support():
-    """A gradient with gaps, of another dtype than its neighbour's; AGC of tensors with centralization of rows."""
+    """A gradient with gaps, of another dtype than its neighbor's; AGC of tensors with centralization of rows."""
     for options in (CONFIGURATIONS["max_grad_norm"], {**CONFIGURATIONS["AGC of tensors"], "grad_centralize": True}):
         runs, gaps = [], options is CONFIGURATIONS["max_grad_norm"]
         for execution in ({"fused": True}, {"foreach": True}):

@@ -39,8 +39,8 @@ def supports(columns: Tensors, by_rows: bool) -> bool:
     They must be ordinary tensors of one dtype on the CPU. Those of a parameter must have the same layout in memory,
     without gaps, and with `by_rows` one row after the other.
     """
-    found = dtypes(columns)
-    if kernels is None or len(found) > 1 or not found <= DTYPES or not ordinary(columns):
+    kinds = dtypes(columns)
+    if kernels is None or len(kinds) > 1 or not kinds <= DTYPES or not ordinary(columns):
         return False
     on_host = all(all(map(attrgetter("is_cpu"), xs)) for xs in columns)
     return on_host and alike(columns, by_rows)

@@ -74,7 +74,7 @@ def _chunks(numels: list[int], units: list[int], chunk: int) -> list[Tensor]:
     return [torch.stack(records, 1).flatten(), host(range(len(numels))).repeat_interleave(chunks)]
 
 
-def _items(numels: list[int], units: list[int], centred: list[int]) -> list[Tensor]:
+def _items(numels: list[int], units: list[int], centered: list[int]) -> list[Tensor]:
     """Records of the tensors, the tensor of each program of the statistics, and records of rows with several programs.
 
     A tensor's record: units, length of a unit, programs for one unit, first program, first unit, whether it has sums.
@@ -88,7 +88,7 @@ def _items(numels: list[int], units: list[int], centred: list[int]) -> list[Tens
     rows = torch.where((lengths <= LONG.value) & (segments == 1), rows, 1)
     items = (counts + rows - 1) // rows * segments
     first_item, first_unit = _exclusive_sum(items), _exclusive_sum(counts)
-    records = torch.stack([counts, lengths, segments, first_item, first_unit, host(centred)], 1)
+    records = torch.stack([counts, lengths, segments, first_item, first_unit, host(centered)], 1)
     tensors = host(range(len(numels))).repeat_interleave(items)
 
     shared = torch.where(segments > 1, counts, 0)
@@ -197,9 +197,9 @@ def unit_sums(
     """
     first = grads[0]
     columns = (grads,) if params is None else (grads, params)
-    numels, centred = [g.numel() for g in grads], [int(g.ndim > 1) for g in grads]
+    numels, centered = [g.numel() for g in grads], [int(g.ndim > 1) for g in grads]
     records, tensors, splits = tables.get(
-        "items", [*numels, *units, *centred], first.device, lambda: _items(numels, units, centred)
+        "items", [*numels, *units, *centered], first.device, lambda: _items(numels, units, centered)
     )
     addresses = _addresses(tables, "statistics", columns)
     count = sum(units)

@@ -191,18 +191,18 @@ def update_kernel(
 
 
 @triton.jit
-def _store(out, slots, mask, squares, sums, width, centred, WITH_SUMS: tl.constexpr):
+def _store(out, slots, mask, squares, sums, width, centered, WITH_SUMS: tl.constexpr):
     """Store squares in this program's row of the output, and with WITH_SUMS the sums of gradients in the last row."""
     tl.store(out + tl.program_id(1) * width + slots, squares.to(tl.float64), mask=mask)
     if WITH_SUMS:
-        sums = tl.where(centred != 0, sums, 0.0).to(tl.float64)
+        sums = tl.where(centered != 0, sums, 0.0).to(tl.float64)
         if tl.program_id(1) == 0:
             tl.store(out + tl.num_programs(1) * width + slots, sums, mask=mask)
 
 
 @triton.jit
 def _sum_rows(
-    out, address, item, units, length, first_unit, width, centred,
+    out, address, item, units, length, first_unit, width, centered,
     DTYPE: tl.constexpr, ACC: tl.constexpr, WITH_SUMS: tl.constexpr, LONGEST: tl.constexpr,
 ):  # fmt: skip
     """The sums of the rows of a tile, none longer than LONGEST."""
@@ -212,7 +212,7 @@ def _sum_rows(
     offsets = rows[:, None] * length.to(tl.int32) + columns[None, :]
     x = tl.load(_pointer(address, DTYPE) + first * length + offsets, mask=inside, other=0.0).to(ACC)
     slots, mask = first_unit + first + rows, rows < units - first
-    _store(out, slots, mask, tl.sum(x * x, 1), tl.sum(x, 1), width, centred, WITH_SUMS)
+    _store(out, slots, mask, tl.sum(x * x, 1), tl.sum(x, 1), width, centered, WITH_SUMS)
 
 
 @triton.jit
@@ -229,7 +229,7 @@ def _sum_columns(pointer, rows, columns, count, length, ACC: tl.constexpr):
 
 @triton.jit
 def _sum_long_rows(
-    out, address, item, units, length, first_unit, width, centred,
+    out, address, item, units, length, first_unit, width, centered,
     DTYPE: tl.constexpr, ACC: tl.constexpr, ITEMSIZE: tl.constexpr, WITH_SUMS: tl.constexpr,
 ):  # fmt: skip
     """The sums of ROWS rows, none longer than LONG."""
@@ -241,7 +241,7 @@ def _sum_long_rows(
         squares, sums = _sum_columns(_aligned(address, DTYPE), rows, columns, count, size, ACC)
     else:
         squares, sums = _sum_columns(_pointer(address, DTYPE), rows, columns, count, size, ACC)
-    _store(out, first_unit + first + rows, rows < count, squares, sums, width, centred, WITH_SUMS)
+    _store(out, first_unit + first + rows, rows < count, squares, sums, width, centered, WITH_SUMS)
 
 
 @triton.jit
@@ -269,13 +269,13 @@ def statistics_kernel(
     address = tl.load(addresses + tl.num_programs(1) * i + tl.program_id(1))
     units, length, segments = tl.load(records + 6 * i), tl.load(records + 6 * i + 1), tl.load(records + 6 * i + 2)
     item, first_unit = program - tl.load(records + 6 * i + 3), tl.load(records + 6 * i + 4)
-    centred = tl.load(records + 6 * i + 5)
+    centered = tl.load(records + 6 * i + 5)
     if length <= SHORT:
-        _sum_rows(out, address, item, units, length, first_unit, width, centred, DTYPE, ACC, WITH_SUMS, SHORT)
+        _sum_rows(out, address, item, units, length, first_unit, width, centered, DTYPE, ACC, WITH_SUMS, SHORT)
     elif length <= MIDDLE:
-        _sum_rows(out, address, item, units, length, first_unit, width, centred, DTYPE, ACC, WITH_SUMS, MIDDLE)
+        _sum_rows(out, address, item, units, length, first_unit, width, centered, DTYPE, ACC, WITH_SUMS, MIDDLE)
     elif (length <= LONG) & (segments == 1):
-        _sum_long_rows(out, address, item, units, length, first_unit, width, centred, DTYPE, ACC, ITEMSIZE, WITH_SUMS)
+        _sum_long_rows(out, address, item, units, length, first_unit, width, centered, DTYPE, ACC, ITEMSIZE, WITH_SUMS)
     else:
         row, before = item // segments, item % segments * SEGMENT
         size = tl.minimum(length - before, SEGMENT).to(tl.int32)
@@ -286,7 +286,7 @@ def statistics_kernel(
             squares, sums = _sum_part(_pointer(address, DTYPE), size, ACC)
         # The parts of rows are stored after the results of all units.
         slot = tl.where(segments == 1, first_unit + row, count + program)
-        _store(out, slot, size > 0, squares, sums, width, centred, WITH_SUMS)
+        _store(out, slot, size > 0, squares, sums, width, centered, WITH_SUMS)
     # The other position gets 0: that of a row in parts, or that of a part of a row without parts.
     if width > count:
         other = tl.where(segments == 1, count + program, first_unit + item // segments)
