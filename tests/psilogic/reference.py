@@ -1,7 +1,7 @@
 """PsiLogic one float at a time: the paper's equations, in the paper's order, with nothing but `math`.
 
-The yardstick of the tests. It shares no code with the package, knows no tensors and makes no attempt at speed:
-a tensor is a shape and a flat list of Python floats (which are float64).
+The reference of the tests. It shares no code with the package and is not optimized: a tensor is a shape and a flat
+list of Python floats (which are float64).
 """
 
 import math
@@ -36,7 +36,7 @@ class Tensor:
 
 @dataclass
 class Decision:
-    """What the detector decided for one tensor in one step; kept so that tests can ask what happened."""
+    """The detector's decision for one tensor in one step, kept for the tests."""
 
     s: int = 0
     w: float = 0.0
@@ -79,7 +79,7 @@ def adaptive_clip(g, theta, shape, clip, unit):
 
 
 def centralize(g, shape):
-    """GC (Yong et al. 2020): the mean over dimensions 1.. is taken off."""
+    """GC (Yong et al. 2020): the mean over dimensions 1.. is subtracted."""
     if len(shape) <= 1:
         return g
     return [x - sum(row) / len(row) for row in rows(g, shape) for x in row]
@@ -147,7 +147,7 @@ def cosine(t, horizon):
 
 
 def decide(tensor, gn, h):
-    """s, w and c for one tensor. A norm that is not finite is no observation: nothing is learnt and nothing done."""
+    """s, w and c for one tensor. Without a finite norm the memory stays and nothing is cancelled."""
     tensor.detector_age += 1
     if not math.isfinite(gn):
         return Decision()

@@ -129,6 +129,12 @@ def test_a_fused_that_cannot_be_honored_is_refused(wrong, where):
     assert_unchanged(optimizer, before)
 
 
+@pytest.mark.parametrize("other", ["foreach", "differentiable"])
+def test_flags_that_exclude_each_other_are_refused(other):
+    with pytest.raises(ValueError, match=f"fused=True and {other}=True"):
+        PsiLogic([nn.Parameter(torch.zeros(2))], fused=True, **{other: True})
+
+
 def test_fused_leaves_unsupported_tensors_to_foreach():
     gaps, wide = nn.Parameter(torch.ones(3, 4)[:, ::2]), nn.Parameter(torch.ones(3, dtype=torch.float64))
     with pytest.raises(RuntimeError, match="fused=True cannot be honored"):

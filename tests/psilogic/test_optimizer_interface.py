@@ -181,7 +181,7 @@ def test_copies_in_mid_run_continue_bit_by_bit(name, copied):
     assert_same(after, undisturbed(options, script)[40:])
 
 
-# The forms that parameters come in
+# Forms of the argument `params`
 
 
 def linear():

@@ -68,7 +68,7 @@ def copies(params):
 
 @for_all(options, magnitudes, seeds, scopes)
 def test_decay_never_flips_a_sign_and_never_grows(options, magnitudes, seed, scope):
-    """Every decay at work: unified and quantum, spikes and quiet steps. Only Adam's part is switched off."""
+    """All decays: unified and quantum, in spikes and quiet steps. Only Adam's part is switched off."""
     params = parameters(SHAPES)
     optimizer = PsiLogic(params, eps=ABSORBING, chaos_scope=scope, **options)
     for grads in script(magnitudes, seed):

@@ -33,7 +33,7 @@ def model_and_optimizer():
 
 
 def prepared(accelerate, **options):
-    """An accelerator, and what it makes of a model, an optimizer and a scheduler."""
+    """An accelerator, and a model, optimizer and scheduler that it prepared."""
     accelerator = accelerate.Accelerator(cpu=True, **options)
     return accelerator, accelerator.prepare(*model_and_optimizer())
 

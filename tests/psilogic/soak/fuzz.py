@@ -185,7 +185,7 @@ def exact(x):
 
 
 def compare_step(trial, before, after, expected, grads, what):
-    """One step of all parameters; a wide parameter is as good as its roundings and those of what it was made of."""
+    """Compare one step of all parameters; the tolerance follows from roundings of a parameter and of its summands."""
     for i, (x, y, z, g) in enumerate(zip(before, after, expected, grads, strict=True)):
         options, dtype, seen = trial.options[trial.members[i]], y["param"].dtype, f"{what}, tensor {i}"
         if g is None or not y["param"].numel():
@@ -305,7 +305,7 @@ def a_resumed_run_is_the_uninterrupted_one(trial, run):
 
 
 def what_moves_changes_no_bit(trial, run):
-    """Scalars, moments and parameters that lie elsewhere after `x.data = ...`."""
+    """Scalars, moments and parameters with other addresses after `x.data = ...`."""
     chance = random.Random(trial.seed)
 
     def move(other, t):

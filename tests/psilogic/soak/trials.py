@@ -1,4 +1,4 @@
-"""Random trainings: what a seed draws, and the parameters and gradients that it gives the optimizer."""
+"""Random trainings: hyperparameters, parameters and gradients drawn from a seed."""
 
 import random
 from dataclasses import dataclass
@@ -87,7 +87,7 @@ def model(params: list, shared: list) -> list:
 
 
 def draw(seed: int, small: bool = False) -> Trial:
-    """The trial of a seed, if wanted without long tensors."""
+    """The trial of a seed, optionally without long tensors."""
     r, generator = random.Random(seed), torch.Generator().manual_seed(seed)
     compiled = r.random() < 0.7
     kinds = r.choices([*([x] for x in DTYPES), DTYPES], [35, 20, 12, 8, 7, 18])[0]

@@ -117,7 +117,7 @@ class Processes:
             raise Failed(f"the processes did not start:\n{self.close()}")
 
     def _collect(self, world, deadline):
-        """The answers by rank, without those that have not come by the deadline."""
+        """The answers before the deadline, by rank."""
         answers = {}
         pending = {self._connections[rank]: rank for rank in range(world)}
         while pending and (remaining := deadline - time.monotonic()) > 0:

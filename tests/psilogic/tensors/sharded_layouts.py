@@ -21,7 +21,7 @@ LINEAR = ((5, 4), (5,), (3, 5), (3,), (4,), (3, 2))  # Linear(4, 5), Linear(5, 3
 
 @dataclass
 class Share:
-    """A parameter as this process has it.
+    """The part of a parameter on this process.
 
     Attributes:
         param: what the optimizer is given.
@@ -103,7 +103,7 @@ def _other_placement(whole, mesh, placements):
 
 
 def _fitting(placement, ndim):
-    """The placement, or what comes closest to it for a tensor with fewer dimensions."""
+    """The placement, or the closest one for a tensor with fewer dimensions."""
     if not isinstance(placement, Shard) or placement.dim < ndim:
         return placement
     return Shard(ndim - 1) if ndim else Replicate()
@@ -171,7 +171,7 @@ class Holder(nn.Module):
 
 
 def _held(wrap):
-    """What a wrapper of modules makes of a module with these parameters."""
+    """A placement by a wrapper of a module with these parameters."""
 
     def place(wholes):
         holder = Holder(wholes)

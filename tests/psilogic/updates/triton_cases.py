@@ -238,7 +238,7 @@ def zero_and_tiny_second_moments():
 
 @case
 def tensors_at_any_address():
-    """Every combination of aligned and misaligned tensors; what lies around them stays."""
+    """Every combination of aligned and misaligned tensors; memory around them does not change."""
     guards = []
 
     def shifted(x, by):
