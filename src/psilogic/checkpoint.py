@@ -1,4 +1,4 @@
-"""State dicts: their schema, what other optimizers' checkpoints become, and dtypes that survive loading."""
+"""State dicts: their schema, the migration of other optimizers' checkpoints, and dtypes that survive loading."""
 
 import logging
 from collections.abc import Iterable, Mapping
@@ -14,21 +14,15 @@ from psilogic.tensors.state import detector_dtype
 log = logging.getLogger("psilogic")
 
 SCHEMA = 1
-"""Version of the state dict, kept in every parameter group; raised when an older psilogic could not read it."""
+"""Version of the state dict, in every parameter group; increased when an older psilogic could not read it."""
 
 DETECTOR = ("chaos_fast", "chaos_slow", "chaos_ref", "chaos_start")
 """Per-parameter scalars of the chaos detector."""
 
 CLOCKS = ("step", "chaos_start")
-"""Per-parameter counts of steps: the parameter's, and its count when the detector started."""
+"""Per-parameter counts of steps: of the parameter, and at the start of the detector."""
 
-PUBLISHED = {
-    "m": "exp_avg",
-    "v": "exp_avg_sq",
-    "fast": "chaos_fast",
-    "slow": "chaos_slow",
-    "gn_avg": "chaos_ref",
-}
+PUBLISHED = {"m": "exp_avg", "v": "exp_avg_sq", "fast": "chaos_fast", "slow": "chaos_slow", "gn_avg": "chaos_ref"}
 """State keys of the published package psilogic 0.3 to 0.6, and ours."""
 
 ADAM_ONLY = ("amsgrad", "decoupled_weight_decay", "fused")
@@ -38,18 +32,18 @@ StateDict = dict[str, Any]
 
 
 def migrate(state_dict: Mapping[str, Any], groups: list[dict[str, Any]]) -> StateDict:
-    """Make a state dict of ours from one of ours, of torch's Adam or AdamW, or of the published package.
+    """Make a state dict of this version from one of PsiLogic, torch's Adam or AdamW, or the published package.
 
     Args:
-        state_dict: what some optimizer's `state_dict()` returned; it is left as it is.
-        groups: the groups of the optimizer that loads; they give the hyperparameters that the state dict lacks.
+        state_dict: what some optimizer's `state_dict()` returned; it is not changed.
+        groups: the groups of the loading optimizer, for hyperparameters that the state dict does not contain.
 
     Returns:
         A state dict that `torch.optim.Optimizer.load_state_dict` takes.
 
     Raises:
-        ValueError: a newer psilogic wrote it, it belongs to an optimizer that cannot be continued, or Adam's moments
-            have not the parameters' shapes.
+        ValueError: a newer psilogic wrote it, it belongs to an unsupported optimizer, or the shapes of Adam's moments
+            differ from those of the parameters.
     """
     saved_groups = state_dict["param_groups"]
     schemas = [group.get("schema", 0) for group in saved_groups]
@@ -65,7 +59,7 @@ def migrate(state_dict: Mapping[str, Any], groups: list[dict[str, Any]]) -> Stat
         keys = sorted(set(chain.from_iterable(map(str, entry) for entry in state_dict["state"].values())))
         raise ValueError(f"the state dict is not of PsiLogic, Adam or AdamW: its state has the keys {', '.join(keys)}")
     _check_shapes(entries, saved_groups, groups)
-    # A group more or fewer is torch's to refuse.
+    # torch checks the number of groups.
     own = [*groups, *[{}] * (len(saved_groups) - len(groups))]
     return {
         **state_dict,
@@ -77,7 +71,7 @@ def migrate(state_dict: Mapping[str, Any], groups: list[dict[str, Any]]) -> Stat
 def _check_shapes(
     entries: Mapping[Any, StateDict], saved_groups: list[dict[str, Any]], groups: list[dict[str, Any]]
 ) -> None:
-    """Refuse moments of other shapes; how many groups and parameters there are is torch's to check."""
+    """Refuse moments of other shapes; torch checks the numbers of groups and parameters."""
     for i, (saved, mine) in enumerate(zip(saved_groups, groups, strict=False)):
         for j, (key, p) in enumerate(zip(saved["params"], mine["params"], strict=False)):
             for name in ("exp_avg", "exp_avg_sq"):
@@ -90,7 +84,7 @@ def _check_shapes(
 
 
 def _entry(saved: Mapping[str, Any]) -> StateDict:
-    """The state of one parameter under our names; the running maximum of AMSGrad has no counterpart."""
+    """The state of one parameter under psilogic's names; the running maximum of AMSGrad has no counterpart."""
     entry = {PUBLISHED.get(name, name): value for name, value in saved.items() if name != "max_exp_avg_sq"}
     if "t" in entry:
         entry |= {"step": entry.pop("t"), "chaos_start": 0.0}
@@ -98,19 +92,19 @@ def _entry(saved: Mapping[str, Any]) -> StateDict:
 
 
 def _scalar(name: str, value: Any) -> Tensor:
-    """A scalar of the state as a 0-dim tensor; torch before 1.12 wrote numbers, and so may other programs."""
+    """A scalar of the state as a 0-dim tensor; torch before 1.12 and perhaps other programs wrote numbers."""
     if isinstance(value, Tensor):
         return value.reshape(())
     return torch.tensor(float(value), dtype=_get_scalar_dtype() if name in CLOCKS else torch.float64)
 
 
 def _group(saved: Mapping[str, Any], mine: Mapping[str, Any], entries: Mapping[Any, StateDict]) -> StateDict:
-    """A parameter group with the saved hyperparameters, ours where there are none."""
+    """A parameter group with the saved hyperparameters, completed by those of the loading optimizer."""
     group = {name: value for name, value in {**mine, **saved}.items() if name not in ADAM_ONLY + PUBLISHED_ONLY}
     states = [entries[key] for key in saved["params"] if entries.get(key)]
     if saved.get("lion_mode"):
         raise ValueError("the state dict was written with lion_mode=True, which has no counterpart here")
-    if "use_foreach" in saved:  # the published package measures gn relative to its own average, AGC by whole tensors
+    if "use_foreach" in saved:  # the published package: gn relative to its average, AGC of whole tensors
         relative = any("chaos_ref" in state for state in states)
         group |= {"chaos_signal": "relative" if relative else "raw", "agc_norm": "tensor", "chaos_scope": "tensor"}
         log.warning("loaded a checkpoint of the published package psilogic: chaos_signal=%r", group["chaos_signal"])
@@ -127,7 +121,7 @@ def restore_scalars(
     saved: Mapping[Any, StateDict],
     state: Mapping[Tensor, StateDict],
 ) -> None:
-    """Give the detector's scalars their saved values back, which torch has cast to the parameter's dtype.
+    """Restore the saved values of the detector's scalars, which torch has cast to the parameter's dtype.
 
     Args:
         params: parameters of the optimizer, in the order of its groups.

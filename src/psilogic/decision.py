@@ -1,10 +1,12 @@
 """What the chaos detector decides for the tensors of one group: from gradient norms to decay rates."""
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.optim import Optimizer
 
 from psilogic import equations as eq
 from psilogic.equations import Scalar
@@ -34,7 +36,7 @@ class Decision(NamedTuple):
         chaos: the chaos measure, in [0, 1.5).
         gate: s, True where the tensor spikes.
         warmup: w, the chaos warm-up weight, 0 where gn is not finite.
-        cancellation: w c, the share of theta that active cancellation takes away in this step.
+        cancellation: w c, the fraction of theta that active cancellation removes in this step.
         decay: delta = lr weight_decay + w c.
         quantum_rate: lr q_t w (1 - s); None when quantum decay is off.
     """
@@ -50,11 +52,18 @@ class Decision(NamedTuple):
     quantum_rate: Tensor | None
 
 
-def observe(gn: Tensor, finite: Tensor, memory: Chaos, eps: float) -> Chaos:
-    """Update the detector's memory with gn; where that is not finite the memory stays as it is.
+Observer = Callable[[list[Tensor], dict[str, Any], Decision], None]
+"""Called after each step with the tensors, their parameter group and the decision about them."""
 
-    One NaN would otherwise stay in an EMA for ever.
-    """
+
+class Observable(Optimizer):
+    """An optimizer with a chaos detector whose decisions can be observed."""
+
+    _observers: list[Observer]
+
+
+def observe(gn: Tensor, finite: Tensor, memory: Chaos, eps: float) -> Chaos:
+    """Update the detector's memory with gn, but not where gn is not finite: one NaN would stay in an EMA forever."""
     if memory.reference is None:
         (fast, slow), reference = eq.emas(memory.fast, memory.slow, gn), None
     else:
@@ -67,7 +76,7 @@ def observe(gn: Tensor, finite: Tensor, memory: Chaos, eps: float) -> Chaos:
 
 
 def by_clocks(group: dict[str, Any], t: Tensor, t_detector: Tensor) -> tuple[Tensor, Scalar]:
-    """What the clocks alone say: the warm-up weight w and the cosine schedule, each of shape (N,).
+    """The functions of the step counts: the warm-up weight w and the cosine schedule, each of shape (N,).
 
     Args:
         group: the hyperparameters, as in `torch.optim.Optimizer.param_groups`.
@@ -78,15 +87,16 @@ def by_clocks(group: dict[str, Any], t: Tensor, t_detector: Tensor) -> tuple[Ten
 
 
 def quiet_quantum_rate(group: dict[str, Any], t: Tensor, t_detector: Tensor) -> Tensor:
-    """lr q_t w: the quantum rate of those tensors that will not fire, shape (N,); arguments as of `by_clocks`."""
+    """lr q_t w: the quantum rate of tensors that do not fire, shape (N,); the arguments are those of `by_clocks`."""
     w, schedule = by_clocks(group, t, t_detector)
     return eq.quantum_rate(group["lr"], group["quantum_decay"] * schedule, w, torch.zeros_like(t, dtype=torch.bool))
 
 
 def likely_to_fire(group: dict[str, Any], memory: Chaos, t_detector: Tensor) -> Tensor:
-    """Those tensors whose memory before a step makes it likely that they fire in it, shape (N,).
+    """Which tensors are likely to fire in a step, given the memory before it, shape (N,).
 
-    The fast EMA, once above the gate, needs several steps to come down. With the memory after a step it says who does.
+    The fast EMA, once above the gate, needs several steps to fall below it. Given the memory after the step, the result
+    is which tensors do fire.
     """
     return _gate(group, memory) & (t_detector > _t_warm(group))
 
@@ -94,7 +104,7 @@ def likely_to_fire(group: dict[str, Any], memory: Chaos, t_detector: Tensor) -> 
 def quiet_memory(group: dict[str, Any], gn: Tensor, memory: Chaos, t_detector: Tensor) -> Chaos | None:
     """The detector's memory after a step in which no tensor fires, None if one does.
 
-    Then `decide` would say nothing else that is news, but for quantum decay.
+    If none fires and quantum decay is off, this memory is all that `decide` would change.
     """
     after = observe(gn, gn < math.inf, memory, group["eps"])
     return None if likely_to_fire(group, after, t_detector).any() else after
@@ -131,7 +141,7 @@ def decide(group: dict[str, Any], gn: Tensor, memory: Chaos, w: Tensor, schedule
     ratio = eq.chaos_ratio(fast, slow, eps)
     chaos = eq.chaos(slow, ratio)
     s = _gate(group, memory_after)
-    # Without a finite gn nothing is known of this step: no cancellation, no quantum decay.
+    # If gn is not finite, nothing is known of this step: no cancellation, no quantum decay.
     w = w * known
     cancelled = w * eq.cancellation(s, chaos, lr, group["gamma"] * schedule, group["p_ext"], group["max_cancel"])
     return Decision(

@@ -1,8 +1,8 @@
 """The equations of the PsiLogic paper, one short function each.
 
 Every quantity is a vector over tensors, shape (N,), unless said otherwise: element i belongs to the i-th
-tensor. Names are the paper's. Nothing here keeps state, moves data between devices or knows about
-parameter groups; `psilogic.decision` composes these functions in the order of the paper's Listing 1.
+tensor. Names are the paper's. These functions have no state, move no data between devices and know no parameter
+groups; `psilogic.decision` composes them in the order of the paper's Listing 1.
 
 Reference: "PsiLogic: Chaos-Aware Active Cancellation for Adam with a Fair Cross-Domain Benchmark", section 3.
 """
@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 Scalar = float | Tensor
-"""A hyperparameter, or what becomes of it: a number, or a tensor (a learning rate that lives on the device)."""
+"""A hyperparameter or a product of some: a number, or a tensor (if the learning rate is on the device)."""
 
 
 def normalized_norm(norm: Tensor, root_numel: Scalar) -> Tensor:
@@ -25,7 +25,7 @@ def normalized_norm(norm: Tensor, root_numel: Scalar) -> Tensor:
 def emas(fast: Tensor, slow: Tensor, gn: Tensor) -> tuple[Tensor, Tensor]:
     """fast_t = 0.90 fast_{t-1} + 0.10 gn_t, slow_t = 0.99 slow_{t-1} + 0.01 gn_t (section 3.3).
 
-    Horizons of about 10 and 100 steps. Both by the same calls: on a GPU each call is a launch.
+    Horizons of about 10 and 100 steps. The same calls compute both: on a GPU each call is a launch.
     """
     kept, added = torch._foreach_mul([fast, slow], [0.90, 0.99]), torch._foreach_mul([gn, gn], [0.10, 0.01])
     fast, slow = torch._foreach_add(kept, added)
@@ -40,7 +40,7 @@ def chaos_ratio(fast: Tensor, slow: Tensor, eps: float) -> Tensor:
 def chaos(slow: Tensor, ratio: Tensor) -> Tensor:
     """chaos = tanh(slow) (1 + 0.5 tanh(relu(ratio - 1))), in [0, 1.5) (section 3.3).
 
-    Multiplied out, and of a ratio, which is not negative, softshrink is that relu: fewer calls.
+    Multiplied out, and with softshrink, which is that relu since a ratio is not negative: fewer calls.
     """
     level, burst = torch._foreach_tanh([slow, F.softshrink(ratio, 1.0)])
     return torch.addcmul(level, level, burst, value=0.5)

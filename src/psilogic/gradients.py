@@ -1,8 +1,8 @@
-"""What happens to a gradient before the detector and Adam see it: sign, unscaling, clipping, AGC, centralization.
+"""Processing of gradients before the detector and Adam: sign, unscaling, clipping, AGC, centralization.
 
-All of it follows from sums over units, so that one pass over the gradients, and one reduction where tensors are
-split over ranks, is enough. A unit is what AGC and centralization treat as one: a row of dimension 0, or the whole
-tensor when it has at most one dimension or nothing works by rows.
+All of it depends on sums over units only: one pass over the gradients is enough, and one reduction if tensors are
+split over ranks. A unit of AGC and centralization is a row of dimension 0, or the whole tensor if it has at most one
+dimension or neither of the two works by rows.
 """
 
 import math
@@ -28,14 +28,14 @@ from psilogic.tensors.norms import (
 )
 
 AGC_FLOOR = 1e-3
-"""The smallest parameter norm that AGC compares a gradient with, so that weights at zero can leave it."""
+"""The smallest parameter norm in AGC, so that weights can leave zero."""
 
 NOISE = 1000
-"""Rounding errors, in units of the dtype's eps, that a sum of squares may have."""
+"""The rounding error of a sum of squares, in units of the dtype's eps."""
 
 
 class Processing(NamedTuple):
-    """What becomes of the gradients of N tensors: g <- scale (g - mean), unit by unit.
+    """The processing of the gradients of N tensors: g <- scale (g - mean), unit by unit.
 
     Attributes:
         mean: shape (U,); None for 0.
@@ -70,12 +70,12 @@ class Statistics(NamedTuple):
         """The sum of |g|^2 of all tensors, 0-dim."""
         return total(self.squares)
 
-    def plan(self, bucket: Bucket, factor: Tensor | None) -> Processing:
-        """What becomes of the gradients whose sums these are.
+    def to_processing(self, bucket: Bucket, factor: Tensor | None) -> Processing:
+        """The processing of the gradients with these sums.
 
         Args:
             bucket: the tensors.
-            factor: what unscaling and global clipping multiply every gradient by, 0-dim; None for nothing.
+            factor: the factor of unscaling and global clipping, 0-dim; None for 1.
         """
         group, units, (_, squares, sums, param_squares) = bucket.group, bucket.units, self
         scales: list[Tensor] = []
@@ -100,11 +100,11 @@ class Statistics(NamedTuple):
 
 
 def measure(bucket: Bucket) -> Statistics:
-    """The sums over those elements of the bucket's tensors that this rank holds."""
+    """The sums over this rank's elements of the bucket's tensors."""
     group, grads = bucket.group, bucket.rows(bucket.grads)
     sums, param_squares = None, None
     if group["grad_centralize"]:
-        # What is left of a row without its mean is known when all its pieces are: until then only float64 is safe.
+        # The variance of a split row is known after the reduction: only float64 is exact enough until then.
         if bucket.on_host and bucket.ranks is None and not bucket.dtype.is_complex:
             squares, sums = host_norms.row_squares_and_sums(grads)
         else:
@@ -124,12 +124,12 @@ def _squares(bucket: Bucket, tensors: Foreach) -> Tensor:
 
 
 class Rescaling(NamedTuple):
-    """What multiplies every gradient: unscaling and global clipping, None for neither.
+    """The common factor of all gradients: unscaling and global clipping.
 
     Attributes:
-        total: the sum of |g|^2 over all gradients as they are, 0-dim; None without clipping.
-        max_norm: the largest norm that clipping leaves.
-        grad_scale: what the loss was multiplied by, one element.
+        total: the sum of |g|^2 over all unprocessed gradients, 0-dim; None without clipping.
+        max_norm: the largest norm after clipping; None without clipping.
+        grad_scale: the factor of the loss, one element; None for 1.
     """
 
     total: Tensor | None
@@ -138,7 +138,7 @@ class Rescaling(NamedTuple):
 
     @staticmethod
     def of(sums: Sequence[Any], max_norm: float | None, grad_scale: Tensor | None) -> "Rescaling":
-        """The same, from what is known of all buckets, which have a `total` if there is a `max_norm`."""
+        """The rescaling, from the measured sums of all buckets, which have a `total` if `max_norm` is given."""
         if max_norm is None:
             return Rescaling(None, None, grad_scale)
         totals = [x.total for x in sums]
@@ -146,12 +146,12 @@ class Rescaling(NamedTuple):
         return Rescaling(total, max_norm, grad_scale)
 
     def to(self, device: torch.device) -> "Rescaling":
-        """The same on another device."""
+        """The rescaling on another device."""
         total, scale = (None if x is None else x.to(device, non_blocking=True) for x in (self.total, self.grad_scale))
         return Rescaling(total, self.max_norm, scale)
 
     def factor(self, like: Tensor) -> Tensor | None:
-        """Both in one number, 0-dim, on the device and in the dtype of a vector."""
+        """The factor, 0-dim, on the device and in the dtype of a vector; None for 1."""
         unscale = None if self.grad_scale is None else self.grad_scale.to(like).reciprocal().reshape(())
         if self.total is None or self.max_norm is None:
             return unscale
@@ -169,7 +169,7 @@ def clip_factor(total_norm: Tensor, max_norm: float) -> Tensor:
 def agc_scale(norm: Tensor, param_norm: Tensor, clip: float) -> Tensor:
     """Adaptive gradient clipping: min(1, clip max(||theta||, 1e-3) / ||g||), unit by unit.
 
-    Where ||g|| is not finite the factor would spread one bad element over its unit: it is 1 there.
+    It is 1 where ||g|| is not finite: otherwise one bad element would change its whole unit.
 
     Reference: Brock et al. 2021, "High-Performance Large-Scale Image Recognition Without Normalization".
     """
@@ -179,9 +179,9 @@ def agc_scale(norm: Tensor, param_norm: Tensor, clip: float) -> Tensor:
 
 
 def unit_mean(sums: Tensor, numel: Tensor) -> Tensor:
-    """Gradient centralization: what each row loses, its mean over all dimensions but the first.
+    """Gradient centralization: the mean of each row over all dimensions but the first.
 
-    A mean that is not finite would spread one bad element over its row: it is 0 there.
+    It is 0 where it is not finite: otherwise one bad element would change its whole row.
 
     Reference: Yong et al. 2020, "Gradient Centralization: A New Optimization Technique for Deep Neural Networks".
     """
@@ -190,22 +190,22 @@ def unit_mean(sums: Tensor, numel: Tensor) -> Tensor:
 
 
 def centered_squares(squares: Tensor, mean: Tensor, numel: Tensor) -> Tensor:
-    """sum |g - mean|^2 = sum |g|^2 - numel |mean|^2; 0 when rounding could have left that much.
+    """sum |g - mean|^2 = sum |g|^2 - numel |mean|^2; 0 if it is as small as a rounding error.
 
-    A row of equal elements would else have a small norm that is noise, in which a relative signal sees spikes. Squares
-    and sums may be exact to float32 only where the difference is at least half of the squares.
+    Otherwise the norm of a row of equal elements would be noise, in which a relative signal sees spikes. Squares and
+    sums may be of float32's precision only if the difference is at least half of the squares.
     """
     difference = squares - numel * mean.abs().square()
     return torch.where(difference < NOISE * torch.finfo(squares.dtype).eps * squares, 0.0, difference)
 
 
 def decided_by_unit(group: dict[str, Any]) -> bool:
-    """Whether what becomes of a unit's gradients follows from sums over that unit, but for what all have in common."""
+    """Whether the processing of a unit depends only on sums over that unit and on the common factor."""
     return not (group["grad_centralize"] and group["agc_clip"] > 0 and group["agc_norm"] == "tensor")
 
 
 def signals(buckets: list[Bucket], processings: list[Processing]) -> list[Tensor]:
-    """gn of each bucket's tensors, shape (N,): their own, or that of the pool their scope puts them in."""
+    """gn of each bucket's tensors, shape (N,): of each tensor, or of the pool that `chaos_scope` defines."""
     norms, numels = [x.norms for x in processings], [x.numel for x in processings]
     roots = [bucket.root_numel(numel) for bucket, numel in zip(buckets, numels, strict=True)]
     every_gn = [normalized_norm(norm, root_numel) for norm, root_numel in zip(norms, roots, strict=True)]
@@ -224,18 +224,17 @@ def signals(buckets: list[Bucket], processings: list[Processing]) -> list[Tensor
     return every_gn
 
 
-def own(bucket: Bucket, processing: Processing, gn: Tensor) -> tuple[Processing, Tensor]:
-    """The processing and the gn of those tensors of a bucket that this optimizer updates."""
+def owned_part(bucket: Bucket, processing: Processing, gn: Tensor) -> tuple[Processing, Tensor]:
+    """The processing and the gn of the tensors of a bucket that this optimizer updates."""
     if len(bucket.owned) == len(bucket.params):
         return processing, gn
-
-    index = bucket.known.uploads.vector("owned", bucket.owned, torch.int64, gn.device)
+    index = bucket.cache.tables.vector("owned", bucket.owned, torch.int64, gn.device)
     mean, scale = (units_of(x, bucket.units, bucket.owned) for x in (processing.mean, processing.scale))
     return Processing(mean, scale, processing.norms[index], processing.numel[index]), gn[index]
 
 
 def units_of(by_unit: Tensor | None, units: list[int], chosen: list[int]) -> Tensor | None:
-    """The values of some tensors' units, out of those of all; None for None."""
+    """The values of the chosen tensors' units, from those of all tensors; None for None."""
     if by_unit is None:
         return None
     parts = by_unit.split(units)

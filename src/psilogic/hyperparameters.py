@@ -1,4 +1,4 @@
-"""Validation of hyperparameters: a wrong value is named before any state is touched."""
+"""Validation of hyperparameters, before any state is changed."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ SAME_IN_ALL_GROUPS = ("max_grad_norm", "differentiable")
 
 
 def number(name: str, value: Any) -> float:
-    """The value as a float; ValueError when it is no single real number. Only lr may be a tensor."""
+    """The value as a float; ValueError if it is not a single real number. Only lr may be a tensor."""
     if isinstance(value, Tensor) and name == "lr":
         if value.numel() != 1 or value.is_complex():
             raise ValueError(f"lr must have one real element, got a tensor of shape {tuple(value.shape)}")
@@ -88,12 +88,12 @@ def check_group(group: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -
 
     Args:
         group: the group.
-        others: those that are there already.
+        others: the existing groups.
 
     Raises:
-        ValueError: naming the argument and its value; also for one that must be the same in all groups but is not.
+        ValueError: naming the argument and its value; also if it must be the same in all groups but is not.
     """
     check_hyperparameters(group)
     for name in SAME_IN_ALL_GROUPS if others else ():
         if group[name] != others[0][name]:
-            raise ValueError(f"{name} must be the same in all groups, got {group[name]!r} beside {others[0][name]!r}")
+            raise ValueError(f"{name} must be the same in all groups, got {group[name]!r} and {others[0][name]!r}")

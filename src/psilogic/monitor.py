@@ -1,4 +1,4 @@
-"""What the chaos detector sees and does, tensor by tensor; nothing is read from the device until it is asked for."""
+"""Monitoring of the chaos detector, tensor by tensor; nothing is read from the device before a result is requested."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -9,12 +9,11 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from psilogic.decision import Chaos, Decision
-from psilogic.optimizer import PsiLogic
-from psilogic.tensors.uploads import capturing
+from psilogic.decision import Chaos, Decision, Observable
+from psilogic.tensors.device_tables import capturing
 
 SPIKE_LOG_STEPS = 1000
-"""Steps that the spike log reaches back."""
+"""Number of last steps that the spike log covers."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +22,7 @@ class TensorChaos:
 
     Attributes:
         name: name of the tensor.
-        group: name of its parameter group, else the group's index.
+        group: name of its parameter group, or the group's index.
         gn: scale-normalized norm of the processed gradient.
         fast: the detector's 0.90-EMA.
         slow: the detector's 0.99-EMA.
@@ -31,7 +30,7 @@ class TensorChaos:
         chaos: the chaos measure, in [0, 1.5).
         gate: s, True while the tensor spikes.
         warmup: w, the chaos warm-up weight.
-        cancellation: w c, the share of theta that was cancelled in this step.
+        cancellation: w c, the fraction of theta that was cancelled in this step.
         steps: steps with a gradient.
         gate_steps: steps with s = 1.
         active_steps: steps that cancelled something.
@@ -60,7 +59,7 @@ class Spike(NamedTuple):
     """A tensor that spiked: s = 1 after the warm-up.
 
     Attributes:
-        step: the monitor's count of optimizer steps, from 1, but for replays of CUDA graphs.
+        step: the monitor's count of optimizer steps, from 1, without replays of CUDA graphs.
         name: name of the tensor.
         ratio: fast / (slow + eps) in that step.
     """
@@ -81,7 +80,7 @@ _QUANTITIES = {
 
 
 class ScalarWriter(Protocol):
-    """What `torch.utils.tensorboard.SummaryWriter` and others like it offer."""
+    """The interface of `torch.utils.tensorboard.SummaryWriter` that `Monitor.write` needs."""
 
     def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> None:
         """Record a value."""
@@ -89,9 +88,9 @@ class ScalarWriter(Protocol):
 
 @dataclass
 class _Seen:
-    """The tensors of a bucket: their sums, shape (5, N), the last decision about them and when it was made.
+    """The tensors of a bucket: their sums, shape (5, N), the last decision about them and the step of that decision.
 
-    Sums are added where they lie, steps among them, so that the replays of a CUDA graph count as steps do.
+    Sums, the number of steps among them, are added on the device, so that they include replays of a CUDA graph.
     """
 
     params: list[Tensor]
@@ -102,9 +101,9 @@ class _Seen:
 
 
 class Monitor:
-    """Watches an optimizer's chaos detector; see `monitor`."""
+    """Monitors an optimizer's chaos detector; see `monitor`."""
 
-    def __init__(self, optimizer: PsiLogic, names: Iterable[tuple[str, Tensor]] = ()) -> None:
+    def __init__(self, optimizer: Observable, names: Iterable[tuple[str, Tensor]] = ()) -> None:
         self._optimizer = optimizer
         self._names = {id(p): name for name, p in names}
         self._seen: dict[tuple[int, ...], _Seen] = {}
@@ -114,12 +113,12 @@ class Monitor:
         self._hook = optimizer.register_step_pre_hook(self._count)
 
     def detach(self) -> None:
-        """Stop watching; what was seen can still be read."""
+        """Stop monitoring; earlier results can still be read."""
         self._optimizer._observers.remove(self._observe)
         self._hook.remove()
 
     def read(self) -> list[TensorChaos]:
-        """Every tensor that had a gradient so far, in the optimizer's order. This waits for the device."""
+        """The results of every tensor that had a gradient, in the optimizer's order. This waits for the device."""
         rows: dict[int, TensorChaos] = {}
         for seen in sorted(self._seen.values(), key=lambda seen: seen.step):
             for p, row in zip(seen.params, self._rows(seen), strict=True):
@@ -128,10 +127,10 @@ class Monitor:
         return [rows[key] for key in order if key in rows]
 
     def totals(self) -> dict[str, float]:
-        """All tensors and steps together. This waits for the device.
+        """The sums over all tensors and steps. This waits for the device.
 
         Returns:
-            tensor_steps: pairs of tensor and step seen; gate_share: share of them with s = 1; active_share: share
+            tensor_steps: pairs of a tensor and a step; gate_share: fraction of them with s = 1; active_share: fraction
             that cancelled something; cancellation: sum of w c; weight_decay: sum of lr weight_decay.
         """
         sums = sum((seen.sums.sum(dim=1).cpu() for seen in self._seen.values()), torch.zeros(5, dtype=torch.float64))
@@ -145,7 +144,7 @@ class Monitor:
         }
 
     def quantities(self) -> dict[str, tuple[str, dict[str, float]]]:
-        """Of each quantity its unit, and each tensor's total since the monitor began. This waits for the device.
+        """For each quantity its unit and each tensor's total since the monitor began. This waits for the device.
 
         Returns:
             tensor_steps: steps with a gradient; fired: those with s = 1; acted: those that cancelled something;
@@ -158,9 +157,9 @@ class Monitor:
         }
 
     def spikes(self) -> list[Spike]:
-        """Which tensors spiked when: s = 1 after the warm-up, in the last `SPIKE_LOG_STEPS` steps, oldest first.
+        """The spikes (s = 1 after the warm-up) in the last `SPIKE_LOG_STEPS` steps, oldest first.
 
-        Steps that are compiled or are replays of a CUDA graph leave none; `read` and `totals` count them.
+        Compiled steps and replays of a CUDA graph are not in this log; `read` and `totals` count them.
         """
         names = self._all_names()
         return [
@@ -174,7 +173,7 @@ class Monitor:
 
         Args:
             writer: a TensorBoard `SummaryWriter`, or anything with its `add_scalar`.
-            step: the step that the writer files them under.
+            step: the step passed to the writer.
         """
         for row in self.read():
             for quantity in ("gn", "fast", "slow", "ratio", "chaos", "gate", "warmup", "cancellation"):
@@ -182,7 +181,7 @@ class Monitor:
             writer.add_scalar(f"chaos/total_cancellation/{row.name}", row.total_cancellation, step)
 
     def state_dict(self) -> dict[str, Any]:
-        """What was seen, as plain values and tensors, for a monitor of an optimizer that goes on from a checkpoint."""
+        """All results as plain values and tensors, for the monitor of an optimizer that resumes from a checkpoint."""
         place = {id(p): i for i, p in enumerate(self._params())}
         return {
             "step": self._step,
@@ -201,10 +200,10 @@ class Monitor:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from what another monitor saw.
+        """Continue the results of another monitor.
 
         Args:
-            state: its `state_dict`; this monitor's optimizer has the same parameters in the same order.
+            state: its `state_dict`; the optimizers have the same parameters in the same order.
         """
         params = self._params()
         groups = [group for group in self._optimizer.param_groups for _ in group["params"]]
@@ -236,13 +235,11 @@ class Monitor:
         if seen is not None:
             seen.sums.add_(sums)
             seen.decision, seen.step = decision, self._step
-        elif capturing():  # each replay would start from these sums again
-            raise RuntimeError(
-                "a CUDA graph captures a step that is watched: take a watched step without a graph first"
-            )
+        elif capturing():  # each replay would reset the sums to this step's
+            raise RuntimeError("a CUDA graph captures a monitored step: take a monitored step without a graph first")
         else:
             self._seen[key] = _Seen(params, group, sums, decision, self._step)
-        if not (capturing() or torch.compiler.is_compiling()):  # a log that grows would be compiled in every step
+        if not (capturing() or torch.compiler.is_compiling()):  # a growing log would be compiled again in every step
             self._spikes.append((self._step, params, decision.gate & (decision.warmup > 0), decision.ratio))
 
     def _rows(self, seen: _Seen) -> Iterator[TensorChaos]:
@@ -261,7 +258,7 @@ class Monitor:
             )
 
     def _all_names(self) -> dict[int, str]:
-        """Names as given, else as the optimizer's groups have them, else `<group>.<position>`."""
+        """The given names, or those of the optimizer's groups, or `<group>.<position>`."""
         names: dict[int, str] = {}
         for i, group in enumerate(self._optimizer.param_groups):
             known = group.get("param_names") or [f"{group.get('name', i)}.{k}" for k in range(len(group["params"]))]
@@ -270,32 +267,32 @@ class Monitor:
 
 
 def _joined(earlier: TensorChaos, later: TensorChaos) -> TensorChaos:
-    """The later values with the sums of both: the same tensor, seen in two different buckets."""
+    """The later values with the sums of both: one tensor that was in two different buckets."""
     sums = ("steps", "gate_steps", "active_steps", "total_cancellation", "total_weight_decay")
     return TensorChaos(**{**vars(later), **{name: getattr(earlier, name) + getattr(later, name) for name in sums}})
 
 
 def monitor(optimizer: Optimizer, names: Iterable[tuple[str, Tensor]] = ()) -> Monitor:
-    """Watch an optimizer's chaos detector from now on.
+    """Monitor an optimizer's chaos detector from now on.
 
-    While nothing is read, a step costs a few operations on vectors over tensors and no wait for the device; an
-    optimizer that nobody watches pays nothing. Replays of a CUDA graph in which a step was captured count in `read` and
-    `totals`, if the monitor has seen a step without the graph before. They and compiled steps leave no spikes.
+    Before something is read, a step costs a few operations on vectors over tensors and no wait for the device. `read`
+    and `totals` include replays of a CUDA graph if a monitored step without the graph preceded its capture. Replays and
+    compiled steps leave no spikes.
 
     Args:
-        optimizer: the optimizer, or what a framework has wrapped it in (Accelerate, Hugging Face's Trainer, Lightning).
+        optimizer: the optimizer, or a framework's wrapper of it (Accelerate, Hugging Face's Trainer, Lightning).
         names: names of the parameters, as `model.named_parameters()`; without them the optimizer's own are used.
 
     Returns:
-        The monitor: `read()` for each tensor, `totals()` for all together, `spikes()` for which tensors spiked
-        when, `write(writer, step)` for TensorBoard.
+        The monitor: `read()` for each tensor, `totals()` for all together, `spikes()` for the log of spikes,
+        `write(writer, step)` for TensorBoard.
 
     Raises:
-        TypeError: it is no PsiLogic.
+        TypeError: the optimizer is not a PsiLogic.
     """
-    watched: Any = optimizer
-    while not isinstance(watched, PsiLogic) and hasattr(watched, "optimizer"):
-        watched = watched.optimizer
-    if not isinstance(watched, PsiLogic):
-        raise TypeError(f"monitor watches a PsiLogic, got {type(optimizer).__name__}")
-    return Monitor(watched, names)
+    unwrapped: Any = optimizer
+    while not isinstance(unwrapped, Observable) and hasattr(unwrapped, "optimizer"):
+        unwrapped = unwrapped.optimizer
+    if not isinstance(unwrapped, Observable):
+        raise TypeError(f"monitor needs a PsiLogic, got {type(optimizer).__name__}")
+    return Monitor(unwrapped, names)

@@ -9,17 +9,17 @@ from torch import Tensor
 from torch.optim.optimizer import Optimizer, ParamsT
 
 from psilogic import checkpoint, updates
-from psilogic.decision import Decision
+from psilogic.decision import Observable
 from psilogic.gradients import Rescaling
 from psilogic.hyperparameters import check_group, check_hyperparameters
-from psilogic.tensors.buckets import Known, collect
+from psilogic.monitor import Monitor, monitor
+from psilogic.tensors.buckets import BucketCache, collect
 from psilogic.tensors.sharding import Sharding
-from psilogic.updates.work import Settled, Work
+from psilogic.updates.selection import select
+from psilogic.updates.types import UpdatePlan, Work
 
-Observer = Callable[[list[Tensor], dict[str, Any], Decision], None]
 
-
-class PsiLogic(Optimizer):
+class PsiLogic(Observable):
     r"""Adam with decoupled weight decay and a chaos-gated active cancellation.
 
     For each tensor with gradient g (after global clipping, AGC and centralization, in that order):
@@ -33,12 +33,13 @@ class PsiLogic(Optimizer):
         \theta \leftarrow \theta (1 - lr \cdot q_t \cdot w (1 - s) \tanh|g|) \\
         \theta \leftarrow \theta - lr \cdot \hat m / (\sqrt{\hat v} + eps)
 
-    With ``gamma=0`` and ``quantum_decay=0`` it is ``torch.optim.AdamW``. State beyond AdamW's is three scalars
-    per tensor (four with ``chaos_signal="relative"``). Adam's moments have the parameter's dtype, as in torch.
+    With ``gamma=0`` and ``quantum_decay=0`` it is ``torch.optim.AdamW``. The state has
+    three scalars per tensor more than AdamW's (four with ``chaos_signal="relative"``). Adam's moments have the
+    parameter's dtype, as in torch.
     After `torch.amp.GradScaler` found an overflow, nothing changes.
-    Norms, AGC and centralization are those of whole tensors, also where ranks hold pieces of them (DTensor, FSDP1).
+    Norms, AGC and centralization treat whole tensors, also if ranks hold pieces of them (DTensor, FSDP1).
     When gn is not finite (in float32 from a norm of 1.8e19 on) the detector keeps its memory and cancels nothing in
-    that step; elements behave as in AdamW.
+    that step; the update is then AdamW's.
 
     Args:
         params: parameters, named parameters or parameter groups.
@@ -60,34 +61,33 @@ class PsiLogic(Optimizer):
         agc_clip: adaptive gradient clipping at this ratio of gradient norm to parameter norm; 0 is off.
         agc_norm: "unit" clips rows of dimension 0 (the whole tensor when ndim <= 1), "tensor" whole tensors.
         grad_centralize: subtract the gradient's mean over all dimensions but the first, when ndim > 1.
-        chaos_signal: "raw" feeds gn to the detector (the paper); "relative" feeds gn divided by its own
-            0.99-EMA, which starts at the first gn that is not zero.
+        chaos_signal: the detector's input: "raw" is gn (the paper); "relative" is gn divided by its 0.99-EMA, which
+            starts at the first gn that is not zero.
         chaos_scope: "tensor" (a detector for each tensor), "group" or "global": the norm and the number of
             elements are pooled over the group, or over all groups with this scope.
-        max_grad_norm: clip the global gradient norm inside the step, equal to `clip_grad_norm_` before it (also in
-            that one NaN reaches every tensor), except that `p.grad` is left as it is; None is off. The same in all
-            groups.
-        bf16_update: how bfloat16 parameters are written. "nearest" rounds as torch does, so that a decay below half
-            an ulp has no effect; "stochastic" rounds up or down so that the mean is exact; "kahan" keeps what is cut
-            off in another bfloat16 tensor per parameter (2 bytes per element).
+        max_grad_norm: clip the global gradient norm inside the step; None is off. Equal to `clip_grad_norm_` before
+            the step (one NaN reaches every tensor), but `p.grad` is not changed. The same in all groups.
+        bf16_update: how bfloat16 parameters are rounded. "nearest" is torch's rounding, with which a decay below half
+            an ulp has no effect; "stochastic" rounds up or down so that the mean is exact; "kahan" keeps the rounding
+            error in another bfloat16 tensor per parameter (2 bytes per element).
         maximize: maximize the objective.
-        foreach: True takes torch's foreach operations for the update, False those too, one tensor after the other (less
-            memory); None leaves it to `fused`, which comes first.
-        fused: None takes, on a CPU, kernels of our own if the package was installed with them, else torch's fused
-            kernel; both round less often than foreach. False never does. True also takes Triton's kernels on CUDA,
-            which have never run on one, and announces to `torch.amp.GradScaler` that the step unscales by itself, as
-            torch's optimizers do; where Triton cannot compile, a warning says so and foreach is taken. Where one of a
-            group's tensors does not fit (its layout, say), those of its dtype and device are left to foreach; a True
-            that nothing in the group fits is an error in the first step.
-            `executed` counts the tensors of the last step by what ran: "native", "fused", "triton" or "foreach".
+        foreach: True uses torch's foreach operations on all tensors at once, False on one tensor after the other (less
+            memory); None leaves the choice to `fused`, which has priority.
+        fused: None uses, on a CPU, kernels of our own if the package was installed with them, otherwise torch's fused
+            kernel; both round less often than foreach. False uses foreach. True also uses Triton's kernels on CUDA,
+            which have never run there, and announces to `torch.amp.GradScaler` that the step unscales by itself, as
+            torch's optimizers do; if Triton cannot compile, a warning says so and foreach is used. If one tensor of a
+            group is not supported (its layout, for example), foreach updates those of its dtype and device. With True
+            it is an error in the first step if no tensor of the group is supported.
+            `executed` counts the tensors of the last step by execution: "native", "fused", "triton" or "foreach".
         capturable: keep `step` on the parameter's device.
-        differentiable: let autograd run through the step; bfloat16 parameters are then rounded to nearest. The same
-            in all groups.
+        differentiable: record the step for autograd; bfloat16 parameters are then rounded to nearest. The same in
+            all groups.
 
     Raises:
         ValueError: a hyperparameter is out of its range; the message names it and its value.
 
-    Reference: the PsiLogic paper, section 3; where it leaves a point open, `docs/update-rule.md` says what is done.
+    Reference: the PsiLogic paper, section 3; `docs/update-rule.md` defines what the paper leaves open.
     """
 
     def __init__(
@@ -129,25 +129,25 @@ class PsiLogic(Optimizer):
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore a pickled or loaded optimizer; groups saved by `torch.optim.AdamW` get PsiLogic's defaults."""
         super().__setstate__(state)
-        if "_known" not in self.__dict__:
+        if "_caches" not in self.__dict__:
             self._start_fresh()
         for group in self.param_groups:
             for name, value in self.defaults.items():
                 group.setdefault(name, value)
 
     def _start_fresh(self) -> None:
-        """What an optimizer has beside its state; neither copies nor pickles take it with them."""
+        """Set the attributes that are not state; neither copies nor pickles contain them."""
         self._announce_scaling()
         self.executed: Counter[str] = Counter()
-        self._observers: list[Observer] = []
+        self._observers = []
         self._sharding = Sharding()
-        self._known: dict[int, Known] = {}
+        self._caches: dict[int, BucketCache] = {}
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add a group of parameters, after a check of its hyperparameters.
 
         Raises:
-            ValueError: naming the argument and its value; the optimizer is then as before.
+            ValueError: naming the argument and its value; the optimizer is not changed then.
         """
         if isinstance(param_group, dict):
             check_group({**self.defaults, **param_group}, self.param_groups)
@@ -156,17 +156,17 @@ class PsiLogic(Optimizer):
         self._announce_scaling()
 
     def _announce_scaling(self) -> None:
-        """Tell `torch.amp.GradScaler`, which looks for it, that the step unscales by itself, as torch's fused ones."""
+        """Set the attribute that says to `torch.amp.GradScaler` that the step unscales by itself."""
         self._step_supports_amp_scaling = any(group.get("fused") for group in self.param_groups)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load the state of a PsiLogic, of torch's Adam or AdamW, or of the published package psilogic 0.3 to 0.6.
 
-        From Adam and AdamW the detector and its warm-up start at the moment of loading. The detector's scalars keep
-        their precision beside half-precision parameters. What the state dict says of hyperparameters holds.
+        After loading from Adam or AdamW, the detector and its warm-up start. The detector's scalars keep their
+        precision, also with half-precision parameters. Hyperparameters in the state dict replace the optimizer's.
 
         Args:
-            state_dict: what `state_dict()` returned; it is left as it is.
+            state_dict: what `state_dict()` returned; it is not changed.
 
         Raises:
             ValueError: a newer psilogic wrote it, or it does not fit this optimizer; nothing is changed then.
@@ -182,7 +182,7 @@ class PsiLogic(Optimizer):
             saved_ids = [key for group in migrated["param_groups"] for key in group["params"]]
             checkpoint.restore_scalars(params, saved_ids, migrated["state"], self.state)
 
-        # After the caller's hooks before loading, which may return another dict, and before those after loading.
+        # After the caller's pre-hooks, which may return another dict, and before the caller's post-hooks.
         hooks = [
             self.register_load_state_dict_pre_hook(migrate),
             self.register_load_state_dict_post_hook(restore, prepend=True),
@@ -200,11 +200,11 @@ class PsiLogic(Optimizer):
             closure: reevaluates the model and returns the loss.
 
         Returns:
-            The closure's loss, None without one.
+            The closure's loss, None without a closure.
 
         Raises:
             RuntimeError: a gradient is sparse, a parameter is sharded in a way that hides its tensors (FSDP1 without
-                original parameters), or `fused=True` cannot be honoured; nothing has been changed then.
+                original parameters), or `fused=True` cannot be honored; nothing is changed then.
         """
         loss = None
         if closure is not None:
@@ -214,57 +214,53 @@ class PsiLogic(Optimizer):
             self._step()
         return loss
 
-    def mechanism(self, named_parameters: Iterable[tuple[str, Tensor]] = ()) -> Any:
-        """Watch the chaos detector from now on: the `psilogic.monitor` of this optimizer.
+    def mechanism(self, named_parameters: Iterable[tuple[str, Tensor]] = ()) -> Monitor:
+        """Attach a `psilogic.monitor` to this optimizer.
 
         Args:
             named_parameters: names of the parameters, as `model.named_parameters()`.
 
         Returns:
-            The monitor, whose `quantities` benches read.
+            The monitor; benchmarks read its `quantities`.
         """
-        from psilogic.monitor import monitor  # which needs this class
-
         return monitor(self, named_parameters)
 
-    # torch.compile cannot trace the wrapper that a learning-rate scheduler puts around a step without this mark. The
-    # wrapper is there to set `_opt_called`.
+    # A learning-rate scheduler wraps a step without this mark to set `_opt_called`; torch.compile cannot trace that.
     step._wrapped_by_lr_sched = True  # type: ignore[attr-defined]
 
     @property
     def _opt_called(self) -> bool:
-        """Whether a step was taken; schedulers warn when theirs comes first."""
+        """Whether a step was taken; schedulers warn if their own step comes first."""
         return bool(self.state)
 
     @_opt_called.setter
     def _opt_called(self, value: bool) -> None:
-        """Wrapped steps of subclasses set it; the state says the same."""
+        """Ignored: wrapped steps of subclasses set it, but the state has the same information."""
 
     def _step(self) -> None:
-        """All of the step but the closure; parameters and state change only when nothing speaks against it."""
+        """The step without the closure; all errors are raised before parameters or state change."""
         self.executed = Counter()
         found_inf, grad_scale = (getattr(self, name, None) for name in ("found_inf", "grad_scale"))
-        buckets = collect(self, self._sharding, self._known)
+        buckets = collect(self, self._sharding, self._caches)
         if not buckets:
             return
-        works = updates.prepare(buckets, self.state, scaled=found_inf is not None or grad_scale is not None)
-        decider = updates.decider(works)
-        before = [decider.before(work) for work in works]
-        measured, found_inf = updates.measure(works, before, found_inf)
+        works, decider = select(buckets, self.state, scaled=found_inf is not None or grad_scale is not None)
+        pre_steps = [decider.pre_step(work) for work in works]
+        measured, found_inf = updates.measure(works, pre_steps, found_inf)
         if found_inf is not None and (self._observers or not all(work.execution.skips for work in works)):
             if found_inf.item():
                 return
-            found_inf = None  # where it is kept, the updates ask for it on the device
+            found_inf = None  # otherwise the updates check it on the device
         rescaling = Rescaling.of(measured, self.param_groups[0]["max_grad_norm"], grad_scale)
-        settled = decider.decide(works, before, measured, rescaling, found_inf, bool(self._observers))
-        updates.update_(works, measured, settled, found_inf)
-        self._tell(works, settled)
+        plans = decider.decide(works, pre_steps, measured, rescaling, found_inf, bool(self._observers))
+        updates.update_(works, measured, plans, found_inf)
+        self._report(works, plans)
 
-    def _tell(self, works: list[Work], settled: list[Settled]) -> None:
-        """Say what ran, and to the observers what was decided."""
-        for work, decided in zip(works, settled, strict=True):
+    def _report(self, works: list[Work], plans: list[UpdatePlan]) -> None:
+        """Count what ran, and pass the decisions to the observers."""
+        for work, plan in zip(works, plans, strict=True):
             if work.states:
                 self.executed[work.execution.name] += len(work.states)
                 for observer in self._observers:
-                    assert decided.decision is not None  # it is there if somebody watches
-                    observer(work.mine.params, work.mine.group, decided.decision)
+                    assert plan.decision is not None  # it is made if there are observers
+                    observer(work.owned.params, work.owned.group, plan.decision)

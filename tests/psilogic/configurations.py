@@ -67,15 +67,15 @@ def one_by_one(options, script, params=None):
     return trace(build(params, foreach=False, **options), params, script)
 
 
-_asked = {}
+_computed = {}
 
 
 def truth(options, steps=STEPS, shapes=SHAPES, **script):
-    """`one_by_one` through `gradients(steps, shapes, **script)`: run once for all who compare themselves with it."""
+    """`one_by_one` through `gradients(steps, shapes, **script)`: run once for all comparisons with it."""
     key = repr((sorted(options.items()), steps, shapes, script))
-    if key not in _asked:
-        _asked[key] = one_by_one(options, gradients(steps, shapes, **script), parameters(shapes))
-    return _asked[key]
+    if key not in _computed:
+        _computed[key] = one_by_one(options, gradients(steps, shapes, **script), parameters(shapes))
+    return _computed[key]
 
 
 def assert_same(actual, expected, tolerance=0.0):
@@ -91,6 +91,6 @@ def assert_same(actual, expected, tolerance=0.0):
         if not all(
             agree(p, q) and ours.keys() == others.keys() and all(agree(ours[k], others[k]) for k in ours)
             for (p, ours), (q, others) in pairs
-        ):  # assert_close takes ten times as long, and says where
+        ):  # assert_close takes ten times as long, and shows where
             torch.testing.assert_close(mine, theirs, msg=lambda m, t=t: f"step {t}: {m}", **how)
             raise AssertionError(f"step {t}")

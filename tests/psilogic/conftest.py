@@ -8,7 +8,7 @@ import torch
 
 from psilogic.updates.native import kernels
 
-torch.set_num_threads(1)  # as many workers as cores: with more threads they wait for each other
+torch.set_num_threads(1)  # as many workers as cores: more threads would compete
 
 
 def pytest_collection_modifyitems(items):
@@ -19,7 +19,7 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_report_header():
-    """On what GPU, with which versions: the first thing to know of results that somebody sends."""
+    """GPUs and versions, for results from other machines."""
     if torch.cuda.is_available():
         devices = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
         found = [f"{d.name} (sm_{d.major}{d.minor}, {d.total_memory >> 30} GB)" for d in devices]

@@ -1,4 +1,4 @@
-"""Grids of which a part stands for the whole: each value of a factor beside each value of every other factor."""
+"""Pairwise grids: each value of a factor occurs with each value of every other factor."""
 
 from itertools import combinations, product
 
@@ -8,8 +8,8 @@ import pytest
 def pairwise(*factors):
     """All combinations of the factors' values; those without a pair that is new are left to the marker soak.
 
-    For code that does not branch on three factors at once. Which are kept is the same in every run: of all that remain
-    always the first one with the most new pairs.
+    For code that does not branch on three factors at once. The selection is deterministic: always the first of the
+    remaining combinations with the most new pairs.
     """
     grid = list(product(*map(range, map(len, factors))))
 

@@ -1,8 +1,8 @@
 """How many kernels a step would launch on a GPU, counted on the meta device by what torch's CUDA code does with a call.
 
 A foreach operation takes its tensors together if those of each position have the same dtype, shape and strides without
-gaps, else it is one launch for each. Together they are one launch for as many as its arguments have room for, which
-torch fixes when it is built: `MultiTensorApply.cuh`, which comes with it.
+gaps; otherwise it needs one launch for each. One launch takes as many as fit into its arguments, a number that is fixed
+when torch is built: `MultiTensorApply.cuh`, which is part of torch.
 """
 
 from collections import Counter
@@ -17,8 +17,8 @@ TOGETHER = 128  # tensors that a launch of a concatenation takes; half as many w
 CHUNK = 65_536  # elements of a tensor for one block
 
 
-class Room(NamedTuple):
-    """What one launch of a foreach operation takes.
+class Capacity(NamedTuple):
+    """The most that one launch of a foreach operation takes.
 
     Attributes:
         tensors: how many, by the number of lists that it reads and writes, from one.
@@ -29,20 +29,20 @@ class Room(NamedTuple):
     blocks: int
 
 
-CUDA_13 = Room((770, 448, 336, 252, 210), 2240)
-OLDER = Room((110, 64, 48, 36, 30), 320)  # CUDA 12, and ROCm
+CUDA_13 = Capacity((770, 448, 336, 252, 210), 2240)
+OLDER = Capacity((110, 64, 48, 36, 30), 320)  # CUDA 12, and ROCm
 
 
-def launches_together(sizes, depth, room):
+def launches_together(sizes, depth, capacity):
     """How many launches tensors of these sizes are, for an operation on as many lists of them as `depth`."""
     launches = tensors = blocks = 0
     for size in filter(None, sizes):
         tensors += 1
         chunks = -(-size // CHUNK)
         while chunks:
-            taken = min(chunks, room.blocks - blocks)
+            taken = min(chunks, capacity.blocks - blocks)
             chunks, blocks = chunks - taken, blocks + taken
-            if blocks == room.blocks or (not chunks and tensors == room.tensors[depth - 1]):
+            if blocks == capacity.blocks or (not chunks and tensors == capacity.tensors[depth - 1]):
                 launches, blocks, tensors = launches + 1, 0, min(chunks, 1)
     return launches + (blocks > 0)
 
@@ -52,15 +52,15 @@ class Launches(TorchDispatchMode):
 
     Attributes:
         params: the tensors.
-        room: what torch's build leaves to a launch.
+        capacity: the capacity of a launch in this build of torch.
         elements: how many they have together.
         counts: launches by kind.
         names: launches by the name of the operation.
     """
 
-    def __init__(self, params, room=CUDA_13):
+    def __init__(self, params, capacity=CUDA_13):
         super().__init__()
-        self.params, self.room, self.elements = params, room, sum(map(torch.numel, params))
+        self.params, self.capacity, self.elements = params, capacity, sum(map(torch.numel, params))
         self.counts, self.names = Counter(), Counter()
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
@@ -75,7 +75,7 @@ class Launches(TorchDispatchMode):
             launches = -(-len(lists[0]) // (TOGETHER if dense else TOGETHER // 2))
         elif lists:
             depth = len(lists) + (not name.endswith("_") and name != "_foreach_norm")
-            together = launches_together(map(torch.numel, lists[0]), depth, self.room)
+            together = launches_together(map(torch.numel, lists[0]), depth, self.capacity)
             launches = together if _at_once(lists, name == "_foreach_copy_") else len(lists[0])
         if name == "_foreach_norm":  # it clears the sums of its blocks, and adds them
             self.counts["vectors"] += 1
@@ -93,11 +93,11 @@ def _at_once(lists, is_copy):
     return alike and dense and all(len(of_list) == 1 for of_list in dtypes) and (is_copy or len(dtypes) == 1)
 
 
-def count(optimizer, params, room=CUDA_13):
+def count(optimizer, params, capacity=CUDA_13):
     """The launches of a step that is not the first."""
     for p in params:
         p.grad = torch.empty_like(p)
     optimizer.step()
-    with Launches(params, room) as launches:
+    with Launches(params, capacity) as launches:
         optimizer.step()
     return launches

@@ -1,34 +1,18 @@
 """PsiLogic one float at a time: the paper's equations, in the paper's order, with nothing but `math`.
 
-The yardstick of the tests. It shares no code with the package, knows no tensors and makes no attempt at speed:
-a tensor is a shape and a flat list of Python floats (which are float64).
+The reference of the tests. It shares no code with the package and is not optimized: a tensor is a shape and a flat
+list of Python floats (which are float64).
 """
 
 import math
 from dataclasses import dataclass, field
 
 DEFAULTS = {
-    "lr": 1e-3,
-    "betas": (0.9, 0.999),
-    "eps": 1e-8,
-    "weight_decay": 1e-4,
-    "gamma": 0.05,
-    "p_ext": 1.0,
-    "max_cancel": 0.05,
-    "adaptive_tau": True,
-    "tau_scale": 2.0,
-    "chaos_tau": 0.5,
-    "chaos_warmup": -1,
-    "total_steps": 0,
-    "gamma_T_max": 0,
-    "quantum_decay": 0.0,
-    "agc_clip": 0.0,
-    "agc_norm": "unit",
-    "grad_centralize": False,
-    "chaos_signal": "raw",
-    "chaos_scope": "tensor",
-    "maximize": False,
-}
+    "lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 1e-4, "gamma": 0.05, "p_ext": 1.0,
+    "max_cancel": 0.05, "adaptive_tau": True, "tau_scale": 2.0, "chaos_tau": 0.5, "chaos_warmup": -1,
+    "total_steps": 0, "gamma_T_max": 0, "quantum_decay": 0.0, "agc_clip": 0.0, "agc_norm": "unit",
+    "grad_centralize": False, "chaos_signal": "raw", "chaos_scope": "tensor", "maximize": False,
+}  # fmt: skip
 
 
 @dataclass
@@ -52,7 +36,7 @@ class Tensor:
 
 @dataclass
 class Decision:
-    """What the detector decided for one tensor in one step; kept so that tests can ask what happened."""
+    """The detector's decision for one tensor in one step, kept for the tests."""
 
     s: int = 0
     w: float = 0.0
@@ -95,7 +79,7 @@ def adaptive_clip(g, theta, shape, clip, unit):
 
 
 def centralize(g, shape):
-    """GC (Yong et al. 2020): the mean over dimensions 1.. is taken off."""
+    """GC (Yong et al. 2020): the mean over dimensions 1.. is subtracted."""
     if len(shape) <= 1:
         return g
     return [x - sum(row) / len(row) for row in rows(g, shape) for x in row]
@@ -163,7 +147,7 @@ def cosine(t, horizon):
 
 
 def decide(tensor, gn, h):
-    """s, w and c for one tensor. A norm that is not finite is no observation: nothing is learnt and nothing done."""
+    """s, w and c for one tensor. Without a finite norm the memory stays and nothing is cancelled."""
     tensor.detector_age += 1
     if not math.isfinite(gn):
         return Decision()

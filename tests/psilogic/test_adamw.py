@@ -3,7 +3,6 @@
 import pytest
 import torch
 from grids import pairwise
-from torch import nn
 from trajectories import gradients, parameters, set_gradients, train
 
 from psilogic import PsiLogic
@@ -11,16 +10,10 @@ from psilogic import PsiLogic
 OFF = {"gamma": 0.0, "quantum_decay": 0.0}
 FOREACH, FUSED = {"foreach": True}, {"fused": True}
 OPTIONS = [
-    {},
-    {"lr": 0.1},
-    {"betas": (0.5, 0.9)},
-    {"betas": (0.0, 0.0)},
-    {"eps": 1e-2},
-    {"weight_decay": 0.0},
-    {"weight_decay": 0.7},
-    {"maximize": True},
+    {}, {"lr": 0.1}, {"betas": (0.5, 0.9)}, {"betas": (0.0, 0.0)}, {"eps": 1e-2}, {"weight_decay": 0.0},
+    {"weight_decay": 0.7}, {"maximize": True},
     {"lr": 0.03, "betas": (0.8, 0.99), "eps": 1e-4, "weight_decay": 0.2, "maximize": True},
-]
+]  # fmt: skip
 
 
 def name(options):
@@ -28,7 +21,7 @@ def name(options):
 
 
 def small(script):
-    """Gradients whose squares float16 can hold."""
+    """Gradients with squares that float16 can represent."""
     return [[None if g is None else g * 0.1 for g in grads] for grads in script]
 
 
@@ -78,7 +71,7 @@ def test_low_precision_is_bitwise(torch_kernels, options, dtype, execution):
 
 @pytest.mark.parametrize("psilogic", [OFF, {"gamma": 1.0}, {"gamma": 1.0, "chaos_scope": "global"}], ids=name)
 def test_before_the_warmup_ends_it_is_adamw(torch_kernels, psilogic):
-    """Whatever gamma is: until then nothing but Adam and weight decay touches the parameters."""
+    """For any gamma: before that only Adam and weight decay change the parameters."""
     psilogic = {**psilogic, "chaos_warmup": 60}
     ours, theirs, *_ = both(gradients(60, dtype=torch.float32), torch.float32, psilogic, FUSED)
     torch.testing.assert_close(ours, theirs, rtol=0, atol=0)
@@ -140,17 +133,3 @@ def test_gradients_are_never_modified(options, dtype, foreach):
         optimizer.step()
         assert all(p.grad is h for p, h in zip(params, held, strict=True))
         torch.testing.assert_close(held, grads, rtol=0, atol=0)
-
-
-def as_real(tensors):
-    return [None if x is None else torch.view_as_real(x) for x in tensors]
-
-
-def test_complex_parameters_act_as_pairs_of_reals():
-    """With every option that does not look at rows of a tensor."""
-    options = {**EVERY_STAGE, "grad_centralize": False, "agc_norm": "tensor"}
-    params, script = parameters(dtype=torch.complex128), gradients(60, dtype=torch.complex128, every=15)
-    pairs = [nn.Parameter(torch.view_as_real(p.detach()).clone()) for p in params]
-    ours = train(PsiLogic(params, **options), params, script)
-    twins = train(PsiLogic(pairs, **options), pairs, [as_real(grads) for grads in script])
-    assert_close(as_real(ours), twins, 1e-12)

@@ -1,4 +1,4 @@
-"""Wrong input: what is refused, what is survived, and that nothing else is touched."""
+"""Wrong input: what is refused, what is tolerated, and that nothing else changes."""
 
 import copy
 import math
@@ -94,11 +94,11 @@ def test_groups_are_checked_like_the_constructor(name, value):
 
 @pytest.mark.parametrize(("name", "value"), [("max_grad_norm", 1.0), ("differentiable", True)])
 def test_what_must_be_the_same_in_all_groups(name, value):
-    """Wherever it is said: in the constructor, or in every group."""
+    """Given in the constructor, or in every group."""
     others = [{"params": [a_parameter()], name: value} for _ in range(2)]
     optimizer = PsiLogic(others)
     assert [group[name] for group in optimizer.param_groups] == [value] * 2
-    with pytest.raises(ValueError, match=f"{name} must be the same in all groups, got .* beside {value}"):
+    with pytest.raises(ValueError, match=f"{name} must be the same in all groups, got .* and {value}"):
         optimizer.add_param_group({"params": [a_parameter()]})
     assert_refused(name, value, lambda: PsiLogic([{"params": [a_parameter()]}, others[0]]))
 
@@ -117,7 +117,7 @@ def test_execution_flags_may_differ_between_groups():
 
 @pytest.mark.parametrize("wrong", ["device", "rounding"])
 @pytest.mark.parametrize("where", ["constructor", "group"])
-def test_a_fused_that_nothing_can_honour_is_refused(wrong, where):
+def test_a_fused_that_cannot_be_honored_is_refused(wrong, where):
     p = nn.Parameter(torch.ones(3, device="meta") if wrong == "device" else torch.ones(3, dtype=torch.bfloat16))
     other, options = a_parameter(), {} if wrong == "device" else {"bf16_update": "kahan"}
     in_group, in_constructor = ({"fused": True}, {}) if where == "group" else ({}, {"fused": True})
@@ -129,9 +129,15 @@ def test_a_fused_that_nothing_can_honour_is_refused(wrong, where):
     assert_unchanged(optimizer, before)
 
 
-def test_a_fused_that_fits_some_tensors_leaves_the_others_to_foreach():
+@pytest.mark.parametrize("other", ["foreach", "differentiable"])
+def test_flags_that_exclude_each_other_are_refused(other):
+    with pytest.raises(ValueError, match=f"fused=True and {other}=True"):
+        PsiLogic([nn.Parameter(torch.zeros(2))], fused=True, **{other: True})
+
+
+def test_fused_leaves_unsupported_tensors_to_foreach():
     gaps, wide = nn.Parameter(torch.ones(3, 4)[:, ::2]), nn.Parameter(torch.ones(3, dtype=torch.float64))
-    with pytest.raises(RuntimeError, match="fused=True cannot be honoured"):
+    with pytest.raises(RuntimeError, match="fused=True cannot be honored"):
         train(PsiLogic([gaps], fused=True), [gaps], [[torch.ones(3, 2)]])
     assert torch.equal(gaps, torch.ones(3, 2))
     optimizer = PsiLogic([wide, gaps], fused=True)
@@ -140,7 +146,7 @@ def test_a_fused_that_fits_some_tensors_leaves_the_others_to_foreach():
     assert optimizer.executed.total() == 2
 
 
-def test_a_bad_default_is_refused_though_no_group_takes_it():
+def test_a_bad_default_is_refused_though_no_group_uses_it():
     assert_refused("lr", -1.0, lambda: PsiLogic([{"params": [a_parameter()], "lr": 0.1}], lr=-1.0))
 
 
@@ -176,7 +182,7 @@ def test_sparse_gradients_change_nothing(started):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.complex64, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("scope", ["tensor", "group", "global"])
 def test_tensors_of_zero_dimensions_or_elements(shape, dtype, scope):
-    """With every stage at work, alone in its pool and beside another tensor."""
+    """With every stage active, alone in its pool and with another tensor."""
     options = {"agc_clip": 0.1, "grad_centralize": True, "max_grad_norm": 1.0, "quantum_decay": 0.1, "maximize": True}
     p, q = parameters([shape, (3,)], dtype=dtype)
     optimizer = PsiLogic([p, q], chaos_warmup=0, chaos_scope=scope, **options)
@@ -202,10 +208,7 @@ def with_bad_element(script, bad, at):
 @pytest.mark.parametrize(
     ("bad", "at", "signal", "options"),
     pairwise(
-        BAD,
-        [{0}, {30, 31, 32}],
-        ["raw", "relative"],
-        [{}, {"agc_clip": 0.1}, {"chaos_scope": "group"}, {"eps": 0.0}],
+        BAD, [{0}, {30, 31, 32}], ["raw", "relative"], [{}, {"agc_clip": 0.1}, {"chaos_scope": "group"}, {"eps": 0.0}]
     ),
     ids=str,
 )

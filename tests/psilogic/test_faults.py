@@ -1,4 +1,4 @@
-"""Gradients beyond what squares can hold, and steps that do not come to their end."""
+"""Gradients with squares out of range, and interrupted steps."""
 
 import copy
 
@@ -25,17 +25,15 @@ def pushed(magnitude, steps=3, dtype=torch.float32, **options):
 # Size of the gradients
 
 
-@pytest.mark.parametrize("magnitude", [1e-18, 1e-10, 1.0, 1e10, 1e18])
-def test_gn_where_float32_holds_the_sum_of_squares(magnitude):
-    *_, decision = pushed(magnitude)
+@pytest.mark.parametrize(
+    ("magnitude", "dtype"),
+    [(x, torch.float32) for x in (1e-18, 1e-10, 1.0, 1e10, 1e18)]
+    + [(x, torch.float64) for x in (1e-150, 1e-30, 1e30, 1e150)],
+)
+def test_gn_of_norms_that_the_dtype_can_square(magnitude, dtype):
+    *_, decision = pushed(magnitude, dtype=dtype)
     torch.testing.assert_close(decision.gn.item(), magnitude, rtol=1e-4, atol=0.0)
     assert decision.gate
-
-
-@pytest.mark.parametrize("magnitude", [1e-150, 1e-30, 1e30, 1e150])
-def test_gn_of_float64_goes_much_further(magnitude):
-    *_, decision = pushed(magnitude, dtype=torch.float64)
-    torch.testing.assert_close(decision.gn.item(), magnitude, rtol=1e-10, atol=0.0)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
@@ -108,7 +106,7 @@ def test_the_detector_recovers_from_a_norm_that_is_infinite(huge, config):
 
 @pytest.mark.parametrize(("bad", "damaged"), [(3e38, 0), (float("inf"), 1), (float("nan"), 1)], ids=str)
 def test_centralization_does_not_spread_a_fault(bad, damaged):
-    """A row whose mean is not finite is left as it is, also where finite elements have an infinite sum."""
+    """A row is not centralized if its mean is not finite, also if finite elements have an infinite sum."""
     (p,) = parameters([(4, 3)], torch.float32)
     g = torch.ones(4, 3)
     g[2, : 1 if damaged else 2] = bad  # one element, or two whose sum is infinite
@@ -168,7 +166,7 @@ def by_a_broken_group(optimizer, params):
 @pytest.mark.parametrize("at", [0, 12])
 @pytest.mark.parametrize("config", ["no warm-up", "everything", "global"])
 def test_an_interrupted_step_leaves_everything_usable(how, at, config):
-    """The optimizer goes on; its state dict loads, and the one that loads it goes on in the same way, bit by bit."""
+    """The optimizer continues; its state dict loads, and the optimizer that loads it continues with the same bits."""
     script, options = gradients(25, every=9), CONFIGURATIONS[config]
     params = parameters()
     optimizer = build(params, **options)
@@ -176,9 +174,12 @@ def test_an_interrupted_step_leaves_everything_usable(how, at, config):
     trace(optimizer, params, script[:at])
     error, repair = how(optimizer, params)
     set_gradients(params, script[at])
+    before = snapshot(optimizer, params)
     with pytest.raises(error):
         optimizer.step()
     repair()
+    if how is by_a_hook_before:
+        assert_same([snapshot(optimizer, params)], [before])
     assert torch.is_grad_enabled()
     assert [set(group) for group in optimizer.param_groups] == keys
     torch.testing.assert_close([p.grad for p in params], script[at], rtol=0, atol=0)
@@ -190,17 +191,3 @@ def test_an_interrupted_step_leaves_everything_usable(how, at, config):
     ours = trace(optimizer, params, rest)
     assert_same(trace(twin, others, rest), ours)
     assert all(p.isfinite().all() for p, _ in ours[-1])
-
-
-@pytest.mark.parametrize("at", [0, 12])
-def test_a_hook_that_raises_before_the_step_lets_nothing_change(at):
-    script, params = gradients(25), parameters()
-    optimizer = build(params, **CONFIGURATIONS["everything"])
-    trace(optimizer, params, script[:at])
-    before = snapshot(optimizer, params)
-    _, repair = by_a_hook_before(optimizer, params)
-    set_gradients(params, script[at])
-    with pytest.raises(Interrupted):
-        optimizer.step()
-    repair()
-    assert_same([snapshot(optimizer, params)], [before])

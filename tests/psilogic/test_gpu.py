@@ -1,4 +1,4 @@
-"""What only a GPU can show: the truth there, waits, launches, graphs, overflows, sizes, devices, streams.
+"""Tests on a GPU: results, waits, launches, graphs, overflows, sizes, devices, streams.
 
 `make gpu-test` runs it and keeps the results; elsewhere it is skipped.
 """
@@ -55,7 +55,7 @@ def compare(actual, expected, dtype, what):
     actual, expected, tolerance = actual.detach().double().cpu(), expected.detach().double(), TOLERANCES[dtype]
     if dtype.itemsize == 2:
         difference, size = (actual - expected).abs().sum(), expected.abs().sum()
-        smallest = 1e-6 * expected.numel()  # what STEPS roundings to multiples of 6e-8, float16's smallest, may come to
+        smallest = 1e-6 * expected.numel()  # the sum of STEPS roundings to multiples of 6e-8, float16's smallest
         assert difference <= tolerance * size + smallest, f"{what}: {difference} of {size}"
     else:
         torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance, msg=lambda text: f"{what}: {text}")
@@ -63,7 +63,7 @@ def compare(actual, expected, dtype, what):
 
 @cache
 def truth_of(name, dtype):
-    """Options, parameters and gradients that the dtype holds, and what becomes of them in float64 on the CPU."""
+    """Options, parameters and gradients that the dtype can represent, and the result in float64 on the CPU."""
     options = {**CONFIGURATIONS[name], **EPS.get(dtype, {})}
     start = [p.detach().to(dtype).double() for p in parameters(SIZES)]
     script = [[None if g is None else g.to(dtype).double() for g in gs] for gs in gradients(STEPS, SIZES, every=9)]

@@ -1,4 +1,4 @@
-"""However tensors are laid out, and whatever lies beside them in a group, a step means the same for them."""
+"""A step has the same result for all layouts of a tensor, and for all other tensors in its group."""
 
 from types import SimpleNamespace
 
@@ -23,12 +23,12 @@ from torch.utils._pytree import tree_leaves
 from trajectories import gradients, parameters, set_gradients, watch
 
 from psilogic import PsiLogic
-from psilogic.tensors import uploads
+from psilogic.tensors import device_tables
 
 pytestmark = pytest.mark.slow  # all together
 
 TENSOR_LR = {"lr": torch.tensor(0.1)}
-# Those that need vectors of their own beside what all need.
+# Those that need more vectors than all others.
 MIXABLE = {
     name: PER_TENSOR[name] for name in ("defaults", "schedule", "AGC of tensors", "everything but clipping", "relative")
 }
@@ -74,8 +74,8 @@ MIXED = [torch.float32, torch.float64, torch.bfloat16, torch.complex64, torch.fl
 
 
 @pytest.mark.parametrize("options", MIXABLE.values(), ids=MIXABLE)
-def test_dtypes_in_one_group_do_not_meet(options):
-    """Each tensor as in an optimizer of its own, its state with its own dtypes."""
+def test_dtypes_in_one_group_are_independent(options):
+    """Each tensor as in a separate optimizer, with the dtypes of its own in its state."""
 
     def cast(tensors, parts):
         return [None if x is None else x.to(d) for x, d in zip(tensors, parts, strict=True)]
@@ -130,20 +130,20 @@ def test_meta_parameters(name, flags):
 
 
 class Transfers(TorchDispatchMode):
-    """How often something is copied from the host to the meta device: at once, or while the host goes on."""
+    """Counts copies from the host to the meta device: those that the host waits for, and the others."""
 
     def __init__(self):
         super().__init__()
-        self.waits, self.goes_on = 0, 0
+        self.blocking, self.non_blocking = 0, 0
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         result, name = func(*args, **(kwargs or {})), func.overloadpacket.__name__
         sources = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
         if name == "copy_" and args[0].is_meta and not args[1].is_meta:
-            self.goes_on += args[2]
-            self.waits += not args[2]
+            self.non_blocking += args[2]
+            self.blocking += not args[2]
         elif name == "_to_copy" and result.is_meta and not sources[0].is_meta:
-            self.waits += 1
+            self.blocking += 1
         return result
 
 
@@ -154,9 +154,9 @@ class Transfers(TorchDispatchMode):
     ids=str,
 )
 def test_no_transfer_to_a_gpu_is_waited_for(name, flags, monkeypatch):
-    """Only what follows from the clocks is sent, and a learning rate on the host; with `capturable` nothing is."""
-    monkeypatch.setattr(uploads, "_on_gpu", lambda device: device.type == "meta")
-    monkeypatch.setattr(uploads, "_pinned", lambda size, dtype: torch.empty(size, dtype=dtype))
+    """Only functions of the clocks are sent, and a learning rate on the host; with `capturable` nothing is."""
+    monkeypatch.setattr(device_tables, "_on_gpu", lambda device: device.type == "meta")
+    monkeypatch.setattr(device_tables, "_pinned", lambda size, dtype: torch.empty(size, dtype=dtype))
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: SimpleNamespace(cuda_stream=0))
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
     params = [nn.Parameter(p.detach().to("meta")) for p in parameters()]
@@ -165,16 +165,16 @@ def test_no_transfer_to_a_gpu_is_waited_for(name, flags, monkeypatch):
         set_gradients(params, [torch.ones_like(p) for p in params])
         with Transfers() as transfers:
             optimizer.step()
-    assert transfers.waits == 0
+    assert transfers.blocking == 0
     sent = {"{}": 2 if "gamma_T_max" in CONFIGURATIONS[name] else 1, "capturable": 0, "lr": 3}[next(iter(flags), "{}")]
-    assert transfers.goes_on == 2 * sent  # for each group
+    assert transfers.non_blocking == 2 * sent  # for each group
 
 
-def test_a_graph_that_would_not_see_the_clock_is_refused(monkeypatch):
-    monkeypatch.setattr(uploads, "_on_gpu", lambda device: device.type == "meta")
+def test_a_graph_that_would_freeze_the_clock_is_refused(monkeypatch):
+    monkeypatch.setattr(device_tables, "_on_gpu", lambda device: device.type == "meta")
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
-    with pytest.raises(RuntimeError, match=r"present value of step, which lies on the CPU; use capturable=True"):
-        uploads.upload("step", torch.ones(3), torch.device("meta"))
+    with pytest.raises(RuntimeError, match=r"present value of step, which is on the CPU; use capturable=True"):
+        device_tables.upload("step", torch.ones(3), torch.device("meta"))
 
 
 @pytest.mark.parametrize(("lr", "warnings"), [(0.1, 1), (torch.tensor(0.1), 0)])
@@ -189,7 +189,7 @@ def test_a_graph_that_keeps_a_learning_rate_is_warned_of(lr, warnings, monkeypat
 
 
 @pytest.mark.parametrize("options", MIXABLE.values(), ids=MIXABLE)
-def test_devices_in_one_group_do_not_meet(options):
+def test_devices_in_one_group_are_independent(options):
     """Parameters on the meta device change nothing for those on the CPU."""
     script, params = gradients(18, every=5), parameters()
     ghosts = [nn.Parameter(p.detach().to("meta")) for p in params]

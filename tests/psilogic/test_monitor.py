@@ -1,4 +1,4 @@
-"""The monitor: its numbers are the optimizer's, its log names the tensors that were made to spike."""
+"""The monitor: its numbers are the optimizer's, and its log names the tensors that spiked."""
 
 import copy
 import math
@@ -37,7 +37,7 @@ def test_one_step_by_hand() -> None:
 
 @pytest.mark.parametrize("name", ["defaults", "absolute gate", "relative", "everything but clipping", "max_grad_norm"])
 def test_to_watch_changes_no_bit(name: str) -> None:
-    """Where nobody watches, a step in which nothing fires decides no more than it needs; spikes are among them."""
+    """Without a monitor, a step in which nothing fires decides no more than it needs; some steps have spikes."""
     script, runs = gradients(STEPS, every=15), []
     for watched in (False, True):
         params = parameters()
@@ -92,7 +92,7 @@ def test_the_spike_log_names_tensor_and_step() -> None:
     assert "a" not in {spike.name for spike in spikes}  # it spiked before the warm-up was over
 
 
-def test_the_spike_log_reaches_back_so_many_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_spike_log_covers_the_last_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["psilogic.monitor"], "SPIKE_LOG_STEPS", 5)
     p = nn.Parameter(torch.ones(3))
     optimizer = PsiLogic([p], chaos_warmup=0)
@@ -120,7 +120,7 @@ def test_watching_changes_nothing_and_can_stop() -> None:
 
 
 def test_replays_of_a_graph_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a replay does: the operations on tensors of the captured step again, and nothing else of it."""
+    """A replay repeats only the captured operations on tensors."""
     params = parameters()
     optimizer = PsiLogic(params, lr=torch.tensor(0.1), chaos_warmup=0, capturable=True)
     watching = monitor(optimizer)
@@ -150,7 +150,7 @@ def test_a_graph_is_watched_after_a_step_without_it(monkeypatch: pytest.MonkeyPa
     watching = monitor(optimizer)
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
-    with pytest.raises(RuntimeError, match="take a watched step without a graph first"):
+    with pytest.raises(RuntimeError, match="take a monitored step without a graph first"):
         optimizer.step()
     assert watching.read() == []
 
@@ -197,5 +197,5 @@ def test_tensorboard(tmp_path: Path) -> None:
 
 
 def test_only_a_psilogic_can_be_watched():
-    with pytest.raises(TypeError, match="watches a PsiLogic, got SGD"):
+    with pytest.raises(TypeError, match="monitor needs a PsiLogic, got SGD"):
         monitor(torch.optim.SGD([nn.Parameter(torch.ones(1))]))

@@ -27,7 +27,7 @@ def undisturbed(options, script):
     [(name, torch.no_grad) for name in CONFIGURATIONS] + [(name, torch.enable_grad) for name in TOGETHER],
 )
 def test_closures(name, outside):
-    """The closure computes gradients whatever surrounds the step; its loss is returned, and grad mode is restored."""
+    """The closure computes gradients in any grad mode; its loss is returned, and the grad mode is restored."""
     options = CONFIGURATIONS[name]
     torch.manual_seed(0)
     model = nn.Linear(3, 2)
@@ -84,16 +84,6 @@ def test_step_hooks():
     assert len(calls) == 2
 
 
-def test_state_dict_hooks():
-    params = parameters()
-    optimizer, calls = build(params, **ACTIVE), []
-    trace(optimizer, params, gradients(3))
-    optimizer.register_state_dict_pre_hook(lambda opt: calls.append(opt))
-    optimizer.register_state_dict_post_hook(lambda opt, state_dict: {**state_dict, "note": len(state_dict["state"])})
-    assert optimizer.state_dict()["note"] == len(optimizer.state)
-    assert calls == [optimizer]
-
-
 def test_load_state_dict_hooks():
     """What the hook before loading returns is what is loaded, the detector's memory included."""
     params, others = parameters(), parameters()
@@ -141,8 +131,8 @@ def test_a_group_added_later_starts_its_own_clocks(name, late):
 
 
 @EVERY_PER_TENSOR
-def test_frozen_parameters_stand_still_and_then_go_on(options):
-    """As if the steps in between had not been: nothing decays, no clock ticks."""
+def test_frozen_parameters_do_not_change_and_then_continue(options):
+    """As if the steps in between did not exist: no decay, no count of steps."""
     script = gradients(2 * STEPS, SHAPES[:2], every=15)
     frozen = range(25, 60)
     params, alone = parameters(SHAPES[:2]), parameters(SHAPES[:2])
@@ -175,10 +165,9 @@ def pickled(x):
 
 
 @pytest.mark.parametrize(
-    ("name", "copied"),
-    [(name, pickled) for name in CONFIGURATIONS] + [(name, copy.deepcopy) for name in TOGETHER],
+    ("name", "copied"), [(name, pickled) for name in CONFIGURATIONS] + [(name, copy.deepcopy) for name in TOGETHER]
 )
-def test_copies_in_mid_run_go_on_bit_by_bit(name, copied):
+def test_copies_in_mid_run_continue_bit_by_bit(name, copied):
     options = CONFIGURATIONS[name]
     script, params = gradients(STEPS, every=15), parameters()
     optimizer = build(params, **options)
@@ -192,7 +181,7 @@ def test_copies_in_mid_run_go_on_bit_by_bit(name, copied):
     assert_same(after, undisturbed(options, script)[40:])
 
 
-# The forms that parameters come in
+# Forms of the argument `params`
 
 
 def linear():
@@ -220,7 +209,7 @@ def test_forms_of_parameters(options, form):
     assert_same(trace(optimizer, params, script), trace(PsiLogic(expected, **options), expected, script))
 
 
-def test_names_stay_with_their_parameters():
+def test_names_are_kept():
     model = linear()
     optimizer = PsiLogic(model.named_parameters())
     names = [name for name, _ in model.named_parameters()]
@@ -236,7 +225,7 @@ def test_the_first_arguments_are_those_of_adamw():
 
 @pytest.mark.parametrize("set_to_none", [True, False])
 def test_zero_grad(set_to_none):
-    """With gradients of zero the step decays and goes on with its momentum; without gradients it does nothing."""
+    """With gradients of zero the step decays and continues its momentum; without gradients it does nothing."""
     params = parameters()
     optimizer = build(params, **ACTIVE)
     trace(optimizer, params, [[torch.ones_like(p) for p in params]])
@@ -250,12 +239,3 @@ def test_zero_grad(set_to_none):
     else:
         assert all(not torch.equal(a[0], b[0]) for a, b in zip(after, before, strict=True) if a[0].numel())
         assert all(state["step"] == 2 for _, state in after)
-
-
-def test_repr_shows_every_option_of_every_group():
-    params = parameters()
-    shown = repr(PsiLogic([{"params": params[:2], "gamma": 0.125}, {"params": params[2:]}], agc_clip=0.375))
-    assert shown.startswith("PsiLogic (")
-    assert "Parameter Group 1" in shown
-    assert shown.count("gamma: 0.125") == 1
-    assert shown.count("agc_clip: 0.375") == 2

@@ -72,7 +72,7 @@ def test_the_same_as_adamw(make, tensor):
 
 @EVERY_SCHEDULER
 def test_cancellation_does_not_see_how_lr_is_held(make):
-    """lr stands in the cancellation, too: the chaos term at work, a number against a tensor."""
+    """lr is a factor of the cancellation too: an active chaos term, with a number and with a tensor."""
     script = gradients(STEPS, every=8)
     options = {"gamma": ACTIVE["gamma"], "chaos_warmup": 4, "quantum_decay": 0.5}
     ours, theirs = (scheduled(PsiLogic, make, tensor, script, **options)[0] for tensor in (True, False))

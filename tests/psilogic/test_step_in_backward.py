@@ -76,7 +76,7 @@ def test_step_in_backward_equals_the_step_after_it(name, dtype, foreach):
         after.step()
         after.zero_grad()
         loss(twin).backward()
-        assert all(p.grad is None for p in twin.parameters()), "the gradients are freed on the way"
+        assert all(p.grad is None for p in twin.parameters()), "the gradients are freed during the backward pass"
         apart = [snapshot(optimizer, [p])[0] for p, optimizer in within.items()]
         assert_same([apart], [snapshot(after, list(model.parameters()))])
     assert after.state[model.side.weight]["step"] < after.state[model.conv.weight]["step"] == STEPS

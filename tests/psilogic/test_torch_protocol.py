@@ -1,4 +1,4 @@
-"""However a step is executed, every configuration takes the same steps; autograd runs through them."""
+"""All executions take the same steps, for every configuration; autograd can record them."""
 
 import pytest
 import torch
@@ -24,7 +24,7 @@ def test_execution_flags(name, flags):
 
 
 def test_the_configurations_differ():
-    """Without that the comparisons in this file would say nothing."""
+    """Otherwise the comparisons in this file would prove nothing."""
     ends = [torch.cat([p.flatten() for p, _ in truth(o, every=15)[-1]]) for o in CONFIGURATIONS.values()]
     for i, end in enumerate(ends):
         assert not any(torch.equal(end, other) for other in ends[:i]), list(CONFIGURATIONS)[i]

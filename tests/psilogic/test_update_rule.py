@@ -16,32 +16,12 @@ ABSOLUTE = {"adaptive_tau": False, "chaos_tau": 0.3}
 QUANTUM = {"quantum_decay": 3.0}
 
 ONE_OPTION = [
-    {},
-    {"lr": 0.1},
-    {"betas": (0.5, 0.9)},
-    {"betas": (0.0, 0.0)},
-    {"eps": 0.05},
-    {"weight_decay": 0.0},
-    {"weight_decay": 0.5},
-    {"gamma": 3.0},
-    BINDING,
-    {"max_cancel": 0.002},
-    {"tau_scale": 1.1},
-    {"tau_scale": 4.0},
-    {"chaos_warmup": 0},
-    {"chaos_warmup": 7},
-    {"gamma_T_max": 200},
-    {"gamma_T_max": 1000},
-    {"agc_clip": 0.05},
-    {"grad_centralize": True},
-    {"chaos_scope": "group"},
-    {"chaos_scope": "global"},
-    {"max_grad_norm": 3.0},
-    {"maximize": True},
-    ABSOLUTE,
-    QUANTUM,
-    RELATIVE,
-]
+    {}, {"lr": 0.1}, {"betas": (0.5, 0.9)}, {"betas": (0.0, 0.0)}, {"eps": 0.05}, {"weight_decay": 0.0},
+    {"weight_decay": 0.5}, {"gamma": 3.0}, BINDING, {"max_cancel": 0.002}, {"tau_scale": 1.1}, {"tau_scale": 4.0},
+    {"chaos_warmup": 0}, {"chaos_warmup": 7}, {"gamma_T_max": 200}, {"gamma_T_max": 1000}, {"agc_clip": 0.05},
+    {"grad_centralize": True}, {"chaos_scope": "group"}, {"chaos_scope": "global"}, {"max_grad_norm": 3.0},
+    {"maximize": True}, ABSOLUTE, QUANTUM, RELATIVE,
+]  # fmt: skip
 COMBINED = [
     {"p_ext": 100.0, "max_cancel": 0.9},
     {**QUANTUM, "gamma_T_max": 200},
@@ -55,39 +35,16 @@ COMBINED = [
     {**RELATIVE, "chaos_scope": "global"},
 ]
 EVERYTHING = {
-    "betas": (0.8, 0.95),
-    "eps": 1e-3,
-    "weight_decay": 0.3,
-    "p_ext": 8.0,
-    "max_cancel": 0.03,
-    "tau_scale": 1.3,
-    "gamma_T_max": 400,
-    "agc_clip": 20.0,
-    "grad_centralize": True,
-    "max_grad_norm": 60.0,
-    "maximize": True,
-    **QUANTUM,
+    "betas": (0.8, 0.95), "eps": 1e-3, "weight_decay": 0.3, "p_ext": 8.0, "max_cancel": 0.03, "tau_scale": 1.3,
+    "gamma_T_max": 400, "agc_clip": 20.0, "grad_centralize": True, "max_grad_norm": 60.0, "maximize": True, **QUANTUM,
     **RELATIVE,
-}
-OTHER_GROUP = {  # beside EVERYTHING: as different as can be
-    "lr": 0.05,
-    "betas": (0.9, 0.99),
-    "eps": 1e-6,
-    "weight_decay": 0.01,
-    "gamma": 1.0,
-    "p_ext": 0.5,
-    "max_cancel": 0.005,
-    "chaos_warmup": 11,
-    "gamma_T_max": 90,
-    "quantum_decay": 0.5,
-    "agc_clip": 0.5,
-    "agc_norm": "tensor",
-    "grad_centralize": False,
-    "chaos_signal": "raw",
-    "maximize": False,
-    "adaptive_tau": False,
+}  # fmt: skip
+OTHER_GROUP = {  # as different from EVERYTHING as possible
+    "lr": 0.05, "betas": (0.9, 0.99), "eps": 1e-6, "weight_decay": 0.01, "gamma": 1.0, "p_ext": 0.5,
+    "max_cancel": 0.005, "chaos_warmup": 11, "gamma_T_max": 90, "quantum_decay": 0.5, "agc_clip": 0.5,
+    "agc_norm": "tensor", "grad_centralize": False, "chaos_signal": "raw", "maximize": False, "adaptive_tau": False,
     "chaos_tau": 0.05,
-}
+}  # fmt: skip
 COMBINED.append(EVERYTHING)
 TWO_GROUPS = [
     ({}, {"chaos_scope": "group"}),
@@ -138,7 +95,7 @@ def assert_same_decisions(seen, reference):
 
 
 def follow(optimizer, params, reference, script):
-    """Take both through the script, comparing on the way; returns the reference's decisions."""
+    """Run both through the script and compare after steps; returns the reference's decisions."""
     seen, decisions = watch(optimizer), []
     for t, grads in enumerate(script, 1):
         set_gradients(params, grads)
@@ -187,7 +144,7 @@ def test_groups_with_options_of_their_own(first, second):
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"total_steps": 12_000}, {"gamma_T_max": 12_000}, {"total_steps": 11_000, "gamma_T_max": 30_000}],
+    [{}, {"gamma_T_max": 12_000}, {"total_steps": 11_000, "gamma_T_max": 30_000}],
     ids=name,
 )
 def test_automatic_warmup(options):
@@ -213,7 +170,7 @@ def test_zero_gradients_before_the_first_signal(signal):
 
 @pytest.mark.parametrize("signal", ["raw", "relative"])
 def test_state_of_adamw_gets_its_own_warmup(signal):
-    """The moments and the step go on; the detector's warm-up starts when the detector does."""
+    """Moments and step continue; the detector's warm-up starts when the detector does."""
     script = gradients(200, every=12)
     params = parameters()
     adamw = torch.optim.AdamW(params, lr=0.02)
@@ -240,7 +197,7 @@ def test_agc_clips_where_the_norm_is_beyond_float16():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("signal", ["raw", "relative"])
-def test_the_detector_is_precise_beside_halves(dtype, signal):
+def test_the_detector_is_precise_with_half_precision(dtype, signal):
     """Norms and EMAs never round to the gradient's dtype: the detector agrees with float64 to float32's precision."""
     params, script = parameters(dtype=dtype), gradients(150, dtype=dtype)
     reference = ReferencePsiLogic([{"params": twins(params)}], chaos_signal=signal)

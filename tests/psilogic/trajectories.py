@@ -8,7 +8,7 @@ SPIKE = 80.0  # the detector's fast EMA passes twice the slow one from a factor 
 
 
 def parameters(shapes=SHAPES, dtype=torch.float64, seed=0):
-    """Normal parameters; the last row of every matrix is so small that it lies below AGC's floor."""
+    """Normal parameters; the last row of every matrix is so small that its norm is below AGC's floor."""
     generator = torch.Generator().manual_seed(seed)
     wide = torch.complex128 if dtype.is_complex else torch.float64
     params = [torch.randn(shape, dtype=wide, generator=generator) for shape in shapes]

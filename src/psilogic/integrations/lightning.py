@@ -21,20 +21,19 @@ else:
 
 
 class ChaosMonitor(Callback):
-    """Logs what the chaos detector of every PsiLogic does during `Trainer.fit`.
+    """Logs the activity of every PsiLogic's chaos detector during `Trainer.fit`.
 
-    Logged are `chaos/gate_share`, `chaos/active_share`, `chaos/cancellation` and `chaos/weight_decay`: those of
-    `Monitor.totals`, but over the steps since the previous log, so that a spike between two logs is seen and one
-    long ago is not. With several PsiLogic optimizers the position among them follows: `chaos/gate_share/1`.
+    The logged values are `chaos/gate_share`, `chaos/active_share`, `chaos/cancellation` and `chaos/weight_decay`:
+    those of `Monitor.totals`, but over the steps since the previous log. With several PsiLogic optimizers their
+    position is appended: `chaos/gate_share/1`.
 
     Attributes:
-        monitors: the `psilogic.Monitor` of each PsiLogic optimizer, from the start of the training on; they can be
-            read after it too, `monitors[0].spikes()` for instance.
+        monitors: the `psilogic.Monitor` of each PsiLogic optimizer, set at the start of the training; they can still
+            be read after it, for example `monitors[0].spikes()`.
 
     Args:
         every_n_steps: steps between two logs, >= 1; None for the trainer's `log_every_n_steps`.
-        per_tensor: log what `Monitor.write` writes too, nine scalars for every tensor; that is thousands for a
-            large model.
+        per_tensor: also log the values of `Monitor.write`, nine scalars for every tensor: thousands for a large model.
 
     Raises:
         ValueError: `every_n_steps` is out of its range.
@@ -52,12 +51,12 @@ class ChaosMonitor(Callback):
         self._totals: list[dict[str, float]] = []
 
     def on_train_start(self, trainer: "Trainer", pl_module: "LightningModule") -> None:
-        """Attach a monitor to every PsiLogic optimizer; only now has a checkpoint been restored.
+        """Attach a monitor to every PsiLogic optimizer, after a checkpoint was restored.
 
         Raises:
             MisconfigurationException: none of the optimizers is a PsiLogic.
         """
-        # A LightningOptimizer is an instance of the class that it wraps, and passes everything on.
+        # A LightningOptimizer is an instance of the class that it wraps, and delegates everything.
         watched = [optimizer for optimizer in trainer.optimizers if isinstance(optimizer, PsiLogic)]
         if not watched:
             names = ", ".join(type(optimizer).__name__ for optimizer in trainer.optimizers)
@@ -80,11 +79,11 @@ class ChaosMonitor(Callback):
             self._log(trainer)
 
     def on_train_end(self, trainer: "Trainer", pl_module: "LightningModule") -> None:
-        """Detach the monitors; what they saw can still be read."""
+        """Detach the monitors; their results can still be read."""
         self._detach()
 
     def on_exception(self, trainer: "Trainer", pl_module: "LightningModule", exception: BaseException) -> None:
-        """Detach the monitors; what they saw can still be read."""
+        """Detach the monitors; their results can still be read."""
         self._detach()
 
     def _detach(self) -> None:
@@ -94,7 +93,7 @@ class ChaosMonitor(Callback):
         self._attached = False
 
     def _due(self, trainer: "Trainer", steps: int) -> int:
-        """How many logs that many steps of the training call for."""
+        """The number of logs that are due after a number of steps."""
         every: int = self.every_n_steps or trainer.log_every_n_steps  # type: ignore[attr-defined]
         return steps // every if every else 0
 
@@ -114,7 +113,7 @@ class ChaosMonitor(Callback):
 
 
 class _Writer:
-    """Collects what a monitor writes, since Lightning's loggers take all scalars of a step at once."""
+    """Collects a monitor's scalars, since Lightning's loggers take all scalars of a step at once."""
 
     def __init__(self) -> None:
         self.metrics: dict[str, float] = {}
@@ -124,7 +123,7 @@ class _Writer:
 
 
 def _batch(trainer: "Trainer") -> int:
-    """The step that Lightning files `self.log` under; unlike `global_step` it does not count every optimizer."""
+    """The step with which Lightning logs `self.log`; unlike `global_step` it does not count every optimizer."""
     return trainer.fit_loop.epoch_loop._batches_that_stepped
 
 

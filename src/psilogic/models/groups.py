@@ -1,7 +1,7 @@
 """Parameter groups for language and vision models: which tensors decay, and the chaos gain of each part.
 
-What a parameter is follows from the types of the modules that hold it; names decide only where types say
-nothing (a bare `nn.Parameter`, a home-made module).
+The role of a parameter follows from the types of the modules around it; names decide only if types do not (a bare
+`nn.Parameter`, a user's own module class).
 """
 
 import re
@@ -26,22 +26,22 @@ class Part(IntEnum):
 
 
 class Section(NamedTuple):
-    """One line of a preset's table: some parts of the model and their chaos gain."""
+    """One row of a preset's table: some parts of the model and their chaos gain."""
 
     name: str
     gamma: float
     parts: frozenset[Part]
 
 
-class Place(NamedTuple):
-    """Where a parameter stands: its dotted path, and the modules around it from the innermost to the model."""
+class Position(NamedTuple):
+    """A position of a parameter: its dotted path, and the modules around it from the innermost to the model."""
 
     path: str
     modules: tuple[nn.Module, ...]
 
 
 class Landmarks(NamedTuple):
-    """Modules that only a look at the whole model can tell."""
+    """Modules that are identified by their position in the whole model."""
 
     patch: nn.Module | None
     head: nn.Module | None
@@ -67,9 +67,9 @@ NLP = (
 NORMS = (nn.LayerNorm, nn.RMSNorm, nn.GroupNorm, _NormBase)
 EMBEDDINGS = (nn.Embedding, nn.EmbeddingBag)
 WEIGHTS = (nn.Linear, nn.Bilinear, _ConvNd, nn.RNNBase, nn.MultiheadAttention)
-"""Modules whose matrices are weights, whatever their names."""
+"""Modules whose matrices are weights, regardless of their names."""
 
-# Every library spells its own classes (LlamaRMSNorm, T5LayerNorm, BertSelfAttention): the ending is the type.
+# Every library has its own class names (LlamaRMSNorm, T5LayerNorm, BertSelfAttention): the ending is the type.
 NORM_CLASS = re.compile(r"norm(\d?d|gated)?$", re.IGNORECASE)
 PART_BY_TYPE = (
     (Part.ATTENTION, (nn.MultiheadAttention,), re.compile(r"(Attention|Attn)\d*$")),
@@ -82,7 +82,7 @@ PART_BY_TYPE = (
 
 
 def words(alternatives: str) -> re.Pattern[str]:
-    """Matches any of the words in the snake_case names of a dotted path."""
+    """A pattern that matches any of the words in the snake_case names of a dotted path."""
     return re.compile(rf"(?<![a-z])({alternatives})(?![a-z])")
 
 
@@ -116,18 +116,18 @@ def gpt_groups(
 
     Args:
         model: the model; parameters that need no gradient are left out.
-        gamma: chaos gain of all groups, >= 0, instead of the table's; None for the table.
-        weight_decay: decay of the decayed groups, >= 0; None leaves it to the optimizer that gets the groups.
+        gamma: chaos gain of all groups, >= 0; None for the gains above.
+        weight_decay: decay of the decayed groups, >= 0; None for that of the optimizer that gets the groups.
 
     Returns:
-        Groups for `PsiLogic`, or any optimizer of torch, that hold every trainable parameter exactly once. Each
-        has `params`, `name` and `gamma`. Groups with names ending in "_no_decay" have `weight_decay` 0; the
-        others have it when it was given. Empty groups are left out.
+        Groups for `PsiLogic`, or any optimizer of torch, with every trainable parameter exactly once. Each has
+        `params`, `name` and `gamma`. Groups with names ending in "_no_decay" have `weight_decay` 0; the others have
+        it if it was given. There are no empty groups.
 
     Raises:
         TypeError: `model` is not a module.
 
-    Reference: PsiLogic paper, section 3.1, for groups with a chaos gain of their own.
+    Reference: PsiLogic paper, section 3.1, for groups with different chaos gains.
     """
     return _groups(model, GPT, gamma, weight_decay)
 
@@ -139,20 +139,7 @@ def vit_groups(
 
     The chaos gains are 0.005 for the patch projection, the tokens and the positions, 0.02 for attention, and
     0.03 for the MLPs and for everything else. A convolutional network is all "rest", unless its first
-    convolution cuts the image into patches. Decay is as in `gpt_groups`.
-
-    Args:
-        model: the model; parameters that need no gradient are left out.
-        gamma: chaos gain of all groups, >= 0, instead of the table's; None for the table.
-        weight_decay: decay of the decayed groups, >= 0; None leaves it to the optimizer that gets the groups.
-
-    Returns:
-        Groups as of `gpt_groups`.
-
-    Raises:
-        TypeError: `model` is not a module.
-
-    Reference: PsiLogic paper, section 3.1, for groups with a chaos gain of their own.
+    convolution cuts the image into patches. Decay, arguments, result and errors are those of `gpt_groups`.
     """
     return _groups(model, VIT, gamma, weight_decay)
 
@@ -162,21 +149,8 @@ def nlp_groups(
 ) -> list[dict[str, Any]]:
     """Parameter groups of an encoder or encoder-decoder language model: embeddings, attention, rest.
 
-    The chaos gains are 0.01 for embeddings and 0.03 for attention and for everything else. Decay is as in
-    `gpt_groups`.
-
-    Args:
-        model: the model; parameters that need no gradient are left out.
-        gamma: chaos gain of all groups, >= 0, instead of the table's; None for the table.
-        weight_decay: decay of the decayed groups, >= 0; None leaves it to the optimizer that gets the groups.
-
-    Returns:
-        Groups as of `gpt_groups`.
-
-    Raises:
-        TypeError: `model` is not a module.
-
-    Reference: PsiLogic paper, section 3.1, for groups with a chaos gain of their own.
+    The chaos gains are 0.01 for embeddings and 0.03 for attention and for everything else. Decay, arguments, result
+    and errors are those of `gpt_groups`.
     """
     return _groups(model, NLP, gamma, weight_decay)
 
@@ -189,9 +163,9 @@ def _groups(
         raise TypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
     landmarks = Landmarks(_patch_projection(model), _output_projection(model))
     members: dict[tuple[Part, bool], list[nn.Parameter]] = {}
-    for param, places in _places(model).items():
-        part = min(_part(place, landmarks) for place in places)
-        members.setdefault((part, all(_decays(param, place) for place in places)), []).append(param)
+    for param, positions in _positions(model).items():
+        part = min(_part(position, landmarks) for position in positions)
+        members.setdefault((part, all(_decays(param, position) for position in positions)), []).append(param)
 
     groups = []
     for section in sections:
@@ -208,27 +182,27 @@ def _groups(
     return groups
 
 
-def _places(model: nn.Module) -> dict[nn.Parameter, list[Place]]:
-    """Every place of every trainable parameter; a tied weight has several."""
+def _positions(model: nn.Module) -> dict[nn.Parameter, list[Position]]:
+    """Every position of every trainable parameter; a tied weight has several."""
     modules = dict(model.named_modules(remove_duplicate=False))
-    places: dict[nn.Parameter, list[Place]] = {}
+    positions: dict[nn.Parameter, list[Position]] = {}
     for path, param in model.named_parameters(remove_duplicate=False):
         if param.requires_grad:
             names = path.split(".")
             around = tuple(modules[".".join(names[:depth])] for depth in reversed(range(len(names))))
-            places.setdefault(param, []).append(Place(path, around))
-    return places
+            positions.setdefault(param, []).append(Position(path, around))
+    return positions
 
 
 def _patch_projection(model: nn.Module) -> nn.Module | None:
-    """The first convolution, when its windows do not overlap: it cuts an image into patches."""
+    """The first convolution, if its windows do not overlap: it cuts an image into patches."""
     first = next((module for module in model.modules() if isinstance(module, _ConvNd)), None)
     cuts = first is not None and first.kernel_size == first.stride and max(first.kernel_size) > 1
     return first if cuts else None
 
 
 def _output_projection(model: nn.Module) -> nn.Module | None:
-    """The last linear layer, when nothing but `nn.Sequential` stands between it and the model."""
+    """The last linear layer, if only `nn.Sequential` modules are between it and the model."""
     linears = [(path, module) for path, module in model.named_modules() if isinstance(module, nn.Linear)]
     if not linears:
         return None
@@ -238,9 +212,9 @@ def _output_projection(model: nn.Module) -> nn.Module | None:
     return last if all(isinstance(module, nn.Sequential) for module in between) else None
 
 
-def _part(place: Place, landmarks: Landmarks) -> Part:
-    """The part of the model that a place belongs to: types first, names second."""
-    owner = place.modules[0]
+def _part(position: Position, landmarks: Landmarks) -> Part:
+    """The part of the model for a position: types first, names second."""
+    owner = position.modules[0]
     if _is_norm(owner):
         return Part.OTHER
     if isinstance(owner, EMBEDDINGS):
@@ -249,40 +223,41 @@ def _part(place: Place, landmarks: Landmarks) -> Part:
         return Part.PATCH
     if owner is landmarks.head:
         return Part.HEAD
-    for module in place.modules:
+    for module in position.modules:
         for part, types, class_name in PART_BY_TYPE:
             if isinstance(module, types) or class_name.search(type(module).__name__):
                 return part
-    names = _names(place)
-    if not isinstance(owner, WEIGHTS) and (_is_token_or_position(place) or EMBEDDED.search(names)):
+    names = _names(position)
+    if not isinstance(owner, WEIGHTS) and (_is_token_or_position(position) or EMBEDDED.search(names)):
         return Part.EMBEDDING
     return next((part for part, rule in PART_BY_NAME if rule.search(names)), Part.OTHER)
 
 
-def _decays(param: nn.Parameter, place: Place) -> bool:
-    """Whether weight decay applies to a parameter at this place: types first, names second."""
-    owner = place.modules[0]
-    if param.ndim < 2 or _is_norm(owner) or BIAS.search(_names(place, 1)):
+def _decays(param: nn.Parameter, position: Position) -> bool:
+    """Whether weight decay applies to a parameter at this position: types first, names second."""
+    owner = position.modules[0]
+    if param.ndim < 2 or _is_norm(owner) or BIAS.search(_names(position, 1)):
         return False
     if isinstance(owner, WEIGHTS):
         return True
     if isinstance(owner, EMBEDDINGS):
-        # "relative" counts in the embedding's own name only: a relative attention may hold other embeddings.
-        return not (POSITION.search(_names(place)) or RELATIVE.search(_names(place, 2)))
-    return not (_is_token_or_position(place) or NORM.search(_names(place, 2)))
+        # "relative" counts only in the embedding's own name: a relative attention may contain other embeddings.
+        return not (POSITION.search(_names(position)) or RELATIVE.search(_names(position, 2)))
+    return not (_is_token_or_position(position) or NORM.search(_names(position, 2)))
 
 
 def _is_norm(module: nn.Module) -> bool:
-    """Whether a module is a normalization layer, torch's or anyone's."""
+    """Whether a module is a normalization layer, of torch or any library."""
     return isinstance(module, NORMS) or NORM_CLASS.search(type(module).__name__) is not None
 
 
-def _is_token_or_position(place: Place) -> bool:
-    """Whether a bare parameter is called a token (in its own name) or a position (anywhere in its path)."""
-    return bool(TOKEN.search(_names(place, 1)) or POSITION.search(_names(place)))
+def _is_token_or_position(position: Position) -> bool:
+    """Whether a bare parameter's own name is that of a token, or its path that of a position."""
+    return bool(TOKEN.search(_names(position, 1)) or POSITION.search(_names(position)))
 
 
-def _names(place: Place, last: int | None = None) -> str:
+def _names(position: Position, last: int | None = None) -> str:
     """The innermost module's class name and the path, or only the path's last names, in snake_case."""
-    path = [type(place.modules[0]).__name__, *place.path.split(".")] if last is None else place.path.split(".")[-last:]
+    path = position.path.split(".")
+    path = [type(position.modules[0]).__name__, *path] if last is None else path[-last:]
     return snake_case(".".join(path))

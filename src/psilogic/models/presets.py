@@ -1,4 +1,4 @@
-"""PsiLogic with the hyperparameters of a field: language models, GPT from scratch, vision."""
+"""PsiLogic with the hyperparameters of a model family: language models, GPT from scratch, vision."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -9,23 +9,22 @@ from torch import Tensor, nn
 from torch.optim.optimizer import ParamsT
 
 from psilogic.models.groups import gpt_groups, nlp_groups, vit_groups
-from psilogic.models.recognition import Field, recognize
+from psilogic.models.model_family import ModelFamily, recognize
 from psilogic.optimizer import PsiLogic
 
 logger = logging.getLogger("psilogic")
 
 
 class Preset(PsiLogic):
-    """What the presets have in common: whatever the caller does not say comes from a table.
+    """Base class of the presets, which have their own default hyperparameters.
 
-    From the strongest to the weakest: what a caller's parameter group says, what the constructor is told, the
-    preset. Given a module, the preset makes the groups: then the preset's gamma stands behind the gammas of the
-    groups, while a gamma that the caller passes replaces them all, and a weight decay, the caller's too, applies
-    to the decayed groups alone. Parameters and groups are taken as they are, so that all of them decay unless
-    their group says otherwise.
+    A value in a parameter group has priority over the constructor's argument, and that over the preset. If `params` is
+    a module, the preset makes the groups. Their gammas then replace the preset's, and an explicit gamma replaces all of
+    them; weight decay applies only to the decayed groups. Parameters and groups that the caller passes are not changed:
+    all of them decay unless their group has another weight decay.
 
     Args:
-        params: a module, or what `PsiLogic` takes: parameters, named parameters or parameter groups.
+        params: a module, or as for `PsiLogic` parameters, named parameters or parameter groups.
         lr: learning rate, >= 0; a number or a tensor with one element.
         betas: decay rates of Adam's moments, each in [0, 1).
         eps: added to the denominator, outside the root; >= 0.
@@ -60,23 +59,16 @@ class PsiLogicNLP(Preset):
     """PsiLogic for encoder and encoder-decoder language models.
 
     gamma 0.03 (of a module: embeddings 0.01, attention and rest 0.03), quantum_decay 2e-4, tau_scale 2,
-    max_cancel 0.05, agc_clip 0.01, gradient centralization, weight_decay 1e-4. Arguments, errors and what wins
-    over what are those of `Preset`.
+    max_cancel 0.05, agc_clip 0.01, gradient centralization, weight_decay 1e-4. Arguments, errors and priorities
+    are those of `Preset`.
 
     Reference: PsiLogic paper, section 3.1; the update rule is that of `PsiLogic`, the groups of `nlp_groups`.
     """
 
-    hyperparameters = MappingProxyType(
-        {
-            "gamma": 0.03,
-            "quantum_decay": 2e-4,
-            "tau_scale": 2.0,
-            "max_cancel": 0.05,
-            "agc_clip": 0.01,
-            "grad_centralize": True,
-            "weight_decay": 1e-4,
-        }
-    )
+    hyperparameters = MappingProxyType({
+        "gamma": 0.03, "quantum_decay": 2e-4, "tau_scale": 2.0, "max_cancel": 0.05, "agc_clip": 0.01,
+        "grad_centralize": True, "weight_decay": 1e-4,
+    })  # fmt: skip
     groups_of = staticmethod(nlp_groups)
 
 
@@ -84,23 +76,16 @@ class PsiLogicGPT(Preset):
     """PsiLogic for decoder-only language models that are trained from scratch.
 
     gamma 0.02 (of a module: embeddings 0.005, blocks 0.02, head 0.01), quantum_decay 0, tau_scale 3,
-    max_cancel 0.03, neither AGC nor gradient centralization, weight_decay 0.1. Arguments, errors and what wins
-    over what are those of `Preset`.
+    max_cancel 0.03, neither AGC nor gradient centralization, weight_decay 0.1. Arguments, errors and priorities
+    are those of `Preset`.
 
     Reference: PsiLogic paper, section 3.1; the update rule is that of `PsiLogic`, the groups of `gpt_groups`.
     """
 
-    hyperparameters = MappingProxyType(
-        {
-            "gamma": 0.02,
-            "quantum_decay": 0.0,
-            "tau_scale": 3.0,
-            "max_cancel": 0.03,
-            "agc_clip": 0.0,
-            "grad_centralize": False,
-            "weight_decay": 0.1,
-        }
-    )
+    hyperparameters = MappingProxyType({
+        "gamma": 0.02, "quantum_decay": 0.0, "tau_scale": 3.0, "max_cancel": 0.03, "agc_clip": 0.0,
+        "grad_centralize": False, "weight_decay": 0.1,
+    })  # fmt: skip
     groups_of = staticmethod(gpt_groups)
 
 
@@ -109,64 +94,54 @@ class PsiLogicViT(Preset):
 
     gamma 0.04 (of a module: patch projection and tokens 0.005, attention 0.02, MLP and rest 0.03),
     quantum_decay 0, tau_scale 2.5, max_cancel 0.04, agc_clip 0.02, gradient centralization, weight_decay 1e-4.
-    Arguments, errors and what wins over what are those of `Preset`.
+    Arguments, errors and priorities are those of `Preset`.
 
     Reference: PsiLogic paper, section 3.1; the update rule is that of `PsiLogic`, the groups of `vit_groups`.
     """
 
-    hyperparameters = MappingProxyType(
-        {
-            "gamma": 0.04,
-            "quantum_decay": 0.0,
-            "tau_scale": 2.5,
-            "max_cancel": 0.04,
-            "agc_clip": 0.02,
-            "grad_centralize": True,
-            "weight_decay": 1e-4,
-        }
-    )
+    hyperparameters = MappingProxyType({
+        "gamma": 0.04, "quantum_decay": 0.0, "tau_scale": 2.5, "max_cancel": 0.04, "agc_clip": 0.02,
+        "grad_centralize": True, "weight_decay": 1e-4,
+    })  # fmt: skip
     groups_of = staticmethod(vit_groups)
 
 
-PRESET_BY_FIELD: Mapping[Field, type[Preset]] = MappingProxyType(
-    {Field.VISION: PsiLogicViT, Field.DECODER: PsiLogicGPT, Field.LANGUAGE: PsiLogicNLP}
+PRESETS: Mapping[ModelFamily, type[Preset]] = MappingProxyType(
+    {ModelFamily.VISION: PsiLogicViT, ModelFamily.DECODER: PsiLogicGPT, ModelFamily.LANGUAGE: PsiLogicNLP}
 )
 
 
 def auto(model: nn.Module, lr: float | Tensor, total_steps: int, **options: Any) -> Preset:
-    """Make the optimizer of the preset that suits a model: vision, decoder-only or other language.
+    """Make the optimizer with the preset of a model's family: vision, decoder-only or other language.
 
-    Only what is stored in modules can be seen, not what `forward` does. Hence the limits:
+    The family is recognized from modules and their attributes, not from `forward`. Hence the limits:
 
-    * A model that reads and predicts the same tokens is taken to be causal, like most of them; a masked language
-      model that no class name tells from it is not recognized as one.
-    * A causal model without output layer (to classify, say) is recognized only if its attention declares
+    * A model that reads and predicts the same tokens is assumed to be causal, like most of them. A masked language
+      model is recognized only by a class name.
+    * A causal model without output layer (a classifier, for example) is recognized only if its attention declares
       `is_causal`, if it stores its mask, or by a class name.
     * A spectrogram that is convolved in two dimensions is an image. A model of images and text that predicts no
-      tokens is of the field of what it registers first.
+      tokens belongs to the family of the part that it registers first.
 
     Args:
         model: the model to train, a module.
         lr: learning rate, >= 0; a number or a tensor with one element.
         total_steps: length of the training in steps, 0 when unknown; it sets the chaos warm-up.
-        options: any other hyperparameter of `PsiLogic`, by keyword; it wins over the preset's.
+        options: any other hyperparameter of `PsiLogic`, by keyword; it replaces the preset's.
 
     Returns:
         `PsiLogicNLP`, `PsiLogicGPT` or `PsiLogicViT`, with the parameter groups of the model.
 
     Raises:
         TypeError: `model` is not a module, or `PsiLogic` does not know a keyword.
-        ValueError: nothing in the model tells its field, a hyperparameter is out of its range, or nothing in
-            the module is trainable.
+        ValueError: the model's family is not recognized, a hyperparameter is out of its range, or nothing in the
+            module is trainable.
     """
     return suitable(model)(model, lr, total_steps=total_steps, **options)
 
 
 def suitable(model: nn.Module) -> type[Preset]:
-    """The preset for a model, by the rules of `recognition.recognize`; the logger "psilogic" says why at level INFO.
-
-    Args:
-        model: any module.
+    """The preset for a model, by the rules of `model_family.recognize`; logs the reason at level INFO.
 
     Returns:
         `PsiLogicViT` for vision, `PsiLogicGPT` for decoder-only language models, `PsiLogicNLP` for encoders,
@@ -174,11 +149,11 @@ def suitable(model: nn.Module) -> type[Preset]:
 
     Raises:
         TypeError: `model` is not a module.
-        ValueError: nothing in the model tells its field.
+        ValueError: the model's family is not recognized.
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
-    field, reason = recognize(model)
-    preset = PRESET_BY_FIELD[field]
-    logger.info("psilogic.auto took %s for a %s: %s", preset.__name__, type(model).__name__, reason)
+    family, reason = recognize(model)
+    preset = PRESETS[family]
+    logger.info("psilogic.auto chose %s for a %s: %s", preset.__name__, type(model).__name__, reason)
     return preset

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from psilogic.tensors.guarded import Guarded
+from psilogic.tensors.device_tables import DeviceTables
+from psilogic.tensors.metadata_cache import MetadataCache
 from psilogic.tensors.norms import Foreach, accumulation_dtype, as_real, root_of_count, traced
 from psilogic.tensors.scalars import Scalars
 from psilogic.tensors.sharding import Layout, Piece, Sharding, spread
-from psilogic.tensors.uploads import Uploads
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
@@ -24,13 +24,13 @@ REAL = {torch.complex32: torch.float16, torch.complex64: torch.float32, torch.co
 """The dtype of a complex tensor's parts."""
 
 
-class Known:
-    """What is known of a bucket's tensors from step to step; all of it is checked, and can be found out again."""
+class BucketCache:
+    """What is cached about a bucket's tensors from step to step; all of it is checked, and can be computed again."""
 
     def __init__(self) -> None:
         self.scalars = Scalars()
-        self.uploads = Uploads()
-        self.guarded = Guarded()
+        self.tables = DeviceTables()
+        self.metadata = MetadataCache()
 
 
 @dataclass
@@ -42,21 +42,21 @@ class Bucket:
         device: where the tensors are.
         dtype: theirs.
         ranks: the processes that hold the tensors' pieces; None when this one holds all of them.
-        known: what is known of the tensors from step to step.
+        cache: what is cached about the tensors from step to step.
         params: the parameters as the optimizer has them.
-        values: what this rank holds of them.
-        grads: what this rank holds of their gradients.
-        pieces: where that stands in the whole tensors; None throughout when it is all of them.
-        owned: positions of the tensors that this optimizer updates; the others only take part in pooled norms.
-        local_units: units of each tensor that this rank holds a part of: rows of dimension 0, or 1.
-        units: units of each whole tensor, rows with their empty places.
+        values: this rank's parts of them.
+        grads: this rank's parts of their gradients.
+        pieces: the positions of these parts in the whole tensors; None for each that is a whole tensor.
+        owned: positions of the tensors that this optimizer updates; the others only contribute to pooled norms.
+        local_units: for each tensor the number of units that this rank holds a part of: rows of dimension 0, or 1.
+        units: for each whole tensor the number of units, with the empty places of its rows.
     """
 
     group: dict[str, Any]
     device: torch.device
     dtype: torch.dtype
     ranks: ProcessGroup | None
-    known: Known
+    cache: BucketCache
     params: list[Tensor]
     values: Foreach
     grads: Foreach
@@ -86,12 +86,12 @@ class Bucket:
 
     @property
     def on_host(self) -> bool:
-        """Vectors may be read as numbers: they lie in host memory and nothing traces them."""
+        """Whether vectors may be read as numbers: they are in host memory and not traced."""
         return self.device.type == "cpu" and not (self.group["differentiable"] or torch.compiler.is_compiling())
 
     @property
     def rounding(self) -> str:
-        """How results are written into the parameters; only bfloat16 has a choice."""
+        """How results are rounded into the parameters; only bfloat16 has a choice."""
         return str(self.group["bf16_update"]) if self.dtype == torch.bfloat16 else "nearest"
 
     @property
@@ -102,10 +102,10 @@ class Bucket:
     @property
     def numel(self) -> Tensor:
         """Number of real elements of each tensor that this rank counts, shape (N,)."""
-        return self.known.uploads.vector("numel", self._counts, self.vector_dtype, self.device)
+        return self.cache.tables.vector("numel", self._counts, self.vector_dtype, self.device)
 
     def root_numel(self, numel: Tensor) -> Tensor:
-        """The roots of the `numel` of the tensors, summed over all ranks, shape (N,): a table where that is one."""
+        """The roots of `numel`, which is summed over all ranks, shape (N,); from a table if nothing is split."""
         if self.ranks is not None or traced():
             return root_of_count(numel)
         counts, dtype = self._counts, self.vector_dtype
@@ -113,7 +113,7 @@ class Bucket:
         def roots() -> list[Tensor]:
             return [root_of_count(torch.tensor(counts, dtype=dtype, device="cpu"))]
 
-        return self.known.uploads.get("root_numel", counts, self.device, roots)[0]
+        return self.cache.tables.get("root_numel", counts, self.device, roots)[0]
 
     @property
     def _counts(self) -> list[int]:
@@ -127,27 +127,27 @@ class Bucket:
         """Number of elements of each unit, at least 1, shape (U,)."""
         shapes = [x.shape if piece is None else piece.shape for x, piece in zip(self.values, self.pieces, strict=True)]
         lengths = [max(1, shape[1:].numel()) if len(shape) > 1 else 1 for shape in shapes]
-        return self.repeat(self.known.uploads.vector("unit_numel", lengths, self.vector_dtype, self.device))
+        return self.repeat(self.cache.tables.vector("unit_numel", lengths, self.vector_dtype, self.device))
 
     def repeat(self, by_tensor: Tensor) -> Tensor:
         """One value for each tensor, shape (N,), repeated for each of its units, shape (U,)."""
         units = self.units
-        counts = self.known.uploads.vector("units", units, torch.int64, self.device)
+        counts = self.cache.tables.vector("units", units, torch.int64, self.device)
         return by_tensor.repeat_interleave(counts, output_size=sum(units))
 
     def rows(self, tensors: Foreach) -> Foreach:
-        """Real tensors whose norms are wanted as they are, or by rows, those of flattened pieces included."""
+        """The tensors as real ones for norms; by rows if rows are units, also those of flattened pieces."""
         if not self.by_rows:
             return as_real(tensors)
         return [x if piece is None else piece.rows(x) for x, piece in zip(tensors, self.pieces, strict=True)]
 
-    def mine(self) -> Bucket:
-        """Those tensors that this optimizer updates."""
+    def owned_part(self) -> Bucket:
+        """The tensors that this optimizer updates."""
         if len(self.owned) == len(self.params):
             return self
         params, values, grads = ([xs[i] for i in self.owned] for xs in (self.params, self.values, self.grads))
         pieces, every = [self.pieces[i] for i in self.owned], list(range(len(self.owned)))
-        kind = self.group, self.device, self.dtype, self.ranks, self.known
+        kind = self.group, self.device, self.dtype, self.ranks, self.cache
         return Bucket(*kind, params, values, grads, pieces, every)
 
     def spread(self, by_unit: Tensor, chosen: Iterable[int] | None = None) -> Foreach:
@@ -155,7 +155,7 @@ class Bucket:
 
         Args:
             by_unit: the values.
-            chosen: positions of the tensors that it is wanted for; None for all.
+            chosen: positions of the tensors to return; None for all.
         """
         dtype = accumulation_dtype(self.dtype)
         parts = by_unit.to(dtype if by_unit.is_complex() else REAL.get(dtype, dtype)).split(self.units)
@@ -168,7 +168,7 @@ class Bucket:
 
 
 class _Columns(NamedTuple):
-    """Of each tensor of a group that takes part in a step: what a bucket has of it, its ranks, if it is updated."""
+    """For each tensor of a group in a step: the columns of a bucket, its ranks, and whether it is updated."""
 
     params: list[Tensor]
     values: Foreach
@@ -183,13 +183,13 @@ class _Columns(NamedTuple):
         return _Columns(*columns)
 
 
-def collect(optimizer: Optimizer, sharding: Sharding, known: dict[int, Known]) -> list[Bucket]:
+def collect(optimizer: Optimizer, sharding: Sharding, caches: dict[int, BucketCache]) -> list[Bucket]:
     """The tensors that have gradients, by group, device, dtype and the ranks that hold pieces of them.
 
     Args:
         optimizer: has the groups.
-        sharding: knows what is split, and how.
-        known: what is known of each bucket, by its position; what is missing is added.
+        sharding: knows which tensors are split, and how.
+        caches: the cache of each bucket, by its position; missing ones are added.
 
     Raises:
         RuntimeError: a gradient is sparse, or a parameter is sharded in a way that hides its tensors.
@@ -203,9 +203,9 @@ def collect(optimizer: Optimizer, sharding: Sharding, known: dict[int, Known]) -
         if any([g.is_sparse for g in columns.grads]):  # noqa: C419, a list is faster
             raise RuntimeError("PsiLogic does not support sparse gradients; use sparse=False in the embedding")
         for kind, (params, values, grads, pieces, _, updated) in _by_kind(columns).items():
-            owned = [i for i, mine in enumerate(updated) if mine]
-            of_bucket = known.setdefault(len(buckets), Known())
-            buckets.append(Bucket(group, *kind, of_bucket, params, values, grads, pieces, owned))
+            owned = [i for i, is_updated in enumerate(updated) if is_updated]
+            cache = caches.setdefault(len(buckets), BucketCache())
+            buckets.append(Bucket(group, *kind, cache, params, values, grads, pieces, owned))
     return buckets
 
 
@@ -220,7 +220,7 @@ def _by_kind(columns: _Columns) -> dict[tuple[torch.device, torch.dtype, Process
 
 
 def _whole(params: list[Tensor]) -> _Columns:
-    """The tensors that have gradients, where this process holds and updates all of them."""
+    """The tensors that have gradients if this process holds and updates all of them."""
     grads: list[Any] = [p.grad for p in params]
     present = [g is not None for g in grads]
     if not all(present):
@@ -230,7 +230,7 @@ def _whole(params: list[Tensor]) -> _Columns:
 
 
 def _split(params: list[Tensor], layouts: dict[int, Layout], own: set[int] | None) -> _Columns:
-    """The tensors that take part in the step, where ranks hold pieces of them, or update others of them."""
+    """The tensors that take part in the step if ranks hold pieces of them, or each updates only some."""
     rows: list[Any] = []
     for p in params:
         layout = layouts.get(id(p))

@@ -1,4 +1,4 @@
-"""Sums over tensors in host memory, where calls cost more than elements and float64 is at hand."""
+"""Sums over tensors in host memory, where calls cost more than elements and float64 is available."""
 
 import torch
 from torch import Tensor
@@ -7,11 +7,11 @@ from psilogic.tensors.memory import flat
 from psilogic.tensors.norms import Foreach, accumulation_dtype
 
 SHORT, STACK = 1 << 12, 1 << 14
-"""Up to so many elements a tensor is not worth a call of its own; how many elements are stacked for one."""
+"""Tensors of at most SHORT elements are stacked, up to STACK elements for one call."""
 PART = 1 << 17
 """The most elements whose squares are summed in float32."""
-CENTRED = 0.5
-"""From this share of a row's squares on that its mean makes up, what remains is not left to sums in float32."""
+CENTERED = 0.5
+"""If the mean makes up this fraction of a row's squares, the remainder is computed in float64 instead of float32."""
 
 
 def squares(tensors: Foreach) -> Tensor:
@@ -25,7 +25,7 @@ def squares(tensors: Foreach) -> Tensor:
         if numel <= SHORT:
             by_shape.setdefault(x.shape, []).append(i)
             continue
-        # No dot product: its last bits depend on some processors on where the tensor begins.
+        # No dot product: on some processors its last bits depend on the tensor's address.
         elements, rest = flat(x), numel % SHORT
         if rest:
             norms.append(torch.linalg.vector_norm(elements[-rest:].view(1, -1), dim=1, dtype=dtype))
@@ -39,8 +39,8 @@ def squares(tensors: Foreach) -> Tensor:
             rows = torch.stack([tensors[i] for i in batch]).reshape(len(batch), shape.numel())
             vectors.append(_row_squares(rows))
             index += batch
-    found = torch.zeros(len(tensors), dtype=torch.float64, device="cpu")
-    return found.index_add_(0, torch.tensor(index, device="cpu"), torch.cat(vectors))
+    sums = torch.zeros(len(tensors), dtype=torch.float64, device="cpu")
+    return sums.index_add_(0, torch.tensor(index, device="cpu"), torch.cat(vectors))
 
 
 def row_squares(tensors: Foreach) -> Tensor:
@@ -53,25 +53,25 @@ def row_squares(tensors: Foreach) -> Tensor:
 def row_squares_and_sums(tensors: Foreach) -> tuple[Tensor, Tensor]:
     """sum |x|^2 and sum x of each row of dimension 0, shape (U,), in float64; sum x is 0 for a tensor without rows.
 
-    What is left of a row without its mean is a difference of the two. Where float32 would not do for it, the sums are
-    formed in float64.
+    A row's squares without its mean are a difference of the two. Where float32 is not precise enough for it, the sums
+    are computed in float64.
     """
     zero = torch.zeros(1, dtype=torch.float64, device="cpu")
     if all(x.ndim <= 1 for x in tensors):
         return squares(tensors), zero.repeat(len(tensors))
     by_row, sums = list(tensors), [zero] * len(tensors)
     matrices = [i for i, x in enumerate(tensors) if x.ndim > 1]
-    for i in matrices:  # one after the other, while its elements are in cache
+    for i in matrices:  # squares and sums of one tensor, while it is in cache
         by_row[i], sums[i] = _row_squares(tensors[i]), _row_sums(tensors[i])
     if tensors[0].dtype != torch.float64:
-        _mend(*([xs[i] for i in matrices] for xs in (tensors, by_row, sums)))
+        _recompute_(*([xs[i] for i in matrices] for xs in (tensors, by_row, sums)))
     return torch.cat(_with_single(by_row, tensors)), torch.cat(sums)
 
 
-def _mend(matrices: Foreach, by_row: Foreach, sums: Foreach) -> None:
-    """Form in float64 those sums again of which the mean makes up so much that float32 would not do."""
+def _recompute_(matrices: Foreach, by_row: Foreach, sums: Foreach) -> None:
+    """Compute in float64 the sums of rows whose mean makes up too much of their squares for float32."""
     lengths = torch.cat([torch.full_like(x, m.shape[1:].numel()) for x, m in zip(sums, matrices, strict=True)])
-    doubtful = torch.cat(sums).square() > CENTRED * lengths * torch.cat(by_row)
+    doubtful = torch.cat(sums).square() > CENTERED * lengths * torch.cat(by_row)
     if not doubtful.any():
         return
     parts = doubtful.split(list(map(len, matrices)))
@@ -95,8 +95,8 @@ def _row_squares(x: Tensor) -> Tensor:
     """The sum of |x|^2 of each row of dimension 0, in float64."""
     dtype, dims = accumulation_dtype(x.dtype), tuple(range(1, x.ndim))
     if x.numel() <= PART * len(x):
-        found: Tensor = torch.linalg.vector_norm(x, dim=dims, dtype=dtype).double().square()
-        return found
+        result: Tensor = torch.linalg.vector_norm(x, dim=dims, dtype=dtype).double().square()
+        return result
     parts = x.flatten(1).split(PART, dim=1)
     return torch.stack([torch.linalg.vector_norm(part, dim=1, dtype=dtype) for part in parts]).double().square().sum(0)
 

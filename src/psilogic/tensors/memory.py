@@ -1,4 +1,4 @@
-"""How tensors lie in memory: where, in which order, with or without gaps."""
+"""The layout of tensors in memory: address, order, gaps."""
 
 from array import array
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from psilogic.tensors.norms import Foreach
 
 
 def is_dense(x: Tensor) -> bool:
-    """Whether a tensor's elements lie in memory without gaps or overlaps, in whatever order."""
+    """Whether a tensor's elements are in memory without gaps or overlaps, in any order."""
     expected = 1
     for stride, size in sorted((n, size) for n, size in zip(x.stride(), x.shape, strict=True) if size > 1):
         if stride != expected:
@@ -23,18 +23,18 @@ def is_dense(x: Tensor) -> bool:
 
 
 def flat(x: Tensor) -> Tensor:
-    """The elements in the order of memory where they lie there without gaps, else a copy of them."""
+    """The elements in the order of memory if the tensor is dense, otherwise a contiguous copy."""
     if x.is_contiguous() or not is_dense(x):
-        return x.reshape(-1).contiguous()  # a sum with a stride would add in another order than that of a copy
+        return x.reshape(-1).contiguous()  # strided sums add in another order than sums of a copy
     return x.as_strided((x.numel(),), (1,))
 
 
 def addresses(tensors: Sequence[Any], name: str | None = None) -> "array[int]":
-    """Where the elements of N tensors begin; 0 for those that have none, or none in memory.
+    """The addresses of N tensors; 0 for those without elements or without memory.
 
     Args:
         tensors: a list of tensors, or of dictionaries.
-        name: under which each dictionary has its tensor.
+        name: the key of the tensor in each dictionary.
     """
     if ALL_AT_ONCE is not None:
         return array("q", ALL_AT_ONCE(ADDRESS_OF, tensors) if name is None else ALL_AT_ONCE(ADDRESS_OF, tensors, name))
@@ -42,7 +42,7 @@ def addresses(tensors: Sequence[Any], name: str | None = None) -> "array[int]":
 
 
 def _load() -> tuple[Any, Any]:
-    """What asks for all addresses in one call, if it was compiled and does what it should, and torch's part of it."""
+    """The compiled function that returns all addresses, and torch's part of it; None if they do not work."""
     try:
         all_at_once = import_module("psilogic.tensors._addresses").addresses
         address_of = import_module("torch._C._dynamo.guards")._torchinductor_pyobject_tensor_data_ptr
@@ -50,7 +50,7 @@ def _load() -> tuple[Any, Any]:
         several = [x, x[1:], torch.nn.Parameter(x), x.new_empty(0)]
         expected = array("q", map(Tensor.data_ptr, several))
         return (all_at_once, address_of) if array("q", all_at_once(address_of, several)) == expected else (None, None)
-    except Exception:  # not part of torch's interface: it may change in any way
+    except Exception:  # a private part of torch, which may change
         return None, None
 
 
@@ -58,14 +58,14 @@ ALL_AT_ONCE, ADDRESS_OF = _load()
 
 
 def places(tensors: Foreach) -> list[int]:
-    """Where tensors begin; empty ones lie nowhere."""
+    """The addresses of tensors that are not empty."""
     return list(filter(None, addresses(tensors)))
 
 
 def ordinary(columns: Sequence[Foreach]) -> bool:
-    """Whether all are strided tensors that lie where they say, as they are.
+    """Whether all are strided tensors with their values in their own memory.
 
-    Rather than what a subclass makes of other tensors, or what is still to be negated.
+    Tensor subclasses that wrap other tensors do not, nor do lazily negated tensors.
     """
     if any(any(map(Tensor.is_neg, xs)) for xs in columns):
         return False
@@ -80,13 +80,13 @@ def dtypes(columns: Sequence[Foreach]) -> set[torch.dtype]:
 
 
 def alike(columns: Sequence[Foreach], by_rows: bool) -> bool:
-    """Whether the tensors of each parameter have their elements at the same places in memory, without gaps.
+    """Whether the tensors of each parameter have the same layout in memory, without gaps.
 
-    With `by_rows` also whether the rows of dimension 0 lie there one after the other.
+    With `by_rows` also whether the rows of dimension 0 are there one after the other.
 
     Args:
-        columns: lists of as many tensors, of each parameter one in each, such as its gradient.
-        by_rows: whether rows are treated.
+        columns: lists of tensors, each with one tensor for every parameter, such as its gradient.
+        by_rows: whether units are rows.
     """
     numels = list(map(Tensor.numel, columns[0]))
     if any(list(map(Tensor.numel, xs)) != numels for xs in columns[1:]):
@@ -97,7 +97,7 @@ def alike(columns: Sequence[Foreach], by_rows: bool) -> bool:
 
 
 def _alike(tensors: tuple[Tensor, ...], by_rows: bool) -> bool:
-    """The same of one parameter whose tensors have equally many elements."""
+    """`alike` for one parameter, whose tensors have the same number of elements."""
     p = tensors[0]
     if all(map(Tensor.is_contiguous, tensors)):
         return True

@@ -7,23 +7,23 @@ from torch import Tensor
 
 Foreach = list[Tensor]
 PART = 1 << 14
-"""Of a longer vector several threads may form the sum."""
+"""Longer vectors may be summed by several threads."""
 OWN_CALL = 1 << 20
-"""From this number of elements on a call of a tensor's own is worth more than to copy it next to others."""
+"""Tensors with more elements get their own call instead of being copied together with others."""
 
 
 def traced() -> bool:
-    """Whether a compiler or autograd follows the step: they want tensors as they are, and no numbers."""
+    """Whether a compiler or autograd traces the step: then no numbers may be read."""
     return torch.compiler.is_compiling() or torch.is_grad_enabled()
 
 
 def fresh(tensors: Sequence[Tensor]) -> Foreach:
-    """Copies where autograd records the step: it keeps operands that later lines change in place."""
+    """Copies if autograd records the step, since it keeps operands that are changed in place later."""
     return [x.clone() for x in tensors] if torch.is_grad_enabled() else list(tensors)
 
 
 def copy_(targets: Foreach, sources: Foreach) -> None:
-    """targets <- sources, also where autograd records the step: `_foreach_copy_` has no derivative."""
+    """targets <- sources, also if autograd records the step: `_foreach_copy_` has no derivative."""
     if torch.is_grad_enabled():
         for target, source in zip(targets, sources, strict=True):
             target.copy_(source)
@@ -37,7 +37,7 @@ def as_real(tensors: Sequence[Tensor]) -> Foreach:
 
 
 def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:
-    """The dtype in which sums are formed: float32 for half precision, else the tensor's own."""
+    """The dtype of sums: float32 for half precision, otherwise the tensor's own."""
     return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
 
 
@@ -52,7 +52,7 @@ def gathered(scalars: Sequence[Tensor], dtype: torch.dtype) -> Tensor:
     if scalars[0].device.type == "cpu" or traced():
         return torch.stack(list(scalars)).to(dtype)
     vector = torch.empty(len(scalars), dtype=dtype, device=scalars[0].device)
-    torch._foreach_copy_(list(vector.unbind()), list(scalars))  # at once, where a concatenation takes 128 at a time
+    torch._foreach_copy_(list(vector.unbind()), list(scalars))  # one launch; cat takes 128 tensors at a time
     return vector
 
 
@@ -64,7 +64,7 @@ def row_squares(tensors: Foreach, dtype: torch.dtype) -> Tensor:
 
 
 def row_squares_and_sums(tensors: Foreach, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """sum |x|^2 and sum x of each row of dimension 0, formed in `dtype`, or its complex counterpart.
+    """sum |x|^2 and sum x of each row of dimension 0, computed in `dtype`, or its complex counterpart.
 
     A tensor with ndim <= 1 is one row, with 0 for sum x. One vector over all rows for each of the two.
     """
@@ -79,25 +79,25 @@ def row_squares_and_sums(tensors: Foreach, dtype: torch.dtype) -> tuple[Tensor, 
 
 
 def _of_rows(tensors: Foreach, of_matrix: Callable[[Tensor], tuple[Tensor, ...]]) -> list[tuple[Tensor, ...]]:
-    """Vectors over the rows of each tensor; for each such quantity the vectors of all tensors.
+    """Vectors over the rows of each tensor; for each quantity of `of_matrix` those of all tensors.
 
-    Rows of the same length are put into one matrix, so that there is one call for all of them; those of a tensor with
-    more than `OWN_CALL` elements are not copied for that.
+    Rows of the same length are copied to one matrix, so that one call is enough for them, but not those of a tensor
+    with more than `OWN_CALL` elements.
 
     Args:
         tensors: the tensors; one with at most one dimension is a single row.
-        of_matrix: makes vectors over its rows of a matrix.
+        of_matrix: computes vectors over the rows of a matrix.
     """
     by_length: dict[tuple[int, int], list[int]] = {}
     matrices = [x.reshape(len(x), x.shape[1:].numel()) if x.ndim > 1 else x.reshape(1, -1) for x in tensors]
     for i, matrix in enumerate(matrices):
         by_length.setdefault((matrix.shape[1], i if matrix.numel() > OWN_CALL else -1), []).append(i)
-    found: dict[int, tuple[Tensor, ...]] = {}
+    by_tensor: dict[int, tuple[Tensor, ...]] = {}
     for members in by_length.values():
         rows = torch.cat([matrices[i] for i in members]) if len(members) > 1 else matrices[members[0]]
         vectors = [vector.split([len(matrices[i]) for i in members]) for vector in of_matrix(rows)]
-        found |= zip(members, zip(*vectors, strict=True), strict=True)
-    return list(zip(*(found[i] for i in range(len(tensors))), strict=True))
+        by_tensor |= zip(members, zip(*vectors, strict=True), strict=True)
+    return list(zip(*(by_tensor[i] for i in range(len(tensors))), strict=True))
 
 
 def root(squares: Tensor) -> Tensor:
@@ -109,14 +109,14 @@ def root(squares: Tensor) -> Tensor:
 
 
 def root_of_count(numel: Tensor) -> Tensor:
-    """sqrt(numel), and 1 where there are no elements: their norm is 0 all the same."""
+    """sqrt(numel), and 1 for tensors without elements, whose norm is 0."""
     return numel.clamp(min=1).sqrt()
 
 
 def total(vector: Tensor) -> Tensor:
-    """The sum of a vector, 0-dim: on a CPU in parts so short that torch gives each to one thread.
+    """The sum of a vector, 0-dim: on a CPU in parts so short that torch sums each by one thread.
 
-    A longer one would depend on the number of threads in its last bits.
+    The last bits of a longer sum depend on the number of threads.
     """
     if vector.device.type != "cpu" or len(vector) <= PART:
         return vector.sum()
@@ -127,7 +127,7 @@ def parts_sums(vector: Tensor, counts: list[int], on_host: bool) -> Tensor:
     """The sum of each of N consecutive parts of a vector, shape (N,)."""
     if counts.count(1) == len(counts):
         return vector
-    if on_host:  # elsewhere the order of the additions would be left to chance
+    if on_host:  # on a GPU the order of these additions is not deterministic
         owner = torch.tensor(range(len(counts)), device="cpu").repeat_interleave(torch.tensor(counts, device="cpu"))
         return vector.new_zeros(len(counts)).index_add_(0, owner, vector)
     (sums,) = _of_rows(list(vector.split(counts)), lambda rows: (rows.sum(1),))

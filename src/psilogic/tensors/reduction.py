@@ -1,4 +1,4 @@
-"""One all-reduce for each set of ranks that hold pieces of the same tensors: it completes the sums over them."""
+"""Completion of sums over split tensors: one all-reduce for each set of ranks that hold pieces of the same ones."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 def complete(
     buckets: Sequence[Bucket], sums: Mapping[int, Sequence[Tensor | None]], found_inf: Tensor | None
 ) -> tuple[dict[int, list[Any]], Tensor | None]:
-    """Sum what each rank knows of split tensors over the ranks that hold their pieces.
+    """Add the sums of the ranks that hold pieces of the same tensors.
 
     Args:
-        buckets: the tensors of this step; those that are split come in the same order on all their ranks.
-        sums: of each split bucket, by its position, the sums over this rank's elements: first a vector over its
-            tensors, then vectors over their units; None for what nobody needs.
-        found_inf: above 0 where GradScaler found an overflow, one element; None without GradScaler.
+        buckets: the tensors of this step; split ones are in the same order on all their ranks.
+        sums: for each split bucket, by its position, the sums over this rank's elements: first a vector over its
+            tensors, then vectors over their units, or None.
+        found_inf: above 0 if GradScaler found an overflow, one element; None without GradScaler.
 
     Returns:
-        The sums over all elements, and the sum of `found_inf`: an overflow on one rank concerns all.
+        The sums over all elements, and the sum of `found_inf`: an overflow on one rank stops all.
     """
     by_ranks: dict[ProcessGroup, list[int]] = {}
     for i in sums:
@@ -47,7 +47,7 @@ def complete(
 
 
 def _placed(bucket: Bucket, sums: Sequence[Tensor | None]) -> list[Tensor]:
-    """The sums with the values of this rank's rows in their places among all rows, and 0 in the others."""
+    """The sums with the values of this rank's rows at their positions among all rows, and 0 elsewhere."""
     by_tensor, *by_unit = (vector for vector in sums if vector is not None)
     counts, pieces = bucket.local_units, [piece for piece in bucket.pieces if piece is not None]
 

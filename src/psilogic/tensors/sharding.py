@@ -1,7 +1,7 @@
-"""Tensors of which each rank holds a piece: where the piece stands, and which ranks hold the others.
+"""Sharded tensors: the position of this rank's piece, and the ranks that hold the other pieces.
 
-DTensors (FSDP2, HSDP, tensor parallelism) say themselves how they are split. FSDP1 and ZeRO-1 tell an optimizer
-nothing: their own objects, which know, are looked up once among all that live.
+DTensors (FSDP2, HSDP, tensor parallelism) contain how they are split. FSDP1 and ZeRO-1 give an optimizer no such
+information: their own objects, which have it, are searched once among all objects of the process.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ T = TypeVar("T")
 
 
 class Piece(NamedTuple):
-    """Where a rank's piece of a tensor stands in the whole tensor.
+    """The position of a rank's piece in the whole tensor.
 
     Attributes:
         shape: shape of the whole tensor.
         first_row: place of the piece's first row.
-        places: places for rows on all ranks together; where rows do not divide evenly some stay empty.
+        places: places for rows on all ranks together; some are empty if rows do not divide evenly.
         counted: False where another rank counts the same elements.
         start: position of the piece's first element in its row, when the piece is flattened and may begin and end
             within a row (FSDP1); None for a piece that has the tensor's dimensions.
@@ -53,7 +53,7 @@ class Piece(NamedTuple):
         return -(-(self.start + x.numel()) // math.prod(self.shape[1:])) if x.numel() else 0
 
     def rows(self, x: Tensor) -> Tensor:
-        """The piece by rows; what other ranks hold of a row is 0."""
+        """The piece by rows, with 0 for elements of other ranks."""
         if self.start is None or len(self.shape) <= 1:
             return x
         count, length = self.row_count(x), math.prod(self.shape[1:])
@@ -70,7 +70,7 @@ class Piece(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """What this rank holds of a tensor that is no plain one; `piece` and `ranks` are None when it holds all of it."""
+    """The part of a sharded tensor on this rank; `piece` and `ranks` are None if it is the whole tensor."""
 
     value: Tensor
     grad: Tensor
@@ -84,23 +84,23 @@ def spread(by_row: Tensor, x: Tensor) -> Tensor:
 
 
 def local(x: Tensor) -> Tensor:
-    """What this rank holds of a tensor."""
-    held: Tensor = x.to_local() if is_dtensor(x) else x  # type: ignore[attr-defined]
-    return held
+    """The part of a tensor on this rank."""
+    part: Tensor = x.to_local() if is_dtensor(x) else x  # type: ignore[attr-defined]
+    return part
 
 
 def is_dtensor(x: Tensor) -> bool:
-    """Whether x is a DTensor; importing their class takes seconds that others should not pay."""
+    """Whether x is a DTensor, without the import of their class, which takes seconds."""
     return type(x) not in (Tensor, Parameter) and hasattr(x, "placements")
 
 
 def living(kind: type[T]) -> list[T]:
     """Every object of a class that is alive in this process."""
-    return [x for x in gc.get_objects() if kind in type(x).__mro__]  # issubclass is slow where the class is abstract
+    return [x for x in gc.get_objects() if kind in type(x).__mro__]  # issubclass is slow for abstract classes
 
 
 class Sharding:
-    """What one optimizer knows about the ranks that its tensors are split over."""
+    """One optimizer's information about the ranks that its tensors are split over."""
 
     def __init__(self) -> None:
         self._ranks: dict[tuple[int, ...], ProcessGroup] = {}
@@ -108,10 +108,10 @@ class Sharding:
         self._zero: list[Any] | None = None
 
     def layouts(self, params: Iterable[Tensor]) -> dict[int, Layout]:
-        """The layout of every tensor that is not a plain one and takes part in this step, by its id.
+        """The layout of every sharded tensor of this step, by its id.
 
         Raises:
-            RuntimeError: a layout does not say which elements belong together.
+            RuntimeError: a layout does not define which elements belong together.
         """
         if not dist.is_available() or not dist.is_initialized():
             return {}
@@ -127,9 +127,9 @@ class Sharding:
         return layouts
 
     def pooled_with(self, optimizer: Optimizer) -> list[list[Tensor]]:
-        """The tensors that norms are pooled over, by parameter group: with ZeRO-1 those of all ranks.
+        """The tensors whose norms are pooled, by parameter group: with ZeRO-1 those of all ranks.
 
-        There every rank has all gradients but updates only some tensors.
+        With ZeRO-1 every rank has all gradients but updates only some tensors.
         """
         groups = optimizer.param_groups
         pools = groups[0]["max_grad_norm"] is not None or any(g["chaos_scope"] != "tensor" for g in groups)
@@ -142,7 +142,7 @@ class Sharding:
         return [group["params"] for group in groups]
 
     def _dtensor(self, p: DTensor, reduced: Sequence[int]) -> Layout:
-        """The layout of a DTensor whose mesh is summed over in the dimensions `reduced`."""
+        """The layout of a DTensor; sums run over the dimensions `reduced` of its mesh."""
         grad: Any = p.grad
         if grad.placements != p.placements:
             grad = grad.redistribute(p.device_mesh, p.placements)
@@ -153,7 +153,7 @@ class Sharding:
         return Layout(p.to_local(), grad.to_local(), piece, self._reduction(p.device_mesh, reduced))
 
     def _reduction(self, mesh: DeviceMesh, dims: Sequence[int]) -> ProcessGroup:
-        """The ranks that differ from this one in the given dimensions of the mesh only."""
+        """The ranks that differ from this one only in the given dimensions of the mesh."""
         if len(dims) == 1:
             return mesh.get_group(dims[0])
         index = [slice(None) if d in dims else place for d, place in enumerate(mesh.get_coordinate() or ())]
@@ -166,7 +166,7 @@ class Sharding:
         return self._ranks[ranks]
 
     def _fsdp1(self, p: Tensor) -> Layout | None:
-        """The layout of a parameter under `FullyShardedDataParallel`; None when that has left it whole."""
+        """The layout of a parameter under `FullyShardedDataParallel`; None if it is not sharded."""
         if id(p) not in self._flattened:
             self._flattened |= fsdp1_pieces()
         if id(p) not in self._flattened:
@@ -174,13 +174,13 @@ class Sharding:
                 "PsiLogic cannot tell the tensors in a flat parameter of FullyShardedDataParallel apart; "
                 "wrap the model with use_orig_params=True, or use fully_shard"
             )
-        found = self._flattened[id(p)]
-        if found is None:
+        position = self._flattened[id(p)]
+        if position is None:
             return None
-        piece, ranks = found
+        piece, ranks = position
         if p.grad is not None:
             return Layout(p, p.grad, piece, ranks)
-        nothing = p.detach().flatten()[:0]  # the ranks that have a gradient still need this one's part in the sum
+        nothing = p.detach().flatten()[:0]  # ranks with a gradient still need this one in the all-reduce
         return Layout(nothing, nothing, piece._replace(start=0), ranks)
 
 
@@ -197,20 +197,20 @@ def split_dims(p: Any) -> list[int]:
 
 
 def dtensor_piece(p: DTensor, split: Sequence[int], reduced: Sequence[int]) -> Piece:
-    """Where a DTensor's local part stands, by the dimensions of the mesh that split it and that sums run over."""
+    """The position of a DTensor's local part, from the mesh dimensions that split it and that sums run over."""
     sizes, coordinate = p.device_mesh.shape, p.device_mesh.get_coordinate() or ()
     placements: Sequence[Any] = p.placements
     share, index = 1, 0
     for d in split:
         if placements[d].dim == 0:
             share, index = share * sizes[d], index * sizes[d] + coordinate[d]
-    rows = -(-p.shape[0] // share)  # the most that any rank holds, in whatever order the dimensions split
+    rows = -(-p.shape[0] // share)  # the most of any rank, in any order of the splitting dimensions
     counted = all(d in split or coordinate[d] == 0 for d in reduced)
     return Piece(p.shape, first_row=index * rows, places=share * rows, counted=counted)
 
 
 def fsdp1_pieces() -> dict[int, tuple[Piece, ProcessGroup] | None]:
-    """The piece and the ranks of every original parameter under FSDP1, by its id; None for one that is left whole."""
+    """The piece and the ranks of every original parameter under FSDP1, by its id; None if it is not sharded."""
     from torch.distributed.fsdp._flat_param import FlatParamHandle
 
     pieces: dict[int, tuple[Piece, ProcessGroup] | None] = {}

@@ -1,4 +1,4 @@
-"""What PsiLogic keeps for each parameter: Adam's state and the detector's scalars."""
+"""The state of each parameter: Adam's state and the detector's scalars."""
 
 from collections.abc import MutableMapping
 from operator import is_
@@ -15,17 +15,17 @@ from psilogic.tensors.sharding import local
 
 
 def detector_dtype(param: Tensor) -> torch.dtype:
-    """The dtype of the detector's scalars: float64 beside float64 parameters, else float32."""
+    """The dtype of the detector's scalars: float64 for float64 parameters, otherwise float32."""
     return torch.float64 if param.dtype in (torch.float64, torch.complex128) else torch.float32
 
 
 def states_of(every: MutableMapping[Tensor, Any], bucket: Bucket, on_device: bool = False) -> list[State]:
-    """The states of a bucket's parameters, each with all that its group keeps.
+    """The states of a bucket's parameters, each complete for its group's hyperparameters.
 
     Args:
-        every: the optimizer's states; what is missing is started.
+        every: the optimizer's states; missing entries are started.
         bucket: the parameters.
-        on_device: their clocks start on the device, whatever the group says.
+        on_device: start their clocks on the device, also if the group is not capturable.
     """
     names = ["exp_avg", *["compensation"] * (bucket.rounding == "kahan"), *memory_names(bucket)]
     states: list[State] = [every[p] for p in bucket.params]
@@ -36,25 +36,25 @@ def states_of(every: MutableMapping[Tensor, Any], bucket: Bucket, on_device: boo
 
 
 def move_clocks_(states: list[State], device: torch.device) -> None:
-    """Bring the clocks to a device, if those of the first state are elsewhere: they were loaded from there."""
+    """Move the clocks to a device if those of the first state are on another: they were loaded there."""
     for state in states if states and states[0]["step"].device != device else ():
         for name in ("step", "chaos_start"):
             state[name] = state[name].to(device)
 
 
-def held(bucket: Bucket, states: list[State], name: str) -> Foreach:
-    """What this rank holds of what the states have under a name."""
+def local_states(bucket: Bucket, states: list[State], name: str) -> Foreach:
+    """The parts on this rank of the states' tensors of a name."""
     tensors = [state[name] for state in states]
     return tensors if all(map(is_, bucket.values, bucket.params)) else [local(x) for x in tensors]
 
 
 def memory_names(bucket: Bucket) -> list[str]:
-    """What states call the detector's memory."""
+    """The names of the detector's memory in the states."""
     return ["chaos_fast", "chaos_slow", *["chaos_ref"] * (bucket.group["chaos_signal"] == "relative")]
 
 
 def _complete(state: State, p: Tensor, names: list[str], step_on_device: bool | None) -> None:
-    """Start what is missing in a parameter's state, the detector's clock included.
+    """Start the missing entries of a parameter's state, including the detector's clock.
 
     As in torch, `step` and the moments come together, and with `fused=True` loading moves `step` to the device.
     """

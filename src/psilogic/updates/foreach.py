@@ -6,88 +6,94 @@ from torch import Tensor
 from psilogic import equations as eq
 from psilogic.gradients import Statistics, measure
 from psilogic.tensors.buckets import Bucket
-from psilogic.tensors.factors import addcdiv_, copied, divided_, expanded_rows, readable, scale_, scaled
-from psilogic.tensors.norms import Foreach, as_real, fresh, traced
-from psilogic.tensors.state import held
-from psilogic.tensors.uploads import Uploads
-from psilogic.updates.rounding import narrow_, widen
-from psilogic.updates.work import Execution, Settled, Step, Tensors, Work
+from psilogic.tensors.device_tables import DeviceTables
+from psilogic.tensors.memory import flat, is_dense
+from psilogic.tensors.norms import Foreach, accumulation_dtype, as_real, fresh, traced
+from psilogic.tensors.state import local_states
+from psilogic.updates.types import Execution, Step, Tensors, UpdatePlan, Work
+
+BLOCK = 1024
+"""Elements that are filled with one factor at once; a tensor of another size uses a part of its last block."""
+DROPPED_BITS = 16
+"""bfloat16 is float32 without its lowest 16 bits."""
+TOGETHER = 1 << 22
+"""The most elements of small tensors that share a call of the rounding: more would cost memory and cache misses."""
 
 
 def supports(tensors: Tensors, by_rows: bool) -> bool:
-    """Any tensors, in whatever way they lie in memory."""
+    """True: foreach takes tensors of any layout."""
     return True
 
 
-def update_(work: Work, measured: Statistics, settled: Settled, found_inf: Tensor | None) -> None:
-    """Change all tensors together, or one after the other with `foreach=False`."""
-    bucket, step = work.mine, settled.step
-    compensations = held(bucket, work.states, "compensation") if bucket.rounding == "kahan" else None
-    tensors = work.tensors._replace(grads=as_real(process(bucket, settled.mean, settled.scale)))
+def update_(work: Work, measured: Statistics, plan: UpdatePlan, found_inf: Tensor | None) -> None:
+    """Update all tensors together, or one after the other with `foreach=False`."""
+    bucket, step = work.owned, plan.step
+    compensations = local_states(bucket, work.states, "compensation") if bucket.rounding == "kahan" else None
+    tensors = work.tensors._replace(grads=as_real(process(bucket, plan.mean, plan.scale)))
     every = range(len(tensors.params))
     for batch in [slice(None)] if bucket.group["foreach"] is not False else [slice(i, i + 1) for i in every]:
         params, *others = (xs[batch] for xs in tensors)
         cut_off = compensations and compensations[batch]
         exact = params if bucket.rounding == "nearest" else widen(params, cut_off)
-        adam_(Tensors(exact, *others), step.of(batch), bucket.known.uploads)
+        adam_(Tensors(exact, *others), step.of(batch), bucket.cache.tables)
         if bucket.rounding != "nearest":
             narrow_(params, exact, cut_off)
 
 
 def process(bucket: Bucket, mean: Tensor | None, scale: Tensor | None) -> Foreach:
-    """The processed gradients of the bucket's tensors, or what this rank holds of them; `p.grad` stays as it is."""
+    """scale (g - mean) of the bucket's gradients, this rank's part; `p.grad` is not changed."""
     grads = bucket.grads
     if mean is not None:
-        grads = centred(bucket, grads, mean)
+        grads = centered(bucket, grads, mean)
     if scale is not None:
-        grads = scaled_by_rows(bucket, grads, scale) if bucket.by_rows else scaled(grads, scale, bucket.known.uploads)
-    return copied(grads, bucket.dtype)  # half precision is centred and scaled in float32
+        grads = scaled_by_rows(bucket, grads, scale) if bucket.by_rows else scaled(grads, scale, bucket.cache.tables)
+    return copied(grads, bucket.dtype)  # half precision is centered and scaled in float32
 
 
-def centred(bucket: Bucket, grads: Foreach, mean: Tensor) -> Foreach:
-    """The bucket's gradients without what each unit loses, shape (U,); half precision comes in float32."""
+def centered(bucket: Bucket, grads: Foreach, mean: Tensor) -> Foreach:
+    """The bucket's gradients minus the means of their units, shape (U,); half precision is returned in float32."""
     if not _rows_at_once(bucket, mean):
         return [g - m for g, m in zip(grads, bucket.spread(mean), strict=True)]
-    means = expanded_rows(mean, bucket.units, grads, bucket.known.uploads)
+    means = expanded_rows(mean, bucket.units, grads, bucket.cache.tables)
     return list(torch._foreach_sub(copied(grads, means[0].dtype), means))
 
 
 def scaled_by_rows(bucket: Bucket, grads: Foreach, scale: Tensor) -> Foreach:
-    """The bucket's gradients times what each unit is multiplied by, shape (U,); half precision comes in float32."""
+    """The bucket's gradients times the scales of their units, shape (U,); half precision is returned in float32."""
     if not _rows_at_once(bucket, scale):
         return [g * s for g, s in zip(grads, bucket.spread(scale), strict=True)]
-    products = expanded_rows(scale, bucket.units, grads, bucket.known.uploads)
+    products = expanded_rows(scale, bucket.units, grads, bucket.cache.tables)
     torch._foreach_mul_(products, copied(grads, products[0].dtype))
     return products
 
 
 def _rows_at_once(bucket: Bucket, by_unit: Tensor) -> bool:
-    """Whether the rows of all tensors are treated at once, as on a GPU; not those of which ranks hold pieces."""
+    """Whether the rows of all tensors are treated at once, as on a GPU; not if ranks hold pieces of them."""
     return not (readable(by_unit) or traced() or bucket.ranks is not None or bucket.dtype.is_complex)
 
 
-def adam_(tensors: Tensors, step: Step, uploads: Uploads) -> None:
+def adam_(tensors: Tensors, step: Step, tables: DeviceTables) -> None:
     """One step for N tensors of one device and dtype, in place: decay, quantum decay, Adam.
 
     Args:
         tensors: the tensors, with processed gradients.
         step: what to do to them.
-        uploads: what the device was told about the tensors.
+        tables: the tables of these tensors on the device.
     """
     params, grads, exp_avgs, exp_avg_sqs = tensors
-    scale_(params, 1 - step.decay, uploads)
+    scale_(params, 1 - step.decay, tables)
     if step.quantum_rate is not None:
-        quantum_decay_(params, grads, step.quantum_rate, uploads)
+        quantum_decay_(params, grads, step.quantum_rate, tables)
     moments_(grads, exp_avgs, exp_avg_sqs, step.betas)
-    descend_(params, exp_avgs, exp_avg_sqs, step, uploads)
+    descend_(params, exp_avgs, exp_avg_sqs, step, tables)
 
 
-def quantum_decay_(params: Foreach, grads: Foreach, rate: Tensor, uploads: Uploads) -> None:
+def quantum_decay_(params: Foreach, grads: Foreach, rate: Tensor, tables: DeviceTables) -> None:
     """theta <- theta (1 - rate tanh|g|), in the dtype of theta: equation 4 of the paper."""
     factors = copied(list(torch._foreach_abs(grads)), params[0].dtype)
     torch._foreach_tanh_(factors)
     factors = fresh(factors)
-    scale_(factors, -rate, uploads)
+    scale_(factors, -rate, tables)
     torch._foreach_add_(factors, 1.0)
     torch._foreach_mul_(params, factors)
 
@@ -100,16 +106,187 @@ def moments_(grads: Foreach, exp_avgs: Foreach, exp_avg_sqs: Foreach, betas: tup
     torch._foreach_addcmul_(exp_avg_sqs, grads, grads, 1 - beta2)
 
 
-def descend_(params: Foreach, exp_avgs: Foreach, exp_avg_sqs: Foreach, step: Step, uploads: Uploads) -> None:
+def descend_(params: Foreach, exp_avgs: Foreach, exp_avg_sqs: Foreach, step: Step, tables: DeviceTables) -> None:
     """theta <- theta - lr m_hat / (sqrt(v_hat) + eps)."""
     (beta1, beta2), t = step.betas, step.t
-    denominators = divided_(fresh(torch._foreach_sqrt(exp_avg_sqs)), eq.bias_correction(beta2, t).sqrt(), uploads)
+    denominators = divided_(fresh(torch._foreach_sqrt(exp_avg_sqs)), eq.bias_correction(beta2, t).sqrt(), tables)
     torch._foreach_add_(denominators, step.eps)
     step_size = -step.lr / eq.bias_correction(beta1, t)
     if readable(step_size):
         addcdiv_(params, exp_avgs, denominators, step_size.tolist())
     else:  # addcdiv takes no scalars from the device
-        addcdiv_(params, fresh(exp_avgs), divided_(denominators, step_size, uploads), 1.0)
+        addcdiv_(params, fresh(exp_avgs), divided_(denominators, step_size, tables), 1.0)
 
 
-execution = Execution("foreach", supports, lambda work, before: measure(work.bucket), update_)
+def readable(vector: Tensor) -> bool:
+    """Whether the host can read the numbers of a vector at no cost: it is in host memory and the step is not traced."""
+    return vector.device.type == "cpu" and not traced()
+
+
+def per_tensor(vector: Tensor, tensors: Foreach, tables: DeviceTables) -> list[float] | Foreach:
+    """A factor for each of N tensors, shape (N,), as foreach takes it: numbers if the host can read them.
+
+    With a list of 0-dim tensors a GPU needs a launch for each, and rounds them to half precision if the tensors have
+    that. On a GPU the factors therefore have the shapes of the tensors. A traced step gets 0-dim tensors.
+    """
+    if readable(vector):
+        return vector.tolist()
+    return list(vector.unbind()) if traced() else expanded(vector, tensors, tables)
+
+
+def expanded(vector: Tensor, tensors: Foreach, tables: DeviceTables) -> Foreach:
+    """One value for each of N tensors, shape (N,), repeated in the shapes and strides of the tensors.
+
+    In the dtype of sums; one launch for any number of tensors.
+    """
+    values = vector.to(accumulation_dtype(tensors[0].dtype)).unsqueeze(1).expand(-1, BLOCK)
+    counts = [-(-x.numel() // BLOCK) for x in tensors]
+
+    def owners() -> list[Tensor]:
+        return [torch.arange(len(counts), device="cpu").repeat_interleave(torch.tensor(counts, device="cpu"))]
+
+    if len(counts) == 1:
+        blocks = values.expand(counts[0], -1).contiguous()
+    else:
+        blocks = values.index_select(0, *tables.get("owners of blocks", counts, vector.device, owners))
+    parts = [of_tensor.view(-1)[: x.numel()] for of_tensor, x in zip(blocks.split(counts), tensors, strict=True)]
+    return [laid_out(x, part) for x, part in zip(tensors, parts, strict=True)]
+
+
+def expanded_rows(by_unit: Tensor, units: list[int], tensors: Foreach, tables: DeviceTables) -> Foreach:
+    """One value for each unit of N tensors, shape (U,), repeated in the shapes of the tensors.
+
+    In the dtype of sums; one launch for all rows of the same length.
+
+    Args:
+        by_unit: the values.
+        units: the number of units of each tensor: its rows of dimension 0, or 1.
+        tensors: the tensors.
+        tables: their tables on the device.
+    """
+    by_length: dict[int, list[int]] = {}
+    for i, (x, count) in enumerate(zip(tensors, units, strict=True)):
+        by_length.setdefault(x.numel() // max(1, count), []).append(i)
+
+    def rows() -> list[Tensor]:
+        of_tensors = torch.arange(sum(units), device="cpu").split(units)
+        return [torch.cat([of_tensors[i] for i in members]) for members in by_length.values()]
+
+    key = [*units, *map(Tensor.numel, tensors)]
+    indices, repeated = tables.get("rows by length", key, by_unit.device, rows), list(tensors)
+    values = by_unit.to(accumulation_dtype(tensors[0].dtype)).unsqueeze(1)
+    for (length, members), index in zip(by_length.items(), indices, strict=True):
+        parts = values.expand(-1, length).index_select(0, index).split([units[i] for i in members])
+        for i, part in zip(members, parts, strict=True):
+            rows_first = tensors[i].ndim < 2 or tensors[i].stride(0) == length
+            repeated[i] = laid_out(tensors[i], part.view(-1)) if rows_first else part.view(tensors[i].shape)
+    return repeated
+
+
+def laid_out(x: Tensor, elements: Tensor) -> Tensor:
+    """A tensor of `x.numel()` elements in the shape of x, and in its strides if x is dense."""
+    if x.is_contiguous() or not is_dense(x):
+        return elements.view(x.shape)
+    return elements.as_strided(x.shape, x.stride(), elements.storage_offset())
+
+
+def scaled(tensors: Foreach, vector: Tensor, tables: DeviceTables) -> Foreach:
+    """Each of N tensors times its value of a vector, shape (N,); half precision may be returned in float32."""
+    if readable(vector) or traced():
+        return list(torch._foreach_mul(tensors, per_tensor(vector, tensors, tables)))
+    products = expanded(vector, tensors, tables)
+    torch._foreach_mul_(products, copied(tensors, products[0].dtype))
+    return products
+
+
+def scale_(tensors: Foreach, vector: Tensor, tables: DeviceTables) -> None:
+    """Multiply each of N tensors by its value of a vector, shape (N,), in place; half precision in float32."""
+    if readable(vector) or traced() or tensors[0].dtype == accumulation_dtype(tensors[0].dtype):
+        torch._foreach_mul_(tensors, per_tensor(vector, tensors, tables))
+    else:
+        torch._foreach_copy_(tensors, scaled(tensors, vector, tables))
+
+
+def divided_(tensors: Foreach, vector: Tensor, tables: DeviceTables) -> Foreach:
+    """Each of N tensors divided by its value of a vector, shape (N,): in place, half precision as float32 copies."""
+    factors = per_tensor(vector, tensors, tables)
+    quotients = tensors if readable(vector) or traced() else copied(tensors, accumulation_dtype(tensors[0].dtype))
+    torch._foreach_div_(quotients, factors)
+    return quotients
+
+
+def addcdiv_(tensors: Foreach, numerators: Foreach, denominators: Foreach, values: list[float] | float) -> None:
+    """Add values times numerators over denominators, in place.
+
+    With different dtypes a GPU would need a launch for each tensor: there all are converted to the widest of them.
+    """
+    sums = tensors
+    if not (readable(tensors[0]) or traced()):
+        widest = max((xs[0].dtype for xs in (tensors, numerators, denominators)), key=lambda dtype: dtype.itemsize)
+        sums, numerators, denominators = (copied(xs, widest) for xs in (tensors, numerators, denominators))
+    torch._foreach_addcdiv_(sums, numerators, denominators, values)
+    if sums[0].dtype != tensors[0].dtype:
+        torch._foreach_copy_(tensors, sums)
+
+
+def copied(tensors: Foreach, dtype: torch.dtype) -> Foreach:
+    """The tensors in another dtype, by one call; the tensors themselves if they have it."""
+    if traced() or tensors[0].dtype == dtype:
+        return [x.to(dtype) for x in tensors]
+    copies = [torch.empty_like(x, dtype=dtype) for x in tensors]
+    torch._foreach_copy_(copies, tensors)
+    return copies
+
+
+def widen(params: Foreach, compensations: Foreach | None) -> Foreach:
+    """The float32 values of bfloat16 parameters, plus what earlier roundings cut off."""
+    exact = copied(params, torch.float32)
+    if compensations is not None:
+        torch._foreach_add_(exact, copied(compensations, torch.float32))
+    return exact
+
+
+def narrow_(params: Foreach, exact: Foreach, compensations: Foreach | None) -> None:
+    """params <- exact: to nearest, with compensations <- what that cuts off; stochastically without compensations."""
+    if compensations is None:
+        torch._foreach_copy_(params, rounded_together(exact))
+        return
+    torch._foreach_copy_(params, exact)
+    torch._foreach_sub_(exact, copied(params, torch.float32))
+    torch._foreach_copy_(compensations, exact)
+
+
+def rounded_together(tensors: Foreach) -> Foreach:
+    """The tensors stochastically rounded, small ones by shared calls: a GPU needs eight launches for each call."""
+    groups: list[Foreach] = []
+    capacity = 0
+    for x in tensors:
+        if not groups or x.numel() > capacity:
+            groups.append([])
+            capacity = TOGETHER
+        groups[-1].append(x)
+        capacity -= x.numel()
+    return [rounded for group in groups for rounded in _rounded_at_once(group)]
+
+
+def _rounded_at_once(tensors: Foreach) -> Foreach:
+    """The tensors stochastically rounded, by one call for all."""
+    if len(tensors) == 1:
+        return [stochastically_rounded(tensors[0])]
+    parts = stochastically_rounded(torch.cat([flat(x) for x in tensors])).split([x.numel() for x in tensors])
+    return [laid_out(x, part) for x, part in zip(tensors, parts, strict=True)]
+
+
+def stochastically_rounded(x: Tensor) -> Tensor:
+    """Round float32 values to bfloat16's, up in magnitude with the probability of the part that is cut off.
+
+    The mean over many draws is x. The draws come from torch's global generator of the device; values that are not
+    finite are returned as they are.
+    """
+    bits = x.view(torch.int32)
+    draw = torch.randint_like(bits, 1 << DROPPED_BITS)
+    rounded = ((bits + draw) & (-1 << DROPPED_BITS)).view(torch.float32)
+    return torch.where(torch.isfinite(x), rounded, x)
+
+
+execution = Execution("foreach", supports, lambda work, pre_step: measure(work.bucket), update_)

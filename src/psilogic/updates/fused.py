@@ -1,7 +1,7 @@
 """The update on a CPU through torch's fused AdamW: one pass over a tensor and what belongs to it.
 
-A block of gradients is centred and scaled right before the pass over it: it is still in cache then, and what the update
-needs besides is as small as a block.
+A block of gradients is centered and scaled right before the pass over it, while it is in cache. The additional memory
+is that of one block.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,27 +14,27 @@ from torch import Tensor
 from psilogic.gradients import Statistics, measure
 from psilogic.tensors.memory import alike, dtypes, flat, ordinary
 from psilogic.tensors.norms import Foreach, accumulation_dtype
-from psilogic.updates.work import Execution, Settled, Step, Tensors, Work
+from psilogic.updates.types import Execution, Step, Tensors, UpdatePlan, Work
 
 BLOCK = 1 << 18
-"""The most elements of a block: what it needs besides is 1 MB in float32, and stays in cache."""
+"""The most elements of a block: its additional memory is 1 MB in float32, and stays in cache."""
 DTYPES = {torch.float32, torch.float64, torch.bfloat16, torch.float16}
 
 
 def supports(columns: Tensors, by_rows: bool) -> bool:
-    """Whether torch's kernel can treat tensors of one dtype on the CPU.
+    """Whether torch's kernel can update these tensors on the CPU.
 
-    It can when they are ordinary tensors of which those of a parameter lie in memory alike and without gaps; where rows
-    are treated, one row after the other.
+    They must be ordinary tensors of one dtype. Those of a parameter must have the same layout in memory, without gaps,
+    and with `by_rows` one row after the other.
     """
-    found = dtypes(columns)
-    return len(found) == 1 and found <= DTYPES and ordinary(columns) and alike(columns, by_rows)
+    kinds = dtypes(columns)
+    return len(kinds) == 1 and kinds <= DTYPES and ordinary(columns) and alike(columns, by_rows)
 
 
-def update_(work: Work, measured: Statistics, settled: Settled, found_inf: Tensor | None) -> None:
-    """Change the tensors with rows, and those that are one unit each: these a number scales."""
-    bucket, tensors, step = work.mine, work.tensors, settled.step
-    mean, scale = settled.mean, settled.scale
+def update_(work: Work, measured: Statistics, plan: UpdatePlan, found_inf: Tensor | None) -> None:
+    """Update the tensors with rows, and the tensors that are one unit each, which are scaled by a number."""
+    bucket, tensors, step = work.owned, work.tensors, plan.step
+    mean, scale = plan.mean, plan.scale
     numbers = None if scale is None else scale.tolist()
     if not bucket.by_rows:
         adamw_(tensors, step, None, numbers)
@@ -42,7 +42,7 @@ def update_(work: Work, measured: Statistics, settled: Settled, found_inf: Tenso
     with_rows = [x.ndim > 1 for x in bucket.values]
     first_units = list(accumulate(bucket.units, initial=0))
     for of_rows in set(with_rows):
-        chosen = [i for i, mine in enumerate(with_rows) if mine == of_rows]
+        chosen = [i for i, has_rows in enumerate(with_rows) if has_rows == of_rows]
         part = tensors.of(chosen), step.of(chosen)
         if of_rows:
             adamw_(*part, *(None if x is None else bucket.spread(x, chosen) for x in (mean, scale)))
@@ -54,13 +54,13 @@ def adamw_(tensors: Tensors, step: Step, means: Foreach | None, scales: Foreach 
     """One step for N tensors that `supports` accepts, in place: mean and scale, decay, quantum decay, Adam.
 
     Args:
-        tensors: the tensors, with gradients as they are.
+        tensors: the tensors, with unprocessed gradients.
         step: what to do to them.
-        means: what each gradient loses, as tensors that broadcast with it; None for 0.
-        scales: what it is multiplied by after that: such tensors, or a number for each; None for 1.
+        means: subtracted from each gradient, as tensors that broadcast with it; None for 0.
+        scales: multiply it after that: such tensors, or a number for each; None for 1.
     """
     lr, none = float(step.lr), [None] * len(tensors.params)
-    # delta / lr where a tensor fires; else lambda itself, so that nothing is rounded that AdamW does not round.
+    # delta / lr where a tensor fires, otherwise lambda itself: without rounding that AdamW does not have.
     quiet = lr * step.weight_decay
     weight_decays = [step.weight_decay if delta == quiet else delta / lr for delta in step.decay.tolist()]
     rates = None if step.quantum_rate is None else step.quantum_rate.tolist()
@@ -74,11 +74,11 @@ def adamw_(tensors: Tensors, step: Step, means: Foreach | None, scales: Foreach 
         if rates is not None:
             _quantum_decay_(params, grads, rate)
         _adamw_([params, grads, *others], step)
-        del grads  # before the next block needs as much
+        del grads  # frees the memory that the next block needs
 
 
 def _processed(grads: Foreach, means: Foreach | None, scales: Foreach | list[float] | None) -> Foreach:
-    """scale (g - mean), part by part; half precision is centred and scaled in float32."""
+    """scale (g - mean), part by part; half precision is centered and scaled in float32."""
     dtype, processed = grads[0].dtype, grads
     if means is not None:
         processed = [g - mean for g, mean in zip(grads, means, strict=True)]
@@ -92,7 +92,7 @@ def _processed(grads: Foreach, means: Foreach | None, scales: Foreach | list[flo
 def _quantum_decay_(params: Foreach, grads: Foreach, rates: list[float]) -> None:
     """theta <- theta (1 - rate tanh|g|), with tanh|g| = 2 sigmoid(2|g|) - 1: several times as fast on a CPU.
 
-    The difference loses digits of a small tanh, but none of the factor, which is 1 where g is 0. Half precision is
+    The subtraction loses digits of a small tanh, but not of the factor, which is close to 1 then. Half precision is
     decayed in float32.
     """
     for p, g, rate in zip(params, grads, rates, strict=True):
@@ -101,7 +101,7 @@ def _quantum_decay_(params: Foreach, grads: Foreach, rates: list[float]) -> None
 
 
 def _adamw_(block: Sequence[Any], step: Step) -> None:
-    """torch's fused AdamW, once for each run of parts with the same weight decay."""
+    """torch's fused AdamW, one call for each run of parts with the same weight decay."""
     start = 0
     for weight_decay, run in groupby(block[5]):
         end = start + len(list(run))
@@ -114,51 +114,51 @@ def _adamw_(block: Sequence[Any], step: Step) -> None:
 
 
 def _clocks(t: Tensor) -> Foreach:
-    """The step of each parameter as a 0-dim tensor; those with the same step share one."""
+    """The step of each parameter as a 0-dim tensor; parameters with the same step share a tensor."""
     steps = t.tolist()
     shared = {step: torch.tensor(step, dtype=torch.float64, device="cpu") for step in set(steps)}
     return [shared[step] for step in steps]
 
 
 def _blocks(columns: list[Any], size: int) -> Iterator[list[list[Any]]]:
-    """Tensors and what belongs to them in blocks of at most `size` elements; larger tensors come in parts.
+    """The columns of N tensors in blocks of at most `size` elements; larger tensors are divided into parts.
 
     Args:
-        columns: of N tensors the four lists and whatever else belongs to each: a tensor with dimensions has a value
-            for each of the tensor's rows, or one for all of them; anything else is the same for all parts.
+        columns: the four lists of `Tensors`, and lists of values for each tensor. A value with dimensions has one
+            element for each row of the tensor, or one for all rows; any other value holds for all parts.
         size: the most elements of a block.
 
     Yields:
         The columns of the parts.
     """
     block: list[tuple[Any, ...]] = []
-    held = 0
+    count = 0
     for row in zip(*columns, strict=True):
         for part in _parts(row, size):
             numel = part[0].numel()
-            if held + numel > size:
+            if count + numel > size:
                 yield [list(column) for column in zip(*block, strict=True)]
-                block, held = [], 0
+                block, count = [], 0
             block.append(part)
-            held += numel
+            count += numel
     yield [list(column) for column in zip(*block, strict=True)]
 
 
 def _parts(row: tuple[Any, ...], size: int) -> list[tuple[Any, ...]]:
-    """A tensor and what belongs to it as parts of at most `size` elements: whole rows where those are small enough."""
+    """The columns of one tensor as parts of at most `size` elements: whole rows if these are small enough."""
     p, others = row[0], row[4:]
     if p.numel() <= size:
         return [row]
     by_row = [isinstance(x, Tensor) and x.ndim > 0 for x in others]
-    if any(mine and len(x) > 1 for x, mine in zip(others, by_row, strict=True)):
+    if any(has_rows and len(x) > 1 for x, has_rows in zip(others, by_row, strict=True)):
         rows = max(1, size * len(p) // p.numel())
         count = -(-len(p) // rows)
         split = [x.split(rows) for x in row[:4]]
-        split += [x.split(rows) if mine else [x] * count for x, mine in zip(others, by_row, strict=True)]
+        split += [x.split(rows) if has_rows else [x] * count for x, has_rows in zip(others, by_row, strict=True)]
         return [part for piece in zip(*split, strict=True) for part in _parts(piece, size)]
     count = -(-p.numel() // size)
-    whole = [[x.reshape(-1) if mine else x] * count for x, mine in zip(others, by_row, strict=True)]
+    whole = [[x.reshape(-1) if has_rows else x] * count for x, has_rows in zip(others, by_row, strict=True)]
     return list(zip(*(flat(x).split(size) for x in row[:4]), *whole, strict=True))
 
 
-execution = Execution("fused", supports, lambda work, before: measure(work.bucket), update_)
+execution = Execution("fused", supports, lambda work, pre_step: measure(work.bucket), update_)

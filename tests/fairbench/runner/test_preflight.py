@@ -104,10 +104,11 @@ def test_installed_code_counts_by_version_and_kernels_of_our_own_by_content(
     assert study.optimizers["AdamW"].code.keys() == {"torch"}
     assert study.optimizers["Lion"].code.keys() == {"torch", "pytorch_optimizer"}
     psilogic = study.optimizers["PsiLogic"].code
-    assert {"psilogic.optimizer", "psilogic.equations", "psilogic.updates.native.ahead", "torch"} <= psilogic.keys()
+    ours = {"psilogic.optimizer", "psilogic.monitor", "psilogic.equations", "psilogic.updates.native.speculative"}
+    assert {*ours, "torch"} <= psilogic.keys()
     compiled = [name for name in sys.modules if name.startswith("psilogic.") and _is_compiled(sys.modules[name])]
     assert set(compiled) <= psilogic.keys()
-    assert not {"psilogic.monitor", "psilogic.models.presets", "fairbench.training.trial"} & psilogic.keys()
+    assert not {"psilogic.models.presets", "fairbench.training.trial"} & psilogic.keys()
     arena = study.arenas["vit"].code
     assert {
         "fairbench.training.trial",

@@ -1,4 +1,4 @@
-"""Accelerate: the same steps as a loop written by hand, and checkpoints that go on as if nothing had happened.
+"""Accelerate: the same steps as a loop written by hand, and checkpoints that resume as if never stopped.
 
 It is imported in the fixture, since xdist's workers all import this file and only one of them needs it.
 """
@@ -33,7 +33,7 @@ def model_and_optimizer():
 
 
 def prepared(accelerate, **options):
-    """An accelerator, and what it makes of a model, an optimizer and a scheduler."""
+    """An accelerator, and a model, optimizer and scheduler that it prepared."""
     accelerator = accelerate.Accelerator(cpu=True, **options)
     return accelerator, accelerator.prepare(*model_and_optimizer())
 

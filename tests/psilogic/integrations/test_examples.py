@@ -1,7 +1,6 @@
 """The examples run as a user runs them."""
 
 import runpy
-import subprocess
 import sys
 from pathlib import Path
 
@@ -29,8 +28,7 @@ def settings():
 
 
 @pytest.mark.parametrize(
-    "example",
-    [pytest.param(path, marks=pytest.mark.xdist_group(GROUPS[path.stem]), id=path.stem) for path in EXAMPLES],
+    "example", [pytest.param(path, marks=pytest.mark.xdist_group(GROUPS[path.stem]), id=path.stem) for path in EXAMPLES]
 )
 def test_runs(example, tmp_path, monkeypatch, capsys, settings) -> None:
     """In this process, which has the libraries loaded."""
@@ -38,11 +36,3 @@ def test_runs(example, tmp_path, monkeypatch, capsys, settings) -> None:
     monkeypatch.setattr(sys, "argv", [str(example)])
     runpy.run_path(str(example), run_name="__main__")
     assert "gate_share" in capsys.readouterr().out
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.stem)
-def test_runs_in_a_process_of_its_own(example, tmp_path) -> None:
-    done = subprocess.run([sys.executable, str(example)], cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "gate_share" in done.stdout

@@ -1,4 +1,4 @@
-"""Lightning: the same steps as a loop written by hand, resumed runs, and a callback that logs what the monitor says.
+"""Lightning: the same steps as a loop written by hand, resumed runs, and a callback that logs the monitor's totals.
 
 Lightning is imported in the fixture, since xdist's workers all import this file and only one of them needs it.
 """
@@ -177,13 +177,6 @@ def test_the_optimizer_is_watched_while_it_trains_and_no_longer(lightning) -> No
         assert module.watchers == 2
         assert module.truth._optimizer._observers == [module.truth._observe]
         assert callback.monitors[0].totals() == module.truth.totals()
-
-
-def test_fast_dev_run(lightning) -> None:
-    callback, module = lightning.ChaosMonitor(), lightning.Module()
-    lightning.fit(module, classification_batches(3), fast_dev_run=2, callbacks=[callback])
-    assert {row.steps for row in callback.monitors[0].read()} == {2}
-    assert module.truth._optimizer._observers == [module.truth._observe]
 
 
 def test_errors(lightning) -> None:

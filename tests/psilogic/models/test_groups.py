@@ -81,7 +81,7 @@ def table(model: nn.Module, builder: str, **options: float) -> dict[str, tuple[s
 
 @pytest.mark.parametrize("builder", BUILDERS)
 @pytest.mark.parametrize("make", MODELS)
-def test_every_parameter_stands_in_exactly_one_group(make, builder):
+def test_every_parameter_is_in_exactly_one_group(make, builder):
     model = build(make)
     groups = BUILDERS[builder](model)
     listed = [id(p) for group in groups for p in group["params"]]
@@ -202,7 +202,7 @@ class ChannelNorm(Holder):
 
 
 class Mixer(nn.MultiheadAttention):
-    """An attention module whose class name does not say so."""
+    """An attention module with another class name."""
 
 
 class TestTypesComeBeforeNames:
@@ -254,7 +254,7 @@ class TestNamesDecideForBareParameters:
     def test_scalars_and_vectors_do_not_decay(self, shape):
         assert table(Holder(layer_scale=tensor(*shape)), "vit")["layer_scale"] == ("rest", 0.03, False)
 
-    def test_a_relative_attention_holds_weights_not_positions(self):
+    def test_a_relative_attention_contains_weights_not_positions(self):
         assert table(Holder(rel_attn=Holder(q=tensor(4, 4))), "vit")["rel_attn.q"] == ("attention", 0.02, True)
 
     def test_a_linear_patch_projection(self):
@@ -292,7 +292,7 @@ def test_frozen_parameters_and_empty_groups_are_left_out():
 
 
 @pytest.mark.parametrize("builder", BUILDERS)
-def test_the_callers_gamma_and_weight_decay_win(builder):
+def test_explicit_gamma_and_weight_decay_replace_the_tables(builder):
     groups = BUILDERS[builder](build(hand_made), gamma=0.0, weight_decay=0.3)
     assert {group["gamma"] for group in groups} == {0.0}
     assert {group["weight_decay"] for group in groups if not group["name"].endswith("no_decay")} == {0.3}
@@ -302,15 +302,9 @@ def test_the_callers_gamma_and_weight_decay_win(builder):
 def test_decayed_groups_leave_the_weight_decay_to_the_optimizer():
     optimizer = torch.optim.AdamW(gpt_groups(build(hand_made)), weight_decay=0.2)
     decay = {group["name"]: group["weight_decay"] for group in optimizer.param_groups}
-    assert decay == {
-        "embeddings": 0.2,
-        "blocks": 0.2,
-        "blocks_no_decay": 0.0,
-        "head": 0.2,
-        "head_no_decay": 0.0,
-    }
+    assert decay == {"embeddings": 0.2, "blocks": 0.2, "blocks_no_decay": 0.0, "head": 0.2, "head_no_decay": 0.0}
 
 
-def test_parameters_instead_of_a_module_are_refused():
+def test_a_list_of_parameters_is_refused():
     with pytest.raises(TypeError, match=r"model must be a torch\.nn\.Module, got list"):
         gpt_groups(list(build(hand_made).parameters()))

@@ -1,7 +1,7 @@
 """Random trainings until the time is over: `python tests/psilogic/soak/fuzz.py --minutes 30 --seed 0`.
 
-Each seed is a trial: an optimizer with random hyperparameters takes some steps, and every check that applies is made. A
-trial that fails says which seed it was; `--only SEED` repeats it.
+Each seed is a trial: an optimizer with random hyperparameters takes some steps, and every check that applies is made.
+The seed of a failed trial is printed; `--only SEED` repeats it.
 """
 
 import argparse
@@ -27,15 +27,15 @@ from psilogic.updates.native import kernels
 
 COMPILED = kernels.kernels
 WIDE = {torch.complex64: torch.complex128}
-"""The dtype that a step is repeated in, where it is not float64."""
+"""The dtype in which a step is repeated, if not float64."""
 CLOCKS = {"step": torch.float32, "chaos_start": torch.float32}
 ULPS = {torch.float64: 5000, torch.float32: 64, torch.complex64: 64, torch.bfloat16: 3, torch.float16: 4}
-"""How many roundings an element may be off after one step: in float64 about 1e-12 of what it is made of."""
+"""The tolerance of an element after one step, in roundings: in float64 about 1e-12 of its summands."""
 
 
 @dataclass
 class Run:
-    """A training: after each step what parameters and states were, who fired, and what executed it."""
+    """A training: parameters, states, decisions and executions after each step."""
 
     params: list
     optimizer: PsiLogic
@@ -44,7 +44,7 @@ class Run:
     executed: Counter = field(default_factory=Counter)
 
     def go(self, trial, steps, before=None, watched=True):
-        """Take these steps of the script, after `before(self, t)`."""
+        """Take these steps of the script, each after `before(self, t)`."""
         seen = []
         if watched:
             self.optimizer._observers.append(lambda *observation: seen.append(observation))
@@ -111,7 +111,7 @@ def assert_same_bits(actual, expected, what):
     """Every number of the snapshots is the same, NaN included."""
     for t, (mine, theirs) in enumerate(zip(actual, expected, strict=True)):
         for i, (a, b) in enumerate(zip(mine, theirs, strict=True)):
-            assert a.keys() == b.keys(), f"{what}: step {t}, tensor {i}: {sorted(a)} beside {sorted(b)}"
+            assert a.keys() == b.keys(), f"{what}: step {t}, tensor {i}: {sorted(a)} and {sorted(b)}"
             for name in a:
                 if torch.equal(a[name], b[name]):
                     continue
@@ -144,7 +144,7 @@ def same_gates(ours, theirs):
     return True
 
 
-# Checks: each gets the trial and the run that all are about, and says whether it applied
+# Checks: each gets the trial and its run, and returns whether it applied
 
 
 def each_step_is_foreach_in_float64(trial, run):
@@ -185,7 +185,7 @@ def exact(x):
 
 
 def compare_step(trial, before, after, expected, grads, what):
-    """One step of all parameters; a wide parameter is as good as its roundings and those of what it was made of."""
+    """Compare one step of all parameters; the tolerance follows from roundings of a parameter and of its summands."""
     for i, (x, y, z, g) in enumerate(zip(before, after, expected, grads, strict=True)):
         options, dtype, seen = trial.options[trial.members[i]], y["param"].dtype, f"{what}, tensor {i}"
         if g is None or not y["param"].numel():
@@ -290,7 +290,7 @@ def threads_change_no_bit(trial, run):
 
 
 def a_resumed_run_is_the_uninterrupted_one(trial, run):
-    """Saved, loaded and gone on with in other memory, and not watched, bit by bit."""
+    """Saved, loaded and resumed in other memory without a monitor, bit by bit."""
     middle = len(trial.script) // 2
     with setting(trial):
         first = start(trial, fresh(trial, 1)).go(trial, range(middle))
@@ -305,7 +305,7 @@ def a_resumed_run_is_the_uninterrupted_one(trial, run):
 
 
 def what_moves_changes_no_bit(trial, run):
-    """Scalars, moments and parameters that lie elsewhere after `x.data = ...`."""
+    """Scalars, moments and parameters with other addresses after `x.data = ...`."""
     chance = random.Random(trial.seed)
 
     def move(other, t):
@@ -322,7 +322,7 @@ def what_moves_changes_no_bit(trial, run):
     return True
 
 
-def to_watch_changes_no_bit(trial, run):
+def a_monitor_changes_no_bit(trial, run):
     with setting(trial):
         other = start(trial, fresh(trial)).go(trial, range(len(trial.script)), watched=False)
     assert_same_bits(other.snapshots, run.snapshots, "unwatched")
@@ -386,7 +386,7 @@ CHECKS = [
     threads_change_no_bit,
     a_resumed_run_is_the_uninterrupted_one,
     what_moves_changes_no_bit,
-    to_watch_changes_no_bit,
+    a_monitor_changes_no_bit,
     an_overflow_changes_nothing,
     without_chaos_it_is_adamw,
 ]
@@ -442,7 +442,7 @@ def main(arguments=None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--seed", type=int, default=0, help="the first one; the others follow")
-    parser.add_argument("--trials", type=int, default=sys.maxsize, help="at most so many")
+    parser.add_argument("--trials", type=int, default=sys.maxsize, help="the largest number of trials")
     parser.add_argument("--small", action="store_true", help="no tensor of more than some dozen elements")
     parser.add_argument("--only", type=int, help="repeat the trial of this seed")
     options = parser.parse_args(arguments)

@@ -1,4 +1,4 @@
-"""A few trials of the fuzz, so that it can be relied on when it is wanted: `make soak` runs it for long."""
+"""A few trials of the fuzz, which `make soak` runs for longer, and a check that it finds a fault."""
 
 import fuzz
 

@@ -1,4 +1,4 @@
-"""Random trainings: what a seed draws, and the parameters and gradients that it gives the optimizer."""
+"""Random trainings: hyperparameters, parameters and gradients drawn from a seed."""
 
 import random
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Trial:
         common: those that are the same in all groups.
         members: the group of each parameter.
         initial: the parameters.
-        shared: of each parameter the earlier one whose memory it shares, or None.
+        shared: for each parameter the earlier one with the same memory, or None.
         script: the gradients of each step, None for one that is absent.
         scaler: what GradScaler leaves to the step, `grad_scale` and `found_inf`, or nothing.
         tiny: every tensor is so small that the reference in Python is fast.
@@ -87,7 +87,7 @@ def model(params: list, shared: list) -> list:
 
 
 def draw(seed: int, small: bool = False) -> Trial:
-    """The trial of a seed, if wanted without long tensors."""
+    """The trial of a seed, optionally without long tensors."""
     r, generator = random.Random(seed), torch.Generator().manual_seed(seed)
     compiled = r.random() < 0.7
     kinds = r.choices([*([x] for x in DTYPES), DTYPES], [35, 20, 12, 8, 7, 18])[0]
@@ -111,7 +111,7 @@ def draw(seed: int, small: bool = False) -> Trial:
     compensated = any(group.get("bf16_update", "nearest") != "nearest" for group in groups)
     everything = [x for xs in (initial, *script) for x in xs if x is not None]
     if compensated or not all(x.is_contiguous() and x.dtype in DTYPES[:3] for x in everything):
-        groups = [{**group, "fused": None} for group in groups]  # what nothing can honour is refused
+        groups = [{**group, "fused": None} for group in groups]  # what nothing can honor is refused
     members = [r.randrange(len(groups)) for _ in initial]
     used = sorted(set(members))
     return Trial(
@@ -175,7 +175,7 @@ def _group(r: random.Random) -> dict:
 
 
 def _strides(r: random.Random, shape) -> list:
-    """Mostly those of a contiguous tensor; else transposed, channels last, or with gaps."""
+    """Mostly those of a contiguous tensor; otherwise transposed, channels last, or with gaps."""
     order, gap = list(range(len(shape))), 1
     kind = r.choices(["plain", "transposed", "channels last", "gaps"], [91, 3, 3, 3])[0]
     if kind == "transposed":

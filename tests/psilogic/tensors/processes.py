@@ -26,11 +26,11 @@ from torch.distributed.tensor.debug import _clear_sharding_prop_cache
 COUNT = 4
 TIMEOUT = 60.0  # seconds; the longest job takes a tenth of it
 STARTUP = 120.0
-GRACE = 5.0  # when one process has failed, the others may wait for it in a collective for ever
+GRACE = 5.0  # seconds for the others, which may wait forever in a collective, after one has failed
 
 
 class Failed(AssertionError):
-    """A job that failed in some process, or that did not end; the message has what each process said."""
+    """A job that failed in some process, or did not end; the message has the output of each process."""
 
 
 class Processes:
@@ -62,7 +62,7 @@ class Processes:
         except Failed as failure:
             if "connectFullMesh" not in str(failure):
                 raise
-        return self._once(world, call, timeout)  # gloo could not form a group, which says nothing about the code
+        return self._once(world, call, timeout)  # gloo could not form a group, which is no fault of the code
 
     def _once(self, world, call, timeout):
         """One attempt at a job."""
@@ -90,7 +90,7 @@ class Processes:
         try:
             self._server.wait(0.5)
         except subprocess.TimeoutExpired:
-            os.killpg(self._server.pid, signal.SIGKILL)  # a session of its own, so nobody else's
+            os.killpg(self._server.pid, signal.SIGKILL)  # its own session only
             self._server.wait()
         self._server = None
         output = (self._directory / "stderr").read_text(errors="replace")
@@ -117,7 +117,7 @@ class Processes:
             raise Failed(f"the processes did not start:\n{self.close()}")
 
     def _collect(self, world, deadline):
-        """The answers by rank, without those that have not come by the deadline."""
+        """The answers before the deadline, by rank."""
         answers = {}
         pending = {self._connections[rank]: rank for rank in range(world)}
         while pending and (remaining := deadline - time.monotonic()) > 0:
@@ -151,7 +151,7 @@ def serve(descriptors):
         "torch._dynamo",
     ):  # torch.optim imports the latter at its first step
         importlib.import_module(module)
-    gc.freeze()  # else each worker's first collection copies all the pages that it shares with the others
+    gc.freeze()  # otherwise each worker's first collection copies all shared pages
     connections = [Connection(descriptor) for descriptor in descriptors]
     for mine in connections:
         if os.fork() == 0:
@@ -181,8 +181,8 @@ def work(connection):
         except ConnectionError:
             return
         if dist.is_initialized():
-            dist.destroy_process_group()  # whoever still waits for this one in a collective gets an error now
-        _clear_sharding_prop_cache()  # it would hand out meshes of groups that are no more
+            dist.destroy_process_group()  # processes that wait for this one in a collective get an error now
+        _clear_sharding_prop_cache()  # it would return meshes of groups that no longer exist
         faulthandler.cancel_dump_traceback_later()
 
 
@@ -191,7 +191,7 @@ def do(store, rank, world, timeout, module, function, args, options):
     limit = timedelta(seconds=timeout)
     try:
         dist.init_process_group("gloo", store=dist.FileStore(store, world), rank=rank, world_size=world, timeout=limit)
-        dist.barrier()  # nobody may be done before everybody is connected
+        dist.barrier()  # no process may end before all are connected
         torch.manual_seed(0)
         return True, getattr(importlib.import_module(module), function)(*args, **options)
     except BaseException:

@@ -1,9 +1,10 @@
-"""What the processes do: steps on shares, next to the same steps on whole tensors in the same process."""
+"""The jobs of the processes: steps on shares, and the same steps on whole tensors in the same process."""
 
 from functools import cache, partial
 
 import torch
 import torch.distributed as dist
+from configurations import trace
 from sharded_layouts import SCHEMES, SHAPES, Holder, fsdp1, local
 from torch.distributed.fsdp import ShardingStrategy
 from torch.distributed.optim import ZeroRedundancyOptimizer
@@ -24,13 +25,7 @@ OPTIONS = {
     "GC": {**ACTIVE, "grad_centralize": True},
     "max_grad_norm": {**ACTIVE, "max_grad_norm": 3.0},
     # Rows of which other processes hold a part are left to foreach, which rounds bfloat16 more often than fused does.
-    "AGC and GC, group": {
-        **ACTIVE,
-        "agc_clip": 0.5,
-        "grad_centralize": True,
-        "chaos_scope": "group",
-        "foreach": True,
-    },
+    "AGC and GC, group": {**ACTIVE, "agc_clip": 0.5, "grad_centralize": True, "chaos_scope": "group", "foreach": True},
     "everything, tensor": {**ACTIVE, **ROWS, "chaos_signal": "relative", "tau_scale": 2.0, "gamma_T_max": 90},
     "everything, global": {**ACTIVE, **ROWS, "chaos_scope": "global", "agc_norm": "tensor", "foreach": False},
 }
@@ -62,22 +57,13 @@ def make(params, options, optimizer_class=PsiLogic, zero=False):
     return optimizer_class(groups, **options)
 
 
-def snapshot(params, state):
-    """Copies of whole parameters and of their state."""
-    return [(p.detach().clone(), {k: v.clone() for k, v in state.get(p, {}).items()}) for p in params]
-
-
 @cache
 def truth(shapes, option, dtype=torch.float64, change=None):
     """The same steps on whole tensors: a snapshot after each, and what active cancellation did."""
     params, steps = parameters(shapes, dtype), script(shapes, dtype, change)
     optimizer = make(params, OPTIONS[option])
     seen = watch(optimizer)
-    snapshots = []
-    for grads in steps:
-        set_gradients(params, grads)
-        optimizer.step()
-        snapshots.append(snapshot(params, optimizer.state))
+    snapshots = trace(optimizer, params, steps)
     return snapshots, acted(seen)
 
 
@@ -127,7 +113,7 @@ def same(actual, expected, where, rtol=1e-10, atol=1e-10):
     how = {"rtol": rtol, "atol": atol, "equal_nan": True}
     mine = local(actual)
     if mine.shape == expected.shape and mine.dtype == expected.dtype and torch.allclose(mine, expected, **how):
-        return  # assert_close takes ten times as long, and says where
+        return  # assert_close takes ten times as long, and shows where
     torch.testing.assert_close(mine, expected, msg=lambda message: f"{where}: {message}", **how)
     raise AssertionError(where)
 
@@ -165,7 +151,7 @@ def follow(name, option, dtype=torch.float64, change=None, **tolerance):
 
 
 def faults(steps):
-    """One element that is not a number, one that is infinite, and a gradient whose norm overflows."""
+    """One element that is NaN, one that is infinite, and a gradient with an infinite norm."""
     order = [g is not None and tuple(g.shape) for g in steps[14]]
     steps[14][order.index((3, 2))][2, 0] = float("inf")
     steps[15][order.index((5, 4))][0, 3] = float("nan")
@@ -203,7 +189,7 @@ def overflow(name):
 def collectives():
     """How many collectives each process group has done so far.
 
-    Gloo numbers them itself, so that none is missed however it was called.
+    Gloo numbers them itself, so that none is missed, regardless of how it was called.
     """
     groups = dist.distributed_c10d._world.pg_map
     return {g.group_name: g._get_backend(torch.device("cpu"))._get_sequence_number_for_group() for g in groups}
@@ -241,7 +227,7 @@ def one_of_each():
     return [sum(counted(call).values()) for call in calls]
 
 
-# Optimizers beside a process group that has nothing to do with them.
+# Optimizers that have nothing to do with the process group.
 
 
 def alone():

@@ -1,4 +1,4 @@
-"""Every way in which parameters are spread over processes, and what each process has of each of them."""
+"""All ways to shard parameters over processes, and the part of each parameter on each process."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,16 +12,16 @@ from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distrib
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.nn.parallel import DistributedDataParallel
 
-# On four processes some of these leave a process without elements, others with fewer than its neighbours;
+# On four processes some of these leave a process without elements, others with fewer than its neighbors;
 # flattened and cut into equal parts, as FSDP1 does, rows are cut in the middle.
 SHAPES = ((1, 7), (3,), (5, 4), (2, 3, 2, 2), (1,), (3, 2), (4, 1), (5,))
 WITH_SCALAR = ((), (0, 3), *SHAPES)
-LINEAR = ((5, 4), (5,), (3, 5), (3,), (4,), (3, 2))  # Linear(4, 5), Linear(5, 3) and two parameters beside them
+LINEAR = ((5, 4), (5,), (3, 5), (3,), (4,), (3, 2))  # Linear(4, 5), Linear(5, 3) and two other parameters
 
 
 @dataclass
 class Share:
-    """A parameter as this process has it.
+    """The part of a parameter on this process.
 
     Attributes:
         param: what the optimizer is given.
@@ -40,7 +40,7 @@ class Share:
         return whole.flatten()[self.index]
 
     def set_gradient(self, whole: Tensor | None) -> None:
-        """Give the parameter its gradient in the way its wrapper does after a backward pass."""
+        """Give the parameter its gradient as its wrapper does after a backward pass."""
         if whole is None:
             self.param.grad = None
         elif not isinstance(self.param, DTensor):
@@ -62,7 +62,7 @@ def local(x: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Scheme:
-    """A way to spread tensors over processes.
+    """A layout of tensors over processes.
 
     Attributes:
         world: number of processes.
@@ -81,8 +81,8 @@ class Scheme:
     def shares(self, wholes: list[Tensor]) -> list[Share]:
         """The whole tensors as this process has them.
 
-        Which elements these are is read off a second set of parameters, laid out in the same way, whose values are
-        the positions: so nothing is assumed of how a wrapper cuts.
+        The elements are read from a second set of parameters with the same layout, which contain their positions:
+        nothing is assumed about how a wrapper cuts.
         """
         positions = [torch.arange(w.numel(), dtype=w.dtype).reshape(w.shape) for w in wholes]
         indices = [local(p).long() for p in self.place(positions)[0]]
@@ -103,7 +103,7 @@ def _other_placement(whole, mesh, placements):
 
 
 def _fitting(placement, ndim):
-    """The placement, or what comes closest to it for a tensor with fewer dimensions."""
+    """The placement, or the closest one for a tensor with fewer dimensions."""
     if not isinstance(placement, Shard) or placement.dim < ndim:
         return placement
     return Shard(ndim - 1) if ndim else Replicate()
@@ -122,7 +122,7 @@ def _placed(mesh_shape, *placements):
     return place
 
 
-def _beside_plain(wholes):
+def _with_plain(wholes):
     mesh = init_device_mesh("cpu", (4,))
     return [_distributed(w, mesh, Shard(0)) if i % 2 else nn.Parameter(w) for i, w in enumerate(wholes)], None
 
@@ -171,7 +171,7 @@ class Holder(nn.Module):
 
 
 def _held(wrap):
-    """What a wrapper of modules makes of a module with these parameters."""
+    """A placement by a wrapper of a module with these parameters."""
 
     def place(wholes):
         holder = Holder(wholes)
@@ -216,7 +216,7 @@ def fsdp1(*mesh_shape, nested=False, strategy=None, use_orig_params=True):
 
 
 def _linear(wrap):
-    """What a wrapper makes of Linear(4, 5), Linear(5, 3) and two parameters beside them."""
+    """The parameters of a wrapped model with Linear(4, 5), Linear(5, 3) and two other parameters."""
 
     def place(wholes):
         model = nn.Module()
@@ -240,7 +240,7 @@ def _tp(model):
     return tensor_parallel(init_device_mesh("cpu", (4,)))(model)
 
 
-def _tp_and_fsdp2(model):
+def tp_and_fsdp2(model):
     mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
     return fully_shard(tensor_parallel(mesh["tp"])(model), mesh=mesh["dp"])
 
@@ -262,7 +262,7 @@ SCHEMES = {
     "Replicate, Shard(0)": Scheme(4, _placed((2, 2), Replicate(), Shard(0)), WITH_SCALAR),
     "Replicate, Shard(1)": Scheme(4, _placed((2, 2), Replicate(), Shard(1)), WITH_SCALAR),
     "all placements of a mesh": Scheme(4, _mixed, WITH_SCALAR),
-    "beside plain tensors": Scheme(4, _beside_plain, WITH_SCALAR),
+    "with plain tensors": Scheme(4, _with_plain, WITH_SCALAR),
     "two meshes": Scheme(4, _one_mesh_in_the_other, WITH_SCALAR),
     "gradients placed otherwise": Scheme(
         2, _sharded_or_copied, grad_placements=lambda i: OTHER_PLACEMENTS[i % len(OTHER_PLACEMENTS)]
@@ -271,7 +271,7 @@ SCHEMES = {
     "fully_shard on 4": Scheme(4, _held(fsdp2(4))),
     "HSDP": Scheme(4, _held(fsdp2(2, 2))),
     "tensor parallel": Scheme(4, _linear(_tp), LINEAR),
-    "tensor parallel and fully_shard": Scheme(4, _linear(_tp_and_fsdp2), LINEAR),
+    "tensor parallel and fully_shard": Scheme(4, _linear(tp_and_fsdp2), LINEAR),
     "FSDP1 on 2": Scheme(2, _held(fsdp1(2))),
     "FSDP1 on 4": Scheme(4, _held(fsdp1(4, nested=True))),
     "FSDP1, hybrid": Scheme(4, _held(fsdp1(2, 2))),

@@ -1,4 +1,4 @@
-"""What the processes do with a real model: forward and backward through a wrapper, checkpoints, the monitor."""
+"""The jobs of the processes with a real model: training under a wrapper, checkpoints, the monitor."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from sharded_cases import OPTIONS, acted, make, same
-from sharded_layouts import fsdp1, fsdp2, local, tensor_parallel
+from sharded_layouts import fsdp1, fsdp2, local, tensor_parallel, tp_and_fsdp2
 from torch import nn
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict, set_state_dict
 from torch.distributed.device_mesh import init_device_mesh
@@ -17,7 +17,6 @@ from torch.distributed.fsdp import (
     FullStateDictConfig,
     FullyShardedDataParallel,
     StateDictType,
-    fully_shard,
 )
 from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
@@ -31,7 +30,7 @@ BATCH = 8
 
 
 class Net(nn.Module):
-    """A convolution, two layers that tensor parallelism can cut, a parameter beside them, one row at the end."""
+    """A convolution, two layers that tensor parallelism can cut, another parameter, one row at the end."""
 
     def __init__(self):
         super().__init__()
@@ -49,11 +48,6 @@ class Net(nn.Module):
 
 def _tp(model):
     return tensor_parallel(init_device_mesh("cpu", (2,)))(model)
-
-
-def _tp_and_fsdp2(model):
-    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
-    return fully_shard(tensor_parallel(mesh["tp"])(model), mesh=mesh["dp"])
 
 
 @dataclass(frozen=True)
@@ -77,7 +71,7 @@ WRAPPERS = {
     "fully_shard on 4": Wrapper(4, fsdp2(4), 4),
     "HSDP": Wrapper(4, fsdp2(2, 2), 4),
     "tensor parallel": Wrapper(2, _tp, 1),
-    "tensor parallel and fully_shard": Wrapper(4, _tp_and_fsdp2, 2),
+    "tensor parallel and fully_shard": Wrapper(4, tp_and_fsdp2, 2),
     "FSDP1 on 2": Wrapper(2, fsdp1(2), 2),
     "FSDP1 on 4": Wrapper(4, fsdp1(4, nested=True), 4),
     "FSDP1, hybrid": Wrapper(4, fsdp1(2, 2), 4),
@@ -225,7 +219,7 @@ def fsdp1_round_trip(name, option, kind, at):
     model, optimizer = start(name, option)
     steps(name, model, optimizer, 1, at)
     kind = StateDictType[kind]
-    # Told to move it to the CPU where it already is, torch 2.13 hands out one buffer for exp_avg and exp_avg_sq.
+    # With offloading of a state that is on the CPU, torch 2.13 returns one buffer for exp_avg and exp_avg_sq.
     here = [FullStateDictConfig(), FullOptimStateDictConfig(offload_to_cpu=False)] if "FULL" in kind.name else []
     with FullyShardedDataParallel.state_dict_type(model, kind, *here):
         weights, state = model.state_dict(), FullyShardedDataParallel.optim_state_dict(model, optimizer)

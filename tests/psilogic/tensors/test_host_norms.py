@@ -28,7 +28,7 @@ def test_squares(dtype, shapes):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
 def test_where_a_tensor_begins_changes_no_bit(dtype):
-    """As a dot product does on some processors: a run that goes on elsewhere in memory is the same to the last bit."""
+    """As a dot product does on some processors: a run that resumes elsewhere in memory has the same bits."""
     x = torch.randn(50001, generator=torch.Generator().manual_seed(0)).to(dtype)
     places = [torch.empty(len(x) + 16, dtype=dtype)[offset:][: len(x)].copy_(x) for offset in range(16)]
     assert len({host_norms.squares([place]).item() for place in places}) == 1

@@ -1,4 +1,4 @@
-"""Where tensors lie: asked in one call where that was compiled, else one by one, with the same answer."""
+"""Addresses of tensors: by one call if that was compiled, otherwise one by one, with the same result."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Checkpoints of sharded optimizers: training goes on as if it had never stopped, also on more or fewer processes."""
+"""Checkpoints of sharded optimizers: training resumes as if never stopped, also on more or fewer processes."""
 
 import pytest
 from sharded_models import WRAPPERS, fsdp1_round_trip, full_state, resume, resume_full_state, save, zero_round_trip
@@ -21,7 +21,7 @@ def world(name):
         ("fully_shard on 2", ["fully_shard on 4"]),
     ],
 )
-def test_a_distributed_checkpoint_goes_on_with_any_number_of_processes(processes, tmp_path, saved, loaded) -> None:
+def test_a_distributed_checkpoint_resumes_on_any_number_of_processes(processes, tmp_path, saved, loaded) -> None:
     path = str(tmp_path / "checkpoint")
     processes.run(world(saved), save, saved, "everything, tensor", path, AT)
     for name in loaded:
@@ -43,7 +43,7 @@ def test_a_distributed_checkpoint_of_other_wrappers(processes, tmp_path, name) -
 
 
 @pytest.mark.parametrize("option", OPTIONS)
-def test_a_gathered_state_goes_on_anywhere(processes, tmp_path, option) -> None:
+def test_a_gathered_state_resumes_anywhere(processes, tmp_path, option) -> None:
     path = str(tmp_path / "state.pt")
     processes.run(4, full_state, "fully_shard on 4", option, path, AT)
     for name in ("", "fully_shard on 2", "tensor parallel"):

@@ -13,8 +13,13 @@ def smaller(name):
     return name.endswith(" on 2") and name.replace(" on 2", " on 4") in WRAPPERS
 
 
-CASES = [pytest.param(name, "everything, global", marks=pytest.mark.soak if smaller(name) else ()) for name in WRAPPERS]
-# What else the options do to pieces is in test_sharded.py, with the tensors of the same wrappers.
+# test_sharded.py has these wrappers with the same options.
+SIMILAR = ["fully_shard on 4", "HSDP", "FSDP1, hybrid"]
+CASES = [
+    pytest.param(name, "everything, global", marks=pytest.mark.soak if smaller(name) or name in SIMILAR else ())
+    for name in WRAPPERS
+]
+# test_sharded.py has more options, with tensors of the same wrappers.
 OTHERS = [(name, "AGC and GC, group") for name in ("fully_shard on 4", "tensor parallel and fully_shard", "FSDP1 on 4")]
 CASES += [pytest.param(*other, marks=pytest.mark.soak) for other in OTHERS]
 
@@ -26,7 +31,7 @@ def test_training_is_that_of_the_model_alone(processes, name, option) -> None:
         assert rested
 
 
-# A mesh of two dimensions stands for the others: what is read is what the trajectories compare.
+# A mesh of two dimensions represents the others: the monitor reads what the trajectories compare.
 MESHES = ["tensor parallel and fully_shard", *(pytest.param(x, marks=pytest.mark.soak) for x in ("HSDP", "DDP"))]
 
 

@@ -1,4 +1,4 @@
-"""The update through kernels of our own: what they share with torch's, what they do not, and how they are built."""
+"""The update through kernels of our own: against torch's kernels and foreach, speculation, installation."""
 
 import copy
 import os
@@ -11,17 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from configurations import (
-    ACTIVE,
-    CONFIGURATIONS,
-    STEPS,
-    TOGETHER,
-    assert_same,
-    build,
-    snapshot,
-    trace,
-    truth,
-)
+from configurations import ACTIVE, CONFIGURATIONS, STEPS, TOGETHER, assert_same, build, snapshot, trace, truth
 from grids import pairwise
 from torch import nn
 from torch.optim import AdamW
@@ -34,7 +24,7 @@ ROOT = Path(__file__).parents[3]
 LARGE = [(1, 70_000), (90_000,), (3, 30_000), (700, 9), (5, 7, 3, 3), (), (0,), (2, 0)]  # more than a piece, and less
 LARGE += [(2500, 9)]  # pieces of several rows
 
-# The others decide otherwise, and call the kernels as one of these does.
+# The other configurations only decide differently; they call the kernels like one of these.
 CALLS = ["defaults", "no warm-up", "quantum decay", "AGC", "GC", "max_grad_norm", "maximize", *TOGETHER]
 
 CAN_BE_BUILT = (
@@ -125,7 +115,7 @@ def test_sums(threads, dtype, by_rows):
 
 
 def test_equal_elements_add_up():
-    """In float32 a sum of so many stops growing."""
+    """In float32 a sum of 20 million equal numbers stops growing."""
     p = nn.Parameter(torch.zeros(20_000_000))
     p.grad = torch.full_like(p, 0.1)
     for options in ({}, {"max_grad_norm": 1e9}):  # in the pass of the update, and before it
@@ -134,7 +124,7 @@ def test_equal_elements_add_up():
         torch.testing.assert_close(optimizer.state[p]["chaos_fast"].item(), 0.01, rtol=2e-6, atol=0)
 
 
-# The update ahead
+# Speculation
 
 
 UNITS = {
@@ -157,7 +147,7 @@ DECAYS = [(0.1, 0.0), (31.0, 0.0), (33.0, 0.0), (64.0, 0.0), (0.1, 31.0), (31.0,
     ids=lambda x: {SHAPES[2]: "small", LARGE[2]: "large"}.get(x[2]) if isinstance(x, list) else str(x),
 )
 @pytest.mark.parametrize("units", UNITS.values(), ids=UNITS)
-def test_what_fires_after_the_update(units, decays, shapes):
+def test_what_fires_after_speculation(units, decays, shapes):
     """Decay and cancellation together, also from half of the parameter on, where decay leaves little to cancel."""
     weight_decay, quantum_decay = decays
     options = {**ACTIVE, "chaos_warmup": 0, "gamma": 30.0, **units}
@@ -187,8 +177,8 @@ def test_few_fire_among_many(units, quantum_decay):
     assert_same(actual, trace(reference, twins, script), 1e-12)
 
 
-def test_what_fires_for_long_waits_for_the_norms(monkeypatch):
-    """So that its memory is not read and written once more in each of these steps."""
+def test_what_fires_for_long_is_deferred(monkeypatch):
+    """Otherwise its memory would be read and written once more in each of these steps."""
     cancelled, cancel_ = [], kernels.cancel_
     monkeypatch.setattr(
         kernels, "cancel_", lambda tensors, *rest: cancelled.append(len(tensors[0])) or cancel_(tensors, *rest)
@@ -225,7 +215,7 @@ def test_quantum_decay_after_a_start_from_adamw(options):
 @pytest.mark.parametrize("flags", [{}, {"max_grad_norm": 1e9}, {"foreach": True}], ids=str)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_equal_elements_have_no_norm_without_their_mean(dtype, flags):
-    """What rounding leaves of them is not a norm: a relative signal would see spikes in it."""
+    """The rounding error is not a norm: a relative signal would see spikes in it."""
     p = nn.Parameter(torch.zeros(3, 700, dtype=dtype))
     p.grad = torch.full_like(p, 0.1) * torch.tensor([[1.0], [3.0], [7.0]], dtype=dtype)
     optimizer = PsiLogic([p], grad_centralize=True, **flags)
@@ -234,8 +224,8 @@ def test_equal_elements_have_no_norm_without_their_mean(dtype, flags):
 
 
 @pytest.mark.parametrize("grad_scale", [None, torch.tensor(1024.0)], ids=["unscaled", "scaled"])
-def test_after_an_overflow_nothing_was_done_ahead(grad_scale):
-    """Of which `GradScaler` tells the step: it may not begin to change tensors before it has asked."""
+def test_no_speculation_before_an_overflow_is_known(grad_scale):
+    """The step may not change tensors before it has read `GradScaler`'s `found_inf`."""
     script, params = gradients(8, [(40,), (8, 5)]), parameters([(40,), (8, 5)])
     optimizer = build(params, **ACTIVE)
     train(optimizer, params, script[:5])
@@ -260,13 +250,13 @@ def test_groups_that_share_memory_change_it_one_after_the_other(units, quantum_d
 
 
 class OfItsOwn(nn.Parameter):
-    """A parameter as libraries derive it: where it says, as it is."""
+    """A parameter of a derived class, with its values in its own memory."""
 
 
 @pytest.mark.parametrize("what", ["parameters", "parameters of a class", "a gradient of the first"])
-@pytest.mark.parametrize("first", [{"foreach": True}, UNITS["tensors and rows"]], ids=["foreach", "not foreseeable"])
-def test_a_group_whose_update_is_foreseeable_does_not_overtake_one_whose_is_not(first, what):
-    """The second one may be updated before the norms are known, but not where the first one is yet to be updated."""
+@pytest.mark.parametrize("first", [{"foreach": True}, UNITS["tensors and rows"]], ids=["foreach", "not speculable"])
+def test_speculation_does_not_overtake_an_earlier_group(first, what):
+    """The second one may be updated before the norms are known, but not if it shares memory with the first one."""
     runs, script = [], gradients(6, [(30, 40)] * 2)
     for options in ({}, {"foreach": False}):
         memory = torch.linspace(-1, 1, 1200, dtype=torch.float64).view(30, 40)
@@ -285,8 +275,8 @@ def test_a_group_whose_update_is_foreseeable_does_not_overtake_one_whose_is_not(
 
 
 @pytest.mark.parametrize("which", [0, 1])
-def test_a_group_that_shares_memory_with_one_that_is_not_foreseen(which):
-    """In whatever order: each reads the memory before any changes it, and the first one changes it first."""
+def test_memory_shared_with_a_group_without_speculation(which):
+    """In both orders: all read the memory before one changes it, and the first group changes it first."""
     runs, script = [], gradients(6, [(30, 40)] * 2)
     for foreach in (None, False):
         memory = torch.linspace(-1, 1, 1200, dtype=torch.float64).view(30, 40)
@@ -318,8 +308,8 @@ def test_gradients_that_lie_in_their_parameters(units):
     pairwise(list(UNITS), [float("nan"), float("inf")], [("gradient", 2.0), ("gradient", 1e9), ("parameter", 2.0)]),
     ids=str,
 )
-def test_what_is_not_finite_after_the_update(units, bad, place):
-    """Quantum decay was taken, in a first step, before it was known that nothing is known of it; gates open or not."""
+def test_what_is_not_finite_after_speculation(units, bad, place):
+    """Quantum decay was applied before the norm was known not to be finite; with the gates open or closed."""
     where, tau_scale = place
     options = {**ACTIVE, **UNITS[units], "chaos_warmup": 0, "quantum_decay": 20.0, "tau_scale": tau_scale}
     script, runs = gradients(53, LARGE[2:5], every=1000)[-3:], []  # the last of these tensors has none before
@@ -341,10 +331,10 @@ def test_an_optimizer_in_bfloat16_rounds_what_fires_twice_at_most():
     assert (runs[0] - runs[1]).abs().max() <= 40 * 2**-8 * runs[1].abs().max()
 
 
-# Tensors that are not what they were, or not what they seem
+# Unusual tensors
 
 
-def test_memory_that_was_given_back_is_not_touched():
+def test_released_memory_is_not_accessed():
     p = nn.Parameter(torch.zeros(5))
     optimizer = PsiLogic([p])
     train(optimizer, [p], [[torch.ones(5)]])
@@ -355,7 +345,7 @@ def test_memory_that_was_given_back_is_not_touched():
     assert torch.equal(p.detach(), before)
 
 
-def test_a_gradient_that_is_still_to_be_negated():
+def test_a_lazily_negated_gradient():
     runs, g = [], torch.randn(40, dtype=torch.float64)
     for grad in (torch._neg_view(g), -g):
         params = parameters([(40,)])
@@ -376,7 +366,7 @@ def test_autograd_notices_that_parameters_changed():
 
 
 @pytest.mark.parametrize("size", [3, 8])
-def test_parameters_that_grew_or_shrank_where_they_lie(size):
+def test_parameters_resized_in_place(size):
     """Moments of another size than the parameter's are an error, as in torch, and nothing is written past them."""
     memory = torch.zeros(8)
     p = nn.Parameter(memory[:5])
@@ -426,7 +416,7 @@ def test_an_installation_with_and_without_a_compiler(tmp_path, compiler):
     if compiler == "c++":
         if not CAN_BE_BUILT:
             pytest.skip("nothing here builds the kernels")
-        hasty = tmp_path / "c++"  # nobody will run what is built
+        hasty = tmp_path / "c++"  # the result is not run
         hasty.write_text('#!/bin/sh\nexec c++ "$@" -O0\n')
         hasty.chmod(0o755)
         environment = {**os.environ, "CC": str(hasty), "CXX": str(hasty)}

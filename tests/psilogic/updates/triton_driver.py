@@ -1,4 +1,4 @@
-"""A driver for Triton without a GPU: kernels are compiled for an architecture and launches are noted, not run."""
+"""A driver for Triton without a GPU: kernels are compiled for an architecture, launches are recorded, not run."""
 
 import re
 import subprocess
@@ -10,16 +10,17 @@ from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 
 from psilogic.updates.triton import update_kernels as kernels
-from psilogic.updates.triton.decision_kernels import decide_kernel, plan_kernel
+from psilogic.updates.triton.decision_kernels import decide_kernel, processing_kernel
 from psilogic.updates.triton.launching import trial_kernel
 
 KERNELS = (
-    kernels.update_kernel, kernels.statistics_kernel, kernels.complete_kernel, plan_kernel, decide_kernel, trial_kernel,
+    kernels.update_kernel, kernels.statistics_kernel, kernels.complete_kernel, processing_kernel, decide_kernel,
+    trial_kernel,
 )  # fmt: skip
 
 
 class Driver:
-    """What Triton asks of its driver, for the CUDA architecture `arch`."""
+    """The interface that Triton needs of its driver, for the CUDA architecture `arch`."""
 
     def __init__(self, arch):
         self.target = GPUTarget("cuda", arch, 32)
@@ -55,7 +56,7 @@ class Driver:
 
 
 def install(monkeypatch, arch=90):
-    """Make it Triton's driver, with kernels that know of no other."""
+    """Make it Triton's driver, with empty caches of the kernels."""
     fake = Driver(arch)
     monkeypatch.setattr(driver, "_active", fake)
     for kernel in KERNELS:

@@ -1,8 +1,8 @@
-"""The update as one Triton kernel for all tensors of a device and dtype, their sums as one or two more.
+"""The update as one Triton kernel for all tensors of a device and dtype; one or two more for their sums.
 
-Needs the package triton: nothing of psilogic may import this package before it is wanted. It has run in Triton's
-interpreter and been compiled for three generations of GPUs, but never run on one: until it has, `fused=True` alone
-takes it (`psilogic.updates.TRITON_ON_CUDA`).
+Needs the package triton: psilogic imports this package only when an optimizer uses it. It has run in Triton's
+interpreter and been compiled for three generations of GPUs, but never run on one. Until it has, only `fused=True`
+selects it (`psilogic.updates.selection.TRITON_ON_CUDA`).
 """
 
 from torch import Tensor
@@ -11,25 +11,25 @@ from psilogic.gradients import Statistics
 from psilogic.gradients import measure as measure_bucket
 from psilogic.updates.triton import update
 from psilogic.updates.triton.update import UnitSums
-from psilogic.updates.work import Before, Execution, Settled, Work
+from psilogic.updates.types import Execution, PreStep, UpdatePlan, Work
 
 
-def measure(work: Work, before: Before | None) -> Statistics | UnitSums:
-    """The sums over units, in one launch; by torch's operations where other ranks update tensors or parts of them."""
+def measure(work: Work, pre_step: PreStep | None) -> Statistics | UnitSums:
+    """The sums over units, in one launch; by torch's operations if other ranks update tensors or parts of them."""
     bucket, (params, grads, *_) = work.bucket, work.tensors
-    if work.mine is not bucket or bucket.ranks is not None:
+    if work.owned is not bucket or bucket.ranks is not None:
         return measure_bucket(bucket)
     by_agc = params if bucket.group["agc_clip"] > 0 else None
-    what = grads, by_agc, bucket.units, bucket.group["grad_centralize"], bucket.known.uploads
-    if before is None:
+    what = grads, by_agc, bucket.units, bucket.group["grad_centralize"], bucket.cache.tables
+    if pre_step is None:
         return update.unit_sums(*what)
     return Statistics(bucket.numel, *update.unit_statistics(*what))
 
 
-def update_(work: Work, measured: Statistics | UnitSums, settled: Settled, found_inf: Tensor | None) -> None:
-    """Change parameters and moments in one launch."""
-    bucket, (mean, scale, step, *_) = work.mine, settled
-    update.update_(work.tensors, step, mean, scale, bucket.units, bucket.known.uploads, found_inf)
+def update_(work: Work, measured: Statistics | UnitSums, plan: UpdatePlan, found_inf: Tensor | None) -> None:
+    """Update parameters and moments in one launch."""
+    bucket, (mean, scale, step, *_) = work.owned, plan
+    update.update_(work.tensors, step, mean, scale, bucket.units, bucket.cache.tables, found_inf)
 
 
 execution = Execution("triton", update.supports, measure, update_, skips=True, at_once=True)

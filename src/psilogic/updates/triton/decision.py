@@ -1,7 +1,7 @@
-"""The decision for all tensors of a bucket in one launch, or two where units are rows.
+"""The decision for all tensors of a bucket in one launch, or two if units are rows.
 
-On a GPU the some thirty small operations of `plan` and `decide` would cost more than the update, in launches. Needs the
-package triton; never run on a GPU, as `psilogic.updates.triton` says.
+On a GPU the launches of about thirty small operations of `to_processing` and `decide` would cost more than the update.
+Needs the package triton; never run on a GPU (see `psilogic.updates.triton`).
 """
 
 from typing import Any
@@ -13,8 +13,8 @@ from psilogic import equations as eq
 from psilogic.decision import Chaos, Decision
 from psilogic.equations import Scalar
 from psilogic.gradients import Rescaling
-from psilogic.tensors.uploads import host
-from psilogic.updates.triton.decision_kernels import FEW, FEW_ROWS, MANY_ROWS, decide_kernel, plan_kernel
+from psilogic.tensors.device_tables import host
+from psilogic.updates.triton.decision_kernels import FEW, FEW_ROWS, MANY_ROWS, decide_kernel, processing_kernel
 from psilogic.updates.triton.update import OPTIONS, UnitSums, part_counts
 
 
@@ -26,31 +26,30 @@ def decide(
     rescaling: Rescaling,
     found_inf: Tensor | None,
 ) -> tuple[Tensor, Tensor | None, Tensor | None, Decision]:
-    """Decide for N tensors from the sums over their units, and write their detector's memory and their steps.
+    """Decide for N tensors from the sums over their units, and update their steps and detectors' memory.
 
     Args:
         group: the hyperparameters; the scope of the detector is the tensor, and AGC treats units.
         lr: the learning rate, a number or a tensor on the device.
-        sums: the sums over the units of the gradients as they are.
-        scalars: those of the states, on the device, each of shape (N,); changed in place.
-        rescaling: what all gradients are multiplied by, on the device.
-        found_inf: above 0 after an overflow: the scalars then stay; one element on the device, None for none.
+        sums: the sums over the units of the unprocessed gradients.
+        scalars: the states' scalars, on the device, each of shape (N,); changed in place.
+        rescaling: the common factor of all gradients, on the device.
+        found_inf: above 0 after an overflow, and the scalars then stay; one element on the device, or None.
 
     Returns:
-        The tensors' steps, from 1, shape (N,); what their gradients lose, and are multiplied by after that, unit by
-        unit, None for nothing; and the decision.
+        The tensors' steps, from 1, shape (N,); the mean and the scale of each unit, None for 0 and 1; the decision.
     """
     n, relative = len(scalars["step"]), group["chaos_signal"] == "relative"
     out = sums.parts.new_empty(11, n)
     gates = torch.empty(n, dtype=torch.int8, device=out.device)
-    mean, scale, planned = _plan_units(group, sums, rescaling)
+    mean, scale, processed = _process_units(group, sums, rescaling)
     t_warm = eq.warmup_horizon(group["chaos_warmup"], group["total_steps"], group["gamma_T_max"])
     tau = group["tau_scale"] if group["adaptive_tau"] else group["chaos_tau"]
     lr_pointer, number = (lr, 0.0) if isinstance(lr, Tensor) else (None, lr)
     states = [scalars[name] for name in ("step", "chaos_start", "chaos_fast", "chaos_slow")]
     with torch.cuda.device_of(out):
         decide_kernel[(n,)](
-            out, gates, scale, sums.parts, sums.records, *planned, rescaling.total, rescaling.grad_scale, found_inf,
+            out, gates, scale, sums.parts, sums.records, *processed, rescaling.total, rescaling.grad_scale, found_inf,
             *states, scalars["chaos_ref"] if relative else None, lr_pointer, sums.parts.shape[1], sum(sums.units),
             number, group["weight_decay"], group["eps"], group["gamma"], group["p_ext"], group["max_cancel"], tau,
             t_warm, group["gamma_T_max"], group["quantum_decay"], group["agc_clip"], rescaling.max_norm or 0.0,
@@ -64,12 +63,12 @@ def decide(
     return t, mean, scale, decision
 
 
-def _plan_units(
+def _process_units(
     group: dict[str, Any], sums: UnitSums, rescaling: Rescaling
 ) -> tuple[Tensor | None, Tensor | None, tuple[Tensor | None, Tensor | None]]:
-    """Mean and scale of the units, and the squares after both by tiles of rows, with where each tensor's are.
+    """Mean and scale of the units, the squares after both by tiles of rows, and the tiles of each tensor.
 
-    Where tensors are single units, `decide_kernel` fills the scale, and there are no tiles.
+    If every tensor is a single unit, `decide_kernel` fills the scale, and there are no tiles.
     """
     count, with_params = sum(sums.units), group["agc_clip"] > 0
     scaled = with_params or group["maximize"] or rescaling.total is not None or rescaling.grad_scale is not None
@@ -78,11 +77,11 @@ def _plan_units(
         return None, scale, (None, None)
     mean = sums.parts.new_empty(count) if group["grad_centralize"] else None
     numels, units = sums.numels, sums.units
-    tiles, tensors = sums.uploads.get("tiles", [*numels, *units], sums.parts.device, lambda: _tiles(numels, units))
+    tiles, tensors = sums.tables.get("tiles", [*numels, *units], sums.parts.device, lambda: _tiles(numels, units))
     squares = sums.parts.new_empty(len(tensors))
     if len(tensors):
         with torch.cuda.device_of(squares):
-            plan_kernel[(len(tensors),)](
+            processing_kernel[(len(tensors),)](
                 squares, mean, scale, sums.parts, sums.records, tiles, tensors, rescaling.total, rescaling.grad_scale,
                 sums.parts.shape[1], count, group["agc_clip"], rescaling.max_norm or 0.0, WITH_PARAMS=with_params,
                 MAXIMIZE=group["maximize"], **OPTIONS,
@@ -91,7 +90,7 @@ def _plan_units(
 
 
 def _tiles(numels: list[int], units: list[int]) -> list[Tensor]:
-    """Of each tensor the first of the tiles that `plan_kernel` treats and their number; the tensor of each tile."""
+    """For each tensor its first tile in `processing_kernel` and the number of its tiles; the tensor of each tile."""
     counts = host(units)
     rows = torch.where(part_counts(host(numels), counts) <= FEW.value, MANY_ROWS.value, FEW_ROWS.value)
     tiles = (counts + rows - 1) // rows

@@ -1,7 +1,7 @@
 """Triton's kernels for the decision: from sums over units to decay rates and new memory, tensor by tensor, in float64.
 
-They compute what `psilogic.gradients.plan` and `psilogic.decision.decide` say, which are the truth that they are tested
-against, and have their names.
+They compute the same as `psilogic.gradients.Statistics.to_processing` and `psilogic.decision.decide`, against which
+they are tested.
 """
 
 # Triton has no annotations, and what it compiles is not Python that could have any.
@@ -20,7 +20,7 @@ from psilogic.updates.triton.update_kernels import _tanh
 FLOOR, NOISE_EPS = tl.constexpr(AGC_FLOOR), tl.constexpr(NOISE * torch.finfo(torch.float64).eps)
 INF, PI = tl.constexpr(math.inf), tl.constexpr(math.pi)
 FEW, MANY_ROWS, FEW_ROWS, PARTS = tl.constexpr(32), tl.constexpr(256), tl.constexpr(2), tl.constexpr(256)
-"""A program plans MANY_ROWS rows that have at most FEW parts each, else FEW_ROWS, of PARTS parts at a time."""
+"""A program processes MANY_ROWS rows of at most FEW parts each, or FEW_ROWS longer rows by PARTS parts at a time."""
 
 
 @triton.jit
@@ -36,7 +36,7 @@ def _at_most(x, bound):
 
 @triton.jit
 def _sums(parts, row, units, segments, PARTS: tl.constexpr):
-    """The sums of units, each from its parts, which lie one after the other."""
+    """The sums of units, each from its consecutive parts."""
     part = tl.arange(0, PARTS)
     total = tl.zeros([row.shape[0], PARTS], tl.float64)
     for before in range(0, segments, PARTS):
@@ -55,11 +55,11 @@ def _agc_scale(squares, param_squares, clip):
 
 
 @triton.jit
-def _plan(
+def _processing(
     parts, sums, param_parts, mean, scale, first_row, units, segments, length, factor, agc_clip,
     ROWS: tl.constexpr, SIZE: tl.constexpr,
 ):  # fmt: skip
-    """As `gradients.plan`, for some units of one tensor: writes their mean and scale, returns ||g||^2 after both."""
+    """`Statistics.to_processing` for some units of a tensor: writes mean and scale, returns ||g||^2 after both."""
     row = first_row + tl.arange(0, ROWS)
     inside = row < units
     squares = _sums(parts, row, units, segments, SIZE)
@@ -80,12 +80,12 @@ def _plan(
 
 
 @triton.jit
-def _plan_of_tensor(
+def _processing_of_tensor(
     i, first_row, mean, scale, parts, records, total, grad_scale, width, count, agc_clip, max_norm,
     WITH_PARAMS: tl.constexpr, MAXIMIZE: tl.constexpr, ROWS: tl.constexpr,
     SIZE: tl.constexpr,
 ):  # fmt: skip
-    """The plan for some units of the i-th tensor."""
+    """The processing of some units of the i-th tensor."""
     units, length, segments = tl.load(records + 6 * i), tl.load(records + 6 * i + 1), tl.load(records + 6 * i + 2)
     first_unit = tl.load(records + 6 * i + 4)
     parts += tl.where(segments == 1, first_unit, count + tl.load(records + 6 * i + 3))
@@ -99,7 +99,7 @@ def _plan_of_tensor(
         scale += first_unit
     factor = _factor(total, grad_scale, max_norm, MAXIMIZE)
     divisor = tl.maximum(length, 1).to(tl.float64)
-    return _plan(
+    return _processing(
         parts, sums, param_parts, mean, scale, first_row, units, segments, divisor, factor, agc_clip,
         ROWS, SIZE,
     )  # fmt: skip
@@ -107,7 +107,7 @@ def _plan_of_tensor(
 
 @triton.jit
 def _factor(total, grad_scale, max_norm, MAXIMIZE: tl.constexpr):
-    """What every gradient is multiplied by, as `Rescaling.factor` and the sign of `maximize`."""
+    """The common factor of all gradients: `Rescaling.factor` with the sign of `maximize`."""
     factor = tl.full((), -1.0 if MAXIMIZE else 1.0, tl.float64)
     unscale = tl.full((), 1.0, tl.float64)
     if grad_scale is not None:
@@ -137,31 +137,31 @@ def _observe(gn, fast, slow, reference, eps, RELATIVE: tl.constexpr):
 
 @triton.jit
 def _remember(pointer, value, overflow):
-    """Write a scalar of the state; after an overflow it stays."""
+    """Write a scalar of the state, unless there was an overflow."""
     old = tl.load(pointer)
     tl.store(pointer, tl.where(overflow, old, value.to(old.dtype)))
 
 
-PLANNED = ["squares", "mean", "scale", "parts", "records", "tiles", "tensors", "total", "grad_scale"]
+PROCESSED = ["squares", "mean", "scale", "parts", "records", "tiles", "tensors", "total", "grad_scale"]
 
 
-@triton.jit(do_not_specialize=["width", "count"], do_not_specialize_on_alignment=PLANNED)
-def plan_kernel(
+@triton.jit(do_not_specialize=["width", "count"], do_not_specialize_on_alignment=PROCESSED)
+def processing_kernel(
     squares, mean, scale, parts, records, tiles, tensors, total, grad_scale, width: tl.int64, count: tl.int64,
     agc_clip: tl.float64, max_norm: tl.float64,
     WITH_PARAMS: tl.constexpr, MAXIMIZE: tl.constexpr,
 ):  # fmt: skip
-    """The plan for a tile of rows of one tensor, and their ||g||^2 after it."""
+    """The processing of a tile of rows of one tensor, and their ||g||^2 after it."""
     program = tl.program_id(0)
     i = tl.load(tensors + program)
     tile = program - tl.load(tiles + 2 * i)
     if tl.load(records + 6 * i + 2) <= FEW:
-        result = _plan_of_tensor(
+        result = _processing_of_tensor(
             i, tile * MANY_ROWS, mean, scale, parts, records, total, grad_scale, width, count, agc_clip, max_norm,
             WITH_PARAMS, MAXIMIZE, MANY_ROWS, 1,
         )  # fmt: skip
     else:
-        result = _plan_of_tensor(
+        result = _processing_of_tensor(
             i, tile * FEW_ROWS, mean, scale, parts, records, total, grad_scale, width, count, agc_clip, max_norm,
             WITH_PARAMS, MAXIMIZE, FEW_ROWS, PARTS,
         )  # fmt: skip
@@ -182,19 +182,17 @@ def decide_kernel(
     T_max: tl.float64, quantum_decay: tl.float64, agc_clip: tl.float64, max_norm: tl.float64,
     WITH_PARAMS: tl.constexpr, ADAPTIVE: tl.constexpr, MAXIMIZE: tl.constexpr,
 ):  # fmt: skip
-    """The decision for one tensor, as `decide` describes it; after `plan_kernel`, which leaves squares, where units
-    are rows.
-    """
+    """The decision for one tensor (see `decide`); if units are rows, from the squares of `processing_kernel`."""
     i, n = tl.program_id(0), tl.num_programs(0)
     if squares is not None:
         lane = tl.arange(0, PARTS)
         first, tile_count = tl.load(tiles + 2 * i), tl.load(tiles + 2 * i + 1)
-        planned = tl.zeros([PARTS], tl.float64)
+        processed = tl.zeros([PARTS], tl.float64)
         for before in range(0, tile_count, PARTS):
-            planned += tl.load(squares + first + before + lane, mask=lane < tile_count - before, other=0.0)
-        squares_after = tl.sum(planned, 0)
+            processed += tl.load(squares + first + before + lane, mask=lane < tile_count - before, other=0.0)
+        squares_after = tl.sum(processed, 0)
     else:
-        squares_after = _plan_of_tensor(
+        squares_after = _processing_of_tensor(
             i, 0, None, scale, parts, records, total, grad_scale, width, count, agc_clip, max_norm,
             WITH_PARAMS, MAXIMIZE, 1, PARTS,
         )  # fmt: skip

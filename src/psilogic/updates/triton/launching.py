@@ -1,4 +1,4 @@
-"""Whether Triton can launch anything here: before the first launch it compiles, with the machine's own C compiler."""
+"""Whether Triton can launch kernels: before the first launch it compiles, with the machine's C compiler."""
 
 # Triton has no annotations, and what it compiles is not Python that could have any.
 # mypy: disallow-untyped-defs=False, disallow-incomplete-defs=False, disallow-untyped-decorators=False
@@ -21,15 +21,15 @@ def trial_kernel(out):
 
 @cache
 def can_launch(device: torch.device) -> bool:
-    """Whether a kernel runs on a device, which is tried once; if not, a warning says why."""
+    """Whether a kernel runs on a device; tried once, and if it does not, a warning says why."""
     out = torch.zeros(1, dtype=torch.int32, device=device)
     try:
         with torch.cuda.device_of(out):
             trial_kernel[(1,)](out, **OPTIONS)
-    except Exception as error:  # a compiler that is missing or fails, Python.h, a GPU that is too old: each has its own
+    except Exception as error:  # no compiler, no Python.h, too old a GPU: each raises another type
         reason = str(error).strip().partition("\n")[0]
         warnings.warn(
-            f"Triton cannot launch kernels on {device}, so PsiLogic takes torch's foreach operations there, which are "
+            f"Triton cannot launch kernels on {device}, so PsiLogic uses torch's foreach operations there, which are "
             f"slower; Triton needs a C compiler and Python's headers ({type(error).__name__}: {reason})",
             stacklevel=2,
         )

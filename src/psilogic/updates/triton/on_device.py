@@ -1,44 +1,44 @@
-"""The decisions of a step by one kernel for each bucket: the host reads nothing and forms no vectors.
+"""The decisions of a step by one kernel for each bucket: the host reads nothing and computes no vectors.
 
-A step is then three launches for each bucket, one more with global clipping, one more where units are rows.
+A step is then three launches for each bucket, one more with global clipping, and one more if units are rows.
 """
 
 from torch import Tensor
 
 from psilogic.gradients import Rescaling, decided_by_unit
+from psilogic.tensors.device_tables import upload
 from psilogic.tensors.state import memory_names
-from psilogic.tensors.uploads import upload
 from psilogic.updates.triton import decision
 from psilogic.updates.triton.update import UnitSums
-from psilogic.updates.work import Decider, Settled, Step, Work
+from psilogic.updates.types import Decider, Step, UpdatePlan, Work
 
 
 def admits(work: Work) -> bool:
-    """Whether a kernel can decide for tensors that Triton updates: each decision follows from one tensor."""
+    """Whether a kernel can decide for tensors that Triton updates: each decision must depend on one tensor only."""
     bucket, group = work.bucket, work.bucket.group
-    if work.mine is not bucket or bucket.ranks is not None or group["chaos_scope"] != "tensor":
+    if work.owned is not bucket or bucket.ranks is not None or group["chaos_scope"] != "tensor":
         return False
     names = ("step", "chaos_start", *memory_names(bucket))
     return decided_by_unit(group) and all(work.states[0][name].device == bucket.device for name in names)
 
 
-def before(work: Work) -> None:
-    """Nothing: the kernels read the states' scalars where they are."""
+def pre_step(work: Work) -> None:
+    """None: the kernels read the states' scalars themselves."""
 
 
 def decide(
     works: list[Work],
-    before: list[None],
+    pre_steps: list[None],
     measured: list[UnitSums],
     rescaling: Rescaling,
     found_inf: Tensor | None,
-    watched: bool,
-) -> list[Settled]:
-    """Decide for every bucket, and change the states' scalars; `found_inf` above 0 means: everything stays as it is."""
-    return [_settle(work, sums, rescaling, found_inf) for work, sums in zip(works, measured, strict=True)]
+    observed: bool,
+) -> list[UpdatePlan]:
+    """Decide for every bucket, and change the states' scalars; nothing changes if `found_inf` is above 0."""
+    return [_plan(work, sums, rescaling, found_inf) for work, sums in zip(works, measured, strict=True)]
 
 
-def _settle(work: Work, sums: UnitSums, rescaling: Rescaling, found_inf: Tensor | None) -> Settled:
+def _plan(work: Work, sums: UnitSums, rescaling: Rescaling, found_inf: Tensor | None) -> UpdatePlan:
     """Decide for the tensors of one bucket."""
     bucket, group, device = work.bucket, work.bucket.group, work.bucket.device
     lr = group["lr"]
@@ -47,11 +47,11 @@ def _settle(work: Work, sums: UnitSums, rescaling: Rescaling, found_inf: Tensor 
     if found_inf is not None:
         found_inf = found_inf.to(device, non_blocking=True)
     names = ("step", "chaos_start", *memory_names(bucket))
-    scalars = {name: bucket.known.scalars.read(work.states, name) for name in names}
+    scalars = {name: bucket.cache.scalars.read(work.states, name) for name in names}
     t, mean, scale, decided = decision.decide(group, lr, sums, scalars, rescaling.to(device), found_inf)
     step = Step(t, decided.decay, decided.quantum_rate, lr, group["weight_decay"], group["betas"], group["eps"])
     del scalars["chaos_start"]
-    return Settled(mean, scale, step, scalars, decided)
+    return UpdatePlan(mean, scale, step, scalars, decided)
 
 
-decider = Decider(before, decide)
+decider = Decider(pre_step, decide)

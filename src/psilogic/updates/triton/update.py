@@ -1,9 +1,9 @@
-"""What the host does for Triton's kernels of the update and of the sums: tables, arguments, launches.
+"""Launches of Triton's kernels of the update and of the sums: their tables and arguments.
 
-The update is bound by memory: in float32 it reads 16 bytes of each element and writes 12, once. One program takes one
-chunk of one tensor; a map tells it of which. That map is uploaded again when a size has changed, the table of addresses
-when an address has, which gradients' may in every step. Hyperparameters are arguments of the kernel, so that a schedule
-compiles nothing.
+The update is bound by memory: in float32 it reads 16 bytes of each element and writes 12, once. One program updates one
+chunk of one tensor, which it finds in a table. That table is uploaded again when a size changes; the table of addresses
+when an address changes, which gradients' may in every step. Hyperparameters are arguments of the kernel, so that a
+schedule does not compile anything.
 """
 
 import math
@@ -14,9 +14,9 @@ import torch
 import triton.language as tl
 from torch import Tensor
 
+from psilogic.tensors.device_tables import DeviceTables, host
 from psilogic.tensors.memory import alike, ordinary
 from psilogic.tensors.norms import Foreach
-from psilogic.tensors.uploads import Uploads, host
 from psilogic.updates.triton.update_kernels import (
     INTERPRETED,
     LONG,
@@ -29,29 +29,24 @@ from psilogic.updates.triton.update_kernels import (
     statistics_kernel,
     update_kernel,
 )
-from psilogic.updates.work import Step, Tensors
+from psilogic.updates.types import Step, Tensors
 
-DTYPES = {
-    torch.float64: tl.float64,
-    torch.float32: tl.float32,
-    torch.bfloat16: tl.bfloat16,
-    torch.float16: tl.float16,
-}
+DTYPES = {torch.float64: tl.float64, torch.float32: tl.float32, torch.bfloat16: tl.bfloat16, torch.float16: tl.float16}
 CHUNK_BYTES = 8192
-"""What one program of the update takes of each array: enough that what it computes once is a small part of its work."""
+"""Bytes of each array per program: large enough that computations once per program are a small part of its work."""
 PART, PART_BYTES = 1024, 4096
-"""The most that it takes at once, in elements and bytes: as much as leaves registers for ten programs at a time."""
+"""The largest part at once, in elements and bytes: small enough that ten programs share the registers."""
 OPTIONS = {"num_warps": 4, "enable_fp_fusion": True}
 
 
-def _addresses(uploads: Uploads, name: str, columns: Sequence[Foreach]) -> Tensor:
-    """The addresses of N tensors in each of some columns, tensor by tensor."""
+def _addresses(tables: DeviceTables, name: str, columns: Sequence[Foreach]) -> Tensor:
+    """The addresses of N tensors in several columns, tensor by tensor."""
     pointers = [x.data_ptr() for row in zip(*columns, strict=True) for x in row]
-    return uploads.get(name, pointers, columns[0][0].device, lambda: [host(pointers)], moves=True)[0]
+    return tables.get(name, pointers, columns[0][0].device, lambda: [host(pointers)], moves=True)[0]
 
 
 def _compiled_for(dtype: torch.dtype, wide: bool = False) -> dict[str, Any]:
-    """What kernels are compiled for: the tensors' dtype and that of the arithmetic; and how."""
+    """Compile-time arguments of kernels: the tensors' dtype, the dtype of the arithmetic, and options."""
     accumulator = tl.float64 if wide or dtype == torch.float64 else tl.float32
     return {"DTYPE": DTYPES[dtype], "ACC": accumulator, "ITEMSIZE": dtype.itemsize, **OPTIONS}
 
@@ -61,12 +56,12 @@ def _exclusive_sum(x: Tensor) -> Tensor:
 
 
 def _row_lengths(numels: Tensor, units: Tensor) -> Tensor:
-    """The number of elements of each unit, shape (N,); 1 where a tensor has no unit."""
+    """The number of elements of each unit, shape (N,); 1 for a tensor without units."""
     return torch.where(units > 0, numels // units.clamp(min=1), 1)
 
 
 def part_counts(numels: Tensor, units: Tensor) -> Tensor:
-    """In how many parts each unit of a tensor is summed, shape (N,)."""
+    """The number of parts in which each unit of a tensor is summed, shape (N,)."""
     lengths = _row_lengths(numels, units)
     return torch.where(lengths > MIDDLE.value, (lengths + SEGMENT.value - 1) // SEGMENT.value, 1)
 
@@ -79,11 +74,11 @@ def _chunks(numels: list[int], units: list[int], chunk: int) -> list[Tensor]:
     return [torch.stack(records, 1).flatten(), host(range(len(numels))).repeat_interleave(chunks)]
 
 
-def _items(numels: list[int], units: list[int], centred: list[int]) -> list[Tensor]:
-    """Records of the tensors, the tensor of each program of the statistics, and the rows that several share.
+def _items(numels: list[int], units: list[int], centered: list[int]) -> list[Tensor]:
+    """Records of the tensors, the tensor of each program of the statistics, and records of rows with several programs.
 
-    Of a tensor: units, length of a unit, programs for one unit, first program, first unit, whether it has sums. Of a
-    row that several programs share: its unit, the place of its first part in the output, the number of parts.
+    A tensor's record: units, length of a unit, programs for one unit, first program, first unit, whether it has sums.
+    A row's record: its unit, the position of its first part in the output, the number of parts.
     """
     counts = host(units)
     lengths = _row_lengths(host(numels), counts)
@@ -93,7 +88,7 @@ def _items(numels: list[int], units: list[int], centred: list[int]) -> list[Tens
     rows = torch.where((lengths <= LONG.value) & (segments == 1), rows, 1)
     items = (counts + rows - 1) // rows * segments
     first_item, first_unit = _exclusive_sum(items), _exclusive_sum(counts)
-    records = torch.stack([counts, lengths, segments, first_item, first_unit, host(centred)], 1)
+    records = torch.stack([counts, lengths, segments, first_item, first_unit, host(centered)], 1)
     tensors = host(range(len(numels))).repeat_interleave(items)
 
     shared = torch.where(segments > 1, counts, 0)
@@ -105,11 +100,10 @@ def _items(numels: list[int], units: list[int], centred: list[int]) -> list[Tens
 
 
 def supports(columns: Tensors, by_rows: bool) -> bool:
-    """Whether the kernels can treat these tensors.
+    """Whether the kernels can update these tensors.
 
-    They can when all are plain strided tensors of one real dtype on one CUDA device (or on the CPU, in Triton's
-    interpreter); when those of a parameter lie in memory alike and without gaps; and when units, where a tensor has
-    several, are rows that lie there one after the other.
+    They must be plain strided tensors of one real dtype on one CUDA device, or on the CPU in Triton's interpreter.
+    Those of a parameter must have the same layout in memory, without gaps, and with `by_rows` one row after the other.
     """
     every = [x for xs in columns for x in xs]
     if not every or every[0].dtype not in DTYPES or every[0].is_cuda == INTERPRETED:
@@ -125,31 +119,23 @@ def update_(
     mean: Tensor | None,
     scale: Tensor | None,
     units: list[int],
-    uploads: Uploads,
+    tables: DeviceTables,
     found_inf: Tensor | None = None,
 ) -> None:
     """One step for N tensors that `supports` accepts, in place: mean and scale, decay, quantum decay, Adam.
 
-    Args:
-        tensors: the tensors, with gradients as they are.
-        step: what to do to them; a tensor lr lies on the device.
-        mean: what the gradients lose, unit by unit, shape (U,); None for 0.
-        scale: what they are multiplied by after that, shape (U,); None for 1.
-        units: the number of units of each tensor: 1 for the whole tensor, else its rows of dimension 0.
-        uploads: those of these tensors; no other list of tensors should use it.
-        found_inf: above 0 where nothing may change, one element; None for 0.
-
-    Vectors lie on the device, in float64 where possible.
+    Arguments as for `native.kernels.update_`, with vectors and a tensor lr on the device, in float64 if possible. No
+    other list of tensors should use the same tables. Nothing changes if `found_inf`, one element or None, is above 0.
     """
     params, _, exp_avgs, exp_avg_sqs = tensors
     lr, betas = step.lr, step.betas
     first = params[0]
     chunk, part = CHUNK_BYTES // first.dtype.itemsize, min(PART, PART_BYTES // first.dtype.itemsize)
     numels = [p.numel() for p in params]
-    records, owners = uploads.get(
+    records, owners = tables.get(
         "chunks", [chunk, *numels, *units], first.device, lambda: _chunks(numels, units, chunk)
     )
-    addresses = _addresses(uploads, "update", tensors)
+    addresses = _addresses(tables, "update", tensors)
     if len(owners) == 0:
         return
     vectors = [None if x is None else x.contiguous() for x in (step.t, step.decay, step.quantum_rate, mean, scale)]
@@ -168,13 +154,13 @@ class UnitSums(NamedTuple):
     """Sums over the units of N tensors, those of long rows in parts.
 
     Attributes:
-        parts: first of |g|^2, then of |theta|^2 where wanted, then of g where wanted, 0 for tensors with at most one
-            dimension; in float64, each of shape (U,), or (U + parts,) where rows have parts: the sum of their row is 0.
+        parts: sums of |g|^2, then optionally of |theta|^2, then optionally of g (0 for tensors with at most one
+            dimension), in float64. Each has the shape (U,), or (U + parts,) if rows have parts, with 0 for such rows.
         numels: the number of elements of each tensor.
         units: the number of units of each tensor.
-        records: what the kernels know of each tensor, as `_items` says.
-        splits: the rows that have parts.
-        uploads: those of these tensors.
+        records: the tensors' records as returned by `_items`.
+        splits: the records of rows that have parts.
+        tables: the tables of these tensors.
     """
 
     parts: Tensor
@@ -182,7 +168,7 @@ class UnitSums(NamedTuple):
     units: list[int]
     records: Tensor
     splits: Tensor
-    uploads: Uploads
+    tables: DeviceTables
 
     @property
     def total(self) -> Tensor:
@@ -190,7 +176,7 @@ class UnitSums(NamedTuple):
         return self.parts[0].sum()
 
     def complete(self) -> Tensor:
-        """The sums of all units, those of long rows in one more launch; `total` is then without meaning."""
+        """The sums of all units, those of long rows by one more launch; `total` is invalid afterwards."""
         if len(self.splits):
             with torch.cuda.device_of(self.parts):
                 complete_kernel[(len(self.splits) // 3, len(self.parts))](
@@ -199,26 +185,23 @@ class UnitSums(NamedTuple):
         return self.parts[:, : sum(self.units)]
 
 
-def unit_sums(grads: Foreach, params: Foreach | None, units: list[int], with_sums: bool, uploads: Uploads) -> UnitSums:
+def unit_sums(
+    grads: Foreach, params: Foreach | None, units: list[int], with_sums: bool, tables: DeviceTables
+) -> UnitSums:
     """Sums over the units of N tensors that `supports` accepts, in one launch.
 
-    With sums of g all is added in float64, else in float32 (float64 for float64 tensors) by each program. The order is
-    always the same.
+    With sums of g each program adds in float64, otherwise in float32 (float64 for float64 tensors). The order of the
+    additions is always the same.
 
-    Args:
-        grads: the gradients.
-        params: the parameters, when their squares are wanted too.
-        units: the number of units of each tensor: 1 for the whole tensor, else its rows of dimension 0.
-        with_sums: whether the sums of the gradients are wanted too.
-        uploads: those of these tensors; no other list of tensors should use it.
+    Arguments as for `native.kernels.unit_statistics`. No other list of tensors should use the same tables.
     """
     first = grads[0]
     columns = (grads,) if params is None else (grads, params)
-    numels, centred = [g.numel() for g in grads], [int(g.ndim > 1) for g in grads]
-    records, tensors, splits = uploads.get(
-        "items", [*numels, *units, *centred], first.device, lambda: _items(numels, units, centred)
+    numels, centered = [g.numel() for g in grads], [int(g.ndim > 1) for g in grads]
+    records, tensors, splits = tables.get(
+        "items", [*numels, *units, *centered], first.device, lambda: _items(numels, units, centered)
     )
-    addresses = _addresses(uploads, "statistics", columns)
+    addresses = _addresses(tables, "statistics", columns)
     count = sum(units)
     width = count + (len(tensors) if len(splits) else 0)
     out = torch.empty(len(columns) + with_sums, width, dtype=torch.float64, device=first.device)
@@ -228,12 +211,12 @@ def unit_sums(grads: Foreach, params: Foreach | None, units: list[int], with_sum
                 out, addresses, records, tensors, count, width,
                 WITH_SUMS=with_sums, **_compiled_for(first.dtype, wide=with_sums),
             )  # fmt: skip
-    return UnitSums(out, numels, units, records, splits, uploads)
+    return UnitSums(out, numels, units, records, splits, tables)
 
 
 def unit_statistics(
-    grads: Foreach, params: Foreach | None, units: list[int], with_sums: bool, uploads: Uploads
+    grads: Foreach, params: Foreach | None, units: list[int], with_sums: bool, tables: DeviceTables
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    """Of each of the U units the sums of |g|^2, of g and of |theta|^2, the last two where `unit_sums` forms them."""
-    rows = unit_sums(grads, params, units, with_sums, uploads).complete()
+    """For each of the U units the sums of |g|^2, of g and of |theta|^2; the last two as requested, or None."""
+    rows = unit_sums(grads, params, units, with_sums, tables).complete()
     return rows[0], rows[-1] if with_sums else None, None if params is None else rows[1]

@@ -1,10 +1,10 @@
 """Triton's kernels: the update of a chunk of one tensor, sums over rows or parts of rows, and sums of such sums.
 
-Of tensors, the kernels get addresses in a table, as int64, so that one launch serves any number of them. Numbers that
-belong to a tensor (bias corrections, decay) are computed by each program from vectors on the device: nothing waits for
-the host. Chunks whose addresses are multiples of 16 bytes move as 128-bit words; the others, found out on the device,
-take a path that promises nothing. Elements are computed in float32, those of float64 tensors in float64; where sums of
-gradients are wanted, all is added in float64, so that a row of equal elements is exactly zero without its mean.
+The kernels get the tensors' addresses in a table, as int64, so that one launch is enough for any number of tensors.
+Each program computes the numbers of its tensor (bias corrections, decay) from vectors on the device: nothing waits for
+the host. Chunks with addresses that are multiples of 16 bytes move as 128-bit words; the device decides that for each
+chunk, and the others take a path without assumptions. Elements are computed in float32, those of float64 tensors in
+float64. With sums of gradients all is added in float64, so that a row of equal elements minus its mean is exactly zero.
 """
 
 # Triton has no annotations, and what it compiles is not Python that could have any.
@@ -18,20 +18,20 @@ if tuple(int(part) for part in triton.__version__.split(".")[:2]) < (3, 4):
     raise ImportError(f"psilogic needs triton 3.4 or newer, not {triton.__version__}: arguments in float64")
 
 TILE, SHORT, MIDDLE = tl.constexpr(2048), tl.constexpr(64), tl.constexpr(512)
-"""One program of the statistics sums TILE elements at once: of one row, or of as many as fit when rows are at most
-SHORT or MIDDLE long."""
+"""A program of the statistics sums TILE elements at once: of one row, or of several if rows are at most SHORT or MIDDLE
+long."""
 LONG, ROWS, COLUMNS = tl.constexpr(4096), tl.constexpr(8), tl.constexpr(128)
-"""Of rows of at most LONG elements, a program sums ROWS together, COLUMNS of each at once: a program for each row would
-do little but wait for its first loads."""
+"""A program sums ROWS rows of at most LONG elements together, COLUMNS of each at once: a program for each row would
+mainly wait for its first loads."""
 SEGMENT = tl.constexpr(16384)
 """The most elements of one row that a program sums; longer rows are completed by a second launch."""
 WORD = tl.constexpr(16)
-"""Bytes of the widest load; also, whatever the dtype, a number of elements that fills such loads."""
+"""Bytes of the widest load; for every dtype also a number of elements that fills such loads."""
 
 
 @triton.jit
 def _divide(x, y):
-    """The quotient, rounded to nearest: for numbers that all elements of a tensor share."""
+    """The quotient, rounded to nearest; for numbers that all elements of a tensor share."""
     return x / y if x.dtype.is_fp64() else tl.div_rn(x, y)
 
 
@@ -62,17 +62,17 @@ def _bias_correction(log_beta, t, DTYPE: tl.constexpr):
 
 @triton.jit
 def _number(x, DTYPE: tl.constexpr):
-    """A hyperparameter, float64 or, in the interpreter, Python's own, as a scalar of a dtype."""
+    """A hyperparameter (float64, or in the interpreter a Python float) as a scalar of a dtype."""
     return (x * tl.full((), 1.0, tl.float64)).to(DTYPE)
 
 
 @triton.jit
 def _row(lane, offset, length, CHUNK: tl.constexpr):
-    """How many rows after that of the chunk's first element, `offset` into its row, each element lies.
+    """The row of each element, relative to the row of the chunk's first element, which is at `offset` in its row.
 
-    An integer division for each element would cost more than the update. Of a row at least as long as a chunk only
-    one end can lie in it; else all numbers are below 2 CHUNK, and float32 divides them exactly enough: (n + 1/2) /
-    length is at least 1 / (2 length) from a whole number.
+    An integer division for each element would cost more than the update. If rows are at least as long as a chunk, a
+    chunk contains at most one end of a row. Otherwise all numbers are below 2 CHUNK, and float32 is exact enough for
+    their division: (n + 1/2) / length differs by at least 1 / (2 length) from a whole number.
     """
     n = lane + tl.minimum(offset, CHUNK).to(tl.int32)
     several = ((n.to(tl.float32) + 0.5) * (1.0 / length.to(tl.float32))).to(tl.int32)
@@ -87,9 +87,9 @@ def _pointer(address, DTYPE: tl.constexpr):
 
 @triton.jit
 def _aligned(address, DTYPE: tl.constexpr):
-    """A pointer of which the compiler may know that it is a multiple of 16 bytes.
+    """A pointer with the hint to the compiler that it is a multiple of 16 bytes.
 
-    The hint is a mark on the operation that makes the pointer: it must be one that the other path does not share.
+    The hint marks the operation that makes the pointer, which the other path must therefore not share.
     """
     return tl.multiple_of((address // WORD * WORD).to(tl.pointer_type(DTYPE)), WORD)
 
@@ -100,7 +100,7 @@ def _part(
     step_size, inverse_root2, eps, DTYPE: tl.constexpr, ACC: tl.constexpr, BY_ROWS: tl.constexpr, CHUNK: tl.constexpr,
     PART: tl.constexpr,
 ):  # fmt: skip
-    """The update of a part of a chunk: of those elements from `before` on that are among the chunk's `size`."""
+    """The update of a part of a chunk: of the elements from `before` to at most the chunk's `size`."""
     lane = before + tl.arange(0, PART)  # here, so that each path gets the layout that suits it
     inside = lane < size
     if BY_ROWS:
@@ -116,11 +116,11 @@ def _part(
     theta *= keep
     if quantum_rate is not None:
         theta *= 1.0 - quantum_rate * _tanh(tl.abs(grad))
-    # As torch.lerp: from the nearer end, so that a weight of 1 gives the gradient itself.
+    # As torch.lerp: from the nearer end, so that a weight of 1 returns the gradient exactly.
     change = grad - exp_avg
     exp_avg = tl.where(weight1 < 0.5, exp_avg + weight1 * change, grad - (1.0 - weight1) * change)
     exp_avg_sq = beta2 * exp_avg_sq + weight2 * grad * grad
-    # The fast root takes what is below 1e-38 for zero: it gets small numbers times 2^64.
+    # The fast root treats numbers below 1e-38 as zero: small ones are multiplied by 2^64 before.
     small = exp_avg_sq < 2.0**-64
     root = tl.sqrt(tl.where(small, exp_avg_sq * 2.0**64, exp_avg_sq)) * tl.where(small, 2.0**-32, 1.0)
     theta -= step_size * (exp_avg / (root * inverse_root2 + eps))
@@ -139,8 +139,9 @@ def update_kernel(
     DTYPE: tl.constexpr, ACC: tl.constexpr, ITEMSIZE: tl.constexpr, BY_ROWS: tl.constexpr, CHUNK: tl.constexpr,
     ALIGNED_PART: tl.constexpr, PART: tl.constexpr,
 ):  # fmt: skip
-    """The update of one chunk of one tensor, as `update_` describes it, in parts: loads that are not aligned need more
-    registers, so that their parts are smaller.
+    """The update of one chunk of one tensor, as described in `update_`, in parts.
+
+    Unaligned loads need more registers: their parts are smaller.
     """
     program = tl.program_id(0)
     i = tl.load(tensors + program)
@@ -190,28 +191,28 @@ def update_kernel(
 
 
 @triton.jit
-def _store(out, slots, mask, squares, sums, width, centred, WITH_SUMS: tl.constexpr):
-    """Squares into this program's row of the output, sums into the last row: those of gradients, where wanted."""
+def _store(out, slots, mask, squares, sums, width, centered, WITH_SUMS: tl.constexpr):
+    """Store squares in this program's row of the output, and with WITH_SUMS the sums of gradients in the last row."""
     tl.store(out + tl.program_id(1) * width + slots, squares.to(tl.float64), mask=mask)
     if WITH_SUMS:
-        sums = tl.where(centred != 0, sums, 0.0).to(tl.float64)
+        sums = tl.where(centered != 0, sums, 0.0).to(tl.float64)
         if tl.program_id(1) == 0:
             tl.store(out + tl.num_programs(1) * width + slots, sums, mask=mask)
 
 
 @triton.jit
 def _sum_rows(
-    out, address, item, units, length, first_unit, width, centred,
+    out, address, item, units, length, first_unit, width, centered,
     DTYPE: tl.constexpr, ACC: tl.constexpr, WITH_SUMS: tl.constexpr, LONGEST: tl.constexpr,
 ):  # fmt: skip
-    """The sums of as many rows as fit into a tile, none longer than LONGEST."""
+    """The sums of the rows of a tile, none longer than LONGEST."""
     COUNT: tl.constexpr = TILE // LONGEST
     first, rows, columns = item * COUNT, tl.arange(0, COUNT), tl.arange(0, LONGEST)
     inside = (rows < units - first)[:, None] & (columns < length)[None, :]
     offsets = rows[:, None] * length.to(tl.int32) + columns[None, :]
     x = tl.load(_pointer(address, DTYPE) + first * length + offsets, mask=inside, other=0.0).to(ACC)
     slots, mask = first_unit + first + rows, rows < units - first
-    _store(out, slots, mask, tl.sum(x * x, 1), tl.sum(x, 1), width, centred, WITH_SUMS)
+    _store(out, slots, mask, tl.sum(x * x, 1), tl.sum(x, 1), width, centered, WITH_SUMS)
 
 
 @triton.jit
@@ -228,7 +229,7 @@ def _sum_columns(pointer, rows, columns, count, length, ACC: tl.constexpr):
 
 @triton.jit
 def _sum_long_rows(
-    out, address, item, units, length, first_unit, width, centred,
+    out, address, item, units, length, first_unit, width, centered,
     DTYPE: tl.constexpr, ACC: tl.constexpr, ITEMSIZE: tl.constexpr, WITH_SUMS: tl.constexpr,
 ):  # fmt: skip
     """The sums of ROWS rows, none longer than LONG."""
@@ -240,7 +241,7 @@ def _sum_long_rows(
         squares, sums = _sum_columns(_aligned(address, DTYPE), rows, columns, count, size, ACC)
     else:
         squares, sums = _sum_columns(_pointer(address, DTYPE), rows, columns, count, size, ACC)
-    _store(out, first_unit + first + rows, rows < count, squares, sums, width, centred, WITH_SUMS)
+    _store(out, first_unit + first + rows, rows < count, squares, sums, width, centered, WITH_SUMS)
 
 
 @triton.jit
@@ -268,13 +269,13 @@ def statistics_kernel(
     address = tl.load(addresses + tl.num_programs(1) * i + tl.program_id(1))
     units, length, segments = tl.load(records + 6 * i), tl.load(records + 6 * i + 1), tl.load(records + 6 * i + 2)
     item, first_unit = program - tl.load(records + 6 * i + 3), tl.load(records + 6 * i + 4)
-    centred = tl.load(records + 6 * i + 5)
+    centered = tl.load(records + 6 * i + 5)
     if length <= SHORT:
-        _sum_rows(out, address, item, units, length, first_unit, width, centred, DTYPE, ACC, WITH_SUMS, SHORT)
+        _sum_rows(out, address, item, units, length, first_unit, width, centered, DTYPE, ACC, WITH_SUMS, SHORT)
     elif length <= MIDDLE:
-        _sum_rows(out, address, item, units, length, first_unit, width, centred, DTYPE, ACC, WITH_SUMS, MIDDLE)
+        _sum_rows(out, address, item, units, length, first_unit, width, centered, DTYPE, ACC, WITH_SUMS, MIDDLE)
     elif (length <= LONG) & (segments == 1):
-        _sum_long_rows(out, address, item, units, length, first_unit, width, centred, DTYPE, ACC, ITEMSIZE, WITH_SUMS)
+        _sum_long_rows(out, address, item, units, length, first_unit, width, centered, DTYPE, ACC, ITEMSIZE, WITH_SUMS)
     else:
         row, before = item // segments, item % segments * SEGMENT
         size = tl.minimum(length - before, SEGMENT).to(tl.int32)
@@ -283,10 +284,10 @@ def statistics_kernel(
             squares, sums = _sum_part(_aligned(address, DTYPE), size // WORD * WORD, ACC)
         else:
             squares, sums = _sum_part(_pointer(address, DTYPE), size, ACC)
-        # The parts of a row lie behind the results of all units.
+        # The parts of rows are stored after the results of all units.
         slot = tl.where(segments == 1, first_unit + row, count + program)
-        _store(out, slot, size > 0, squares, sums, width, centred, WITH_SUMS)
-    # What then is no sum is 0: the place of a row in parts, and of what could have been a part.
+        _store(out, slot, size > 0, squares, sums, width, centered, WITH_SUMS)
+    # The other position gets 0: that of a row in parts, or that of a part of a row without parts.
     if width > count:
         other = tl.where(segments == 1, count + program, first_unit + item // segments)
         tl.store(out + tl.program_id(1) * width + other, 0.0)

@@ -1,4 +1,4 @@
-"""What the host tells a GPU about a list of tensors: without waiting for it, and again only when it has changed."""
+"""Copies from host to device about a list of tensors: without waiting, and repeated only after a change."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -7,62 +7,59 @@ import torch
 from torch import Tensor
 
 
-class Uploads:
+class DeviceTables:
     """Tables on the device that belong to one list of tensors.
 
-    Nothing is written to a table that was uploaded, and another stream gets tables of its own. Those that a CUDA graph
-    was captured with live as long as this object, since the graph reads them at each replay.
+    An uploaded table is never written to, and each stream gets its own tables. The tables of a captured CUDA graph live
+    as long as this object, since the graph reads them at each replay.
     """
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[tuple[torch.device, int], list[int], list[Tensor]]] = {}
+        self._uploaded: dict[str, tuple[tuple[torch.device, int], list[int], list[Tensor]]] = {}
         self._spare: dict[str, Tensor] = {}
         self._captured: list[Tensor] = []
 
     def get(
         self, name: str, key: list[int], device: torch.device, build: Callable[[], list[Tensor]], moves: bool = False
     ) -> list[Tensor]:
-        """The tables that belong to a key.
+        """The tables for a key, on the device.
 
         Args:
             name: which tables; the last ones of each name are kept.
             key: what they depend on.
-            device: where they are wanted.
+            device: the device of the tables.
             build: makes them on the host, all of one dtype.
             moves: the key may first change while a graph is captured, as the addresses of gradients do.
-
-        Returns:
-            The tables on the device.
         """
         on_gpu = _on_gpu(device)
         capturing = on_gpu and torch.cuda.is_current_stream_capturing()
         place = (device, torch.cuda.current_stream(device).cuda_stream if on_gpu else 0)
-        known = self._known.get(name)
-        if known is not None and known[1] == key and (known[0] == place or (capturing and known[0][0] == device)):
-            tables = known[2]
+        old = self._uploaded.get(name)
+        if old is not None and old[1] == key and (old[0] == place or (capturing and old[0][0] == device)):
+            tables = old[2]
         else:
             host = build()
             flat, sizes = torch.cat(host), [len(x) for x in host]
             tables = list(
                 (self._upload(name, flat, device, capturing, moves) if on_gpu else flat.to(device)).split(sizes)
             )
-            if not capturing:  # else they are filled only when the graph is replayed
-                self._known[name] = (place, key, tables)
+            if not capturing:  # otherwise they are filled only when the graph is replayed
+                self._uploaded[name] = (place, key, tables)
         if capturing:
             self._captured += tables
         return tables
 
     def vector(self, name: str, numbers: list[int], dtype: torch.dtype, device: torch.device) -> Tensor:
         """One number for each tensor, shape (N,)."""
-        if torch.compiler.is_compiling() or torch.is_grad_enabled():  # what is known lives longer than a graph
+        if torch.compiler.is_compiling() or torch.is_grad_enabled():  # tables outlive a graph
             return torch.tensor(numbers, dtype=dtype, device="cpu").to(device)
         return self.get(name, numbers, device, lambda: [torch.tensor(numbers, dtype=dtype, device="cpu")])[0]
 
     def _upload(self, name: str, flat: Tensor, device: torch.device, capturing: bool, moves: bool) -> Tensor:
         """A copy on the device, without waiting for it.
 
-        A graph copies again at each replay, from memory that must still be there then. Before torch 2.10 pinned memory
-        cannot always be allocated during a capture: the steps before it leave some to spare.
+        A graph repeats the copy at each replay, from memory that must still exist then. Before torch 2.10 pinned memory
+        cannot always be allocated during a capture: earlier steps keep some in reserve.
         """
         spare = self._spare.get(name)
         fits = spare is not None and len(spare) == len(flat)
@@ -76,16 +73,16 @@ class Uploads:
 
 
 def upload(name: str, values: Tensor, device: torch.device) -> Tensor:
-    """Values of something named, shape (N,), on a device; without waiting for it where they come from the host.
+    """The named values, shape (N,), on a device; without waiting if they come from the host.
 
     Raises:
-        RuntimeError: a CUDA graph is being captured, which would keep for ever what the host has now.
+        RuntimeError: a CUDA graph is being captured, which would repeat the host's present values forever.
     """
     if values.device.type != "cpu" or not _on_gpu(device) or torch.compiler.is_compiling():
         return values.to(device)
     if torch.cuda.is_current_stream_capturing():
         raise RuntimeError(
-            f"a CUDA graph would keep the present value of {name}, which lies on the CPU; "
+            f"a CUDA graph would keep the present value of {name}, which is on the CPU; "
             f"use capturable=True, and for a learning rate a tensor on {device}"
         )
     pinned = _pinned(len(values), values.dtype).copy_(values)
@@ -93,14 +90,14 @@ def upload(name: str, values: Tensor, device: torch.device) -> Tensor:
 
 
 def capturing() -> bool:
-    """Whether a CUDA graph is being captured: it repeats what the device does, and nothing that the host does."""
+    """Whether a CUDA graph is being captured, which repeats only what the device does."""
     if torch.compiler.is_compiling():
         return False
     return torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
 
 
 def warn_of_frozen(name: str, value: float | Tensor) -> None:
-    """Warn that a CUDA graph that is being captured will keep a number, which is an argument of its kernels."""
+    """Warn if a CUDA graph is being captured that will keep a number, since it is an argument of its kernels."""
     if not isinstance(value, Tensor) and capturing():
         warnings.warn(
             f"the CUDA graph keeps {name}={value} in every replay, whatever is set later; "
@@ -110,7 +107,7 @@ def warn_of_frozen(name: str, value: float | Tensor) -> None:
 
 
 def host(numbers: Sequence[int]) -> Tensor:
-    """A vector on the host, int64, whatever the default device is."""
+    """A vector on the host, int64, also if the default device is another."""
     return torch.tensor(numbers, dtype=torch.int64, device="cpu")
 
 

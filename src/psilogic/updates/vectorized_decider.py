@@ -7,16 +7,16 @@ from torch import Tensor
 
 from psilogic.decision import Chaos, by_clocks, quiet_memory
 from psilogic.decision import decide as decide_for
-from psilogic.gradients import Processing, Rescaling, own, signals
-from psilogic.tensors.factors import copied
+from psilogic.gradients import Processing, Rescaling, owned_part, signals
+from psilogic.tensors.device_tables import upload
 from psilogic.tensors.state import memory_names
-from psilogic.tensors.uploads import upload
-from psilogic.updates.work import Before, Decider, Settled, Step, Work
+from psilogic.updates.foreach import copied
+from psilogic.updates.types import Decider, PreStep, Step, UpdatePlan, Work
 
 
-def before(work: Work) -> Before:
-    """What a step of these tensors starts from."""
-    bucket, group, scalars = work.mine, work.mine.group, work.mine.known.scalars
+def pre_step(work: Work) -> PreStep:
+    """What is known about a step of these tensors before their gradients are read."""
+    bucket, group, scalars = work.owned, work.owned.group, work.owned.cache.scalars
     steps, lr = scalars.read(work.states, "step") + 1, group["lr"]
     t = steps.to(bucket.vector_dtype)
     t_detector = t - upload("chaos_start", scalars.read(work.states, "chaos_start"), t.device)
@@ -28,52 +28,52 @@ def before(work: Work) -> Before:
     delta = lr * group["weight_decay"]
     decay = torch.ones_like(t) * delta if isinstance(delta, Tensor) else torch.full_like(t, delta)
     quiet = Step(t, decay, None, lr, group["weight_decay"], group["betas"], group["eps"])
-    return Before(steps, t_detector, Chaos(*memory, *[None] * (3 - len(memory))), quiet)
+    return PreStep(steps, t_detector, Chaos(*memory, *[None] * (3 - len(memory))), quiet)
 
 
 def decide(
     works: list[Work],
-    before: list[Before],
+    pre_steps: list[PreStep],
     measured: list[Any],
     rescaling: Rescaling,
     found_inf: Tensor | None,
-    watched: bool,
-) -> list[Settled]:
-    """Decide for every bucket; `found_inf` above 0 means: everything stays as it is."""
-    factor = rescaling.factor(before[0].memory.fast)
+    observed: bool,
+) -> list[UpdatePlan]:
+    """Decide for every bucket; if `found_inf` is above 0, all scalars stay as they are."""
+    factor = rescaling.factor(pre_steps[0].memory.fast)
     if factor is not None and works[0].bucket.on_host and factor == 1:
         factor = None  # reading it is free there
     buckets = [work.bucket for work in works]
-    processings = [x.plan(bucket, factor) for x, bucket in zip(measured, buckets, strict=True)]
+    processings = [x.to_processing(bucket, factor) for x, bucket in zip(measured, buckets, strict=True)]
     every_gn = signals(buckets, processings)
     return [
-        _settle(work, of_work, *own(work.bucket, processing, gn), found_inf, watched)
-        for work, of_work, processing, gn in zip(works, before, processings, every_gn, strict=True)
+        _plan(work, of_work, *owned_part(work.bucket, processing, gn), found_inf, observed)
+        for work, of_work, processing, gn in zip(works, pre_steps, processings, every_gn, strict=True)
     ]
 
 
-def _settle(
-    work: Work, before: Before, processing: Processing, gn: Tensor, found_inf: Tensor | None, watched: bool
-) -> Settled:
+def _plan(
+    work: Work, pre_step: PreStep, processing: Processing, gn: Tensor, found_inf: Tensor | None, observed: bool
+) -> UpdatePlan:
     """Decide for the tensors of one bucket."""
-    bucket, group, step, decision = work.mine, work.mine.group, before.quiet, None
+    bucket, group, step, decision = work.owned, work.owned.group, pre_step.quiet, None
     memory = None
-    if bucket.on_host and not watched and group["quantum_decay"] == 0:
-        memory = quiet_memory(group, gn, before.memory, before.t_detector)
+    if bucket.on_host and not observed and group["quantum_decay"] == 0:
+        memory = quiet_memory(group, gn, pre_step.memory, pre_step.t_detector)
     if memory is None:
-        w, schedule = by_clocks(group, step.t, before.t_detector)
+        w, schedule = by_clocks(group, step.t, pre_step.t_detector)
         if isinstance(schedule, Tensor):
             schedule = upload("step", schedule, bucket.device)
         w = upload("step", w, bucket.device)
-        decision = decide_for({**group, "lr": step.lr}, gn, before.memory, w, schedule)
+        decision = decide_for({**group, "lr": step.lr}, gn, pre_step.memory, w, schedule)
         memory, step = decision.memory, step._replace(decay=decision.decay, quantum_rate=decision.quantum_rate)
     kept = [x for x in memory if x is not None]
-    scalars = dict(zip(("step", *memory_names(bucket)), (before.steps, *kept), strict=True))
+    scalars = dict(zip(("step", *memory_names(bucket)), (pre_step.steps, *kept), strict=True))
     if found_inf is not None:
         for name, values in scalars.items():
             overflow = found_inf.to(values.device, non_blocking=True) > 0
-            scalars[name] = torch.where(overflow, bucket.known.scalars.read(work.states, name), values)
-    return Settled(processing.mean, processing.scale, step, scalars, decision)
+            scalars[name] = torch.where(overflow, bucket.cache.scalars.read(work.states, name), values)
+    return UpdatePlan(processing.mean, processing.scale, step, scalars, decision)
 
 
-decider = Decider(before, decide)
+decider = Decider(pre_step, decide)

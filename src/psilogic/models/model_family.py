@@ -1,4 +1,4 @@
-"""What kind of model a module is, told from its parts: vision, decoder-only language, other language."""
+"""The family of a model, recognized from its modules: vision, decoder-only language, other language."""
 
 import re
 from collections.abc import Sequence
@@ -15,8 +15,8 @@ NamedModules: TypeAlias = Sequence[tuple[str, nn.Module]]
 Table: TypeAlias = nn.Embedding | nn.EmbeddingBag
 
 
-class Field(Enum):
-    """The fields that have a preset."""
+class ModelFamily(Enum):
+    """The model families that have a preset."""
 
     VISION = "vision"
     DECODER = "decoder-only language model"
@@ -24,13 +24,13 @@ class Field(Enum):
 
 
 class Finding(NamedTuple):
-    """The field of a model, and what in the model says so."""
+    """The family of a model, and the reason."""
 
-    field: Field
+    family: ModelFamily
     reason: str
 
 
-# Embeddings of something else than tokens: labels, diffusion times, object queries, feature levels.
+# Embeddings that are not of tokens: labels, diffusion times, object queries, feature levels.
 NO_TOKENS = words("label|labels|class|classes|y|time|timestep|timesteps|query|queries|level|levels")
 IMAGE_CONVOLUTIONS = (nn.Conv2d, nn.Conv3d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 IMAGE_CONVOLUTION_CLASS = re.compile(r"conv(transpose)?[23]d$", re.IGNORECASE)
@@ -44,24 +44,24 @@ CROSS_ATTENTION = words("cross_?(attn|attention)|(encoder|enc_?dec|src)_(attn|at
 CAUSAL_CLASS = re.compile(r"Causal|GPT|DecoderOnly|DecoderLM")
 MASKED_CLASS = re.compile(r"bert|masked_?(lm|language)|mlm", re.IGNORECASE)
 MASK_CORNER = 64
-"""Rows and columns of a mask that are looked at: a mask of a long context has 10^8 elements and more."""
+"""Rows and columns of a mask that are read: a mask of a long context may have 10^8 elements."""
 
 
 def recognize(model: nn.Module) -> Finding:
-    """Tell the field of a model: by the types of its modules, then by what they declare, by names last.
+    """Recognize the family of a model: by the types of its modules, then by what they declare, then by names.
 
     Args:
-        model: any module; wrappers (compiled, data-parallel, adapters) are looked through. Nothing is run.
+        model: any module, also in a wrapper (compiled, data-parallel, adapters). Nothing is run.
 
     Returns:
-        The field and the reason. The rules, of which the first that holds decides:
+        The family and the reason. The first of these rules that applies decides:
 
         1. Vision: convolutions in two or three dimensions, unless a table of tokens comes before them or the
-           model predicts tokens (what an image-to-text model does); or no table, but names of images or patches.
+           model predicts tokens (an image-to-text model); or no table, but names of images or patches.
         2. Language, two sides: `config.is_encoder_decoder`; without such a config an `nn.Transformer`, a
-           cross-attention, or an encoder beside a decoder. Speech to text is on this side, for its decoder.
+           cross-attention, or an encoder and a decoder. Speech to text belongs here, because of its decoder.
         3. Decoder: `config.is_decoder`, an attention that declares `is_causal`, or a stored triangular mask.
-        4. Language: all attention that declares anything is not causal, or a recurrence runs both ways.
+        4. Language: attention declares that it is not causal, or a recurrence is bidirectional.
         5. Class names: Causal or GPT for a decoder, BERT or MaskedLM for an encoder.
         6. Decoder: the model predicts tokens. A linear layer is tied to a table of tokens, or the last linear
            layer has as many outputs as the largest table has rows.
@@ -69,55 +69,55 @@ def recognize(model: nn.Module) -> Finding:
         8. Vision: convolutions in one dimension.
 
     Raises:
-        ValueError: none of them holds, as for a bare multilayer perceptron.
+        ValueError: no rule applies, as for a bare multilayer perceptron.
     """
     named = list(model.named_modules())
     tables = _token_tables(named)
     predicts_tokens = _predicts_tokens(model, tables)
     if not predicts_tokens and _convolves_images(named, tables):
-        return Finding(Field.VISION, "convolutions in two or three dimensions")
+        return Finding(ModelFamily.VISION, "convolutions in two or three dimensions")
     if not tables and _names_images(named):
-        return Finding(Field.VISION, "names of images or patches")
+        return Finding(ModelFamily.VISION, "names of images or patches")
     directed = _direction(named)
     if directed is not None:
         return directed
     if predicts_tokens:
-        return Finding(Field.DECODER, "reads and predicts tokens; taken to be causal, since nothing says otherwise")
+        return Finding(ModelFamily.DECODER, "reads and predicts tokens; assumed to be causal")
     if tables:
-        return Finding(Field.LANGUAGE, "reads tokens and does not predict them")
+        return Finding(ModelFamily.LANGUAGE, "reads tokens and does not predict them")
     if any(_is_sequential(module) for _, module in named):
-        return Finding(Field.LANGUAGE, "attention or recurrence over a sequence")
+        return Finding(ModelFamily.LANGUAGE, "attention or recurrence over a sequence")
     if any(isinstance(module, SERIES_CONVOLUTIONS) for _, module in named):
-        return Finding(Field.VISION, "convolutions without attention or recurrence")
+        return Finding(ModelFamily.VISION, "convolutions without attention or recurrence")
     raise ValueError(
-        f"cannot tell the field of this {type(model).__name__}: it has no convolution, attention, recurrence or "
-        "embedding; call PsiLogicNLP, PsiLogicGPT or PsiLogicViT with it, or PsiLogic with its parameters"
+        f"cannot recognize the family of this {type(model).__name__}: it has no convolution, attention, recurrence "
+        "or embedding; call PsiLogicNLP, PsiLogicGPT or PsiLogicViT with it, or PsiLogic with its parameters"
     )
 
 
 def _direction(named: NamedModules) -> Finding | None:
-    """Whether the model has two sides, or which way its attention or recurrence looks; None when nothing says."""
+    """Whether the model has an encoder and a decoder, or is causal, or bidirectional; None if undeclared."""
     config = _config(named)
     two_sided = getattr(config, "is_encoder_decoder", None)
     if two_sided or (two_sided is None and _has_two_sides(named)):
-        return Finding(Field.LANGUAGE, "an encoder and a decoder")
+        return Finding(ModelFamily.LANGUAGE, "an encoder and a decoder")
     declared = {module.is_causal for _, module in named if isinstance(getattr(module, "is_causal", None), bool)}
     if getattr(config, "is_decoder", False) is True or True in declared:
-        return Finding(Field.DECODER, "declares causal attention")
+        return Finding(ModelFamily.DECODER, "declares causal attention")
     if any(_is_causal_mask(tensor) for _, module in named for tensor in _stored_tensors(module)):
-        return Finding(Field.DECODER, "stores a causal mask")
+        return Finding(ModelFamily.DECODER, "stores a causal mask")
     if declared or any(getattr(module, "bidirectional", False) is True for _, module in named):
-        return Finding(Field.LANGUAGE, "looks both ways")
+        return Finding(ModelFamily.LANGUAGE, "bidirectional attention or recurrence")
     classes = [type(module).__name__ for _, module in named]
-    for field, rule in ((Field.DECODER, CAUSAL_CLASS), (Field.LANGUAGE, MASKED_CLASS)):
+    for family, rule in ((ModelFamily.DECODER, CAUSAL_CLASS), (ModelFamily.LANGUAGE, MASKED_CLASS)):
         name = next((name for name in classes if rule.search(name)), None)
         if name is not None:
-            return Finding(field, f"has a {name}")
+            return Finding(family, f"has a {name}")
     return None
 
 
 def _token_tables(named: NamedModules) -> list[Table]:
-    """The embeddings of tokens, as opposed to those of positions, labels and the like."""
+    """The embeddings of tokens, not those of positions, labels and the like."""
     others = (POSITION, RELATIVE, NO_TOKENS)
     own_names = ((snake_case(".".join(path.split(".")[-2:])), module) for path, module in named)
     return [
@@ -128,7 +128,7 @@ def _token_tables(named: NamedModules) -> list[Table]:
 
 
 def _predicts_tokens(model: nn.Module, tables: Sequence[Table]) -> bool:
-    """Whether a linear layer leads back to the tokens: by a tied weight, or as the last one by its size."""
+    """Whether a linear layer predicts tokens: by a tied weight, or the last one by its size."""
     linears = [module for module in model.modules() if isinstance(module, nn.Linear)]
     if not linears or not tables:
         return False
@@ -148,12 +148,12 @@ def _convolves_images(named: NamedModules, tables: Sequence[Table]) -> bool:
 
 
 def _names_images(named: NamedModules) -> bool:
-    """Whether a module's class or path speaks of images or patches."""
+    """Whether a module's class or path names images or patches."""
     return any(IMAGE_CLASS.search(type(module).__name__) or IMAGE.search(snake_case(path)) for path, module in named)
 
 
 def _is_sequential(module: nn.Module) -> bool:
-    """Whether a module attends or recurs."""
+    """Whether a module is attention or recurrence."""
     attention = any(
         isinstance(module, types) or class_name.search(type(module).__name__)
         for part, types, class_name in PART_BY_TYPE
@@ -163,15 +163,15 @@ def _is_sequential(module: nn.Module) -> bool:
 
 
 def _config(named: NamedModules) -> Any:
-    """The outermost configuration in the manner of transformers; None without one."""
+    """The outermost configuration of the kind of transformers', or None."""
     configs = (getattr(module, "config", None) for _, module in named)
     return next((config for config in configs if hasattr(config, "is_encoder_decoder")), None)
 
 
 def _has_two_sides(named: NamedModules) -> bool:
-    """Whether one part of the model reads what another part has encoded."""
+    """Whether the model has an encoder and a decoder that reads its output."""
     for path, module in named:
-        # An embedding called encoder and a linear layer called decoder are one side's input and output.
+        # An embedding named encoder and a linear layer named decoder are input and output of one model part.
         sides = [getattr(module, side, None) for side in ("encoder", "decoder")]
         if all(isinstance(side, nn.Module) and not isinstance(side, (*EMBEDDINGS, nn.Linear)) for side in sides):
             return True
@@ -181,7 +181,7 @@ def _has_two_sides(named: NamedModules) -> bool:
 
 
 def _stored_tensors(module: nn.Module) -> chain[Tensor]:
-    """The buffers of a module and the tensors that it keeps as plain attributes."""
+    """The buffers of a module and the tensors among its plain attributes."""
     return chain(module.buffers(recurse=False), (value for value in vars(module).values() if isinstance(value, Tensor)))
 
 

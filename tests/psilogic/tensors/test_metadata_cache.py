@@ -1,4 +1,4 @@
-"""What was found out about tensors holds until they look different: nothing that changes between steps is missed."""
+"""The cached selection is valid until metadata changes: no change between steps is missed."""
 
 import weakref
 
@@ -9,16 +9,16 @@ from torch import nn
 from trajectories import gradients, set_gradients
 
 from psilogic import PsiLogic
-from psilogic.tensors import guarded
+from psilogic.tensors import metadata_cache
 from psilogic.tensors.buckets import collect
-from psilogic.tensors.guarded import Guarded
-from psilogic.updates import prepare
+from psilogic.tensors.metadata_cache import MetadataCache
+from psilogic.updates.selection import select
 
 SHAPE = (6, 4)
 
 
 class Subclass(torch.Tensor):
-    """A tensor that is not where it says."""
+    """A tensor subclass that handles operations itself."""
 
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
@@ -44,10 +44,10 @@ CHANGES = {
 }
 
 
-@pytest.fixture(params=[True, False], ids=["guarded", "always asked"])
+@pytest.fixture(params=[True, False], ids=["with guards", "without guards"])
 def with_guard(request, monkeypatch):
     if not request.param:
-        monkeypatch.setattr(guarded, "TensorGuards", None)
+        monkeypatch.setattr(metadata_cache, "TensorGuards", None)
     return request.param
 
 
@@ -62,13 +62,13 @@ def several_steps(count=4):
 
 
 def pick(optimizer):
-    """What would change the tensors in the next step."""
-    (work,) = prepare(collect(optimizer, optimizer._sharding, optimizer._known), optimizer.state, scaled=False)
+    """The execution that would update the tensors in the next step."""
+    ((work,), _) = select(collect(optimizer, optimizer._sharding, optimizer._caches), optimizer.state, scaled=False)
     return work.execution.name
 
 
 def test_this_version_of_torch_has_guards():
-    assert guarded.TensorGuards is not None
+    assert metadata_cache.TensorGuards is not None
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
@@ -94,14 +94,14 @@ def test_parameters_and_gradients_that_changed_between_steps_are_noticed(with_gu
     assert [pick(optimizer) for _ in range(3)] == ["native"] * 3
 
 
-def test_parameters_that_came_to_share_their_memory(with_guard):
+def test_parameters_that_share_memory_after_some_steps(with_guard):
     optimizer, params = several_steps()
     params[1].data = params[0].data
     assert pick(optimizer) == "fused"
 
 
-def test_what_is_found_is_asked_for_again_only_if_something_changed():
-    asked, kept = [], Guarded()
+def test_a_result_is_computed_again_only_after_a_change():
+    asked, kept = [], MetadataCache()
 
     def get(key, *tensors, found="native"):
         before = len(asked)
@@ -110,16 +110,21 @@ def test_what_is_found_is_asked_for_again_only_if_something_changed():
         return len(asked) > before
 
     x, y = torch.ones(2, 3), torch.zeros(2, 3)
-    assert [get(1, x), get(1, x), get(1, x), get(1, y)] == [True, True, False, False]  # no guard for what comes once
+    assert [get(1, x), get(1, x), get(1, x), get(1, y)] == [
+        True,
+        True,
+        False,
+        False,
+    ]  # no guard at first
     assert [get(2, x), get(2, x), get(2, x)] == [True, True, False]
     assert [get(2, x.double()), get(2, x.double()), get(2, x)] == [True, False, True]
     assert [get(3, x, found=None) for _ in range(3)] == [True] * 3
     assert [get(4, x, y), get(4, x, y), get(4, x, y), get(4, x, y.t())] == [True, True, False, True]
 
 
-def test_no_tensor_is_kept_alive_by_what_was_found_out():
+def test_the_cache_keeps_no_tensor_alive():
     optimizer, params = several_steps()
     old = weakref.ref(params[0].grad)
     params[0].grad = None
-    assert optimizer._known[0].guarded._guard is not None
+    assert optimizer._caches[0].metadata._guard is not None
     assert old() is None

@@ -1,0 +1,145 @@
+"""Which execution updates each bucket, and which decider makes the decisions; asked once in a step."""
+
+import os
+from collections.abc import MutableMapping
+from dataclasses import replace
+from itertools import chain, islice
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from psilogic.tensors.buckets import Bucket
+from psilogic.tensors.device_tables import warn_of_frozen
+from psilogic.tensors.memory import places
+from psilogic.tensors.norms import as_real
+from psilogic.tensors.state import local_states, move_clocks_, states_of
+from psilogic.updates import foreach, fused, native, vectorized_decider
+from psilogic.updates.native import speculative
+from psilogic.updates.types import Decider, Execution, Tensors, Work
+
+TRITON_ON_CUDA = False
+"""Whether `fused=None` selects Triton's kernels on CUDA; `fused=True` always does.
+
+Before this is set to True, `make gpu-test` and `make gpu-bench` must have written their dated tables on a GPU.
+"""
+
+
+def select(buckets: list[Bucket], every_state: MutableMapping[Tensor, Any], scaled: bool) -> tuple[list[Work], Decider]:
+    """Select the execution of each bucket and the decider of the step.
+
+    Args:
+        buckets: the tensors of this step.
+        every_state: the optimizer's states; missing ones are started.
+        scaled: whether GradScaler leaves unscaling, or the check for overflow, to the step.
+
+    Returns:
+        What this process updates of each bucket, and the decider.
+
+    Raises:
+        RuntimeError: a group's `fused=True` cannot be honored for any of its tensors; no state is started then.
+    """
+    for bucket in buckets:
+        warn_of_frozen("lr", bucket.group["lr"])
+    count = len(every_state)
+    candidates = [_candidates(bucket) for bucket in buckets]
+    works = [_work(bucket, every_state, admitted) for bucket, admitted in zip(buckets, candidates, strict=True)]
+    try:
+        _check_fused(buckets, [work.execution in admitted for work, admitted in zip(works, candidates, strict=True)])
+    except RuntimeError:
+        for p in list(islice(every_state, count, None)):
+            del every_state[p]
+        raise
+    works = _with_speculation(works) if not scaled else works
+    return works, _decider(works)
+
+
+def _candidates(bucket: Bucket) -> list[Execution]:
+    """The executions that a bucket's hyperparameters and dtype admit, best first; none if only foreach remains."""
+    group = bucket.group
+    if group["fused"] is False or (group["fused"] is None and group["foreach"] is not None):
+        return []
+    if bucket.rounding != "nearest" or group["differentiable"] or torch.compiler.is_compiling():
+        return []
+    # A row may begin in another rank's piece; the real view of a complex row has another mean.
+    if bucket.by_rows and (bucket.ranks is not None or bucket.dtype.is_complex):
+        return []
+    on_host = [native.execution, fused.execution] if bucket.device.type == "cpu" else []
+    with_triton = group["fused"] or (TRITON_ON_CUDA and bucket.device.type == "cuda")
+    return [*(_triton(bucket) if with_triton else []), *on_host]
+
+
+def _triton(bucket: Bucket) -> list[Execution]:
+    """Triton's execution, whose package takes a second to import; none where it cannot run.
+
+    Foreach replaces it on a machine where Triton cannot compile, after a warning.
+    """
+    on_cuda = bucket.device.type == "cuda"
+    if on_cuda == (os.environ.get("TRITON_INTERPRET") == "1"):  # the interpreter only reads host memory
+        return []
+    try:
+        from psilogic.updates import triton
+        from psilogic.updates.triton.launching import can_launch
+    except ImportError:
+        return []
+    return [triton.execution if not on_cuda or can_launch(bucket.device) else foreach.execution]
+
+
+def _work(bucket: Bucket, every_state: MutableMapping[Tensor, Any], admitted: list[Execution]) -> Work:
+    """The owned tensors of a bucket with their states, and the execution that updates them."""
+    owned = bucket.owned_part()
+    states = states_of(every_state, owned, any(execution.skips for execution in admitted))
+    moments = (local_states(owned, states, name) for name in ("exp_avg", "exp_avg_sq"))
+    tensors = Tensors(*map(as_real, (owned.values, owned.grads, *moments)))
+    execution = _pick(owned, tensors, admitted)
+    if execution.skips:  # it decides on the device too
+        move_clocks_(states, bucket.device)
+    return Work(bucket, owned, states, tensors, execution)
+
+
+def _pick(bucket: Bucket, tensors: Tensors, admitted: list[Execution]) -> Execution:
+    """The first execution that supports all of a bucket's tensors, or foreach."""
+    by_rows = bucket.by_rows
+    if not admitted or not bucket.params:
+        return foreach.execution
+
+    def first(admitted: list[Execution]) -> Execution | None:
+        return next((execution for execution in admitted if execution.supports(tensors, by_rows)), None)
+
+    key = admitted, by_rows, list(map(id, bucket.params))
+    picked = bucket.cache.metadata.get(key, list(chain(*tensors)), lambda: first(admitted))
+    if picked and picked.at_once and len(set(begins := places(tensors.params))) < len(begins):
+        picked = first([execution for execution in admitted if not execution.at_once])
+    return picked or foreach.execution
+
+
+def _check_fused(buckets: list[Bucket], is_fused: list[bool]) -> None:
+    """Refuse a group's `fused=True` if none of its buckets is fused; a compiler fuses a step that it traces."""
+    honored = {id(bucket.group) for bucket, any_fused in zip(buckets, is_fused, strict=True) if any_fused}
+    for bucket in buckets:
+        if bucket.group["fused"] and bucket.owned and id(bucket.group) not in honored:
+            if torch.compiler.is_compiling():
+                return
+            raise RuntimeError(
+                f"fused=True cannot be honored: nothing fused updates these {bucket.dtype} tensors on {bucket.device} "
+                f"with bf16_update={bucket.group['bf16_update']!r}; pass fused=None, which takes what fits"
+            )
+
+
+def _with_speculation(works: list[Work]) -> list[Work]:
+    """The works, with speculation where the kernels of our own permit it and no other work could notice it."""
+    early = [i for i, work in enumerate(works) if work.execution is native.execution and speculative.admits(work)]
+    others = [work for i, work in enumerate(works) if i not in early]
+    if early and speculative.independent([works[i] for i in early], others):
+        for i in early:
+            works[i] = replace(works[i], execution=speculative.execution)
+    return works
+
+
+def _decider(works: list[Work]) -> Decider:
+    """Triton's kernels if they can decide for all tensors of the step; otherwise torch's operations on vectors."""
+    if not all(work.execution.skips for work in works):
+        return vectorized_decider.decider
+    from psilogic.updates.triton import on_device  # here, because it needs triton
+
+    return on_device.decider if all(map(on_device.admits, works)) else vectorized_decider.decider

@@ -1,0 +1,152 @@
+"""What the parts of a step pass to each other: tensors, what a step starts from, and what it does."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+from psilogic.decision import Chaos, Decision
+from psilogic.equations import Scalar
+from psilogic.gradients import Rescaling
+from psilogic.tensors.buckets import Bucket
+from psilogic.tensors.norms import Foreach
+from psilogic.tensors.scalars import State
+
+
+class Tensors(NamedTuple):
+    """N tensors of one device and real dtype with their gradients and moments: this rank's parts of them.
+
+    Attributes:
+        params: the parameters.
+        grads: the gradients; an update never writes them.
+        exp_avgs: Adam's first moments.
+        exp_avg_sqs: Adam's second moments.
+    """
+
+    params: Foreach
+    grads: Foreach
+    exp_avgs: Foreach
+    exp_avg_sqs: Foreach
+
+    def of(self, chosen: Sequence[int]) -> "Tensors":
+        """The columns of the chosen tensors."""
+        return Tensors(*([xs[i] for i in chosen] for xs in self))
+
+
+class Step(NamedTuple):
+    """What an update does to N tensors: vectors over them, and the hyperparameters that they share.
+
+    Attributes:
+        t: step of each parameter, from 1, shape (N,); on the host if the host has both it and lr.
+        decay: delta, shape (N,).
+        quantum_rate: lr q_t w (1 - s), shape (N,); None when quantum decay is off.
+        lr: learning rate, a number or a tensor with one element.
+        weight_decay: lambda, with which delta is lr lambda where nothing fires.
+        betas: Adam's decay rates of the moments.
+        eps: added to the denominator, outside the root.
+    """
+
+    t: Tensor
+    decay: Tensor
+    quantum_rate: Tensor | None
+    lr: Scalar
+    weight_decay: float
+    betas: tuple[float, float]
+    eps: float
+
+    def of(self, chosen: slice | Tensor | list[int]) -> "Step":
+        """The step of the chosen tensors."""
+        rate = None if self.quantum_rate is None else self.quantum_rate[chosen]
+        return self._replace(t=self.t[chosen], decay=self.decay[chosen], quantum_rate=rate)
+
+
+class PreStep(NamedTuple):
+    """What is known about a step of N tensors before their gradients are read.
+
+    Attributes:
+        steps: the new step counts, on the device of the states' counts, shape (N,).
+        t_detector: the detector's own updates, from 1, on the same device, shape (N,).
+        memory: the detector's memory.
+        quiet: the step of tensors that do not fire, without quantum decay.
+    """
+
+    steps: Tensor
+    t_detector: Tensor
+    memory: Chaos
+    quiet: Step
+
+
+@dataclass(frozen=True)
+class Work:
+    """The part of a bucket that this process updates, and how.
+
+    Attributes:
+        bucket: the tensors whose gradients count.
+        owned: those of them that this process updates; the same object when it updates all.
+        states: the states of the owned tensors.
+        tensors: this rank's parts of the owned tensors and of their moments, as real tensors.
+        execution: measures and updates them.
+    """
+
+    bucket: Bucket
+    owned: Bucket
+    states: list[State]
+    tensors: Tensors
+    execution: "Execution"
+
+
+class UpdatePlan(NamedTuple):
+    """What is done to the tensors of a bucket: g <- scale (g - mean), then a step.
+
+    Attributes:
+        mean: subtracted from the gradients, unit by unit, shape (U,); None for 0.
+        scale: multiplies the gradients after that, shape (U,); None for 1.
+        step: the step of parameters and moments.
+        scalars: the new values of the states' scalars, by name, each of shape (N,).
+        decision: the detector's decision; None if nothing observes it and nothing fired.
+    """
+
+    mean: Tensor | None
+    scale: Tensor | None
+    step: Step
+    scalars: dict[str, Tensor]
+    decision: Decision | None
+
+
+@dataclass(frozen=True)
+class Execution:
+    """An implementation of the update: one function before the decision, one after it.
+
+    Attributes:
+        name: its name in `PsiLogic.executed`.
+        supports: whether it can update some tensors; the flag says whether rows of dimension 0 are units.
+        measure: reads the gradients, and may already apply what no decision can change. Its second argument is the
+            result of `Decider.pre_step`. Its result has `to_processing`, and with global clipping `total`.
+        update_: applies the plan; gets the result of `measure`. If the last argument is above 0 it changes nothing.
+        early: `measure` changes tensors. It runs after all measures that only read, and `update_` before the others'.
+        skips: `update_` checks for GradScaler's overflow on the device; otherwise the host must check before.
+        at_once: `update_` changes all tensors at the same time, so that no two of them may share memory.
+    """
+
+    name: str
+    supports: Callable[[Tensors, bool], bool]
+    measure: Callable[[Work, Any], Any]
+    update_: Callable[[Work, Any, UpdatePlan, Tensor | None], None]
+    early: bool = False
+    skips: bool = False
+    at_once: bool = False
+
+
+class Decider(NamedTuple):
+    """An implementation of the decision: torch's operations on vectors, or kernels on the device.
+
+    Attributes:
+        pre_step: what is known about a bucket's step before its gradients are read.
+        decide: makes the plans of all buckets from the results of `pre_step` and of the executions' `measure`. If the
+            last argument but one is above 0, all scalars stay as they are. The last one says whether something
+            observes the decisions.
+    """
+
+    pre_step: Callable[[Work], Any]
+    decide: Callable[[list[Work], list[Any], list[Any], Rescaling, Tensor | None, bool], list[UpdatePlan]]

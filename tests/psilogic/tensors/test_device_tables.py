@@ -1,0 +1,82 @@
+"""Tables on a device: when they are uploaded again, and what a captured CUDA graph keeps."""
+
+import torch
+
+from psilogic.tensors import device_tables
+
+
+class Device:
+    """A CUDA device that is not there: what would be uploaded stays on the host."""
+
+    def __init__(self, monkeypatch):
+        self.stream, self.capturing, self.pinned = 0, False, 0
+        self.name = torch.device("cuda", 0)
+        empty_like = torch.empty_like
+        monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: self.capturing)
+        monkeypatch.setattr(torch.cuda, "current_stream", lambda device: self)
+        monkeypatch.setattr(torch, "empty_like", lambda x, device: empty_like(x))
+        monkeypatch.setattr(device_tables, "_pinned", self.allocate)
+
+    @property
+    def cuda_stream(self):
+        return self.stream
+
+    def allocate(self, size, dtype):
+        self.pinned += 1
+        return torch.zeros(size, dtype=dtype)
+
+    def get(self, tables, *key):
+        return tables.get("some", list(key), self.name, lambda: [torch.tensor(key)], moves=True)[0]
+
+
+def test_tables_are_uploaded_when_the_key_or_the_stream_changes(monkeypatch):
+    device, tables = Device(monkeypatch), device_tables.DeviceTables()
+    first = device.get(tables, 1, 2)
+    assert device.get(tables, 1, 2) is first
+    second = device.get(tables, 1, 3)
+    assert (first.tolist(), second.tolist()) == ([1, 2], [1, 3])
+    device.stream = 5
+    assert device.get(tables, 1, 3) is not second
+
+
+def test_captured_tables_stay_and_do_not_serve_other_steps(monkeypatch):
+    device, tables = Device(monkeypatch), device_tables.DeviceTables()
+    eager = device.get(tables, 1, 2)
+    before = device.pinned
+    device.capturing, device.stream = True, 5
+    assert device.get(tables, 1, 2) is eager  # it is filled and never changed
+    captured = device.get(tables, 3, 4)
+    assert device.pinned == before  # from the reserve of the step before it
+    assert captured.tolist() == [3, 4]
+    device.capturing, device.stream = False, 0
+    assert device.get(tables, 1, 2) is eager
+    assert device.get(tables, 3, 4) is not captured  # empty until the graph runs
+    kept = [x.data_ptr() for x in tables._captured]
+    assert {eager.data_ptr(), captured.data_ptr()} < set(kept)
+    assert len(kept) == 3  # and the host's copy
+    device.capturing = True
+    device.get(tables, 5, 6)
+    assert captured.tolist() == [3, 4]
+
+
+def test_a_capture_takes_no_table_of_another_device(monkeypatch):
+    device, tables = Device(monkeypatch), device_tables.DeviceTables()
+    eager = device.get(tables, 1, 2)
+    device.capturing, device.name = True, torch.device("cuda", 1)
+    assert device.get(tables, 1, 2) is not eager
+
+
+def test_memory_for_a_capture_is_kept_and_not_used_before(monkeypatch):
+    device, tables = Device(monkeypatch), device_tables.DeviceTables()
+    device.get(tables, 1, 2)
+    before = device.pinned
+    device.get(tables, 3, 4)
+    assert device.pinned == before + 1  # the copy from the last one may not be finished
+    device.get(tables, 5, 6, 7)
+    before, device.capturing = device.pinned, True
+    assert device.get(tables, 8, 9, 10).tolist() == [8, 9, 10]
+    assert device.pinned == before
+    device.capturing = False
+    before = device.pinned
+    tables.get("what does not move", [1], device.name, lambda: [torch.tensor([1])])
+    assert device.pinned == before + 1
