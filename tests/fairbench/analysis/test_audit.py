@@ -24,7 +24,7 @@ from fairbench.study.trial_spec import TrialSpec
 
 pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
 
-PAGE = Path(__file__).parents[2] / "docs" / "audit.md"
+PAGE = Path(__file__).parents[3] / "docs" / "audit.md"
 
 
 class Shaped(Records):

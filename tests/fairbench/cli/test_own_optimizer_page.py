@@ -19,7 +19,7 @@ else:
     import tomli as tomllib
 
 pytestmark = [pytest.mark.xdist_group("libraries"), pytest.mark.slow]
-PAGE = (Path(__file__).parents[2] / "docs/bring-your-own-optimizer.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs/bring-your-own-optimizer.md").read_text()
 
 
 def blocks(language: str) -> list[str]:

@@ -63,7 +63,7 @@ def data_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def short_paper(folder: Path) -> str:
     """The suite `paper` but for two steps, one example and one seed."""
-    text = (Path(__file__).parents[2] / "src/fairbench/suites/paper.toml").read_text()
+    text = (Path(__file__).parents[3] / "src/fairbench/suites/paper.toml").read_text()
     for old, new in SHORT:
         assert old in text
         text = text.replace(old, new)

@@ -254,7 +254,7 @@ def fake_hub(tmp_path: Path) -> Iterator[tuple[str, list[str]]]:
 def download(data_root: Path, endpoint: str, offline: str = "") -> "subprocess.CompletedProcess[str]":
     words = ["--data-root", str(data_root), "--dataset", "cifar100"]
     environment = {**os.environ, "HF_ENDPOINT": endpoint, "HF_HUB_OFFLINE": offline, "no_proxy": "127.0.0.1"}
-    command = [sys.executable, "-m", "fairbench.download", *words]
+    command = [sys.executable, "-m", "fairbench", "data", "download", *words]
     return subprocess.run(command, capture_output=True, text=True, env=environment)
 
 
@@ -360,8 +360,8 @@ def prepared_by(code: str, data_root: Path, mirror: Path) -> list[str]:
 
 KILLED = """
 import os, signal
-from fairbench.data.preparation import workshop
-append = workshop.GrowingArray.append
+from fairbench.data.preparation import staging
+append = staging.GrowingArray.append
 left = 3 * 33 + 5
 def dying(self, rows):
     global left
@@ -369,7 +369,7 @@ def dying(self, rows):
     if not left:
         os.kill(os.getpid(), signal.SIGKILL)
     append(self, rows)
-workshop.GrowingArray.append = dying
+staging.GrowingArray.append = dying
 """
 """Dies while it reads the test split."""
 
@@ -406,14 +406,14 @@ def test_what_was_made_of_other_files_is_not_kept(tmp_path: Path, capsys: pytest
 
 WAITING = """
 import pathlib, time
-from fairbench.data.preparation import workshop
-make = workshop.Workshop.make
+from fairbench.data.preparation import staging
+make = staging.Workshop.make
 def slow(self, names, work):
     print("begun", flush=True)
     while not pathlib.Path({go!r}).exists():
         time.sleep(0.01)
     make(self, names, work)
-workshop.Workshop.make = slow
+staging.Workshop.make = slow
 """
 
 

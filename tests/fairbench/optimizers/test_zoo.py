@@ -243,7 +243,7 @@ def test_needs_are_known_or_seen_unless_they_are_said(factory: str, needs: list[
     assert resolve_optimizer("Own", replace(plan, needs=["create_graph"])).needs == ["create_graph"]
 
 
-PAGE = Path(__file__).parents[2] / "docs/optimizers.md"
+PAGE = Path(__file__).parents[3] / "docs/optimizers.md"
 
 
 def row(name: str) -> str:

@@ -56,7 +56,7 @@ def test_nothing_else_in_the_report_makes_a_win_bold() -> None:
     """The class stands in one place of the code; the template has it in its style alone, and asks for no verdict."""
     folder = Path(str(report.__file__)).parent
     marked = {file.name for file in folder.rglob("*.py") if re.search(r"""class=.win""", file.read_text())}
-    assert marked == {"statement.py"}
+    assert marked == {"verdict_text.py"}
     for template in (folder / "page").glob("*.j2"):
         assert not re.search(r"""class="[^"]*\bwin\b|verdict ==""", template.read_text())
 

@@ -222,7 +222,7 @@ def test_the_record_of_another_trial_is_refused(tiny_suite: Suite, here: Path) -
         class Lies(Signs):
             def step(self, closure=None):
                 import gc
-                from fairbench.spec import TrialSpec
+                from fairbench.study.trial_spec import TrialSpec
                 for x in gc.get_objects():
                     if isinstance(x, TrialSpec):
                         x.__dict__["id"] = "0" * 20

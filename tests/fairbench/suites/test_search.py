@@ -394,7 +394,7 @@ def test_the_rehearsal_knows_what_is_searched(tiny_suite: Suite) -> None:
 
 @pytest.mark.parametrize("suite", ["mini", "shock", "ablation"])
 def test_studies_from_before_extra_are_read(suite: str) -> None:
-    assert read_history(Path(__file__).parents[2] / "docs/results" / suite).study.suite.sweep.extra == {}
+    assert read_history(Path(__file__).parents[3] / "docs/results" / suite).study.suite.sweep.extra == {}
 
 
 def test_decays_of_a_study_from_before_are_its_extra() -> None:

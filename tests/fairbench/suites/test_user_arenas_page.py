@@ -14,7 +14,7 @@ from fairbench.suites.loader import load_suite
 
 pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
 
-PAGE = (Path(__file__).parents[2] / "docs/bring-your-own-arena.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs/bring-your-own-arena.md").read_text()
 COMMANDS = [shlex.split(line) for line in re.findall(r"^    fairbench (.*)$", PAGE, re.MULTILINE)]
 FEWER = [
     (r'"sweep_steps": \d+', '"sweep_steps": 25'),

@@ -496,9 +496,9 @@ def test_who_runs_out_of_memory_waits_until_it_is_alone_or_says_what_it_needs(sl
 
 DRIVER = """
 import sys
-from fairbench.errors import UsageError
-from fairbench.executors import Place
-from fairbench.executors.processes import ProcessExecutor
+from fairbench.common.errors import UsageError
+from fairbench.training.place import Place
+from fairbench.runner.executors.local import ProcessExecutor
 try:
     with ProcessExecutor([Place()], print, sys.argv[1:]) as executor:
         executor.call(len, "abc")

@@ -7,6 +7,8 @@ from importlib import resources
 
 from fairbench.common.errors import unknown
 
+FOLDER = resources.files("fairbench") / "analysis" / "published"
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -63,7 +65,7 @@ class Publication:
 
 def publication_names() -> list[str]:
     """Names of the publications that come with fairbench."""
-    files = resources.files(__name__).iterdir()
+    files = FOLDER.iterdir()
     return sorted(file.name.removesuffix(".csv") for file in files if file.name.endswith(".csv"))
 
 
@@ -75,5 +77,5 @@ def load_publication(name: str) -> Publication:
     """
     if name not in publication_names():
         raise unknown("publication", name, publication_names())
-    text = (resources.files(__name__) / f"{name}.csv").read_text(encoding="utf-8")
+    text = (FOLDER / f"{name}.csv").read_text(encoding="utf-8")
     return Publication(name, tuple(Entry(**row) for row in csv.DictReader(text.splitlines())))
