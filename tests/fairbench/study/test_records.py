@@ -65,7 +65,7 @@ def test_damage_is_noticed_and_left_as_it_is(tmp_path: Path, spec: TrialSpec, re
 
 
 def test_what_a_spec_did_not_say_when_older_records_were_written_is_no_part_of_its_id(spec: TrialSpec) -> None:
-    assert "needs" not in spec.text  # it came later, and most optimizers need nothing
+    assert '"needs"' not in spec.text  # it came later, and most optimizers need nothing
     assert TrialSpec.from_json(spec.as_stored) == spec
     asking = replace(spec, optimizer=replace(spec.optimizer, needs=("modes",)))
     assert asking.id != spec.id
