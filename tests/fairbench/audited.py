@@ -10,9 +10,8 @@ import torch
 from fabricated import history
 from tiny import TINY, here, write_tiny
 
-from fairbench.analysis.audit import audit
-from fairbench.analysis.audit.check import Flag
-from fairbench.report import judged
+from fairbench.analysis.analyse import analyse
+from fairbench.common.checks import Flag
 from fairbench.runner.executors.base import failure
 from fairbench.runner.preflight import rehearse
 from fairbench.study.history import History
@@ -27,8 +26,7 @@ from fairbench.training.trial import trial
 
 def found(the_study: Study, records: Callable[[TrialSpec], Record | None], plans: History | None = None) -> list[Flag]:
     plans = plans or history(the_study)
-    results, comparisons, first = judged(plans, records)
-    return audit(results, comparisons, plans, first)
+    return list(analyse(plans, records).flags)
 
 
 def names(flags: Sequence[Flag]) -> set[str]:

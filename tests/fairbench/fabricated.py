@@ -4,7 +4,7 @@ import hashlib
 
 from fairbench.optimizers.spec import OptimizerPlan, ResolvedOptimizer
 from fairbench.study.history import History, Plan
-from fairbench.study.plan import ResolvedArena, Study, arms
+from fairbench.study.plan import ResolvedArena, Study
 from fairbench.suites.loader import load_suite
 from fairbench.suites.schema import ArenaPlan, Final, Suite, Sweep, Training
 
@@ -132,11 +132,6 @@ def finals(the_study, **scores):
         for arena in the_study.suite.arenas
         for name in the_study.suite.optimizers
     }
-
-
-def planned(the_study, records):
-    """What `fairbench.analysis.results.collect` takes: study, arms, lookup."""
-    return the_study, arms(the_study, records), records
 
 
 def history(the_study):

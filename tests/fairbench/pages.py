@@ -1,21 +1,21 @@
 """The report's page as tests read it, and a page that has everything."""
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 from fabricated import Records, finals, history, study
 
-from fairbench.analysis.audit.check import Flag
+from fairbench.analysis.analyse import analyse
 from fairbench.analysis.comparison.ladder import Contribution
 from fairbench.analysis.comparison.ranking import Rank
 from fairbench.analysis.comparison.shocks import ShockCost
 from fairbench.analysis.comparison.time_to_target import TimeToTarget
-from fairbench.analysis.further import Analyses
-from fairbench.report import judged
+from fairbench.common.checks import Flag
 from fairbench.report.figures.curves_and_times import draw_figures
 from fairbench.report.findings import find
 from fairbench.report.page import render_page
-from fairbench.report.tables.results import grids
+from fairbench.report.tables.results import all_tables
 
 VOID = ("meta", "img", "link", "br", "input")
 
@@ -88,13 +88,10 @@ class Page(HTMLParser):
 HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(1)> & {{ 7 * 7 }} </title></script> \\input{x} $#_%~^'
 
 
-def rendered(the_study, records, figures=(), analyses=None, flags=()):
-    """The page of a study as text, with what further analyses and the audit found."""
-    results, comparisons, _ = judged(history(the_study), records)
-    findings = find(results, comparisons, history(the_study), {})
-    analyses = analyses or Analyses()
-    tables = grids(results, comparisons, analyses, flags)
-    return render_page(results, comparisons, findings, figures, history(the_study), tables, flags)
+def rendered(the_study, records, figures=(), **found):
+    """The page of a study as text; some analyses may be given instead of made."""
+    analyses = replace(analyse(history(the_study), records), **found)
+    return render_page(analyses, find(analyses), figures, all_tables(analyses))
 
 
 def everything():
@@ -106,20 +103,22 @@ def everything():
         "Lion": [0.6, "diverged", "failed", 0.6],
     }
     records = Records(finals(the_study, **scores, **{HOSTILE: [0.7, None, 0.72, 0.7]}))
-    figures, _ = draw_figures(*judged(history(the_study), records)[:2])
-    return rendered(the_study, records, figures, ANALYSES, FLAGS)
+    figures = draw_figures(analyse(history(the_study), records))
+    return rendered(the_study, records, figures, **FOUND)
 
 
 FLAGS = [
     Flag("leak", "fail", "Seen <b>before</b>.", "Split anew."),
     Flag("clipping", "warn", "Clipped in 100% of steps.", "Look at it."),
 ]
-ANALYSES = Analyses(
-    causes=[
+FOUND = {
+    "flags": FLAGS,
+    "contributions": [
         Contribution("gpt", "loss", "rung", "+chaos", "AdamW", 4, 0.01, -0.02, 0.04, ""),
         Contribution("gpt", "loss", "whole", "+chaos", "AdamW", 4, 0.03, None, None, "no spread"),
     ],
-    ranking=[Rank("gpt", "AdamW", 0.5, 1.0, 1, 2, "1", "verdicts on all pairs")],
-    times=[TimeToTarget("gpt", "AdamW", "loss", 2.5, 4, 1, 0.25)],
-    shocks=[ShockCost("gpt-x", "gpt", "AdamW", 4, 0, 12.0, 30.0, 0.5, 0.1, 0.05, 0.15, "")],
-)
+    "ranking": [Rank("gpt", "AdamW", 0.5, 1.0, 1, 2, "1", "verdicts on all pairs")],
+    "times_to_target": [TimeToTarget("gpt", "AdamW", "loss", 2.5, 4, 1, 0.25)],
+    "shock_costs": [ShockCost("gpt-x", "gpt", "AdamW", 4, 0, 12.0, 30.0, 0.5, 0.1, 0.05, 0.15, "")],
+}
+"""Analyses that the records of a fabricated study do not have."""

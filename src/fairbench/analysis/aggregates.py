@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
-from fairbench.analysis.results import ArmResults, Results, once
+from fairbench.analysis.results import ArmResults, Results
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,6 @@ class Aggregate:
     missing: int
 
 
-@once
 def aggregates(results: Results) -> list[Aggregate]:
     """Every metric of every arm, in the order of the suite."""
 
@@ -45,4 +44,4 @@ def aggregates(results: Results) -> list[Aggregate]:
         lost = arm.count("diverged"), arm.count("failed"), arm.count("missing")
         return Aggregate(arm.arena, arm.optimizer, metric, "test", mean, std, len(values), *lost)
 
-    return [one(arm, metric) for arm in results.arms for metric in results.metrics(arm.arena)]
+    return [one(arm, metric) for arm in results.arms for metric in results.metrics[arm.arena]]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fairbench.analysis.results import ArmResults, Results, Run, once
+from fairbench.analysis.results import ArmResults, Results, Run
 from fairbench.study.environments import grounds
 
 
@@ -35,7 +35,6 @@ class HashCheck:
         return self.initial_weights and self.batches and self.noise
 
 
-@once
 def hash_checks(results: Results) -> list[HashCheck]:
     """A check for each arena, stage and seed with records of at least two trials."""
     groups: dict[tuple[str, str, int], list[Run]] = {}

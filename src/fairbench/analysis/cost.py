@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from statistics import median
 
-from fairbench.analysis.results import ArmResults, Results, once
+from fairbench.analysis.results import ArmResults, Results
 
 STEP_PHASES = ("data", "forward", "backward", "step")
 """The phases of a training step; evaluation is none."""
@@ -46,7 +46,6 @@ class Cost:
     peak_memory_mb: float
 
 
-@once
 def costs(results: Results) -> list[Cost]:
     """The cost of every arm with a final trial; alone among all tables it is not the same twice."""
     return [cost for arm in results.arms if (cost := _cost(arm)) is not None]

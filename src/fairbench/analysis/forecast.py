@@ -8,7 +8,7 @@ from statistics import fmean, variance
 from typing import Any
 
 from fairbench.analysis.results import Results, collect
-from fairbench.study.plan import Lookup, arms, typical_trial
+from fairbench.study.plan import Lookup, typical_trial
 from fairbench.study.preflight import Rehearsal, trial_seconds
 from fairbench.study.trial_spec import TrialSpec
 
@@ -61,7 +61,7 @@ def forecast(rehearsal: Rehearsal, lookup: Lookup) -> list[Forecast]:
         lookup: the record of a trial, of those that there are; their seeds say what differences can be found.
     """
     study = rehearsal.study
-    results = collect(study, arms(study, lookup), lookup)
+    results = collect(study, lookup)
     return [_forecast(rehearsal, arena, results) for arena in study.suite.arenas]
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from fairbench.analysis.results import ArmResults, Results, once
+from fairbench.analysis.results import ArmResults, Results
 
 
 @dataclass(frozen=True)
@@ -58,19 +58,13 @@ class Mechanism:
     state: str
 
 
-@once
 def mechanisms(results: Results) -> list[Mechanism]:
     """The mechanism of every arm whose optimizer has one and that has records, in the order of the suite."""
     found = [(arm, [run.result for run in arm.final if run.result]) for arm in results.arms]
     return [_mechanism(arm, seeds) for arm, seeds in found if seeds and all(seed["mechanism"] for seed in seeds)]
 
 
-def quantities(results: Results) -> list[Quantity]:
-    """Every quantity of every mechanism, in the order of the suite."""
-    return [quantity for mechanism in mechanisms(results) for quantity in mechanism.quantities]
-
-
-def course(arm: ArmResults, quantity: str) -> list[tuple[int, float]]:
+def quantity_curve(arm: ArmResults, quantity: str) -> list[tuple[int, float]]:
     """How much of a quantity was added by each logged step since the one before, mean over the final seeds."""
     by_step: dict[int, list[float]] = {}
     for run in arm.final:
@@ -104,7 +98,7 @@ def _quantity(arm: ArmResults, seeds: Sequence[Mapping[str, Any]], name: str, un
         of_way=fmean(seed["mechanism"]["way"][name] / seed["way"] for seed in moved) if moved else None,
         most_in=most if value else "",
         most_share=totals[most] / value if value and most else None,
-        half_by=_half_by(course(arm, name), value),
+        half_by=_half_by(quantity_curve(arm, name), value),
     )
 
 

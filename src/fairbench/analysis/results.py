@@ -3,17 +3,14 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, wraps
+from functools import cached_property
 from itertools import groupby
-from typing import Any, NamedTuple, TypeVar
-from weakref import WeakKeyDictionary
+from typing import Any, NamedTuple
 
-from fairbench.study.plan import Arm, Lookup, Study, timing_trials
+from fairbench.study.plan import Arm, Lookup, Study, arms, timing_trials
 from fairbench.study.records import Record
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.search import Setting
-
-Found = TypeVar("Found")
 
 
 class Run(NamedTuple):
@@ -63,6 +60,10 @@ class Run(NamedTuple):
         final = (self.result or {}).get("final") or {}
         value = final.get(split, {}).get(name)
         return None if value is None else float(value)
+
+    def curve(self, metric: str) -> dict[int, float]:
+        """A metric on the validation split by step; empty when the trial failed or is missing."""
+        return {e["step"]: e["val"][metric] for e in self.result["evaluations"]} if self.result else {}
 
     @property
     def environment(self) -> dict[str, str]:
@@ -160,39 +161,25 @@ class Results:
         """The trials of all arms that fulfil a condition."""
         return [run for arm in self.arms for run in arm.runs if keep(run)]
 
-    def metrics(self, arena: str) -> list[str]:
-        """The arena's metrics, the primary one first."""
-        primary = self.study.suite.arenas[arena].metric
-        return sorted(self.study.suite.facts(arena).metrics, key=lambda name: name != primary)
+    @cached_property
+    def metrics(self) -> dict[str, list[str]]:
+        """The metrics of each arena, the primary one first."""
+        suite = self.study.suite
+        return {x: sorted(suite.facts(x).metrics, key=lambda m: m != plan.metric) for x, plan in suite.arenas.items()}
 
 
-def once(analysis: Callable[[Results], Found]) -> Callable[[Results], Found]:
-    """An analysis that is made once of the same results: all who ask share what it found, and none changes it."""
-    known: WeakKeyDictionary[Results, Found] = WeakKeyDictionary()
-
-    @wraps(analysis)
-    def found(results: Results) -> Found:
-        if results not in known:
-            known[results] = analysis(results)
-        return known[results]
-
-    return found
-
-
-def collect(study: Study, arms: list[Arm], lookup: Lookup) -> Results:
-    """Read every record once.
+def collect(study: Study, lookup: Lookup) -> Results:
+    """The results of a study, as far as its records go; every record is read once.
 
     Args:
         study: the study.
-        arms: its arms, from `fairbench.study.plan.arms`.
-        lookup: the record of a trial.
+        lookup: returns the record of a trial, or None.
     """
+    planned = arms(study, lookup)
     timing: dict[tuple[str, str], list[TrialSpec]] = {}
     for spec in timing_trials(study):
         timing.setdefault((spec.arena.name, spec.optimizer.name), []).append(spec)
-    return Results(
-        study, [_collect_arm(study, arm, timing.get((arm.arena, arm.optimizer), []), lookup) for arm in arms]
-    )
+    return Results(study, [_collect_arm(study, x, timing.get((x.arena, x.optimizer), []), lookup) for x in planned])
 
 
 def _collect_arm(study: Study, arm: Arm, timing: list[TrialSpec], lookup: Lookup) -> ArmResults:

@@ -209,14 +209,11 @@ def watch(options: argparse.Namespace) -> int:
 
 def audit(options: argparse.Namespace) -> int:
     """`fairbench audit`."""
-    from fairbench.analysis.audit import audit
-    from fairbench.report import judged
+    from fairbench.analysis.analyse import analyse
     from fairbench.report.console import print_audit
     from fairbench.study.snapshot import held_study
 
-    history, lookup = held_study(options.directory)
-    results, comparisons, first = judged(history, lookup)
-    flags = audit(results, comparisons, history, first)
+    flags = analyse(*held_study(options.directory)).flags
     print_audit(flags, console())
     return 1 if any(flag.severity == "fail" for flag in flags) else 0
 
@@ -236,7 +233,7 @@ def show_report(directory: Path, output: Path) -> int:
     result = write_report(history, lookup, output)
     lookup.remember()
     print_verdicts(result, output, console())
-    return 1 if result.failed else 0
+    return 1 if result.analyses.failed else 0
 
 
 def compare(options: argparse.Namespace) -> int:
@@ -279,15 +276,15 @@ def check(options: argparse.Namespace) -> int:
     known = load_suite(options.suite).optimizers if options.suite else {}
     ((name, plan),) = with_settings(named_optimizers([options.optimizer], known), options.set).items()
 
-    from fairbench.cli.own_optimizer import print_findings
+    from fairbench.cli.own_optimizer import print_checks
+    from fairbench.common.checks import Flag
     from fairbench.runner.executors.local import ProcessExecutor
-    from fairbench.training.check import findings
-    from fairbench.training.check.case import Finding
+    from fairbench.training.check import check_optimizer
 
     with ProcessExecutor([Place()], lambda spec, step, loss: None, server=False) as executor:
-        found = [Finding(**each) for each in executor.call(findings, name, plan)]
-    print_findings(found, console())
-    return 1 if any(finding.severity == "fail" for finding in found) else 0
+        flags = [Flag(**each) for each in executor.call(check_optimizer, name, plan)]
+    print_checks(flags, console())
+    return 1 if any(flag.severity == "fail" for flag in flags) else 0
 
 
 def look(options: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""What a terminal shows of an optimizer that somebody brings: the findings of its check, and a first look."""
+"""What a terminal shows of an optimizer that somebody brings: the results of its checks, and a first look."""
 
 from collections.abc import Sequence
 
@@ -6,25 +6,23 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from fairbench.common.checks import SEVERITIES, STYLES, Flag
 from fairbench.report.tables.numbers import number
 from fairbench.runner.preview import Look
-from fairbench.training.check.case import SEVERITIES, Finding
-
-STYLES = {"fail": "bold red", "warn": "yellow", "note": "", "pass": "green"}
 
 
-def print_findings(findings: Sequence[Finding], console: Console) -> None:
-    """Print what every check found, what to do about it, and how many there are of each kind."""
+def print_checks(flags: Sequence[Flag], console: Console) -> None:
+    """Print the result of every check, what to do about it, and the number of each severity."""
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)
     table.add_column()
-    for finding in findings:
-        advice = f"\n-> {finding.advice}" if finding.advice else ""
-        table.add_row(Text(finding.severity, STYLES[finding.severity]), finding.name, Text(finding.evidence + advice))
+    for flag in flags:
+        advice = f"\n-> {flag.advice}" if flag.advice else ""
+        table.add_row(Text(flag.severity, STYLES[flag.severity]), flag.name, Text(flag.evidence + advice))
     console.print(table, highlight=False)
-    counts = (sum(finding.severity == severity for finding in findings) for severity in SEVERITIES)
-    console.print(", ".join(f"{n} {severity}" for n, severity in zip(counts, SEVERITIES, strict=True)), highlight=False)
+    counts = (f"{sum(flag.severity == x for flag in flags)} {x}" for x in SEVERITIES)
+    console.print(", ".join(counts), highlight=False)
 
 
 def print_look(look: Look, reference: str, console: Console) -> None:

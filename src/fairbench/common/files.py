@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -27,6 +27,12 @@ def write_atomically(path: Path, content: Content) -> None:
     with replacing(path) as file:
         for part in [content] if isinstance(content, str | bytes) else content:
             file.write(part.encode() if isinstance(part, str) else part)
+
+
+def write_files(folder: Path, contents: Mapping[str, Content]) -> None:
+    """Write files atomically by their names in a folder, one after the other."""
+    for name, content in contents.items():
+        write_atomically(folder / name, content)
 
 
 @contextmanager

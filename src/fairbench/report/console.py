@@ -7,9 +7,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fairbench.analysis.audit.check import SEVERITIES, Flag, count
+from fairbench.analysis.audit.check import count
 from fairbench.analysis.forecast import Forecast
 from fairbench.analysis.published.verdicts import PublishedComparison
+from fairbench.common.checks import SEVERITIES, STYLES, Flag
 from fairbench.common.formatting import duration
 from fairbench.report import Report
 from fairbench.report.tables.numbers import number, p_value, signed
@@ -19,7 +20,6 @@ from fairbench.study.plan import Study
 
 NARROW = 72
 """Columns of a terminal below which the interval is left out."""
-STYLES = {"fail": "bold red", "warn": "yellow", "note": ""}
 
 
 def print_verdicts(report: Report, directory: Path, console: Console) -> None:
@@ -31,20 +31,21 @@ def print_verdicts(report: Report, directory: Path, console: Console) -> None:
         console: where to print.
     """
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    several = len({c.reference for c in report.comparisons}) > 1
+    comparisons, flags = report.analyses.comparisons, report.analyses.flags
+    several = len({c.reference for c in comparisons}) > 1
     for column in ("arena", *(("optimizer",) if several else ()), "baseline"):
         table.add_column(column, no_wrap=True)
     table.add_column("verdict", min_width=12)
     wide = console.width >= NARROW
     for column in ("advantage", "95% CI", "Holm p") if wide else ("advantage", "Holm p"):
         table.add_column(column, justify="right", no_wrap=True)
-    for c in report.comparisons:
+    for c in comparisons:
         interval = "–" if c.ci_low is None else f"[{signed(c.ci_low)}, {signed(c.ci_high)}]"
         numbers = [signed(c.advantage), interval, p_value(c.p_holm)]
         names = [c.arena, *([c.reference] if several else []), c.baseline]
         table.add_row(*names, Statement(c), *(numbers if wide else numbers[::2]))
-    print_flags(report.flags, console)
-    if notes := sum(flag.severity == "note" for flag in report.flags):
+    print_flags(flags, console)
+    if notes := sum(flag.severity == "note" for flag in flags):
         console.print(Text(f"{count(notes, 'note')}; fairbench audit {directory} shows them"), soft_wrap=True)
     console.print(table)
     for finding in report.findings:
@@ -53,9 +54,9 @@ def print_verdicts(report: Report, directory: Path, console: Console) -> None:
 
 
 def print_flags(flags: Iterable[Flag], console: Console) -> None:
-    """Print every flag that is more than a note."""
+    """Print every fail and every warn."""
     for flag in flags:
-        if flag.severity != "note":
+        if flag.severity in ("fail", "warn"):
             console.print(Text(flag.text, STYLES[flag.severity]))
 
 
@@ -64,8 +65,8 @@ def print_audit(flags: Sequence[Flag], console: Console) -> None:
     for flag in flags:
         console.print(Text.assemble(f"{flag.severity}  ", (flag.text, STYLES[flag.severity])))
         console.print(Text(f"      {flag.advice}", "dim"))
-    counts = (sum(flag.severity == severity for flag in flags) for severity in SEVERITIES)
-    console.print(", ".join(f"{n} {severity}" for n, severity in zip(counts, SEVERITIES, strict=True)), highlight=False)
+    counts = (f"{sum(flag.severity == x for flag in flags)} {x}" for x in SEVERITIES if x != "pass")
+    console.print(", ".join(counts), highlight=False)
 
 
 def print_plan(
@@ -130,17 +131,17 @@ def print_publication_verdicts(judged: Sequence[PublishedComparison], alpha: flo
         alpha: family-wise error rate.
         console: where to print.
     """
-    grid = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for name in ("arena", "metric", "baseline", "verdict"):
-        grid.add_column(name, no_wrap=True)
+        table.add_column(name, no_wrap=True)
     for name in (judged[0].comparison.reference, "baseline", "g", "p", "Holm p", "printed p", "Holm p"):
-        grid.add_column(name, justify="right", no_wrap=True)
+        table.add_column(name, justify="right", no_wrap=True)
     for row in judged:
         c = row.comparison
         measured = number(c.mean_reference), number(c.mean_baseline), number(c.hedges_g, 2)
         tested = [p_value(p) for p in (c.p, c.p_holm, row.printed_p, row.printed_p_holm)]
-        grid.add_row(c.arena, c.metric, c.baseline, Statement(c), *measured, *tested)
-    console.print(grid)
+        table.add_row(c.arena, c.metric, c.baseline, Statement(c), *measured, *tested)
+    console.print(table)
     wins = sum(row.comparison.is_win for row in judged)
     console.print(
         f"{wins} of {len(judged)} better at {alpha:g}. p: Welch's test of the printed means and standard deviations of "

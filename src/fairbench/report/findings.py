@@ -1,14 +1,13 @@
 """What the study shows, in sentences made from the numbers; it claims no more than the verdicts do."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.audit.check import SHOWN, count
-from fairbench.analysis.comparability import hash_checks
-from fairbench.analysis.comparison.ladder import WHOLE, Contribution, contributions
-from fairbench.analysis.comparison.verdicts import VERDICTS, Comparison
-from fairbench.analysis.mechanism import mechanisms
-from fairbench.analysis.results import Results
+from fairbench.analysis.comparability import HashCheck
+from fairbench.analysis.comparison.ladder import WHOLE, Contribution
+from fairbench.analysis.comparison.verdicts import VERDICTS
 from fairbench.study.history import History
 
 
@@ -25,25 +24,15 @@ class Finding:
     text: str
 
 
-def find(
-    results: Results, comparisons: Sequence[Comparison], history: History, no_figure: Mapping[str, str]
-) -> list[Finding]:
-    """Everything that must be said beside flags and tables, the most important first.
-
-    Args:
-        results: the study's results.
-        comparisons: the verdict table.
-        history: the plans of the study.
-        no_figure: why figures could not be drawn, by their names.
-    """
+def find(analyses: Analyses) -> list[Finding]:
+    """Every statement that flags and tables do not make, the most important first."""
     texts = {
-        "Frozen plan": _frozen(history),
-        "Verdicts": _verdicts(results, comparisons),
-        "Before correction": _lost_to_correction(results, comparisons),
-        "Mechanism": _mechanism(results),
-        "Causes": causes(results),
-        "Same start, same data": _equal_conditions(results),
-        "Figures": "".join(f"{name} could not be drawn: {reason}. " for name, reason in no_figure.items()).rstrip(),
+        "Frozen plan": _frozen(analyses.history),
+        "Verdicts": _verdicts(analyses),
+        "Before correction": _lost_to_correction(analyses),
+        "Mechanism": _mechanism(analyses),
+        "Causes": causes(analyses),
+        "Same start, same data": _equal_conditions(analyses.hash_checks),
     }
     return [Finding(topic, text) for topic, text in texts.items() if text]
 
@@ -55,10 +44,10 @@ def _frozen(history: History) -> str:
     return f"Declared {when} and frozen before the first final trial had a record; sha256 {history.frozen}."
 
 
-def _verdicts(results: Results, comparisons: Sequence[Comparison]) -> str:
+def _verdicts(analyses: Analyses) -> str:
+    suite, comparisons = analyses.suite, analyses.comparisons
     if not comparisons:
         return "There is no baseline, so nothing is compared."
-    suite = results.study.suite
     parts = []
     for verdict in VERDICTS:
         found = [c for c in comparisons if c.verdict == verdict]
@@ -75,31 +64,28 @@ def _verdicts(results: Results, comparisons: Sequence[Comparison]) -> str:
     )
 
 
-def _lost_to_correction(results: Results, comparisons: Sequence[Comparison]) -> str:
-    suite, alpha = results.study.suite, results.study.suite.alpha
+def _lost_to_correction(analyses: Analyses) -> str:
+    comparisons, alpha = analyses.comparisons, analyses.suite.alpha
     lost = [c for c in comparisons if c.p is not None and c.p_holm is not None and c.p < alpha <= c.p_holm]
     if not lost:
         return ""
-    pairs = ", ".join(
-        f"{suite.pair_title(c.arena, c.reference, c.baseline)} (p = {c.p:.2g}, Holm p = {c.p_holm:.2g})" for c in lost
-    )
+    pairs = ", ".join(f"{analyses.title(c)} (p = {c.p:.2g}, Holm p = {c.p_holm:.2g})" for c in lost)
     return (
         f"{count(len(lost), 'comparison')} with p below {alpha:g} before Holm's correction and not after it: {pairs}. "
         f"A family of {len(comparisons)} can give such values by chance; they do not count."
     )
 
 
-def _mechanism(results: Results) -> str:
+def _mechanism(analyses: Analyses) -> str:
     """What the first few mechanisms that acted did, the reference's before others; the audit names the idle ones."""
-    found = sorted(mechanisms(results), key=lambda m: m.optimizer != results.study.suite.reference)
-    told = [f"{m.arena}, {m.optimizer}: {m.state}." for m in found if m.acted != 0][:SHOWN]
-    if others := len(found) - len(told):
-        told.append(f"{count(others, 'other arm')} {'has' if others == 1 else 'have'} one: see mechanism.csv.")
-    return " ".join(told)
+    mechanisms = sorted(analyses.mechanisms, key=lambda m: m.optimizer != analyses.suite.reference)
+    sentences = [f"{m.arena}, {m.optimizer}: {m.state}." for m in mechanisms if m.acted != 0][:SHOWN]
+    if others := len(mechanisms) - len(sentences):
+        sentences.append(f"{count(others, 'other arm')} {'has' if others == 1 else 'have'} one: see mechanism.csv.")
+    return " ".join(sentences)
 
 
-def _equal_conditions(results: Results) -> str:
-    checks = hash_checks(results)
+def _equal_conditions(checks: Sequence[HashCheck]) -> str:
     if not checks or not all(check.agrees for check in checks):
         return ""
     return (
@@ -108,14 +94,14 @@ def _equal_conditions(results: Results) -> str:
     )
 
 
-def causes(results: Results) -> str:
+def causes(analyses: Analyses) -> str:
     """What each rung contributes in each arena, and which intervals leave out 0; empty without a ladder."""
-    found = contributions(results)
-    if not found:
+    if not analyses.contributions:
         return ""
-    arenas = [_arena([x for x in found if x.arena == arena]) for arena in results.study.suite.arenas]
+    arenas = dict.fromkeys(x.arena for x in analyses.contributions)
+    sentences = [_arena([x for x in analyses.contributions if x.arena == arena]) for arena in arenas]
     return (
-        f"{' '.join(arenas)} Differences of neighbours on the ladder {' '.join(results.study.suite.ladder)}, positive "
+        f"{' '.join(sentences)} Differences of neighbours on the ladder {' '.join(analyses.suite.ladder)}, positive "
         "where the later one is better, with 95% intervals that are paired by seed and not corrected: they say where a "
         "gain comes from, not that there is one; that is for the verdicts."
     )

@@ -1,33 +1,27 @@
 """A study beside a publication: the CSV files, and the same for a terminal."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.table import Table as Grid
+from rich.table import Table
 from rich.text import Text
 
-from fairbench.analysis.audit import audit
-from fairbench.analysis.audit.check import Flag
-from fairbench.analysis.cost import Cost, costs
+from fairbench.analysis.analyse import analyse
+from fairbench.analysis.cost import Cost
 from fairbench.analysis.published.publication import Entry, Publication
 from fairbench.analysis.published.replication import ValueRow, VerdictRow, value_rows, verdict_rows
+from fairbench.common.checks import Flag
 from fairbench.common.files import write_atomically
-from fairbench.report import judged
 from fairbench.report.console import print_flags
 from fairbench.report.findings import Finding
-from fairbench.report.replication_findings import find, other_settings, said
-from fairbench.report.tables.csv_files import Table
+from fairbench.report.replication_findings import find_replication, other_settings, said
+from fairbench.report.tables.csv_files import of_dataclass
 from fairbench.report.tables.numbers import number, p_value, rate, signed
 from fairbench.study.history import History
 from fairbench.study.plan import Lookup
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
 
 WIDE = 100
 """Columns of a terminal from which seeds, learning rates and p-values are shown."""
@@ -95,23 +89,22 @@ def write_replication(publication: Publication, history: History, lookup: Lookup
     Raises:
         UsageError: the directory cannot be written.
     """
-    results, comparisons, first = judged(history, lookup)
-    values = value_rows(publication, results)
-    verdicts = verdict_rows(publication, results, comparisons)
-    spent = cost_rows(publication, costs(results))
-    tables = {"": _table(ValueRow, values), "_verdicts": _table(VerdictRow, verdicts), "_cost": _table(CostRow, spent)}
+    analyses = analyse(history, lookup)
+    values = value_rows(publication, analyses.results)
+    verdicts = verdict_rows(publication, analyses.results, analyses.comparisons)
+    costs = cost_rows(publication, analyses.costs)
+    tables = {
+        "": of_dataclass(ValueRow, values),
+        "_verdicts": of_dataclass(VerdictRow, verdicts),
+        "_cost": of_dataclass(CostRow, costs),
+    }
     files = [directory / f"comparison_{publication.name}{suffix}.csv" for suffix in tables]
     for file, table in zip(files, tables.values(), strict=True):
         write_atomically(file, table.to_csv())
-    flags = [*other_settings(publication, results), *audit(results, comparisons, history, first)]
+    flags = [*other_settings(publication, analyses.results), *analyses.flags]
     alarming = [flag for flag in flags if flag.severity == "fail"]
-    findings = find(publication, results, values, verdicts)
-    return Replication(values, verdicts, spent, alarming, findings, files)
-
-
-def _table(kind: "type[DataclassInstance]", rows: Iterable["DataclassInstance"]) -> Table:
-    """Columns are the dataclass's fields."""
-    return Table([field.name for field in fields(kind)], [tuple(vars(row).values()) for row in rows])
+    findings = find_replication(publication, analyses.results, values, verdicts)
+    return Replication(values, verdicts, costs, alarming, findings, files)
 
 
 def cost_rows(publication: Publication, costs: Iterable[Cost]) -> list[CostRow]:
@@ -167,11 +160,11 @@ def _print_values(rows: Sequence[ValueRow], console: Console) -> None:
     for arena in dict.fromkeys(row.arena for row in rows if row.our_mean is not None):
         shown = [row for row in rows if row.arena == arena]
         console.print(Text(f"{arena}, {shown[0].place}", "bold"))
-        grid = _grid(("metric", "optimizer"))
+        table = _table(("metric", "optimizer"))
         for column in ("published", "ours", *(("n",) if wide else ()), "difference", "inside"):
-            grid.add_column(column, justify="right")
+            table.add_column(column, justify="right")
         for column in ("published rate", "our rate") if wide else ():
-            grid.add_column(column, justify="right")
+            table.add_column(column, justify="right")
         for row in shown:
             theirs, ours = str(row.published_mean), number(row.our_mean)
             theirs += f" ± {row.published_std}" if row.published_std is not None else ""
@@ -179,8 +172,8 @@ def _print_values(rows: Sequence[ValueRow], console: Console) -> None:
             count = [str(row.n)] if wide else []
             rates = [str(row.published_lr or "–"), rate(row.our_lr)] if wide else []
             beside = [signed(row.difference), yes(row.inside)]
-            grid.add_row(row.metric, row.optimizer, theirs, ours, *count, *beside, *rates)
-        console.print(grid)
+            table.add_row(row.metric, row.optimizer, theirs, ours, *count, *beside, *rates)
+        console.print(table)
 
 
 def _print_verdicts(rows: Sequence[VerdictRow], console: Console) -> None:
@@ -188,35 +181,35 @@ def _print_verdicts(rows: Sequence[VerdictRow], console: Console) -> None:
         return
     wide = console.width >= WIDE
     console.print(Text(f"{rows[0].optimizer} against each baseline, {rows[0].place}", "bold"))
-    grid = _grid(("arena", "metric", "baseline"))
+    table = _table(("arena", "metric", "baseline"))
     for column in ("published", "ours", *(("Welch p",) if wide else ()), "Holm", "agree"):
-        grid.add_column(column)
+        table.add_column(column)
     for row in rows:
         theirs = said(row.published_direction, row.published_significant)
         ours = said(row.our_direction, row.our_significant)
         tested = [*([p_value(row.our_p)] if wide else []), row.holm or "–"]
-        grid.add_row(row.arena, row.metric, row.baseline, theirs, ours, *tested, yes(row.agree))
-    console.print(grid)
+        table.add_row(row.arena, row.metric, row.baseline, theirs, ours, *tested, yes(row.agree))
+    console.print(table)
 
 
 def _print_costs(rows: Sequence[CostRow], console: Console) -> None:
     if not rows:
         return
     console.print(Text(f"time of {rows[0].optimizer} / {rows[0].baseline}, {rows[0].place}", "bold"))
-    grid = _grid(("arena",))
+    table = _table(("arena",))
     for column in ("published", "ours"):
-        grid.add_column(column, justify="right")
+        table.add_column(column, justify="right")
     for row in rows:
-        grid.add_row(row.arena, str(row.published_ratio), number(row.our_ratio, 3))
-    console.print(grid)
+        table.add_row(row.arena, str(row.published_ratio), number(row.our_ratio, 3))
+    console.print(table)
 
 
-def _grid(names: Iterable[str]) -> Grid:
+def _table(names: Iterable[str]) -> Table:
     """A table whose first columns hold names."""
-    grid = Grid(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for name in names:
-        grid.add_column(name)
-    return grid
+        table.add_column(name)
+    return table
 
 
 def yes(value: bool | None) -> str:

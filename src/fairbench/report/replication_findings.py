@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from fairbench.analysis.audit.check import Flag
 from fairbench.analysis.published.publication import Publication
 from fairbench.analysis.published.replication import Gap, ValueRow, VerdictRow, gaps
 from fairbench.analysis.results import Results
+from fairbench.common.checks import Flag
 from fairbench.report.findings import Finding
 
 WHAT = (
@@ -16,7 +16,7 @@ WHAT = (
 )
 
 
-def find(
+def find_replication(
     publication: Publication,
     results: Results,
     values: Sequence[ValueRow],

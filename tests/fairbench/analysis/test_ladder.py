@@ -3,11 +3,12 @@
 from statistics import fmean
 
 import pytest
-from fabricated import Records, finals, planned, study
+from fabricated import Records, finals, history, study
 from hypothesis import given, strategies
 from samples import SCORES
 from scipy import stats
 
+from fairbench.analysis.analyse import analyse
 from fairbench.analysis.comparison.ladder import contributions
 from fairbench.analysis.results import collect
 from fairbench.report.findings import causes
@@ -16,9 +17,18 @@ LADDER = ["AdamW", "+GC", "+AGC", "PsiLogic"]
 SEEDS = 4
 
 
-def found(arenas=("vit",), ladder=LADDER, **scores):
+def recorded(arenas=("vit",), ladder=LADDER, **scores):
     the_study = study(arenas, LADDER, seeds=range(1, SEEDS + 1), ladder=ladder)
-    return collect(*planned(the_study, Records(finals(the_study, **scores))))
+    return the_study, Records(finals(the_study, **scores))
+
+
+def rows_of(*arenas, **scores):
+    return contributions(collect(*recorded(arenas or ("vit",), **scores)))
+
+
+def in_words(**scores):
+    the_study, records = recorded(**scores)
+    return causes(analyse(history(the_study), records))
 
 
 RUNGS = {
@@ -30,7 +40,7 @@ RUNGS = {
 
 
 def test_contributions_by_hand():
-    rows = contributions(found(**RUNGS))
+    rows = rows_of(**RUNGS)
     assert [(row.part, row.before, row.optimizer) for row in rows] == [
         ("rung", "AdamW", "+GC"),
         ("rung", "+GC", "+AGC"),
@@ -43,7 +53,7 @@ def test_contributions_by_hand():
 
 
 def test_a_loss_that_falls_is_a_gain():
-    rows = contributions(found(("vit", "gpt"), **RUNGS))
+    rows = rows_of("vit", "gpt", **RUNGS)
     vit, gpt = ([row for row in rows if row.arena == arena] for arena in ("vit", "gpt"))
     assert [row.contribution for row in gpt] == pytest.approx([-row.contribution for row in vit])
     assert (gpt[0].ci_low, gpt[0].ci_high) == pytest.approx((-vit[0].ci_high, -vit[0].ci_low))
@@ -51,28 +61,28 @@ def test_a_loss_that_falls_is_a_gain():
 
 @given(strategies.lists(strategies.lists(SCORES, min_size=SEEDS, max_size=SEEDS), min_size=4, max_size=4))
 def test_the_contributions_sum_to_the_whole(scores):
-    *rungs, whole = contributions(found(**dict(zip(LADDER, scores, strict=True))))
+    *rungs, whole = rows_of(**dict(zip(LADDER, scores, strict=True)))
     assert sum(row.contribution for row in rungs) == pytest.approx(whole.contribution, abs=1e-12)
     assert whole.contribution == pytest.approx(fmean(scores[-1]) - fmean(scores[0]), abs=1e-12)
 
 
 def test_a_rung_that_did_not_finish_contributes_nothing_that_is_known():
-    results = found(**{**RUNGS, "+AGC": ["diverged", 0.5, None, 0.5]})
-    rows = contributions(results)
+    lost = {**RUNGS, "+AGC": ["diverged", 0.5, None, 0.5]}
+    rows = rows_of(**lost)
     assert [row.contribution is None for row in rows] == [False, True, True, False]
     assert rows[1].note == "+AGC finished 2 of 4 seeds"
-    assert "+AGC unknown (+AGC finished 2 of 4 seeds)" in causes(results)
+    assert "+AGC unknown (+AGC finished 2 of 4 seeds)" in in_words(**lost)
 
 
 def test_the_same_difference_in_every_seed_has_no_interval():
-    rows = contributions(found(**{**RUNGS, "+GC": [x + 0.01 for x in RUNGS["AdamW"]]}))
+    rows = rows_of(**{**RUNGS, "+GC": [x + 0.01 for x in RUNGS["AdamW"]]})
     assert (rows[0].contribution, rows[0].ci_low) == (pytest.approx(0.01), None)
     assert rows[0].note == "the same difference in every seed, no test"
 
 
 def test_in_words():
-    text = causes(found(**RUNGS))
+    text = in_words(**RUNGS)
     assert text.startswith("vit: +GC +0.027 [+0.012, +0.043], +AGC -0.005 [")
     assert "the whole +0.1" in text
     assert "0 lies outside the interval of +GC, PsiLogic." in text
-    assert causes(found(ladder=[], **RUNGS)) == ""
+    assert in_words(ladder=[], **RUNGS) == ""

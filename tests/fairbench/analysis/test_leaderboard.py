@@ -1,11 +1,14 @@
 """The leaderboard: places, verdicts seen from each optimizer, and prices, by hand."""
 
+from typing import NamedTuple
+
 import pytest
 from fabricated import Records, finals, history, study
 
+from fairbench.analysis.analyse import analyse
 from fairbench.analysis.comparison.leaderboard import leaderboard
-from fairbench.report import judged
-from fairbench.report.figures.canvas import style
+from fairbench.analysis.comparison.ranking import ranking
+from fairbench.report.figures.canvas import looks_of, style
 from fairbench.report.figures.leaderboard import draw_leaderboard
 
 SEEDS = (1, 2, 3, 4)
@@ -19,10 +22,24 @@ SCORES = {
 }
 
 
+class Timed(NamedTuple):
+    """The cost of an arm, as far as a leaderboard reads it."""
+
+    arena: str
+    optimizer: str
+    step_ms: float
+    train_ms: float
+
+
 def of(arenas=("gpt", "vit"), optimizers=("AdamW", "Lion", "PsiLogic", "SGD")):
     the_study = study(arenas, optimizers, SEEDS, margin=0.1)
     scores = {name: SCORES[name] for name in optimizers}
-    return judged(history(the_study), Records(finals(the_study, **scores)))[:2]
+    return analyse(history(the_study), Records(finals(the_study, **scores)))
+
+
+def standings(analyses, costs=()):
+    results, comparisons = analyses.results, analyses.comparisons
+    return leaderboard(results, comparisons, ranking(results, comparisons), costs)
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +48,7 @@ def judgement():
 
 
 def test_a_verdict_is_seen_from_the_optimizer_and_not_from_the_reference(judgement):
-    found = {x.optimizer: x for x in leaderboard(*judgement, {})}
+    found = {x.optimizer: x for x in standings(judgement)}
     adamw, lion, sgd = found["AdamW"], found["Lion"], found["SGD"]
     assert (adamw.better, adamw.worse, adamw.equivalent) == (1, 1, 0)  # a high number is good in vit and bad in gpt
     assert (lion.better, lion.worse, lion.equivalent, lion.inconclusive) == (0, 0, 2, 0)
@@ -40,7 +57,7 @@ def test_a_verdict_is_seen_from_the_optimizer_and_not_from_the_reference(judgeme
 
 
 def test_who_has_the_best_mean_rank_stands_first_and_who_diverged_last(judgement):
-    found = leaderboard(*judgement, {})
+    found = standings(judgement)
     # Lion and PsiLogic share the best mean of gpt, AdamW is third there and first in vit, SGD is last in both
     assert [(x.optimizer, x.mean_rank) for x in found][-1] == ("SGD", 4)
     assert {x.optimizer: x.mean_rank for x in found} == {"Lion": 2, "PsiLogic": 2, "AdamW": 2, "SGD": 4}
@@ -50,29 +67,29 @@ def test_who_has_the_best_mean_rank_stands_first_and_who_diverged_last(judgement
 def test_prices_are_medians_over_the_arenas_beside_the_reference(judgement):
     times = {("gpt", "PsiLogic"): (2.0, 10.0), ("vit", "PsiLogic"): (4.0, 10.0)}
     times |= {("gpt", "Lion"): (1.0, 9.0), ("vit", "Lion"): (6.0, 12.0), ("vit", "AdamW"): (5.0, 11.0)}
-    found = {x.optimizer: x for x in leaderboard(*judgement, times)}
+    found = {x.optimizer: x for x in standings(judgement, [Timed(*arm, *ms) for arm, ms in times.items()])}
     assert (found["Lion"].step_ratio, found["Lion"].train_ratio) == pytest.approx((1.0, 1.05))
     assert (found["AdamW"].step_ratio, found["AdamW"].train_ratio) == pytest.approx((1.25, 1.1))
     assert (found["SGD"].step_ratio, found["PsiLogic"].step_ratio) == (None, 1.0)
 
 
 def test_state_is_what_the_registry_knows(judgement):
-    found = {x.optimizer: x.state for x in leaderboard(*judgement, {})}
+    found = {x.optimizer: x.state for x in standings(judgement)}
     assert found["AdamW"] == "2"
     assert found["SGD"] == "1"
     assert found["PsiLogic"] == ""  # the fabricated study has it from a module that has none
 
 
 def test_two_optimizers_or_one_arena_have_no_leaderboard():
-    assert leaderboard(*of(arenas=("gpt",)), {}) == []
-    assert leaderboard(*of(optimizers=("AdamW", "PsiLogic")), {}) == []
+    assert of(arenas=("gpt",)).leaderboard == []
+    assert of(optimizers=("AdamW", "PsiLogic")).leaderboard == []
 
 
 def test_the_figure_has_each_panel_from_the_best_to_the_worst_and_fills_what_is_decided():
-    results, comparisons = of(optimizers=("Adam", "AdamW", "Lion", "PsiLogic"))
+    four, other = of(optimizers=("Adam", "AdamW", "Lion", "PsiLogic")), of()
     with style():
-        drawing = draw_leaderboard(results, comparisons)
-        assert draw_leaderboard(*of()) is None  # one of three baselines diverged: two are no leaderboard
+        drawing = draw_leaderboard(four, looks_of(four.suite))
+        assert draw_leaderboard(other, looks_of(other.suite)) is None  # a baseline of three diverged: two are too few
     gpt, vit = drawing.parts
     assert [said.partition(":")[0] for *_, said in gpt.points] == ["Lion", "Adam", "AdamW"]
     assert [said.partition(" [")[0] for *_, said in vit.points][:2] == ["AdamW: +0.400", "Adam: +0.195"]

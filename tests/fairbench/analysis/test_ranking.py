@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from fabricated import Records, finals, planned, study
+from fabricated import Records, finals, study
 from hypothesis import given, strategies
 from scipy import stats
 
@@ -87,7 +87,7 @@ def test_two_share_a_group_if_and_only_if_they_are_not_told_apart(apart):
 
 def ranked(the_study, **scores):
     records = Records(finals(the_study, **scores))
-    results = collect(*planned(the_study, records))
+    results = collect(the_study, records)
     return {(rank.arena, rank.optimizer): rank for rank in ranking(results, compare(results))}
 
 

@@ -1,9 +1,10 @@
 """Times to target and performance profiles, by hand."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
-from fabricated import Records, finals, planned, study
+from fabricated import Records, finals, study
 
 from fairbench.analysis.comparison.time_to_target import TimeToTarget, profile, times_to_target
 from fairbench.analysis.results import collect
@@ -23,12 +24,16 @@ class Curves(Records):
         return {**super().result(spec, outcome, status), "evaluations": curve}
 
 
+def timed(arena, optimizer, seconds):
+    return SimpleNamespace(arena=arena, optimizer=optimizer, source="timing", train_ms=1000 * seconds)
+
+
 def times(arena, target, curves, seconds=None, **scores):
     the_study = study((arena,), ("AdamW", "PsiLogic"))
     arenas = {arena: replace(the_study.suite.arenas[arena], target=target)}
     the_study = replace(the_study, suite=replace(the_study.suite, arenas=arenas))
-    results = collect(*planned(the_study, Curves(the_study, curves, **scores)))
-    return {x.optimizer: x for x in times_to_target(results, seconds or {})}
+    results = collect(the_study, Curves(the_study, curves, **scores))
+    return {x.optimizer: x for x in times_to_target(results, [timed(*arm, x) for arm, x in (seconds or {}).items()])}
 
 
 def test_the_first_evaluation_at_the_target_counts():

@@ -3,7 +3,7 @@
 from dataclasses import fields, replace
 
 import pytest
-from fabricated import QUANTITIES, Records, finals, planned, sha, study
+from fabricated import QUANTITIES, Records, finals, sha, study
 from hypothesis import given
 from samples import ARMS
 from scipy import stats
@@ -22,7 +22,7 @@ NEAR = [0.5001, 0.5102, 0.5199]
 def comparisons(the_study, **options):
     scores = {name: options.pop(name) for name in list(options) if name in the_study.suite.optimizers}
     records = Records(finals(the_study, **scores), **options)
-    return compare(collect(*planned(the_study, records)))
+    return compare(collect(the_study, records))
 
 
 def one(arena="vit", margin=0.01, seeds=(1, 2, 3), **options):
@@ -237,7 +237,7 @@ def test_mechanism_in_words(changed, state):
 
 def mechanisms_of(quantities):
     the_study = study(("vit",))
-    return mechanisms(collect(*planned(the_study, Records(finals(the_study), quantities=quantities))))
+    return mechanisms(collect(the_study, Records(finals(the_study), quantities=quantities)))
 
 
 def test_mechanism_when_where_and_how_much():

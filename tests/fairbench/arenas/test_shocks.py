@@ -234,7 +234,7 @@ def test_what_shocks_cost(tmp_path: Any) -> None:
         final = {"val": metrics, "test": metrics}
         return {"status": "finished", "result": {"final": final, "loss_curve": curve}, "cost": None, "environment": {}}
 
-    rows = {(x.arena, x.optimizer): x for x in shock_costs(collect(study, arms(study, lookup), lookup))}
+    rows = {(x.arena, x.optimizer): x for x in shock_costs(collect(study, lookup))}
     assert list(rows) == [(arena, name) for arena in ("vit-spike", "vit-scaled") for name in ("AdamW", "PsiLogic")]
     found = rows["vit-spike", "AdamW"]
     assert (found.calm, found.n, found.diverged, found.recovery, found.recovered) == ("vit", 2, 0, 20, 1.0)

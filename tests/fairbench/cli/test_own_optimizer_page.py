@@ -57,7 +57,7 @@ def test_the_page_works_when_pasted(
     tiny_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tiny_file.parent)
-    monkeypatch.setattr("fairbench.report.draw_figures", lambda *_: ([], {}))  # nobody looks at them here
+    monkeypatch.setattr("fairbench.report.draw_figures", lambda *_: [])  # nobody looks at them here
     tiny_file.write_text(tiny_file.read_text() + "[optimizers.Lion]\n")
     shown = {}
     for command in "".join(blocks("sh")).splitlines():

@@ -56,7 +56,7 @@ def data_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (root / "list_eval_partition.txt").write_text(partition)
     for dataset in ("tinystories", "cifar100", "tiny-imagenet", "celeba"):
         archives.register(monkeypatch, dataset, root)
-    monkeypatch.setattr("fairbench.report.draw_figures", lambda *_: ([], {}))  # nobody looks at them here
+    monkeypatch.setattr("fairbench.report.draw_figures", lambda *_: [])  # nobody looks at them here
     monkeypatch.chdir(tmp_path)
     return root
 

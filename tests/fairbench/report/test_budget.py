@@ -3,23 +3,23 @@
 from dataclasses import replace
 
 import pytest
-from fabricated import Records, finals, planned, study
+from fabricated import Records, finals, study
 
 from fairbench.analysis.results import collect
 from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan, ResolvedOptimizer
-from fairbench.report.tables.budget import Share, ledger
+from fairbench.report.tables.budget import Budget, budgets
 
 pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
 
 
 def shares(resolved=None, plans=None, **scores):
-    """The ledger of a study in vit; some of its optimizers and their plans are as the test says."""
+    """The budgets of a study in vit; some of its optimizers and their plans are as the test says."""
     the_study = study(("vit",), ("AdamW", "PsiLogic"))
     optimizers = {**the_study.optimizers, **(resolved or {})}
     suite = replace(the_study.suite, optimizers={**the_study.suite.optimizers, **(plans or {})})
     changed = replace(the_study, suite=suite, optimizers=optimizers)
-    return ledger(collect(*planned(changed, Records(finals(changed, **scores)))))
+    return budgets(collect(changed, Records(finals(changed, **scores))))
 
 
 def test_trials_and_steps_are_those_with_a_record():
@@ -29,7 +29,7 @@ def test_trials_and_steps_are_those_with_a_record():
 
 
 def of(name, factory="", **options):
-    """What the ledger says of an optimizer with these options, by the bench's own way of reading them."""
+    """What the budgets says of an optimizer with these options, by the bench's own way of reading them."""
     plan = OptimizerPlan(factory, options)
     return next(x for x in shares({name: resolve_optimizer(name, plan)}, {name: plan}) if x.optimizer == name)
 
@@ -74,5 +74,5 @@ def test_options_of_the_arena_win_and_are_named():
     plan = OptimizerPlan("", {"weight_decay": 0.1}, {"vit": {"weight_decay": 0.3}, "gpt": {"weight_decay": 0.2}})
     resolved = ResolvedOptimizer("AdamW", "torch.optim:AdamW", {"weight_decay": 0.1}, plan.arenas, False, "", {})
     found = shares({"AdamW": resolved}, {"AdamW": plan})[0]
-    assert isinstance(found, Share)
+    assert isinstance(found, Budget)
     assert (found.options, found.decay) == ("weight_decay = 0.3", "0.3, decoupled")

@@ -5,31 +5,30 @@ from dataclasses import replace
 import pytest
 from fabricated import QUANTITIES, Records, finals, history, study
 
-from fairbench.analysis.comparison.ladder import contributions
-from fairbench.report import judged
-from fairbench.report.figures.canvas import style
+from fairbench.analysis.analyse import analyse
+from fairbench.report.figures.canvas import looks_of, style
 from fairbench.report.figures.causes import acted, draw_causes, draw_mechanism, draw_shocks
 
 
-def results_of(the_study, **options):
+def analyses_of(the_study, **options):
     scores = {"PsiLogic": [0.9, 0.92, 0.91], "AdamW": [0.5, 0.51, 0.55], "Lion": [0.6, 0.5, 0.55]}
-    return judged(history(the_study), Records(finals(the_study, **scores), **options))[0]
+    return analyse(history(the_study), Records(finals(the_study, **scores), **options))
 
 
-def drawn(draw, results):
+def drawn(draw, analyses):
     with style():
-        return draw(results)
+        return draw(analyses, looks_of(analyses.suite))
 
 
 def test_a_study_without_causes_has_no_figure_of_them():
-    results = results_of(study(("vit",)), quantities=None)
-    assert [drawn(draw, results) for draw in (draw_causes, draw_shocks, draw_mechanism)] == [None, None, None]
+    analyses = analyses_of(study(("vit",)), quantities=None)
+    assert [drawn(draw, analyses) for draw in (draw_causes, draw_shocks, draw_mechanism)] == [None, None, None]
 
 
 def test_every_rung_is_in_its_panel():
-    results = results_of(study(ladder=["AdamW", "Lion", "PsiLogic"]))
-    drawing = drawn(draw_causes, results)
-    rows = [x for x in contributions(results) if x.arena == "vit"]
+    analyses = analyses_of(study(ladder=["AdamW", "Lion", "PsiLogic"]))
+    drawing = drawn(draw_causes, analyses)
+    rows = [x for x in analyses.contributions if x.arena == "vit"]
     (part,) = (part for part in drawing.parts if part.arena == "vit")
     assert len(part.points) == len(rows) == 3
     assert part.points[2][3].startswith("the whole: +0.390 [")
@@ -53,16 +52,16 @@ def test_shocks_are_drawn_beside_their_calm_twin():
                 return self.record(named, harmed[spec.optimizer.name][spec.seed])
             return super().__call__(spec)
 
-    results = judged(history(both), Shocked(records))[0]
-    (part,) = drawn(draw_shocks, results).parts
+    analyses = analyse(history(both), Shocked(records))
+    (part,) = drawn(draw_shocks, analyses).parts
     assert [said.partition(" [")[0] for *_, said in part.points] == ["AdamW: +0.00", "Lion: +0.200", "PsiLogic: +0.400"]
 
 
 def test_when_a_mechanism_acted():
-    results = results_of(study(("vit",)))
-    arm = results.arm("vit", "PsiLogic")
+    analyses = analyses_of(study(("vit",)))
+    arm = analyses.results.arm("vit", "PsiLogic")
     assert acted(arm) == [(5, pytest.approx(0.25)), (10, pytest.approx(0.25))]
     never = {**QUANTITIES, "acted": ("tensor steps", {"a": 0.0})}
-    assert drawn(draw_mechanism, results_of(study(("vit",)), quantities=never)) is None
-    (part,) = drawn(draw_mechanism, results).parts
+    assert drawn(draw_mechanism, analyses_of(study(("vit",)), quantities=never)) is None
+    (part,) = drawn(draw_mechanism, analyses).parts
     assert [said for *_, said in part.points] == [f"PsiLogic, until step {s}: acted in 25.0%" for s in (5, 10)]

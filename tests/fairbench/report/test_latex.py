@@ -3,15 +3,16 @@
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 
 import pytest
 from fabricated import Records, finals, history, study
-from pages import ANALYSES, FLAGS, HOSTILE
+from pages import FOUND, HOSTILE
 
-from fairbench.report import judged
+from fairbench.analysis.analyse import analyse
 from fairbench.report.tables.latex import to_latex
-from fairbench.report.tables.model import Cell, Column, Grid
-from fairbench.report.tables.results import grids
+from fairbench.report.tables.model import Cell, Column, TableView
+from fairbench.report.tables.results import all_tables
 from fairbench.report.tables.tex import ESCAPED, escape
 
 TOKEN = re.compile(r"\\[a-zA-Z]+|\\.|[{}$&]|[^\\{}$&]+", re.DOTALL)
@@ -56,31 +57,31 @@ def rows_of(text):
 def tables():
     the_study = study(optimizers=("AdamW", "Lion", HOSTILE, "PsiLogic"))
     scores = {"PsiLogic": [0.9, 0.91, 0.92], "AdamW": [0.5, 0.51, 0.52], "Lion": [0.6, "diverged", "failed"]}
-    results, comparisons, _ = judged(history(the_study), Records(finals(the_study, **scores)))
-    return grids(results, comparisons, ANALYSES, FLAGS)
+    analyses = analyse(history(the_study), Records(finals(the_study, **scores)))
+    return all_tables(replace(analyses, **FOUND))
 
 
 def test_every_row_has_all_columns():
     found = tables()
     assert {"comparisons", "causes", "shocks", "ranking", "time_to_target", "quantities"} <= found.keys()
-    for grid in found.values():
-        text = to_latex(grid)
+    for table in found.values():
+        text = to_latex(table)
         assert text.isascii()
         (columns,) = re.findall(r"\\begin\{tabular\}\{([lr]+)\}", text)
-        assert columns == "".join("r" if column.value else "l" for column in grid.columns)
+        assert columns == "".join("r" if column.value else "l" for column in table.columns)
         rows = rows_of(text)
-        assert [len(row) for row in rows] == [len(columns)] * (1 + len(grid.rows))
+        assert [len(row) for row in rows] == [len(columns)] * (1 + len(table.rows))
 
 
 def test_only_wins_are_bold():
     found = tables()
-    bold = [cell for grid in found.values() for row in rows_of(to_latex(grid)) for cell in row if r"\textbf" in cell]
+    bold = [cell for table in found.values() for row in rows_of(to_latex(table)) for cell in row if r"\textbf" in cell]
     assert bold == [r"\textbf{better}"] * 2  # vit, where higher is better, against the two that finished
 
 
 def test_a_table():
-    grid = Grid("x", "50% of it", [Column("A & B", str), Column("p", str, float)], [[Cell("a_1"), Cell("−1")]])
-    assert to_latex(grid).splitlines() == [
+    table = TableView("x", "50% of it", [Column("A & B", str), Column("p", str, float)], [[Cell("a_1"), Cell("−1")]])
+    assert to_latex(table).splitlines() == [
         r"% 50\% of it",
         "% needs the packages booktabs and textcomp",
         r"\begin{tabular}{lr}",
@@ -108,8 +109,8 @@ def test_what_latex_cannot_print_is_named():
 def test_all_tables_compile(tmp_path):
     """In one document, with nothing but what the tables say that they need."""
     found = tables()
-    for name, grid in found.items():
-        (tmp_path / f"{name}.tex").write_text(to_latex(grid))
+    for name, table in found.items():
+        (tmp_path / f"{name}.tex").write_text(to_latex(table))
     printable = "".join(map(chr, range(33, 127)))
     inputs = "\n\n".join(rf"\input{{{name}}}" for name in found)
     document = rf"""\documentclass{{article}}

@@ -94,8 +94,8 @@ def test_what_has_no_value_comes_last(browser):
 
 
 def test_words_are_sorted_as_words(browser):
-    browser.execute_script("document.querySelector('#ledger th:nth-child(2) button').click()")
-    names = "return [...document.querySelector('#ledger table').tBodies[0].rows].map((row) => row.cells[1].textContent)"
+    browser.execute_script("document.querySelector('#budget th:nth-child(2) button').click()")
+    names = "return [...document.querySelector('#budget table').tBodies[0].rows].map((row) => row.cells[1].textContent)"
     found = browser.execute_script(names)
     assert found[-2:] == ["PsiLogic", "PsiLogic"]
     assert found[2:4] == ["AdamW", "AdamW"]

@@ -8,7 +8,7 @@ from decimal import Decimal
 from statistics import fmean, stdev
 
 import pytest
-from fabricated import Records, finals, history, planned, study
+from fabricated import Records, finals, history, study
 from rich.console import Console
 from scipy import stats
 
@@ -37,7 +37,7 @@ PAPER = load_publication("paper")
 
 def judged(the_study, scores, **options):
     """Results and verdicts of records that score so."""
-    results = collect(*planned(the_study, Records(scores, **options)))
+    results = collect(the_study, Records(scores, **options))
     return results, compare(results)
 
 

@@ -307,7 +307,7 @@ def test_a_directory_that_was_moved_goes_on_where_mixing_is_allowed_beside_anoth
     monkeypatch.chdir(finished.folder)
     monkeypatch.syspath_prepend(finished.folder)
     monkeypatch.setattr(environment, "LOADED_REVISION", "another")
-    monkeypatch.setattr("fairbench.report.draw_figures", lambda *_: ([], {}))
+    monkeypatch.setattr("fairbench.report.draw_figures", lambda *_: [])
     environment.environment.cache_clear()
     copy = tmp_path / "copy"
     shutil.copytree(finished.output, copy)

@@ -6,7 +6,6 @@ from fairbench.analysis.comparability import mixtures
 from fairbench.analysis.results import collect
 from fairbench.report import write_report
 from fairbench.study.environments import mixing
-from fairbench.study.plan import arms
 
 VIT_ADAMW = ("vit", "PsiLogic", "AdamW")
 
@@ -24,12 +23,12 @@ class Elsewhere(Records):
 
 
 def failing(report):
-    return [flag.text for flag in report.flags if flag.severity == "fail"]
+    return [flag.text for flag in report.analyses.flags if flag.severity == "fail"]
 
 
 def found(the_study, there):
     records = Elsewhere(finals(the_study), there)
-    return mixtures(collect(the_study, arms(the_study, records), records)), records
+    return mixtures(collect(the_study, records)), records
 
 
 def test_the_same_ground_is_no_mixture():
@@ -46,7 +45,7 @@ def test_seeds_of_one_arm_elsewhere():
 
 
 def test_an_arm_that_goes_with_the_machine_is_confounded(tmp_path, monkeypatch):
-    monkeypatch.setattr("fairbench.report.draw_figures", lambda *_: ([], {}))
+    monkeypatch.setattr("fairbench.report.draw_figures", lambda *_: [])
     the_study = study(("vit",))
     mixed, records = found(the_study, lambda s: {"device": "new"} if s.optimizer.name == "AdamW" else {"device": "old"})
     assert [(m.comparisons, m.confounded) for m in mixed] == [((VIT_ADAMW,), (VIT_ADAMW,))]
@@ -64,7 +63,7 @@ def test_an_arm_that_goes_with_the_machine_is_confounded(tmp_path, monkeypatch):
 
 
 def test_of_many_values_a_few_are_listed(tmp_path, monkeypatch):
-    monkeypatch.setattr("fairbench.report.draw_figures", lambda *_: ([], {}))
+    monkeypatch.setattr("fairbench.report.draw_figures", lambda *_: [])
     the_study = study(("vit",), seeds=tuple(range(1, 8)))
     _, records = found(the_study, lambda s: {"git": f"{s.seed}"})
     report = write_report(history(the_study), records, tmp_path)
@@ -72,7 +71,7 @@ def test_of_many_values_a_few_are_listed(tmp_path, monkeypatch):
 
 
 def test_data_that_nobody_vouches_for_are_named(tmp_path, monkeypatch):
-    monkeypatch.setattr("fairbench.report.draw_figures", lambda *_: ([], {}))
+    monkeypatch.setattr("fairbench.report.draw_figures", lambda *_: [])
     the_study = study()
     origin = {"gpt": "archive, not verified", "vit": "archive, verified"}
     _, records = found(the_study, lambda s: {"data": origin[s.arena.name]})

@@ -21,7 +21,7 @@ def changed(the_study, **fields):
 
 @pytest.fixture(autouse=True)
 def no_figures(monkeypatch):
-    monkeypatch.setattr("fairbench.report.draw_figures", lambda *_: ([], {}))
+    monkeypatch.setattr("fairbench.report.draw_figures", lambda *_: [])
 
 
 def report(folder: Path, *plans) -> Report:
@@ -37,11 +37,11 @@ def report(folder: Path, *plans) -> Report:
 
 
 def warned(result: Report) -> str:
-    return " ".join(flag.text for flag in result.flags if flag.severity == "fail")
+    return " ".join(flag.text for flag in result.analyses.flags if flag.severity == "fail")
 
 
 def verdicts(result: Report) -> dict[tuple[str, str], tuple[str, str]]:
-    return {(c.arena, c.baseline): (c.verdict, c.declared) for c in result.comparisons}
+    return {(c.arena, c.baseline): (c.verdict, c.declared) for c in result.analyses.comparisons}
 
 
 def test_a_margin_that_was_widened_afterwards_is_a_warning_and_the_first_verdict_stays(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_comparison_that_was_not_declared_says_so(tmp_path: Path) -> None:
 
 def test_all_pairs_asked_for_afterwards_were_not_declared(tmp_path: Path) -> None:
     result = report(tmp_path, (MORNING, study(("vit",)), 0), (NOON, study(("vit",), compare="all"), 9))
-    declared = {(c.reference, c.baseline): c.declared for c in result.comparisons}
+    declared = {(c.reference, c.baseline): c.declared for c in result.analyses.comparisons}
     assert declared["AdamW", "Lion"] == "not declared"
     assert "not declared" not in {declared["PsiLogic", "AdamW"], declared["PsiLogic", "Lion"]}
     assert "Not declared then: vit, AdamW against Lion." in warned(result)

@@ -192,7 +192,7 @@ def test_a_record_that_came_while_the_index_was_made_is_read(held: Study) -> Non
 def test_report_status_and_count_are_the_same_with_an_index_and_without(
     held: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fairbench.report.draw_figures", lambda *_: ([], {}))
+    monkeypatch.setattr("fairbench.report.draw_figures", lambda *_: [])
 
     def everything(name: str) -> list[Any]:
         plans, lookup = held_study(held.store.directory)

@@ -9,26 +9,26 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from fabricated import Records, finals, history, planned, study
+from fabricated import Records, finals, history, study
 from rich.console import Console
 from test_forecast import rehearsed
 from tiny import study_of
 
-from fairbench.analysis.audit import audit
+from fairbench.analysis.analyse import analyse
 from fairbench.analysis.forecast import forecast
 from fairbench.analysis.results import collect
 from fairbench.common.errors import UsageError
 from fairbench.optimizers.registry import OPTIMIZERS, OptimizerFacts
 from fairbench.optimizers.resolve import rates_of, resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan
-from fairbench.report import judged, write_report
+from fairbench.report import write_report
 from fairbench.report.console import print_plan
-from fairbench.report.figures.canvas import style
-from fairbench.report.figures.curves_and_times import FIGURES
-from fairbench.report.tables.budget import equality, ledger
+from fairbench.report.figures.canvas import looks_of, style
+from fairbench.report.figures.curves_and_times import draw_lr_sensitivity
+from fairbench.report.tables.budget import budgets, equality
 from fairbench.report.tables.csv_files import lr_sweep
-from fairbench.report.tables.provenance import optimizer_grid
-from fairbench.report.tables.results import rate_grid
+from fairbench.report.tables.provenance import optimizer_table
+from fairbench.report.tables.results import rate_table
 from fairbench.runner.progress.live import Progress
 from fairbench.runner.progress.watch import arm_sights, status_table
 from fairbench.study.history import read_history
@@ -164,10 +164,10 @@ def test_rates_are_the_grids_times_the_scale() -> None:
     assert {spec.lr for spec in found["Lion"].sweep} == {3e-5, 3e-4, 3e-3}
     found, _ = run(the_study, near(1.0))
     assert {spec.lr for spec in found["Lion"].sweep} == {3e-5, 3e-4, 3e-3, 3e-2}  # extended at its own edge
-    results = collect(*planned(the_study, Scored(the_study, near(1.0))))
+    results = collect(the_study, Scored(the_study, near(1.0)))
     extended = {(row[1], row[2]) for row in lr_sweep(results).rows if row[-1]}
     assert extended == {("AdamW", 0.1), ("Lion", 3e-2), ("PsiLogic", 0.1)}
-    assert "3 rates from 0.0001 to 0.01, times the optimizer's own scale, and up to" in rate_grid(results).caption
+    assert "3 rates from 0.0001 to 0.01, times the optimizer's own scale, and up to" in rate_table(results).caption
 
 
 @pytest.mark.usefixtures("forgetful")
@@ -203,14 +203,17 @@ def test_an_untuned_optimizer_runs_its_final_seeds_only(untuned: Study) -> None:
 
 def test_an_untuned_optimizer_is_marked(untuned: Study) -> None:
     plans, records = history(untuned), Scored(untuned, near(1e-3), PsiLogic=[0.9, 0.91, 0.92])
-    results, comparisons, first = judged(plans, records)
-    assert [c.statement for c in comparisons] == ["better (AdamW untuned)", "better (Lion untuned)"]
-    flags = {flag.name: flag.evidence for flag in audit(results, comparisons, plans, first)}
+    analyses = analyse(plans, records)
+    assert [c.statement for c in analyses.comparisons] == ["better (AdamW untuned)", "better (Lion untuned)"]
+    flags = {flag.name: flag.evidence for flag in analyses.flags}
     assert flags["untuned"] == "AdamW (lr 0.5), Lion (lr 1): final trials only."
     assert not {"fewer rates", "rate at the edge", "unequal treatment", "incomplete"} & flags.keys()
-    assert "Untuned, without any search: AdamW, Lion." in equality(ledger(results))
-    assert [(x.search, x.settings) for x in ledger(results)][:2] == [("untuned, at 0.5", 0), ("untuned, at 1", 0)]
-    rows = [[str(cell.text) for cell in row] for row in rate_grid(results).rows]
+    assert "Untuned, without any search: AdamW, Lion." in equality(budgets(analyses.results))
+    assert [(x.search, x.settings) for x in budgets(analyses.results)][:2] == [
+        ("untuned, at 0.5", 0),
+        ("untuned, at 1", 0),
+    ]
+    rows = [[str(cell.text) for cell in row] for row in rate_table(analyses.results).rows]
     assert rows[0] == ["vit", "AdamW", "0.5", "–", "untuned: none was searched", "0", "–", "–"]
     console = Console(file=io.StringIO(), width=300)
     trials = [spec for arm in arms(untuned, records) for spec in arm.trials]
@@ -227,10 +230,11 @@ def test_an_untuned_optimizer_is_marked(untuned: Study) -> None:
 
 def test_a_study_in_which_nobody_is_tuned() -> None:
     the_study = searching(optimizers=("AdamW", "PsiLogic"), AdamW={"lr": 1.0}, PsiLogic={"lr": 1.0})
-    results = collect(*planned(the_study, Scored(the_study, near(1.0))))
+    records = Scored(the_study, near(1.0))
+    results = collect(the_study, records)
     assert not lr_sweep(results).rows
-    assert rate_grid(results).rows
-    assert drawn(results) is None
+    assert rate_table(results).rows
+    assert drawn(the_study, records) is None
     (f,) = forecast(rehearsed(the_study), lambda spec: None)
     assert (f.sweep_trials, f.extensions, f.final_trials) == (0, 0, 6)
     print_plan(the_study, [f], 1, history(the_study), Path("out"), Console(file=io.StringIO()))
@@ -239,13 +243,14 @@ def test_a_study_in_which_nobody_is_tuned() -> None:
 # shown as what it was
 
 
-def drawn(results):
+def drawn(the_study, records):
+    analyses = analyse(history(the_study), records)
     with style():
-        return FIGURES["lr_sensitivity"](results)
+        return draw_lr_sensitivity(analyses, looks_of(analyses.suite))
 
 
 def test_a_random_search_with_an_untuned_optimizer_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fairbench.report.draw_figures", lambda *_: ([], {}))
+    monkeypatch.setattr("fairbench.report.draw_figures", lambda *_: [])
     the_study = searching({**DRAWN, "extra": DECAYS}, AdamW={"lr": 1.0}, Lion={"lr_scale": 0.1})
     report = write_report(history(the_study), Scored(the_study, near(1e-3), PsiLogic=[0.9, 0.91, 0.92]), tmp_path)
     page = report.page.read_text()
@@ -256,15 +261,15 @@ def test_a_random_search_with_an_untuned_optimizer_is_reported(tmp_path: Path, m
 
 def test_an_unequal_budget_is_said_plainly() -> None:
     the_study = searching()
-    equal = collect(*planned(the_study, Scored(the_study, near(1e-3))))
-    assert equality(ledger(equal)).startswith("The budget was equal")
+    equal = collect(the_study, Scored(the_study, near(1e-3)))
+    assert equality(budgets(equal)).startswith("The budget was equal")
     higher = Scored(the_study, lambda lr, options: near(1.0 if options.get("own") else 1e-3)(lr, options))
     the_study = searching(Lion={"options": {"own": True}})
-    unequal = collect(*planned(the_study, higher))
-    assert equality(ledger(unequal)) == (
+    unequal = collect(the_study, higher)
+    assert equality(budgets(unequal)) == (
         "The budget of the searches was not equal, in settings: vit: AdamW 3, Lion 4, PsiLogic 3."
     )
-    assert [(x.search, x.settings, x.sweep_trials) for x in ledger(unequal)][1] == ("0.0001 to 0.1", 4, 4)
+    assert [(x.search, x.settings, x.sweep_trials) for x in budgets(unequal)][1] == ("0.0001 to 0.1", 4, 4)
 
 
 @pytest.mark.parametrize("best", [0.0, 0.01, 0.1])
@@ -272,8 +277,7 @@ def test_a_selected_value_at_the_end_is_a_note(best: float) -> None:
     the_study = searching({"extra": DECAYS}, optimizers=("AdamW", "PsiLogic"))
     plans = history(the_study)
     records = Scored(the_study, lambda lr, x: near(1e-3)(lr, x) - abs(x["weight_decay"] - best))
-    results, comparisons, first = judged(plans, records)
-    flags = {flag.name: flag.evidence for flag in audit(results, comparisons, plans, first)}
+    flags = {flag.name: flag.evidence for flag in analyse(plans, records).flags}
     expected = f"vit AdamW (weight_decay {best:g}), vit PsiLogic (weight_decay {best:g})."
     assert flags.get("searched value at the end", "") == ("" if best == 0.01 else expected)
     assert "coupled decay" not in flags
@@ -282,14 +286,14 @@ def test_a_selected_value_at_the_end_is_a_note(best: float) -> None:
 def test_another_hyperparameter_has_a_column_and_a_part_in_the_figure() -> None:
     the_study = searching({"extra": {"momentum": [0.5, 0.9, 0.99]}}, optimizers=("AdamW", "PsiLogic"))
     records = Scored(the_study, lambda lr, x: near(1e-3)(lr, x) - abs(x["momentum"] - 0.9))
-    results = collect(*planned(the_study, records))
+    results = collect(the_study, records)
     table = lr_sweep(results)
     assert table.columns[:6] == ("arena", "optimizer", "lr", "weight_decay", "momentum", "seed")
     selected = [row[:6] for row in table.rows if row[-2] and row[6] == "accuracy"]
     assert selected == [("vit", name, 1e-3, None, 0.9, 0) for name in ("AdamW", "PsiLogic")]
     assert len(table.rows) == 2 * 2 * 9
-    assert [(row[3].text, row[3].value) for row in rate_grid(results).rows] == [("0.9", 0.9)] * 2
-    sensitivity = drawn(results)
+    assert [(row[3].text, row[3].value) for row in rate_table(results).rows] == [("0.9", 0.9)] * 2
+    sensitivity = drawn(the_study, records)
     said = [sentence for *_, sentence in sensitivity.parts[0].points]
     assert len(said) == 2 * 9
     assert "AdamW, rate 0.001, momentum 0.9: 1.000, selected" in said
@@ -298,15 +302,15 @@ def test_another_hyperparameter_has_a_column_and_a_part_in_the_figure() -> None:
 
 def test_draws_are_points_of_the_figure() -> None:
     the_study = searching({**DRAWN, "extra": DECAYS}, optimizers=("AdamW", "PsiLogic"))
-    results = collect(*planned(the_study, Scored(the_study, near(1e-3))))
-    sensitivity = drawn(results)
+    records = Scored(the_study, near(1e-3))
+    sensitivity = drawn(the_study, records)
     assert len(sensitivity.parts[0].points) == 2 * 4
     assert (
         "Points are draws of the rate between the dotted lines, the same draws for every optimizer."
         in sensitivity.caption
     )
     assert "4 draws of a rate from 0.0001 to 0.01, and of weight_decay among 0, 0.01, 0.1, with seed 7" in (
-        rate_grid(results).caption
+        rate_table(collect(the_study, records)).caption
     )
 
 
@@ -419,7 +423,7 @@ def test_what_fairbench_sets_is_told_apart_from_what_the_suite_sets() -> None:
     sgd = replace(the_study.optimizers["SGD"], options={"momentum": 0.5, "nesterov": True, "dampening": 0})
     suite = replace(the_study.suite, optimizers=plans)
     the_study = replace(the_study, suite=suite, optimizers={**the_study.optimizers, "SGD": sgd})
-    table = optimizer_grid(collect(*planned(the_study, Scored(the_study, near(1e-3)))))
+    table = optimizer_table(collect(the_study, Scored(the_study, near(1e-3))))
     assert [[cell.text for cell in row][2:] for row in table.rows] == [
         ["momentum = 0.5", "nesterov = True"],
         ["nothing", "nothing"],

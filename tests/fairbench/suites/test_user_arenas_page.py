@@ -46,7 +46,7 @@ def command(beginning: str) -> list[str]:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])  # whoever loads a file has its folder looked in from then on
-    monkeypatch.setattr("fairbench.report.draw_figures", lambda *_: ([], {}))  # most of a report's time
+    monkeypatch.setattr("fairbench.report.draw_figures", lambda *_: [])  # most of a report's time
     return tmp_path
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from fairbench.cli.main import main
 from fairbench.optimizers.spec import OptimizerPlan
-from fairbench.training.check import CHECKS, case, findings
+from fairbench.training.check import CHECKS, case, check_optimizer
 from fairbench.training.check.case import Case, Course, case_of, trained
 
 pytestmark = pytest.mark.xdist_group("libraries")
@@ -141,7 +141,7 @@ BY_NAME = {check.name: check for check in CHECKS}
 
 
 def test_who_keeps_the_contract_passes_all_of_it() -> None:
-    found = {each["name"]: each["severity"] for each in findings("Signs", OptimizerPlan("wrong.py:Signs"))}
+    found = {each["name"]: each["severity"] for each in check_optimizer("Signs", OptimizerPlan("wrong.py:Signs"))}
     assert list(found) == list(BY_NAME)
     notes = {"sparse gradients", "state", "step time"}
     assert found == {name: "note" if name in notes else "pass" for name in found}
@@ -166,19 +166,19 @@ def test_who_keeps_the_contract_passes_all_of_it() -> None:
     ],
 )
 def test_what_is_wrong_is_found(name: str, check: str, severity: str, evidence: str) -> None:
-    found = BY_NAME[check].finding(of(name))
+    found = BY_NAME[check].flag(of(name))
     assert (found.severity, bool(found.advice)) == (severity, True)
     assert evidence in found.evidence
 
 
 def test_one_that_climbs_does_not_train() -> None:
-    found = BY_NAME["trains"].finding(trained(case_of("Climbs", OptimizerPlan("wrong.py:Climbs"))))
+    found = BY_NAME["trains"].flag(trained(case_of("Climbs", OptimizerPlan("wrong.py:Climbs"))))
     assert found.severity == "fail"
     assert found.evidence.startswith("of lr 0.0001, 0.001, 0.01, 0.1, 1 none is better than this: the training loss")
 
 
-def test_one_that_cannot_take_a_step_has_one_finding() -> None:
-    (found,) = findings("Raises", OptimizerPlan("wrong.py:Raises"))
+def test_one_that_cannot_take_a_step_has_one_flag() -> None:
+    (found,) = check_optimizer("Raises", OptimizerPlan("wrong.py:Raises"))
     assert (found["severity"], found["evidence"]) == (
         "fail",
         "it raises ArithmeticError: no step can be taken for many reasons",
@@ -192,7 +192,7 @@ def test_the_state_of_adamw_is_two_numbers_for_each_weight() -> None:
     assert state_bytes(adamw.training(1)) == pytest.approx(8, abs=0.1)
 
 
-def test_the_command_shows_every_finding_and_fails_on_a_fail(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_shows_every_check_and_fails_on_a_fail(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "wrong.py:Raises"]) == 1
     shown = capsys.readouterr().out
     assert "fail  trains  it raises ArithmeticError: no step can be taken for many reasons" in shown

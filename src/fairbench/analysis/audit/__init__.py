@@ -1,8 +1,7 @@
 """The audit of a study: named flags, each with its evidence and what to do about it; `docs/audit.md` lists them."""
 
-from collections.abc import Sequence
-
-from fairbench.analysis.audit.check import SEVERITIES, Case, Check, Flag
+from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.audit.check import Check
 from fairbench.analysis.audit.declaration import changed_afterwards, deviations, selection_on_report, unknown_plan
 from fairbench.analysis.audit.horizon import flips_between_horizons, gap_changes, order_not_settled, still_improving
 from fairbench.analysis.audit.power import cannot_reach_alpha, low_power
@@ -17,9 +16,7 @@ from fairbench.analysis.audit.trials import (
     unequal_conditions,
     unverified_data,
 )
-from fairbench.analysis.comparison.verdicts import Comparison
-from fairbench.analysis.results import Results
-from fairbench.study.history import History
+from fairbench.common.checks import SEVERITIES, Flag
 
 CHECKS: tuple[Check, ...] = (
     unknown_plan,
@@ -53,20 +50,7 @@ CHECKS: tuple[Check, ...] = (
 """Every check, the weightiest first."""
 
 
-def audit(
-    results: Results, comparisons: Sequence[Comparison], history: History, declared: Sequence[Comparison]
-) -> list[Flag]:
-    """Every flag that a study raises.
-
-    Args:
-        results: the study's results so far.
-        comparisons: the verdict table.
-        history: the plans of the study.
-        declared: the verdict table by the plan that was declared before the first final trial, if there is one.
-
-    Returns:
-        The flags, by severity, then in the order of `CHECKS`.
-    """
-    case = Case(results, comparisons, history, declared)
+def audit(case: Analyses) -> list[Flag]:
+    """Every flag that a study raises, by severity, then in the order of `CHECKS`."""
     flags = [flag for check in CHECKS for flag in check.flags(case)]
     return sorted(flags, key=lambda flag: SEVERITIES.index(flag.severity))

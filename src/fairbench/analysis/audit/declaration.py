@@ -2,14 +2,15 @@
 
 from collections.abc import Iterable
 
-from fairbench.analysis.audit.check import Case, check
+from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.audit.check import check
 from fairbench.analysis.comparison.verdicts import NOT_DECLARED
 from fairbench.study.history import Change
 from fairbench.suites.schema import RULES
 
 
 @check("unknown plan", "fail", "Run the study again in a new directory, its plan frozen before the first final trial.")
-def unknown_plan(case: Case) -> str:
+def unknown_plan(case: Analyses) -> str:
     """Final trials are older than the first plan on record."""
     if case.history.declared is not None:
         return ""
@@ -18,7 +19,7 @@ def unknown_plan(case: Case) -> str:
 
 
 @check("changed afterwards", "fail", "Report the verdicts of the plan that was declared first, or run new seeds.")
-def changed_afterwards(case: Case) -> str:
+def changed_afterwards(case: Analyses) -> str:
     """The plan was changed when final trials could have been looked at."""
     first = case.history.declared
     if first is None or not case.history.late:
@@ -43,7 +44,7 @@ def _changed(differing: Iterable[Change]) -> str:
     )
 
 
-def _instead(case: Case) -> str:
+def _instead(case: Analyses) -> str:
     """Where the plan that was declared first comes to another verdict."""
     shown = {(c.arena, c.reference, c.baseline) for c in case.comparisons}
     other = [
@@ -53,7 +54,7 @@ def _instead(case: Case) -> str:
     ]
     other += [
         f"{c.arena}, {c.reference} against {c.baseline} {c.verdict} (no longer compared)"
-        for c in case.declared
+        for c in case.first_comparisons
         if (c.arena, c.reference, c.baseline) not in shown
     ]
     new = [case.title(c) for c in case.comparisons if c.declared == NOT_DECLARED]
@@ -64,7 +65,7 @@ def _instead(case: Case) -> str:
 
 
 @check("selection on what is reported", "fail", "Keep the split and the seeds of the sweep apart from the final ones.")
-def selection_on_report(case: Case) -> str:
+def selection_on_report(case: Analyses) -> str:
     """Learning rates are selected on the split or with the seeds that the report is about."""
     runs = case.results.select(lambda run: run.record is not None)
     sweep = [run for run in runs if run.stage == "sweep"]
@@ -75,6 +76,6 @@ def selection_on_report(case: Case) -> str:
 
 
 @check("deviations", "warn", "Read the verdicts with them; the suite says so itself.")
-def deviations(case: Case) -> str:
+def deviations(case: Analyses) -> str:
     """The suite states what in it is no good practice."""
-    return " ".join(case.results.study.suite.deviations)
+    return " ".join(case.suite.deviations)

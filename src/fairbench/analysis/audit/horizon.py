@@ -6,9 +6,10 @@ from dataclasses import asdict
 from itertools import pairwise
 from statistics import fmean
 
-from fairbench.analysis.audit.check import Case, check, some
+from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.audit.check import check, some
 from fairbench.analysis.comparison.verdicts import Comparison
-from fairbench.analysis.results import ArmResults, Results, once
+from fairbench.analysis.results import ArmResults
 from fairbench.analysis.statistics.significance import summary, welch
 from fairbench.suites.schema import Suite
 
@@ -16,20 +17,20 @@ DECIDED = ("better", "worse", "equivalent")
 """Verdicts that contradict each other."""
 LENGTH = ("steps", "sweep_steps", "margin", "task", "tuned_on")
 """What of an arena's plan may differ between two horizons; its name says the task if `task` does not."""
-Curve = list[dict[int, float]]
+SeedCurves = list[dict[int, float]]
 """Of each seed the validation metric by step, higher being better."""
 
 
 @check(
     "flip between horizons", "warn", "Claim nothing beyond the horizon; add a longer one to see which verdict stays."
 )
-def flips_between_horizons(case: Case) -> str:
+def flips_between_horizons(case: Analyses) -> str:
     """The verdict, or the order by more than the margin, is another one at the last of two or more horizons."""
     found = {(c.arena, c.reference, c.baseline): c for c in case.comparisons}
 
     def flips() -> Iterator[str]:
         for (arena, reference, baseline), short in found.items():
-            longer = _last_horizons(case.results.study.suite).get(arena)
+            longer = _last_horizons(case.suite).get(arena)
             long = found.get((longer, reference, baseline)) if longer else None
             if long and (_contradict(short, long) or _flip(short.advantage, long.advantage, case.margin(long))):
                 yield f"{case.title(short)} {_told(short)}, {case.title(long)} {_told(long)}"
@@ -63,7 +64,7 @@ def _told(c: Comparison) -> str:
 
 
 @check("order not settled", "warn", "Take the order of these two as open; train longer, or evaluate more often.")
-def order_not_settled(case: Case) -> str:
+def order_not_settled(case: Analyses) -> str:
     """Between the last two validation evaluations two means change places, and were not within the margin before."""
 
     def flips() -> Iterator[str]:
@@ -77,9 +78,9 @@ def order_not_settled(case: Case) -> str:
 
 
 @check("gap still changes", "warn", "Claim nothing beyond the horizon; add a longer one.")
-def gap_changes(case: Case) -> str:
+def gap_changes(case: Analyses) -> str:
     """In the last third one of two arms gains more than the other, by more than the margin and more than by chance."""
-    alpha = case.results.study.suite.alpha
+    alpha = case.suite.alpha
 
     def changes() -> Iterator[str]:
         for c, ours, theirs in _pairs(case):
@@ -92,11 +93,11 @@ def gap_changes(case: Case) -> str:
 
 
 @check("still improving", "note", "Read the verdicts as being about short training; add a longer horizon.")
-def still_improving(case: Case) -> str:
+def still_improving(case: Analyses) -> str:
     """The validation metric of an arm improves by more than the margin in the last third, where the rate falls to 0."""
     found = []
-    for arena, plan in case.results.study.suite.arenas.items():
-        curves = _curves(case.results)
+    curves = _curves(case)
+    for arena, plan in case.suite.arenas.items():
         gains = {arm.optimizer: _gains(curves[arena, arm.optimizer]) for arm in case.results.of(arena)}
         means = {name: fmean(of_arm) for name, of_arm in gains.items() if of_arm}
         if more := [f"{name} {mean:.2g}" for name, mean in means.items() if mean > plan.margin]:
@@ -104,30 +105,30 @@ def still_improving(case: Case) -> str:
     return "; ".join(found)
 
 
-def _pairs(case: Case) -> Iterator[tuple[Comparison, Curve, Curve]]:
+def _pairs(case: Analyses) -> Iterator[tuple[Comparison, SeedCurves, SeedCurves]]:
     """The comparisons whose arms both have finished seeds, with their curves."""
-    curves = _curves(case.results)
+    curves = _curves(case)
     for c in case.comparisons:
         ours, theirs = (curves[c.arena, name] for name in (c.reference, c.baseline))
         if ours and theirs:
             yield c, ours, theirs
 
 
-@once
-def _curves(results: Results) -> dict[tuple[str, str], Curve]:
+def _curves(case: Analyses) -> dict[tuple[str, str], SeedCurves]:
     """The curves of the finished seeds of every arm."""
-    return {(arm.arena, arm.optimizer): _curve(results, arm) for arm in results.arms}
+    signs = {}
+    for arena, plan in case.suite.arenas.items():
+        signs[arena] = plan.metric, -1.0 if case.suite.facts(arena).metrics[plan.metric] == "min" else 1.0
+
+    def of(arm: ArmResults) -> SeedCurves:
+        metric, sign = signs[arm.arena]
+        seeds = (run.curve(metric) for run in arm.final if run.status == "finished")
+        return [{step: sign * value for step, value in seed.items()} for seed in seeds]
+
+    return {(arm.arena, arm.optimizer): of(arm) for arm in case.results.arms}
 
 
-def _curve(results: Results, arm: ArmResults) -> Curve:
-    suite = results.study.suite
-    metric = suite.arenas[arm.arena].metric
-    sign = -1.0 if suite.facts(arm.arena).metrics[metric] == "min" else 1.0
-    found = [run.result for run in arm.final if run.result and run.status == "finished"]
-    return [{e["step"]: sign * e["val"][metric] for e in result["evaluations"]} for result in found]
-
-
-def _gains(curves: Curve) -> list[float]:
+def _gains(curves: SeedCurves) -> list[float]:
     """What each seed gains in the last third: since the last evaluation that is not in it."""
     steps = sorted(curves[0]) if curves else []
     before = [step for step in steps if step <= 2 * steps[-1] / 3]

@@ -3,24 +3,25 @@
 from math import sqrt
 from statistics import variance
 
-from fairbench.analysis.audit.check import Case, check, some
+from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.audit.check import check, some
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.statistics.power import minimum_detectable_effect
 
 
 @check("cannot reach alpha", "warn", "Take more final seeds.")
-def cannot_reach_alpha(case: Case) -> str:
+def cannot_reach_alpha(case: Analyses) -> str:
     """There are too few seeds for any difference to be significant."""
-    suite = case.results.study.suite
+    suite = case.suite
     if not case.comparisons or minimum_detectable_effect(len(suite.final.seeds), suite.alpha):
         return ""
     return f"alpha = {suite.alpha:g}: with fewer than 2 seeds there is no test, whatever the difference."
 
 
 @check("low power", "warn", "Take more final seeds, or read inconclusive as what it says: these seeds cannot tell.")
-def low_power(case: Case) -> str:
+def low_power(case: Analyses) -> str:
     """A comparison is inconclusive, and its seeds would find only differences that are larger than the margin."""
-    suite, family = case.results.study.suite, len(case.comparisons)
+    suite, family = case.suite, len(case.comparisons)
     n, alpha = len(suite.final.seeds), suite.alpha
     alone = minimum_detectable_effect(n, alpha)
     strictest = minimum_detectable_effect(n, alpha / max(family, 1))
@@ -46,7 +47,7 @@ def _enough(c: Comparison) -> str:
     return f": {c.seeds_needed} seeds" if c.seeds_needed else ""
 
 
-def _spread(case: Case, c: Comparison) -> float:
+def _spread(case: Analyses, c: Comparison) -> float:
     """The standard deviation between the seeds of two arms, pooled; 0 if one has fewer than two."""
     seeds = [case.results.arm(c.arena, name).scores(c.metric) for name in (c.reference, c.baseline)]
     return sqrt(sum(map(variance, seeds)) / 2) if min(map(len, seeds)) > 1 else 0.0

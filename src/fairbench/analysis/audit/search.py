@@ -2,7 +2,8 @@
 
 from statistics import fmean, stdev
 
-from fairbench.analysis.audit.check import Case, check, some
+from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.audit.check import check, some
 from fairbench.analysis.results import ArmResults
 from fairbench.suites.search import Setting, are_numbers
 
@@ -17,7 +18,7 @@ def edge(arm: ArmResults) -> str:
 @check(
     "rate at the edge", "warn", "Widen the range of rates, or allow a grid more extensions (`sweep.max_extensions`)."
 )
-def at_edge(case: Case) -> str:
+def at_edge(case: Analyses) -> str:
     """A selected learning rate is the lowest or the highest that was tried, extensions of the grid included."""
     tuned = [arm for arm in case.results.arms if edge(arm)]
     found = [arm for arm in tuned if edge(arm) != "inside"]
@@ -31,16 +32,16 @@ def at_edge(case: Case) -> str:
 
 
 @check("selected by chance", "note", "Use more sweep seeds; or take the rates as equally good.")
-def by_chance(case: Case) -> str:
+def by_chance(case: Analyses) -> str:
     """The best setting of a sweep leads the second-best by less than the standard deviation between final seeds."""
     found = [text for arm in case.results.arms if (text := _narrow_lead(case, arm))]
     return f"{some(found)}." if found else ""
 
 
-def _narrow_lead(case: Case, arm: ArmResults) -> str:
+def _narrow_lead(case: Analyses, arm: ArmResults) -> str:
     """By how little an arm's best setting leads, if seeds differ by more; empty otherwise."""
-    metric = case.results.study.suite.arenas[arm.arena].metric
-    lower = case.results.study.suite.facts(arm.arena).metrics[metric] == "min"
+    metric = case.suite.arenas[arm.arena].metric
+    lower = case.suite.facts(arm.arena).metrics[metric] == "min"
     scores: dict[Setting | None, list[float]] = {}
     for run in arm.sweep:
         if (value := run.metric("val", metric)) is not None:
@@ -53,7 +54,7 @@ def _narrow_lead(case: Case, arm: ArmResults) -> str:
 
 
 @check("fewer rates", "note", "See whether the baseline's best rate lies well inside the rates that it tried.")
-def fewer_rates(case: Case) -> str:
+def fewer_rates(case: Analyses) -> str:
     """A baseline tried fewer learning rates than the reference, whose best lay at the edge of the grid more often."""
     pairs = [[case.results.arm(c.arena, x) for x in (c.baseline, c.reference)] for c in case.comparisons]
     found = [
@@ -69,7 +70,7 @@ def fewer_rates(case: Case) -> str:
     "note",
     "Read its verdicts as of an optimizer out of the box, or give it `lr_scale`: then its rate is searched, too.",
 )
-def untuned(case: Case) -> str:
+def untuned(case: Analyses) -> str:
     """An optimizer has a learning rate of its own, of which none was searched, while others had a search."""
     study = case.results.study
     found = [f"{name} (lr {study.optimizers[name].lr:g})" for name in study.suite.optimizers if not study.tuned(name)]
@@ -77,10 +78,10 @@ def untuned(case: Case) -> str:
 
 
 @check("searched value at the end", "note", "Add values beyond (`sweep.extra`), for everyone.")
-def extra_at_end(case: Case) -> str:
+def extra_at_end(case: Analyses) -> str:
     """The selected value of the hyperparameter that is searched with the rate is the lowest or the highest of them."""
     found = []
-    for name, values in case.results.study.suite.sweep.extra.items():
+    for name, values in case.suite.sweep.extra.items():
         if len(values) > 2 and are_numbers(values):  # of two, each is an end
             for arm in case.results.arms:
                 value = dict(arm.setting.extra).get(name) if arm.setting and arm.sweep else None

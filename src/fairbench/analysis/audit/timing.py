@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from fairbench.analysis.audit.check import Case, check, said_once
+from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.audit.check import check, said_once
 from fairbench.analysis.results import ArmResults
 from fairbench.study.records import Record
 
@@ -13,7 +14,7 @@ DATA_BOUND = 0.2
 
 
 @check("data-bound timing", "note", "Do not compare step times there; bring the data nearer to the device.")
-def data_bound(case: Case) -> str:
+def data_bound(case: Analyses) -> str:
     """Getting the batch takes a fifth of an arm's training step or more."""
 
     def shares() -> Iterator[tuple[str, str]]:
@@ -28,7 +29,7 @@ def data_bound(case: Case) -> str:
 
 
 @check("shared device", "note", "Time with `--timing`, or with no more trials at a time than the device has room for.")
-def shared_device(case: Case) -> str:
+def shared_device(case: Analyses) -> str:
     """Trials that say what an arm costs shared their device with others."""
 
     def shared() -> Iterator[tuple[str, str]]:

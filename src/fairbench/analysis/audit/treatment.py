@@ -5,8 +5,8 @@ from dataclasses import fields
 from statistics import fmean
 from typing import Any
 
-from fairbench.analysis.audit.check import Case, check, said_once, some
-from fairbench.analysis.mechanism import mechanisms
+from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.audit.check import check, said_once, some
 from fairbench.optimizers.resolve import PRESETS, TREATMENTS, decay_kind, schedule
 from fairbench.study.plan import Study
 
@@ -17,7 +17,7 @@ OWN = ("factory", "options", "arenas", "needs", "lr_scale", "lr")
 
 
 @check("unequal treatment", "warn", "Give it to all, or add an arm that has all of it but the mechanism.")
-def unequal_treatment(case: Case) -> str:
+def unequal_treatment(case: Analyses) -> str:
     """An optimizer has what others could have had: clipping, groups, a schedule, a preset, its own weight decay."""
     study = case.results.study
 
@@ -62,7 +62,7 @@ def _by_value(values: Mapping[str, str]) -> str:
 
 
 @check("coupled decay", "warn", "Search the decay for each optimizer (`sweep.extra`), or leave it out for all.")
-def coupled_decay(case: Case) -> str:
+def coupled_decay(case: Analyses) -> str:
     """Coupled and decoupled weight decay have the same number, which means something else in each."""
     study = case.results.study
     if "weight_decay" in study.suite.sweep.extra:
@@ -85,20 +85,20 @@ def coupled_decay(case: Case) -> str:
 
 
 @check("inactive mechanism", "warn", "Do not ascribe any difference to it; see its warm-up, thresholds and signal.")
-def inactive_mechanism(case: Case) -> str:
+def inactive_mechanism(case: Analyses) -> str:
     """The mechanism of an optimizer that has one of its own never acted in the final trials of an arena."""
-    return said_once((m.arena, f"{m.optimizer} {m.state}") for m in mechanisms(case.results) if m.acted == 0)
+    return said_once((m.arena, f"{m.optimizer} {m.state}") for m in case.mechanisms if m.acted == 0)
 
 
 @check("clipped in every step", "warn", "Raise `clip_norm`, or turn it off for all.")
-def clipped(case: Case) -> str:
+def clipped(case: Analyses) -> str:
     """Gradient clipping acted in 95% of the steps of an arm or more: its length is the same in all of them."""
     rates = {
         (arm.arena, arm.optimizer): [run.result["clip_rate"] for run in arm.final if run.result]
         for arm in case.results.arms
     }
     often = ((x, fmean(of_arm)) for x, of_arm in rates.items() if of_arm and fmean(of_arm) >= ALWAYS)
-    norm = case.results.study.suite.clip_norm
+    norm = case.suite.clip_norm
     return said_once(
         (arena, f"{name} in {100 * rate:.0f}% of the steps, at {norm(name):g}") for (arena, name), rate in often
     )

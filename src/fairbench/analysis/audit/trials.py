@@ -2,15 +2,16 @@
 
 from itertools import groupby
 
-from fairbench.analysis.audit.check import Case, check, count, some
-from fairbench.analysis.comparability import Mixture, hash_checks, mixtures
+from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.audit.check import check, count, some
+from fairbench.analysis.comparability import Mixture, mixtures
 from fairbench.analysis.results import Run
 from fairbench.data.registry import UNVERIFIED
 from fairbench.suites.schema import Suite
 
 
 @check("incomplete", "fail", "Run the same command again: it goes on with what is missing and tries again what failed.")
-def incomplete(case: Case) -> str:
+def incomplete(case: Analyses) -> str:
     """Trials are missing or failed."""
     runs = case.results.select(lambda run: True)
     counts = {status: sum(run.status == status for run in runs) for status in ("missing", "failed")}
@@ -23,9 +24,9 @@ def incomplete(case: Case) -> str:
 
 
 @check("mixed machines", "fail", "Run all trials of a comparison on one machine with one set of versions.")
-def mixed_machines(case: Case) -> str:
+def mixed_machines(case: Analyses) -> str:
     """Trials of a comparison ran on different devices, versions or code revisions."""
-    return " ".join(_mixture(case.results.study.suite, mixture) for mixture in mixtures(case.results))
+    return " ".join(_mixture(case.suite, mixture) for mixture in mixtures(case.results))
 
 
 def _mixture(suite: Suite, mixture: Mixture) -> str:
@@ -38,9 +39,9 @@ def _mixture(suite: Suite, mixture: Mixture) -> str:
 
 
 @check("unequal conditions", "fail", "Find what draws random numbers or changes the data for one optimizer alone.")
-def unequal_conditions(case: Case) -> str:
+def unequal_conditions(case: Analyses) -> str:
     """Trials that share arena, stage and seed did not have the same initial weights, batches or noise."""
-    differing = [f"{x.arena} {x.stage} seed {x.seed}" for x in hash_checks(case.results) if not x.agrees]
+    differing = [f"{x.arena} {x.stage} seed {x.seed}" for x in case.hash_checks if not x.agrees]
     if not differing:
         return ""
     return (
@@ -50,7 +51,7 @@ def unequal_conditions(case: Case) -> str:
 
 
 @check("unverified data", "fail", "Get the authors' files, `fairbench data verify` compares their hashes.")
-def unverified_data(case: Case) -> str:
+def unverified_data(case: Analyses) -> str:
     """The data may not be what their authors published."""
     runs = case.results.select(lambda run: UNVERIFIED in run.environment.get("data", ""))
     arenas = dict.fromkeys(run.arena for run in runs)
@@ -58,7 +59,7 @@ def unverified_data(case: Case) -> str:
 
 
 @check("diverged trials", "warn", "Look at the loss curves; compare again with lower rates or more warm-up for all.")
-def diverged(case: Case) -> str:
+def diverged(case: Analyses) -> str:
     """The loss or a metric of a trial was not finite."""
     lost = case.results.select(lambda run: run.status == "diverged")
     if not lost:
@@ -75,7 +76,7 @@ def diverged(case: Case) -> str:
 
 
 @check("duplicate results", "warn", "See whether an option or a seed is ignored; the same trial twice is one trial.")
-def duplicates(case: Case) -> str:
+def duplicates(case: Analyses) -> str:
     """Final trials of different arms, or with different seeds, ended with the same weights, bit by bit."""
 
     def ended(run: Run) -> tuple[str, str]:

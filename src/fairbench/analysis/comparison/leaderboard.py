@@ -1,11 +1,13 @@
 """All optimizers of a study side by side: places over the arenas, verdicts against the reference, price."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from fairbench.analysis.comparison.ranking import over_arenas, within_arena
+from fairbench.analysis.comparison.ranking import ALL_ARENAS, Rank
 from fairbench.analysis.comparison.verdicts import Comparison
+from fairbench.analysis.cost import Cost
 from fairbench.analysis.results import Results
 from fairbench.optimizers.resolve import state_per_weight
 
@@ -48,30 +50,28 @@ class Standing:
     tuned: bool
 
 
-Milliseconds = Mapping[tuple[str, str], tuple[float, float]]
-"""By arena and optimizer, what the optimizer's part of a step takes, and the whole step."""
-
-
-def leaderboard(results: Results, comparisons: Sequence[Comparison], times: Milliseconds) -> list[Standing]:
+def leaderboard(
+    results: Results, comparisons: Sequence[Comparison], ranking: Sequence[Rank], costs: Sequence[Cost]
+) -> list[Standing]:
     """The optimizers from the best mean rank to the worst; none where there are too few to have ranks over arenas.
 
     Args:
         results: the study's results so far.
         comparisons: its verdicts, among them those on the reference.
-        times: what steps take, as far as it was measured.
+        ranking: the places in and over the arenas.
+        costs: the time of a step of each arm, as far as it was measured.
 
     Source of the groups: Demsar, "Statistical Comparisons of Classifiers over Multiple Data Sets", JMLR 2006.
     """
     suite = results.study.suite
     if len(suite.optimizers) < 3 or len(suite.arenas) < 2:
         return []
-    within = [within_arena(results, arena, comparisons) for arena in suite.arenas]
-    ranks = {rank.optimizer: rank for rank in over_arenas(within, suite.alpha)}
+    ranks = {rank.optimizer: rank for rank in ranking if rank.arena == ALL_ARENAS}
     tuned = {arm.optimizer: arm.tuned for arm in results.arms}
     standings = []
     for name in [*ranks, *(name for name in suite.optimizers if name not in ranks)]:
         rank, seen = ranks.get(name), _verdicts(comparisons, suite.reference, name)
-        step_ratio, train_ratio = _ratios(times, suite.reference, name)
+        step_ratio, train_ratio = _ratios(costs, suite.reference, name)
         standings.append(
             Standing(
                 optimizer=name,
@@ -97,17 +97,15 @@ def _verdicts(comparisons: Sequence[Comparison], reference: str, name: str) -> d
     if name == reference:
         return {}
     against = [c.verdict for c in comparisons if (c.reference, c.baseline) == (reference, name)]
-    seen = [FROM_BASELINE.get(verdict, "undecided") for verdict in against]
-    return {verdict: seen.count(verdict) for verdict in (*FROM_BASELINE, "undecided")}
+    seen = Counter(FROM_BASELINE.get(verdict, "undecided") for verdict in against)
+    return {verdict: seen[verdict] for verdict in (*FROM_BASELINE, "undecided")}
 
 
-def _ratios(times: Milliseconds, reference: str, name: str) -> tuple[float | None, float | None]:
-    """What the optimizer's part of a step, and a whole one, take beside the reference's; the median over the arenas."""
-    pairs = [
-        (times[arena, name], times[arena, reference])
-        for arena, optimizer in times
-        if optimizer == name and (arena, reference) in times
-    ]
-    if not pairs:
+def _ratios(costs: Sequence[Cost], reference: str, name: str) -> tuple[float | None, float | None]:
+    """The time of the optimizer's part of a step and of a whole step, over the reference's; medians over the arenas."""
+    by_arm = {(cost.arena, cost.optimizer): cost for cost in costs}
+    arenas = [arena for arena, optimizer in by_arm if optimizer == name and (arena, reference) in by_arm]
+    if not arenas:
         return None, None
-    return median(own[0] / base[0] for own, base in pairs), median(own[1] / base[1] for own, base in pairs)
+    pairs = [(by_arm[arena, name], by_arm[arena, reference]) for arena in arenas]
+    return median(a.step_ms / b.step_ms for a, b in pairs), median(a.train_ms / b.train_ms for a, b in pairs)

@@ -50,7 +50,7 @@ def ranking(results: Results, comparisons: Sequence[Comparison]) -> list[Rank]:
 
     Args:
         results: the study's results so far.
-        comparisons: its verdicts on all pairs.
+        comparisons: its verdicts.
     """
     within = [within_arena(results, arena, comparisons) for arena in results.study.suite.arenas]
     return [rank for ranks in (*within, over_arenas(within, results.study.suite.alpha)) for rank in ranks]

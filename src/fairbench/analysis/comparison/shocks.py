@@ -10,7 +10,7 @@ from fairbench.arenas.shocks.registry import shock_starts
 
 RECOVERED = 1.05
 """A training has recovered when its loss is below so many times that of its calm twin."""
-Curve = Mapping[int, float]
+LossCurve = Mapping[int, float]
 """Training loss by logged step."""
 
 
@@ -61,8 +61,9 @@ def _cost(results: Results, arm: ArmResults, calm: ArmResults) -> ShockCost:
     twins = {run.seed: run for run in calm.final if run.status == "finished"}
     pairs = [(run, twins[run.seed]) for run in arm.final if run.status == "finished" and run.seed in twins]
     starts = shock_starts(plan.shock, plan.steps)
-    curves = [(_curve(run), _curve(twin)) for run, twin in pairs]
+    curves = [(_loss_curve(run), _loss_curve(twin)) for run, twin in pairs]
     waits = [wait for pair in curves for wait in recoveries(*pair, starts)]
+    more = fmean(excess(*pair, starts[0]) for pair in curves) if curves else None
     lost, low, high, note = _lost(pairs, plan.metric, sign)
     return ShockCost(
         arena=arm.arena,
@@ -70,7 +71,7 @@ def _cost(results: Results, arm: ArmResults, calm: ArmResults) -> ShockCost:
         optimizer=arm.optimizer,
         n=len(pairs),
         diverged=arm.count("diverged"),
-        excess=fmean(excess(*pair, starts[0]) for pair in curves) if curves else None,
+        excess=more,
         recovery=median(steps for steps, _ in waits) if waits else None,
         recovered=fmean(overcome for _, overcome in waits) if waits else None,
         lost=lost,
@@ -91,11 +92,11 @@ def _lost(
     return test.difference, test.ci_low, test.ci_high, test.reason
 
 
-def _curve(run: Run) -> dict[int, float]:
+def _loss_curve(run: Run) -> LossCurve:
     return {int(step): float(loss) for step, loss in (run.result or {})["loss_curve"]}
 
 
-def excess(disturbed: Curve, calm: Curve, start: int) -> float:
+def excess(disturbed: LossCurve, calm: LossCurve, start: int) -> float:
     """Sum over the steps after `start` of the disturbed minus the calm training loss.
 
         sum over logged steps s > start of (s - the one before) (disturbed(s) - calm(s))
@@ -113,7 +114,7 @@ def excess(disturbed: Curve, calm: Curve, start: int) -> float:
     return total
 
 
-def recoveries(disturbed: Curve, calm: Curve, starts: Sequence[int]) -> list[tuple[int, bool]]:
+def recoveries(disturbed: LossCurve, calm: LossCurve, starts: Sequence[int]) -> list[tuple[int, bool]]:
     """Of each shock, how many steps after its start the loss was within 5% of the calm one, and whether it ever was.
 
     Args:

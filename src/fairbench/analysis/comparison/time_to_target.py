@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from fairbench.analysis.cost import Cost
 from fairbench.analysis.results import ArmResults, Results, Run
 
 
@@ -59,17 +60,19 @@ class ProfilePoint:
     arenas: int
 
 
-def times_to_target(results: Results, step_seconds: Mapping[tuple[str, str], float]) -> list[TimeToTarget]:
+def times_to_target(results: Results, costs: Sequence[Cost]) -> list[TimeToTarget]:
     """The time to target of every arm in an arena with a target, in the order of the suite.
 
     Args:
         results: the study's results so far.
-        step_seconds: seconds of a training step by arena and optimizer, of arms whose timing can be trusted.
+        costs: the cost of each arm. Seconds are given only where it comes from timing trials: final trials of two
+            optimizers ran at different times.
 
     Source: Dahl et al., "Benchmarking Neural Network Training Algorithms", 2023, section 4.
     """
-    found = [(arm, results.study.suite.arenas[arm.arena].target) for arm in results.arms]
-    return [_time_to_target(results, arm, target, step_seconds) for arm, target in found if target is not None]
+    targets = [(arm, results.study.suite.arenas[arm.arena].target) for arm in results.arms]
+    seconds = {(cost.arena, cost.optimizer): cost.train_ms / 1000 for cost in costs if cost.source == "timing"}
+    return [_time_to_target(results, arm, target, seconds) for arm, target in targets if target is not None]
 
 
 def _time_to_target(
@@ -103,9 +106,8 @@ def first_step(run: Run, metric: str, target: float, higher: bool) -> int | None
         target: the value that must be reached.
         higher: whether higher values are better.
     """
-    evaluations = run.result["evaluations"] if run.result else []
-    reached = (e["step"] for e in evaluations if (e["val"][metric] >= target if higher else e["val"][metric] <= target))
-    return next(reached, None)
+    values = run.curve(metric).items()
+    return next((step for step, value in values if (value >= target if higher else value <= target)), None)
 
 
 def profile(times: Sequence[TimeToTarget]) -> list[ProfilePoint]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from fairbench.analysis.results import ArmResults, Results, Run
+from fairbench.analysis.results import ArmResults, Results, Run, collect
 from fairbench.analysis.statistics.paired import paired_t, seed_correlation
 from fairbench.analysis.statistics.permutation import permutation_p, smallest_p
 from fairbench.analysis.statistics.power import seeds_needed
@@ -19,6 +19,8 @@ from fairbench.analysis.statistics.significance import (
     tost,
     welch,
 )
+from fairbench.study.history import History
+from fairbench.study.plan import Lookup
 
 Verdict = Literal[
     "better", "worse", "equivalent", "inconclusive", "identical", "identical values", "diverged", "incomplete"
@@ -133,6 +135,29 @@ class Comparison:
         return f"{self.verdict} ({'; '.join(filter(None, notes))})" if any(notes) else self.verdict
 
 
+def compare_as_declared(
+    history: History, results: Results, lookup: Lookup
+) -> tuple[list[Comparison], list[Comparison]]:
+    """The verdict table, and the one that the same records give by the plan that was declared before the first final.
+
+    Args:
+        history: the plans of the study.
+        results: the results by the last plan.
+        lookup: returns the record of a trial, or None.
+
+    Returns:
+        Both tables; the first one names the verdict as declared. They are the same where no plan is known to be so old.
+    """
+    comparisons, declared = compare(results), history.declared
+    if declared is None:
+        return comparisons, comparisons
+    first = comparisons if declared is history.plans[-1] else compare(collect(declared.study, lookup))
+    verdicts = {(c.arena, c.reference, c.baseline): c.verdict for c in first}
+    return [
+        replace(c, declared=verdicts.get((c.arena, c.reference, c.baseline), NOT_DECLARED)) for c in comparisons
+    ], first
+
+
 def compare(results: Results) -> list[Comparison]:
     """Compare the reference with every other optimizer, or every pair, in every arena.
 
@@ -189,12 +214,6 @@ def _compare(results: Results, arena: str, reference: str, baseline: str) -> Com
     same = a == b and begun.identical_seeds < begun.seeds
     tested = _seed_by_seed(summarized(begun, summary(a), summary(b)), a, b)
     return replace(tested, verdict="identical values", note="in every seed") if same else tested
-
-
-def beside(comparisons: Iterable[Comparison], declared: Iterable[Comparison]) -> list[Comparison]:
-    """Comparisons with the verdicts that the same records give by the plan that was declared first."""
-    first = {(c.arena, c.reference, c.baseline): c.verdict for c in declared}
-    return [replace(c, declared=first.get((c.arena, c.reference, c.baseline), NOT_DECLARED)) for c in comparisons]
 
 
 def summarized(begun: Comparison, ours: Summary, theirs: Summary) -> Comparison:

@@ -273,8 +273,8 @@ def gaps(publication: Publication, results: Results) -> list[Gap]:
     suite, printed = results.study.suite, publication.all("mean")
     both = [arena for arena in suite.arenas if any(entry.arena == arena for entry in printed)]
     theirs = {f"{entry.arena} {entry.metric}" for entry in printed if entry.arena in both}
-    ours = {f"{arena} {metric}" for arena in both for metric in results.metrics(arena)}
-    ours |= theirs & {f"{arena} perplexity" for arena in both if "loss" in results.metrics(arena)}
+    ours = {f"{arena} {metric}" for arena in both for metric in results.metrics[arena]}
+    ours |= theirs & {f"{arena} perplexity" for arena in both if "loss" in results.metrics[arena]}
     found = [
         _gap("arenas", {entry.arena for entry in printed}, set(suite.arenas)),
         _gap("optimizers", {entry.optimizer for entry in printed}, set(suite.optimizers)),

@@ -3,10 +3,10 @@
 A figure has a panel for each arena. A drawing function takes `panels`, draws into each with `draw_line` and the like,
 or with matplotlib on `panel.axes` and `mark` for what belongs to an arm, and hands everything to `finished`:
 
-    figure, grid = panels(titles, height=3.4)
-    for panel in grid.values():
+    figure, by_arena = panels(titles, height=3.4)
+    for panel in by_arena.values():
         draw_line(panel, looks["AdamW"], steps, values, [f"AdamW, step {step}: {value}" ...])
-    return finished(figure, grid, "name", "Title", "What it shows.")
+    return finished(figure, by_arena, "name", "Title", "What it shows.")
 
 The page shows each panel by itself, in its own colours; what was marked it can hide, what was said of points it shows.
 """
@@ -28,7 +28,6 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
-from fairbench.analysis.results import Results
 from fairbench.report.figures.colors import LIGHT
 from fairbench.suites.schema import Suite
 
@@ -185,8 +184,12 @@ def style() -> Iterator[None]:
         yield
 
 
-def looks(suite: Suite) -> dict[str, Look]:
-    """The look of each optimizer, the same in all figures, the reference first."""
+Looks = Mapping[str, Look]
+"""The look of each optimizer, the reference first."""
+
+
+def looks_of(suite: Suite) -> Looks:
+    """The look of each optimizer, the same in all figures."""
     baselines = [name for name in suite.optimizers if name != suite.reference]
     turns = zip(cycle(ARM_COLORS[1:]), cycle(DASHES), cycle(MARKERS), strict=False)
     found = {suite.reference: Look(0, REFERENCE_COLOR, "-", "o")}
@@ -289,7 +292,7 @@ def draw_band(panel: Panel, look: Look, x: Sequence[float], low: Sequence[float]
     mark(panel, look, *panel.axes.fill(*outline, color=look.color, alpha=0.16, linewidth=0))
 
 
-def finished(figure: Figure, grid: Mapping[str, Panel], name: str, title: str, caption: str) -> Drawing:
+def finished(figure: Figure, by_arena: Mapping[str, Panel], name: str, title: str, caption: str) -> Drawing:
     """All formats, without the date and version that would make the bytes of each run differ."""
     nobody = {"Creator": None, "Date": None}
     png, svg, pdf = io.BytesIO(), io.StringIO(), io.BytesIO()
@@ -301,7 +304,7 @@ def finished(figure: Figure, grid: Mapping[str, Panel], name: str, title: str, c
     )
     head = f"<title>{escape(title)}</title>"
     described = svg.getvalue().replace(head, f"{head}\n <desc>{escape(caption)}</desc>", 1)
-    parts = [_part(arena, panel, figure) for arena, panel in grid.items()]
+    parts = [_part(arena, panel, figure) for arena, panel in by_arena.items()]
     return Drawing(name, title, caption, png.getvalue(), described, pdf.getvalue(), parts)
 
 
@@ -315,7 +318,6 @@ def _part(arena: str, panel: Panel, figure: Figure) -> Part:
     return Part(arena, panel.title, " ".join(panel.summary), panel.box, points)
 
 
-def titles(results: Results, arenas: Sequence[str]) -> dict[str, str]:
-    """What the panel of each arena is called: its task, and the arena where that has another name."""
-    suite = results.study.suite
+def titles(suite: Suite, arenas: Sequence[str]) -> dict[str, str]:
+    """The title of each arena's panel: its task, and the arena where that has another name."""
     return {x: suite.facts(x).title + ("" if suite.task(x) == x else f" ({x})") for x in arenas}

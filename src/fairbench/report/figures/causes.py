@@ -1,23 +1,22 @@
 """The figures of causes: contributions of a ladder, what shocks cost, and when mechanisms acted."""
 
-from fairbench.analysis.comparison.ladder import WHOLE, contributions
-from fairbench.analysis.comparison.shocks import shock_costs
-from fairbench.analysis.mechanism import course
-from fairbench.analysis.results import ArmResults, Results
-from fairbench.report.figures.canvas import Drawing, draw_line, finished, looks, panels, short, titles
+from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.comparison.ladder import WHOLE
+from fairbench.analysis.mechanism import quantity_curve
+from fairbench.analysis.results import ArmResults
+from fairbench.report.figures.canvas import Drawing, Looks, draw_line, finished, panels, short, titles
 from fairbench.report.figures.intervals import Interval, draw_intervals
 from fairbench.report.figures.labels import height_for, label_ends, room_for
 from fairbench.report.tables.numbers import percent
 
 
-def draw_causes(results: Results) -> Drawing | None:
+def draw_causes(analyses: Analyses, looks: Looks) -> Drawing | None:
     """What each rung of the suite's ladder contributes in each arena."""
-    look = looks(results.study.suite)
     rows: dict[str, list[Interval]] = {}
-    for x in contributions(results):
+    for x in analyses.contributions:
         if x.contribution is not None:
             label = "the whole" if x.part == WHOLE else short(x.optimizer)
-            row = Interval(label, look[x.optimizer], x.contribution, x.ci_low, x.ci_high)
+            row = Interval(label, looks[x.optimizer], x.contribution, x.ci_low, x.ci_high)
             rows.setdefault(x.arena, []).append(row)
     caption = (
         "Causes: what each rung of the control ladder adds to the primary metric on the test split, to the right where "
@@ -26,14 +25,13 @@ def draw_causes(results: Results) -> Drawing | None:
     return draw_intervals(rows, "causes", "Causes", "contribution (right is better)", caption)
 
 
-def draw_shocks(results: Results) -> Drawing | None:
+def draw_shocks(analyses: Analyses, looks: Looks) -> Drawing | None:
     """What the shocks of each disturbed arena cost each optimizer at the end."""
-    look = looks(results.study.suite)
     rows: dict[str, list[Interval]] = {}
-    for x in shock_costs(results):
+    for x in analyses.shock_costs:
         if x.lost is not None:
             lost = f" ({x.diverged} diverged)" if x.diverged else ""
-            row = Interval(short(x.optimizer) + lost, look[x.optimizer], x.lost, x.lost_low, x.lost_high)
+            row = Interval(short(x.optimizer) + lost, looks[x.optimizer], x.lost, x.lost_low, x.lost_high)
             rows.setdefault(x.arena, []).append(row)
     caption = (
         "Shocks: how much worse the final test metric is than that of the calm twin with the same seed, to the right "
@@ -43,17 +41,16 @@ def draw_shocks(results: Results) -> Drawing | None:
     return draw_intervals(rows, "shocks", "Shocks", "lost (right is worse)", caption)
 
 
-def draw_mechanism(results: Results) -> Drawing | None:
+def draw_mechanism(analyses: Analyses, looks: Looks) -> Drawing | None:
     """In which share of the pairs of tensor and step each mechanism acted, over the training."""
-    watched = [(arm, shares) for arm in results.arms if (shares := acted(arm))]
+    watched = [(arm, shares) for arm in analyses.results.arms if (shares := acted(arm))]
     curves = [(arm, shares) for arm, shares in watched if any(share for _, share in shares)]
     arenas = list(dict.fromkeys(arm.arena for arm, _ in curves))
     if not arenas:
         return None
     names = {arm.optimizer for arm, _ in curves}
-    look = looks(results.study.suite)
-    figure, grid = panels(titles(results, arenas), height_for(len(names)), right=room_for(map(short, names)))
-    for arena, panel in grid.items():
+    figure, by_arena = panels(titles(analyses.suite, arenas), height_for(len(names)), right=room_for(map(short, names)))
+    for arena, panel in by_arena.items():
         panel.axes.set_xlabel("training step")
         panel.axes.set_ylabel("acted, % of tensor steps")
         ends = {}
@@ -61,18 +58,18 @@ def draw_mechanism(results: Results) -> Drawing | None:
             if arm.arena == arena:
                 steps, values = [step for step, _ in shares], [100 * share for _, share in shares]
                 said = [f"{arm.optimizer}, until step {step}: acted in {percent(share)}" for step, share in shares]
-                draw_line(panel, look[arm.optimizer], steps, values, said)
-                ends[short(arm.optimizer)] = look[arm.optimizer], (steps[-1], values[-1])
+                draw_line(panel, looks[arm.optimizer], steps, values, said)
+                ends[short(arm.optimizer)] = looks[arm.optimizer], (steps[-1], values[-1])
                 panel.summary.append(f"{arm.optimizer}: at most {max(values):.3g}% in a window of steps.")
         label_ends(panel, ends)
     caption = (
         "When mechanisms acted: the share of the pairs of tensor and step in which an optimizer's own mechanism "
         "changed something, in each window of logged steps, mean over the final seeds. What never acted has no line."
     )
-    return finished(figure, grid, "mechanism", "When mechanisms acted", caption)
+    return finished(figure, by_arena, "mechanism", "When mechanisms acted", caption)
 
 
 def acted(arm: ArmResults) -> list[tuple[int, float]]:
     """By logged step, the share of the pairs of tensor and step in which an arm's mechanism acted."""
-    pairs = dict(course(arm, "tensor_steps"))
-    return [(step, count / pairs[step]) for step, count in course(arm, "acted") if pairs.get(step)]
+    pairs = dict(quantity_curve(arm, "tensor_steps"))
+    return [(step, count / pairs[step]) for step, count in quantity_curve(arm, "acted") if pairs.get(step)]

@@ -9,21 +9,22 @@ from typing import Any
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from fairbench.analysis.comparison.verdicts import Comparison
-from fairbench.analysis.cost import STEP_PHASES, Cost, costs
-from fairbench.analysis.curves import Curve, curve
+from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.cost import STEP_PHASES, Cost
+from fairbench.analysis.curves import Curve
 from fairbench.analysis.results import ArmResults, Results
 from fairbench.report.figures.canvas import (
     TOP,
     Drawing,
     Look,
+    Looks,
     Panel,
     draw_band,
     draw_line,
     draw_values,
     finished,
     log_axis,
-    looks,
+    looks_of,
     mark,
     panels,
     short,
@@ -44,54 +45,47 @@ GRID_EDGE: dict[str, Any] = {"color": LIGHT["soft"], "linewidth": 1.1, "linestyl
 PHASE_COLORS = [LIGHT[f"phase-{phase}"] for phase in STEP_PHASES]
 
 
-Draw = Callable[[Results], Drawing | None]
+Draw = Callable[[Analyses, Looks], Drawing | None]
 
 
-def draw_figures(results: Results, comparisons: Sequence[Comparison]) -> tuple[list[Drawing], dict[str, str]]:
-    """All figures for which there is something to draw, and of those that fail the reason, by their names."""
-    drawn, failed = [], {}
-    wanted: dict[str, Draw] = {"leaderboard": partial(draw_leaderboard, comparisons=comparisons), **FIGURES}
-    for name, draw in wanted.items():
-        try:
-            with style():
-                drawing = draw(results)
-        except Exception as error:  # whatever it is, the tables and the other figures say what they say
-            failed[name] = f"{type(error).__name__}: {error}"
-        else:
-            drawn += [] if drawing is None else [drawing]
-    return drawn, failed
+def draw_figures(analyses: Analyses) -> list[Drawing]:
+    """All figures for which there is something to draw."""
+    looks = looks_of(analyses.suite)
+    with style():
+        drawings = [draw(analyses, looks) for draw in FIGURES]
+    return [drawing for drawing in drawings if drawing is not None]
 
 
 def _reference_first(results: Results, arena: str) -> list[ArmResults]:
     return sorted(results.of(arena), key=lambda arm: arm.optimizer != results.study.suite.reference)
 
 
-def _direction(results: Results, arena: str) -> tuple[str, bool]:
+def _direction(suite: Suite, arena: str) -> tuple[str, bool]:
     """Label of a validation axis, and whether higher is better."""
-    metric = results.study.suite.arenas[arena].metric
-    maximize = results.study.suite.facts(arena).metrics[metric] == "max"
+    metric = suite.arenas[arena].metric
+    maximize = suite.facts(arena).metrics[metric] == "max"
     return f"validation {metric} ({'higher' if maximize else 'lower'} is better)", maximize
 
 
-def _learning_curves(results: Results, logarithmic: bool = False) -> Drawing | None:
-    suite = results.study.suite
-    arenas = [arena for arena in suite.arenas if any(curve(results, arm) for arm in results.of(arena))]
+def _learning_curves(analyses: Analyses, looks: Looks, logarithmic: bool = False) -> Drawing | None:
+    suite, results = analyses.suite, analyses.results
+    arenas = [arena for arena in suite.arenas if any(analyses.curves[arena, name] for name in suite.optimizers)]
     if not arenas:
         return None
     right = room_for(_label(arm) for arm in results.arms)
-    figure, grid = panels(titles(results, arenas), height_for(len(suite.optimizers)), right=right)
-    for arena, panel in grid.items():
+    figure, by_arena = panels(titles(suite, arenas), height_for(len(suite.optimizers)), right=right)
+    for arena, panel in by_arena.items():
         arms = _reference_first(results, arena)
-        curves = [(arm, course) for arm in arms if (course := curve(results, arm))]
-        label, maximize = _direction(results, arena)
+        curves = [(arm, curve) for arm in arms if (curve := analyses.curves[arena, arm.optimizer])]
+        label, maximize = _direction(suite, arena)
         panel.axes.set_xlabel("training step" + _no_line(arms, [arm for arm, _ in curves]))
         panel.axes.set_ylabel(label)
         if logarithmic:
-            log_axis(panel.axes, "x", [step for _, course in curves for step, _, _ in course])
-            lows = [mean - std for _, course in curves for _, mean, std in course]
+            log_axis(panel.axes, "x", [step for _, curve in curves for step, _, _ in curve])
+            lows = [mean - std for _, curve in curves for _, mean, std in curve]
             if not maximize and min(lows) > 0:
-                log_axis(panel.axes, "y", [*lows, *(mean for _, course in curves for _, mean, _ in course)])
-        _draw_curves(panel, curves, looks(suite))
+                log_axis(panel.axes, "y", [*lows, *(mean for _, curve in curves for _, mean, _ in curve)])
+        _draw_curves(panel, curves, looks)
     caption = (
         "Learning curves: mean and standard deviation over the final seeds, validation split. "
         f"The wide line is {suite.reference}. A line ends where the first of its seeds diverged. "
@@ -100,18 +94,18 @@ def _learning_curves(results: Results, logarithmic: bool = False) -> Drawing | N
     if logarithmic:
         caption += " Steps, and values of which lower is better, are on logarithmic axes."
     name, title = ("learning_curves_log", " on logarithmic axes") if logarithmic else ("learning_curves", "")
-    return finished(figure, grid, name, f"Learning curves{title}", caption)
+    return finished(figure, by_arena, name, f"Learning curves{title}", caption)
 
 
-def _draw_curves(panel: Panel, curves: Sequence[tuple[ArmResults, Curve]], look: Mapping[str, Look]) -> None:
-    for arm, course in curves:
-        steps, mean, std = zip(*course, strict=True)
-        said = [f"{arm.optimizer}, step {step}: {number(m)} ± {number(s, 2)}" for step, m, s in course]
-        draw_line(panel, look[arm.optimizer], steps, mean, said)
+def _draw_curves(panel: Panel, curves: Sequence[tuple[ArmResults, Curve]], looks: Looks) -> None:
+    for arm, curve in curves:
+        steps, mean, std = zip(*curve, strict=True)
+        said = [f"{arm.optimizer}, step {step}: {number(m)} ± {number(s, 2)}" for step, m, s in curve]
+        draw_line(panel, looks[arm.optimizer], steps, mean, said)
         low, high = ([m + sign * s for m, s in zip(mean, std, strict=True)] for sign in (-1, 1))
-        draw_band(panel, look[arm.optimizer], steps, low, high)
+        draw_band(panel, looks[arm.optimizer], steps, low, high)
         panel.summary.append(f"{said[-1]}.")
-    label_ends(panel, {_label(arm): (look[arm.optimizer], course[-1][:2]) for arm, course in curves})
+    label_ends(panel, {_label(arm): (looks[arm.optimizer], curve[-1][:2]) for arm, curve in curves})
 
 
 def _label(arm: ArmResults) -> str:
@@ -125,16 +119,17 @@ def _no_line(arms: Sequence[ArmResults], drawn: Sequence[ArmResults]) -> str:
     return f"\nno line: {', '.join(absent)}" if absent else ""
 
 
-def _lr_sensitivity(results: Results) -> Drawing | None:
-    suite = results.study.suite
+def draw_lr_sensitivity(analyses: Analyses, looks: Looks) -> Drawing | None:
+    """The validation metric of each searched setting, by learning rate."""
+    suite, results = analyses.suite, analyses.results
     arenas = [arena for arena in suite.arenas if any(run.result for arm in results.of(arena) for run in arm.sweep)]
     if not arenas:
         return None
-    look, right = looks(suite), room_for(map(short, suite.optimizers))
+    right = room_for(map(short, suite.optimizers))
     scales = {results.study.optimizers[name].lr_scale for name in suite.optimizers if results.study.tuned(name)}
-    figure, grid = panels(titles(results, arenas), height_for(len(look)), right=right)
-    for arena, panel in grid.items():
-        label, maximize = _direction(results, arena)
+    figure, by_arena = panels(titles(suite, arenas), height_for(len(looks)), right=right)
+    for arena, panel in by_arena.items():
+        label, maximize = _direction(suite, arena)
         arms = _reference_first(results, arena)
         means = {arm.optimizer: _means(results, arm) for arm in arms}
         panel.axes.set_xlabel("learning rate" + _no_line(arms, [arm for arm in arms if means[arm.optimizer]]))
@@ -142,18 +137,18 @@ def _lr_sensitivity(results: Results) -> Drawing | None:
         log_axis(panel.axes, "x", [rate for arm in arms for rate in arm.rates])
         panel.axes.margins(y=0.1)  # for the rings
         for arm in arms:
-            _draw_settings(panel, arm, look[arm.optimizer], means[arm.optimizer], suite.sweep.search == "grid")
-            _draw_lost(panel, arm, look[arm.optimizer], worst=0.0 if maximize else 1.0)
+            _draw_settings(panel, arm, looks[arm.optimizer], means[arm.optimizer], suite.sweep.search == "grid")
+            _draw_lost(panel, arm, looks[arm.optimizer], worst=0.0 if maximize else 1.0)
         for scale in scales:
             for edge in (suite.sweep.lr_min, suite.sweep.lr_max):
                 panel.axes.axvline(scale * edge, **GRID_EDGE)
         ends = {arm.optimizer: max(_of_selected(arm, means[arm.optimizer]), default=None) for arm in arms}
-        label_ends(panel, {short(name): (look[name], end) for name, end in ends.items() if end})
+        label_ends(panel, {short(name): (looks[name], end) for name, end in ends.items() if end})
     caption = (
         "Learning-rate sensitivity: validation metric at the end of the sweep trials. Rings mark the selected rates, "
         f"crosses at the panel's edge rates that diverged. {_what_is_searched(suite, len(scales) > 1)}"
     )
-    return finished(figure, grid, "lr_sensitivity", "Learning-rate sensitivity", caption)
+    return finished(figure, by_arena, "lr_sensitivity", "Learning-rate sensitivity", caption)
 
 
 def _what_is_searched(suite: Suite, scaled: bool) -> str:
@@ -222,17 +217,17 @@ def _draw_lost(panel: Panel, arm: ArmResults, look: Look, worst: float) -> None:
     )
 
 
-def _step_time(results: Results) -> Drawing | None:
-    suite, found = results.study.suite, costs(results)
-    arenas = [arena for arena in suite.arenas if any(cost.arena == arena for cost in found)]
+def _step_time(analyses: Analyses, looks: Looks) -> Drawing | None:
+    suite, costs = analyses.suite, analyses.costs
+    arenas = [arena for arena in suite.arenas if any(cost.arena == arena for cost in costs)]
     if not arenas:
         return None
     left, bottom = room_for(map(short, suite.optimizers)), 0.95
     height = TOP + bottom + 0.15 + 0.33 * len(suite.optimizers)
-    figure, grid = panels(titles(results, arenas), height, left, bottom=bottom)
-    for arena, panel in grid.items():
+    figure, by_arena = panels(titles(suite, arenas), height, left, bottom=bottom)
+    for arena, panel in by_arena.items():
         panel.axes.set_xlabel("milliseconds per training step")
-        _draw_bars(panel, [cost for cost in found if cost.arena == arena], looks(suite))
+        _draw_bars(panel, [cost for cost in costs if cost.arena == arena], looks)
         below = -(bottom - 0.05) / (height - TOP - bottom)
         handles = [Patch(color=color) for color in PHASE_COLORS]
         panel.axes.legend(
@@ -244,16 +239,16 @@ def _step_time(results: Results) -> Drawing | None:
     )
     if "AdamW" in suite.optimizers:
         caption += " The factor compares whole training steps with AdamW's, that noise included."
-    return finished(figure, grid, "step_time", "Step time", caption)
+    return finished(figure, by_arena, "step_time", "Step time", caption)
 
 
-def _draw_bars(panel: Panel, found: Sequence[Cost], look: Mapping[str, Look]) -> None:
+def _draw_bars(panel: Panel, costs: Sequence[Cost], looks: Looks) -> None:
     """One bar for each optimizer, the first on top."""
     axes = panel.axes
-    beside = moved(axes.transData, axes, 6)
-    adamw = next((cost.train_ms for cost in found if cost.optimizer == "AdamW"), None)
-    for row, cost in enumerate(found):
-        arm, widths = look[cost.optimizer], [getattr(cost, f"{phase}_ms") for phase in STEP_PHASES]
+    after = moved(axes.transData, axes, 6)
+    adamw = next((cost.train_ms for cost in costs if cost.optimizer == "AdamW"), None)
+    for row, cost in enumerate(costs):
+        arm, widths = looks[cost.optimizer], [getattr(cost, f"{phase}_ms") for phase in STEP_PHASES]
         *lefts, end = accumulate(widths, initial=0.0)
         bars = list(zip(lefts, widths, strict=True))
         mark(panel, arm, axes.broken_barh(bars, (row - 0.31, 0.62), facecolors=PHASE_COLORS))
@@ -261,19 +256,20 @@ def _draw_bars(panel: Panel, found: Sequence[Cost], look: Mapping[str, Look]) ->
             panel.points.append((left + width / 2, row, arm.index, f"{cost.optimizer}, {phase}: {number(width, 3)} ms"))
         time = number(cost.train_ms, 3) + " ms"
         factor = f", {cost.train_ms / adamw:.2f}× AdamW" if adamw and cost.optimizer != "AdamW" else ""
-        mark(panel, arm, axes.text(end, row, time + factor, transform=beside, va="center"))
+        mark(panel, arm, axes.text(end, row, time + factor, transform=after, va="center"))
         panel.summary.append(f"{cost.optimizer}: {time}.")
-    name_rows(panel, [(short(cost.optimizer), look[cost.optimizer]) for cost in found], size=10)
-    axes.set_xlim(0, 1.85 * max(cost.train_ms for cost in found))  # room for the text
+    name_rows(panel, [(short(cost.optimizer), looks[cost.optimizer]) for cost in costs], size=10)
+    axes.set_xlim(0, 1.85 * max(cost.train_ms for cost in costs))  # room for the text
     axes.xaxis.set_major_locator(MaxNLocator(6))
 
 
-FIGURES: dict[str, Draw] = {
-    "learning_curves": _learning_curves,
-    "learning_curves_log": partial(_learning_curves, logarithmic=True),
-    "lr_sensitivity": _lr_sensitivity,
-    "causes": draw_causes,
-    "shocks": draw_shocks,
-    "mechanism": draw_mechanism,
-    "step_time": _step_time,
-}
+FIGURES: tuple[Draw, ...] = (
+    draw_leaderboard,
+    _learning_curves,
+    partial(_learning_curves, logarithmic=True),
+    draw_lr_sensitivity,
+    draw_causes,
+    draw_shocks,
+    draw_mechanism,
+    _step_time,
+)

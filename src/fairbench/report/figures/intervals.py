@@ -36,13 +36,13 @@ def draw_intervals(rows: dict[str, list[Interval]], name: str, title: str, axis:
     """A panel for each arena, with a row for each value."""
     if not rows:
         return None
-    left = room_for(row.label for of_arena in rows.values() for row in of_arena)
+    left = min(2.9, room_for(row.label for of_arena in rows.values() for row in of_arena))
     height = TOP + BOTTOM + ROW * max(map(len, rows.values()))
-    figure, grid = panels({arena: arena for arena in rows}, height, left=min(left, 2.9))  # long names take much room
-    for arena, panel in grid.items():
+    figure, by_arena = panels({arena: arena for arena in rows}, height, left=left)
+    for arena, panel in by_arena.items():
         panel.axes.set_xlabel(axis)
         draw_rows(panel, rows[arena])
-    return finished(figure, grid, name, title, caption)
+    return finished(figure, by_arena, name, title, caption)
 
 
 def draw_rows(panel: Panel, rows: Sequence[Interval]) -> None:

@@ -1,14 +1,12 @@
 """The figure of the leaderboard: how much better or worse than the reference each optimizer is, in each arena."""
 
 import math
-from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from fairbench.analysis.comparison.verdicts import Comparison
-from fairbench.analysis.results import Results
-from fairbench.report.figures.canvas import BOTTOM, TOP, Drawing, Panel, finished, looks, panels, short
+from fairbench.analysis.analyses import Analyses
+from fairbench.report.figures.canvas import BOTTOM, TOP, Drawing, Looks, Panel, finished, panels, short
 from fairbench.report.figures.colors import LIGHT
 from fairbench.report.figures.intervals import Interval, draw_rows
 from fairbench.report.figures.labels import LABEL_HEIGHT, room_for
@@ -17,22 +15,22 @@ FEWEST = 3
 """Baselines that make a leaderboard."""
 
 
-def draw_leaderboard(results: Results, comparisons: Sequence[Comparison]) -> Drawing | None:
-    """Every optimizer beside the reference, the best at the top of each arena."""
-    suite, look = results.study.suite, looks(results.study.suite)
+def draw_leaderboard(analyses: Analyses, looks: Looks) -> Drawing | None:
+    """Every optimizer against the reference, the best at the top of each arena."""
+    suite = analyses.suite
     rows: dict[str, list[Interval]] = {}
-    for c in comparisons:
+    for c in analyses.comparisons:
         if c.reference == suite.reference and c.advantage is not None:
             low, high = (None, None) if c.ci_low is None or c.ci_high is None else (-c.ci_high, -c.ci_low)
             sure = c.verdict in ("better", "worse")
-            row = Interval(short(c.baseline), look[c.baseline], -c.advantage, low, high, sure)
+            row = Interval(short(c.baseline), looks[c.baseline], -c.advantage, low, high, sure)
             rows.setdefault(c.arena, []).append(row)
     if max(map(len, rows.values()), default=0) < FEWEST:
         return None
     height = TOP + BOTTOM + LABEL_HEIGHT * max(map(len, rows.values()))
-    left = room_for(row.label for of_arena in rows.values() for row in of_arena)
-    figure, grid = panels({arena: arena for arena in rows}, height, left=min(left, 2.9))  # long names take much room
-    for arena, panel in grid.items():
+    left = min(2.9, room_for(row.label for of_arena in rows.values() for row in of_arena))
+    figure, by_arena = panels({arena: arena for arena in rows}, height, left=left)
+    for arena, panel in by_arena.items():
         draw_rows(panel, sorted(rows[arena], key=lambda row: -row.value))
         _measure(panel, suite.arenas[arena].margin)
         panel.axes.set_xlabel(f"advantage over {short(suite.reference)} (right is better)")
@@ -42,7 +40,7 @@ def draw_leaderboard(results: Results, comparisons: Sequence[Comparison]) -> Dra
         "better or worse. The band is the margin within which nothing matters; beyond it the axis is logarithmic. Arms "
         "of which a seed diverged are left out."
     )
-    return finished(figure, grid, "leaderboard", "Leaderboard", caption)
+    return finished(figure, by_arena, "leaderboard", "Leaderboard", caption)
 
 
 def _measure(panel: Panel, margin: float) -> None:

@@ -9,18 +9,17 @@ from typing import Any
 
 import jinja2
 
-from fairbench.analysis.audit.check import Flag
-from fairbench.analysis.comparison.verdicts import VERDICTS, Comparison
+from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.results import Results
-from fairbench.report.figures.canvas import Drawing, looks
+from fairbench.report.figures.canvas import Drawing
 from fairbench.report.figures.colors import declarations
 from fairbench.report.findings import Finding
 from fairbench.report.page.inline import inline
-from fairbench.report.tables.model import Grid
+from fairbench.report.tables.model import TableView
 from fairbench.report.tables.numbers import interval, rate
 from fairbench.report.tables.provenance import groups_of
 from fairbench.report.tables.verdict_text import Statement
-from fairbench.study.history import History
 from fairbench.suites.schema import Suite
 
 SIGNS = {"better": "▲", "worse": "▼", "equivalent": "=", "identical": "=", "identical values": "="}
@@ -28,26 +27,17 @@ SIGNS = {"better": "▲", "worse": "▼", "equivalent": "=", "identical": "=", "
 
 
 def render_page(
-    results: Results,
-    comparisons: Sequence[Comparison],
-    findings: Sequence[Finding],
-    figures: Sequence[Drawing],
-    history: History,
-    grids: Mapping[str, Grid],
-    flags: Sequence[Flag],
+    analyses: Analyses, findings: Sequence[Finding], figures: Sequence[Drawing], tables: Mapping[str, TableView]
 ) -> str:
-    """Everything that the study shows, as one self-contained page.
+    """The report of a study as one self-contained page.
 
     Args:
-        results: the study's results so far.
-        comparisons: the verdict table.
-        findings: the same in sentences.
+        analyses: every analysis of the study.
+        findings: their statements, from `fairbench.report.findings.find`.
         figures: the figures, which are embedded.
-        history: the plans of the study.
-        grids: every table, from `fairbench.report.tables.results.grids`.
-        flags: what the audit raises.
+        tables: every table by its name, from `fairbench.report.tables.results.all_tables`.
     """
-    suite = results.study.suite
+    suite, results = analyses.suite, analyses.results
     script = _own("script.js")
     return _template().render(
         suite=suite,
@@ -58,14 +48,13 @@ def render_page(
         script=script,
         script_sha256=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         findings=findings,
-        failures=[flag for flag in flags if flag.severity == "fail"],
-        reading=reading(suite, comparisons),
-        verdicts=verdict_grid(suite, comparisons),
-        grids=grids,
+        failures=[flag for flag in analyses.flags if flag.severity == "fail"],
+        verdicts=verdict_table(suite, analyses.comparisons),
+        tables=tables,
         figures={figure.name: figure for figure in figures},
         panels={figure.name: list(zip(inline(figure), figure.parts, strict=True)) for figure in figures},
-        arms=list(looks(suite)),
-        history=history,
+        arms=sorted(suite.optimizers, key=lambda name: name != suite.reference),
+        history=analyses.history,
         tracebacks=_tracebacks(results),
         missing=groups_of(results.select(lambda run: run.status == "missing")),
     )
@@ -89,18 +78,7 @@ def _template() -> jinja2.Template:
     return environment.get_template("page.html.j2")
 
 
-def reading(suite: Suite, comparisons: Sequence[Comparison]) -> str:
-    """The verdicts in one sentence."""
-    if not comparisons:
-        return "There is no baseline, so nothing is compared."
-    counts = {verdict: sum(c.verdict == verdict for c in comparisons) for verdict in VERDICTS}
-    parts = [f"{verdict} in {n}" for verdict, n in counts.items() if n or verdict == "better"]
-    many = "1 comparison" if len(comparisons) == 1 else f"{len(comparisons)} comparisons"
-    whose = "two optimizers" if suite.compare == "all" else f"{suite.reference} with a baseline"
-    return f"Of {many} of {whose}, the verdict is {', '.join(parts)}."
-
-
-def verdict_grid(suite: Suite, comparisons: Sequence[Comparison]) -> dict[str, Any]:
+def verdict_table(suite: Suite, comparisons: Sequence[Comparison]) -> dict[str, Any]:
     """Arenas and baselines, or pairs, the more numerous as rows: `head`, `columns`, and `rows` of a name and its cells.
 
     A cell is the comparison's verdict, its sign, its statement, and its advantage with the interval.

@@ -2,17 +2,31 @@
 
 from collections.abc import Sequence
 
+from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.ladder import WHOLE, Contribution
 from fairbench.analysis.comparison.leaderboard import Standing
 from fairbench.analysis.comparison.ranking import Rank
 from fairbench.analysis.comparison.shocks import ShockCost
 from fairbench.analysis.comparison.time_to_target import TimeToTarget
 from fairbench.analysis.mechanism import Mechanism, Quantity
-from fairbench.report.tables.model import ARM, Column, Grid, count, grid, numbers, words
+from fairbench.report.tables.model import ARM, Column, TableView, count, numbers, table_view, words
 from fairbench.report.tables.numbers import interval, number, percent, rate, three
 
 
-def leaderboard_grid(standings: Sequence[Standing], reference: str) -> Grid:
+def analysis_tables(analyses: Analyses) -> list[TableView]:
+    """Every such table; one without rows is not shown."""
+    return [
+        leaderboard_table(analyses.leaderboard, analyses.suite.reference),
+        ranking_table(analyses.ranking),
+        cause_table(analyses.contributions),
+        shock_table(analyses.shock_costs),
+        mechanism_table(analyses.mechanisms),
+        quantity_table(analyses.quantities),
+        time_to_target_table(analyses.times_to_target),
+    ]
+
+
+def leaderboard_table(standings: Sequence[Standing], reference: str) -> TableView:
     """All optimizers over all arenas."""
     apart = next((x.critical_difference for x in standings if x.critical_difference is not None), None)
     told = (
@@ -39,10 +53,10 @@ def leaderboard_grid(standings: Sequence[Standing], reference: str) -> Grid:
         words("State", "state"),
         Column("Rate", lambda x: "searched" if x.tuned else "its own"),
     )
-    return grid("leaderboard", caption, columns, standings)
+    return table_view("leaderboard", caption, columns, standings)
 
 
-def ranking_grid(ranking: Sequence[Rank]) -> Grid:
+def ranking_table(ranking: Sequence[Rank]) -> TableView:
     """Who stands where, and how sure that is."""
     caption = (
         "Places by the primary metric, 1 is best, with the best and the worst place that is not ruled out. Those that "
@@ -57,7 +71,7 @@ def ranking_grid(ranking: Sequence[Rank]) -> Grid:
         words("Groups", "groups"),
         words("Told apart by", "method"),
     )
-    return grid("ranking", caption, columns, ranking)
+    return table_view("ranking", caption, columns, ranking)
 
 
 def rung(cause: Contribution) -> str:
@@ -65,7 +79,7 @@ def rung(cause: Contribution) -> str:
     return f"{cause.before} → {cause.optimizer}" + (" (the whole)" if cause.part == WHOLE else "")
 
 
-def cause_grid(causes: Sequence[Contribution]) -> Grid:
+def cause_table(causes: Sequence[Contribution]) -> TableView:
     """What each rung of the control ladder contributes."""
     caption = (
         "What each rung of the control ladder adds to the primary metric, positive where it is better; mean over the "
@@ -81,10 +95,10 @@ def cause_grid(causes: Sequence[Contribution]) -> Grid:
         count("Seeds", "n"),
         words("Note", "note"),
     )
-    return grid("causes", caption, columns, causes)
+    return table_view("causes", caption, columns, causes)
 
 
-def shock_grid(shocks: Sequence[ShockCost]) -> Grid:
+def shock_table(shocks: Sequence[ShockCost]) -> TableView:
     """What shocks cost."""
     caption = (
         "What the shocks of a disturbed arena cost, each seed beside its calm twin: how much higher the training loss "
@@ -101,17 +115,17 @@ def shock_grid(shocks: Sequence[ShockCost]) -> Grid:
         Column("Lost [95% CI]", lambda x: interval(x.lost, x.lost_low, x.lost_high), lambda x: x.lost),
         words("Note", "note"),
     )
-    return grid("shocks", caption, columns, shocks)
+    return table_view("shocks", caption, columns, shocks)
 
 
-def mechanism_grid(mechanisms: Sequence[Mechanism]) -> Grid:
+def mechanism_table(mechanisms: Sequence[Mechanism]) -> TableView:
     """What each optimizer's mechanism did, in words."""
     caption = "What the optimizers’ own mechanisms did in the final trials. A tensor step is one tensor in one step."
     columns = (*ARM, count("Seeds", "n"), words("In words", "state"))
-    return grid("mechanism", caption, columns, mechanisms)
+    return table_view("mechanism", caption, columns, mechanisms)
 
 
-def quantity_grid(quantities: Sequence[Quantity]) -> Grid:
+def quantity_table(quantities: Sequence[Quantity]) -> TableView:
     """What each optimizer's mechanism did, in numbers."""
     caption = (
         "Totals over tensors and steps, means over the final seeds. Of the way: how far it moved the weights beside "
@@ -128,10 +142,10 @@ def quantity_grid(quantities: Sequence[Quantity]) -> Grid:
         numbers("Of it", "most_share", percent),
         numbers("Half by", "half_by", percent),
     )
-    return grid("quantities", caption, columns, quantities)
+    return table_view("quantities", caption, columns, quantities)
 
 
-def reached_grid(times: Sequence[TimeToTarget]) -> Grid:
+def time_to_target_table(times: Sequence[TimeToTarget]) -> TableView:
     """How long each arm takes to the targets that the suite declares."""
     caption = "Steps until the validation metric reaches the target: the median over the seeds, and how many reach it."
     columns = (
@@ -141,4 +155,4 @@ def reached_grid(times: Sequence[TimeToTarget]) -> Grid:
         numbers("Training time, s", "median_seconds", three),
         numbers("Seeds that reach it", "share", percent),
     )
-    return grid("time_to_target", caption, columns, times)
+    return table_view("time_to_target", caption, columns, times)

@@ -15,7 +15,7 @@ BY_PRESET = "by the preset"
 
 
 @dataclass(frozen=True)
-class Share:
+class Budget:
     """What one arm got; trials and steps are those that have a record.
 
     Attributes:
@@ -57,12 +57,12 @@ class Share:
     tuned: bool
 
 
-def ledger(results: Results) -> list[Share]:
-    """What every arm got, in the order of the suite."""
-    return [_share(results, arm) for arm in results.arms]
+def budgets(results: Results) -> list[Budget]:
+    """The budget and the treatment of every arm, in the order of the suite."""
+    return [_budget(results, arm) for arm in results.arms]
 
 
-def _share(results: Results, arm: ArmResults) -> Share:
+def _budget(results: Results, arm: ArmResults) -> Budget:
     resolved, plan = results.study.optimizers[arm.optimizer], results.study.suite.optimizers[arm.optimizer]
     options = {**resolved.options, **resolved.arenas.get(arm.arena, {})}
     told = {**plan.options, **plan.arenas.get(arm.arena, {})}
@@ -70,7 +70,7 @@ def _share(results: Results, arm: ArmResults) -> Share:
     norm = results.study.suite.clip_norm(arm.optimizer)
     everyone = [f"norm {rate(norm)}"] if norm > 0 else []
     own = _amount(options, "gradient clipping of its own", "")
-    return Share(
+    return Budget(
         arm.arena,
         arm.optimizer,
         resolved.factory,
@@ -110,14 +110,14 @@ def search_in_words(study: Study) -> str:
     return f"{sweep.points} rates {ends}, and up to {sweep.max_extensions} more where the best lies at the edge{beside}"
 
 
-def equality(shares: Sequence[Share]) -> str:
+def equality(arms: Sequence[Budget]) -> str:
     """Whether the searches of an arena had the same budget, in a sentence for all that is to be said."""
     unequal = []
-    for arena in dict.fromkeys(share.arena for share in shares):
-        tried = {x.optimizer: x.settings for x in shares if x.arena == arena and x.tuned}
+    for arena in dict.fromkeys(x.arena for x in arms):
+        tried = {x.optimizer: x.settings for x in arms if x.arena == arena and x.tuned}
         if len(set(tried.values())) > 1:
             unequal.append((arena, ", ".join(f"{name} {n}" for name, n in tried.items())))
-    untuned = list(dict.fromkeys(x.optimizer for x in shares if not x.tuned))
+    untuned = list(dict.fromkeys(x.optimizer for x in arms if not x.tuned))
     said = f"The budget of the searches was not equal, in settings: {said_once(unequal)}." if unequal else ""
     said = said or "The budget was equal: in each arena every search had the same number of settings."
     return said + (f" Untuned, without any search: {', '.join(untuned)}." if untuned else "")

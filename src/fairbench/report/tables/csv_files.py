@@ -7,17 +7,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, cast
 
-from fairbench.analysis.aggregates import Aggregate, aggregates
+from fairbench.analysis.aggregates import Aggregate
+from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.ladder import Contribution
 from fairbench.analysis.comparison.leaderboard import Standing
 from fairbench.analysis.comparison.ranking import Rank
 from fairbench.analysis.comparison.shocks import ShockCost
 from fairbench.analysis.comparison.time_to_target import ProfilePoint, TimeToTarget
 from fairbench.analysis.comparison.verdicts import Comparison
-from fairbench.analysis.cost import Cost, costs
-from fairbench.analysis.further import Analyses
-from fairbench.analysis.mechanism import Quantity, quantities
+from fairbench.analysis.cost import Cost
+from fairbench.analysis.mechanism import Quantity
 from fairbench.analysis.results import Results, Run
+from fairbench.common.files import Content
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -67,7 +68,7 @@ def lr_sweep(results: Results) -> Table:
         for arm in results.arms:
             planned = results.study.search(arm.optimizer).first()
             for run in arm.sweep:
-                for metric in results.metrics(arm.arena):
+                for metric in results.metrics[arm.arena]:
                     value, extension = run.metric("val", metric), run.setting not in planned
                     yield (*trial.cells(run), metric, value, run.status, arm.selected(run), extension)
 
@@ -90,7 +91,7 @@ class _Trial:
 def steps(results: Results) -> Iterator[str]:
     """The CSV text of every training-loss window and validation evaluation, a line for each number, trial by trial."""
     about = _Trial(results)
-    cells = {x: {metric: _line([metric])[:-1] for metric in results.metrics(x)} for x in results.study.suite.arenas}
+    cells = {x: {metric: _line([metric])[:-1] for metric in results.metrics[x]} for x in results.study.suite.arenas}
     yield _line((*about.columns, "stage", "step", "split", "metric", "value"))
     for run in results.select(lambda run: run.result is not None):
         trial = _line((*about.cells(run), run.stage))[:-1]
@@ -107,7 +108,7 @@ HASHES = ("initial_weights", "batches", "noise", "final_weights")
 
 def summary(results: Results) -> Table:
     """A row for each planned final trial, whatever became of it."""
-    metrics = list(dict.fromkeys(name for arena in results.study.suite.arenas for name in results.metrics(arena)))
+    metrics = list(dict.fromkeys(name for arena in results.study.suite.arenas for name in results.metrics[arena]))
     measured = [(split, metric) for split in ("val", "test") for metric in metrics]
     finals, trial = results.select(lambda run: run.stage == "final"), _Trial(results)
     facts = list(dict.fromkeys(name for run in finals for name in run.environment))
@@ -143,39 +144,32 @@ def _mechanism(run: Run) -> dict[str, float]:
     return found["totals"] if found else {}
 
 
-def aggregate(results: Results) -> Table:
-    """A row for each arm and metric."""
-    return of_dataclass(Aggregate, aggregates(results))
-
-
-def significance(comparisons: Sequence[Comparison]) -> Table:
-    """A row for each comparison."""
-    return of_dataclass(Comparison, comparisons)
-
-
-def mechanism(results: Results) -> Table:
-    """A row for each quantity of each arm whose optimizer tells what its mechanism does."""
-    return of_dataclass(Quantity, quantities(results))
-
-
 def of_dataclass(kind: type[DataclassInstance], values: Iterable[DataclassInstance]) -> Table:
     """Columns are the dataclass's fields."""
     return Table([field.name for field in fields(kind)], [tuple(asdict(value).values()) for value in values])
 
 
-def cost(results: Results) -> Table:
-    """A row for each arm with a final trial."""
-    return of_dataclass(Cost, costs(results))
-
-
-def csv_tables(analyses: Analyses) -> dict[str, Table]:
-    """A table for each analysis that found something, by the name of its file."""
-    found: dict[str, tuple[type[DataclassInstance], Sequence[DataclassInstance]]] = {
+def csv_files(analyses: Analyses) -> dict[str, Content]:
+    """The content of every CSV file by its name; what a suite does not ask for has no file."""
+    always: dict[str, tuple[type[DataclassInstance], Sequence[DataclassInstance]]] = {
+        "aggregate.csv": (Aggregate, analyses.aggregates),
+        "significance.csv": (Comparison, analyses.comparisons),
+        "mechanism.csv": (Quantity, analyses.quantities),
+        "cost.csv": (Cost, analyses.costs),
+    }
+    sometimes: dict[str, tuple[type[DataclassInstance], Sequence[DataclassInstance]]] = {
         "leaderboard.csv": (Standing, analyses.leaderboard),
         "ranking.csv": (Rank, analyses.ranking),
-        "time_to_target.csv": (TimeToTarget, analyses.times),
+        "time_to_target.csv": (TimeToTarget, analyses.times_to_target),
         "profiles.csv": (ProfilePoint, analyses.profiles),
-        "shocks.csv": (ShockCost, analyses.shocks),
-        "causes.csv": (Contribution, analyses.causes),
+        "shocks.csv": (ShockCost, analyses.shock_costs),
+        "causes.csv": (Contribution, analyses.contributions),
     }
-    return {name: of_dataclass(kind, rows) for name, (kind, rows) in found.items() if rows}
+    rows = {**always, **{name: table for name, table in sometimes.items() if table[1]}}
+    results = analyses.results
+    return {
+        "lr_sweep.csv": lr_sweep(results).to_csv(),
+        "steps.csv": steps(results),
+        "summary.csv": summary(results).to_csv(),
+        **{name: of_dataclass(*table).to_csv() for name, table in rows.items()},
+    }

@@ -2,27 +2,27 @@
 
 from collections.abc import Sequence
 
-from fairbench.report.tables.model import Cell, Grid
+from fairbench.report.tables.model import Cell, TableView
 from fairbench.report.tables.tex import escape
 from fairbench.report.tables.verdict_text import Statement
 
 
-def to_latex(grid: Grid) -> str:
+def to_latex(table: TableView) -> str:
     r"""A table as a `tabular` to be `\input` where the document puts it; it needs the packages booktabs and textcomp.
 
     Args:
-        grid: the table.
+        table: the table.
     """
-    columns = "".join("r" if column.value else "l" for column in grid.columns)
-    head = _row([Cell(column.title) for column in grid.columns])
+    columns = "".join("r" if column.value else "l" for column in table.columns)
+    head = _row([Cell(column.title) for column in table.columns])
     lines = [
-        f"% {escape(grid.caption)}",
+        f"% {escape(table.caption)}",
         "% needs the packages booktabs and textcomp",
         rf"\begin{{tabular}}{{{columns}}}",
         r"\toprule",
         head,
         r"\midrule",
-        *map(_row, grid.rows),
+        *map(_row, table.rows),
         r"\bottomrule",
         r"\end{tabular}",
     ]

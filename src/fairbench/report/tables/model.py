@@ -43,7 +43,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Grid:
+class TableView:
     """A table, whose first column says what each row is about.
 
     Attributes:
@@ -83,6 +83,6 @@ ARM = (words("Arena", "arena"), words("Optimizer", "optimizer"))
 """The columns that say which arm a row is about."""
 
 
-def grid(name: str, caption: str, columns: Sequence[Column], rows: Iterable[Row]) -> Grid:
+def table_view(name: str, caption: str, columns: Sequence[Column], rows: Iterable[Row]) -> TableView:
     """The table with a row for each object."""
-    return Grid(name, caption, columns, [[column.cell(row) for column in columns] for row in rows])
+    return TableView(name, caption, columns, [[column.cell(row) for column in columns] for row in rows])

@@ -1,37 +1,39 @@
 """The tables of what each arm got and of what was run: which rows, which columns, in which words."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from fairbench.analysis.comparability import hash_checks
+from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.comparability import HashCheck
 from fairbench.analysis.results import Results, Run
 from fairbench.data.registry import SOURCES
 from fairbench.optimizers.resolve import known_optimizers
-from fairbench.report.tables.budget import equality, ledger
-from fairbench.report.tables.model import ARM, Column, Grid, Row, count, grid, numbers, words
+from fairbench.report.tables.budget import Budget, budgets, equality
+from fairbench.report.tables.model import ARM, Column, Row, TableView, count, numbers, table_view, words
 from fairbench.report.tables.numbers import rate
 from fairbench.study.environments import grounds
 
 
-def provenance_grids(results: Results) -> list[Grid]:
+def provenance_tables(analyses: Analyses) -> list[TableView]:
     """Every such table, in the order of the report."""
+    results = analyses.results
+    arms = budgets(results)
     return [
-        budget_grid(results),
-        treatment_grid(results),
-        condition_grid(results),
-        lost_grid(results),
-        arena_grid(results),
-        optimizer_grid(results),
-        environment_grid(results),
+        budget_table(arms),
+        treatment_table(arms),
+        condition_table(analyses.hash_checks),
+        lost_table(results),
+        arena_table(results),
+        optimizer_table(results),
+        environment_table(results),
     ]
 
 
-def budget_grid(results: Results) -> Grid:
+def budget_table(arms: Sequence[Budget]) -> TableView:
     """What each arm got to search and to train."""
-    shares = ledger(results)
     caption = (
         "Search and training that each arm got: trials with a record, and their steps. Extensions of a grid count. "
-        f"{equality(shares)}"
+        f"{equality(arms)}"
     )
     columns = (
         *ARM,
@@ -42,10 +44,10 @@ def budget_grid(results: Results) -> Grid:
         count("Final, trials", "final_trials"),
         count("Final, steps", "final_steps"),
     )
-    return grid("budget", caption, columns, shares)
+    return table_view("budget", caption, columns, arms)
 
 
-def treatment_grid(results: Results) -> Grid:
+def treatment_table(arms: Sequence[Budget]) -> TableView:
     """What is done to gradients and weights in each arm."""
     caption = (
         "Treatment of each arm, as the options say that it was built with: clipping of the gradients’ global norm, "
@@ -63,10 +65,10 @@ def treatment_grid(results: Results) -> Grid:
         words("Weight decay", "decay"),
         words("Set by the suite", "options"),
     )
-    return grid("treatment", caption, columns, ledger(results))
+    return table_view("treatment", caption, columns, arms)
 
 
-def condition_grid(results: Results) -> Grid:
+def condition_table(checks: Sequence[HashCheck]) -> TableView:
     """Whether all had the same start and the same data."""
     caption = (
         "Whether the sha256 of trials agree that share arena, stage and seed; initial weights also with those of a "
@@ -85,10 +87,10 @@ def condition_grid(results: Results) -> Grid:
         same("Batch order", "batches"),
         same("Noise", "noise"),
     )
-    return grid("conditions", caption, columns, hash_checks(results))
+    return table_view("conditions", caption, columns, checks)
 
 
-def lost_grid(results: Results) -> Grid:
+def lost_table(results: Results) -> TableView:
     """Trials that diverged or failed."""
     columns = (
         *ARM,
@@ -99,7 +101,7 @@ def lost_grid(results: Results) -> Grid:
         Column("What became of it", what_became),
     )
     caption = "Trials that diverged or failed."
-    return grid("lost", caption, columns, results.select(lambda run: run.status in ("failed", "diverged")))
+    return table_view("lost", caption, columns, results.select(lambda run: run.status in ("failed", "diverged")))
 
 
 def what_became(run: Run) -> str:
@@ -110,7 +112,7 @@ def what_became(run: Run) -> str:
     return f"failed, {error['type']}: {error['message']}"
 
 
-def arena_grid(results: Results) -> Grid:
+def arena_table(results: Results) -> TableView:
     """The tasks."""
     suite = results.study.suite
 
@@ -136,10 +138,10 @@ def arena_grid(results: Results) -> Grid:
         Column("Sweep steps", lambda name: str(suite.arenas[name].sweep_steps), of_plan("sweep_steps")),
         Column("Batch size", lambda name: str(suite.arenas[name].batch_size), of_plan("batch_size")),
     )
-    return grid("arenas", "Arenas.", columns, suite.arenas)
+    return table_view("arenas", "Arenas.", columns, suite.arenas)
 
 
-def optimizer_grid(results: Results) -> Grid:
+def optimizer_table(results: Results) -> TableView:
     """The optimizers, as the suite declares them, and what fairbench adds to that."""
     suite, resolved = results.study.suite, results.study.optimizers
 
@@ -163,14 +165,14 @@ def optimizer_grid(results: Results) -> Grid:
     caption = (
         "Optimizers; what neither the suite nor fairbench sets keeps its default, and every record states all of it."
     )
-    return grid("optimizers", caption, columns, suite.optimizers)
+    return table_view("optimizers", caption, columns, suite.optimizers)
 
 
 def _listed(options: Mapping[str, Any]) -> str:
     return ", ".join(f"{key} = {value}" for key, value in options.items()) or "nothing"
 
 
-def environment_grid(results: Results) -> Grid:
+def environment_table(results: Results) -> TableView:
     """Machine and versions, with all values over the records; the study's own where there are no records."""
     measured = results.select(lambda run: run.result is not None)
     facts = grounds(run.environment for run in measured) or grounds([results.study.environment])
@@ -179,7 +181,7 @@ def environment_grid(results: Results) -> Grid:
     if mixed:
         caption += f" Not all trials ran on the same ground, they differ in: {mixed}."
     columns = (Column("Fact", str), Column("Value", lambda fact: " / ".join(facts[fact])))
-    return grid("environment", caption, columns, facts)
+    return table_view("environment", caption, columns, facts)
 
 
 def groups_of(rows: Iterable[Run]) -> dict[str, dict[str, int]]:

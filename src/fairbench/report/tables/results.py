@@ -3,59 +3,40 @@
 from collections.abc import Sequence
 from typing import Any
 
-from fairbench.analysis.aggregates import aggregates
-from fairbench.analysis.audit.check import Flag
+from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.audit.search import edge
-from fairbench.analysis.comparison.verdicts import Comparison
-from fairbench.analysis.cost import costs
-from fairbench.analysis.curves import EqualTime, equal_time
-from fairbench.analysis.further import Analyses
-from fairbench.analysis.mechanism import mechanisms, quantities
+from fairbench.analysis.cost import Cost
+from fairbench.analysis.curves import EqualTime
 from fairbench.analysis.results import ArmResults, Results
-from fairbench.report.tables.analyses import (
-    cause_grid,
-    leaderboard_grid,
-    mechanism_grid,
-    quantity_grid,
-    ranking_grid,
-    reached_grid,
-    shock_grid,
-)
+from fairbench.common.checks import Flag
+from fairbench.report.tables.analyses import analysis_tables
 from fairbench.report.tables.budget import search_in_words
-from fairbench.report.tables.model import ARM, Column, Grid, count, grid, numbers, words
+from fairbench.report.tables.model import ARM, Column, TableView, count, numbers, table_view, words
 from fairbench.report.tables.numbers import NONE, interval, number, p_value, rate, three
-from fairbench.report.tables.provenance import provenance_grids
+from fairbench.report.tables.provenance import provenance_tables
 from fairbench.report.tables.verdict_text import Statement
 from fairbench.suites.search import are_numbers
 
 
-def grids(
-    results: Results, comparisons: Sequence[Comparison], analyses: Analyses, flags: Sequence[Flag]
-) -> dict[str, Grid]:
+def all_tables(analyses: Analyses) -> dict[str, TableView]:
     """Every table that has a row, by its name."""
-    made = [
-        comparison_grid(results, comparisons),
-        leaderboard_grid(analyses.leaderboard, results.study.suite.reference),
-        beside_grid(results, comparisons),
-        metric_grid(results),
-        ranking_grid(analyses.ranking),
-        rate_grid(results),
-        cause_grid(analyses.causes),
-        shock_grid(analyses.shocks),
-        mechanism_grid(mechanisms(results)),
-        quantity_grid(quantities(results)),
-        cost_grid(results),
-        equal_time_grid(equal_time(results, costs(results))),
-        reached_grid(analyses.times),
-        flag_grid(flags),
-        *provenance_grids(results),
+    tables = [
+        comparison_table(analyses),
+        statistic_table(analyses),
+        metric_table(analyses),
+        rate_table(analyses.results),
+        cost_table(analyses.costs),
+        equal_time_table(analyses.equal_times),
+        flag_table(analyses.flags),
+        *analysis_tables(analyses),
+        *provenance_tables(analyses),
     ]
-    return {table.name: table for table in made if table.rows}
+    return {table.name: table for table in tables if table.rows}
 
 
-def comparison_grid(results: Results, comparisons: Sequence[Comparison]) -> Grid:
+def comparison_table(analyses: Analyses) -> TableView:
     """Every comparison with its tests."""
-    suite = results.study.suite
+    suite = analyses.suite
     every = suite.compare == "all"
     whose = "the optimizer" if every else suite.reference
     caption = (
@@ -78,17 +59,17 @@ def comparison_grid(results: Results, comparisons: Sequence[Comparison]) -> Grid
         numbers("Holm p", "p_holm", p_value),
         numbers("TOST p", "p_equivalence", p_value),
     )
-    return grid("comparisons", caption, columns, comparisons)
+    return table_view("comparisons", caption, columns, analyses.comparisons)
 
 
-def beside_grid(results: Results, comparisons: Sequence[Comparison]) -> Grid:
-    """What else can be asked of every comparison, and decides nothing."""
+def statistic_table(analyses: Analyses) -> TableView:
+    """Further statistics of every comparison, which decide nothing."""
     caption = (
-        "Beside Welch’s test, not corrected and without a say in the verdict: the t-test by seeds and how the arms’ "
-        "seeds correlate, the exact permutation p with the smallest that so many seeds can give, whether both scatter "
-        "alike, the 95% interval of g, and the seeds that finding a difference of the margin would need."
+        "Further statistics, not corrected; no verdict depends on them: the t-test paired by seed and the correlation "
+        "of the arms over seeds, the exact permutation p and the smallest p that this number of seeds can give, the "
+        "test of equal spread, the 95% interval of g, and the seeds needed to find a difference of the margin."
     )
-    every = results.study.suite.compare == "all"
+    every = analyses.suite.compare == "all"
     columns = (
         words("Arena", "arena"),
         *([words("Optimizer", "reference")] if every else []),
@@ -101,17 +82,17 @@ def beside_grid(results: Results, comparisons: Sequence[Comparison]) -> Grid:
         Column("Hedges’ g [95% CI]", lambda c: interval(c.hedges_g, c.g_low, c.g_high), lambda c: c.hedges_g),
         numbers("Seeds needed", "seeds_needed", rate),
     )
-    return grid("beside", caption, columns, comparisons)
+    return table_view("statistics", caption, columns, analyses.comparisons)
 
 
-def metric_grid(results: Results) -> Grid:
+def metric_table(analyses: Analyses) -> TableView:
     """Every metric of every arm."""
     caption = (
         "Test split, mean and standard deviation over the finished seeds. Where seeds diverged, failed or are missing, "
         "the mean is that of the others and is compared with nothing."
     )
-    arenas = results.study.suite.arenas
-    places = {(arena, metric): i for i, arena in enumerate(arenas) for metric in results.metrics(arena)}
+    arenas = analyses.suite.arenas
+    places = [(arena, metric) for arena in arenas for metric in analyses.results.metrics[arena]]
     columns = (
         words("Arena", "arena"),
         Column("Metric", lambda a: f"{a.metric}{' (primary)' if a.metric == arenas[a.arena].metric else ''}"),
@@ -124,11 +105,11 @@ def metric_grid(results: Results) -> Grid:
         count("Missing", "missing"),
     )
     order = {place: i for i, place in enumerate(places)}
-    rows = sorted(aggregates(results), key=lambda a: order[a.arena, a.metric])
-    return grid("metrics", caption, columns, rows)
+    rows = sorted(analyses.aggregates, key=lambda a: order[a.arena, a.metric])
+    return table_view("metrics", caption, columns, rows)
 
 
-def rate_grid(results: Results) -> Grid:
+def rate_table(results: Results) -> TableView:
     """The search of each arm and what it selected."""
     sweep = results.study.suite.sweep
     caption = (
@@ -144,7 +125,7 @@ def rate_grid(results: Results) -> Grid:
         Column("From", lambda arm: rate(min(arm.rates, default=None)), lambda arm: min(arm.rates, default=None)),
         Column("To", lambda arm: rate(max(arm.rates, default=None)), lambda arm: max(arm.rates, default=None)),
     )
-    return grid("learning_rates", caption, columns, [arm for arm in results.arms if arm.sweep or not arm.tuned])
+    return table_view("learning_rates", caption, columns, [arm for arm in results.arms if arm.sweep or not arm.tuned])
 
 
 def _extra_column(name: str, values: Sequence[Any]) -> Column:
@@ -168,7 +149,7 @@ def _place(arm: ArmResults) -> str:
     return {"": "sweep incomplete", "inside": "inside"}.get(place, f"{place}: at the edge")
 
 
-def cost_grid(results: Results) -> Grid:
+def cost_table(costs: Sequence[Cost]) -> TableView:
     """What training costs, by phases."""
     caption = (
         "Medians over the timing trials, in which the optimizers took turns, or over the final trials where there are "
@@ -188,10 +169,10 @@ def cost_grid(results: Results) -> Grid:
         numbers("All trials, s", "total_s", three),
         numbers("Peak memory, MB", "peak_memory_mb", "{:.0f}".format),
     )
-    return grid("cost", caption, columns, costs(results))
+    return table_view("cost", caption, columns, costs)
 
 
-def equal_time_grid(rows: Sequence[EqualTime]) -> Grid:
+def equal_time_table(rows: Sequence[EqualTime]) -> TableView:
     """Where each arm is when the fastest of its arena is done."""
     caption = (
         "Every arm after the training time that the fastest of its arena needs for all its steps, evaluation and start "
@@ -207,10 +188,10 @@ def equal_time_grid(rows: Sequence[EqualTime]) -> Grid:
         numbers("Value then", "value", number),
         numbers("Value at its end", "final", number),
     )
-    return grid("equal_time", caption, columns, rows)
+    return table_view("equal_time", caption, columns, rows)
 
 
-def flag_grid(flags: Sequence[Flag]) -> Grid:
+def flag_table(flags: Sequence[Flag]) -> TableView:
     """What the audit raises."""
     columns = tuple(words(title.capitalize(), title) for title in ("name", "severity", "evidence", "advice"))
-    return grid("audit", "What the audit raises, and what to do about it.", columns, flags)
+    return table_view("audit", "What the audit raises, and what to do about it.", columns, flags)

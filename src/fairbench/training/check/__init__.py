@@ -3,8 +3,9 @@
 from dataclasses import asdict
 from typing import Any
 
+from fairbench.common.checks import Flag
 from fairbench.optimizers.spec import OptimizerPlan
-from fairbench.training.check.case import SEVERITIES, Finding, case_of, told, trained
+from fairbench.training.check.case import case_of, told, trained
 from fairbench.training.check.cost import state, step_time
 from fairbench.training.check.gradients import (
     bfloat16_weights,
@@ -17,8 +18,6 @@ from fairbench.training.check.gradients import (
 from fairbench.training.check.learning import lr_schedule, parameter_groups, trains
 from fairbench.training.check.repeating import deterministic, global_random_state, resumes
 from fairbench.training.determinism import one_thread
-
-__all__ = ["CHECKS", "SEVERITIES", "Finding", "findings"]
 
 CHECKS = (
     trains,
@@ -43,8 +42,8 @@ NO_STEP = (
 )
 
 
-def findings(name: str, plan: OptimizerPlan) -> list[dict[str, Any]]:
-    """What every check finds of an optimizer, as plain values that a process can hand over.
+def check_optimizer(name: str, plan: OptimizerPlan) -> list[dict[str, Any]]:
+    """The result of every check of an optimizer, as plain values that a process can send.
 
     Raises:
         UsageError: it is not there, or has no such hyperparameter.
@@ -54,5 +53,5 @@ def findings(name: str, plan: OptimizerPlan) -> list[dict[str, Any]]:
         try:
             case = trained(untrained)
         except Exception as error:
-            return [asdict(Finding(trains.name, "fail", told(error), NO_STEP))]
-        return [asdict(check.finding(case)) for check in CHECKS]
+            return [asdict(Flag(trains.name, "fail", told(error), NO_STEP))]
+        return [asdict(check.flag(case)) for check in CHECKS]

@@ -5,12 +5,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from textwrap import shorten
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from fairbench.arenas.registry import load_arena, load_arena_data
+from fairbench.common.checks import Flag, Severity
 from fairbench.optimizers.resolve import build_optimizer, resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan, OptimizerSpec, ResolvedOptimizer
 from fairbench.study.plan import ResolvedArena, Study, trial_spec
@@ -21,9 +22,6 @@ from fairbench.training.place import Place
 from fairbench.training.trainer import Training
 from fairbench.training.trial import trial
 
-Severity = Literal["fail", "warn", "note", "pass"]
-"""A fail makes a study's numbers wrong; a warn may do so elsewhere; a note is worth knowing."""
-SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 TASK = str(Path(__file__).with_name("task.toml"))
 Seen = TypeVar("Seen")
 
@@ -167,23 +165,6 @@ def distance(old: Sequence[Tensor], new: Sequence[Tensor]) -> float:
     return float(torch.stack([(a - b).double().norm() for a, b in zip(old, new, strict=True)]).norm())
 
 
-@dataclass(frozen=True)
-class Finding:
-    """What a check has found.
-
-    Attributes:
-        name: what was checked, in a few words.
-        severity: how much it weighs.
-        evidence: what was seen.
-        advice: what to do about it; empty where nothing is wrong.
-    """
-
-    name: str
-    severity: Severity
-    evidence: str
-    advice: str
-
-
 def told(error: Exception) -> str:
     """An exception in a line."""
     return shorten(f"it raises {type(error).__name__}: {error}", 160, placeholder=" ...")
@@ -209,13 +190,13 @@ class Check:
     raised: Severity
     judge: Judge
 
-    def finding(self, case: Case) -> Finding:
-        """What the check finds; an exception of the optimizer is evidence like any other."""
+    def flag(self, case: Case) -> Flag:
+        """The result of the check; an exception of the optimizer is evidence like any other."""
         try:
             severity, evidence = self.judge(case)
         except Exception as error:
             severity, evidence = self.raised, told(error)
-        return Finding(self.name, severity, evidence, self.advice if severity in ("fail", "warn") else "")
+        return Flag(self.name, severity, evidence, self.advice if severity in ("fail", "warn") else "")
 
 
 def check(name: str, advice: str, raised: Severity = "fail") -> Callable[[Judge], Check]:

@@ -4,9 +4,10 @@ import time
 from dataclasses import replace
 from statistics import median
 
+from fairbench.common.checks import Severity
 from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan
-from fairbench.training.check.case import Case, Course, Severity, around_step, check, tensors
+from fairbench.training.check.case import Case, Course, around_step, check, tensors
 from fairbench.training.determinism import one_thread
 from fairbench.training.trainer import Training
 

@@ -4,7 +4,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from fairbench.training.check.case import Case, Severity, around_step, check, tensors, weights
+from fairbench.common.checks import Severity
+from fairbench.training.check.case import Case, around_step, check, tensors, weights
 
 
 @check(

@@ -2,7 +2,8 @@
 
 import torch
 
-from fairbench.training.check.case import Case, Severity, check, distance, weights
+from fairbench.common.checks import Severity
+from fairbench.training.check.case import Case, check, distance, weights
 
 FALL = 0.05
 """The share of the loss that a training of a minute's part takes away, if its learning rate is any good."""

@@ -6,7 +6,8 @@ import random
 import numpy as np
 import torch
 
-from fairbench.training.check.case import Case, Severity, around_step, check, distance, weights
+from fairbench.common.checks import Severity
+from fairbench.training.check.case import Case, around_step, check, distance, weights
 from fairbench.training.determinism import weights_hash
 from fairbench.training.resume_check import continuation, differs
 

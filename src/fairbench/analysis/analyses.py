@@ -1,0 +1,88 @@
+"""Everything that is computed from the records of a study: what tables, figures, page and audit show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fairbench.analysis.aggregates import Aggregate
+from fairbench.analysis.comparability import HashCheck
+from fairbench.analysis.comparison.ladder import Contribution
+from fairbench.analysis.comparison.leaderboard import Standing
+from fairbench.analysis.comparison.ranking import Rank
+from fairbench.analysis.comparison.shocks import ShockCost
+from fairbench.analysis.comparison.time_to_target import ProfilePoint, TimeToTarget
+from fairbench.analysis.comparison.verdicts import Comparison
+from fairbench.analysis.cost import Cost
+from fairbench.analysis.curves import Curve, EqualTime
+from fairbench.analysis.mechanism import Mechanism, Quantity
+from fairbench.analysis.results import Results
+from fairbench.common.checks import Flag
+from fairbench.study.history import History
+from fairbench.suites.schema import Suite
+
+
+@dataclass(frozen=True)
+class Analyses:
+    """Every analysis of a study, made once by `fairbench.analysis.analyse.analyse`.
+
+    Attributes:
+        history: the plans of the study; the last one is analysed.
+        results: its records by arm.
+        comparisons: the verdict table, in the order of the suite.
+        first_comparisons: the verdict table by the plan that was declared before the first final trial.
+        hash_checks: whether trials that share arena, stage and seed had the same start and data.
+        aggregates: mean and spread of each metric of each arm.
+        costs: time and memory of each arm.
+        curves: the learning curve of each arm, by arena and optimizer.
+        equal_times: every arm after the training time of the fastest arm of its arena.
+        mechanisms: what the optimizers' own mechanisms did.
+        contributions: what each rung of the suite's control ladder adds; empty without a ladder.
+        ranking: the place of each arm; empty unless all pairs are compared.
+        leaderboard: the optimizers over all arenas; empty with fewer than 3 optimizers or 2 arenas.
+        times_to_target: when each arm reached its target; empty without targets.
+        profiles: performance profiles of these times.
+        shock_costs: what shocks cost; empty without a disturbed arena.
+        flags: what the audit raises.
+    """
+
+    history: History
+    results: Results
+    comparisons: Sequence[Comparison]
+    first_comparisons: Sequence[Comparison]
+    hash_checks: Sequence[HashCheck]
+    aggregates: Sequence[Aggregate]
+    costs: Sequence[Cost]
+    curves: Mapping[tuple[str, str], Curve]
+    equal_times: Sequence[EqualTime]
+    mechanisms: Sequence[Mechanism]
+    contributions: Sequence[Contribution]
+    ranking: Sequence[Rank]
+    leaderboard: Sequence[Standing]
+    times_to_target: Sequence[TimeToTarget]
+    profiles: Sequence[ProfilePoint]
+    shock_costs: Sequence[ShockCost]
+    flags: Sequence[Flag] = ()
+
+    @property
+    def suite(self) -> Suite:
+        """The suite of the plan that is analysed."""
+        return self.results.study.suite
+
+    @property
+    def quantities(self) -> list[Quantity]:
+        """Every quantity of every mechanism, in the order of the suite."""
+        return [quantity for mechanism in self.mechanisms for quantity in mechanism.quantities]
+
+    @property
+    def failed(self) -> int:
+        """The number of failed trials."""
+        return len(self.results.select(lambda run: run.status == "failed"))
+
+    def title(self, c: Comparison) -> str:
+        """A comparison in words."""
+        return self.suite.pair_title(c.arena, c.reference, c.baseline)
+
+    def margin(self, c: Comparison) -> float:
+        """The largest difference that does not matter in a comparison."""
+        return self.suite.arenas[c.arena].margin

@@ -1,0 +1,37 @@
+"""A named check of a subject and the flag that it raises: `fairbench audit` and `fairbench check` are lists of them."""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+Severity = Literal["fail", "warn", "note", "pass"]
+"""With a fail the numbers must not be used; a warn may change what they mean; a note is worth knowing."""
+SEVERITIES: tuple[Severity, ...] = get_args(Severity)
+STYLES = {"fail": "bold red", "warn": "yellow", "note": "", "pass": "green"}
+"""The style of each severity in a terminal."""
+
+
+@dataclass(frozen=True)
+class Flag:
+    """The result of a check.
+
+    Attributes:
+        name: what was checked or what is wrong, in a few words.
+        severity: its weight.
+        evidence: what was seen, in sentences.
+        advice: what to do; empty where nothing is wrong.
+    """
+
+    name: str
+    severity: Severity
+    evidence: str
+    advice: str
+
+    @property
+    def heading(self) -> str:
+        """The name as a page or a terminal shows it; in capitals for a fail."""
+        return self.name.upper() if self.severity == "fail" else self.name.capitalize()
+
+    @property
+    def text(self) -> str:
+        """Name and evidence in a line."""
+        return f"{self.heading}: {self.evidence}"
