@@ -11,9 +11,6 @@ class Aggregate:
     """A metric of an arm over the finished seeds, and how many seeds did not finish.
 
     Attributes:
-        arena: name of the arena.
-        optimizer: name of the optimizer.
-        metric: name of the metric.
         split: always "test".
         mean: mean over the finished seeds, None when there are none.
         std: standard deviation, ddof = 1; None for fewer than two seeds.

@@ -12,9 +12,7 @@ class HashCheck:
     """Whether all trials had the same start and the same data in one arena, stage and seed.
 
     Attributes:
-        arena: name of the arena.
         stage: "sweep" or "final".
-        seed: the seed.
         trials: how many are compared.
         initial_weights: whether all had the initial weights of a process that knew no optimizer.
         batches: whether their batch orders agree; trials that stopped early are left out.

@@ -14,8 +14,6 @@ class Cost:
     """What the training of an arm costs; medians over trials that did not fail and had their device to themselves.
 
     Attributes:
-        arena: name of the arena.
-        optimizer: name of the optimizer.
         source: "timing" for trials that took turns with those of the other optimizers, "final" where there are none.
         trials: trials that are counted.
         data_ms: milliseconds per training step to get the batch.

@@ -34,9 +34,6 @@ class EqualTime:
     """An arm after as much training time as the fastest arm of its arena needs for all its steps.
 
     Attributes:
-        arena: name of the arena.
-        optimizer: name of the optimizer.
-        metric: the primary metric.
         seconds: that time.
         steps: how many steps the arm has done by then.
         value: mean of the metric on the validation split there, linear between evaluations; None before the first.
@@ -58,7 +55,6 @@ def equal_times(suite: Suite, costs: Sequence[Cost], curves: Mapping[tuple[str, 
         steps(arm) = min over arms (steps * train_ms) / train_ms(arm)
 
     Args:
-        suite: the suite.
         costs: the time of a step of each arm, from trials that had their device to themselves.
         curves: the learning curves by arena and optimizer.
 

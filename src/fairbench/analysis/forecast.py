@@ -29,7 +29,6 @@ class Forecast:
     """What an arena takes, all its arms together, and what it can find.
 
     Attributes:
-        arena: name of the arena.
         sweep_trials: trials of stage 1, without extensions of a grid.
         extensions: trials that extensions may add at most.
         final_trials: trials of stage 2.
@@ -105,7 +104,6 @@ def record_bytes(spec: TrialSpec, metrics: int, mechanism: Mapping[str, Any] | N
     """About how large the record of a trial is.
 
     Args:
-        spec: the trial.
         metrics: how many metrics an evaluation has.
         mechanism: what the optimizer's mechanism tells of a few steps; a final trial has its course, too.
     """

@@ -13,10 +13,6 @@ class Quantity:
     """What a mechanism did of one kind; means over the final seeds.
 
     Attributes:
-        arena: name of the arena.
-        optimizer: name of the optimizer.
-        quantity: its name.
-        unit: its unit.
         value: its total over tensors and steps.
         per_tensor_step: the same for each pair of tensor and step; None where nobody counts them.
         of_way: of what shrinks tensors, how far it moved the weights, as a share of how far all steps together did.
@@ -42,8 +38,6 @@ class Mechanism:
     """The mechanism of an arm.
 
     Attributes:
-        arena: name of the arena.
-        optimizer: name of the optimizer.
         n: final seeds that did not fail.
         quantities: what it did.
         acted: share of the pairs of tensor and step in which it changed something; None where nobody counts them.

@@ -17,12 +17,9 @@ class Run(NamedTuple):
     """A planned trial and what became of it.
 
     Attributes:
-        arena: name of the arena.
-        optimizer: name of the optimizer.
         stage: "sweep" or "final".
         setting: what of it is searched; None where the sweep has not selected yet.
         options: the optimizer's hyperparameters; empty where the sweep has not selected yet.
-        seed: the seed.
         record: the record, None when there is none yet.
     """
 
@@ -80,8 +77,6 @@ class ArmResults:
     """One optimizer in one arena.
 
     Attributes:
-        arena: name of the arena.
-        optimizer: name of the optimizer.
         setting: what the search selected; None while the sweep is incomplete, and for good if it diverged.
         tuned: whether there is a search, here or in the arena that this one is tuned on.
         sweep: trials of stage 1, by rising learning rate.
@@ -172,7 +167,6 @@ def collect(study: Study, lookup: Lookup) -> Results:
     """The results of a study, as far as its records go; every record is read once.
 
     Args:
-        study: the study.
         lookup: returns the record of a trial, or None.
     """
     planned = arms(study, lookup)

@@ -27,8 +27,6 @@ def print_verdicts(report: Report, directory: Path, console: Console) -> None:
 
     Args:
         report: what `write_report` returned.
-        directory: the output directory.
-        console: where to print.
     """
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     comparisons, flags = report.analyses.comparisons, report.analyses.flags
@@ -75,12 +73,9 @@ def print_plan(
     """Print what a study would run, what that takes, and what it can find.
 
     Args:
-        study: the study.
         forecasts: what each arena takes and can find.
         workers: trials at a time.
         history: the plans of its directory, this one the last.
-        directory: the output directory.
-        console: where to print.
     """
     suite = study.suite
     for f in forecasts:
@@ -129,7 +124,6 @@ def print_publication_verdicts(judged: Sequence[PublishedComparison], alpha: flo
     Args:
         judged: the comparisons.
         alpha: family-wise error rate.
-        console: where to print.
     """
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for name in ("arena", "metric", "baseline", "verdict"):

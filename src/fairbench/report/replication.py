@@ -33,8 +33,6 @@ class CostRow:
 
     Attributes:
         place: where it is printed.
-        arena: name of the arena.
-        optimizer: name of the optimizer.
         published_wall_s: wall time that is printed, in seconds; the paper does not say of what.
         our_trial_s: median seconds of our final trials, all included.
         published_peak_mb: peak memory that is printed.
@@ -81,7 +79,6 @@ def write_replication(publication: Publication, history: History, lookup: Lookup
     """Put a study beside a publication and write the tables; an incomplete study gives what there is.
 
     Args:
-        publication: what was published.
         history: the plans of the study, the last of which is compared.
         lookup: the record of a trial, always the same one.
         directory: where the files go.
@@ -111,7 +108,6 @@ def cost_rows(publication: Publication, costs: Iterable[Cost]) -> list[CostRow]:
     """The published cost of every arm, in the order of the publication, beside ours.
 
     Args:
-        publication: what was published.
         costs: the cost of our arms.
     """
     ours = {(cost.arena, cost.optimizer): cost for cost in costs}
@@ -144,7 +140,6 @@ def print_replication(replication: Replication, console: Console) -> None:
 
     Args:
         replication: what `write_replication` returned.
-        console: where to print.
     """
     print_flags(replication.flags, console)
     _print_values([row for row in replication.values if not row.seed], console)

@@ -25,8 +25,6 @@ def find_replication(
     """Everything that must be said beside flags and tables, the most important first.
 
     Args:
-        publication: what was published.
-        results: the study's results.
         values: its values beside the published ones.
         verdicts: its comparisons beside the published ones.
     """

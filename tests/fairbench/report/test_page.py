@@ -8,11 +8,11 @@ from xml.etree import ElementTree
 
 import pytest
 from fabricated import Records, finals, history, study
-from pages import HOSTILE, Page, everything, rendered
+from pages import BACKGROUNDS, HOSTILE, Page, contrast, everything, rendered
 
 from fairbench.analysis.analyse import analyse
 from fairbench.report.figures.canvas import DASHES, MARKERS, STYLE, looks_of
-from fairbench.report.figures.colors import BACKGROUNDS, COLORS, contrast
+from fairbench.report.figures.colors import COLORS
 from fairbench.report.figures.curves_and_times import draw_figures
 
 SECTIONS = [

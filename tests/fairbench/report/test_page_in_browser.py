@@ -6,10 +6,10 @@ import shutil
 import sys
 
 import pytest
-from pages import everything
+from pages import contrast, everything
 
 from fairbench.report.figures.canvas import STYLE
-from fairbench.report.figures.colors import COLORS, contrast
+from fairbench.report.figures.colors import COLORS
 
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.slow]
 

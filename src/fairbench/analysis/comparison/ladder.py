@@ -16,8 +16,6 @@ class Contribution:
     The contributions of an arena's rungs sum to its whole.
 
     Attributes:
-        arena: name of the arena.
-        metric: the primary metric.
         part: "rung" for neighbours on the ladder, "whole" for its ends.
         optimizer: the optimizer that has more.
         before: the one that has less.

@@ -20,7 +20,6 @@ class Standing:
     """An optimizer over all arenas of a study.
 
     Attributes:
-        optimizer: name of the optimizer.
         mean_rank: mean over the arenas of its place, 1 is best; None while trials are missing.
         groups: numbers of the groups to which it belongs; who shares a group was not told apart by mean ranks.
         critical_difference: the least difference of mean ranks that tells two apart; None where there is none.
@@ -56,7 +55,6 @@ def leaderboard(
     """The optimizers from the best mean rank to the worst; none where there are too few to have ranks over arenas.
 
     Args:
-        results: the study's results so far.
         comparisons: its verdicts, among them those on the reference.
         ranking: the places in and over the arenas.
         costs: the time of a step of each arm, as far as it was measured.

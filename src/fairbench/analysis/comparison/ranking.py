@@ -21,7 +21,6 @@ class Rank:
 
     Attributes:
         arena: name of the arena, or "all arenas".
-        optimizer: name of the optimizer.
         mean: mean of the primary metric over the seeds, None unless all finished and over all arenas.
         rank: 1 is best; those that share places have their average, and an arm that diverged is last; over all arenas
             the mean of the ranks; None while trials are missing.
@@ -46,12 +45,7 @@ class Rank:
 
 
 def ranking(results: Results, comparisons: Sequence[Comparison]) -> list[Rank]:
-    """The places in each arena in the order of the suite, then those over all arenas, each from the best to the worst.
-
-    Args:
-        results: the study's results so far.
-        comparisons: its verdicts.
-    """
+    """The places in each arena in the order of the suite, then those over all arenas, best first."""
     within = [within_arena(results, arena, comparisons) for arena in results.study.suite.arenas]
     return [rank for ranks in (*within, over_arenas(within, results.study.suite.alpha)) for rank in ranks]
 

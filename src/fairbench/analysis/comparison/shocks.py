@@ -21,7 +21,6 @@ class ShockCost:
     Attributes:
         arena: name of the disturbed arena.
         calm: name of the arena without shocks.
-        optimizer: name of the optimizer.
         n: seeds that finished in both.
         diverged: seeds that diverged under the shocks.
         excess: sum over the steps from the first shock on of how much higher the training loss is, mean over seeds.

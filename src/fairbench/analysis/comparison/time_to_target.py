@@ -17,9 +17,6 @@ class TimeToTarget:
     the target does not matter, even if it diverges.
 
     Attributes:
-        arena: name of the arena.
-        optimizer: name of the optimizer.
-        metric: the primary metric.
         target: the value that must be reached.
         seeds: final trials; the other columns are empty unless all of them are known.
         reached: how many of them reached it.
@@ -47,7 +44,6 @@ class ProfilePoint:
 
     Attributes:
         measure: "steps" or "seconds".
-        optimizer: name of the optimizer.
         tau: multiple of the fastest optimizer's time.
         share: share of the arenas that it solves within that multiple.
         arenas: how many arenas there are.
@@ -64,7 +60,6 @@ def times_to_target(results: Results, costs: Sequence[Cost]) -> list[TimeToTarge
     """The time to target of every arm in an arena with a target, in the order of the suite.
 
     Args:
-        results: the study's results so far.
         costs: the cost of each arm. Seconds are given only where it comes from timing trials: final trials of two
             optimizers ran at different times.
 
@@ -102,7 +97,6 @@ def first_step(run: Run, metric: str, target: float, higher: bool) -> int | None
 
     Args:
         run: a trial with a result.
-        metric: name of the metric.
         target: the value that must be reached.
         higher: whether higher values are better.
     """

@@ -38,8 +38,6 @@ class Comparison:
     the equivalence test; what stands between `margin` and `n_reference` is shown beside them and decides nothing.
 
     Attributes:
-        arena: name of the arena.
-        metric: the primary metric.
         direction: "min" or "max", which is better.
         reference: the optimizer that is compared: the suite's reference, unless the suite compares all pairs.
         baseline: the one it is compared with.
@@ -141,7 +139,6 @@ def compare_as_declared(
     """The verdict table, and the one that the same records give by the plan that was declared before the first final.
 
     Args:
-        history: the plans of the study.
         results: the results by the last plan.
         lookup: returns the record of a trial, or None.
 
@@ -162,9 +159,6 @@ def compare(results: Results) -> list[Comparison]:
     """Compare the reference with every other optimizer, or every pair, in every arena.
 
     The family of Holm's correction is arenas x pairs as the suite plans them, whatever has finished.
-
-    Args:
-        results: the study's results so far.
 
     Returns:
         A comparison for each arena and pair, in the order of the suite.

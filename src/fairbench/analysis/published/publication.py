@@ -16,9 +16,6 @@ class Entry:
 
     Attributes:
         place: where it is printed, "Table 2".
-        arena: name of the arena.
-        metric: name of the metric.
-        optimizer: name of the optimizer.
         baseline: the optimizer that it is compared with.
         seed: the seed, in digits.
         statistic: "n" (seeds), "mean", "std" or "value" (of one seed), "lr", "verdict" or "p", "ratio", "wall_s" or

@@ -28,9 +28,6 @@ class ValueRow:
 
     Attributes:
         place: where it is printed.
-        arena: name of the arena.
-        metric: name of the metric.
-        optimizer: name of the optimizer.
         seed: the seed of both sides, empty for a mean over seeds.
         published_mean: what is printed.
         published_std: the standard deviation that is printed with it.
@@ -84,8 +81,6 @@ class VerdictRow:
 
     Attributes:
         place: where it is printed.
-        arena: name of the arena.
-        metric: name of the metric.
         optimizer: the optimizer that is compared.
         baseline: the one it is compared with.
         published_mark: the mark that is printed, "*" or "n.s.".
@@ -133,12 +128,7 @@ class Gap:
 
 
 def value_rows(publication: Publication, results: Results) -> list[ValueRow]:
-    """Every published mean and value of a seed, in the order of the publication, beside ours.
-
-    Args:
-        publication: what was published.
-        results: the study's results so far.
-    """
+    """Every published mean and value of a seed, in the order of the publication, beside ours."""
     return [_value_row(publication, entry, results) for entry in publication.all("mean", "value")]
 
 
@@ -181,7 +171,6 @@ def our_scores(results: Results, arena: str, metric: str, optimizer: str) -> dic
     """A metric of the finished final trials of an arm on the test split, by seed.
 
     Args:
-        results: the study's results so far.
         arena: name of the arena; the study need not have it.
         metric: name of the metric; the perplexity of a seed is exp of its loss.
         optimizer: name of the optimizer; the study need not have it.
@@ -199,8 +188,6 @@ def verdict_rows(publication: Publication, results: Results, comparisons: Sequen
     An arm with a final trial that did not finish is not tested: the mean of the others may flatter it.
 
     Args:
-        publication: what was published.
-        results: the study's results so far.
         comparisons: the study's own verdicts.
     """
     return [_verdict_row(publication, entry, results, comparisons) for entry in publication.all("verdict")]

@@ -114,7 +114,6 @@ class Panel:
 
     Attributes:
         number: its place in the figure.
-        title: what it is called.
         axes: where it is drawn.
         box: its place in the SVG.
         inner_height: inches of its axes.
@@ -138,8 +137,6 @@ class Part:
     """One arena's part of a finished figure.
 
     Attributes:
-        arena: name of the arena.
-        title: what it is called.
         summary: what it shows, in words.
         box: its place in the SVG.
         points: what there is to point at: position in the SVG, the arm's index, a sentence.
@@ -158,7 +155,6 @@ class Drawing:
 
     Attributes:
         name: file name without ending.
-        title: what it is called.
         caption: what it shows.
         png: the picture as PNG.
         svg: the picture as SVG; a panel is its group `panel0`, `panel1`, ..., what belongs to an arm `panel0.arm2.7`.

@@ -33,37 +33,7 @@ COLORS: Mapping[str, tuple[str, str]] = {
 
 LIGHT: Mapping[str, str] = {role: light for role, (light, _) in COLORS.items()}
 
-BACKGROUNDS: Mapping[str, tuple[str, ...]] = {
-    "paper": ("ink", "soft", "alarm", "focus", *(role for role in COLORS if role.startswith("arm-"))),
-    "raised": ("ink", "soft", "focus"),
-    "alarm-paper": ("ink", "alarm"),
-    "better-paper": ("ink", "soft"),
-    "worse-paper": ("ink", "soft"),
-}
-"""What stands as text on each background."""
-
 
 def declarations(dark: bool) -> str:
     """The colours as CSS variables."""
     return " ".join(f"--{role}: {pair[dark]};" for role, pair in COLORS.items())
-
-
-def contrast(one: str, other: str) -> float:
-    """How well two colours are told apart by their light alone: 1 for the same, 21 for black and white.
-
-        (L1 + 0.05) / (L2 + 0.05),    L = 0.2126 R + 0.7152 G + 0.0722 B,    R, G, B linear, L1 >= L2
-
-    Args:
-        one: a colour as #rrggbb.
-        other: another.
-
-    Source: Web Content Accessibility Guidelines 2.2, definitions of contrast ratio and relative luminance.
-    """
-    lower, higher = sorted((_luminance(one), _luminance(other)))
-    return (higher + 0.05) / (lower + 0.05)
-
-
-def _luminance(color: str) -> float:
-    encoded = (int(color[i : i + 2], 16) / 255 for i in (1, 3, 5))
-    red, green, blue = (x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in encoded)
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue

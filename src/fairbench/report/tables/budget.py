@@ -19,8 +19,6 @@ class Budget:
     """What one arm got; trials and steps are those that have a record.
 
     Attributes:
-        arena: name of the arena.
-        optimizer: name of the optimizer.
         factory: where it comes from.
         options: what the suite sets, in words.
         search: rates from where to where, or that it is untuned.
