@@ -56,7 +56,7 @@ test: check browser
 # What needs neither other libraries nor other processes, which take longer to load than these tests to run.
 QUICK = $(addprefix tests/psilogic/,$(addsuffix .py,test_update_rule test_adamw test_errors test_monitor \
     updates/test_native tensors/test_scalars tensors/test_memory tensors/test_host_norms)) \
-    $(addprefix tests/fairbench/,$(addsuffix .py,test_plan test_significance test_verdicts))
+    $(addprefix tests/fairbench/,$(addsuffix .py,study/test_plan analysis/test_significance analysis/test_verdicts))
 
 quick: setup
 	$(VENV)/bin/pytest -n 2 -m "not slow and not soak" $(QUICK)

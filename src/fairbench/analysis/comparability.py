@@ -60,7 +60,7 @@ class Mixture:
         facts: each fact with its values, in the order of the alphabet.
         comparisons: arena and pair of each comparison in which they differ between trials, sweeps included.
         confounded: those in which no final trial of one arm has a value that one of the other arm has: what the
-            optimizer did cannot be told from what the machine did.
+            optimizer did cannot be separated from what the machine did.
     """
 
     facts: Mapping[str, tuple[str, ...]]

@@ -1,4 +1,4 @@
-"""What a step of each optimizer costs."""
+"""The time and memory that each arm takes."""
 
 from dataclasses import dataclass
 from statistics import median
@@ -11,7 +11,7 @@ STEP_PHASES = ("data", "forward", "backward", "step")
 
 @dataclass(frozen=True)
 class Cost:
-    """What the training of an arm costs; medians over trials that did not fail and had their device to themselves.
+    """The cost of training an arm; medians over finished trials that shared their device with no other.
 
     Attributes:
         source: "timing" for trials that took turns with those of the other optimizers, "final" where there are none.
@@ -24,7 +24,7 @@ class Cost:
         eval_s: seconds of evaluation in a trial.
         trial_s: seconds of a trial in all.
         total_s: seconds of all the arm's trials, both stages, summed.
-        data_on: kind of the device on which the data lie; "cpu" beside a GPU: there was no room, batches were sent.
+        data_on: kind of the device that holds the data; "cpu" with training on a GPU if they did not fit there.
         peak_memory_mb: highest peak memory of a final trial, in 10^6 bytes.
     """
 

@@ -1,4 +1,4 @@
-"""What a study will take and what it can find, before anything of it runs."""
+"""The time, disk space and statistical power of a study before it runs."""
 
 import json
 from collections.abc import Mapping
@@ -13,9 +13,9 @@ from fairbench.study.preflight import Rehearsal, trial_seconds
 from fairbench.study.trial_spec import TrialSpec
 
 RECORD_BYTES = 1450
-"""Of a record beside its spec, losses and evaluations: hashes, counts, times, machine and versions."""
+"""Bytes of a record without its spec, losses and evaluations: hashes, counts, times, machine and versions."""
 FINAL_VALUES = {"sweep": 1, "final": 2}
-"""Splits whose last evaluation a record says once more, by the stage."""
+"""Splits whose last evaluation a record repeats, by stage."""
 LOSS_BYTES, EVALUATION_BYTES, METRIC_BYTES = 42, 46, 36
 """Of a number in the loss curve; of an evaluation, and of each of its metrics."""
 ROW_BYTES = 67
@@ -57,7 +57,7 @@ def forecast(rehearsal: Rehearsal, lookup: Lookup) -> list[Forecast]:
 
     Args:
         rehearsal: the study, and how long its steps and evaluations take.
-        lookup: the record of a trial, of those that there are; their seeds say what differences can be found.
+        lookup: returns the record of a trial, or None; recorded seeds give the spread.
     """
     study = rehearsal.study
     results = collect(study, lookup)
@@ -66,7 +66,7 @@ def forecast(rehearsal: Rehearsal, lookup: Lookup) -> list[Forecast]:
 
 def _forecast(rehearsal: Rehearsal, arena: str, results: Results) -> Forecast:
     from fairbench.analysis.statistics.power import (
-        minimum_detectable_effect,  # scipy: who looks at a study does without
+        minimum_detectable_effect,  # scipy, which `fairbench status` does without
     )
 
     study, seconds = rehearsal.study, trial_seconds(rehearsal, arena)
@@ -105,16 +105,16 @@ def record_bytes(spec: TrialSpec, metrics: int, mechanism: Mapping[str, Any] | N
 
     Args:
         metrics: how many metrics an evaluation has.
-        mechanism: what the optimizer's mechanism tells of a few steps; a final trial has its course, too.
+        mechanism: the report of the optimizer's mechanism over a few steps; a final trial has its curve, too.
     """
     its_spec = len(json.dumps({"spec": spec.as_stored}, indent=1))
     evaluations = spec.training.evaluations + FINAL_VALUES[spec.stage]
     measured = LOSS_BYTES * losses(spec) + evaluations * (EVALUATION_BYTES + METRIC_BYTES * metrics)
-    told = 0
+    described = 0
     if mechanism and spec.stage == "final":
         whole = {**mechanism, "course": mechanism["course"] * losses(spec)}
-        told = len(json.dumps({"result": {"mechanism": whole}}, indent=1))
-    return RECORD_BYTES + its_spec + measured + told
+        described = len(json.dumps({"result": {"mechanism": whole}}, indent=1))
+    return RECORD_BYTES + its_spec + measured + described
 
 
 def losses(spec: TrialSpec) -> int:

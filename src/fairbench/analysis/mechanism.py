@@ -1,4 +1,4 @@
-"""Whether an optimizer's mechanism acted at all: when, in which tensors, and how much beside decay and update."""
+"""Whether an optimizer's mechanism acted: when, in which tensors, and how strongly against decay and update."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ class Quantity:
 
     Attributes:
         value: its total over tensors and steps.
-        per_tensor_step: the same for each pair of tensor and step; None where nobody counts them.
-        of_way: of what shrinks tensors, how far it moved the weights, as a share of how far all steps together did.
+        per_tensor_step: the same for each pair of tensor and step; None where they are not counted.
+        of_way: the distance that it moved the weights as a share of the path length of all steps; only of decays.
         most_in: the tensor that has most of it.
         most_share: how much of it that tensor has; None where the total is 0.
         half_by: after which share of the training half of the total was reached; None where it is 0.
@@ -40,7 +40,7 @@ class Mechanism:
     Attributes:
         n: final seeds that did not fail.
         quantities: what it did.
-        acted: share of the pairs of tensor and step in which it changed something; None where nobody counts them.
+        acted: share of the pairs of tensor and step in which it changed something; None where they are not counted.
         state: what it did in words.
     """
 
@@ -122,8 +122,8 @@ def _state(rows: Mapping[str, Quantity]) -> str:
     decay = rows.get("weight_decay")
     for row in rows.values():
         if row.of_way is not None and row is not decay:
-            beside = (
+            relative = (
                 f"{100 * row.value / decay.value:.3g}% of what weight decay did and " if decay and decay.value else ""
             )
-            words.append(f"{row.quantity} did {beside}{100 * row.of_way:.2g}% of the way of the weights")
+            words.append(f"{row.quantity} did {relative}{100 * row.of_way:.2g}% of the path length of the weights")
     return "; ".join(words)

@@ -18,7 +18,7 @@ from fairbench.study.plan import Lookup
 
 @dataclass(frozen=True)
 class Report:
-    """What was written, and what it says.
+    """The report of a study.
 
     Attributes:
         analyses: every analysis of the study: verdicts, flags, costs and the others.

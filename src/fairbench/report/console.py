@@ -14,7 +14,7 @@ from fairbench.common.checks import SEVERITIES, STYLES, Flag
 from fairbench.common.formatting import duration
 from fairbench.report import Report
 from fairbench.report.tables.numbers import number, p_value, signed
-from fairbench.report.tables.verdict_text import Statement
+from fairbench.report.tables.verdict_text import VerdictText
 from fairbench.study.history import History
 from fairbench.study.plan import Study
 
@@ -41,7 +41,7 @@ def print_verdicts(report: Report, directory: Path, console: Console) -> None:
         interval = "–" if c.ci_low is None else f"[{signed(c.ci_low)}, {signed(c.ci_high)}]"
         numbers = [signed(c.advantage), interval, p_value(c.p_holm)]
         names = [c.arena, *([c.reference] if several else []), c.baseline]
-        table.add_row(*names, Statement(c), *(numbers if wide else numbers[::2]))
+        table.add_row(*names, VerdictText(c), *(numbers if wide else numbers[::2]))
     print_flags(flags, console)
     if notes := sum(flag.severity == "note" for flag in flags):
         console.print(Text(f"{count(notes, 'note')}; fairbench audit {directory} shows them"), soft_wrap=True)
@@ -110,7 +110,7 @@ def print_plan(
 def _finds(f: Forecast, margin: float) -> str:
     """What differences an arena can find, in the metric's units if seeds were seen, and what it cannot."""
     if f.effect is None:
-        return "cannot reach alpha: with fewer than 2 seeds there is no test, whatever the difference"
+        return "cannot reach alpha: with fewer than 2 seeds there is no test"
     power = f"finds {f.effect:.1f} standard deviations between seeds with 80% power"
     if not f.spread:  # no seeds yet, or none that differ
         return f"{power}, so its margin only if seeds differ by {margin / f.effect:.2g} or less"
@@ -134,7 +134,7 @@ def print_publication_verdicts(judged: Sequence[PublishedComparison], alpha: flo
         c = row.comparison
         measured = number(c.mean_reference), number(c.mean_baseline), number(c.hedges_g, 2)
         tested = [p_value(p) for p in (c.p, c.p_holm, row.printed_p, row.printed_p_holm)]
-        table.add_row(c.arena, c.metric, c.baseline, Statement(c), *measured, *tested)
+        table.add_row(c.arena, c.metric, c.baseline, VerdictText(c), *measured, *tested)
     console.print(table)
     wins = sum(row.comparison.is_win for row in judged)
     console.print(

@@ -1,4 +1,4 @@
-"""What the study shows, in sentences made from the numbers; it claims no more than the verdicts do."""
+"""The results of a study in sentences; they claim no more than the verdicts do."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -60,7 +60,7 @@ def _verdicts(analyses: Analyses) -> str:
         f"Of {count(len(comparisons), 'comparison')} of {compared}, the verdict is "
         f"{'; '.join(parts)}. Only better is a win. Better and worse need a Holm-corrected p below {suite.alpha:g}; "
         f"equivalent needs an equivalence test with p below {suite.alpha:g}, which is not corrected; "
-        "inconclusive means that these seeds cannot tell, not that there is no difference."
+        "inconclusive means that these seeds cannot decide, not that there is no difference."
     )
 
 
@@ -101,9 +101,9 @@ def causes(analyses: Analyses) -> str:
     arenas = dict.fromkeys(x.arena for x in analyses.contributions)
     sentences = [_arena([x for x in analyses.contributions if x.arena == arena]) for arena in arenas]
     return (
-        f"{' '.join(sentences)} Differences of neighbours on the ladder {' '.join(analyses.suite.ladder)}, positive "
-        "where the later one is better, with 95% intervals that are paired by seed and not corrected: they say where a "
-        "gain comes from, not that there is one; that is for the verdicts."
+        f"{' '.join(sentences)} Differences of neighbors on the ladder {' '.join(analyses.suite.ladder)}, positive "
+        "where the later one is better, with 95% intervals that are paired by seed and not corrected: they show where "
+        "a gain comes from; whether there is one, the verdicts decide."
     )
 
 

@@ -1,4 +1,4 @@
-"""A study beside a publication: the CSV files, and the same for a terminal."""
+"""A study compared with a publication: CSV files, and tables for a terminal."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from fairbench.common.checks import Flag
 from fairbench.common.files import write_atomically
 from fairbench.report.console import print_flags
 from fairbench.report.findings import Finding
-from fairbench.report.replication_findings import find_replication, other_settings, said
+from fairbench.report.replication_findings import find_replication, in_words, other_settings
 from fairbench.report.tables.csv_files import of_dataclass
 from fairbench.report.tables.numbers import number, p_value, rate, signed
 from fairbench.study.history import History
@@ -29,11 +29,11 @@ WIDE = 100
 
 @dataclass(frozen=True)
 class CostRow:
-    """The published cost of an arm beside ours; None for what a side has not.
+    """The published cost of an arm and ours; None where a side has no value.
 
     Attributes:
         place: where it is printed.
-        published_wall_s: wall time that is printed, in seconds; the paper does not say of what.
+        published_wall_s: wall time that is printed, in seconds; the paper does not define it.
         our_trial_s: median seconds of our final trials, all included.
         published_peak_mb: peak memory that is printed.
         our_peak_mb: our highest peak memory, in 10^6 bytes.
@@ -56,13 +56,13 @@ class CostRow:
 
 @dataclass(frozen=True)
 class Replication:
-    """What was written, and what it says.
+    """The comparison of a study with a publication.
 
     Attributes:
-        values: published means and values of a seed beside ours.
-        verdicts: published comparisons beside ours.
-        costs: published costs beside ours.
-        flags: what nobody may overlook who reads it.
+        values: published means and values of a seed with ours.
+        verdicts: published comparisons with ours.
+        costs: published costs with ours.
+        flags: the flags of severity fail.
         findings: the tables in sentences.
         files: the CSV files, in this order.
     """
@@ -76,7 +76,7 @@ class Replication:
 
 
 def write_replication(publication: Publication, history: History, lookup: Lookup, directory: Path) -> Replication:
-    """Put a study beside a publication and write the tables; an incomplete study gives what there is.
+    """Compare a study with a publication and write the tables; an incomplete study gives incomplete tables.
 
     Args:
         history: the plans of the study, the last of which is compared.
@@ -105,7 +105,7 @@ def write_replication(publication: Publication, history: History, lookup: Lookup
 
 
 def cost_rows(publication: Publication, costs: Iterable[Cost]) -> list[CostRow]:
-    """The published cost of every arm, in the order of the publication, beside ours.
+    """The published cost of every arm with ours, in the order of the publication.
 
     Args:
         costs: the cost of our arms.
@@ -166,8 +166,8 @@ def _print_values(rows: Sequence[ValueRow], console: Console) -> None:
             ours += f" ± {number(row.our_std, 2)}" if row.our_std is not None else ""
             count = [str(row.n)] if wide else []
             rates = [str(row.published_lr or "–"), rate(row.our_lr)] if wide else []
-            beside = [signed(row.difference), yes(row.inside)]
-            table.add_row(row.metric, row.optimizer, theirs, ours, *count, *beside, *rates)
+            compared = [signed(row.difference), yes(row.inside)]
+            table.add_row(row.metric, row.optimizer, theirs, ours, *count, *compared, *rates)
         console.print(table)
 
 
@@ -180,8 +180,8 @@ def _print_verdicts(rows: Sequence[VerdictRow], console: Console) -> None:
     for column in ("published", "ours", *(("Welch p",) if wide else ()), "Holm", "agree"):
         table.add_column(column)
     for row in rows:
-        theirs = said(row.published_direction, row.published_significant)
-        ours = said(row.our_direction, row.our_significant)
+        theirs = in_words(row.published_direction, row.published_significant)
+        ours = in_words(row.our_direction, row.our_significant)
         tested = [*([p_value(row.our_p)] if wide else []), row.holm or "–"]
         table.add_row(row.arena, row.metric, row.baseline, theirs, ours, *tested, yes(row.agree))
     console.print(table)

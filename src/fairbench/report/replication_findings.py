@@ -1,4 +1,4 @@
-"""What a study shows beside a publication, in sentences made from the numbers."""
+"""The comparison of a study with a publication in sentences."""
 
 from collections.abc import Sequence
 
@@ -22,11 +22,11 @@ def find_replication(
     values: Sequence[ValueRow],
     verdicts: Sequence[VerdictRow],
 ) -> list[Finding]:
-    """Everything that must be said beside flags and tables, the most important first.
+    """Every statement that flags and tables do not make, the most important first.
 
     Args:
-        values: its values beside the published ones.
-        verdicts: its comparisons beside the published ones.
+        values: its values with the published ones.
+        verdicts: its comparisons with the published ones.
     """
     texts = {
         "What is compared": WHAT,
@@ -60,7 +60,7 @@ def _values(values: Sequence[ValueRow]) -> str:
     inside = sum(row.inside is True for row in judged)
     rates = [row.same_lr for row in {(row.arena, row.optimizer): row for row in values}.values()]
     return (
-        f"Of {len(spread)} published means with a spread, {len(judged)} have one of ours beside them; it lies inside "
+        f"Of {len(spread)} published means with a spread, {len(judged)} can be compared with ours; it lies inside "
         f"mean ± std for {inside} of these. With three seeds a third of exact repetitions would lie outside by chance. "
         f"The selected learning rate is the published one for {rates.count(True)} of {len(rates) - rates.count(None)} "
         "arms."
@@ -70,8 +70,9 @@ def _values(values: Sequence[ValueRow]) -> str:
 def _verdicts(verdicts: Sequence[VerdictRow]) -> str:
     judged = [row for row in verdicts if row.agree is not None]
     differing = [
-        f"{row.arena} {row.metric} against {row.baseline} ({said(row.published_direction, row.published_significant)} "
-        f"there; {said(row.our_direction, row.our_significant)} here)"
+        f"{row.arena} {row.metric} against {row.baseline} "
+        f"({in_words(row.published_direction, row.published_significant)} there; "
+        f"{in_words(row.our_direction, row.our_significant)} here)"
         for row in judged
         if not row.agree
     ]
@@ -83,7 +84,7 @@ def _verdicts(verdicts: Sequence[VerdictRow]) -> str:
     )
 
 
-def said(direction: str | None, significant: bool | None) -> str:
+def in_words(direction: str | None, significant: bool | None) -> str:
     """A judgement in words; a dash where there is none."""
     return "–" if direction is None else direction if significant else f"{direction}, n.s."
 

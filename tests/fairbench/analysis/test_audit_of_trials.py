@@ -240,7 +240,7 @@ def test_data_of_unknown_origin_are_named(bench: Bench) -> None:
     assert main(words) == 0
     own = replace(bench.tiny.arenas["vit"], data={"source": "cifar100"}, batch_size=4, sweep_steps=2, steps=2)
     assert evidence(found(bench.run(arenas={"vit": own}), bench), "unverified data") == (
-        "in vit their hash is not the known one, or nobody knows one."
+        "in vit their hash differs from the known one, or none is known."
     )
 
 

@@ -16,7 +16,7 @@ from fairbench.report.figures.colors import COLORS
 from fairbench.report.figures.curves_and_times import draw_figures
 
 SECTIONS = [
-    *("Verdicts", "What the audit says", "Results", "Learning curves", "Learning rates", "Causes"),
+    *("Verdicts", "Audit", "Results", "Learning curves", "Learning rates", "Causes"),
     *(
         "Did the mechanism act?",
         "Cost",

@@ -222,7 +222,7 @@ def test_findings(tmp_path):
     texts = said(tmp_path, the_study, scores)
     assert texts["other settings"].startswith("OTHER SETTINGS: suite 'fabricated' does not follow 'paper'")
     assert texts["incomplete"].startswith("INCOMPLETE: of ")
-    assert texts["Values"].startswith("Of 20 published means with a spread, 3 have one of ours beside them")
+    assert texts["Values"].startswith("Of 20 published means with a spread, 3 can be compared with ours")
     assert "it lies inside mean ± std for 2 of these." in texts["Values"]
     assert "is the published one for 0 of 3 arms." in texts["Values"]
     assert texts["Verdicts"].startswith("Of 15 published comparisons, 1 can be made here; 1 of these agree")

@@ -16,7 +16,7 @@ from fairbench.analysis.analyse import analyse
 from fairbench.report import write_report
 from fairbench.report.console import print_verdicts
 from fairbench.report.figures.canvas import STYLE
-from fairbench.report.figures.labels import spread
+from fairbench.report.figures.labels import separate
 from fairbench.report.findings import find
 
 TABLES = {f"{name}.csv" for name in ("lr_sweep", "steps", "summary", "aggregate", "significance", "mechanism", "cost")}
@@ -215,7 +215,7 @@ def test_findings_of_a_complete_study(tmp_path):
     assert "In all 4 groups of trials that share arena, stage and seed" in findings["Same start, same data"]
     assert findings["Mechanism"] == (
         "vit, PsiLogic: acted in 25% of tensor steps; "
-        "cancellation did 12.5% of what weight decay did and 1% of the way of the weights."
+        "cancellation did 12.5% of what weight decay did and 1% of the path length of the weights."
     )
 
 
@@ -362,11 +362,11 @@ def test_the_terminal_counts_notes(tmp_path):
 
 
 def test_labels_are_spread():
-    assert spread([0.5], 0.1) == [0.5]
-    assert spread([0.2, 0.8], 0.1) == [0.2, 0.8]
-    assert spread([0.5, 0.5, 0.5], 0.1) == pytest.approx([0.4, 0.5, 0.6])
-    assert spread([0.0, 0.0], 0.1) == pytest.approx([0.05, 0.15])
-    assert spread([1.0, 1.0], 0.1) == pytest.approx([0.85, 0.95])
+    assert separate([0.5], 0.1) == [0.5]
+    assert separate([0.2, 0.8], 0.1) == [0.2, 0.8]
+    assert separate([0.5, 0.5, 0.5], 0.1) == pytest.approx([0.4, 0.5, 0.6])
+    assert separate([0.0, 0.0], 0.1) == pytest.approx([0.05, 0.15])
+    assert separate([1.0, 1.0], 0.1) == pytest.approx([0.85, 0.95])
 
 
 @pytest.mark.usefixtures("figures")

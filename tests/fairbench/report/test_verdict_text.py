@@ -12,7 +12,7 @@ from rich.style import Style
 
 from fairbench import report
 from fairbench.analysis.comparison.verdicts import Comparison, Verdict
-from fairbench.report.tables.verdict_text import Statement
+from fairbench.report.tables.verdict_text import VerdictText
 
 SIGNIFICANT = Comparison(
     "vit", "accuracy", "max", "PsiLogic", "AdamW", advantage=0.9, p=1e-9, p_holm=1e-9, ci_low=0.8, ci_high=1.0
@@ -20,7 +20,7 @@ SIGNIFICANT = Comparison(
 """Everything that tempts one to set it in bold, but for the verdict."""
 
 
-def shown(statement: Statement) -> tuple[str, bool]:
+def shown(statement: VerdictText) -> tuple[str, bool]:
     """The statement in a page, and whether any of it is bold in a terminal."""
     page = jinja2.Environment(autoescape=True).from_string("{{ it }}").render(it=statement)
     console = Console()
@@ -30,7 +30,7 @@ def shown(statement: Statement) -> tuple[str, bool]:
 
 @pytest.mark.parametrize("verdict", get_args(Verdict))
 def test_only_better_is_bold(verdict: Verdict) -> None:
-    page, bold = shown(Statement(replace(SIGNIFICANT, verdict=verdict, note="a <note>")))
+    page, bold = shown(VerdictText(replace(SIGNIFICANT, verdict=verdict, note="a <note>")))
     text = f"{verdict} (a &lt;note&gt;)"
     assert page == (f'<strong class="win">{text}</strong>' if verdict == "better" else text)
     assert bold == (verdict == "better")
@@ -39,8 +39,8 @@ def test_only_better_is_bold(verdict: Verdict) -> None:
 def test_bold_cannot_be_asked_for() -> None:
     for asking in ({"bold": True}, {"style": "bold"}, {"win": True}, {"emphasis": True}):
         with pytest.raises(TypeError):
-            Statement(SIGNIFICANT, **asking)
-    statement = Statement(SIGNIFICANT)
+            VerdictText(SIGNIFICANT, **asking)
+    statement = VerdictText(SIGNIFICANT)
     for name in ("win", "bold", "style", "is_win"):
         with pytest.raises(AttributeError):
             setattr(statement, name, True)
@@ -62,5 +62,5 @@ def test_nothing_else_in_the_report_makes_a_win_bold() -> None:
 
 
 def test_in_latex() -> None:
-    assert Statement(replace(SIGNIFICANT, verdict="better", note="a & b")).__latex__() == r"\textbf{better (a \& b)}"
-    assert Statement(replace(SIGNIFICANT, verdict="worse")).__latex__() == "worse"
+    assert VerdictText(replace(SIGNIFICANT, verdict="better", note="a & b")).__latex__() == r"\textbf{better (a \& b)}"
+    assert VerdictText(replace(SIGNIFICANT, verdict="worse")).__latex__() == "worse"

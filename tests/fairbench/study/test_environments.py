@@ -76,7 +76,7 @@ def test_data_that_nobody_vouches_for_are_named(tmp_path, monkeypatch):
     origin = {"gpt": "archive, not verified", "vit": "archive, verified"}
     _, records = found(the_study, lambda s: {"data": origin[s.arena.name]})
     report = write_report(history(the_study), records, tmp_path)
-    assert failing(report) == ["UNVERIFIED DATA: in gpt their hash is not the known one, or nobody knows one."]
+    assert failing(report) == ["UNVERIFIED DATA: in gpt their hash differs from the known one, or none is known."]
     assert "archive, not verified" in (tmp_path / "summary.csv").read_text()
 
 

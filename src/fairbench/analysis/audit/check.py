@@ -55,8 +55,8 @@ def some(values: Sequence[str], separator: str = ", ") -> str:
     return separator.join(values[:SHOWN]) + more
 
 
-def said_once(statements: Iterable[tuple[str, str]]) -> str:
-    """Statements with their places; the same one in several places is said once.
+def merged(statements: Iterable[tuple[str, str]]) -> str:
+    """Statements with their places; a statement that holds in several places stands once.
 
     Args:
         statements: place and statement of each.

@@ -15,7 +15,7 @@ def unknown_plan(case: Analyses) -> str:
     if case.history.declared is not None:
         return ""
     older = f"{case.history.plans[0].final_trials} final trials are older than the first plan on record"
-    return f"{older}; nobody can tell what was declared before them."
+    return f"{older}; what was declared before them is unknown."
 
 
 @check("changed afterwards", "fail", "Report the verdicts of the plan that was declared first, or run new seeds.")
@@ -33,13 +33,13 @@ def changed_afterwards(case: Analyses) -> str:
 
 
 def _changed(differing: Iterable[Change]) -> str:
-    """Changes in words; the same change in several places, as that of a version, is said once."""
+    """Changes in words; a change that several places share, such as that of a version, stands once."""
     places: dict[tuple[str, str, str], list[str]] = {}
     for change in differing:
         where, _, entry = change.path.rpartition(".")
         places.setdefault((entry, str(change.before), str(change.after)), []).append(where)
     return ", ".join(
-        f"{where[0]}.{entry} from {before} to {after}" + (f" (and {len(where) - 1} times alike)" if where[1:] else "")
+        f"{where[0]}.{entry} from {before} to {after}" + (f" (and {len(where) - 1} more times)" if where[1:] else "")
         for (entry, before, after), where in places.items()
     )
 
@@ -64,7 +64,7 @@ def _instead(case: Analyses) -> str:
     return f"By the plan that was declared first, the same records give: {', '.join(other)}.{added}"
 
 
-@check("selection on what is reported", "fail", "Keep the split and the seeds of the sweep apart from the final ones.")
+@check("selection on what is reported", "fail", "Separate the split and the seeds of the sweep from the final ones.")
 def selection_on_report(case: Analyses) -> str:
     """Learning rates are selected on the split or with the seeds that the report is about."""
     runs = case.results.select(lambda run: run.record is not None)
@@ -75,7 +75,7 @@ def selection_on_report(case: Analyses) -> str:
     return " ".join(f"By choice of the suite, {RULES[rule]}." for rule, broken in found.items() if broken)
 
 
-@check("deviations", "warn", "Read the verdicts with them; the suite says so itself.")
+@check("deviations", "warn", "Read the verdicts with them; the suite declares them itself.")
 def deviations(case: Analyses) -> str:
-    """The suite states what in it is no good practice."""
+    """The suite declares departures from good practice."""
     return " ".join(case.suite.deviations)

@@ -1,4 +1,4 @@
-"""Checks of whether other training lengths would tell another story. What is below the margin counts nowhere."""
+"""Checks of whether the result depends on the length of training; differences below the margin never count."""
 
 import json
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from fairbench.suites.schema import Suite
 DECIDED = ("better", "worse", "equivalent")
 """Verdicts that contradict each other."""
 LENGTH = ("steps", "sweep_steps", "margin", "task", "tuned_on")
-"""What of an arena's plan may differ between two horizons; its name says the task if `task` does not."""
+"""Fields of an arena's plan that may differ between two horizons; without `task`, the arena's name is the task."""
 SeedCurves = list[dict[int, float]]
 """Of each seed the validation metric by step, higher being better."""
 

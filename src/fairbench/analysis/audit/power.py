@@ -1,4 +1,4 @@
-"""Checks of what the seeds can find at all."""
+"""Checks of the statistical power of the seeds."""
 
 from math import sqrt
 from statistics import variance
@@ -15,10 +15,10 @@ def cannot_reach_alpha(case: Analyses) -> str:
     suite = case.suite
     if not case.comparisons or minimum_detectable_effect(len(suite.final.seeds), suite.alpha):
         return ""
-    return f"alpha = {suite.alpha:g}: with fewer than 2 seeds there is no test, whatever the difference."
+    return f"alpha = {suite.alpha:g}: with fewer than 2 seeds there is no test."
 
 
-@check("low power", "warn", "Take more final seeds, or read inconclusive as what it says: these seeds cannot tell.")
+@check("low power", "warn", "Take more final seeds, or read inconclusive as it is meant: these seeds cannot decide.")
 def low_power(case: Analyses) -> str:
     """A comparison is inconclusive, and its seeds would find only differences that are larger than the margin."""
     suite, family = case.suite, len(case.comparisons)
@@ -43,7 +43,7 @@ def low_power(case: Analyses) -> str:
 
 
 def _enough(c: Comparison) -> str:
-    """How many seeds would find the margin, at their spread."""
+    """The number of seeds that would find the margin at their spread."""
     return f": {c.seeds_needed} seeds" if c.seeds_needed else ""
 
 

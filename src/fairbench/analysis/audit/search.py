@@ -77,7 +77,7 @@ def untuned(case: Analyses) -> str:
     return f"{', '.join(found)}: final trials only." if found else ""
 
 
-@check("searched value at the end", "note", "Add values beyond (`sweep.extra`), for everyone.")
+@check("searched value at the end", "note", "Add values beyond it (`sweep.extra`) for all optimizers.")
 def extra_at_end(case: Analyses) -> str:
     """The selected value of the hyperparameter that is searched with the rate is the lowest or the highest of them."""
     found = []

@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.audit.check import check, said_once
+from fairbench.analysis.audit.check import check, merged
 from fairbench.analysis.results import ArmResults
 from fairbench.study.records import Record
 
 PHASES = ("data", "forward", "backward", "step")
 """The phases of a training step."""
 DATA_BOUND = 0.2
-"""Share of a training step from which the batch, and not the optimizer, says how long it takes."""
+"""Share of a training step above which loading, not the optimizer, determines its time."""
 
 
 @check("data-bound timing", "note", "Do not compare step times there; bring the data nearer to the device.")
@@ -25,12 +25,12 @@ def data_bound(case: Analyses) -> str:
             if share >= DATA_BOUND:
                 yield arm.arena, f"{arm.optimizer} {100 * share:.0f}% of the step"
 
-    return said_once(shares())
+    return merged(shares())
 
 
-@check("shared device", "note", "Time with `--timing`, or with no more trials at a time than the device has room for.")
+@check("shared device", "note", "Time with `--timing`, or run fewer trials at a time on the device.")
 def shared_device(case: Analyses) -> str:
-    """Trials that say what an arm costs shared their device with others."""
+    """Trials whose times make up the cost of an arm shared their device with others."""
 
     def shared() -> Iterator[tuple[str, str]]:
         for arm in case.results.arms:
@@ -39,7 +39,7 @@ def shared_device(case: Analyses) -> str:
             if busy:
                 yield arm.arena, f"{arm.optimizer} {busy} of {len(timed)} trials, which no cost is made of"
 
-    return said_once(shared())
+    return merged(shared())
 
 
 def _timed(arm: ArmResults) -> list[Record]:

@@ -6,7 +6,7 @@ from statistics import fmean
 from typing import Any
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.audit.check import check, said_once, some
+from fairbench.analysis.audit.check import check, merged, some
 from fairbench.optimizers.resolve import PRESETS, TREATMENTS, decay_kind, schedule
 from fairbench.study.plan import Study
 
@@ -29,7 +29,7 @@ def unequal_treatment(case: Analyses) -> str:
                 if len(set(values.values())) > 1:
                     yield arena, f"{treatment} {_by_value(values)}"
 
-    return said_once(unequal())
+    return merged(unequal())
 
 
 def _treatments(study: Study, arena: str, name: str) -> dict[str, str]:
@@ -81,13 +81,13 @@ def coupled_decay(case: Analyses) -> str:
                     who = {kind: ", ".join(of_number[kind]) for kind in ("coupled", "decoupled")}
                     yield arena, f"{number:g} is coupled in {who['coupled']} and decoupled in {who['decoupled']}"
 
-    return said_once(same_number())
+    return merged(same_number())
 
 
 @check("inactive mechanism", "warn", "Do not ascribe any difference to it; see its warm-up, thresholds and signal.")
 def inactive_mechanism(case: Analyses) -> str:
     """The mechanism of an optimizer that has one of its own never acted in the final trials of an arena."""
-    return said_once((m.arena, f"{m.optimizer} {m.state}") for m in case.mechanisms if m.acted == 0)
+    return merged((m.arena, f"{m.optimizer} {m.state}") for m in case.mechanisms if m.acted == 0)
 
 
 @check("clipped in every step", "warn", "Raise `clip_norm`, or turn it off for all.")
@@ -99,6 +99,6 @@ def clipped(case: Analyses) -> str:
     }
     often = ((x, fmean(of_arm)) for x, of_arm in rates.items() if of_arm and fmean(of_arm) >= ALWAYS)
     norm = case.suite.clip_norm
-    return said_once(
+    return merged(
         (arena, f"{name} in {100 * rate:.0f}% of the steps, at {norm(name):g}") for (arena, name), rate in often
     )

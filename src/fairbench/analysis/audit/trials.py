@@ -1,4 +1,4 @@
-"""Checks of the trials: that all are there, and had the same ground, start and data."""
+"""Checks of the trials: that all have records, and had the same environment, start and data."""
 
 from itertools import groupby
 
@@ -10,7 +10,7 @@ from fairbench.data.registry import UNVERIFIED
 from fairbench.suites.schema import Suite
 
 
-@check("incomplete", "fail", "Run the same command again: it goes on with what is missing and tries again what failed.")
+@check("incomplete", "fail", "Run the same command again: it runs the missing trials and retries the failed ones.")
 def incomplete(case: Analyses) -> str:
     """Trials are missing or failed."""
     runs = case.results.select(lambda run: True)
@@ -55,7 +55,7 @@ def unverified_data(case: Analyses) -> str:
     """The data may not be what their authors published."""
     runs = case.results.select(lambda run: UNVERIFIED in run.environment.get("data", ""))
     arenas = dict.fromkeys(run.arena for run in runs)
-    return f"in {', '.join(arenas)} their hash is not the known one, or nobody knows one." if arenas else ""
+    return f"in {', '.join(arenas)} their hash differs from the known one, or none is known." if arenas else ""
 
 
 @check("diverged trials", "warn", "Look at the loss curves; compare again with lower rates or more warm-up for all.")

@@ -16,7 +16,7 @@ class Contribution:
     The contributions of an arena's rungs sum to its whole.
 
     Attributes:
-        part: "rung" for neighbours on the ladder, "whole" for its ends.
+        part: "rung" for neighbors on the ladder, "whole" for its ends.
         optimizer: the optimizer that has more.
         before: the one that has less.
         n: seeds.

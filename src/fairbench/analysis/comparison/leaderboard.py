@@ -21,12 +21,12 @@ class Standing:
 
     Attributes:
         mean_rank: mean over the arenas of its place, 1 is best; None while trials are missing.
-        groups: numbers of the groups to which it belongs; who shares a group was not told apart by mean ranks.
-        critical_difference: the least difference of mean ranks that tells two apart; None where there is none.
+        groups: numbers of the groups to which it belongs; mean ranks do not separate two optimizers that share one.
+        critical_difference: the smallest difference of mean ranks that separates two; None without a test.
         better: arenas in which it is better than the suite's reference; None of the reference.
         equivalent: arenas in which the two are equivalent.
         worse: arenas in which it is worse.
-        inconclusive: arenas in which these seeds cannot tell.
+        inconclusive: arenas in which these seeds cannot decide.
         undecided: arenas without such a verdict: one of the two diverged, trials are missing, or both are identical.
         step_ratio: time of clipping, optimizer and schedule over the reference's, median over the arenas.
         train_ratio: time of a training step over the reference's, median over the arenas.

@@ -1,4 +1,4 @@
-"""Who comes first, and how sure that is: within an arena by the verdicts on all pairs, over arenas by average ranks."""
+"""Ranks with their uncertainty: within an arena by the verdicts on all pairs, over arenas by average ranks."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -26,10 +26,10 @@ class Rank:
             the mean of the ranks; None while trials are missing.
         rank_low: the best place that is not ruled out: 1 + those that were found better.
         rank_high: the worst: all - those that were found worse.
-        groups: numbers of the groups to which it belongs; who shares a group was not told apart.
-        method: what tells them apart.
+        groups: numbers of the groups to which it belongs; optimizers that share one are not separated.
+        method: the test that separates them.
         p: p-value of Friedman's test that no optimizer differs from another over the arenas, None within an arena.
-        critical_difference: the least difference of mean ranks that tells two apart, None within an arena.
+        critical_difference: the smallest difference of mean ranks that separates two, None within an arena.
     """
 
     arena: str
@@ -53,7 +53,7 @@ def ranking(results: Results, comparisons: Sequence[Comparison]) -> list[Rank]:
 def within_arena(results: Results, arena: str, comparisons: Sequence[Comparison]) -> list[Rank]:
     """The places in an arena.
 
-    Two arms are told apart where the verdict on them is better or worse. All these verdicts are right with probability
+    Two arms are separated where the verdict on them is better or worse. All these verdicts are right with probability
     1 - alpha, since Holm's correction is over all pairs; so all bounds of the places are.
 
     Source: Al Mohamad, Goeman and van Zwet, "Simultaneous confidence intervals for ranks ...", CSDA 2019.
@@ -76,16 +76,16 @@ def within_arena(results: Results, arena: str, comparisons: Sequence[Comparison]
 
 
 def _unfinished(arm: ArmResults) -> bool:
-    """Whether something of an arm is still to be run or mended."""
+    """Whether an arm has missing or failed trials."""
     return not arm.diverged and arm.count("missing", "failed") > 0
 
 
 def over_arenas(within: Sequence[Sequence[Rank]], alpha: float) -> list[Rank]:
     """The places over the arenas in which everything is known; none without such an arena.
 
-    Friedman's test asks whether the ranks differ at all; where they do, Nemenyi's critical difference tells two
-    optimizers apart. Few arenas cannot tell anything: where not even one that is first everywhere could be told apart
-    from one that is last everywhere, there is no test. (Friedman's p is that of chi squared, too large for few arenas.)
+    Friedman's test asks whether the ranks differ at all; where they do, Nemenyi's critical difference separates two
+    optimizers. With so few arenas that it exceeds the distance from always first to always last, there is no test.
+    (Friedman's p is that of chi squared, too large for few arenas.)
     Both count every arena as one of its own: a task at two horizons counts twice.
 
     Source: Demsar, "Statistical Comparisons of Classifiers over Multiple Data Sets", JMLR 2006, section 3.2.
@@ -153,14 +153,14 @@ def _places(order: Sequence[str], better: Pairs) -> Mapping[str, tuple[int, int,
 
 
 def groups(order: Sequence[str], apart: Pairs) -> list[frozenset[str]]:
-    """The largest groups in which no two are told apart: two share a group if and only if they are not.
+    """The largest groups in which no two are separated: two share a group if and only if they are not.
 
-    Each pair that is told apart splits every group that has both into one without the first and one without the second;
+    Each pair that is separated splits every group that has both into one without the first and one without the second;
     a group within another is dropped.
 
     Args:
         order: all names, the best first.
-        apart: the pairs that are told apart.
+        apart: the separated pairs.
 
     Returns:
         The groups, those with the best first.

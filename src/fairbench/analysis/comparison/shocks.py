@@ -1,4 +1,4 @@
-"""What a disturbance of the training cost: excess loss, steps to recover, final metric, beside the calm twin."""
+"""The cost of a disturbance, against the undisturbed twin: excess loss, steps to recover, final metric."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,14 +9,14 @@ from fairbench.analysis.statistics.paired import paired_t
 from fairbench.arenas.shocks.registry import shock_starts
 
 RECOVERED = 1.05
-"""A training has recovered when its loss is below so many times that of its calm twin."""
+"""A training has recovered when its loss is at most this multiple of its undisturbed twin's."""
 LossCurve = Mapping[int, float]
 """Training loss by logged step."""
 
 
 @dataclass(frozen=True)
 class ShockCost:
-    """What the shocks of an arena cost an optimizer; each seed beside the trial without shocks that has the same seed.
+    """The cost of an arena's shocks for an optimizer; each seed against the trial without shocks of the same seed.
 
     Attributes:
         arena: name of the disturbed arena.

@@ -1,4 +1,4 @@
-"""How long a training takes to reach a target, and over the arenas, how often an optimizer is nearly the fastest."""
+"""The time that a training takes to reach a target, and performance profiles of these times over the arenas."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ class TimeToTarget:
         share: reached / seeds.
         steps_by_seed: steps of each seed in the order of the suite, "never" for one that did not reach it.
         median_steps: their median, a seed that never reached it counting as infinitely many; None where it is infinite.
-        median_seconds: the same in seconds of training, where timing trials tell what a step costs.
+        median_seconds: the same in seconds of training, where timing trials give the time of a step.
     """
 
     arena: str

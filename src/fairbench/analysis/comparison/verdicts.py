@@ -1,4 +1,4 @@
-"""One optimizer against another in an arena, and what may be said of each comparison of a study."""
+"""The comparison of two optimizers in an arena, and its verdict."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -35,14 +35,14 @@ class Comparison:
 
     `advantage`, `hedges_g`, their intervals and `t` are positive where the reference is better, whichever direction of
     the metric is better. What could not be computed is None. The verdict comes from Welch's test, Holm's correction and
-    the equivalence test; what stands between `margin` and `n_reference` is shown beside them and decides nothing.
+    the equivalence test; the fields from `std_reference` to `seeds_needed` are shown with them and decide nothing.
 
     Attributes:
         direction: "min" or "max", which is better.
         reference: the optimizer that is compared: the suite's reference, unless the suite compares all pairs.
         baseline: the one it is compared with.
-        verdict: what may be said; only "better" is a win.
-        note: what else must be said, may be empty.
+        verdict: the conclusion; only "better" is a win.
+        note: the reason or a restriction, may be empty.
         mean_reference: mean over the reference's seeds, None unless all of them finished.
         mean_baseline: mean over the baseline's seeds, None unless all of them finished.
         advantage: difference of the means.
@@ -54,7 +54,7 @@ class Comparison:
         p: its two-sided p-value.
         p_holm: `p` corrected for all comparisons of the suite.
         p_equivalence: p-value of the test that the difference is within the margin, not corrected.
-        margin: the largest difference that does not matter, from the suite; None where nobody declared one.
+        margin: the largest difference that does not matter, from the suite; None without a declared margin.
         std_reference: standard deviation over the reference's seeds, ddof = 1.
         std_baseline: standard deviation over the baseline's seeds.
         g_low: lower end of the 95% confidence interval of the effect, see `effect_interval`.
@@ -64,8 +64,8 @@ class Comparison:
         paired_high: its upper end.
         seed_correlation: correlation of the two arms over the seeds.
         p_permutation: exact p-value without assuming a distribution, not corrected, see `permutation_p`.
-        p_permutation_floor: the smallest that so many seeds can give.
-        p_spread: p-value of the test that both scatter alike, not corrected, see `brown_forsythe`.
+        p_permutation_floor: the smallest p-value that this number of seeds can give.
+        p_spread: p-value of the test of equal spread, not corrected, see `brown_forsythe`.
         seeds_needed: seeds of each arm to find a difference of the margin with 80% power at the observed spread and the
             strictest step of Holm's correction, see `seeds_needed`.
         n_reference: finished seeds of the reference.
@@ -126,7 +126,7 @@ class Comparison:
 
     @property
     def statement(self) -> str:
-        """The verdict with its note, the first declared one if that is another, and who is untuned; for tables."""
+        """The verdict with its note, the declared verdict if it differs, and untuned optimizers; for tables."""
         first = "not declared before" if self.declared == NOT_DECLARED else f"as declared: {self.declared}"
         searchless = f"{self.untuned} untuned" if self.untuned else ""
         notes = [self.note, first if self.declared not in ("", self.verdict) else "", searchless]
@@ -158,7 +158,7 @@ def compare_as_declared(
 def compare(results: Results) -> list[Comparison]:
     """Compare the reference with every other optimizer, or every pair, in every arena.
 
-    The family of Holm's correction is arenas x pairs as the suite plans them, whatever has finished.
+    The family of Holm's correction is arenas x pairs as the suite plans them, finished or not.
 
     Returns:
         A comparison for each arena and pair, in the order of the suite.
@@ -180,7 +180,7 @@ def judge(family: Sequence[Comparison], alpha: float) -> list[Comparison]:
 
 
 def _compare(results: Results, arena: str, reference: str, baseline: str) -> Comparison:
-    """Everything but Holm's correction and what depends on it."""
+    """A comparison without Holm's correction and what depends on it."""
     suite = results.study.suite
     plan = suite.arenas[arena]
     ours, theirs = results.arm(arena, reference), results.arm(arena, baseline)
@@ -263,7 +263,7 @@ def _sign(comparison: Comparison) -> float:
 
 
 def _judge(comparison: Comparison, alpha: float, strictest: float) -> Comparison:
-    """The verdict of a comparison whose arms are complete, and what must be said beside it."""
+    """The verdict of a comparison whose arms are complete, with its note."""
     c = comparison
     if c.margin is not None and c.std_reference is not None and c.std_baseline is not None:
         c = replace(c, seeds_needed=seeds_needed(c.margin, c.std_reference, c.std_baseline, strictest))

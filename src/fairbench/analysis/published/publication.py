@@ -20,7 +20,7 @@ class Entry:
         seed: the seed, in digits.
         statistic: "n" (seeds), "mean", "std" or "value" (of one seed), "lr", "verdict" or "p", "ratio", "wall_s" or
             "peak_mb".
-        value: the characters that are printed: their number of digits is part of what is said.
+        value: the printed characters, since the number of digits is part of the information.
     """
 
     place: str

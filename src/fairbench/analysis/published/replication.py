@@ -1,4 +1,4 @@
-"""A study beside what a publication printed of its own: values and verdicts, row by row."""
+"""A study compared with a publication: values and verdicts, row by row."""
 
 import math
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ Direction = Literal["better", "worse", "equal"]
 
 @dataclass(frozen=True)
 class ValueRow:
-    """A published mean, or the value of one seed, beside ours of the test split; None for what a side has not.
+    """A published mean, or the value of one seed, and ours on the test split; None where a side has no value.
 
     Attributes:
         place: where it is printed.
@@ -59,7 +59,7 @@ class ValueRow:
 
 
 class Judgement(NamedTuple):
-    """What is said of an optimizer against a baseline before any correction.
+    """The result of an optimizer against a baseline before any correction.
 
     Attributes:
         direction: where the optimizer's mean lies.
@@ -77,7 +77,7 @@ def agree(one: Judgement, other: Judgement) -> bool:
 
 @dataclass(frozen=True)
 class VerdictRow:
-    """A published comparison beside ours; None where ours cannot be made.
+    """A published comparison and ours; None where ours cannot be made.
 
     Attributes:
         place: where it is printed.
@@ -86,7 +86,7 @@ class VerdictRow:
         published_mark: the mark that is printed, "*" or "n.s.".
         published_p: the p-value, where one is printed.
         published_direction: where the published mean of the optimizer lies.
-        published_significant: whether the mark says so.
+        published_significant: whether the mark means significant.
         our_p: Welch's p on our values, not corrected.
         our_direction: where our mean of the optimizer lies.
         our_significant: whether our p is below `LEVEL`.
@@ -128,13 +128,13 @@ class Gap:
 
 
 def value_rows(publication: Publication, results: Results) -> list[ValueRow]:
-    """Every published mean and value of a seed, in the order of the publication, beside ours."""
+    """Every published mean and value of a seed with ours, in the order of the publication."""
     return [_value_row(publication, entry, results) for entry in publication.all("mean", "value")]
 
 
 def _value_row(publication: Publication, entry: Entry, results: Results) -> ValueRow:
     about = {"arena": entry.arena, "optimizer": entry.optimizer}
-    # of one seed no spread is printed: that of the mean over seeds says nothing of it
+    # the printed spread is that of the mean over seeds, not of one seed
     std = publication.number("std", metric=entry.metric, **about) if entry.statistic == "mean" else None
     lr = publication.number("lr", **about)
     arm, by_seed = _arm(results, **about), our_scores(results, entry.arena, entry.metric, entry.optimizer)
@@ -183,7 +183,7 @@ def our_scores(results: Results, arena: str, metric: str, optimizer: str) -> dic
 
 
 def verdict_rows(publication: Publication, results: Results, comparisons: Sequence[Comparison]) -> list[VerdictRow]:
-    """Every published comparison of two optimizers, in the order of the publication, beside ours.
+    """Every published comparison of two optimizers with ours, in the order of the publication.
 
     An arm with a final trial that did not finish is not tested: the mean of the others may flatter it.
 
@@ -218,7 +218,7 @@ def _verdict_row(
 
 
 def _published_judgement(publication: Publication, entry: Entry) -> Judgement:
-    """What the mark and the published means say."""
+    """Direction and significance by the mark and the published means."""
     pair = (entry.optimizer, entry.baseline)
     one, other = (publication.number("mean", arena=entry.arena, metric=entry.metric, optimizer=name) for name in pair)
     assert one is not None
@@ -227,7 +227,7 @@ def _published_judgement(publication: Publication, entry: Entry) -> Judgement:
 
 
 def _our_judgement(entry: Entry, test: TTest | None) -> Judgement | None:
-    """What a test says, None if there is none with a p-value."""
+    """Whether a test is significant; None without a p-value."""
     if test is None or test.p is None:
         return None
     return Judgement(direction(entry.arena, entry.metric, test.difference), test.p < LEVEL)
@@ -250,7 +250,7 @@ def _test(results: Results, arena: str, metric: str, optimizer: str, baseline: s
 
 
 def direction(arena: str, metric: str, difference: float) -> Direction:
-    """Where an optimizer lies whose metric is higher by a difference than another's."""
+    """The direction of an optimizer whose metric exceeds another's by a difference."""
     higher_is_better = ARENAS[arena].metrics.get(metric) == "max"  # of one that is derived here, perplexity, lower is
     return "equal" if difference == 0 else "better" if (difference > 0) == higher_is_better else "worse"
 

@@ -1,4 +1,4 @@
-"""What may be said of numbers that others published, by the tests and the corrections that a study of ours gets."""
+"""Verdicts on published numbers, by the tests and corrections that a study gets."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from fairbench.common.errors import UsageError, unknown
 
 @dataclass(frozen=True)
 class PublishedComparison:
-    """A comparison by the printed means and standard deviations, beside the p-value that is printed.
+    """A comparison by the printed means and standard deviations, with the printed p-value.
 
     Attributes:
         comparison: by Welch's test of the printed numbers, whose rounding p feels; nobody declared a margin, and of

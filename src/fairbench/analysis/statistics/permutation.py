@@ -1,4 +1,4 @@
-"""Two arms under the assumption that the names of the arms mean nothing: no normal distribution is needed."""
+"""The exact permutation test of two arms; it assumes no distribution."""
 
 import math
 from functools import lru_cache
@@ -10,9 +10,9 @@ import numpy.typing as npt
 from fairbench.analysis.statistics.significance import Values
 
 MOST_SPLITS = 200_000
-"""So many ways to split the values are gone through: 10 against 10 seeds have 184,756."""
+"""The largest number of splits that is enumerated: 10 against 10 seeds have 184,756."""
 ROUNDING = 1e-9
-"""Differences of means closer than this share of the largest one are the same: sums round by their order."""
+"""Differences of means closer than this share of the largest one are equal: sums depend on their order in rounding."""
 
 
 def permutation_p(a: Values, b: Values) -> float | None:
@@ -40,7 +40,7 @@ def permutation_p(a: Values, b: Values) -> float | None:
 
 @lru_cache(maxsize=4)
 def _splits(n: int, m: int) -> npt.NDArray[np.intp]:
-    """Which n of n + m values make the first part, in all ways; the first way is that of the samples."""
+    """The indices of the first part in every split of n + m values; the first split is that of the samples."""
     flat = chain.from_iterable(combinations(range(n + m), n))
     return np.fromiter(flat, np.intp, n * math.comb(n + m, n)).reshape(-1, n)
 
@@ -48,6 +48,6 @@ def _splits(n: int, m: int) -> npt.NDArray[np.intp]:
 def smallest_p(n: int) -> float:
     """The floor of `permutation_p` for n against n seeds, its value where the two arms do not overlap: 2 / C(2n, n).
 
-    Where it is not below alpha, no result of so many seeds is significant unless one assumes a distribution.
+    Where it is not below alpha, no result of n seeds is significant without assuming a distribution.
     """
     return min(1.0, 2 / math.comb(2 * n, n))

@@ -1,4 +1,4 @@
-"""What so many seeds can find, and how many seeds a question needs."""
+"""Statistical power: the effect that n seeds can find, and the seeds that an effect needs."""
 
 import math
 from bisect import bisect_left
@@ -8,7 +8,7 @@ from scipy import optimize, stats
 from fairbench.analysis.statistics.significance import Summary, critical_t, degrees_of_freedom, standard_error
 
 MOST_SEEDS = 100_000
-"""More seeds nobody trains: what needs them has no number."""
+"""Upper bound of the search; beyond it the number of seeds is None."""
 
 
 def minimum_detectable_effect(n: int, alpha: float, power: float = 0.8) -> float | None:
@@ -24,7 +24,7 @@ def minimum_detectable_effect(n: int, alpha: float, power: float = 0.8) -> float
         power: chance of finding the difference.
 
     Returns:
-        d; None when n < 2: there is no test, so alpha cannot be reached whatever the difference.
+        d; None when n < 2: there is no test, so no difference can reach alpha.
 
     Source: Cohen, "Statistical Power Analysis for the Behavioral Sciences", 1988, chapter 2.
     """

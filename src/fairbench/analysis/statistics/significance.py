@@ -234,7 +234,7 @@ EPSILON = sys.float_info.epsilon
 
 
 def brown_forsythe(a: Values, b: Values) -> float | None:
-    """Test that two arms have the same spread, whatever their means: an F-test of |x - median|.
+    """Test that two arms have the same spread, regardless of their means: an F-test of |x - median|.
 
     Args:
         a: one sample.

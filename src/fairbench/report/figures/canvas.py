@@ -8,7 +8,7 @@ or with matplotlib on `panel.axes` and `mark` for what belongs to an arm, and ha
         draw_line(panel, looks["AdamW"], steps, values, [f"AdamW, step {step}: {value}" ...])
     return finished(figure, by_arena, "name", "Title", "What it shows.")
 
-The page shows each panel by itself, in its own colours; what was marked it can hide, what was said of points it shows.
+The page shows each panel by itself, in its own colors; it can hide what was marked, and shows the texts of points.
 """
 
 import io
@@ -63,27 +63,27 @@ ARM_COLORS = [color for role, color in LIGHT.items() if role.startswith("arm-")]
 REFERENCE_COLOR = ARM_COLORS[0]
 DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)), (0, (9, 2)))
 MARKERS = ("s", "^", "D", "v", "X", "P", "<", ">")
-"""Colours, dashes and markers are taken in turn: only the 121st baseline looks like the first."""
+"""Colors, dashes and markers are taken in turn: only the 121st baseline looks like the first."""
 
 LONGEST = 24
 """Characters of a name in a figure; of a longer one the middle is left out."""
 
 PANEL_WIDTH = 5.0
 LEFT, TOP, BOTTOM = 0.95, 0.45, 0.65
-"""Sizes in inches, so that text has the same room in a figure of any number of panels."""
+"""Sizes in inches, so that text has the same space in a figure of any number of panels."""
 
 POINTS_PER_INCH = 72
 DPI, MOST_PIXELS = 160, 6_000_000
-"""Of a PNG; that of hundreds of arms is coarser than the PDF and the SVG, and would else take longer than both."""
+"""Of a PNG; with hundreds of arms it is coarser than the PDF and the SVG; otherwise it would take longer than both."""
 
 
 @dataclass(frozen=True)
 class Look:
-    """How an arm is drawn in every figure; dash and marker tell it from its neighbours where colours do not.
+    """How an arm is drawn in every figure; dash and marker distinguish it where colors repeat.
 
     Attributes:
         index: its place: 0 for the suite's reference, the baselines follow in the order of the suite.
-        color: its colour, as text too.
+        color: the color of its lines, markers and text.
         dash: of its lines, as matplotlib takes it.
         marker: at its values, as matplotlib takes it.
     """
@@ -119,7 +119,7 @@ class Panel:
         inner_height: inches of its axes.
         marked: what belongs to an arm, see `mark`.
         points: what there is to point at: position in data coordinates, the arm's index, a sentence.
-        summary: the panel in words, for who does not see it.
+        summary: the panel in words, for screen readers.
     """
 
     number: int
@@ -173,7 +173,7 @@ class Drawing:
 
 @contextmanager
 def style() -> Iterator[None]:
-    """Our style alone, whatever a user's matplotlibrc says."""
+    """Our style alone, regardless of a user's matplotlibrc."""
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(STYLE)
@@ -224,7 +224,7 @@ def panels(
 
 
 def short(name: str) -> str:
-    """A name as figures have room for it, in which dollars are dollars and no mathematics."""
+    """A name shortened for figures, with dollar signs escaped."""
     shown = name if len(name) <= LONGEST else f"{name[: LONGEST // 2]}…{name[1 - LONGEST // 2 :]}"
     return shown.replace("$", r"\$")
 
@@ -242,13 +242,13 @@ def log_axis(axes: Axes, which: Literal["x", "y"], values: Sequence[float]) -> N
 
 
 def mark(panel: Panel, look: Look, *artists: Artist) -> None:
-    """Say that something belongs to an arm."""
+    """Mark artists as belonging to an arm."""
     for artist in artists:
         artist.set_gid(f"panel{panel.number}.arm{look.index}.{len(panel.marked)}")
         panel.marked.append(artist)
 
 
-def draw_line(panel: Panel, look: Look, x: Sequence[float], y: Sequence[float], said: Sequence[str]) -> None:
+def draw_line(panel: Panel, look: Look, x: Sequence[float], y: Sequence[float], texts: Sequence[str]) -> None:
     """Draw an arm's values in a line; the reference's belongs first.
 
     Args:
@@ -256,20 +256,20 @@ def draw_line(panel: Panel, look: Look, x: Sequence[float], y: Sequence[float], 
         look: the arm's.
         x: one coordinate of each value.
         y: the other.
-        said: a sentence about each.
+        texts: a sentence about each.
     """
     width, alpha, dash = (4.5, 0.75, "-") if look.wide else (1.6, 1.0, look.dash)
     line = {"color": to_rgba(look.color, alpha), "linewidth": width, "linestyle": dash}
-    _draw_points(panel, look, x, y, said, **line)
+    _draw_points(panel, look, x, y, texts, **line)
 
 
-def draw_values(panel: Panel, look: Look, x: Sequence[float], y: Sequence[float], said: Sequence[str]) -> None:
+def draw_values(panel: Panel, look: Look, x: Sequence[float], y: Sequence[float], texts: Sequence[str]) -> None:
     """Draw an arm's values by themselves, as `draw_line` does without the line."""
-    _draw_points(panel, look, x, y, said, linestyle="")
+    _draw_points(panel, look, x, y, texts, linestyle="")
 
 
 def _draw_points(
-    panel: Panel, look: Look, x: Sequence[float], y: Sequence[float], said: Sequence[str], **line: Any
+    panel: Panel, look: Look, x: Sequence[float], y: Sequence[float], texts: Sequence[str], **line: Any
 ) -> None:
     """Draw an arm's values, each with its marker, and what joins them: one artist for all, since each takes long."""
     markers: dict[str, Any] = {
@@ -279,7 +279,7 @@ def _draw_points(
         "markeredgecolor": look.color,
     }
     mark(panel, look, *panel.axes.plot(x, y, **markers, **line))
-    panel.points.extend(zip(x, y, [look.index] * len(said), said, strict=True))
+    panel.points.extend(zip(x, y, [look.index] * len(texts), texts, strict=True))
 
 
 def draw_band(panel: Panel, look: Look, x: Sequence[float], low: Sequence[float], high: Sequence[float]) -> None:
@@ -290,11 +290,11 @@ def draw_band(panel: Panel, look: Look, x: Sequence[float], low: Sequence[float]
 
 def finished(figure: Figure, by_arena: Mapping[str, Panel], name: str, title: str, caption: str) -> Drawing:
     """All formats, without the date and version that would make the bytes of each run differ."""
-    nobody = {"Creator": None, "Date": None}
+    unset = {"Creator": None, "Date": None}
     png, svg, pdf = io.BytesIO(), io.StringIO(), io.BytesIO()
     dpi = min(DPI, math.sqrt(MOST_PIXELS / math.prod(figure.get_size_inches())))
     figure.savefig(png, format="png", metadata={"Software": None}, dpi=dpi)
-    figure.savefig(svg, format="svg", metadata={"Title": title, **nobody})
+    figure.savefig(svg, format="svg", metadata={"Title": title, **unset})
     figure.savefig(
         pdf, format="pdf", metadata={"Title": title, "Creator": None, "Producer": None, "CreationDate": None}
     )

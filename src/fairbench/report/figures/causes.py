@@ -6,7 +6,7 @@ from fairbench.analysis.mechanism import quantity_curve
 from fairbench.analysis.results import ArmResults
 from fairbench.report.figures.canvas import Drawing, Looks, draw_line, finished, panels, short, titles
 from fairbench.report.figures.intervals import Interval, draw_intervals
-from fairbench.report.figures.labels import height_for, label_ends, room_for
+from fairbench.report.figures.labels import height_for, label_ends, width_for
 from fairbench.report.tables.numbers import percent
 
 
@@ -49,7 +49,9 @@ def draw_mechanism(analyses: Analyses, looks: Looks) -> Drawing | None:
     if not arenas:
         return None
     names = {arm.optimizer for arm, _ in curves}
-    figure, by_arena = panels(titles(analyses.suite, arenas), height_for(len(names)), right=room_for(map(short, names)))
+    figure, by_arena = panels(
+        titles(analyses.suite, arenas), height_for(len(names)), right=width_for(map(short, names))
+    )
     for arena, panel in by_arena.items():
         panel.axes.set_xlabel("training step")
         panel.axes.set_ylabel("acted, % of tensor steps")
@@ -57,8 +59,8 @@ def draw_mechanism(analyses: Analyses, looks: Looks) -> Drawing | None:
         for arm, shares in curves:
             if arm.arena == arena:
                 steps, values = [step for step, _ in shares], [100 * share for _, share in shares]
-                said = [f"{arm.optimizer}, until step {step}: acted in {percent(share)}" for step, share in shares]
-                draw_line(panel, looks[arm.optimizer], steps, values, said)
+                texts = [f"{arm.optimizer}, until step {step}: acted in {percent(share)}" for step, share in shares]
+                draw_line(panel, looks[arm.optimizer], steps, values, texts)
                 ends[short(arm.optimizer)] = looks[arm.optimizer], (steps[-1], values[-1])
                 panel.summary.append(f"{arm.optimizer}: at most {max(values):.3g}% in a window of steps.")
         label_ends(panel, ends)

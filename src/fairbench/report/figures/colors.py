@@ -1,4 +1,4 @@
-"""Every colour of page and figures by its role, for light and for dark.
+"""Every color of page and figures by its role, for light and for dark.
 
 A figure is drawn with the light ones, each of which has one role alone: so the page can put the role in its place.
 """
@@ -35,5 +35,5 @@ LIGHT: Mapping[str, str] = {role: light for role, (light, _) in COLORS.items()}
 
 
 def declarations(dark: bool) -> str:
-    """The colours as CSS variables."""
+    """The colors as CSS variables."""
     return " ".join(f"--{role}: {pair[dark]};" for role, pair in COLORS.items())

@@ -33,7 +33,7 @@ from fairbench.report.figures.canvas import (
 )
 from fairbench.report.figures.causes import draw_causes, draw_mechanism, draw_shocks
 from fairbench.report.figures.colors import LIGHT
-from fairbench.report.figures.labels import height_for, label_ends, moved, name_rows, room_for
+from fairbench.report.figures.labels import height_for, label_ends, moved, name_rows, width_for
 from fairbench.report.figures.leaderboard import draw_leaderboard
 from fairbench.report.tables.numbers import number, rate
 from fairbench.suites.schema import Suite
@@ -72,7 +72,7 @@ def _learning_curves(analyses: Analyses, looks: Looks, logarithmic: bool = False
     arenas = [arena for arena in suite.arenas if any(analyses.curves[arena, name] for name in suite.optimizers)]
     if not arenas:
         return None
-    right = room_for(_label(arm) for arm in results.arms)
+    right = width_for(_label(arm) for arm in results.arms)
     figure, by_arena = panels(titles(suite, arenas), height_for(len(suite.optimizers)), right=right)
     for arena, panel in by_arena.items():
         arms = _reference_first(results, arena)
@@ -100,11 +100,11 @@ def _learning_curves(analyses: Analyses, looks: Looks, logarithmic: bool = False
 def _draw_curves(panel: Panel, curves: Sequence[tuple[ArmResults, Curve]], looks: Looks) -> None:
     for arm, curve in curves:
         steps, mean, std = zip(*curve, strict=True)
-        said = [f"{arm.optimizer}, step {step}: {number(m)} ± {number(s, 2)}" for step, m, s in curve]
-        draw_line(panel, looks[arm.optimizer], steps, mean, said)
+        texts = [f"{arm.optimizer}, step {step}: {number(m)} ± {number(s, 2)}" for step, m, s in curve]
+        draw_line(panel, looks[arm.optimizer], steps, mean, texts)
         low, high = ([m + sign * s for m, s in zip(mean, std, strict=True)] for sign in (-1, 1))
         draw_band(panel, looks[arm.optimizer], steps, low, high)
-        panel.summary.append(f"{said[-1]}.")
+        panel.summary.append(f"{texts[-1]}.")
     label_ends(panel, {_label(arm): (looks[arm.optimizer], curve[-1][:2]) for arm, curve in curves})
 
 
@@ -125,7 +125,7 @@ def draw_lr_sensitivity(analyses: Analyses, looks: Looks) -> Drawing | None:
     arenas = [arena for arena in suite.arenas if any(run.result for arm in results.of(arena) for run in arm.sweep)]
     if not arenas:
         return None
-    right = room_for(map(short, suite.optimizers))
+    right = width_for(map(short, suite.optimizers))
     scales = {results.study.optimizers[name].lr_scale for name in suite.optimizers if results.study.tuned(name)}
     figure, by_arena = panels(titles(suite, arenas), height_for(len(looks)), right=right)
     for arena, panel in by_arena.items():
@@ -187,14 +187,14 @@ def _draw_settings(panel: Panel, arm: ArmResults, look: Look, means: Mapping[Set
     wide = _of_selected(arm, means)
     for extra in dict.fromkeys(setting.extra for setting in means):
         of_extra = {setting: mean for setting, mean in means.items() if setting.extra == extra}
-        said = [f"{_in_words(arm, x)}: {number(mean)}{chosen.get(x, '')}" for x, mean in of_extra.items()]
+        texts = [f"{_in_words(arm, x)}: {number(mean)}{chosen.get(x, '')}" for x, mean in of_extra.items()]
         rates, values = [setting.lr for setting in of_extra], list(of_extra.values())
         if joined and list(zip(rates, values, strict=True)) == wide:
-            draw_line(panel, look, rates, values, said)
+            draw_line(panel, look, rates, values, texts)
         else:
             thin = {"linewidth": 0.8 if joined else 0.0, "alpha": 0.5, "linestyle": look.dash}
             mark(panel, look, *panel.axes.plot(rates, values, color=look.color, **thin))
-            draw_values(panel, look, rates, values, said)
+            draw_values(panel, look, rates, values, texts)
     if arm.setting is not None and arm.setting in means:
         size, at = 14 if look.wide else 10, (arm.setting.lr, means[arm.setting])
         mark(panel, look, *panel.axes.plot(*at, markeredgecolor=look.color, markersize=size, **RING))
@@ -202,8 +202,8 @@ def _draw_settings(panel: Panel, arm: ArmResults, look: Look, means: Mapping[Set
 
 
 def _in_words(arm: ArmResults, setting: Setting) -> str:
-    beside = "".join(f", {name} {value}" for name, value in setting.extra)
-    return f"{arm.optimizer}, rate {rate(setting.lr)}{beside}"
+    extra = "".join(f", {name} {value}" for name, value in setting.extra)
+    return f"{arm.optimizer}, rate {rate(setting.lr)}{extra}"
 
 
 def _draw_lost(panel: Panel, arm: ArmResults, look: Look, worst: float) -> None:
@@ -222,7 +222,7 @@ def _step_time(analyses: Analyses, looks: Looks) -> Drawing | None:
     arenas = [arena for arena in suite.arenas if any(cost.arena == arena for cost in costs)]
     if not arenas:
         return None
-    left, bottom = room_for(map(short, suite.optimizers)), 0.95
+    left, bottom = width_for(map(short, suite.optimizers)), 0.95
     height = TOP + bottom + 0.15 + 0.33 * len(suite.optimizers)
     figure, by_arena = panels(titles(suite, arenas), height, left, bottom=bottom)
     for arena, panel in by_arena.items():
@@ -259,7 +259,7 @@ def _draw_bars(panel: Panel, costs: Sequence[Cost], looks: Looks) -> None:
         mark(panel, arm, axes.text(end, row, time + factor, transform=after, va="center"))
         panel.summary.append(f"{cost.optimizer}: {time}.")
     name_rows(panel, [(short(cost.optimizer), looks[cost.optimizer]) for cost in costs], size=10)
-    axes.set_xlim(0, 1.85 * max(cost.train_ms for cost in costs))  # room for the text
+    axes.set_xlim(0, 1.85 * max(cost.train_ms for cost in costs))  # space for the text
     axes.xaxis.set_major_locator(MaxNLocator(6))
 
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from fairbench.report.figures.canvas import BOTTOM, TOP, Drawing, Look, Panel, finished, mark, panels
 from fairbench.report.figures.colors import LIGHT
-from fairbench.report.figures.labels import name_rows, room_for
+from fairbench.report.figures.labels import name_rows, width_for
 from fairbench.report.tables.numbers import interval
 
 ROW = 0.3
@@ -16,7 +16,7 @@ class Interval(NamedTuple):
     """A value with its interval, in a row of its own.
 
     Attributes:
-        label: what stands beside it.
+        label: its name.
         look: of the arm that it belongs to.
         value: the value.
         low: lower end, None without an interval.
@@ -36,7 +36,7 @@ def draw_intervals(rows: dict[str, list[Interval]], name: str, title: str, axis:
     """A panel for each arena, with a row for each value."""
     if not rows:
         return None
-    left = min(2.9, room_for(row.label for of_arena in rows.values() for row in of_arena))
+    left = min(2.9, width_for(row.label for of_arena in rows.values() for row in of_arena))
     height = TOP + BOTTOM + ROW * max(map(len, rows.values()))
     figure, by_arena = panels({arena: arena for arena in rows}, height, left=left)
     for arena, panel in by_arena.items():
@@ -57,7 +57,7 @@ def draw_rows(panel: Panel, rows: Sequence[Interval]) -> None:
         dots = axes.plot(row.value, i, color=look.color, marker=look.marker, linestyle="", markersize=7)
         dots[0].set_markerfacecolor(filling)
         mark(panel, look, *dots)
-        said = f"{row.label}: {interval(row.value, row.low, row.high)}"
-        panel.points.append((row.value, i, look.index, said))
-        panel.summary.append(f"{said}.")
+        text = f"{row.label}: {interval(row.value, row.low, row.high)}"
+        panel.points.append((row.value, i, look.index, text))
+        panel.summary.append(f"{text}.")
     name_rows(panel, [(row.label, row.look) for row in rows], size=8)

@@ -1,4 +1,4 @@
-"""Labels at the ends of lines and beside rows: the room that they take, and where they stand."""
+"""Labels at the ends of lines and at the left of rows: their size and position."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -12,18 +12,18 @@ LABEL_HEIGHT = 0.18
 """Inches."""
 
 
-def room_for(labels: Iterable[str]) -> float:
-    """Inches that the longest of some bold labels takes beside a panel."""
+def width_for(labels: Iterable[str]) -> float:
+    """The width in inches of the longest of some bold labels next to a panel."""
     return 0.35 + 0.1 * max(map(len, labels))
 
 
 def height_for(labels: int) -> float:
-    """Inches of a panel that has so many labels at its right."""
+    """The height in inches of a panel with a number of labels at its right."""
     return max(3.4, TOP + BOTTOM + labels * LABEL_HEIGHT)
 
 
 def label_ends(panel: Panel, ends: Mapping[str, tuple[Look, tuple[float, float]]]) -> None:
-    """Write labels at the right of the panel, each beside the end of its line, moved apart where they would overlap.
+    """Write labels at the right of the panel, each at the end of its line, moved where they would overlap.
 
     Args:
         panel: the panel, with all its lines.
@@ -34,7 +34,7 @@ def label_ends(panel: Panel, ends: Mapping[str, tuple[Look, tuple[float, float]]
     to_panel = axes.transData + axes.transAxes.inverted()
     places = {text: to_panel.transform(end) for text, (_, end) in ends.items()}
     order = sorted(places, key=lambda text: float(places[text][1]))
-    heights = spread([float(places[text][1]) for text in order], LABEL_HEIGHT / panel.inner_height)
+    heights = separate([float(places[text][1]) for text in order], LABEL_HEIGHT / panel.inner_height)
     for text, height in zip(order, heights, strict=True):
         look, (x, y) = ends[text][0], places[text]
         of_panel: dict[str, Any] = {"transform": axes.transAxes, "clip_on": False, "color": look.color}
@@ -64,8 +64,8 @@ def moved(transform: Transform, axes: Axes, points: float) -> Transform:
     return transform + ScaledTranslation(points / POINTS_PER_INCH, 0, axes.figure.dpi_scale_trans)
 
 
-def spread(heights: Sequence[float], gap: float) -> list[float]:
-    """Move rising heights as little as needed so that neighbours are a gap apart and all lie in 0..1, if they fit."""
+def separate(heights: Sequence[float], gap: float) -> list[float]:
+    """Move rising heights as little as needed so that they do not overlap and all lie in 0..1, if they fit."""
     clusters: list[tuple[float, int]] = []  # centre and size; those that touch merge around their common centre
     for height in heights:
         clusters.append(_inside(height, 1, gap))

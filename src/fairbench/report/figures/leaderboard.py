@@ -1,4 +1,4 @@
-"""The figure of the leaderboard: how much better or worse than the reference each optimizer is, in each arena."""
+"""The figure of the leaderboard: the advantage of each optimizer over the reference in each arena."""
 
 import math
 
@@ -9,7 +9,7 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.report.figures.canvas import BOTTOM, TOP, Drawing, Looks, Panel, finished, panels, short
 from fairbench.report.figures.colors import LIGHT
 from fairbench.report.figures.intervals import Interval, draw_rows
-from fairbench.report.figures.labels import LABEL_HEIGHT, room_for
+from fairbench.report.figures.labels import LABEL_HEIGHT, width_for
 
 FEWEST = 3
 """Baselines that make a leaderboard."""
@@ -28,7 +28,7 @@ def draw_leaderboard(analyses: Analyses, looks: Looks) -> Drawing | None:
     if max(map(len, rows.values()), default=0) < FEWEST:
         return None
     height = TOP + BOTTOM + LABEL_HEIGHT * max(map(len, rows.values()))
-    left = min(2.9, room_for(row.label for of_arena in rows.values() for row in of_arena))
+    left = min(2.9, width_for(row.label for of_arena in rows.values() for row in of_arena))
     figure, by_arena = panels({arena: arena for arena in rows}, height, left=left)
     for arena, panel in by_arena.items():
         draw_rows(panel, sorted(rows[arena], key=lambda row: -row.value))
@@ -44,7 +44,7 @@ def draw_leaderboard(analyses: Analyses, looks: Looks) -> Drawing | None:
 
 
 def _measure(panel: Panel, margin: float) -> None:
-    """Show the margin, and give what lies within it as much room as a decade beyond."""
+    """Draw the margin; the range within it is as wide as a decade beyond."""
     axes = panel.axes
     axes.axvspan(-margin, margin, color=LIGHT["rule"], linewidth=0, zorder=0)
     axes.set_xscale("symlog", linthresh=margin)

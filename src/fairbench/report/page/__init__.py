@@ -19,11 +19,11 @@ from fairbench.report.page.inline import inline
 from fairbench.report.tables.model import TableView
 from fairbench.report.tables.numbers import interval, rate
 from fairbench.report.tables.provenance import groups_of
-from fairbench.report.tables.verdict_text import Statement
+from fairbench.report.tables.verdict_text import VerdictText
 from fairbench.suites.schema import Suite
 
 SIGNS = {"better": "▲", "worse": "▼", "equivalent": "=", "identical": "=", "identical values": "="}
-"""A sign for each verdict, so that no colour is needed to tell them apart; the others get a question mark."""
+"""A sign for each verdict, so that they differ without color; the others get a question mark."""
 
 
 def render_page(
@@ -98,11 +98,11 @@ def verdict_table(suite: Suite, comparisons: Sequence[Comparison]) -> dict[str, 
 def _verdict(c: Comparison) -> dict[str, Any]:
     shown = interval(c.advantage, c.ci_low, c.ci_high)
     sign = SIGNS.get(c.verdict, "?")
-    return {"verdict": c.verdict, "sign": sign, "statement": Statement(c), "advantage": shown}
+    return {"verdict": c.verdict, "sign": sign, "statement": VerdictText(c), "advantage": shown}
 
 
 def _tracebacks(results: Results) -> dict[str, list[str]]:
-    """Each traceback with the trials that left it, since many may fail alike."""
+    """Each traceback with its trials, since many trials may fail for the same reason."""
     found: dict[str, list[str]] = {}
     for run in results.select(lambda run: run.status == "failed"):
         name = f"{run.arena} {run.optimizer}, {run.stage}, learning rate {rate(run.lr)}, seed {run.seed}"

@@ -18,7 +18,7 @@ def inline(drawing: Drawing) -> list[str]:
     """The panels of a figure as SVG elements for an HTML page, in their order.
 
     Colours become the CSS variables of their roles, ids get the figure's name and the panel's number before them, and
-    what belongs to an arm says so in `data-arm`.
+    an element of an arm has its index in `data-arm`.
     """
     root = _without_namespaces(ElementTree.fromstring(drawing.svg))
     shared = {item.attrib["id"]: item for defs in root.iter("defs") for item in defs if "id" in item.attrib}

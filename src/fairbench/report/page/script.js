@@ -1,7 +1,7 @@
 "use strict";
 // For comfort alone: everything can be read without it.
 
-// Tables: a press on a column's title sorts by it, a second one the other way; what has no value comes last.
+// Tables: a click on a column's title sorts by it, a second one in reverse; missing values come last.
 
 const collator = new Intl.Collator("en", { numeric: true });
 
@@ -88,12 +88,12 @@ function explore(panel) {
     tip.hidden = index < 0;
     dot.remove();
     if (index < 0) return;
-    const [x, y, , said] = points[index];
+    const [x, y, , text] = points[index];
     const box = svg.viewBox.baseVal;
     dot.setAttribute("cx", x);
     dot.setAttribute("cy", y);
     svg.append(dot);
-    tip.textContent = said;
+    tip.textContent = text;
     const middle = ((x - box.x) / box.width) * panel.clientWidth;
     const half = tip.offsetWidth / 2;
     tip.style.left = `${Math.max(half, Math.min(panel.clientWidth - half, middle))}px`;

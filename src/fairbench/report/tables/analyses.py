@@ -1,4 +1,4 @@
-"""The tables of what further analyses and mechanisms say; rows are those of `fairbench.analysis`."""
+"""The tables of leaderboard, ranks, causes, shocks, mechanisms and times to target."""
 
 from collections.abc import Sequence
 
@@ -29,14 +29,14 @@ def analysis_tables(analyses: Analyses) -> list[TableView]:
 def leaderboard_table(standings: Sequence[Standing], reference: str) -> TableView:
     """All optimizers over all arenas."""
     apart = next((x.critical_difference for x in standings if x.critical_difference is not None), None)
-    told = (
-        "So few arenas cannot tell mean ranks apart."
+    separation = (
+        "There are too few arenas to separate mean ranks."
         if apart is None
-        else f"Mean ranks less than {three(apart)} apart are not told apart (Nemenyi): they share a group."
+        else f"Mean ranks that differ by less than {three(apart)} are not separated (Nemenyi): they share a group."
     )
     caption = (
         f"Every optimizer over all arenas, by its mean rank. In how many arenas it is better than {reference}, "
-        f"equivalent to it, worse, or not known to be any of it. {told} Times are multiples of {reference}’s, state is "
+        f"equivalent to it, worse, or undecided. {separation} Times are multiples of {reference}’s, state is "
         "numbers for each weight."
     )
     columns = (
@@ -57,10 +57,10 @@ def leaderboard_table(standings: Sequence[Standing], reference: str) -> TableVie
 
 
 def ranking_table(ranking: Sequence[Rank]) -> TableView:
-    """Who stands where, and how sure that is."""
+    """The rank of each arm with its bounds."""
     caption = (
         "Places by the primary metric, 1 is best, with the best and the worst place that is not ruled out. Those that "
-        "share a group are not told apart."
+        "share a group are not separated."
     )
     columns = (
         *ARM,
@@ -69,7 +69,7 @@ def ranking_table(ranking: Sequence[Rank]) -> TableView:
         numbers("At best", "rank_low", rate),
         numbers("At worst", "rank_high", rate),
         words("Groups", "groups"),
-        words("Told apart by", "method"),
+        words("Separated by", "method"),
     )
     return table_view("ranking", caption, columns, ranking)
 
@@ -101,9 +101,9 @@ def cause_table(causes: Sequence[Contribution]) -> TableView:
 def shock_table(shocks: Sequence[ShockCost]) -> TableView:
     """What shocks cost."""
     caption = (
-        "What the shocks of a disturbed arena cost, each seed beside its calm twin: how much higher the training loss "
-        "is, summed over the steps; steps until it is within 5% again, median; how much worse the final test metric "
-        "is, with a 95% confidence interval, paired by seed, that is not corrected."
+        "The cost of the shocks of a disturbed arena, each seed against its undisturbed twin: how much higher the "
+        "training loss is, summed over the steps; steps until it is within 5% again, median; how much worse the "
+        "final test metric is, with a 95% confidence interval, paired by seed, that is not corrected."
     )
     columns = (
         *ARM,
@@ -128,8 +128,9 @@ def mechanism_table(mechanisms: Sequence[Mechanism]) -> TableView:
 def quantity_table(quantities: Sequence[Quantity]) -> TableView:
     """What each optimizer's mechanism did, in numbers."""
     caption = (
-        "Totals over tensors and steps, means over the final seeds. Of the way: how far it moved the weights beside "
-        "how far all steps together did; half by: the share of the training after which half of the total was reached."
+        "Totals over tensors and steps, means over the final seeds. Of the path: the distance that it moved the "
+        "weights as a share of the path length of all steps; half by: the share of the training after which half of "
+        "the total was reached."
     )
     columns = (
         *ARM,
@@ -137,7 +138,7 @@ def quantity_table(quantities: Sequence[Quantity]) -> TableView:
         numbers("Total", "value", three),
         words("Unit", "unit"),
         numbers("Per tensor step", "per_tensor_step", three),
-        numbers("Of the way", "of_way", percent),
+        numbers("Of the path", "of_way", percent),
         words("Most in", "most_in"),
         numbers("Of it", "most_share", percent),
         numbers("Half by", "half_by", percent),

@@ -1,10 +1,10 @@
-"""What each arm got: search, steps, and treatment."""
+"""The budget and the treatment of each arm: search, steps, clipping, schedule, decay."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fairbench.analysis.audit.check import said_once
+from fairbench.analysis.audit.check import merged
 from fairbench.analysis.results import ArmResults, Results, Run
 from fairbench.optimizers.resolve import PRESETS, TREATMENTS, decay_kind, schedule
 from fairbench.report.tables.numbers import NONE, rate
@@ -16,7 +16,7 @@ BY_PRESET = "by the preset"
 
 @dataclass(frozen=True)
 class Budget:
-    """What one arm got; trials and steps are those that have a record.
+    """The budget and treatment of an arm; only trials with a record count.
 
     Attributes:
         factory: where it comes from.
@@ -63,7 +63,7 @@ def budgets(results: Results) -> list[Budget]:
 def _budget(results: Results, arm: ArmResults) -> Budget:
     resolved, plan = results.study.optimizers[arm.optimizer], results.study.suite.optimizers[arm.optimizer]
     options = {**resolved.options, **resolved.arenas.get(arm.arena, {})}
-    told = {**plan.options, **plan.arenas.get(arm.arena, {})}
+    chosen = {**plan.options, **plan.arenas.get(arm.arena, {})}
     unsaid = BY_PRESET if resolved.factory in PRESETS else "none"
     norm = results.study.suite.clip_norm(arm.optimizer)
     everyone = [f"norm {rate(norm)}"] if norm > 0 else []
@@ -72,7 +72,7 @@ def _budget(results: Results, arm: ArmResults) -> Budget:
         arm.arena,
         arm.optimizer,
         resolved.factory,
-        ", ".join(f"{key} = {value}" for key, value in told.items()) or "nothing",
+        ", ".join(f"{key} = {value}" for key, value in chosen.items()) or "nothing",
         _search(results, arm),
         len({run.setting for run in arm.sweep if run.record is not None}),
         *_count(arm.sweep),
@@ -96,27 +96,27 @@ def _search(results: Results, arm: ArmResults) -> str:
 
 
 def search_in_words(study: Study) -> str:
-    """What is tried of every optimizer."""
+    """The search of every optimizer, in words."""
     sweep = study.suite.sweep
-    beside = "".join(f", each with {name} {', '.join(map(str, values))}" for name, values in sweep.extra.items())
+    extra = "".join(f", each with {name} {', '.join(map(str, values))}" for name, values in sweep.extra.items())
     scales = {study.optimizers[name].lr_scale for name in study.suite.optimizers if study.tuned(name)}
     whose = "" if scales <= {1.0} else ", times the optimizer's own scale"
     ends = f"from {rate(sweep.lr_min)} to {rate(sweep.lr_max)}{whose}"
     if sweep.search == "random":
         drawn = "".join(f", and of {name} among {', '.join(map(str, x))}" for name, x in sweep.extra.items())
         return f"{sweep.budget} draws of a rate {ends}{drawn}, with seed {sweep.search_seed}"
-    return f"{sweep.points} rates {ends}, and up to {sweep.max_extensions} more where the best lies at the edge{beside}"
+    return f"{sweep.points} rates {ends}, and up to {sweep.max_extensions} more where the best lies at the edge{extra}"
 
 
 def equality(arms: Sequence[Budget]) -> str:
-    """Whether the searches of an arena had the same budget, in a sentence for all that is to be said."""
+    """Whether the searches of an arena had the same budget, in one or two sentences."""
     unequal = []
     for arena in dict.fromkeys(x.arena for x in arms):
         tried = {x.optimizer: x.settings for x in arms if x.arena == arena and x.tuned}
         if len(set(tried.values())) > 1:
             unequal.append((arena, ", ".join(f"{name} {n}" for name, n in tried.items())))
     untuned = list(dict.fromkeys(x.optimizer for x in arms if not x.tuned))
-    said = f"The budget of the searches was not equal, in settings: {said_once(unequal)}." if unequal else ""
+    said = f"The budget of the searches was not equal, in settings: {merged(unequal)}." if unequal else ""
     said = said or "The budget was equal: in each arena every search had the same number of settings."
     return said + (f" Untuned, without any search: {', '.join(untuned)}." if untuned else "")
 

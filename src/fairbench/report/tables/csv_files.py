@@ -77,7 +77,7 @@ def lr_sweep(results: Results) -> Table:
 
 
 class _Trial:
-    """The columns that say which trial a row is about: what is searched is among them."""
+    """The columns that identify a trial, the searched hyperparameters among them."""
 
     def __init__(self, results: Results) -> None:
         self._others = [name for name in results.study.suite.sweep.extra if name != "weight_decay"]
@@ -96,18 +96,18 @@ def steps(results: Results) -> Iterator[str]:
     for run in results.select(lambda run: run.result is not None):
         trial = _line((*about.cells(run), run.stage))[:-1]
         result = run.result or {}
-        told = [f"{trial},{step},train,loss,{loss!r}\n" for step, loss in result["loss_curve"]]  # finite numbers
+        lines = [f"{trial},{step},train,loss,{loss!r}\n" for step, loss in result["loss_curve"]]  # finite numbers
         for evaluation in result["evaluations"]:
             at, val = f"{trial},{evaluation['step']},val", evaluation["val"]
-            told += [f"{at},{cell},{val[metric]!r}\n" for metric, cell in cells[run.arena].items()]
-        yield "".join(told)
+            lines += [f"{at},{cell},{val[metric]!r}\n" for metric, cell in cells[run.arena].items()]
+        yield "".join(lines)
 
 
 HASHES = ("initial_weights", "batches", "noise", "final_weights")
 
 
 def summary(results: Results) -> Table:
-    """A row for each planned final trial, whatever became of it."""
+    """A row for each planned final trial, finished or not."""
     metrics = list(dict.fromkeys(name for arena in results.study.suite.arenas for name in results.metrics[arena]))
     measured = [(split, metric) for split in ("val", "test") for metric in metrics]
     finals, trial = results.select(lambda run: run.stage == "final"), _Trial(results)

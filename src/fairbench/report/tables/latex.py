@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from fairbench.report.tables.model import Cell, TableView
 from fairbench.report.tables.tex import escape
-from fairbench.report.tables.verdict_text import Statement
+from fairbench.report.tables.verdict_text import VerdictText
 
 
 def to_latex(table: TableView) -> str:
@@ -30,5 +30,5 @@ def to_latex(table: TableView) -> str:
 
 
 def _row(cells: Sequence[Cell]) -> str:
-    shown = (x.text.__latex__() if isinstance(x.text, Statement) else escape(x.text) for x in cells)
+    shown = (x.text.__latex__() if isinstance(x.text, VerdictText) else escape(x.text) for x in cells)
     return rf"{' & '.join(shown)} \\"

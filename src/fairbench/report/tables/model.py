@@ -1,10 +1,10 @@
-"""Tables for readers: what a cell says and what it is sorted by; the page and LaTeX lay them out."""
+"""Tables to be shown: the text and the sort value of each cell; the page and LaTeX lay them out."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fairbench.report.tables.verdict_text import Statement
+from fairbench.report.tables.verdict_text import VerdictText
 
 Row = Any
 """What a table has a row for: any object with attributes."""
@@ -15,11 +15,11 @@ class Cell:
     """One cell.
 
     Attributes:
-        text: what it says; a verdict knows itself how it looks.
+        text: the text; a verdict carries its own style.
         value: the number that it is sorted by; None sorts it by its text.
     """
 
-    text: str | Statement
+    text: str | VerdictText
     value: float | None = None
 
 
@@ -28,23 +28,23 @@ class Column:
     """One column.
 
     Attributes:
-        title: what stands above it.
-        show: what it says of a row.
+        title: its heading.
+        show: returns the text for a row.
         value: the number behind that, for a column of numbers; they stand at the right.
     """
 
     title: str
-    show: Callable[[Row], str | Statement]
+    show: Callable[[Row], str | VerdictText]
     value: Callable[[Row], float | None] | None = None
 
     def cell(self, row: Row) -> Cell:
-        """What it says of a row, with all that belongs to it."""
+        """The cell of a row."""
         return Cell(self.show(row), self.value(row) if self.value else None)
 
 
 @dataclass(frozen=True)
 class TableView:
-    """A table, whose first column says what each row is about.
+    """A table whose first column names the subject of each row.
 
     Attributes:
         name: file name without ending.
@@ -65,7 +65,7 @@ class TableView:
 
 
 def words(title: str, attribute: str) -> Column:
-    """A column that says an attribute of each row as it is."""
+    """A column of an attribute as text."""
     return Column(title, lambda row: str(getattr(row, attribute)))
 
 
@@ -80,7 +80,7 @@ def count(title: str, attribute: str) -> Column:
 
 
 ARM = (words("Arena", "arena"), words("Optimizer", "optimizer"))
-"""The columns that say which arm a row is about."""
+"""The columns that name a row's arm."""
 
 
 def table_view(name: str, caption: str, columns: Sequence[Column], rows: Iterable[Row]) -> TableView:

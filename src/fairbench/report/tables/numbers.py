@@ -9,7 +9,7 @@ def number(value: float | None, digits: int = 4) -> str:
 
 
 def three(value: float | None) -> str:
-    """A number of which nobody needs to know more than three digits, as a time."""
+    """A number with three digits, such as a time."""
     return number(value, 3)
 
 

@@ -1,4 +1,4 @@
-"""The tables of what each arm got and of what was run: which rows, which columns, in which words."""
+"""The tables of budget, treatment and provenance: which rows, which columns, in which words."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -30,9 +30,9 @@ def provenance_tables(analyses: Analyses) -> list[TableView]:
 
 
 def budget_table(arms: Sequence[Budget]) -> TableView:
-    """What each arm got to search and to train."""
+    """The search and training budget of each arm."""
     caption = (
-        "Search and training that each arm got: trials with a record, and their steps. Extensions of a grid count. "
+        "Search and training of each arm: trials with a record, and their steps. Extensions of a grid count. "
         f"{equality(arms)}"
     )
     columns = (
@@ -50,7 +50,7 @@ def budget_table(arms: Sequence[Budget]) -> TableView:
 def treatment_table(arms: Sequence[Budget]) -> TableView:
     """What is done to gradients and weights in each arm."""
     caption = (
-        "Treatment of each arm, as the options say that it was built with: clipping of the gradients’ global norm, "
+        "Treatment of each arm by the options that built it: clipping of the gradients’ global norm, "
         "gradient centralization, adaptive gradient clipping (AGC), parameter groups, the schedule of the rate, weight "
         "decay and whether it is coupled to the gradient."
     )
@@ -72,7 +72,7 @@ def condition_table(checks: Sequence[HashCheck]) -> TableView:
     """Whether all had the same start and the same data."""
     caption = (
         "Whether the sha256 of trials agree that share arena, stage and seed; initial weights also with those of a "
-        "process that knew no optimizer, batch order and noise among the trials that finished."
+        "process without an optimizer, batch order and noise among the trials that finished."
     )
 
     def same(title: str, attribute: str) -> Column:
@@ -145,7 +145,7 @@ def optimizer_table(results: Results) -> TableView:
     """The optimizers, as the suite declares them, and what fairbench adds to that."""
     suite, resolved = results.study.suite, results.study.optimizers
 
-    def told(name: str) -> Iterator[str]:
+    def chosen(name: str) -> Iterator[str]:
         plan = suite.optimizers[name]
         yield _listed(plan.options)
         yield from (f"in {arena}: {_listed(options)}" for arena, options in plan.arenas.items())
@@ -159,7 +159,7 @@ def optimizer_table(results: Results) -> TableView:
     columns = (
         Column("Optimizer", str),
         Column("From", lambda name: resolved[name].factory),
-        Column("Set by the suite", lambda name: "; ".join(told(name))),
+        Column("Set by the suite", lambda name: "; ".join(chosen(name))),
         Column("Set by fairbench", added),
     )
     caption = (
@@ -179,7 +179,7 @@ def environment_table(results: Results) -> TableView:
     mixed = ", ".join(fact for fact, values in facts.items() if len(values) > 1)
     caption = "Machine and versions, from the records."
     if mixed:
-        caption += f" Not all trials ran on the same ground, they differ in: {mixed}."
+        caption += f" Not all trials ran in the same environment; they differ in: {mixed}."
     columns = (Column("Fact", str), Column("Value", lambda fact: " / ".join(facts[fact])))
     return table_view("environment", caption, columns, facts)
 

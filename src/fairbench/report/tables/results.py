@@ -14,7 +14,7 @@ from fairbench.report.tables.budget import search_in_words
 from fairbench.report.tables.model import ARM, Column, TableView, count, numbers, table_view, words
 from fairbench.report.tables.numbers import NONE, interval, number, p_value, rate, three
 from fairbench.report.tables.provenance import provenance_tables
-from fairbench.report.tables.verdict_text import Statement
+from fairbench.report.tables.verdict_text import VerdictText
 from fairbench.suites.search import are_numbers
 
 
@@ -48,7 +48,7 @@ def comparison_table(analyses: Analyses) -> TableView:
         words("Arena", "arena"),
         *([words("Optimizer", "reference")] if every else []),
         words("Baseline", "baseline"),
-        Column("Verdict", Statement),
+        Column("Verdict", VerdictText),
         Column("Metric", lambda c: f"{c.metric}\N{NO-BREAK SPACE}{'↓' if c.direction == 'min' else '↑'}"),
         numbers("Optimizer’s" if every else suite.reference, "mean_reference", number),
         numbers("Baseline’s", "mean_baseline", number),

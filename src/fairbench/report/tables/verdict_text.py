@@ -1,4 +1,4 @@
-"""How a verdict looks: the one place where bold is given, and nothing but the verdict decides on it."""
+"""The text of a verdict; it alone decides what is bold."""
 
 from markupsafe import Markup, escape
 from rich.text import Text
@@ -7,11 +7,10 @@ from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.report.tables.tex import escape as tex
 
 
-class Statement:
-    """The verdict of a comparison with its notes, as pages, terminals and papers show it.
+class VerdictText:
+    """The verdict of a comparison with its notes, for pages, terminals and LaTeX.
 
-    It is bold where the comparison is a win, and nowhere else: whoever shows it hands over the comparison and has no
-    way to say how it looks.
+    It is bold where the comparison is a win, and nowhere else.
 
     Args:
         comparison: the comparison, with its verdict.
