@@ -3,7 +3,7 @@
 import hypothesis.strategies as st
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from trajectories import parameters, set_gradients, train, watch
 
 from psilogic import PsiLogic
@@ -14,7 +14,7 @@ ABSORBING = 1e30  # an eps that makes Adam's part of the update vanish against a
 
 def for_all(*strategies):
     """`given`, bounded, and with the same examples in every run."""
-    bounded = settings(max_examples=40, deadline=None, derandomize=True)
+    bounded = settings(max_examples=25, deadline=None, derandomize=True)
     return lambda test: bounded(given(*strategies)(test))
 
 
@@ -39,13 +39,9 @@ options = st.fixed_dictionaries(
         "quantum_decay": floats(0.0, 1.0),
         "chaos_signal": st.sampled_from(["raw", "relative"]),
     }
-).filter(lambda h: h["lr"] * h["weight_decay"] + h["max_cancel"] <= 1)  # else delta itself may pass 1
+).filter(lambda h: h["lr"] * h["weight_decay"] + h["max_cancel"] <= 1)  # otherwise delta itself may exceed 1
 processing = st.fixed_dictionaries(
-    {
-        "agc_clip": st.sampled_from([0.0, 0.1]),
-        "grad_centralize": st.booleans(),
-        "maximize": st.booleans(),
-    }
+    {"agc_clip": st.sampled_from([0.0, 0.1]), "grad_centralize": st.booleans(), "maximize": st.booleans()}
 )
 scopes = st.sampled_from(["tensor", "group", "global"])
 
@@ -60,25 +56,36 @@ def script(magnitudes, seed, shapes=SHAPES):
         ]
 
 
-def assert_shrunk(before, after):
+def assert_shrunk(before, after, quantum_decay=0.0):
+    """No element grew; undoing a quantum decay may round up by one unit in the last place (docs/update-rule.md)."""
     for old, new in zip(before, after, strict=True):
+        bound = torch.nextafter(old.abs(), torch.full_like(old, torch.inf)) if quantum_decay > 0 else old.abs()
         assert (new * old >= 0).all(), "changed its sign"
-        assert (new.abs() <= old.abs()).all(), "grew"
+        assert (new.abs() <= bound).all(), "grew"
 
 
 def copies(params):
     return [p.detach().clone() for p in params]
 
 
+UNDONE = {
+    **{"lr": 0.109375, "weight_decay": 0.0, "gamma": 0.0, "p_ext": 0.0, "max_cancel": 0.0, "adaptive_tau": True},
+    **{"tau_scale": 1.0, "chaos_tau": 0.0, "chaos_warmup": 0, "gamma_T_max": 2, "quantum_decay": 1.0},
+    "chaos_signal": "raw",
+}
+"""Options with which the first step undoes a quantum decay, and some elements grow in the last place."""
+
+
 @for_all(options, magnitudes, seeds, scopes)
+@example(UNDONE, [1.0] * 4, 0, "tensor")
 def test_decay_never_flips_a_sign_and_never_grows(options, magnitudes, seed, scope):
-    """Every decay at work: unified and quantum, spikes and quiet steps. Only Adam's part is switched off."""
+    """All decays: unified and quantum, in spikes and quiet steps. Only Adam's part is switched off."""
     params = parameters(SHAPES)
     optimizer = PsiLogic(params, eps=ABSORBING, chaos_scope=scope, **options)
     for grads in script(magnitudes, seed):
         before = copies(params)
         train(optimizer, params, [grads])
-        assert_shrunk(before, params)
+        assert_shrunk(before, params, options["quantum_decay"])
 
 
 @for_all(options, magnitudes, floats(1.0, 1e4))
@@ -91,11 +98,11 @@ def test_after_a_spike_zero_gradients_only_shrink(options, magnitudes, spike):
     for _ in range(10):
         before = copies(params)
         train(optimizer, params, [[torch.zeros_like(p) for p in params]])
-        assert_shrunk(before, params)
+        assert_shrunk(before, params, options["quantum_decay"])
 
 
 def test_the_gate_outlives_a_spike_and_shrinks():
-    """The example that gives the property above its teeth."""
+    """An example in which the property above is not trivial."""
     params = parameters(SHAPES)
     optimizer = PsiLogic(params, lr=0.1, betas=(0.0, 0.999), gamma=1.0, chaos_warmup=0, weight_decay=0.0)
     train(optimizer, params, script([1.0] * 200 + [100.0], seed=0))
@@ -164,7 +171,7 @@ def test_the_global_scope_sees_no_groups(options, processing, magnitudes, seed):
 
 @for_all(options, processing, magnitudes, seeds, st.sampled_from([0.0, 1e6, float("nan"), None]))
 def test_a_tensor_of_its_own_scope_ignores_the_others(options, processing, magnitudes, seed, disturbance):
-    """Also a NaN beside it, and tensors that have no gradient."""
+    """Also a NaN in another tensor, and tensors without a gradient."""
     params, disturbed = parameters(SHAPES), parameters(SHAPES)
     everything = {**processing, **options}
     ours, theirs = PsiLogic(params, **everything), PsiLogic(disturbed, **everything)
