@@ -9,6 +9,7 @@ from trajectories import parameters, set_gradients, train, watch
 from psilogic import PsiLogic
 
 SHAPES = [(), (3,), (2, 3), (0,)]
+REMAINDER = 1e-20  # more than what is left of Adam's part with this eps
 ABSORBING = 1e30  # an eps that makes Adam's part of the update vanish against any theta
 
 
@@ -60,8 +61,8 @@ def assert_shrunk(before, after, quantum_decay=0.0):
     """No element grew; undoing a quantum decay may round up by one unit in the last place (docs/update-rule.md)."""
     for old, new in zip(before, after, strict=True):
         bound = torch.nextafter(old.abs(), torch.full_like(old, torch.inf)) if quantum_decay > 0 else old.abs()
-        assert (new * old >= 0).all(), "changed its sign"
-        assert (new.abs() <= bound).all(), "grew"
+        assert ((new * old >= 0) | (new.abs() <= REMAINDER)).all(), "changed its sign"
+        assert (new.abs() <= bound + REMAINDER).all(), "grew"
 
 
 def copies(params):
