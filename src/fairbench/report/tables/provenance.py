@@ -10,7 +10,7 @@ from fairbench.optimizers.resolve import known_optimizers
 from fairbench.report.tables.budget import equality, ledger
 from fairbench.report.tables.model import ARM, Column, Grid, Row, count, grid, numbers, words
 from fairbench.report.tables.numbers import rate
-from fairbench.study.environments import grounds
+from fairbench.study.environments import environment_values
 
 
 def provenance_grids(results: Results) -> list[Grid]:
@@ -173,7 +173,7 @@ def _listed(options: Mapping[str, Any]) -> str:
 def environment_grid(results: Results) -> Grid:
     """Machine and versions, with all values over the records; the study's own where there are no records."""
     measured = results.select(lambda run: run.result is not None)
-    facts = grounds(run.environment for run in measured) or grounds([results.study.environment])
+    facts = environment_values(run.environment for run in measured) or environment_values([results.study.environment])
     mixed = ", ".join(fact for fact, values in facts.items() if len(values) > 1)
     caption = "Machine and versions, from the records."
     if mixed:
