@@ -20,7 +20,7 @@ from torch.optim.lr_scheduler import LambdaLR
 from fairbench.arenas.registry import load_arena
 from fairbench.data.loading import load_data
 from fairbench.optimizers.resolve import build_optimizer
-from fairbench.runner.preflight import rehearse
+from fairbench.runner.preflight import run_preflight
 from fairbench.study.plan import arms
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.loader import load_suite
@@ -35,7 +35,7 @@ def specs() -> list[TrialSpec]:
     """One trial of AdamW for each arena of `mini`."""
     suite = load_suite("mini")
     suite = replace(suite, optimizers={"AdamW": suite.optimizers["AdamW"]}, reference="AdamW")
-    planned = arms(rehearse(suite, Place(), lambda function, *given: function(*given)).study, lambda spec: None)
+    planned = arms(run_preflight(suite, Place(), lambda function, *given: function(*given)).study, lambda spec: None)
     return [replace(arm.sweep[2], training=replace(arm.sweep[2].training, steps=STEPS)) for arm in planned]
 
 

@@ -18,6 +18,7 @@ from fairbench.report import write_report
 from fairbench.study.history import History, Plan
 from fairbench.study.records import Store
 from fairbench.study.schedule import Schedule
+from fairbench.study.snapshot import Snapshot
 
 OPTIMIZERS, SEEDS = 38, 125
 CODE = 30  # modules that take part, as many as PsiLogic has
@@ -60,7 +61,7 @@ def main() -> None:
         for record in records.values():
             store.write(record)
         began = cpu()
-        write_report(History((Plan(the_study, "", 0),)), store.snapshot(), Path(folder))
+        write_report(History((Plan(the_study, "", 0),)), Snapshot(store.directory), Path(folder))
         rows.append(("report, s of CPU", cpu() - began))
     rows.append(("peak memory, GB", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6))
     print(f"{trials} trials")

@@ -28,6 +28,7 @@ from fairbench.study.history import read_history, write_history
 from fairbench.study.plan import Study
 from fairbench.study.records import Store
 from fairbench.study.schedule import Schedule
+from fairbench.study.snapshot import Snapshot
 
 STEPS = {"gpt": (75, 300), "vit": (240, 720)}
 """Steps of a sweep trial and of a final one, as in mini."""
@@ -151,20 +152,20 @@ def measured(*command: str) -> dict[str, Any]:
 
 def start(directory: Path) -> None:
     """What a driver does with the records before its first trial: count them, plan, see what is missing."""
-    records = Store(directory).snapshot()
-    print(records.final_trials(), Schedule(read_history(directory).study, records.brief).outlook().trials)
-    records.remember()
+    records = Snapshot(directory)
+    print(records.final_trials(), Schedule(read_history(directory).study, records.reduced).outlook().trials)
+    records.write_index()
 
 
 def planning(directory: Path) -> None:
     """Print the milliseconds of CPU that a driver plans for each trial, from the first one to the last that ends."""
-    the_study, held = read_history(directory).study, Store(directory).snapshot()
-    Schedule(the_study, held.brief)  # which reads them all
+    the_study, held = read_history(directory).study, Snapshot(directory)
+    Schedule(the_study, held.reduced)  # which reads them all
     records: dict[str, Any] = {}
     began = time.process_time()
     schedule = Schedule(the_study, lambda spec: records.get(spec.id))
     while spec := schedule.next():
-        records[spec.id] = held.brief(spec)
+        records[spec.id] = held.reduced(spec)
         schedule.ended(spec)
         schedule.outlook()
     print(1000 * (time.process_time() - began) / len(records))

@@ -13,7 +13,7 @@ from tiny import TINY, here, write_tiny
 from fairbench.analysis.analyse import analyse
 from fairbench.common.checks import Flag
 from fairbench.runner.executors.base import failure
-from fairbench.runner.preflight import rehearse
+from fairbench.runner.preflight import run_preflight
 from fairbench.study.history import History
 from fairbench.study.plan import Study, arms
 from fairbench.study.records import Record
@@ -56,7 +56,7 @@ class Bench:
     def run(self, **changed: Any) -> Study:
         """The study of the tiny suite with other entries, every trial of it on record."""
         place = Place(data_root=str(self.folder), alone=False)
-        the_study = rehearse(replace(self.tiny, **changed), place, forgetful).study
+        the_study = run_preflight(replace(self.tiny, **changed), place, forgetful).study
         schedule = Schedule(the_study, self)
         while spec := schedule.next():
             self.records[spec.id] = _record(spec, place)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairbench.runner.preflight import rehearse
+from fairbench.runner.preflight import run_preflight
 from fairbench.study.plan import Study
 from fairbench.suites.schema import Suite
 from fairbench.training.place import Place
@@ -119,7 +119,7 @@ def here(function: Any, *arguments: Any) -> Any:
 
 
 def study_of(suite: Suite) -> Study:
-    return rehearse(suite, Place(), here).study
+    return run_preflight(suite, Place(), here).study
 
 
 @dataclass(frozen=True)

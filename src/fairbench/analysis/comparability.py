@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fairbench.analysis.results import ArmResults, Results, Run
-from fairbench.study.environments import grounds
+from fairbench.study.environments import environment_values
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Mixture:
 
 def mixtures(results: Results) -> list[Mixture]:
     """What differs, facts that concern the same comparisons together."""
-    values = grounds(run.environment for run in results.select(lambda run: run.result is not None))
+    values = environment_values(run.environment for run in results.select(lambda run: run.result is not None))
     groups: dict[tuple[tuple[Compared, ...], tuple[Compared, ...]], dict[str, tuple[str, ...]]] = {}
     for fact, several in values.items():
         if len(several) > 1:

@@ -9,7 +9,7 @@ from typing import Any
 
 from fairbench.analysis.results import Results, collect
 from fairbench.study.plan import Lookup, typical_trial
-from fairbench.study.preflight import Rehearsal, trial_seconds
+from fairbench.study.preflight import Preflight, trial_seconds
 from fairbench.study.trial_spec import TrialSpec
 
 RECORD_BYTES = 1450
@@ -52,31 +52,31 @@ class Forecast:
     spread: float | None
 
 
-def forecast(rehearsal: Rehearsal, lookup: Lookup) -> list[Forecast]:
+def forecast(preflight: Preflight, lookup: Lookup) -> list[Forecast]:
     """What each arena takes and can find.
 
     Args:
-        rehearsal: the study, and how long its steps and evaluations take.
+        preflight: the study, and how long its steps and evaluations take.
         lookup: returns the record of a trial, or None; recorded seeds give the spread.
     """
-    study = rehearsal.study
+    study = preflight.study
     results = collect(study, lookup)
-    return [_forecast(rehearsal, arena, results) for arena in study.suite.arenas]
+    return [_forecast(preflight, arena, results) for arena in study.suite.arenas]
 
 
-def _forecast(rehearsal: Rehearsal, arena: str, results: Results) -> Forecast:
+def _forecast(preflight: Preflight, arena: str, results: Results) -> Forecast:
     from fairbench.analysis.statistics.power import (
         minimum_detectable_effect,  # scipy, which `fairbench status` does without
     )
 
-    study, seconds = rehearsal.study, trial_seconds(rehearsal, arena)
+    study, seconds = preflight.study, trial_seconds(preflight, arena)
     suite = study.suite
     searches = [study.search(x) for x in suite.optimizers if study.tuned(x) and suite.tuned_on(arena) == arena]
     sweeps = len(suite.sweep.seeds) * sum(len(search.first()) for search in searches)
     extensions = len(suite.sweep.seeds) * sum(search.most for search in searches)
     finals = len(suite.optimizers) * len(suite.final.seeds)
     usual = sweeps * seconds["sweep"] + finals * seconds["final"]
-    sizes = {stage: fmean(_trial_bytes(rehearsal, arena, x, stage) for x in suite.optimizers) for stage in seconds}
+    sizes = {stage: fmean(_trial_bytes(preflight, arena, x, stage) for x in suite.optimizers) for stage in seconds}
     family = len(suite.arenas) * len(suite.pairs)
     return Forecast(
         arena=arena,
@@ -91,13 +91,13 @@ def _forecast(rehearsal: Rehearsal, arena: str, results: Results) -> Forecast:
     )
 
 
-def _trial_bytes(rehearsal: Rehearsal, arena: str, optimizer: str, stage: str) -> float:
+def _trial_bytes(preflight: Preflight, arena: str, optimizer: str, stage: str) -> float:
     """What a trial adds to the disk: its record, and its rows in `steps.csv`."""
-    suite = rehearsal.study.suite
-    spec = typical_trial(rehearsal.study, arena, optimizer, stage, 0)
+    suite = preflight.study.suite
+    spec = typical_trial(preflight.study, arena, optimizer, stage, 0)
     metrics = len(suite.facts(arena).metrics)
     rows = losses(spec) + spec.training.evaluations * metrics
-    return record_bytes(spec, metrics, rehearsal.mechanisms[optimizer][arena]) + ROW_BYTES * rows
+    return record_bytes(spec, metrics, preflight.mechanisms[optimizer][arena]) + ROW_BYTES * rows
 
 
 def record_bytes(spec: TrialSpec, metrics: int, mechanism: Mapping[str, Any] | None = None) -> int:

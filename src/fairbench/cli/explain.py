@@ -9,7 +9,7 @@ from fairbench.common.errors import UsageError
 from fairbench.study.history import changes
 from fairbench.study.plan import arms
 from fairbench.study.records import Record
-from fairbench.study.snapshot import held_study
+from fairbench.study.snapshot import open_study
 from fairbench.study.trial_spec import TrialSpec
 
 
@@ -70,7 +70,7 @@ def describe(file: Path, record: Record) -> list[str]:
 
 def place(directory: Path, record: Record) -> list[str]:
     """Whether the plan of its directory has the trial, and if not, how the planned one differs."""
-    history, lookup = held_study(directory)
+    history, lookup = open_study(directory)
     spec = TrialSpec.from_json(record["spec"])
     planned = [trial for arm in arms(history.study, lookup) for trial in arm.trials]
     if any(trial.id == spec.id for trial in planned):

@@ -17,7 +17,7 @@ from fairbench.cli.parser import parser
 from fairbench.cli.suite_options import chosen_suite, named_optimizers, suite_to_look_at, with_settings, words
 from fairbench.common.errors import Preempted, UsageError, unknown
 from fairbench.runner.preemption import TO_BE_CONTINUED, preemptible
-from fairbench.runner.run_options import Conduct, cores
+from fairbench.runner.run_options import RunOptions, cores
 from fairbench.suites.loader import load_suite
 from fairbench.training.place import Place
 
@@ -79,35 +79,35 @@ def run(options: argparse.Namespace) -> int:
 
 
 def run_and_report(options: argparse.Namespace) -> int:
-    """Run a suite, or go on with it, and show what came of it."""
+    """Run or resume a suite, and show its report."""
     suite = chosen_suite(options)
     directory = options.output_dir or Path("results") / suite.name
-    conduct = chosen_conduct(options)
+    run_options = chosen_run_options(options)
     prepare_own_data(options, suite)
     if options.offline:
-        os.environ["HF_HUB_OFFLINE"] = "1"  # read when the libraries are loaded
+        os.environ["HF_HUB_OFFLINE"] = "1"  # the libraries read it when they are imported
 
     from fairbench.runner.progress.tensorboard import TensorBoard
     from fairbench.runner.run_study import run_study
 
     observers = [TensorBoard(directory / "tensorboard", suite.sweep.extra)] if options.tensorboard else []
-    run_study(suite, directory, conduct, console(), observers)
+    run_study(suite, directory, run_options, console(), observers)
     return show_report(directory, directory)
 
 
 def slurm(options: argparse.Namespace) -> int:
-    """`fairbench slurm`; makes the folder of what the drivers print, since Slurm does not."""
-    from fairbench.cli.slurm import LOGS, device_of, job_script, words_of_run
+    """`fairbench slurm`; makes the folder for the drivers' output, since Slurm does not."""
+    from fairbench.cli.slurm import LOGS, device_of, job_script, run_arguments
     from fairbench.runner.run_study import check_data
 
     options.device = device_of(options)
     suite = chosen_suite(options)
-    chosen_conduct(options)
+    chosen_run_options(options)
     prepare_own_data(options, suite)
     check_data(suite, str(options.data_root or "data"))
-    options.offline = True  # a run needs no network, and the nodes of many a cluster have none
+    options.offline = True  # a run needs no network, and the nodes of many clusters have none
     directory = Path.cwd() / (options.output_dir or Path("results") / suite.name)
-    words = words_of_run(options, parser().parse_args(["run"]))
+    words = run_arguments(options, parser().parse_args(["run"]))
     script = job_script(options, words, suite.name, directory)
     try:
         (directory / LOGS).mkdir(parents=True, exist_ok=True)
@@ -117,8 +117,12 @@ def slurm(options: argparse.Namespace) -> int:
     return 0
 
 
-def chosen_conduct(options: argparse.Namespace) -> Conduct:
-    """How a study is run, by the options of `fairbench run`."""
+def chosen_run_options(options: argparse.Namespace) -> RunOptions:
+    """The options of `fairbench run` on which no result depends.
+
+    Raises:
+        UsageError: an option is out of range, or conflicts with another one.
+    """
     every, limit = options.checkpoint_every, options.trial_timeout
     if limit is not None and not 0 < limit < float("inf"):
         raise UsageError(f"--trial-timeout must be a positive number of seconds, got {limit}")
@@ -126,13 +130,12 @@ def chosen_conduct(options: argparse.Namespace) -> Conduct:
         raise UsageError(f"--checkpoint-every must be a number of seconds, or 0 for none until a signal, got {every}")
     for option, given in {"--workers": options.workers is not None, "--devices": options.devices != "0"}.items():
         if options.ray is not None and given:
-            raise UsageError(f"--ray runs as many trials at a time as the cluster has room for; leave out {option}")
-    return Conduct(
+            raise UsageError(f"--ray runs as many trials as the cluster has resources for; leave out {option}")
+    return RunOptions(
         places(options),
         server=options.workers != 0,
         trial_timeout=limit or 0.0,
         checkpoint_every=every,
-        oom=options.oom,
         timing=options.timing,
         allow_mixed=options.allow_mixed,
         ray=options.ray,
@@ -148,7 +151,7 @@ def prepare_own_data(options: argparse.Namespace, suite: Suite) -> None:
 
 
 def places(options: argparse.Namespace) -> list[Place]:
-    """Where trials run at the same time: on the CPU cores, or on every GPU as many as are asked for."""
+    """Where trials run concurrently: one per worker on the CPU, or `--trials-per-gpu` on each GPU."""
     root = str(options.data_root or "data")
     if options.device == "cpu":
         count = cores() if options.workers is None else options.workers
@@ -181,12 +184,12 @@ def plan(options: argparse.Namespace) -> int:
     from fairbench.analysis.forecast import forecast
     from fairbench.report.console import print_plan
     from fairbench.runner.run_study import plan_study
-    from fairbench.study.records import Store
+    from fairbench.study.snapshot import Snapshot
 
-    rehearsal, history = plan_study(suite, directory, where[0], options.freeze)
+    preflight, history = plan_study(suite, directory, where[0], options.freeze)
     workers = min(len(where), cores()) if options.device == "cpu" else len(where)
-    forecasts = forecast(rehearsal, Store(directory).snapshot())
-    print_plan(rehearsal.study, forecasts, workers, history, directory, console())
+    forecasts = forecast(preflight, Snapshot(directory))
+    print_plan(preflight.study, forecasts, workers, history, directory, console())
     return 0
 
 
@@ -194,7 +197,7 @@ def status(options: argparse.Namespace) -> int:
     """`fairbench status`."""
     from fairbench.runner.progress.watch import Watcher
 
-    console().print(Watcher(options.directory).look().view(), highlight=False)
+    console().print(Watcher(options.directory).status().view(), highlight=False)
     return 0
 
 
@@ -211,9 +214,9 @@ def audit(options: argparse.Namespace) -> int:
     """`fairbench audit`."""
     from fairbench.analysis.analyse import analyse
     from fairbench.report.console import print_audit
-    from fairbench.study.snapshot import held_study
+    from fairbench.study.snapshot import open_study
 
-    flags = analyse(*held_study(options.directory)).flags
+    flags = analyse(*open_study(options.directory)).flags
     print_audit(flags, console())
     return 1 if any(flag.severity == "fail" for flag in flags) else 0
 
@@ -227,11 +230,11 @@ def show_report(directory: Path, output: Path) -> int:
     """Write all derived files of a study and print the verdict table; 1 when a trial failed."""
     from fairbench.report import write_report
     from fairbench.report.console import print_verdicts
-    from fairbench.study.snapshot import held_study
+    from fairbench.study.snapshot import open_study
 
-    history, lookup = held_study(directory)
+    history, lookup = open_study(directory)
     result = write_report(history, lookup, output)
-    lookup.remember()
+    lookup.write_index()
     print_verdicts(result, output, console())
     return 1 if result.analyses.failed else 0
 
@@ -243,9 +246,9 @@ def compare(options: argparse.Namespace) -> int:
     publication = load_publication(options.publication)
 
     from fairbench.report.replication import print_replication, write_replication
-    from fairbench.study.snapshot import held_study
+    from fairbench.study.snapshot import open_study
 
-    history, lookup = held_study(options.directory)
+    history, lookup = open_study(options.directory)
     output = options.output_dir or options.directory
     print_replication(write_replication(publication, history, lookup, output), console())
     return 0
@@ -289,19 +292,19 @@ def check(options: argparse.Namespace) -> int:
 
 def look(options: argparse.Namespace) -> int:
     """`fairbench try`."""
-    from fairbench.cli.own_optimizer import print_look
-    from fairbench.runner.preview import look_at, read_rates
+    from fairbench.cli.own_optimizer import print_preview
+    from fairbench.runner.preview import read_rates, run_preview
 
     suite = suite_to_look_at(options)
-    seen = look_at(suite, read_rates(options.lr), [Place(alone=True)] * cores())
-    print_look(seen, words(options.against)[0], console())
+    preview = run_preview(suite, read_rates(options.lr), [Place(alone=True)] * cores())
+    print_preview(preview, words(options.against)[0], console())
     arena = f" --arenas {options.arena}" if options.arena else ""
     settings = "".join(f" --set '{text}'" for text in options.set)
     print(
         f"for a finding, from a search and fresh seeds:\n    fairbench run --suite {options.suite}{arena} "
         f"--optimizers {options.against} --optimizer {options.optimizer} --reference {suite.reference}{settings}"
     )
-    return 1 if seen.failed else 0
+    return 1 if preview.failed else 0
 
 
 def data(options: argparse.Namespace) -> int:

@@ -20,7 +20,7 @@ def parser() -> argparse.ArgumentParser:
     )
     commands = top.add_subparsers(dest="command")
 
-    run = commands.add_parser("run", help="run a suite, or go on with it, and report", allow_abbrev=False)
+    run = commands.add_parser("run", help="run or resume a suite, and report", allow_abbrev=False)
     _add_run_options(run)
     _add_slurm_parser(commands)
     plan = commands.add_parser("plan", help="show what a run would do and can find; run nothing", allow_abbrev=False)
@@ -80,31 +80,28 @@ def _add_run_options(command: argparse.ArgumentParser) -> None:
     """The options of `fairbench run`."""
     _add_suite_options(command)
     command.add_argument(
-        "--timing", action="store_true", help="measure afterwards what a step costs, optimizers in turns"
+        "--timing", action="store_true", help="afterwards time the steps of all optimizers, interleaved"
     )
     command.add_argument(
         "--tensorboard", action="store_true", help="write event files into DIR/tensorboard as trials run"
     )
     command.add_argument("--offline", action="store_true", help="never use the network")
-    command.add_argument("--trial-timeout", type=float, metavar="S", help="a trial may take (default: generous)")
+    command.add_argument("--trial-timeout", type=float, metavar="S", help="limit of a trial (default: generous)")
     command.add_argument(
         "--checkpoint-every",
         type=float,
         metavar="S",
-        help="seconds between a trial's checkpoints (default: the suite's, else 300); 0: only when it is asked to stop",
+        help="seconds between a trial's checkpoints (default: the suite's, or 300); 0: only when it is stopped",
     )
     command.add_argument(
-        "--oom", choices=("fail", "retry"), default="fail", help="a GPU without room: fail, or try again alone there"
-    )
-    command.add_argument(
-        "--allow-mixed", action="store_true", help="go on where machine or versions differ from the records'"
+        "--allow-mixed", action="store_true", help="run even if machine or versions differ from the records'"
     )
     command.add_argument(
         "--ray",
         nargs="?",
         const="local",
         metavar="ADDRESS",
-        help="run trials on a Ray cluster (default: one made here)",
+        help="run trials on a Ray cluster (default: start one here)",
     )
 
 

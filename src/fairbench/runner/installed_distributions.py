@@ -1,9 +1,9 @@
-"""The distributions that are installed, looked up when this is imported: all of their files are gone through.
+"""The installed distributions, looked up at import, which reads all of their metadata.
 
-The process that others are forked from imports it, and they need not.
+The process that trials are forked from imports it, so that the trials need not.
 """
 
 from importlib import metadata
 
 DISTRIBUTIONS_OF = {top: sorted(set(names)) for top, names in metadata.packages_distributions().items()}
-"""Their names, by the top-level module."""
+"""The names of the distributions, by top-level module."""

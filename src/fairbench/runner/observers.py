@@ -1,4 +1,4 @@
-"""Who is told of the course of a study while it runs."""
+"""Observers of a running study."""
 
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
@@ -11,7 +11,7 @@ from fairbench.study.trial_spec import TrialSpec
 
 
 class Observer:
-    """Told of the course of a study; each kind has the methods that it needs, the others do nothing."""
+    """Gets the events of a study; subclasses override the methods that they need."""
 
     def __enter__(self) -> "Observer":
         """The study begins."""
@@ -23,32 +23,32 @@ class Observer:
         """The study ends, or is stopped."""
 
     def say(self, text: str) -> None:
-        """Something that the user should know."""
+        """A message for the user; it may be empty."""
 
     def planned(self, outlook: Outlook) -> None:
-        """What is done and what is left."""
+        """The progress of the study has changed."""
 
-    def found(self, spec: TrialSpec, read: Callable[[], Record | None]) -> None:
-        """A trial has a record already, which can be read."""
+    def recorded(self, spec: TrialSpec, read: Callable[[], Record | None]) -> None:
+        """A trial has a record already; `read` reads it."""
 
     def started(self, spec: TrialSpec) -> None:
-        """A trial begins."""
+        """A trial starts or resumes."""
 
     def running(self, spec: TrialSpec, step: int, loss: float) -> None:
-        """A trial goes on."""
+        """A trial has done `step` steps; `loss` is its training loss."""
 
     def paused(self, spec: TrialSpec) -> None:
-        """A trial has stopped before its end, and is to be continued."""
+        """A trial has stopped before its end, and will be resumed."""
 
     def ended(self, spec: TrialSpec, record: Record) -> None:
         """A trial has ended; its record is on disk."""
 
     def beat(self) -> None:
-        """Time passes: told every few seconds, whatever the trials do."""
+        """Called every few seconds, whatever the trials do."""
 
 
 class Observers(Observer):
-    """Several observers, told one after the other."""
+    """Several observers, called one after the other."""
 
     def __init__(self, *observers: Observer) -> None:
         self._observers, self._entered = observers, ExitStack()
@@ -64,98 +64,76 @@ class Observers(Observer):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Leave them all, the last one first."""
+        """Exit them all, the last one first."""
         self._entered.__exit__(kind, error, trace)
 
-    def say(self, text: str) -> None:
-        for observer in self._observers:
-            observer.say(text)
 
-    def planned(self, outlook: Outlook) -> None:
-        for observer in self._observers:
-            observer.planned(outlook)
+def _forwarding(event: str) -> Callable[..., None]:
+    """A method that calls the method of the same name of every observer."""
 
-    def found(self, spec: TrialSpec, read: Callable[[], Record | None]) -> None:
+    def forward(self: Observers, *arguments: object) -> None:
         for observer in self._observers:
-            observer.found(spec, read)
+            getattr(observer, event)(*arguments)
 
-    def started(self, spec: TrialSpec) -> None:
-        for observer in self._observers:
-            observer.started(spec)
+    return forward
 
-    def running(self, spec: TrialSpec, step: int, loss: float) -> None:
-        for observer in self._observers:
-            observer.running(spec, step, loss)
 
-    def paused(self, spec: TrialSpec) -> None:
-        for observer in self._observers:
-            observer.paused(spec)
-
-    def ended(self, spec: TrialSpec, record: Record) -> None:
-        for observer in self._observers:
-            observer.ended(spec, record)
-
-    def beat(self) -> None:
-        for observer in self._observers:
-            observer.beat()
+for _event in [name for name in vars(Observer) if not name.startswith("_")]:
+    setattr(Observers, _event, _forwarding(_event))
 
 
 @dataclass
-class Running:
-    """A trial that runs; times in seconds, of the clock of whoever keeps it.
+class RunningTrial:
+    """A trial that runs; times in seconds, by the clock of its follower.
 
     Attributes:
-        label: the trial in a few words.
-        steps: its steps in all.
-        began: when it began.
-        heard: when it was last heard of.
+        label: short name of the trial.
+        steps: its total number of steps.
+        started: time of its start.
+        updated: time of its last message.
         step: steps done by then.
-        loss: the training loss by then; None before the first.
-        driver: host and process of the driver that runs it; empty for this one.
+        loss: the training loss by then; None before the first message.
+        driver: host and process of its driver; empty for this one.
     """
 
     label: str
     steps: int
-    began: float
-    heard: float
+    started: float
+    updated: float
     step: int = 0
     loss: float | None = None
     driver: str = ""
 
     def left(self, now: float) -> float | None:
-        """Seconds that it will still take, at the pace so far; None while that is unknown."""
+        """Seconds that remain at the pace so far; None while that is unknown."""
         if not self.step:
             return None
-        pace = (self.heard - self.began) / self.step
-        return max(pace * (self.steps - self.step) - (now - self.heard), 0.0)
+        pace = (self.updated - self.started) / self.step
+        return max(pace * (self.steps - self.step) - (now - self.updated), 0.0)
 
 
 class Follower(Observer):
-    """An observer that keeps what is known of each trial that runs.
+    """An observer that keeps the progress of each running trial.
 
     Args:
-        clock: seconds now.
-        searched: hyperparameters that the suite searches with the rate.
+        clock: the time in seconds.
+        searched: hyperparameters that the suite searches besides the learning rate.
     """
 
     def __init__(self, clock: Callable[[], float], searched: Iterable[str] = ()) -> None:
         self.clock, self.searched = clock, tuple(searched)
-        self.trials: dict[str, Running] = {}
+        self.trials: dict[str, RunningTrial] = {}
 
     def started(self, spec: TrialSpec) -> None:
-        """A trial begins."""
         now = self.clock()
-        self.trials[spec.id] = Running(spec.label(self.searched), spec.training.steps, now, now)
+        self.trials[spec.id] = RunningTrial(spec.label(self.searched), spec.training.steps, now, now)
 
     def running(self, spec: TrialSpec, step: int, loss: float) -> None:
-        """A trial goes on."""
         trial = self.trials[spec.id]
-        trial.step, trial.loss, trial.heard = step, loss, self.clock()
+        trial.step, trial.loss, trial.updated = step, loss, self.clock()
 
     def paused(self, spec: TrialSpec) -> None:
-        """A trial has stopped before its end."""
         del self.trials[spec.id]
 
     def ended(self, spec: TrialSpec, record: Record) -> None:
-        """A trial has ended."""
         del self.trials[spec.id]

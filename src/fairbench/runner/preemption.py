@@ -8,22 +8,22 @@ from types import FrameType
 
 from fairbench.common.errors import Preempted
 
-SIGNALS = [number for name in ("SIGTERM", "SIGUSR1") if (number := getattr(signal, name, None))]  # not all on Windows
+SIGNALS = [number for name in ("SIGTERM", "SIGUSR1") if (number := getattr(signal, name, None))]  # Windows lacks some
 TO_BE_CONTINUED = 75
-"""Exit code of a driver that was asked to stop; EX_TEMPFAIL of BSD's sysexits.h."""
+"""Exit code of a driver that a signal stopped; EX_TEMPFAIL of BSD's sysexits.h."""
 ECHO = 1.0
-"""Seconds in which a second signal is the first one again: a job system may signal both a step and its script."""
+"""Seconds in which a second signal counts as the first: a job system may signal both a step and its script."""
 
 
 @contextmanager
 def preemptible() -> Iterator[None]:
-    """Have the signals raise Preempted in the block; a second one interrupts what is done upon the first."""
-    heard = float("-inf")
+    """The signals raise Preempted in the block; a second one also interrupts the handling of the first."""
+    last = float("-inf")
 
     def stop(number: int, frame: FrameType | None) -> None:
-        nonlocal heard
-        if time.monotonic() - heard >= ECHO:
-            heard = time.monotonic()
+        nonlocal last
+        if time.monotonic() - last >= ECHO:
+            last = time.monotonic()
             raise Preempted(signal.Signals(number).name)
 
     before = {number: signal.signal(number, stop) for number in SIGNALS}

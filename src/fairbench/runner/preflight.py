@@ -1,6 +1,6 @@
-"""From a suite to a study: what can be known of arenas and optimizers before any trial runs.
+"""The preflight of a suite: resolves and measures its arenas and optimizers before any trial runs.
 
-Each part is found out in a process of its own, so that no optimizer sees what another one, or an arena, has left.
+Each part runs in a process of its own, so that no optimizer sees the state that an arena or another optimizer has left.
 """
 
 import inspect
@@ -16,7 +16,7 @@ from fairbench.common.errors import UsageError
 from fairbench.optimizers.resolve import load_factory, resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan, ResolvedOptimizer
 from fairbench.study.plan import ResolvedArena, Study, trial_spec
-from fairbench.study.preflight import Rehearsal
+from fairbench.study.preflight import Preflight
 from fairbench.suites.schema import Suite
 from fairbench.suites.schema import Training as TrainingPlan
 from fairbench.training.place import Place
@@ -28,39 +28,36 @@ if TYPE_CHECKING:
     from fairbench.data.splits import Data
 
 
-REHEARSED = 2
+STEPS = 2
 """Steps of every optimizer in every arena."""
 Call = Callable[..., Any]
-"""Calls a function of a module with plain arguments, in a process of its own; what it returns is plain JSON."""
+"""Calls a module's function in a process of its own; arguments are plain, the result is plain JSON."""
 
 
-def rehearse(suite: Suite, place: Place, call: Call) -> Rehearsal:
-    """Load the data, build every model, and let every optimizer take two steps in every arena.
+def run_preflight(suite: Suite, place: Place, call: Call) -> Preflight:
+    """Load the data, build every model, and take two steps with every optimizer in every arena.
 
     Raises:
-        UsageError: an optimizer, a hyperparameter, data or the device is not there, or cannot work.
+        UsageError: an optimizer, a hyperparameter, data or the device is missing or cannot work.
     """
-    found = call(arenas_and_environment, suite, place)
-    arenas = {name: ResolvedArena(**fields) for name, fields in found["arenas"].items()}
-    study = Study(suite, place.kind, arenas, {}, found["environment"])
-    optimizers, mechanisms, anew, room = {}, {}, {}, []
-    seconds, taken = dict.fromkeys(suite.arenas, 0.0), dict.fromkeys(suite.arenas, 0)
-    for name, plan in suite.optimizers.items():
-        seen = call(optimizer_and_seconds, study, name, plan, place)
-        optimizers[name] = ResolvedOptimizer(**seen["optimizer"])
-        mechanisms[name], anew[name] = seen["mechanisms"], seen["anew"]
-        seconds = {arena: max(longest, seen["seconds"][arena]) for arena, longest in seconds.items()}
-        taken = {arena: max(most, seen["gpu_bytes"][arena]) for arena, most in taken.items()}
-        room.append(seen["gpu_room"])
-    complete = replace(study, optimizers=optimizers)
-    pace = seconds, found["evaluation_seconds"]
-    return Rehearsal(complete, *pace, mechanisms, taken, min(room), found["gpus"], anew)
+    resolved = call(arenas_and_environment, suite, place)
+    arenas = {name: ResolvedArena(**fields) for name, fields in resolved["arenas"].items()}
+    study = Study(suite, place.kind, arenas, {}, resolved["environment"])
+    measured = {name: call(optimizer_and_seconds, study, name, plan, place) for name, plan in suite.optimizers.items()}
+    optimizers = {name: ResolvedOptimizer(**x["optimizer"]) for name, x in measured.items()}
+    return Preflight(
+        replace(study, optimizers=optimizers),
+        step_seconds={arena: max(x["seconds"][arena] for x in measured.values()) for arena in suite.arenas},
+        evaluation_seconds=resolved["evaluation_seconds"],
+        mechanisms={name: x["mechanisms"] for name, x in measured.items()},
+        gpu_bytes={arena: max(x["gpu_bytes"][arena] for x in measured.values()) for arena in suite.arenas},
+        gpu_free_bytes=min(x["gpu_free_bytes"] for x in measured.values()),
+        restart_reasons={name: x["restart_reasons"] for name, x in measured.items()},
+    )
 
 
 def arenas_and_environment(suite: Suite, place: Place) -> dict[str, Any]:
-    """The arenas of a suite as they are here, how long an evaluation takes, and what this machine is and has.
-
-    No optimizer is loaded.
+    """The resolved arenas of a suite, the duration of their evaluations, and the environment; loads no optimizer.
 
     Raises:
         UsageError: the data, the model, the batch size or the device is impossible, or an arena breaks its contract.
@@ -71,7 +68,7 @@ def arenas_and_environment(suite: Suite, place: Place) -> dict[str, Any]:
     from fairbench.arenas.registry import load_arena
     from fairbench.runner.code_identity import arena_code
     from fairbench.training.determinism import one_thread, weights_hash
-    from fairbench.training.environment import check_device, environment, gpu_names
+    from fairbench.training.environment import check_device, environment
 
     check_device(place.device)
     arenas, seconds = {}, {}
@@ -95,12 +92,11 @@ def arenas_and_environment(suite: Suite, place: Place) -> dict[str, Any]:
             check_scores(arena, model, batch, data, suite.facts(name).metrics)
             seconds[name] = _evaluation_seconds(arena, model.to(place.device), data, suite.training)
         arenas[name] = asdict(ResolvedArena(data.fingerprint, arena_code(task, before), starts))
-    machine = {"environment": environment(place.device), "gpus": gpu_names() if place.kind == "cuda" else []}
-    return {"arenas": arenas, "evaluation_seconds": seconds, **machine}
+    return {"arenas": arenas, "evaluation_seconds": seconds, "environment": environment(place.device)}
 
 
 def _evaluation_seconds(arena: "Arena", model: "nn.Module", data: "Data", training: TrainingPlan) -> float:
-    """How long an evaluation of the larger split takes: its first batch, scaled; one example goes before it."""
+    """Duration of an evaluation of the larger split, scaled from its first batch; one example warms up."""
     import torch
 
     from fairbench.training.evaluation import CHUNK, evaluate
@@ -118,12 +114,13 @@ def _evaluation_seconds(arena: "Arena", model: "nn.Module", data: "Data", traini
 
 
 def optimizer_and_seconds(study: Study, name: str, plan: OptimizerPlan, place: Place) -> dict[str, Any]:
-    """One optimizer with all that takes part in its steps, what they take, what its mechanism tells of them.
+    """One resolved optimizer with the code of its steps, their cost, and the mechanism's measurements.
 
-    And whether its trials go on from a checkpoint: one is saved after these steps, and goes on beside one from there.
+    A checkpoint after these steps also shows whether its trials can resume: a training that is restored from it and one
+    that continues must take the same step.
 
     Raises:
-        UsageError: it is not there, cannot be built, or fails in its first steps.
+        UsageError: it is missing, cannot be built, or fails in its first steps.
     """
     from fairbench.runner.code_identity import optimizer_code
     from fairbench.training import environment
@@ -135,32 +132,39 @@ def optimizer_and_seconds(study: Study, name: str, plan: OptimizerPlan, place: P
     before = {*sys.modules, *(module for arena in study.arenas.values() for module in arena.code)}
     with _named(f"optimizers.{name}: cannot be loaded"):
         resolved = resolve_optimizer(name, plan, study.suite.sweep.extra)
-    rehearsed, seconds, taken, mechanisms, anew = replace(study, optimizers={name: resolved}), {}, {}, {}, {}
+    alone = replace(study, optimizers={name: resolved})
+    seconds, gpu_bytes, mechanisms, restart_reasons = {}, {}, {}, {}
     for arena in study.suite.arenas:
         with _named(f"optimizers.{name}: {resolved.factory} cannot be built"):
-            lowest, seed = rehearsed.search(name).first()[0], study.suite.sweep.seeds[0]
-            training = Training(trial_spec(rehearsed, arena, name, "final", lowest.lr, seed, lowest.extra), place)
+            lowest, seed = alone.search(name).first()[0], study.suite.sweep.seeds[0]
+            training = Training(trial_spec(alone, arena, name, "final", lowest.lr, seed, lowest.extra), place)
         with _named(f"optimizers.{name}: {resolved.factory} fails in its first steps in arena {arena}"):
-            for _ in range(REHEARSED):
+            for _ in range(STEPS):
                 seconds[arena] = training.timed_step()
-            training.mechanism.read(REHEARSED)
+            training.mechanism.read(STEPS)
         mechanisms[arena] = training.mechanism.to_json()
-        taken[arena] = environment.taken_of_gpu(training.device)
-        room = environment.room_on_gpu(training.device)
+        gpu_bytes[arena] = environment.taken_of_gpu(training.device)
+        gpu_free_bytes = environment.room_on_gpu(training.device)
         exact = place.kind == "cpu" or study.suite.training.deterministic
         with one_thread():
-            first = continuation(training, REHEARSED, int(exact))
-            del training  # it is in the way of the next one
-            anew[arena] = first if isinstance(first, str) else differs(first)
+            first = continuation(training, STEPS, int(exact))
+            del training  # its memory is needed for the next one
+            restart_reasons[arena] = first if isinstance(first, str) else differs(first)
     factories = [load_factory(x) for x in (resolved.factory, resolved.groups) if x]
     code = optimizer_code(map(inspect.unwrap, factories), before)
-    resources = {"seconds": seconds, "gpu_bytes": taken, "gpu_room": room}
-    return {"optimizer": asdict(replace(resolved, code=code)), "mechanisms": mechanisms, "anew": anew, **resources}
+    return {
+        "optimizer": asdict(replace(resolved, code=code)),
+        "mechanisms": mechanisms,
+        "restart_reasons": restart_reasons,
+        "seconds": seconds,
+        "gpu_bytes": gpu_bytes,
+        "gpu_free_bytes": gpu_free_bytes,
+    }
 
 
 @contextmanager
 def _named(what: str) -> Iterator[None]:
-    """Say of any exception, and of `sys.exit`, what could not be done."""
+    """Turn any exception, and SystemExit, into a UsageError that begins with `what`."""
     try:
         yield
     except UsageError:

@@ -1,4 +1,4 @@
-"""A first look at an optimizer: one arena, one seed, few rates; no finding, and nothing is written."""
+"""Preview of an optimizer: a few short trials in one arena, no statistics, nothing written."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -7,7 +7,7 @@ from statistics import median
 from fairbench.common.errors import UsageError
 from fairbench.optimizers.spec import ResolvedOptimizer
 from fairbench.runner.executors.local import ProcessExecutor
-from fairbench.runner.preflight import rehearse
+from fairbench.runner.preflight import run_preflight
 from fairbench.runner.run_study import check_data, preload, time_limits
 from fairbench.study.plan import trial_spec
 from fairbench.study.records import Record
@@ -17,16 +17,16 @@ from fairbench.suites.search import search_for
 from fairbench.training.place import Place
 
 PARTS = ("forward", "backward", "step")
-"""What of a trial's time goes into its steps."""
+"""The phases of a trial that belong to its training steps."""
 
 
 @dataclass(frozen=True)
-class Look:
-    """What was seen.
+class Preview:
+    """The records of a preview.
 
     Attributes:
         suite: the suite, with one arena.
-        records: of each optimizer the record at each rate.
+        records: of each optimizer, its record at each learning rate.
     """
 
     suite: Suite
@@ -34,7 +34,7 @@ class Look:
 
     @property
     def arena(self) -> str:
-        """The arena."""
+        """The name of the arena."""
         return next(iter(self.suite.arenas))
 
     @property
@@ -43,18 +43,18 @@ class Look:
         return self.suite.arenas[self.arena].metric
 
     def value(self, optimizer: str, lr: float) -> float | None:
-        """The metric on the validation split after the last step; None where the training diverged or failed."""
+        """The final validation metric; None if the trial diverged or failed."""
         record = self.records[optimizer][lr]
         return float(record["result"]["final"]["val"][self.metric]) if record["status"] == "finished" else None
 
     def best(self, optimizer: str) -> float | None:
-        """The rate with the best value; None if no training came to its end."""
+        """The learning rate with the best value; None if no trial finished."""
         sign = 1 if self.suite.facts(self.arena).metrics[self.metric] == "min" else -1
         values = {lr: value for lr in self.records[optimizer] if (value := self.value(optimizer, lr)) is not None}
         return min(values, key=lambda lr: sign * values[lr]) if values else None
 
     def step_seconds(self, optimizer: str) -> float | None:
-        """Seconds of a training step, the median over the rates; None if none came to its end."""
+        """Seconds of a training step, the median over the learning rates; None if no trial finished."""
         costs = [x["cost"] for x in self.records[optimizer].values() if x["status"] == "finished"]
         return median(sum(c["seconds"][part] for part in PARTS) / c["steps"] for c in costs) if costs else None
 
@@ -64,45 +64,45 @@ class Look:
         return [x for each in self.records.values() for x in each.values() if x["status"] == "failed"]
 
 
-def rates(optimizer: ResolvedOptimizer, sweep: Sweep, asked: Sequence[float]) -> list[float]:
-    """The rates at which an optimizer is looked at: its own if it has one, what was asked, or three of its grid."""
-    if asked and optimizer.lr is None:
-        return list(asked)
+def rates(optimizer: ResolvedOptimizer, sweep: Sweep, chosen: Sequence[float]) -> list[float]:
+    """The learning rates of an optimizer in a preview: its own fixed one, the chosen ones, or three of its grid."""
+    if chosen and optimizer.lr is None:
+        return list(chosen)
     known = [setting.lr for setting in search_for(sweep, optimizer.lr_scale, optimizer.lr).first()]
     return sorted({known[0], known[(len(known) - 1) // 2], known[-1]})
 
 
-def look_at(suite: Suite, asked: Sequence[float], places: Sequence[Place]) -> Look:
-    """Train every optimizer of a suite with one arena at few rates, from the sweep's first seed.
+def run_preview(suite: Suite, chosen: Sequence[float], places: Sequence[Place]) -> Preview:
+    """Train every optimizer of a suite with one arena at a few learning rates, with the sweep's first seed.
 
     Args:
         suite: the suite.
-        asked: the rates; none takes three of the grid.
-        places: where trials run at the same time.
+        chosen: the learning rates; empty takes three of the grid.
+        places: where trials run concurrently.
 
     Raises:
-        UsageError: an optimizer, a hyperparameter or data is not there, or cannot work.
+        UsageError: an optimizer, a hyperparameter or data is missing or cannot work.
     """
     (arena,), seed = suite.arenas, suite.sweep.seeds[0]
     check_data(suite, places[0].data_root)
-    rehearsed = replace(suite, sweep=replace(suite.sweep, seeds=[seed]), final=replace(suite.final, seeds=[seed + 1]))
+    measured = replace(suite, sweep=replace(suite.sweep, seeds=[seed]), final=replace(suite.final, seeds=[seed + 1]))
     with ProcessExecutor(places, lambda spec, step, loss: None, preload(suite), server=False) as executor:
-        rehearsal = rehearse(rehearsed, places[0], executor.call)
-        limit = time_limits(rehearsal, suite.trial_timeout)[arena]
+        preflight = run_preflight(measured, places[0], executor.call)
+        limit = time_limits(preflight, suite.trial_timeout)[arena]
         waiting = [
-            trial_spec(rehearsal.study, arena, name, "sweep", lr, seed)
-            for name, optimizer in rehearsal.study.optimizers.items()
-            for lr in rates(optimizer, suite.sweep, asked)
+            trial_spec(preflight.study, arena, name, "sweep", lr, seed)
+            for name, optimizer in preflight.study.optimizers.items()
+            for lr in rates(optimizer, suite.sweep, chosen)
         ]
         records = run_all(waiting, executor, limit)
-    found: dict[str, dict[float, Record]] = {name: {} for name in suite.optimizers}
+    by_rate: dict[str, dict[float, Record]] = {name: {} for name in suite.optimizers}
     for spec in waiting:
-        found[spec.optimizer.name][spec.lr] = records[spec.id]
-    return Look(suite, found)
+        by_rate[spec.optimizer.name][spec.lr] = records[spec.id]
+    return Preview(suite, by_rate)
 
 
 def run_all(specs: Sequence[TrialSpec], executor: ProcessExecutor, limit: float) -> dict[str, Record]:
-    """The record of each trial by its id."""
+    """The record of each trial, by id."""
     waiting, records = list(reversed(specs)), dict[str, Record]()
     while len(records) < len(specs):
         while waiting and executor.has_room():
@@ -112,15 +112,15 @@ def run_all(specs: Sequence[TrialSpec], executor: ProcessExecutor, limit: float)
 
 
 def read_rates(text: str) -> list[float]:
-    """The rates of a text as 3e-4,1e-3.
+    """The learning rates of a text such as 3e-4,1e-3.
 
     Raises:
-        UsageError: one is no positive number, or stands there twice.
+        UsageError: one is not a positive number, or occurs twice.
     """
     try:
-        found = [float(word) for word in text.split(",") if word.strip()]
+        values = [float(word) for word in text.split(",") if word.strip()]
     except ValueError:
         raise UsageError(f"--lr must be learning rates, as 3e-4,1e-3; got {text!r}") from None
-    if not all(0 < lr < float("inf") for lr in found) or len(set(found)) < len(found):
+    if not all(0 < lr < float("inf") for lr in values) or len(set(values)) < len(values):
         raise UsageError(f"--lr must be positive and finite, each once; got {text!r}")
-    return found
+    return values

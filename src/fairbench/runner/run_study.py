@@ -1,8 +1,7 @@
-"""The course of a study: plan, run what is missing, keep every record, report."""
+"""Runs a study: preflight, admission, then every trial without a record."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,28 +14,23 @@ from fairbench.data.prepared import opened
 from fairbench.optimizers.resolve import known_optimizers
 from fairbench.runner.code_identity import arena_libraries
 from fairbench.runner.coordination.claims import Claims, open_claims
-from fairbench.runner.coordination.contention import Company
-from fairbench.runner.coordination.heartbeat import Presence
-from fairbench.runner.coordination.status import Word
-from fairbench.runner.executors.factory import executor_of
+from fairbench.runner.coordination.contention import Contention
+from fairbench.runner.coordination.heartbeat import Heartbeat
+from fairbench.runner.coordination.liveness import EXPIRY
+from fairbench.runner.coordination.status import DriverStatus, names
+from fairbench.runner.executors.base import Executor
 from fairbench.runner.executors.local import CALL_LIMIT, ProcessExecutor
 from fairbench.runner.observers import Observer, Observers
-from fairbench.runner.preflight import rehearse
+from fairbench.runner.preflight import run_preflight
 from fairbench.runner.progress.live import Progress
-from fairbench.runner.run_options import Conduct, units_of
-from fairbench.runner.trial_loop import Course, run_timing, untimed
-from fairbench.study.environments import mixing
-from fairbench.study.history import (
-    History,
-    _named,
-    check_directory,
-    declared,
-    put_in_force,
-    read_history,
-)
+from fairbench.runner.run_options import RunOptions
+from fairbench.runner.trial_loop import TrialLoop
+from fairbench.study.environments import environment_differences
+from fairbench.study.history import History, check_directory, declare, write_history
 from fairbench.study.plan import Study
-from fairbench.study.preflight import Rehearsal, trial_seconds
+from fairbench.study.preflight import Preflight, trial_seconds
 from fairbench.study.records import Record, Store
+from fairbench.study.snapshot import Snapshot
 from fairbench.suites.schema import Suite
 from fairbench.training.place import Checkpointing, Place
 
@@ -48,123 +42,139 @@ PRELOAD = (
     "fairbench.runner.installed_distributions",
     "fairbench.training.resume_check",
 )
-"""What every process loads: the trial's modules, and those of the command, which multiprocessing runs again in it."""
+"""Modules that every process loads: those of a trial, and those of the command, which multiprocessing runs again."""
 LEAST_LIMIT = 300.0
-"""Seconds that every trial may take, since loading takes some that neither steps nor evaluations tell of."""
+"""Seconds that every trial may take, since loading takes time that the preflight does not measure."""
 GENEROSITY = 50
+"""Limit of a trial, as a multiple of its expected duration."""
 GB = 1e9
 CONTEXT_BYTES = 600_000_000
-"""What CUDA itself takes of a GPU in each process, about: torch does not tell."""
+"""GPU memory that CUDA itself takes in each process, approximately; torch does not report it."""
 
 
 def run_study(
-    suite: Suite, directory: Path, conduct: Conduct, console: Console, observers: Sequence[Observer] = ()
+    suite: Suite, directory: Path, options: RunOptions, console: Console, observers: Sequence[Observer] = ()
 ) -> None:
     """Run every trial of a suite that has no record yet.
 
     Args:
         suite: the suite.
         directory: the output directory.
-        conduct: how it is run.
-        console: where progress is shown.
-        observers: who else is told of its course.
+        options: how it is run.
+        console: for progress.
+        observers: further observers of the study.
 
     Raises:
-        UsageError: the directory holds another suite, or another plan that somebody runs, or records of other ground;
-            or it cannot be written, or has a damaged record; or so many trials as shall share a GPU have no room there.
+        UsageError: the directory holds another suite, another plan that is running, or records of another environment;
+            it cannot be written, or has a damaged record; or trials that share a GPU do not fit on it.
         KeyboardInterrupt: the user stopped it; finished trials are kept.
-        Preempted: so did a signal.
+        Preempted: a signal stopped it, likewise.
     """
-    check_data(suite, conduct.places[0].data_root)
-    check_directory(suite, directory, read_history(directory))
+    check_data(suite, options.places[0].data_root)
+    check_directory(suite, directory)
     store = Store(directory)
     store.prepare()
-    searched = suite.sweep.extra
-    progress, presence = Progress(console, searched=searched), Presence(directory, searched=searched)
-    everybody = Observers(progress, presence, Company(presence, store), *observers)
-    with everybody as observer, open_claims(store, presence) as claims:
-        study, limits = _run_trials(suite, conduct, store, observer, presence, claims)
-        if conduct.timing:
-            _time_steps(study, limits, conduct, store, observer, claims)
+    heartbeat = Heartbeat(directory, searched=suite.sweep.extra)
+    progress = Progress(console, searched=suite.sweep.extra)
+    all_observers = Observers(progress, heartbeat, Contention(heartbeat, store), *observers)
+    with all_observers as observer, open_claims(store, heartbeat) as claims:
+        _run_trials(suite, options, store, observer, heartbeat, claims)
     store.clear()
 
 
 def _run_trials(
-    suite: Suite, conduct: Conduct, store: Store, observer: Observer, presence: Presence, claims: Claims
-) -> tuple[Study, dict[str, float]]:
-    """Rehearse a suite, join those who run it, and run what is missing; returns the study and its time limits."""
-    limit = conduct.trial_timeout or suite.trial_timeout
-    every = suite.checkpoint_every if conduct.checkpoint_every is None else conduct.checkpoint_every
-    checkpointing, call_limit = Checkpointing(str(store.checkpoints), every), max(limit, CALL_LIMIT)
-    with executor_of(conduct, observer.running, observer.say, preload(suite), call_limit, checkpointing) as executor:
-
-        def call(*asked: Any) -> Any:
-            observer.beat()
-            return executor.call(*asked)
-
-        rehearsal = rehearse(suite, conduct.places[0], call)
-        check_room(rehearsal, max(Counter(place.device for place in conduct.places).values()))
-        limits = time_limits(rehearsal, limit)
-        course = Course(rehearsal.study, store, observer)
-        observer.say(join(course, store, claims, presence, conduct, units_of(conduct, rehearsal.gpus)))
-        if not course.complete:
-            observer.say(rehearsal.beginning_anew())
-        course.run(claims, executor, limits, rehearsal.resumes)
-    return rehearsal.study, limits
-
-
-def _time_steps(
-    study: Study, limits: Mapping[str, float], conduct: Conduct, store: Store, observer: Observer, claims: Claims
+    suite: Suite, options: RunOptions, store: Store, observer: Observer, heartbeat: Heartbeat, claims: Claims
 ) -> None:
-    """Run the timing trials that are missing, one at a time, and none while another driver does."""
-    alone = replace(conduct, places=[replace(conduct.places[0], alone=True)])
-    with (
-        claims.holding("timing", observer.beat),
-        executor_of(alone, observer.running, observer.say, preload(study.suite)) as executor,
-    ):
-        run_timing(study, store, executor, observer, limits)
+    """Run the preflight of a suite, declare its plan, and run its missing trials."""
+    limit = options.trial_timeout or suite.trial_timeout
+    every = suite.checkpoint_every if options.checkpoint_every is None else options.checkpoint_every
+    checkpointing = Checkpointing(str(store.checkpoints), every)
+    with executor_of(options, observer, preload(suite), max(limit, CALL_LIMIT), checkpointing) as executor:
+
+        def call(*function_and_arguments: Any) -> Any:
+            observer.beat()
+            return executor.call(*function_and_arguments)
+
+        preflight = run_preflight(suite, options.places[0], call)
+        check_gpu_memory(preflight, max(Counter(place.device for place in options.places).values()))
+        limits = time_limits(preflight, limit)
+        loop = TrialLoop(preflight.study, store, observer, options.timing)
+        observer.say(admit(loop, store, claims, heartbeat, options.allow_mixed))
+        if not loop.complete:
+            observer.say(preflight.restart_notice())
+        loop.run(claims, executor, limits, preflight.resumes)
 
 
-def plan_study(suite: Suite, directory: Path, place: Place, freeze: bool) -> tuple[Rehearsal, History]:
-    """Rehearse a suite and declare it, without any trial.
+def executor_of(
+    options: RunOptions,
+    observer: Observer,
+    preload: Sequence[str] = (),
+    call_limit: float = CALL_LIMIT,
+    checkpointing: Checkpointing | None = None,
+) -> Executor:
+    """The executor for these options: processes of this machine, or a Ray cluster.
+
+    Args:
+        options: how the study is run.
+        observer: notified of the progress of trials, and of nodes that get none.
+        preload: modules that the trials will need.
+        call_limit: seconds that a call may take.
+        checkpointing: where trials write checkpoints, and how often; None for none.
+
+    Raises:
+        UsageError: Ray is requested, and is not installed.
+    """
+    if options.ray is None:
+        return ProcessExecutor(options.places, observer.running, preload, call_limit, options.server, checkpointing)
+    from fairbench.runner.executors.ray.executor import RayExecutor
+
+    report, say = observer.running, observer.say
+    return RayExecutor(
+        options.ray, options.places, report, say, preload, call_limit, checkpointing, options.allow_mixed
+    )
+
+
+def plan_study(suite: Suite, directory: Path, place: Place, freeze: bool) -> tuple[Preflight, History]:
+    """Run the preflight of a suite and declare its plan, without any trial.
 
     Args:
         suite: the suite.
         directory: the output directory.
-        place: where it is rehearsed.
-        freeze: write the plan into the directory, so that it cannot be changed there.
-
-    Returns:
-        What was rehearsed, and the history of the directory with it.
+        place: where the preflight runs.
+        freeze: whether to write the plan into the directory and freeze it.
 
     Raises:
-        UsageError: the directory holds another suite, or another plan that is frozen or that somebody runs, or final
-            trials.
+        UsageError: the directory holds another suite, another plan that is frozen or running, or final trials.
     """
     check_data(suite, place.data_root)
-    check_directory(suite, directory, read_history(directory))
-    with ProcessExecutor([place], lambda spec, step, loss: None, preload(suite), server=False) as executor:
-        rehearsal = rehearse(suite, place, executor.call)
-    store = Store(directory)
+    check_directory(suite, directory)
+    with ProcessExecutor([place], _ignore_progress, preload(suite), server=False) as executor:
+        preflight = run_preflight(suite, place, executor.call)
+    store, final_trials = Store(directory), Snapshot(directory).final_trials()
     if not freeze:
-        return rehearsal, declared(rehearsal.study, store, [])
+        return preflight, declare(preflight.study, directory, final_trials)
     store.prepare()
-    with Presence(directory) as presence, open_claims(store, presence) as claims, claims.holding("plan"):
-        history = declared(rehearsal.study, store, presence.fellows(), freeze)
-        put_in_force(history, directory)
-    return rehearsal, history
+    with Heartbeat(directory) as heartbeat, open_claims(store, heartbeat) as claims, claims.holding("plan"):
+        running = names(heartbeat.other_drivers())
+        history = declare(preflight.study, directory, Snapshot(directory).final_trials(), running, EXPIRY, freeze)
+        write_history(directory, history)
+    return preflight, history
+
+
+def _ignore_progress(*_: object) -> None:
+    """Progress of the calls in a preflight, which run no trials."""
 
 
 def check_data(suite: Suite, data_root: str) -> None:
-    """See that everything the suite reads is prepared, before anything is loaded.
+    """Check that all data of a suite are prepared.
 
     Raises:
-        UsageError: something is not; the message says which commands get it.
+        UsageError: some are not; the message has the commands that prepare them.
     """
     missing = []
-    for asked in wanted(suite):
+    for dataset in wanted(suite):
         try:
-            opened(asked, Path(data_root))
+            opened(dataset, Path(data_root))
         except UsageError as error:
             missing.append(str(error))
     if missing:
@@ -172,94 +182,90 @@ def check_data(suite: Suite, data_root: str) -> None:
 
 
 def preload(suite: Suite) -> list[str]:
-    """The modules that the processes of a suite's trials need."""
+    """The modules that the trials of a suite need."""
     known = (known_optimizers()[name] for name, plan in suite.optimizers.items() if not plan.factory)
     arenas = sorted({module for name in suite.arenas for module in _modules_of(suite.task(name))})
     return [*PRELOAD, *arenas, *(facts.factory.partition(":")[0] for facts in known)]
 
 
 def _modules_of(task: str) -> list[str]:
-    """The modules that an arena needs; a user's own file is for each process to load."""
+    """The modules that an arena needs, except a user's own file, which each process loads itself."""
     return [ARENAS[task].factory.partition(":")[0]] if task in ARENAS else arena_libraries(task)
 
 
-def time_limits(rehearsal: Rehearsal, trial_timeout: float) -> dict[str, float]:
-    """How many seconds a trial of each arena may take: so many, or generously more than the rehearsal suggests."""
-    longest = {name: max(trial_seconds(rehearsal, name).values()) for name in rehearsal.study.suite.arenas}
+def time_limits(preflight: Preflight, trial_timeout: float) -> dict[str, float]:
+    """Seconds that a trial of each arena may take: the given limit, or if that is 0 a generous one."""
+    longest = {name: max(trial_seconds(preflight, name).values()) for name in preflight.study.suite.arenas}
     return {name: trial_timeout or LEAST_LIMIT + GENEROSITY * seconds for name, seconds in longest.items()}
 
 
-def check_room(rehearsal: Rehearsal, sharing: int) -> None:
-    """See that trials which share a GPU fit on it together, by what their first steps took in the rehearsal.
+def check_gpu_memory(preflight: Preflight, sharing: int) -> None:
+    """Check that trials which share a GPU fit on it together, by the memory that their first steps took.
 
     Args:
-        rehearsal: the study and what its trials take.
-        sharing: trials at a time on one GPU.
+        preflight: the measurements.
+        sharing: concurrent trials on one GPU.
 
     Raises:
-        UsageError: in some arena they do not; the message says how many do.
+        UsageError: they do not fit in some arena; the message says how many do.
     """
-    largest = max(rehearsal.gpu_bytes, key=lambda arena: rehearsal.gpu_bytes[arena])
-    taken, room = rehearsal.gpu_bytes[largest] + CONTEXT_BYTES, rehearsal.gpu_room + CONTEXT_BYTES
-    if rehearsal.gpu_room and room < sharing * taken and sharing > 1:
+    largest = max(preflight.gpu_bytes, key=lambda arena: preflight.gpu_bytes[arena])
+    taken, free = preflight.gpu_bytes[largest] + CONTEXT_BYTES, preflight.gpu_free_bytes + CONTEXT_BYTES
+    if preflight.gpu_free_bytes and free < sharing * taken and sharing > 1:
         raise UsageError(
             f"--trials-per-gpu {sharing}: a trial of arena {largest} takes {taken / GB:.1f} GB of a GPU with "
-            f"{room / GB:.1f} GB free; at most {max(room // taken, 1)} fit"
+            f"{free / GB:.1f} GB free; at most {max(free // taken, 1)} fit"
         )
 
 
-def join(
-    course: Course, store: Store, claims: Claims, presence: Presence, conduct: Conduct, units: Sequence[str]
-) -> str:
-    """Put a study in force in its directory, and let others know that it is run from here.
+def admit(loop: TrialLoop, store: Store, claims: Claims, heartbeat: Heartbeat, allow_mixed: bool) -> str:
+    """Declare the study in its directory and announce this driver: same plan, same environment, no conflict.
 
     Args:
-        course: what is to run.
-        store: its records.
+        loop: the trials to run.
+        store: their records.
         claims: of this driver.
-        presence: of this driver.
-        conduct: whether it also measures what a step costs, and on which ground it may run trials.
-        units: the cores or GPUs on which it runs them.
+        heartbeat: of this driver.
+        allow_mixed: whether trials may run in another environment than the finished ones.
 
     Returns:
-        What is to be said of the ground that they run on; empty if all is as it was.
+        A warning about a different environment; empty if there is none.
 
     Raises:
-        UsageError: something else is in force there, see `declared` and `check_ground`; nothing was changed.
+        UsageError: the directory has a conflicting plan or environment, see `declare` and `check_environment`; nothing
+            was changed.
     """
-    with claims.holding("plan", presence.beat):
-        others = presence.fellows()
-        history = declared(course.study, store, others)
-        idle = course.complete and not (conduct.timing and untimed(course.study, store))
-        said = "" if idle else check_ground(course.study, course.records, others, conduct.allow_mixed)
-        put_in_force(history, store.directory)
-        presence.join(course.study.environment, units)
-    return said
+    with claims.holding("plan", heartbeat.beat):
+        others, final_trials = heartbeat.other_drivers(), Snapshot(store.directory).final_trials()
+        history = declare(loop.study, store.directory, final_trials, names(others), EXPIRY)
+        warning = "" if loop.complete else check_environment(loop.study, loop.records, others, allow_mixed)
+        write_history(store.directory, history)
+        heartbeat.announce(loop.study.environment)
+    return warning
 
 
-def check_ground(study: Study, records: Iterable[Record], others: Sequence[Word], allow_mixed: bool) -> str:
-    """See that trials run on the ground of the finished ones, and of those that others run.
-
-    Args:
-        study: the study as it is here.
-        records: of finished trials.
-        others: who runs trials, too.
-        allow_mixed: whether they may run on other ground.
+def check_environment(
+    study: Study, records: Iterable[Record], others: Sequence[DriverStatus], allow_mixed: bool
+) -> str:
+    """Check that the environment here is that of the finished trials and of the other drivers' trials.
 
     Returns:
-        What is to be said of it; empty if all is as it was.
+        A warning if it differs and `allow_mixed` permits that; empty if it is the same.
 
     Raises:
-        UsageError: the ground is another one, and that is not allowed.
+        UsageError: it differs, and that is not allowed.
     """
-    theirs = [record["environment"] for record in records if record["environment"]]
-    differing = mixing([*theirs, *(word.environment for word in others)], study.environment)
+    environments = [record["environment"] for record in records if record["environment"]]
+    differing = environment_differences([*environments, *(x.environment for x in others)], study.environment)
     if not differing:
         return ""
-    what = f"runs on other ground than the finished trials{f' and {_named(others)}' if others else ''}"
+    finished = f"the finished ones{f' and those of {names(others)}' if others else ''}"
     if not allow_mixed:
         raise UsageError(
-            f"what is left would be what {what}:\n{differing}\n"
-            "--allow-mixed goes on all the same, and the report says so; or choose another --output-dir"
+            f"the remaining trials would run in a different environment from {finished}:\n{differing}\n"
+            "--allow-mixed runs them, and the report says so; or choose another --output-dir"
         )
-    return f"warning: what follows {what}, the report will say so\n{differing}"
+    return (
+        f"warning: the following trials run in a different environment from {finished}; the report will say so\n"
+        f"{differing}"
+    )

@@ -1,4 +1,4 @@
-"""The course of a study under one driver, perhaps of several: run what is missing and nobody else runs."""
+"""One driver's trial loop: it runs the trials that have no record and that no other driver has claimed."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -8,40 +8,108 @@ from fairbench.common.errors import Preempted
 from fairbench.runner.coordination.claims import Claims
 from fairbench.runner.executors.base import Executor
 from fairbench.runner.observers import Observer
-from fairbench.study.plan import Study, timing_trials
-from fairbench.study.record_index import brief
-from fairbench.study.records import Record, Stamp, Store, judged
-from fairbench.study.schedule import Outlook, Schedule
+from fairbench.study.plan import Study
+from fairbench.study.record_index import reduced
+from fairbench.study.records import Record, Stamp, Store
+from fairbench.study.schedule import Schedule
+from fairbench.study.snapshot import Snapshot
 from fairbench.study.trial_spec import TrialSpec
 
 PATIENCE = 2.0
-"""Seconds for which a driver waits for its trials, before it says that it is there and looks at those of others."""
+"""Seconds that a driver waits for its own trials between two heartbeats."""
 LOOK, LOOK_EACH = 1.0, 0.01
-"""Seconds between two looks at trials that others run: so many, and so many for each of the trials."""
+"""Seconds between two looks at the trials that others have claimed: a constant, and a part for each trial."""
 
 
-class Course:
-    """Runs the trials of a study until none is missing, those of other drivers included.
+class KnownRecords:
+    """The records of a study as planning needs them; a failure of an earlier run counts as no record.
+
+    Args:
+        store: the records on disk; those that exist now are read from a snapshot.
+        observer: notified of each existing record.
+    """
+
+    def __init__(self, store: Store, observer: Observer) -> None:
+        self._store, self._observer, self._snapshot = store, observer, Snapshot(store.directory)
+        self._reduced: dict[str, Record | None] = {}
+        self._earlier_failures: dict[str, Stamp] = {}
+
+    def __call__(self, spec: TrialSpec) -> Record | None:
+        """The reduced record of a trial, read once; None if the trial has to run."""
+        if spec.id not in self._reduced:
+            record = self._snapshot.reduced(spec) or self.new(spec)
+            if record and record["status"] == "failed":
+                self._earlier_failures[spec.id], record = self._store.stamp(spec), None
+            self._reduced[spec.id] = record and reduced(record)
+            if record:
+                self._observer.recorded(spec, partial(self._store.read, spec))
+        return self._reduced[spec.id]
+
+    def new(self, spec: TrialSpec) -> Record | None:
+        """The record on disk, unless it is the failure of an earlier run."""
+        stamp, record = self._store.stamp(spec), self._store.read(spec)
+        return None if self._earlier_failures.get(spec.id) == stamp else record
+
+    def add(self, record: Record) -> None:
+        """Add a record that was written since."""
+        self._reduced[record["id"]] = reduced(record)
+
+    def successful(self) -> list[Record]:
+        """The reduced records that are known, except failures of earlier runs."""
+        return [record for record in self._reduced.values() if record]
+
+    def write_index(self) -> None:
+        """Write the index of the records that were read."""
+        self._snapshot.write_index()
+
+
+class ClaimedElsewhere:
+    """Trials that other drivers have claimed; each is offered again from time to time, since its driver may die."""
+
+    def __init__(self) -> None:
+        self._trials: dict[str, TrialSpec] = {}
+        self._due: list[TrialSpec] = []
+        self._last_look = float("-inf")
+
+    def __len__(self) -> int:
+        return len(self._trials)
+
+    def add(self, spec: TrialSpec) -> None:
+        """Add a trial that could not be claimed."""
+        self._trials[spec.id] = spec
+
+    def discard(self, spec: TrialSpec) -> None:
+        """Remove a trial that this driver has claimed."""
+        self._trials.pop(spec.id, None)
+
+    def next(self) -> TrialSpec | None:
+        """A trial to claim again; None until the next look is due."""
+        if not self._due and time.monotonic() - self._last_look >= max(LOOK, LOOK_EACH * len(self)):
+            self._last_look = time.monotonic()
+            self._due = list(self._trials.values())
+        return self._due.pop() if self._due else None
+
+
+class TrialLoop:
+    """Runs the trials of a study until none is missing; drivers communicate only through the records.
 
     Args:
         study: the study.
-        store: its records, the only thing that drivers tell each other; those there are are read now.
-        observer: told of the course.
+        store: its records.
+        observer: observes the study.
+        timing: whether to time the optimizers' steps after all other trials.
     """
 
-    def __init__(self, study: Study, store: Store, observer: Observer) -> None:
+    def __init__(self, study: Study, store: Store, observer: Observer, timing: bool = False) -> None:
         self.study = study
         self._store, self._observer = store, observer
-        self._held = store.snapshot()
-        self._records: dict[str, Record | None] = {}  # what planning needs of them
-        self._failed: dict[str, Stamp] = {}  # stamps of the records that are there and do not count
+        self._records = KnownRecords(store, observer)
         self._running: dict[str, TrialSpec] = {}
-        self._elsewhere: dict[str, TrialSpec] = {}  # others run them, or did a moment ago
-        self._due: list[TrialSpec] = []  # those of them that are to be looked at now
+        self._elsewhere = ClaimedElsewhere()
         self._collected: list[Record] = []
-        self._looked, self._said = float("-inf"), False
-        self._schedule = Schedule(study, self._lookup)
-        self._held.remember()
+        self._is_waiting = False
+        self._schedule = Schedule(study, self._records, timing)
+        self._records.write_index()
 
     @property
     def complete(self) -> bool:
@@ -50,8 +118,8 @@ class Course:
 
     @property
     def records(self) -> list[Record]:
-        """The records there are, without those of failed trials."""
-        return [record for record in self._records.values() if record]
+        """The reduced records of the study, except those of failed trials."""
+        return self._records.successful()
 
     def run(
         self, claims: Claims, executor: Executor, limits: Mapping[str, float], resumes: Callable[[TrialSpec], bool]
@@ -62,11 +130,11 @@ class Course:
             claims: of this driver.
             executor: runs the trials.
             limits: seconds that a trial may take, by arena.
-            resumes: whether a trial can go on from a checkpoint.
+            resumes: whether a trial can resume from a checkpoint.
 
         Raises:
-            KeyboardInterrupt: the user stopped it; so did
-            Preempted: a signal. Running trials have written a checkpoint, if the executor can have them do so.
+            KeyboardInterrupt: the user stopped it. The running trials have written checkpoints, if they can.
+            Preempted: a signal stopped it, likewise.
         """
         try:
             while True:
@@ -83,116 +151,63 @@ class Course:
             self._pause(executor)
             raise
 
-    def _lookup(self, spec: TrialSpec) -> Record | None:
-        """The record, read once; what failed in an earlier run is tried again."""
-        if spec.id not in self._records:
-            record = self._held.brief(spec) or self._written_since(spec)
-            if record and record["status"] == "failed":
-                self._failed[spec.id], record = self._store.stamp(spec), None
-            self._records[spec.id] = record and brief(record)
-            if record:
-                self._observer.found(spec, partial(self._store.read, spec))
-        return self._records[spec.id]
-
     def _claim(self, claims: Claims) -> TrialSpec | None:
-        """A trial to run: one that nobody has yet, or that others have had for a while and do no longer."""
-        while spec := self._schedule.next() or self._again():
-            if not claims.take(spec.id):
-                self._elsewhere[spec.id] = spec
+        """A trial to run, which this driver has claimed and which still has no record; None if there is none now."""
+        while spec := self._schedule.next() or self._elsewhere.next():
+            # One driver runs all timing trials, so that they never overlap.
+            if not claims.take("timing" if spec.stage == "timing" else spec.id):
+                self._elsewhere.add(spec)
                 continue
-            self._elsewhere.pop(spec.id, None)
-            if not (record := self._written_since(spec)):
+            self._elsewhere.discard(spec)
+            if not (record := self._records.new(spec)):
                 return spec
-            claims.settle(spec.id)
-            self._ended(spec, record)
+            self._end(claims, spec, record)
         return None
 
-    def _again(self) -> TrialSpec | None:
-        """One of the trials that others run, each once whenever it is time to look at them."""
-        if not self._due and time.monotonic() - self._looked >= max(LOOK, LOOK_EACH * len(self._elsewhere)):
-            self._looked = time.monotonic()
-            self._due = list(self._elsewhere.values())
-        return self._due.pop() if self._due else None
-
-    def _written_since(self, spec: TrialSpec) -> Record | None:
-        """The record that another driver has written since this one began; one of a failed trial counts, too."""
-        stamp, record = self._store.stamp(spec), self._store.read(spec)
-        return None if self._failed.get(spec.id) == stamp else record
-
     def _wait(self, executor: Executor) -> None:
-        """Let time pass, until trials end; who is told of it looks around before they are written down."""
+        """Wait until trials end, at most PATIENCE seconds; observers run before the records are written."""
         if self._running:
-            self._said = False
+            self._is_waiting = False
             self._collected += executor.collect(PATIENCE)
         else:
-            if not self._said:
-                self._said = True
+            if not self._is_waiting:
+                self._is_waiting = True
                 self._observer.say(f"waiting for records of trials that run elsewhere: {len(self._elsewhere)}")
             time.sleep(LOOK)
         self._observer.beat()
 
     def _keep(self, claims: Claims) -> None:
-        """Write down what has ended."""
+        """Write the records of the trials that have ended."""
         while self._collected:
             record = self._collected[0]
             spec = self._running[record["id"]]
             if record["status"] == "paused":
-                self._elsewhere[spec.id] = spec
-                claims.give_back(spec.id)
+                self._elsewhere.add(spec)
+                if spec.stage != "timing":
+                    claims.release(spec.id)
                 self._observer.paused(spec)
             else:
-                record = judged(record, self._store)
                 if not self._store.write(record):
                     record = self._store.read(spec) or record
-                claims.settle(spec.id)
-                self._ended(spec, record)
+                self._end(claims, spec, record)
                 self._observer.ended(spec, record)
             self._collected.pop(0)
             del self._running[spec.id]
 
-    def _ended(self, spec: TrialSpec, record: Record) -> None:
-        self._records[spec.id] = brief(record)
+    def _end(self, claims: Claims, spec: TrialSpec, record: Record) -> None:
+        """Note that a claimed trial has a record; the claim on timing is kept for the next timing trial."""
+        if spec.stage != "timing":
+            claims.complete(spec.id)
+        self._records.add(record)
         self._schedule.ended(spec)
 
     def _pause(self, executor: Executor) -> None:
-        """Keep what running trials have come to, and what had ended; claims end with their `with` block."""
+        """Pause running trials and write the records of ended ones; claims are released by their `with` block."""
         self._collected += executor.pause()
         for record in self._collected:
             if record["status"] != "paused":
-                self._store.write(judged(record, self._store))
+                self._store.write(record)
             elif unsaved := record.get("unsaved"):
                 self._observer.say(f"{self._running[record['id']].label()} could not be saved: {unsaved}")
         if saved := sum(self._store.checkpoint(trial).exists() for trial in self._running):
             self._observer.say(f"{saved} running trials have a checkpoint")
-
-
-def run_timing(study: Study, store: Store, executor: Executor, observer: Observer, limits: Mapping[str, float]) -> None:
-    """Run the timing trials that are missing, one after the other."""
-    missing = untimed(study, store)
-    steps = dict.fromkeys(study.suite.arenas, 0)
-    for done, spec in enumerate(missing):
-        observer.planned(Outlook(done, len(missing), steps))
-        record = judged(_timed(spec, executor, observer, limits[spec.arena.name]), store)
-        store.write(record)
-        observer.ended(spec, record)
-
-
-def untimed(study: Study, store: Store) -> list[TrialSpec]:
-    """The timing trials that have no record yet, or failed."""
-    found = ((spec, store.read(spec)) for spec in timing_trials(study))
-    return [spec for spec, record in found if record is None or record["status"] == "failed"]
-
-
-def _timed(spec: TrialSpec, executor: Executor, observer: Observer, limit: float) -> Record:
-    """The record of a timing trial; it begins again if somebody asks its process to stop."""
-    while True:
-        observer.started(spec)
-        executor.submit(spec, limit)
-        records: list[Record] = []
-        while not records:
-            records = executor.collect(PATIENCE)
-            observer.beat()
-        (record,) = records
-        if record["status"] != "paused":
-            return record
-        observer.paused(spec)

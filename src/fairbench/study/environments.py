@@ -1,24 +1,22 @@
-"""What machine and versions trials ran on, and whether they are the same."""
+"""The environments that trials ran in (machine, versions, revision), and what differs between them."""
 
 from collections.abc import Iterable, Mapping
 
 
-def mixing(environments: Iterable[Mapping[str, str]], here: Mapping[str, str]) -> str:
-    """What others have of machine and versions that is not here, a line for each fact; empty if all is the same."""
-    found = grounds(environments)
+def environment_differences(environments: Iterable[Mapping[str, str]], here: Mapping[str, str]) -> str:
+    """The facts of other environments that differ from this one, one per line; empty if none does."""
     return "\n".join(
         f"  {fact}: {' / '.join(values)}; here {here[fact]}"
-        for fact, values in found.items()
+        for fact, values in environment_values(environments).items()
         if fact in here and values != (here[fact],)
     )
 
 
-def grounds(environments: Iterable[Mapping[str, str]]) -> dict[str, tuple[str, ...]]:
-    """Each fact of machine and versions with all its values."""
+def environment_values(environments: Iterable[Mapping[str, str]]) -> dict[str, tuple[str, ...]]:
+    """Each fact of the environments with all its values, sorted."""
+    distinct = {id(environment): environment for environment in environments}  # many records share one
     facts: dict[str, set[str]] = {}
-    for environment in {
-        id(environment): environment for environment in environments
-    }.values():  # many records share one
+    for environment in distinct.values():
         for fact, value in environment.items():
             facts.setdefault(fact, set()).add(value)
     return {fact: tuple(sorted(values)) for fact, values in facts.items()}

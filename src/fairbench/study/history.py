@@ -1,7 +1,7 @@
-"""The plans that an output directory has seen: what was declared, when, and how much could be known by then."""
+"""The plans of an output directory: what was declared, when, and how many final results existed by then."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from itertools import pairwise
@@ -11,17 +11,14 @@ from typing import Any
 from fairbench.common.errors import UsageError
 from fairbench.common.files import write_atomically
 from fairbench.common.hashing import digest
-from fairbench.runner.coordination.liveness import EXPIRY
-from fairbench.runner.coordination.status import Word
 from fairbench.study.plan import Study
-from fairbench.study.records import Store
 from fairbench.suites.schema import Suite
 
 FILE = "config.json"
 TOUCHES_NO_VERDICT = ("description", "trial_timeout", "checkpoint_every")
-"""What of a suite may be changed at any time."""
+"""Keys of a suite that may be changed at any time."""
 ABSENT = "nothing"
-"""Stands where a plan has no such entry."""
+"""Shown where one of two plans lacks an entry."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +27,8 @@ class Plan:
 
     Attributes:
         study: the study.
-        declared: when, in UTC, ISO 8601.
-        final_trials: how many final trials had a record by then, of this plan or of any other.
+        declared: time of the declaration, in UTC, ISO 8601.
+        final_trials: final trials with a record at that time, of this plan or of any other.
     """
 
     study: Study
@@ -41,10 +38,10 @@ class Plan:
 
 @dataclass(frozen=True)
 class Change:
-    """An entry that is not the same in two plans.
+    """An entry that differs between two plans.
 
     Attributes:
-        path: where it stands, "suite.alpha".
+        path: its keys, such as "suite.alpha".
         before: its value in the first plan.
         after: its value in the second.
     """
@@ -54,7 +51,7 @@ class Change:
     after: Any
 
     def __str__(self) -> str:
-        """The change in words."""
+        """The change as text."""
         return f"{self.path}: {self.before} -> {self.after}"
 
 
@@ -64,7 +61,7 @@ class History:
 
     Attributes:
         plans: the plans, the oldest first; the last one is in force.
-        frozen: digest of the plan that may not be changed; empty while any may.
+        frozen: digest of the frozen plan; empty while the plan may change.
     """
 
     plans: tuple[Plan, ...] = ()
@@ -77,42 +74,41 @@ class History:
 
     @property
     def declared(self) -> Plan | None:
-        """The last plan that was made before any final trial had a record; None if there is none on record."""
+        """The last plan declared before any final trial had a record; None if there is none."""
         return next((plan for plan in reversed(self.plans) if plan.final_trials == 0), None)
 
     @property
     def late(self) -> list[tuple[Plan, list[Change]]]:
-        """The plans that were made after the first final trial, each with what it changed."""
+        """The plans declared after the first final trial, each with its changes."""
         pairs = pairwise(self.plans)
         return [(new, changes(promise(old.study), promise(new.study))) for old, new in pairs if new.final_trials]
 
     def declare(self, study: Study, now: str, final_trials: int) -> "History":
-        """The history with a study in force: a new plan, or the old one if nothing changes that verdicts depend on.
+        """The history with this study in force: a new plan, or the old one if no verdict depends on the changes.
 
-        The old one keeps its environment, whichever of several machines declares it again; records have their own.
+        The old plan keeps its environment when another machine declares it again; records have their own.
 
         Raises:
-            UsageError: the plan is frozen, and the study is another one.
+            UsageError: the plan is frozen, and this study differs from it.
         """
         if self.plans and not (differing := changes(promise(self.study), promise(study))):
             same = replace(study, environment=self.study.environment)
             return replace(self, plans=(*self.plans[:-1], replace(self.plans[-1], study=same)))
         if self.frozen:
-            listed = "".join(f"\n  {change}" for change in differing)
             raise UsageError(
-                f"the plan of this directory is frozen, but this run would change{listed}\n"
+                f"the plan of this directory is frozen, but this run would change{_listed(differing)}\n"
                 "run it as it was frozen, or choose another --output-dir"
             )
         return replace(self, plans=(*self.plans, Plan(study, now, final_trials)))
 
     def freeze(self, final_trials: int) -> "History":
-        """The history with the plan in force for good.
+        """The history with the current plan frozen.
 
         Args:
-            final_trials: how many final trials have a record by now.
+            final_trials: final trials that have a record.
 
         Raises:
-            UsageError: there are some, and the plan is not frozen yet.
+            UsageError: there are final trials, and the plan is not frozen yet.
         """
         if final_trials and not self.frozen:
             raise UsageError(f"{final_trials} final trials have a record already; freeze a plan before the first one")
@@ -134,7 +130,7 @@ class History:
 
 
 def promise(study: Study) -> dict[str, Any]:
-    """What of a study its verdicts depend on, as plain JSON values: not its description, nor the machine."""
+    """The parts of a study that its verdicts depend on, as plain JSON values."""
     value: dict[str, Any] = json.loads(json.dumps(study.to_json()))
     suite = {key: item for key, item in value["suite"].items() if key not in TOUCHES_NO_VERDICT}
     arenas = {name: {**arena, "starts": None} for name, arena in value["arenas"].items()}  # they follow from the code
@@ -142,17 +138,22 @@ def promise(study: Study) -> dict[str, Any]:
 
 
 def changes(old: Any, new: Any, path: str = "") -> list[Change]:
-    """What differs between two trees of plain JSON values, entry by entry."""
+    """The entries that differ between two trees of plain JSON values."""
     if isinstance(old, dict) and isinstance(new, dict):
         keys = dict.fromkeys([*old, *new])
         deeper = (changes(old.get(key, ABSENT), new.get(key, ABSENT), f"{path}.{key}".lstrip(".")) for key in keys)
         return [change for each in deeper for change in each]
-    return [] if old == new else [Change(path, _brief(old), _brief(new))]
+    return [] if old == new else [Change(path, _shown(old), _shown(new))]
 
 
-def _brief(value: Any) -> Any:
-    """A value as a change shows it; of a whole table only that it is there."""
+def _shown(value: Any) -> Any:
+    """A value as a change shows it; a whole table is too long."""
     return "a table" if isinstance(value, dict) else value
+
+
+def _listed(differing: list[Change]) -> str:
+    """The changes, each on an indented line."""
+    return "".join(f"\n  {change}" for change in differing)
 
 
 def read_history(directory: Path) -> History:
@@ -172,60 +173,55 @@ def read_history(directory: Path) -> History:
 
 
 def write_history(directory: Path, history: History) -> None:
-    """Write the history of an output directory."""
-    write_atomically(directory / FILE, json.dumps(history.to_json(), indent=1) + "\n")
+    """Write the history of an output directory, unless its file has that content already."""
+    path, text = directory / FILE, json.dumps(history.to_json(), indent=1) + "\n"
+    if not path.exists() or path.read_text() != text:
+        write_atomically(path, text)
 
 
-def declared(study: Study, store: Store, others: Sequence[Word], freeze: bool = False) -> History:
-    """The history of a directory with a study in force; nothing is written.
+def declare(
+    study: Study, directory: Path, final_trials: int, running: str = "", expiry: float = 0.0, freeze: bool = False
+) -> History:
+    """The history of a directory with this study in force; nothing is written.
 
     Args:
         study: the study.
-        store: its records.
-        others: who runs trials there.
-        freeze: whether nobody may change the plan from now on.
+        directory: the output directory.
+        final_trials: final trials with a record there, of any plan.
+        running: the drivers that run trials there, as text; empty if there are none.
+        expiry: seconds after which a lost driver is known to be dead.
+        freeze: whether to freeze the plan.
 
     Raises:
-        UsageError: the directory holds another suite, or another plan that is frozen or run by somebody; or it shall be
-            frozen and has final trials.
+        UsageError: the directory holds another suite, or another plan that is frozen or running; or the plan should be
+            frozen after final trials have run.
     """
-    directory = store.directory
     history = read_history(directory)
-    check_directory(study.suite, directory, history)
-    if history.plans and others and (differing := changes(promise(history.study), promise(study))):
-        listed = "".join(f"\n  {change}" for change in differing)
+    _check_suite(study.suite, directory, history)
+    if history.plans and running and (differing := changes(promise(history.study), promise(study))):
         raise UsageError(
-            f"{_named(others)} runs the plan of {directory}, which this run would change{listed}\n"
+            f"{running} runs the plan of {directory}, which this run would change{_listed(differing)}\n"
             "wait until it has ended, or choose another --output-dir; "
-            f"if it was lost with its machine, that is known after {EXPIRY:.0f} s"
+            f"if it was lost with its machine, that is known after {expiry:.0f} s"
         )
-    final_trials = store.final_trials()
     history = history.declare(study, now(), final_trials)
     return history.freeze(final_trials) if freeze else history
 
 
-def put_in_force(history: History, directory: Path) -> None:
-    """Write a history into its directory, unless it stands there."""
-    if read_history(directory) != history:
-        write_history(directory, history)
-
-
-def check_directory(suite: Suite, directory: Path, history: History) -> None:
+def check_directory(suite: Suite, directory: Path) -> None:
     """Refuse to mix two suites in one output directory.
 
     Raises:
         UsageError: the directory holds another suite's study.
     """
-    if history.plans and (held := history.study.suite.name) != suite.name:
-        raise UsageError(f"{directory} holds suite {held!r}, not {suite.name!r}; choose another --output-dir")
+    _check_suite(suite, directory, read_history(directory))
 
 
-def _named(others: Sequence[Word]) -> str:
-    """The first of them, and how many more there are."""
-    more = f" and {len(others) - 1} more" if len(others) > 1 else ""
-    return f"the driver {others[0].who}{more}"
+def _check_suite(suite: Suite, directory: Path, history: History) -> None:
+    if history.plans and (name := history.study.suite.name) != suite.name:
+        raise UsageError(f"{directory} holds suite {name!r}, not {suite.name!r}; choose another --output-dir")
 
 
 def now() -> str:
-    """The time in UTC, to the second."""
+    """The time in UTC, to the second, ISO 8601."""
     return datetime.now(timezone.utc).isoformat(timespec="seconds")

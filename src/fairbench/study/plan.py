@@ -1,6 +1,6 @@
-"""What to run next: a function of the study and of the records that there are, and of nothing else.
+"""The trials that a study needs: a function of the study and of the existing records alone.
 
-So an interrupted study goes on as if it had never stopped.
+An interrupted study therefore resumes as if it had never stopped.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,18 +19,19 @@ from fairbench.suites.search import Extra, Search, Setting, search_for
 Lookup = Callable[[TrialSpec], Record | None]
 """The record of a trial, None when there is none yet."""
 TURNS = 5
-"""How many timing trials an optimizer has in an arena."""
+"""Timing trials of each optimizer in each arena."""
 TIMED_STEPS = 60
+"""Training steps of a timing trial."""
 
 
 @dataclass(frozen=True)
 class ResolvedArena:
-    """An arena as this machine has it.
+    """An arena with its data and code on this machine.
 
     Attributes:
         fingerprint: sha256 of its data.
-        code: what takes part whatever the optimizer, see `fairbench.runner.code_identity`.
-        starts: of each seed the sha256 of the initial weights, as a process makes them that knows no optimizer.
+        code: the code that takes part with every optimizer, see `fairbench.runner.code_identity`.
+        starts: of each seed, the sha256 of the initial weights, made in a process that has loaded no optimizer.
     """
 
     fingerprint: str
@@ -40,12 +41,12 @@ class ResolvedArena:
 
 @dataclass(frozen=True)
 class Study:
-    """A suite together with what it meets on this machine; all that planning and reporting need to know.
+    """A suite as it is resolved on this machine; planning and reporting need nothing else.
 
     Attributes:
         suite: the suite.
-        device: device of all trials.
-        arenas: the suite's arenas as they are here.
+        device: kind of device of all trials.
+        arenas: the suite's arenas, resolved.
         optimizers: the suite's optimizers with every hyperparameter.
         environment: versions, device and git revision.
     """
@@ -57,12 +58,12 @@ class Study:
     environment: Mapping[str, str]
 
     def search(self, optimizer: str) -> Search:
-        """The search for an optimizer."""
+        """The hyperparameter search of an optimizer."""
         resolved = self.optimizers[optimizer]
         return search_for(self.suite.sweep, resolved.lr_scale, resolved.lr)
 
     def tuned(self, optimizer: str) -> bool:
-        """Whether a learning rate is searched for an optimizer."""
+        """Whether the learning rate of an optimizer is searched."""
         return self.optimizers[optimizer].lr is None
 
     def to_json(self) -> dict[str, Any]:
@@ -71,35 +72,27 @@ class Study:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any], where: str) -> "Study":
-        """The study that `to_json` wrote; errors call it `where`."""
+        """The study that `to_json` wrote; error messages name it `where`."""
         arenas = {name: ResolvedArena(**fields) for name, fields in value["arenas"].items()}
         optimizers = {name: ResolvedOptimizer(**fields) for name, fields in value["optimizers"].items()}
-        suite = parse_suite(_renewed(value["suite"]), where)
+        suite = parse_suite(value["suite"], where)
         if optimizers.keys() != suite.optimizers.keys() or arenas.keys() != suite.arenas.keys():
             raise ValueError("its optimizers or arenas are not those of its suite")
         return cls(suite, value["device"], arenas, optimizers, value.get("environment", {}))
 
 
-def _renewed(suite: Mapping[str, Any]) -> dict[str, Any]:
-    """A suite from before `sweep.extra`, when weight decays were all that could be searched with the rate."""
-    sweep = dict(suite["sweep"])
-    if decays := sweep.pop("weight_decays", []):
-        sweep["extra"] = {"weight_decay": decays}
-    return {**suite, "sweep": sweep}
-
-
 @dataclass(frozen=True)
 class Arm:
-    """One optimizer in one arena, as far as the records take it.
+    """One optimizer in one arena, as far as its records determine it.
 
     Attributes:
         arena: name of the arena.
         optimizer: name of the optimizer.
-        sweep: trials of stage 1, by rising learning rate; extensions of the grid included. None in an arena that is
-            tuned on another one, and of an optimizer that is untuned.
-        setting: what was selected; None while the sweep is incomplete, and for good if it diverged.
+        sweep: trials of stage 1, by rising learning rate, with extensions of the grid; empty in an arena that is tuned
+            on another one, and for an optimizer that is not tuned.
+        setting: the selected setting; None while the sweep is incomplete, and if it diverged.
         final: trials of stage 2, empty without a setting.
-        diverged: whether the sweep is complete and at no rate all its trials finished.
+        diverged: whether the sweep is complete and no rate has only finished trials.
     """
 
     arena: str
@@ -116,14 +109,14 @@ class Arm:
 
     @property
     def trials(self) -> list[TrialSpec]:
-        """All trials of both stages that are known to be needed."""
+        """The trials of both stages that are known to be needed."""
         return [*self.sweep, *self.final]
 
 
 def score(record: Record, metric: str, arena: ArenaFacts) -> tuple[float, ...]:
-    """How good the validation split's final metrics are: the primary first, the others break ties; lower is better.
+    """The final validation metrics as a sort key: the primary first, the others break ties; lower is better.
 
-    A trial that diverged ranks behind all others.
+    A diverged trial ranks last.
     """
     metrics = arena.metrics
     if record["status"] != "finished":
@@ -134,19 +127,13 @@ def score(record: Record, metric: str, arena: ArenaFacts) -> tuple[float, ...]:
 
 
 def arms(study: Study, lookup: Lookup) -> list[Arm]:
-    """Every arm of the study, as far as the records take it."""
+    """Every arm of the study, as far as its records determine it."""
     suite = study.suite
     return [Trials(study, arena, optimizer).arm(lookup) for arena in suite.arenas for optimizer in suite.optimizers]
 
 
 class Trials:
-    """The trials that one arm may need, each made once.
-
-    Args:
-        study: the study.
-        arena: name of the arena.
-        optimizer: name of the optimizer.
-    """
+    """The trials that one arm may need, each made once."""
 
     def __init__(self, study: Study, arena: str, optimizer: str) -> None:
         self.study, self.arena, self.optimizer = study, arena, optimizer
@@ -155,14 +142,14 @@ class Trials:
         self._made: dict[tuple[str, tuple[Setting, ...]], Specs] = {}
 
     def arm(self, lookup: Lookup) -> Arm:
-        """The sweep, here or in the arena that this one is tuned on, then the trials with what it selected."""
+        """The sweep, in this arena or the one that it is tuned on, then the final trials with the selected setting."""
         tuned = self._tuning.swept(lookup)
         sweep = tuned.sweep if self._tuning is self else Specs()
         final = Specs() if tuned.setting is None else self._of("final", tuned.setting)
         return Arm(self.arena, self.optimizer, sweep, tuned.setting, final, tuned.diverged)
 
     def swept(self, lookup: Lookup) -> Arm:
-        """Try settings for as long as the search has more of them, and select the best."""
+        """The sweep with all extensions that its records call for, and its best setting."""
         suite, search = self.study.suite, self.study.search(self.optimizer)
         metric, facts = suite.arenas[self.arena].metric, suite.facts(self.arena)
         settings = search.first()
@@ -186,7 +173,7 @@ class Trials:
             settings += more
 
     def _of(self, stage: str, *settings: Setting) -> Specs:
-        """The trials of some settings, each with the seeds of the stage."""
+        """The trials of these settings with the seeds of the stage."""
         if (stage, settings) not in self._made:
             of_each = [trial_spec(self.study, self.arena, self.optimizer, stage, x.lr, 0, x.extra) for x in settings]
             self._made[stage, settings] = Specs(of_each, getattr(self.study.suite, stage).seeds)
@@ -200,7 +187,7 @@ def _mean(scores: list[tuple[float, ...]]) -> tuple[float, ...]:
 def trial_spec(
     study: Study, arena: str, optimizer: str, stage: str, lr: float, seed: int, extra: Extra = ()
 ) -> TrialSpec:
-    """One trial of a study; without an extra the optimizer has its own value."""
+    """One trial of a study; hyperparameters not in `extra` have the optimizer's own values."""
     suite, plan, resolved = study.suite, study.suite.arenas[arena], study.arenas[arena]
     steps = {"sweep": plan.sweep_steps, "final": plan.steps, "timing": TIMED_STEPS}[stage]
     evaluations = 1 if stage == "timing" else getattr(suite, stage).evaluations
@@ -223,18 +210,18 @@ def trial_spec(
 
 
 def timing_trials(study: Study) -> list[TrialSpec]:
-    """Short trials that measure what a step costs: the optimizers take turns, so that a machine's moods meet all."""
+    """Short trials that measure the cost of a step, interleaved so that drift of the machine affects all alike."""
     suite = study.suite
-    calm = [arena for arena, plan in suite.arenas.items() if not plan.shock]  # the twin tells what a step costs
+    undisturbed = [arena for arena, plan in suite.arenas.items() if not plan.shock]  # a shock does not change the cost
     trials: list[TrialSpec] = []
-    for arena in calm:
+    for arena in undisturbed:
         of_each = [Specs([typical_trial(study, arena, name, "timing", 0)], range(TURNS)) for name in suite.optimizers]
         trials += chain.from_iterable(zip(*of_each, strict=True))
     return trials
 
 
 def typical_trial(study: Study, arena: str, optimizer: str, stage: str, seed: int) -> TrialSpec:
-    """A trial with a setting from the middle of the optimizer's search, where no metric is read."""
+    """A trial with a setting from the middle of the optimizer's search, for stages that read no metric."""
     settings = study.search(optimizer).first()
     typical = settings[len(settings) // 2]
     return trial_spec(study, arena, optimizer, stage, typical.lr, seed, typical.extra)

@@ -1,8 +1,8 @@
-"""What planning needs of each record, remembered so that not all of them must be read to know it.
+"""An index of the records: what planning needs of each, so that not every file must be read.
 
-The index is a file beside the records, `DIR/index.jsonl`, and nothing that counts: it may be deleted at any time, and
-whoever may write replaces it as a whole, the last one wins. What it says of a record holds for the file that was read
-and checked, which is known by its size, its times and its inode; of any other file it says nothing.
+The index is the file `DIR/index.jsonl`. Nothing depends on it: it may be deleted at any time, and any process may
+replace it as a whole; the last writer wins. An entry holds for the file that was read and verified, identified by size,
+times and inode; it says nothing about any other file.
 """
 
 import hashlib
@@ -16,19 +16,19 @@ from fairbench.study.records import Record, Stamp
 
 FILE = "index.jsonl"
 VERSION = 2
-"""An index that was written by another version is not read."""
+"""An index of another version is not read."""
 
 
-class Told(NamedTuple):
-    """What the index tells of a record.
+class IndexEntry(NamedTuple):
+    """The facts of a record that the index holds.
 
     Attributes:
         environment: machine and versions; None when the trial failed.
         stage: "sweep", "final" or "timing".
         status: "finished", "diverged" or "failed".
-        seconds: that the trial took; None when it failed.
-        steps: that it has done; None when it failed.
-        val: the final metrics of the validation split in a sweep trial that finished: nothing else is selected by.
+        seconds: duration of the trial; None when it failed.
+        steps: training steps done; None when it failed.
+        val: the final validation metrics of a finished sweep trial, the only ones that select.
     """
 
     environment: Any
@@ -39,8 +39,8 @@ class Told(NamedTuple):
     val: dict[str, float] | None
 
     @classmethod
-    def of(cls, record: Record) -> "Told":
-        """What is told of a record, or of what `brief` gave of it."""
+    def of(cls, record: Record) -> "IndexEntry":
+        """The entry of a record, which may be reduced."""
         stage, cost, result = record["spec"]["stage"], record["cost"], record["result"]
         final = result and stage == "sweep" and result["final"]
         return cls(
@@ -52,14 +52,10 @@ class Told(NamedTuple):
             final["val"] if final else None,
         )
 
-    def brief(self, name: str) -> Record:
-        """The same in the places where the whole record has it.
-
-        Args:
-            name: id of the trial.
-        """
+    def as_record(self, trial: str) -> Record:
+        """The reduced record of the trial with that id: these facts, where the whole record has them."""
         return {
-            "id": name,
+            "id": trial,
             "spec": {"stage": self.stage},
             "status": self.status,
             "environment": self.environment,
@@ -68,21 +64,21 @@ class Told(NamedTuple):
         }
 
 
-def brief(record: Record) -> Record:
-    """What planning needs of a record, in the places where the whole record has it."""
-    return Told.of(record).brief(record["id"])
+def reduced(record: Record) -> Record:
+    """The parts of a record that planning needs, where the whole record has them."""
+    return IndexEntry.of(record).as_record(record["id"])
 
 
 class Index:
-    """What is remembered of records that were read and checked.
+    """The entries of records that were read and verified.
 
     Args:
-        content: what `content` has made; anything else is as good as nothing.
+        content: bytes written by `content`; anything else gives an empty index.
     """
 
     def __init__(self, content: bytes = b"") -> None:
-        self.learned = 0
-        """How many records were read since."""
+        self.added = 0
+        """Entries added since the index was read."""
         self._environments: list[Any] = []
         self._rows: dict[str, list[Any]] = {}  # state of the file, number of the environment, the other facts
         head, _, body = content.partition(b"\n")
@@ -91,34 +87,29 @@ class Index:
             self._environments, self._rows = value["environments"], value["records"]
 
     def content(self, present: Iterable[str]) -> bytes:
-        """The index as it is written to a file.
+        """The index as bytes for its file.
 
         Args:
-            present: ids of the records that are there; others are forgotten.
+            present: ids of the existing records; other entries are dropped.
         """
-        rows = {name: self._rows[name] for name in sorted(present) if name in self._rows}
+        rows = {trial: self._rows[trial] for trial in sorted(present) if trial in self._rows}
         body = json.dumps({"environments": self._environments, "records": rows}, separators=(",", ":")).encode()
         return _head(body) + b"\n" + body
 
-    def knows(self, name: str, state: Stamp) -> bool:
-        """Whether a record was read from a file in this state."""
-        row = self._rows.get(name)
-        return row is not None and row[0] == state
+    def entry(self, trial: str, state: Stamp) -> IndexEntry | None:
+        """The entry of a record that was read from a file in this state; None if there is none."""
+        row = self._rows.get(trial)
+        return IndexEntry(self._environments[row[1]], *row[2:]) if row is not None and row[0] == state else None
 
-    def told(self, name: str, state: Stamp) -> Told | None:
-        """What is told of a record that was read from a file in this state; None if none was."""
-        row = self._rows.get(name)
-        return Told(self._environments[row[1]], *row[2:]) if row is not None and row[0] == state else None
-
-    def learn(self, name: str, state: Stamp, record: Record) -> None:
-        """Remember a record that was read from a file in this state, and checked."""
-        environment, *facts = Told.of(record)
+    def add(self, trial: str, state: Stamp, record: Record) -> None:
+        """Add the entry of a record that was read from a file in this state and verified."""
+        environment, *facts = IndexEntry.of(record)
         if environment not in self._environments:
             self._environments.append(environment)
-        self._rows[name] = [state, self._environments.index(environment), *facts]
-        self.learned += 1
+        self._rows[trial] = [state, self._environments.index(environment), *facts]
+        self.added += 1
 
 
 def _head(body: bytes) -> bytes:
-    """The first line of an index, by which it is known to be whole and of this version."""
+    """The first line of an index, which shows that it is whole and of this version."""
     return json.dumps({"version": VERSION, "sha256": hashlib.sha256(body).hexdigest()}).encode()

@@ -1,6 +1,4 @@
-"""Records on disk, the only truth: content-addressed, complete or not there at all."""
-
-from __future__ import annotations
+"""Records on disk, content-addressed: each is complete or absent. Everything else in a study is derived from them."""
 
 import json
 import os
@@ -8,7 +6,7 @@ import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
@@ -17,12 +15,11 @@ from fairbench.common.files import write_atomically
 from fairbench.common.hashing import digest
 from fairbench.study.trial_spec import ID_DIGITS, TrialSpec
 
-if TYPE_CHECKING:
-    from fairbench.study.snapshot import Snapshot
-
-
+Record = dict[str, Any]
+Stamp = list[int]
+"""The state of a file: size, time of its content, time of its inode (which cannot be set back), number of its inode."""
 ABANDONED = 600.0
-"""Seconds after which nobody still writes a temporary file."""
+"""Seconds after which a temporary file is no longer being written."""
 
 
 class Store:
@@ -37,7 +34,7 @@ class Store:
         self.trials, self.checkpoints, self.claims = (directory / name for name in ("trials", "checkpoints", "claims"))
 
     def prepare(self) -> None:
-        """Make the folders that drivers write to, and clear what killed ones have left.
+        """Make the folders that drivers write to, and remove what killed drivers have left.
 
         Raises:
             UsageError: the directory cannot be written.
@@ -45,55 +42,49 @@ class Store:
         try:
             for folder in (self.trials, self.checkpoints, self.claims, self.directory / "drivers"):
                 folder.mkdir(parents=True, exist_ok=True)
-            self.clear()  # which writes, too
+            self.clear()  # which also writes
         except OSError as error:
             reason = f"cannot write to {self.directory}: {error.strerror or error}"
             raise UsageError(f"{reason}; choose another --output-dir") from error
 
     def clear(self) -> None:
-        """Remove what killed drivers have left: files half written, checkpoints and claims of ended trials."""
+        """Remove what killed drivers have left: partly written files, checkpoints and claims of ended trials."""
         with tempfile.TemporaryFile(dir=self.trials) as file:
-            now = os.fstat(file.fileno()).st_mtime  # by the clock that the others' times are of
+            now = os.fstat(file.fileno()).st_mtime  # by the clock of the file system, as the other files' times
         for leftover in (*self.directory.glob(".*.tmp"), *self.directory.glob("*/.*.tmp")):
-            with suppress(FileNotFoundError):  # somebody else clears, too
-                if now - leftover.stat().st_mtime > ABANDONED:  # by one that was killed while it wrote
+            with suppress(FileNotFoundError):  # another driver clears at the same time
+                if now - leftover.stat().st_mtime > ABANDONED:
                     leftover.unlink()
         for path in (*self.claims.glob("*"), *self.checkpoints.glob("*")):
             if self.has_ended(path.name.partition(".")[0]):
                 path.unlink(missing_ok=True)
 
-    def snapshot(self) -> Snapshot:
-        """The records as they are now: a study that runs meanwhile does not change under its reader."""
-        from fairbench.study.snapshot import Snapshot  # which writes its index as we write records
-
-        return Snapshot(self.directory)
-
-    def final_trials(self) -> int:
-        """How many final trials have a record, of any plan; one that cannot be read may be one."""
-        return self.snapshot().final_trials()
-
     def path(self, spec: TrialSpec) -> Path:
-        """Where the record of a trial lies."""
+        """The file of a trial's record."""
         return self.trials / f"{spec.id}.json"
 
     def has_ended(self, trial: str) -> bool:
-        """Whether the trial of that id has a record for good; one that failed is tried again."""
+        """Whether the trial with that id has a final record; a failed trial runs again."""
         try:
-            found = read_record(self.trials / f"{trial}.json", lambda state: False)
+            record_and_stamp = read_record(self.trials / f"{trial}.json", lambda state: False)
         except UsageError:
             return False
-        return found is not None and found[0]["status"] in ("finished", "diverged")
+        return record_and_stamp is not None and record_and_stamp[0]["status"] in ("finished", "diverged")
 
     def write(self, record: Record) -> bool:
-        """Write a record atomically, with a checksum of all that it says; then its checkpoint goes.
+        """Write a record atomically, with its checksum, and remove the trial's checkpoint.
+
+        The record gets `alone: false` if the trial was marked as sharing its machine.
 
         Returns:
-            False if the trial has a record for good: two drivers may end one trial
+            False if the trial already has a final record: two drivers may complete the same trial
             (see `runner/coordination/claims.py`), and the first record counts.
         """
         trial = record["id"]
         is_first = not self.has_ended(trial)
         if is_first:
+            if record.get("cost") and self.shared(trial).exists():
+                record = {**record, "cost": {**record["cost"], "alone": False}}
             text = json.dumps({**record, "sha256": digest(record)}, sort_keys=True, indent=1)
             write_atomically(self.trials / f"{trial}.json", text + "\n")
         if record["status"] != "failed":
@@ -102,15 +93,15 @@ class Store:
         return is_first
 
     def checkpoint(self, trial: str) -> Path:
-        """Where the checkpoint of the trial of that id lies while the trial has no record."""
+        """The checkpoint file of the trial with that id, until the trial has a record."""
         return self.checkpoints / f"{trial}.pt"
 
     def shared(self, trial: str) -> Path:
-        """Where an empty file lies while that trial has no record, if it was seen to share its core or GPU."""
+        """An empty file that marks a trial without a record as sharing its machine with another driver's trials."""
         return self.checkpoints / f"{trial}.shared"
 
     def stamp(self, spec: TrialSpec) -> Stamp:
-        """What changes whenever the record of a trial is written; empty while there is none."""
+        """A value that changes whenever the record of a trial is written; empty while there is none."""
         try:
             return stamp(self.path(spec).stat())
         except FileNotFoundError:
@@ -120,28 +111,28 @@ class Store:
         """The record of a trial, None when there is none.
 
         Raises:
-            UsageError: the record is damaged; it is left as it is.
+            UsageError: the record is damaged; it is left unchanged.
         """
-        found = read_record(self.path(spec), lambda state: False)
-        return None if found is None else found[0]
+        record_and_stamp = read_record(self.path(spec), lambda state: False)
+        return None if record_and_stamp is None else record_and_stamp[0]
 
 
-def read_record(path: Path, checked: Callable[[Stamp], bool]) -> tuple[Record, Stamp] | None:
+def read_record(path: Path, is_verified: Callable[[Stamp], bool]) -> tuple[Record, Stamp] | None:
     """A record and the state of its file, None when there is none.
 
     Args:
         path: the file.
-        checked: whether a file in such a state is known to hold the record that its name says, undamaged.
+        is_verified: whether a file in such a state is known to hold the right record, undamaged.
 
     Raises:
-        UsageError: the record is damaged; it is left as it is.
+        UsageError: the record is damaged; it is left unchanged.
     """
     try:
-        with path.open("rb", buffering=0) as file:  # which is read as a whole
+        with path.open("rb", buffering=0) as file:  # it is read in one piece
             state = stamp(os.fstat(file.fileno()))
             record = _parsed(file.read())
         checksum = record.pop("sha256")
-        if not checked(state):
+        if not is_verified(state):
             if checksum != digest(record):
                 raise ValueError("its checksum does not match")
             if digest(record["spec"])[:ID_DIGITS] != path.stem:
@@ -156,7 +147,7 @@ def read_record(path: Path, checked: Callable[[Stamp], bool]) -> tuple[Record, S
 
 
 def _parsed(text: bytes) -> Record:
-    """A record; what orjson refuses, as a lone surrogate in a path that an error names, json may read."""
+    """A record from its JSON text; json accepts what orjson rejects, such as a lone surrogate in a path."""
     try:
         record: Record = orjson.loads(text)
     except ValueError:
@@ -164,20 +155,6 @@ def _parsed(text: bytes) -> Record:
     return record
 
 
-Record = dict[str, Any]
-
-
-Stamp = list[int]
-"""A state of a file: size, time of its content, time of its inode (which nobody can set back), number of its inode."""
-
-
 def stamp(state: os.stat_result) -> Stamp:
-    """The state that a file is in."""
+    """The stamp of a file, from its `os.stat` result."""
     return [state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino]
-
-
-def judged(record: Record, store: Store) -> Record:
-    """A record that says whether its trial was seen to share."""
-    if not record["cost"] or not store.shared(record["id"]).exists():
-        return record
-    return {**record, "cost": {**record["cost"], "alone": False}}

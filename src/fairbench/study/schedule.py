@@ -3,18 +3,18 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fairbench.study.plan import Arm, Lookup, Study, Trials
+from fairbench.study.plan import Arm, Lookup, Study, Trials, timing_trials
 from fairbench.study.trial_spec import TrialSpec
 
 
 @dataclass(frozen=True)
 class Outlook:
-    """How far a study is.
+    """The progress of a study.
 
     Attributes:
         done: trials with a record.
-        trials: trials in all, as far as is known: the sweeps may still be extended.
-        steps_left: training steps that are left in each arena.
+        trials: all trials that are known to be needed; a sweep may still be extended.
+        steps_left: training steps that remain, by arena.
     """
 
     done: int
@@ -22,7 +22,7 @@ class Outlook:
     steps_left: Mapping[str, int]
 
     def after(self, spec: TrialSpec) -> "Outlook":
-        """The same when one more trial has its record."""
+        """The outlook once one more trial has its record."""
         arena = spec.arena.name
         return Outlook(
             self.done + 1, self.trials, {**self.steps_left, arena: self.steps_left[arena] - spec.training.steps}
@@ -30,14 +30,18 @@ class Outlook:
 
 
 class Schedule:
-    """What to run next. A trial that has ended concerns its own arm, which is planned anew when its sweep is through.
+    """Yields the trials of a study: sweeps, then final trials, then timing trials.
+
+    The end of a trial affects only its own arm, which is planned again when its sweep is complete. A timing trial is
+    exclusive: it is given when every other trial has ended, and the next one only after it.
 
     Args:
         study: the study.
-        lookup: the record of a trial; None if it is yet to run.
+        lookup: the record of a trial; None if it has to run.
+        timing: whether to time the optimizers' steps after all other trials.
     """
 
-    def __init__(self, study: Study, lookup: Lookup) -> None:
+    def __init__(self, study: Study, lookup: Lookup, timing: bool = False) -> None:
         self._study, self._lookup = study, lookup
         suite = study.suite
         self._trials = {(a, o): Trials(study, a, o) for a in suite.arenas for o in suite.optimizers}
@@ -47,9 +51,13 @@ class Schedule:
         self._outlooks: dict[tuple[str, str], Outlook] = {}
         for pair in self._trials:
             self._plan(pair)
+        timed = timing_trials(study) if timing else []
+        self._untimed = [spec for spec in reversed(timed) if lookup(spec) is None]
+        self._timing_runs = False
+        self._timing_outlook = _outlook_of(suite.arenas, len(timed), self._untimed)
 
     def _plan(self, pair: tuple[str, str]) -> None:
-        """See what the records say of an arm."""
+        """Plan an arm from its records."""
         arm = self._trials[pair].arm(self._lookup)
         left = [spec for spec in arm.trials if self._lookup(spec) is None]
         for stage, waiting in self._waiting.items():
@@ -58,40 +66,53 @@ class Schedule:
         self._outlooks[pair] = _outlook(self._study, arm, left)
 
     def next(self) -> TrialSpec | None:
-        """A trial that can run now and was not given yet, stage 1 first; None if there is none."""
+        """A trial that can run now and was not given before; None if there is none at the moment."""
         for of_stage in self._waiting.values():
             for waiting in of_stage.values():
                 if waiting:
                     self._given.add(waiting[-1].id)
                     return waiting.pop()
-        return None
+        if not self._untimed or self._timing_runs or any(self._unfinished.values()):
+            return None
+        self._timing_runs = True
+        return self._untimed.pop()
 
     def ended(self, spec: TrialSpec) -> None:
-        """There is a record of the trial now."""
+        """Note that the trial has a record now."""
+        if spec.stage == "timing":
+            self._timing_runs, self._timing_outlook = False, self._timing_outlook.after(spec)
+            return
         suite, arena, optimizer = self._study.suite, spec.arena.name, spec.optimizer.name
         unfinished = self._unfinished[arena, optimizer]
         unfinished.discard(spec.id)
         self._outlooks[arena, optimizer] = self._outlooks[arena, optimizer].after(spec)
         if spec.stage == "sweep" and not unfinished:
-            for concerned in suite.arenas:
-                if suite.tuned_on(concerned) == arena:
-                    self._plan((concerned, optimizer))
+            for tuned in suite.arenas:
+                if suite.tuned_on(tuned) == arena:
+                    self._plan((tuned, optimizer))
 
     def outlook(self) -> Outlook:
-        """How far the study is."""
-        done = sum(x.done for x in self._outlooks.values())
-        trials = sum(x.trials for x in self._outlooks.values())
+        """The progress of the whole study."""
+        each = [*self._outlooks.values(), self._timing_outlook]
         steps = dict.fromkeys(self._study.suite.arenas, 0)
-        for x in self._outlooks.values():
-            for arena, left in x.steps_left.items():
+        for outlook in each:
+            for arena, left in outlook.steps_left.items():
                 steps[arena] += left
-        return Outlook(done, trials, steps)
+        return Outlook(sum(x.done for x in each), sum(x.trials for x in each), steps)
 
 
 def _outlook(study: Study, arm: Arm, left: Sequence[TrialSpec]) -> Outlook:
-    """How far an arm is, of whose known trials some are left."""
+    """The progress of an arm, given its trials without a record."""
     steps = [spec.training.steps for spec in left]
     done = len(arm.trials) - len(left)
     if arm.setting is None and not arm.diverged:
         steps += [study.suite.arenas[arm.arena].steps] * len(study.suite.final.seeds)
     return Outlook(done, done + len(steps), {arm.arena: sum(steps)})
+
+
+def _outlook_of(arenas: Mapping[str, object], trials: int, left: Sequence[TrialSpec]) -> Outlook:
+    """The progress of trials in any arenas, given those without a record."""
+    steps = dict.fromkeys(arenas, 0)
+    for spec in left:
+        steps[spec.arena.name] += spec.training.steps
+    return Outlook(trials - len(left), trials, steps)

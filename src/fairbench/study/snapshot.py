@@ -1,4 +1,4 @@
-"""The records of a study, read no more often than they must be."""
+"""The records of a study at one moment, each read at most once."""
 
 import marshal
 import os
@@ -12,37 +12,34 @@ from fairbench.common.errors import UsageError
 from fairbench.common.files import write_atomically
 from fairbench.study import record_index
 from fairbench.study.history import History, read_history
-from fairbench.study.record_index import Index, Told
-from fairbench.study.records import Record, read_record, stamp
+from fairbench.study.record_index import Index, IndexEntry
+from fairbench.study.records import Record, Stamp, read_record, stamp
 from fairbench.study.trial_spec import TrialSpec
 
 SUFFIX = ".json"
-"""Of a record's file, whose name is the trial's id."""
+"""Of a record's file; the rest of its name is the trial's id."""
 WORTHWHILE = 100
-"""Records that were read for which the index is written anew."""
+"""Records that must be new to the index before it is written again."""
 
 
 class Snapshot:
-    """The records of a study, each as it is when it is first asked for; what came later is not there.
+    """The records of a study, each as it is when it is first read; later records are absent.
 
-    A call gives a whole record, `told` as much of it as a live view needs and `brief` the same as planning reads it,
-    which the study's index may know without the record being read.
+    `snapshot(spec)` reads the whole record; `reduced` and `entry` use the index, and read the record only if the index
+    lacks it.
 
     Args:
         directory: the study's output directory.
     """
 
     def __init__(self, directory: Path) -> None:
-        self._directory, self._index_file, self._trials = (
-            directory,
-            directory / record_index.FILE,
-            str(directory / "trials"),
-        )
-        self._there: set[str] = set()  # the trials of which there is a record
-        with suppress(FileNotFoundError), os.scandir(self._trials) as entries:
-            self._there = {x.name.removesuffix(SUFFIX) for x in entries if x.name.endswith(SUFFIX)}
+        self._directory, self._trials = directory, str(directory / "trials")
+        self._index_file = directory / record_index.FILE
+        self._present: set[str] = set()  # ids of the trials with a record
+        with suppress(FileNotFoundError), os.scandir(self._trials) as files:
+            self._present = {x.name.removesuffix(SUFFIX) for x in files if x.name.endswith(SUFFIX)}
         self._whole: dict[str, Record] = {}
-        self._told: dict[str, Told | None] = {}
+        self._entries: dict[str, IndexEntry | None] = {}
         self._compact = Compactor()
 
     @cached_property
@@ -53,98 +50,98 @@ class Snapshot:
             return Index()
 
     def __call__(self, spec: TrialSpec) -> Record | None:
-        """The whole record of a trial, None when there is none; it is compact, see `fairbench.study.snapshot`.
+        """The whole record of a trial, compact (see `Compactor`); None when there is none.
 
         Raises:
-            UsageError: the record is damaged; it is left as it is.
+            UsageError: the record is damaged; it is left unchanged.
         """
-        name = spec.id
-        if name not in self._whole and name in self._there and (record := self._read(name)) is not None:
-            self._whole[name] = self._compact(spec, record)
-        return self._whole.get(name)
+        trial = spec.id
+        if trial not in self._whole and trial in self._present and (record := self._read(trial)) is not None:
+            self._whole[trial] = self._compact(spec, record)
+        return self._whole.get(trial)
 
-    def brief(self, spec: TrialSpec) -> Record | None:
-        """What `fairbench.study.record_index.brief` gives of the record of a trial, None when there is none.
+    def reduced(self, spec: TrialSpec) -> Record | None:
+        """The parts of a trial's record that planning needs, None when there is no record.
 
         Raises:
-            UsageError: the record is damaged; it is left as it is.
+            UsageError: the record is damaged; it is left unchanged.
         """
-        told = self.told(spec.id)
-        return told and told.brief(spec.id)
+        entry = self.entry(spec.id)
+        return entry and entry.as_record(spec.id)
 
-    def told(self, name: str) -> Told | None:
-        """What the index tells of the record of the trial of that id, None when there is none.
+    def entry(self, trial: str) -> IndexEntry | None:
+        """The index entry of the trial with that id, None when there is no record.
 
         Raises:
-            UsageError: the record is damaged; it is left as it is.
+            UsageError: the record is damaged; it is left unchanged.
         """
-        if name not in self._there:
+        if trial not in self._present:
             return None
-        if name not in self._told:
-            self._told[name] = self._unchanged(name) or self._told_anew(name)
-        return self._told[name]
+        if trial not in self._entries:
+            self._entries[trial] = self._indexed(trial) or self._entry_of_record(trial)
+        return self._entries[trial]
 
-    def _unchanged(self, name: str) -> Told | None:
-        """What the index tells of a record whose file is as it was when the index learned of it."""
+    def _indexed(self, trial: str) -> IndexEntry | None:
+        """The entry in the index file, if the record's file has not changed since."""
         try:
-            return self._index.told(name, stamp(os.stat(self._path(name))))  # noqa: PTH116 - no Path for each
-        except OSError:  # who reads it will say why
+            return self._index.entry(trial, stamp(os.stat(self._path(trial))))  # noqa: PTH116 - no Path for each
+        except OSError:  # reading the record will give the reason
             return None
 
-    def _told_anew(self, name: str) -> Told | None:
-        record = self._read(name)
-        return None if record is None else Told.of(record)
+    def _entry_of_record(self, trial: str) -> IndexEntry | None:
+        record = self._read(trial)
+        return None if record is None else IndexEntry.of(record)
 
-    def _path(self, name: str) -> str:
-        return f"{self._trials}/{name}{SUFFIX}"
+    def _path(self, trial: str) -> str:
+        return f"{self._trials}/{trial}{SUFFIX}"
 
-    def renewed(self) -> "Snapshot":
-        """The records as they are now; one that was there for good is not looked at again.
-
-        What failed is not for good: a later run tries it again.
-        """
+    def refreshed(self) -> "Snapshot":
+        """The records as they are now; final ones are not read again, but those of failed trials are."""
         later = Snapshot(self._directory)
-        later._told = {name: told for name, told in self._told.items() if told and told.status != "failed"}
+        later._entries = {trial: entry for trial, entry in self._entries.items() if entry and entry.status != "failed"}
         return later
 
     def final_trials(self) -> int:
-        """How many final trials have a record, of any plan; one that cannot be read may be one."""
-        return sum(map(self._may_be_final, self._there))
+        """How many final trials have a record, of any plan; a damaged record counts."""
+        return sum(map(self._may_be_final, self._present))
 
-    def remember(self) -> None:
-        """Write what was read into the index, where that saves the next reader some time."""
-        if self._index.learned >= WORTHWHILE:
-            with suppress(UsageError):  # it is read-only, or the disk is full: whoever comes next reads what we read
-                write_atomically(self._index_file, self._index.content(self._there))
+    def write_index(self) -> None:
+        """Write the index, if it gained enough entries to save the next reader time."""
+        if self._index.added >= WORTHWHILE:
+            with suppress(UsageError):  # read-only, or the disk is full: the next reader reads the records
+                write_atomically(self._index_file, self._index.content(self._present))
 
-    def _may_be_final(self, name: str) -> bool:
+    def _may_be_final(self, trial: str) -> bool:
         try:
-            told = self.told(name)
+            entry = self.entry(trial)
         except UsageError:
             return True
-        return told is not None and told.stage == "final"
+        return entry is not None and entry.stage == "final"
 
-    def _read(self, name: str) -> Record | None:
-        """A record; the index learns of it, unless it knows that it was checked and is as it was."""
-        found = read_record(Path(self._path(name)), partial(self._index.knows, name))
-        if found is None:
+    def _read(self, trial: str) -> Record | None:
+        """A record, which is added to the index and verified, unless the index has it."""
+        record_and_stamp = read_record(Path(self._path(trial)), partial(self._is_indexed, trial))
+        if record_and_stamp is None:
             return None
-        record, state = found
-        if not self._index.knows(name, state):
-            self._index.learn(name, state, record)
+        record, state = record_and_stamp
+        if not self._is_indexed(trial, state):
+            self._index.add(trial, state, record)
         return record
 
+    def _is_indexed(self, trial: str, state: Stamp) -> bool:
+        return self._index.entry(trial, state) is not None
 
-def held_study(directory: Path) -> tuple[History, Snapshot]:
+
+def open_study(directory: Path) -> tuple[History, Snapshot]:
     """The plans of an output directory and its records as they are now; nothing is locked or written.
 
     Raises:
         UsageError: there is no study, or its configuration is damaged.
     """
-    return held_plans(directory), Snapshot(directory)
+    return read_plans(directory), Snapshot(directory)
 
 
-def held_plans(directory: Path) -> History:
+def read_plans(directory: Path) -> History:
     """The plans of an output directory.
 
     Raises:
@@ -158,7 +155,7 @@ def held_plans(directory: Path) -> History:
 
 
 class Packed:
-    """A list or a dictionary of JSON values that takes a tenth of its memory, and is made anew whenever it is read."""
+    """A list or dictionary of JSON values, serialized to a tenth of its memory and parsed at every access."""
 
     __slots__ = ("_packed",)
 
@@ -191,18 +188,13 @@ class PackedDict(Packed, Mapping[str, Any]):
 
 
 class Compactor:
-    """Makes the records of a study compact; what they say alike they share, so nobody may change them."""
+    """Makes the records of a study compact: equal parts are shared, so records must not be changed."""
 
     def __init__(self) -> None:
         self._known: dict[Any, Any] = {}
 
     def __call__(self, spec: TrialSpec, record: Record) -> Record:
-        """The record of a trial.
-
-        Args:
-            spec: the trial.
-            record: its record as it was read, which is changed.
-        """
+        """The record of a trial, compact; the record passed in is changed."""
         if result := record["result"]:
             result["loss_curve"] = PackedList(result["loss_curve"])
             result["evaluations"] = PackedList(result["evaluations"])
@@ -210,9 +202,9 @@ class Compactor:
                 mechanism["course"] = PackedList(mechanism["course"])
                 mechanism["tensors"] = PackedDict(mechanism["tensors"])
             result["hashes"] = {name: self._known.setdefault(x, x) for name, x in result["hashes"].items()}
-        about, environment = record["spec"], record["environment"]
+        spec_json, environment = record["spec"], record["environment"]
         for part in ("arena", "optimizer", "training"):
-            about[part] = self._known.setdefault(getattr(spec, part).text, about[part])
+            spec_json[part] = self._known.setdefault(getattr(spec, part).text, spec_json[part])
         if environment:
             record["environment"] = self._known.setdefault(tuple(environment.items()), environment)
         return record

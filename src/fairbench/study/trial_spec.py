@@ -1,4 +1,4 @@
-"""What one trial is: everything that determines its numbers, and the identity that follows from it."""
+"""The specification of a trial: everything that determines its numbers, and its identity."""
 
 import hashlib
 import json
@@ -21,11 +21,11 @@ class ArenaSpec(Part):
     Attributes:
         name: name of the arena.
         task: its module.
-        data: where its data come from, see `fairbench.data.registry`.
+        data: the source of its data, see `fairbench.data.registry`.
         model: options of the arena's `build_model`.
         batch_size: examples in a training batch.
-        fingerprint: sha256 of the data itself.
-        code: what takes part whatever the optimizer, see `fairbench.runner.code_identity`.
+        fingerprint: sha256 of the data.
+        code: the code that takes part with every optimizer, see `fairbench.runner.code_identity`.
     """
 
     name: str
@@ -39,20 +39,20 @@ class ArenaSpec(Part):
 
 @dataclass(frozen=True)
 class TrainingSpec(Part):
-    """How the training goes.
+    """The training, apart from task and optimizer.
 
     Attributes:
         steps: optimizer steps.
         warmup_steps: steps of linear learning-rate warm-up before the cosine.
-        clip_norm: the global gradient norm is clipped to this; 0 is off.
+        clip_norm: bound on the global gradient norm; 0 is off.
         evaluations: evaluations on the validation split, the last at the end.
         log_every: steps of a training-loss window.
-        evaluation_batch_size: examples that a model evaluates at a time; no metric depends on it.
+        evaluation_batch_size: examples in an evaluation batch; no metric depends on it.
         precision: "float32", or "bfloat16" for autocast.
-        deterministic: whether a GPU must add in the same order every time.
+        deterministic: whether a GPU must use deterministic algorithms.
         compile: whether model and optimizer step are compiled.
-        selection: the split that is evaluated meanwhile, "val"; "test" where the suite breaks that rule.
-        shock: how the training is disturbed, see `fairbench.arenas.shocks.registry`; empty if it is not.
+        selection: the split evaluated during training, "val"; "test" where the suite breaks that rule.
+        shock: the disturbance, see `fairbench.arenas.shocks.registry`; empty for none.
         device: kind of device of model and data.
     """
 
@@ -71,13 +71,13 @@ class TrainingSpec(Part):
 
 
 def _head(arena: str, optimizer: str) -> str:
-    """What of a spec's text all its seeds share."""
+    """The beginning of a spec's text, which all its seeds share."""
     return f'{{"arena":{arena},"optimizer":{optimizer},"seed":'
 
 
 @lru_cache(maxsize=10_000)
 def _begun(arena: str, optimizer: str) -> "hashlib._Hash":
-    """The sha256 of a spec's text, as far as all its seeds share it: most of the work, done once for all of them."""
+    """The sha256 state after the text that all seeds share: most of the work, done once."""
     return hashlib.sha256(_head(arena, optimizer).encode())
 
 
@@ -88,8 +88,8 @@ class TrialSpec:
     Attributes:
         arena: the task.
         optimizer: the optimizer with every hyperparameter.
-        training: how the training goes.
-        stage: "sweep" (selects the learning rate, never sees the test split), "final", or "timing" (no metric is read).
+        training: the training.
+        stage: "sweep" (selects the setting, never sees the test split), "final", or "timing" (no metric is read).
         seed: seed of the initial weights and of the batch order.
     """
 
@@ -111,7 +111,7 @@ class TrialSpec:
         return None if value is None else float(value)
 
     def to_json(self) -> dict[str, Any]:
-        """The spec as plain JSON values, which belong to it."""
+        """The spec as plain JSON values; they are not copied."""
         entries = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: entry.to_json() if isinstance(entry, Part) else entry for name, entry in entries.items()}
 
@@ -123,7 +123,7 @@ class TrialSpec:
 
     @property
     def text(self) -> str:
-        """The spec's canonical JSON text, put together from those of its parts: keys in the order of the alphabet."""
+        """The spec's canonical JSON text, joined from those of its parts: sorted keys."""
         return f"{_head(self.arena.text, self.optimizer.text)}{self.seed:d}{self._tail}"
 
     @property
@@ -132,7 +132,7 @@ class TrialSpec:
 
     @property
     def as_stored(self) -> dict[str, Any]:
-        """The spec as its record gives it back."""
+        """The spec as read from its record."""
         return json.loads(self.text)  # type: ignore[no-any-return]
 
     @cached_property
@@ -149,23 +149,23 @@ class TrialSpec:
             yield sha.hexdigest()[:ID_DIGITS]
 
     def label(self, searched: Iterable[str] = ()) -> str:
-        """The trial in a few words.
+        """A short name of the trial.
 
         Args:
-            searched: hyperparameters that are searched with the rate, as far as the optimizer has them.
+            searched: hyperparameters to name, besides the learning rate, where the optimizer has them.
         """
         options = self.optimizer.options
-        beside = "".join(f" {name}={options[name]}" for name in searched if name in options)
-        return f"{self.arena.name} {self.optimizer.name} lr={self.lr:.3g}{beside} {self.stage} seed {self.seed}"
+        extras = "".join(f" {name}={options[name]}" for name in searched if name in options)
+        return f"{self.arena.name} {self.optimizer.name} lr={self.lr:.3g}{extras} {self.stage} seed {self.seed}"
 
 
 @dataclass(frozen=True)
 class Specs(Sequence[TrialSpec]):
-    """Trials of some settings, each with the same seeds: a spec is made when it is asked for, an id without one.
+    """Trials of several settings, each with the same seeds: specs are made on demand, ids without specs.
 
     Attributes:
-        settings: a trial of each setting; its seed does not matter.
-        seeds: the seeds that each of them has.
+        settings: one trial of each setting; its seed is ignored.
+        seeds: the seeds of every setting.
     """
 
     settings: Sequence[TrialSpec] = ()

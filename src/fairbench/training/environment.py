@@ -74,11 +74,6 @@ def gpu(device: str) -> dict[str, str]:
     }
 
 
-def gpu_names() -> list[str]:
-    """The GPUs that torch finds, each by a name that is its own in every process of this machine."""
-    return [str(torch.cuda.get_device_properties(index).uuid) for index in range(torch.cuda.device_count())]
-
-
 def check_device(device: str) -> None:
     """Raise UsageError when this machine or this torch has no such device."""
     if not device.startswith("cuda"):
@@ -142,6 +137,6 @@ def naming_lack_of_memory(device: str) -> Iterator[None]:
         total = total_of_gpu(here)
         taken = f"; torch had taken {taken_of_gpu(here) / GB:.2f} of its {total / GB:.2f} GB" if total else ""
         raise OutOfMemory(
-            f"{wanted}{taken}; let fewer trials share the GPU (--trials-per-gpu), have it wait until it is alone there "
-            "(--oom retry), or give the arena a smaller batch_size in the suite, for every optimizer"
+            f"{wanted}{taken}; let fewer trials share the GPU (--trials-per-gpu), or give the arena a smaller "
+            "batch_size in the suite, for every optimizer"
         ) from error

@@ -16,6 +16,7 @@ from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.study.history import History
 from fairbench.study.plan import Study
 from fairbench.study.records import Store
+from fairbench.study.snapshot import Snapshot
 from fairbench.suites.schema import ArenaPlan
 from fairbench.training import environment
 
@@ -259,14 +260,14 @@ def test_an_optimizer_that_changes_what_all_train_on_is_named(bench: Bench) -> N
 
 def test_plans_that_come_late_are_named(bench: Bench, plain: Study, tmp_path: Path) -> None:
     store, declared = Store(tmp_path), History()
-    declared = declared.declare(plain, "morning", store.final_trials())
+    declared = declared.declare(plain, "morning", Snapshot(store.directory).final_trials())
     for spec in specs(plain, bench):
         store.write(bench.records[spec.id])
     wider = replace(plain, suite=replace(plain.suite, alpha=0.2))
-    late = declared.declare(wider, "noon", store.final_trials())
+    late = declared.declare(wider, "noon", Snapshot(store.directory).final_trials())
     assert "noon, when 4 final trials had a record: suite.alpha from 0.05 to 0.2." in evidence(
         found(plain, bench, late), "changed afterwards"
     )
     assert "unknown plan" not in names(found(plain, bench, late))
-    unknown = History().declare(plain, "noon", store.final_trials())
+    unknown = History().declare(plain, "noon", Snapshot(store.directory).final_trials())
     assert evidence(found(plain, bench, unknown), "unknown plan").startswith("4 final trials are older")

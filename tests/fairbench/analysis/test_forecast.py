@@ -14,13 +14,13 @@ from tiny import Finished, here
 from fairbench.analysis.forecast import ROW_BYTES, forecast, losses, record_bytes
 from fairbench.report.console import print_plan
 from fairbench.runner import preflight as rehearsals
-from fairbench.runner.preflight import rehearse
+from fairbench.runner.preflight import run_preflight
 from fairbench.runner.run_study import GENEROSITY, LEAST_LIMIT, time_limits
 from fairbench.study.plan import trial_spec
-from fairbench.study.preflight import Rehearsal, trial_seconds
+from fairbench.study.preflight import Preflight, trial_seconds
 from fairbench.study.records import Store
 from fairbench.study.schedule import Schedule
-from fairbench.study.snapshot import held_study
+from fairbench.study.snapshot import open_study
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.schema import Suite
 from fairbench.suites.search import Grid
@@ -34,7 +34,7 @@ def rehearsed(the_study, step=0.01, evaluation=0.5):
     arenas = the_study.suite.arenas
     silent = dict.fromkeys(the_study.suite.optimizers, dict.fromkeys(arenas))
     seconds, evaluations, taken = (dict.fromkeys(arenas, each) for each in (step, evaluation, 0))
-    return Rehearsal(the_study, seconds, evaluations, silent, taken, 0, [], {})
+    return Preflight(the_study, seconds, evaluations, silent, taken, 0, {})
 
 
 def nothing(spec):
@@ -116,7 +116,7 @@ def test_an_evaluation_is_scaled_to_the_larger_split(tiny_suite: Suite, monkeypa
 
 
 def test_the_rehearsal_knows_how_large_what_a_mechanism_tells_will_be(tiny_suite: Suite, tmp_path: Path) -> None:
-    prepared = rehearse(tiny_suite, Place(), here)
+    prepared = run_preflight(tiny_suite, Place(), here)
     assert min(prepared.step_seconds["vit"], prepared.evaluation_seconds["vit"]) > 0
     for optimizer in ("AdamW", "PsiLogic"):
         spec = trial_spec(prepared.study, "vit", optimizer, "final", 1e-3, 1)
@@ -127,7 +127,7 @@ def test_the_rehearsal_knows_how_large_what_a_mechanism_tells_will_be(tiny_suite
 
 def test_the_disk_is_what_a_real_study_took(finished: Finished) -> None:
     """Records one by one, and the tables; within a tenth."""
-    plans, lookup = held_study(finished.output)
+    plans, lookup = open_study(finished.output)
     the_study = plans.study
     sizes = {path.stem: path.stat().st_size for path in (finished.output / "trials").glob("*.json")}
     specs = [spec for spec in _every(the_study) if spec.id in sizes]

@@ -1,4 +1,4 @@
-"""From nothing to an optimizer of one's own in the bench: a start, a look, a study."""
+"""From nothing to an optimizer of one's own in the bench: a start, a preview, a study."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from fairbench.cli.main import main
 from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan
-from fairbench.runner.preview import look_at, rates
+from fairbench.runner.preview import rates, run_preview
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.loader import load_suite
 from fairbench.training.place import Place
@@ -60,7 +60,7 @@ def test_a_look_is_marked_as_one_and_writes_nothing(folder: Path, capsys: pytest
     words = ["try", "my_rule.py:MyRule", "--suite", "tiny.toml", "--lr", "1e-3,1e-2", "--set", "MyRule.momentum=0.8"]
     assert main([*words, "--arena", "vit"]) == 0
     shown = capsys.readouterr().out
-    assert shown.startswith("A look and no finding: vit, accuracy (higher is better)")
+    assert shown.startswith("A preview and no finding: vit, accuracy (higher is better)")
     assert any(line.split() == ["lr", "AdamW", "MyRule"] for line in shown.splitlines())
     assert [line.split()[0] for line in shown.splitlines() if line.startswith("0.")] == ["0.001", "0.01"]
     assert (
@@ -74,15 +74,15 @@ def test_a_look_trains_as_the_sweep_of_a_study_does_and_tells_what_was_lost(fold
     """The numbers are those of the study's own trials; what diverged or failed is no number."""
     own = {name: OptimizerPlan(f"own_optimizers:{name}") for name in ("Explodes", "Raises")}
     suite = replace(load_suite("tiny.toml"), optimizers={"AdamW": OptimizerPlan(), **own}, reference="AdamW")
-    look = look_at(suite, [1e-3, 1e-2], [Place()])
-    assert [(look.value("Explodes", lr), look.value("Raises", lr) is None) for lr in (1e-3, 1e-2)] == [
+    preview = run_preview(suite, [1e-3, 1e-2], [Place()])
+    assert [(preview.value("Explodes", lr), preview.value("Raises", lr) is None) for lr in (1e-3, 1e-2)] == [
         (None, False),
         (None, True),
     ]
-    assert (look.best("Explodes"), look.best("Raises"), look.step_seconds("Explodes")) == (None, 1e-3, None)
-    assert [record["error"]["message"] for record in look.failed] == ["this optimizer cannot go on"]
+    assert (preview.best("Explodes"), preview.best("Raises"), preview.step_seconds("Explodes")) == (None, 1e-3, None)
+    assert [record["error"]["message"] for record in preview.failed] == ["this optimizer cannot go on"]
 
-    record = look.records["AdamW"][1e-2]
+    record = preview.records["AdamW"][1e-2]
     assert trial(TrialSpec.from_json(record["spec"]))["result"] == record["result"]
     assert (record["spec"]["stage"], record["spec"]["training"]["steps"]) == ("sweep", 10)
 

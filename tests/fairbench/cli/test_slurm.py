@@ -133,22 +133,6 @@ def test_sbatch_is_asked_for_what_was_said(folder: Path, capsys: pytest.CaptureF
 
 
 @pytest.mark.parametrize(
-    ("option", "value"),
-    [
-        *(("--time", x) for x in ("90", "90:30", "8:00:00", "1-12", "1-12:30", "1-12:30:15", "unlimited", "0")),
-        *(("--mem", x) for x in ("0", "4000", "16G", "1t")),
-        *(("--gres", x) for x in ("gpu", "gpu:2", "gpu:a100:1", "gpu:a100:1,shard:4", "none")),
-        ("--partition", "gpu,long"),
-        ("--cpus-per-task", "08"),
-    ],
-)
-def test_what_sbatch_takes_is_handed_on(
-    folder: Path, capsys: pytest.CaptureFixture[str], option: str, value: str
-) -> None:
-    assert f'#SBATCH {option}="{value}"' in script(capsys, "tiny.toml", option, value).splitlines()
-
-
-@pytest.mark.parametrize(
     ("words", "complaint"),
     [
         (["absent.toml"], "absent.toml"),
@@ -156,12 +140,7 @@ def test_what_sbatch_takes_is_handed_on(
         (["tiny.toml", "--workers", "-1"], "--workers must be at least 0"),
         (["tiny.toml", "--array", "0"], "--array must be at least 1"),
         (["tiny.toml", "--sbatch", "account=physics"], "--sbatch takes an option"),
-        (["tiny.toml", "--time", "8h"], "--time takes what sbatch does, as 90 (minutes)"),
-        (["tiny.toml", "--time", "1:2:3:4"], "--time takes"),
-        (["tiny.toml", "--mem", "16 GB"], "--mem takes what sbatch does, as 16G; got '16 GB'"),
-        (["tiny.toml", "--cpus-per-task", "0"], "--cpus-per-task takes"),
-        (["tiny.toml", "--gres", "gpu:"], "--gres takes"),
-        (["tiny.toml", "--partition", "two words"], "--partition takes"),
+        (["tiny.toml", "--mem", "16G\n#SBATCH --x"], "options of sbatch are single lines"),
         (["tiny.toml", "--gres", "gpu:1", "--device", "cpu"], "--device cpu would leave idle"),
         (["tiny.toml", "--output-dir", "tiny.toml"], "choose another --output-dir"),
     ],

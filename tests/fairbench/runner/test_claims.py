@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from fairbench.common.errors import UsageError
-from fairbench.runner.coordination.claims import Claims, DiskFolder, open_claims
-from fairbench.runner.coordination.heartbeat import Presence
-from fairbench.runner.coordination.liveness import EXPIRY, Witness
+from fairbench.runner.coordination.claims import ClaimFolder, Claims, open_claims
+from fairbench.runner.coordination.heartbeat import Heartbeat
+from fairbench.runner.coordination.liveness import EXPIRY, Liveness
 from fairbench.study.records import Store
 
 Answers = tuple[Any, ...]
@@ -47,7 +47,7 @@ class Driver:
     def remove(self, name: str) -> None:
         self.ask("remove", name)
 
-    def gone(self, token: str) -> bool:
+    def is_dead(self, token: str) -> bool:
         return token.startswith("dead")
 
     def claims(self) -> Claims:
@@ -63,7 +63,7 @@ def runs(driver: Driver) -> None:
         driver.ask("begin")
         driver.ask("end")
         driver.create("record", driver.token)
-    claims.settle("trial")
+    claims.complete("trial")
 
 
 def stops(driver: Driver) -> None:
@@ -73,7 +73,7 @@ def stops(driver: Driver) -> None:
         if driver.read("record") is None:
             driver.ask("begin")
             driver.ask("end")
-        claims.give_back("trial")
+        claims.release("trial")
 
 
 def asleep(ends: Callable[[Claims], None], record: bool) -> Callable[[Driver], None]:
@@ -142,7 +142,7 @@ def test_in_every_order_what_a_stopped_driver_gives_back_can_be_taken(files: dic
 @pytest.mark.parametrize("record", [True, False])
 def test_an_owner_that_wakes_up_loses_no_trial(record: bool) -> None:
     """With its record all others are spared; without, two may run the trial at the same time, and no more."""
-    program = asleep(lambda claims: (claims.settle if record else claims.give_back)("trial"), record)
+    program = asleep(lambda claims: (claims.complete if record else claims.release)("trial"), record)
     for there, begun, most in explore({"trial": "dead 0"}, program, runs, runs):
         assert {name for name, _ in there} == {"record"}
         assert most <= (1 if record else 2)
@@ -151,14 +151,14 @@ def test_an_owner_that_wakes_up_loses_no_trial(record: bool) -> None:
 
 def test_an_owner_that_wakes_up_gives_nothing_back_that_another_has() -> None:
     files = {"trial": "dead 0", "trial.1": "driver 9"}
-    program = asleep(lambda claims: claims.give_back("trial"), record=False)
+    program = asleep(lambda claims: claims.release("trial"), record=False)
     assert explore(files, program, runs) == {(frozenset(files.items()), 0, 0)}
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> DiskFolder:
+def folder(tmp_path: Path) -> ClaimFolder:
     (tmp_path / "claims").mkdir()
-    return DiskFolder(tmp_path / "claims")
+    return ClaimFolder(tmp_path / "claims")
 
 
 def no_links(self: Path, target: Path) -> None:
@@ -167,7 +167,7 @@ def no_links(self: Path, target: Path) -> None:
 
 @pytest.mark.parametrize("links", [True, False])
 def test_of_many_that_make_a_file_at_once_one_does(
-    folder: DiskFolder, monkeypatch: pytest.MonkeyPatch, links: bool
+    folder: ClaimFolder, monkeypatch: pytest.MonkeyPatch, links: bool
 ) -> None:
     if not links:
         monkeypatch.setattr(Path, "hardlink_to", no_links)
@@ -189,7 +189,7 @@ def test_of_many_that_make_a_file_at_once_one_does(
     assert folder.read("7") is None
 
 
-def test_a_link_whose_answer_was_lost_counts(folder: DiskFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_link_whose_answer_was_lost_counts(folder: ClaimFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     real = Path.hardlink_to
 
     def lost(self: Path, target: Path) -> None:
@@ -204,23 +204,23 @@ def test_a_link_whose_answer_was_lost_counts(folder: DiskFolder, monkeypatch: py
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"cannot write .*nowhere/x: No such file"):
-        DiskFolder(tmp_path / "nowhere").create("x", "me")
+        ClaimFolder(tmp_path / "nowhere").create("x", "me")
 
 
-def test_a_claim_that_says_nothing_is_waited_for(tmp_path: Path, folder: DiskFolder) -> None:
+def test_a_claim_that_says_nothing_is_waited_for(tmp_path: Path, folder: ClaimFolder) -> None:
     """Its owner was killed between two moments where there are no hard links."""
     now = [0.0]
     (folder.path / "trial").touch()
-    claims = Claims(folder, "me", Witness(tmp_path, lambda: now[0]))
+    claims = Claims(folder, "me", Liveness(tmp_path, lambda: now[0]))
     assert not claims.take("trial")
     now[0] += EXPIRY + 1
     assert claims.take("trial")
-    claims.settle("trial")
+    claims.complete("trial")
     assert not list(folder.path.iterdir())
 
 
-def test_claims_end_with_their_block(tmp_path: Path, folder: DiskFolder) -> None:
-    with Presence(tmp_path) as mine, Presence(tmp_path) as theirs:
+def test_claims_end_with_their_block(tmp_path: Path, folder: ClaimFolder) -> None:
+    with Heartbeat(tmp_path) as mine, Heartbeat(tmp_path) as theirs:
         waited: list[str] = []
         with open_claims(Store(tmp_path), mine) as claims:
             other = open_claims(Store(tmp_path), theirs)
@@ -232,7 +232,7 @@ def test_claims_end_with_their_block(tmp_path: Path, folder: DiskFolder) -> None
 
             def waits() -> None:
                 waited.append("")
-                other.give_back("plan")
+                other.release("plan")
 
             assert other.take("plan")
             with claims.holding("plan", waits):

@@ -23,18 +23,19 @@ from tiny import Finished
 
 from fairbench.cli.main import main
 from fairbench.common.errors import Preempted, UsageError
-from fairbench.runner import trial_loop as course
-from fairbench.runner.coordination import liveness as witness
+from fairbench.runner import trial_loop
+from fairbench.runner.coordination import liveness
 from fairbench.runner.coordination.claims import open_claims
-from fairbench.runner.coordination.heartbeat import Presence
-from fairbench.runner.coordination.status import path_of
+from fairbench.runner.coordination.heartbeat import Heartbeat
+from fairbench.runner.coordination.liveness import EXPIRY
+from fairbench.runner.coordination.status import DriverStatus, names, status_path
 from fairbench.runner.executors.base import failure, paused
-from fairbench.runner.observers import Observer, Observers, Running
-from fairbench.runner.run_options import Conduct, cores, units_of
-from fairbench.runner.run_study import check_ground, join, plan_study, run_study
-from fairbench.runner.trial_loop import Course, run_timing, untimed
-from fairbench.study.history import History, declared, put_in_force
-from fairbench.study.plan import Study, arms
+from fairbench.runner.observers import Observer, Observers, RunningTrial
+from fairbench.runner.run_options import RunOptions
+from fairbench.runner.run_study import admit, check_environment, plan_study, run_study
+from fairbench.runner.trial_loop import TrialLoop
+from fairbench.study.history import History, declare, write_history
+from fairbench.study.plan import Study, arms, timing_trials
 from fairbench.study.records import Record, Store
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.schema import Suite
@@ -90,32 +91,34 @@ def truth(study: Study) -> Records:
 
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    monkeypatch.setattr(course, "LOOK", 0.01)
+    monkeypatch.setattr(trial_loop, "LOOK", 0.01)
     store = Store(tmp_path / "study")
     store.prepare()
     return store
 
 
-def drive(study: Study, store: Store, executor: Any, ready: Callable[[], object] = lambda: None) -> None:
+def drive(
+    study: Study, store: Store, executor: Any, ready: Callable[[], object] = lambda: None, timing: bool = False
+) -> None:
     """What a driver does once it has a plan."""
-    presence, block = Presence(store.directory), ExitStack()
-    observer = block.enter_context(Observers(presence))
-    claims = block.enter_context(open_claims(store, presence))
+    heartbeat, block = Heartbeat(store.directory), ExitStack()
+    observer = block.enter_context(Observers(heartbeat))
+    claims = block.enter_context(open_claims(store, heartbeat))
     try:
         limits = dict.fromkeys(study.suite.arenas, inf)
-        planned = Course(study, store, observer)
+        planned = TrialLoop(study, store, observer, timing)
         ready()
         planned.run(claims, executor, limits, lambda spec: True)
     except Killed:
-        word = path_of(store.directory, presence.token)
-        word.write_text(json.dumps({**json.loads(word.read_text()), "began": "long ago"}))
+        status = status_path(store.directory, heartbeat.token)
+        status.write_text(json.dumps({**json.loads(status.read_text()), "started": "long ago"}))
     else:
         block.close()
 
 
-def drive_all(study: Study, store: Store, *executors: Pretending) -> None:
-    all_ready = threading.Barrier(len(executors))  # else the last one finds what the first one has left
-    threads = [threading.Thread(target=drive, args=(study, store, each, all_ready.wait)) for each in executors]
+def drive_all(study: Study, store: Store, *executors: Pretending, timing: bool = False) -> None:
+    ready = threading.Barrier(len(executors)).wait  # otherwise the last one starts after the first one has ended
+    threads = [threading.Thread(target=drive, args=(study, store, each, ready, timing)) for each in executors]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -193,115 +196,152 @@ def test_whoever_is_asked_to_stop_keeps_what_has_ended_meanwhile(study: Study, t
     assert store.read(second) is None
 
 
-def test_a_plan_that_somebody_runs_cannot_be_changed(study: Study, store: Store) -> None:
+def declared_in(study: Study, store: Store, others: list[DriverStatus] | None = None, freeze: bool = False) -> History:
+    """The history of a directory with the study in force, while other drivers run there."""
+    return declare(study, store.directory, 0, names(others or []), EXPIRY, freeze)
+
+
+def test_a_plan_that_another_driver_runs_cannot_be_changed(study: Study, store: Store) -> None:
     other = replace(study, suite=replace(study.suite, alpha=0.2))
-    put_in_force(declared(study, store, []), store.directory)
-    mine = Presence(store.directory)
-    with Presence(store.directory) as presence:
-        declared(other, store, mine.fellows())  # it runs nothing yet
-        presence.join(study.environment, [])
-        assert not presence.fellows()
-        who = mine.fellows()
-        assert declared(study, store, who).study == study
+    write_history(store.directory, declared_in(study, store))
+    mine = Heartbeat(store.directory)
+    with Heartbeat(store.directory) as heartbeat:
+        declared_in(other, store, mine.other_drivers())  # it runs no trials yet
+        heartbeat.announce(study.environment)
+        assert not heartbeat.other_drivers()
+        others = mine.other_drivers()
+        assert declared_in(study, store, others).study == study
         with pytest.raises(UsageError, match=r"the driver .* runs the plan of (?s:.*)suite.alpha: 0.05 -> 0.2"):
-            declared(other, store, who)
+            declared_in(other, store, others)
         with pytest.raises(UsageError, match="which this run would change"):
-            declared(other, store, who, freeze=True)
-    assert declared(other, store, mine.fellows()).study == other
+            declared_in(other, store, others, freeze=True)
+    assert declared_in(other, store, mine.other_drivers()).study == other
 
 
 def test_a_plan_is_not_changed_under_a_driver_elsewhere_whose_clock_is_wrong(
     study: Study, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is found by its beat; one that was lost with its machine has none."""
-    monkeypatch.setattr(witness, "TURN", 0.0)
-    put_in_force(declared(study, store, []), store.directory)
+    """Its beat shows that it is alive; a driver that was lost with its machine has none."""
+    monkeypatch.setattr(liveness, "POLL", 0.0)
+    write_history(store.directory, declared_in(study, store))
     other, pace = replace(study, suite=replace(study.suite, alpha=0.2)), iter(range(0, 10_000, 100))
-    theirs = Presence(store.directory, lambda: time.time() - 86_400, lambda: float(next(pace)))
-    theirs.word = replace(theirs.word, machine="another one")
-    theirs.join(study.environment, [])
-    mine = Presence(store.directory)
+    theirs = Heartbeat(store.directory, lambda: time.time() - 86_400, lambda: float(next(pace)))
+    theirs.status = replace(theirs.status, machine="another one")
+    theirs.announce(study.environment)
+    mine = Heartbeat(store.directory)
     monkeypatch.setattr(mine, "beat", theirs.beat)
     with pytest.raises(UsageError, match="which this run would change"):
-        declared(other, store, mine.fellows())
-    monkeypatch.setattr(witness, "LISTEN", 0.1)
-    assert declared(other, store, Presence(store.directory).fellows()).study == other
+        declared_in(other, store, mine.other_drivers())
+    monkeypatch.setattr(liveness, "BEAT_WAIT", 0.1)
+    assert declared_in(other, store, Heartbeat(store.directory).other_drivers()).study == other
 
 
 def test_a_directory_of_another_suite_is_refused_before_anything_is_made(
     study: Study, tiny_suite: Suite, tmp_path: Path
 ) -> None:
-    put_in_force(declared(study, Store(tmp_path / "out"), []), tmp_path / "out")
+    out = tmp_path / "out"
+    write_history(out, declared_in(study, Store(out)))
     with pytest.raises(UsageError, match="not 'tiny'; choose another --output-dir"):
-        run_study(tiny_suite, tmp_path / "out", Conduct([Place()]), Console(file=io.StringIO()))
+        run_study(tiny_suite, out, RunOptions([Place()]), Console(file=io.StringIO()))
     with pytest.raises(UsageError, match="not 'tiny'; choose another --output-dir"):
-        plan_study(tiny_suite, tmp_path / "out", Place(), freeze=True)
-    assert [path.name for path in (tmp_path / "out").iterdir()] == ["config.json"]
+        plan_study(tiny_suite, out, Place(), freeze=True)
+    assert [path.name for path in out.iterdir()] == ["config.json"]
 
 
-def test_the_same_plan_leaves_the_same_file_whoever_declares_it(study: Study, store: Store) -> None:
-    put_in_force(declared(study, store, []), store.directory)
+def test_the_same_plan_leaves_the_same_file_whichever_driver_declares_it(study: Study, store: Store) -> None:
+    write_history(store.directory, declared_in(study, store))
     config = store.directory / "config.json"
     before = config.read_bytes(), config.stat().st_mtime_ns
     there = replace(study, environment={"python": "3.98", "device": "another"})
-    history: History = declared(there, store, [])
-    put_in_force(history, store.directory)
+    write_history(store.directory, declared_in(there, store))
     assert (config.read_bytes(), config.stat().st_mtime_ns) == before
 
 
-def test_other_ground_is_refused_unless_it_is_allowed(study: Study, truth: Records, store: Store) -> None:
+def test_another_environment_is_refused_unless_it_is_allowed(study: Study, store: Store) -> None:
     records = [{"environment": {"torch": "2.12", "device": "a"}}, {"environment": None}]
     here = replace(study, environment={"torch": "2.13", "device": "a", "git": "abc"})
-    assert check_ground(here, [], [], False) == ""
-    with pytest.raises(UsageError, match=r"than the finished trials:\n  torch: 2.12; here 2.13\n--allow-mixed goes on"):
-        check_ground(here, records, [], False)
-    assert "torch: 2.12; here 2.13" in check_ground(here, records, [], True)
-    with Presence(store.directory) as presence:
-        presence.join({"torch": "2.13", "git": "def"}, [])
-        with pytest.raises(UsageError, match=r"and the driver .*:\n  git: def; here abc\n"):
-            check_ground(here, [], Presence(store.directory).fellows(), False)
+    assert check_environment(here, [], [], False) == ""
+    with pytest.raises(UsageError, match=r"from the finished ones:\n  torch: 2.12; here 2.13\n--allow-mixed runs them"):
+        check_environment(here, records, [], False)
+    assert "torch: 2.12; here 2.13" in check_environment(here, records, [], True)
+    with Heartbeat(store.directory) as heartbeat:
+        heartbeat.announce({"torch": "2.13", "git": "def"})
+        with pytest.raises(UsageError, match=r"and those of the driver .*:\n  git: def; here abc\n"):
+            check_environment(here, [], Heartbeat(store.directory).other_drivers(), False)
 
 
-def test_a_driver_joins_unless_it_would_run_on_other_ground(study: Study, truth: Records, store: Store) -> None:
+def test_a_driver_is_admitted_unless_trials_would_run_in_another_environment(
+    study: Study, truth: Records, store: Store
+) -> None:
     there = replace(study, environment={"python": "3.98", "device": "a machine"})
-    with Presence(store.directory) as presence, open_claims(store, presence) as claims:
+    with Heartbeat(store.directory) as heartbeat, open_claims(store, heartbeat) as claims:
 
-        def joins(the_study: Study, **said: bool) -> str:
-            return join(Course(the_study, store, Observer()), store, claims, presence, Conduct([], **said), [])
+        def admitted(the_study: Study, allow_mixed: bool = False, timing: bool = False) -> str:
+            return admit(TrialLoop(the_study, store, Observer(), timing), store, claims, heartbeat, allow_mixed)
 
-        assert joins(study) == ""
-        (word,) = Presence(store.directory).fellows()
-        assert word.environment == study.environment
+        assert admitted(study) == ""
+        (status,) = Heartbeat(store.directory).other_drivers()
+        assert status.environment == study.environment
         drive(study, store, Pretending(truth, [], 3))
         with pytest.raises(UsageError, match=r"python: 3.99; here 3.98"):
-            joins(there)
+            admitted(there)
         assert not (store.directory / "claims" / "plan").exists()
-        assert "python: 3.99; here 3.98" in joins(there, allow_mixed=True)
+        assert "python: 3.99; here 3.98" in admitted(there, allow_mixed=True)
         drive(study, store, Pretending(truth, []))
-        assert joins(there) == ""  # nothing is left to run
+        assert admitted(there) == ""  # nothing is left to run
         with pytest.raises(UsageError, match=r"python: 3.99; here 3.98"):
-            joins(there, timing=True)
-        run_timing(study, store, Pretending(measured(truth), []), Observer(), dict.fromkeys(study.suite.arenas, inf))
-        assert joins(there, timing=True) == ""
+            admitted(there, timing=True)
+        drive(study, store, Pretending(measured(truth), []), timing=True)
+        assert admitted(there, timing=True) == ""
+
+
+class Timing(Pretending):
+    """An executor that fails if a timing trial is submitted while another trial runs, by any driver."""
+
+    now_running = 0
+
+    def submit(self, spec: TrialSpec, limit: float, resumes: bool = True) -> None:
+        super().submit(spec, limit)
+        Timing.now_running += 1
+        assert spec.stage != "timing" or Timing.now_running == 1
+
+    def collect(self, patience: float = inf) -> list[Record]:
+        records = super().collect(patience)
+        Timing.now_running -= len(records)
+        return records
+
+
+def test_timing_trials_run_last_one_at_a_time_and_by_one_driver(study: Study, truth: Records, store: Store) -> None:
+    logs: list[list[str]] = [[], []]
+    executors = [Timing(lambda spec: truth.record(spec, 0.5), log) for log in logs]
+    drive_all(study, store, *executors, timing=True)
+    timed, first = [spec.id for spec in timing_trials(study)], {spec.id for spec in trials(study, store)}
+    assert sorted(len([x for x in log if x in timed]) for log in logs) == [0, len(timed)]
+    for log in logs:
+        assert [trial for trial in log if trial in timed] in ([], timed)
+        assert not {*log[: len(log) - len([x for x in log if x in timed])]} - first
 
 
 def test_a_timing_trial_that_was_stopped_or_failed_runs_again(study: Study, truth: Records, store: Store) -> None:
-    limits, log, (first, *others) = dict.fromkeys(study.suite.arenas, inf), [], untimed(study, store)
+    drive(study, store, Pretending(truth, []))
+    log: list[str] = []
+    first, *others = timing_trials(study)
     store.shared(others[0].id).touch()
     executor = Pretending(measured(truth), log)
     stops = [[paused(first)], [failure(first, "WorkerDied", "", "")]]
     executor.collect = lambda patience: (  # type: ignore[method-assign]
         executor.trials.clear() or stops.pop(0) if stops else Pretending.collect(executor)
     )
-    run_timing(study, store, executor, Observer(), limits)
+    drive(study, store, executor, timing=True)
     assert log == [first.id, first.id, *(spec.id for spec in others)]
     assert [is_alone(store, spec) for spec in others[:2]] == [False, True]
-    assert untimed(study, store) == [first]
-    run_timing(study, store, executor, Observer(), limits)
-    assert (log[-1], untimed(study, store)) == (first.id, [])
+    drive(study, store, executor, timing=True)
+    assert log[-1] == first.id
+    drive(study, store, executor, timing=True)
+    assert len(log) == len(others) + 3
 
 
-def test_a_directory_that_was_moved_goes_on_where_mixing_is_allowed_beside_another_driver(
+def test_a_directory_that_was_moved_resumes_where_mixing_is_allowed_while_another_driver_runs(
     finished: Finished, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(finished.folder)
@@ -319,9 +359,9 @@ def test_a_directory_that_was_moved_goes_on_where_mixing_is_allowed_beside_anoth
     assert "  git: none; here another\n--allow-mixed" in capsys.readouterr().err
     assert not last.exists()
     assert (copy / "config.json").read_bytes() == before
-    with Presence(copy) as other:
-        other.trials |= {str(number): Running("a trial", 1, 0.0, 0.0) for number in range(cores())}
-        other.join({"python": "another"}, units_of(Conduct([Place()]), []))
+    with Heartbeat(copy) as other:
+        other.trials["a trial"] = RunningTrial("a trial", 1, 0.0, 0.0)
+        other.announce({"python": "another"})
         assert main([*command, "--allow-mixed"]) == 0
     assert json.loads(last.read_text())["cost"]["alone"] is False
     assert "MIXED MACHINES" in capsys.readouterr().out

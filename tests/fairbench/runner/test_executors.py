@@ -1,16 +1,20 @@
 """Executors: equal results everywhere; what goes wrong stays in its trial."""
 
+import subprocess
 import sys
 import textwrap
 from pathlib import Path
 
 import pytest
 
+from fairbench.cli.main import main
+from fairbench.common.errors import UsageError
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.runner import run_study as study
 from fairbench.runner.executors.local import ProcessExecutor
-from fairbench.runner.executors.worker_handle import is_message
-from fairbench.runner.preflight import rehearse
+from fairbench.runner.observers import Observer
+from fairbench.runner.preflight import run_preflight
+from fairbench.runner.run_options import RunOptions
 from fairbench.study.records import Record
 from fairbench.study.schedule import Schedule
 from fairbench.study.trial_spec import TrialSpec
@@ -31,7 +35,7 @@ def run_all(workers: int, suite: Suite, told: list[int] | None = None, limit: fl
             told.append(step)
 
     with ProcessExecutor([Place()] * max(workers, 1), report, PRELOAD, server=workers > 0) as executor:
-        schedule = Schedule(rehearse(suite, Place(), executor.call).study, lambda spec: None)
+        schedule = Schedule(run_preflight(suite, Place(), executor.call).study, lambda spec: None)
         running: dict[str, TrialSpec] = {}
         while True:
             while executor.has_room() and (spec := schedule.next()):
@@ -205,29 +209,21 @@ def test_a_trial_that_hangs_is_ended_and_says_where(tiny_suite: Suite, here: Pat
         assert "own_optimizers.py" in record["error"]["traceback"]
 
 
-@pytest.mark.parametrize(
-    "said",
-    [None, [], {}, "done", [[]], ["raised"], ["raised", "a", "b", 3], ["progress", "1", 2.0], ["done"], ["else", 1]],
-)
-def test_what_is_no_message_is_not_taken_for_one(said: object) -> None:
-    assert not is_message(said)
-    assert is_message(["progress", 1, 2.0])
+def test_a_run_without_ray_imports_none_of_it() -> None:
+    load = "import sys, fairbench.cli.main, fairbench.runner.run_study"
+    code = f"{load}; print([name for name in sys.modules if name.split('.')[0] == 'ray'])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
-def test_the_record_of_another_trial_is_refused(tiny_suite: Suite, here: Path) -> None:
-    """An optimizer that changes what its trial is said to be."""
-    write(
-        here,
-        """
-        class Lies(Signs):
-            def step(self, closure=None):
-                import gc
-                from fairbench.study.trial_spec import TrialSpec
-                for x in gc.get_objects():
-                    if isinstance(x, TrialSpec):
-                        x.__dict__["id"] = "0" * 20
-                return super().step(closure)
-        """,
-    )
-    records = run_all(1, own(tiny_suite, "Lies"))
-    assert {record["error"]["type"] for record in records.values()} == {"WrongRecord"}
+def test_without_ray_the_error_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    for name in ("executor", "cluster"):
+        monkeypatch.delitem(sys.modules, f"fairbench.runner.executors.ray.{name}", raising=False)
+    with pytest.raises(UsageError, match=r"pip install 'psilogic\[ray\]'"):
+        study.executor_of(RunOptions([Place()], ray="local"), Observer())
+
+
+@pytest.mark.parametrize("option", [["--workers", "2"], ["--devices", "0,1"]])
+def test_the_number_of_trials_on_a_cluster_is_no_option(option: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "smoke", "--ray", "local", *option]) == 2
+    assert f"leave out {option[0]}" in capsys.readouterr().err

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from fairbench.common.files import write_atomically
-from fairbench.runner.coordination import liveness as witnesses
-from fairbench.runner.coordination.liveness import EXPIRY, GLANCE, LISTEN, Witness
-from fairbench.runner.coordination.status import Word, beginning_of, path_of, this_machine
-from fairbench.runner.observers import Running
+from fairbench.runner.coordination import liveness as module
+from fairbench.runner.coordination.liveness import BEAT_WAIT, EXPIRY, FRESH, Liveness
+from fairbench.runner.coordination.status import DriverStatus, start_of, status_path, this_machine
+from fairbench.runner.observers import RunningTrial
 
 NOW = 1.8e9
 DAY = 86_400.0
-FAR = Word("abc", "elsewhere", os.getpid(), "another machine", "long ago", beat=5, seen=NOW, units=[])
+FAR = DriverStatus("abc", "elsewhere", os.getpid(), "another machine", "long ago", beat=5, written=NOW)
 
 
 class Clock:
@@ -37,112 +37,112 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def witness(tmp_path: Path, clock: Clock) -> Witness:
-    return Witness(tmp_path, clock, lambda: NOW + clock())
+def liveness(tmp_path: Path, clock: Clock) -> Liveness:
+    return Liveness(tmp_path, clock, lambda: NOW + clock())
 
 
-def say(directory: Path, word: Word) -> None:
-    write_atomically(path_of(directory, word.token), json.dumps(asdict(word)))
+def say(directory: Path, status: DriverStatus) -> None:
+    write_atomically(status_path(directory, status.token), json.dumps(asdict(status)))
 
 
 def test_a_driver_elsewhere_has_gone_when_its_beat_stands_still_by_the_observers_clock(
-    tmp_path: Path, clock: Clock, witness: Witness
+    tmp_path: Path, clock: Clock, liveness: Liveness
 ) -> None:
     """Whatever calendar clocks say."""
-    word = replace(FAR, seen=-1e9)
-    say(tmp_path, word)
-    assert not witness.gone("abc")
+    status = replace(FAR, written=-1e9)
+    say(tmp_path, status)
+    assert not liveness.is_dead("abc")
     clock.now += EXPIRY
-    assert not witness.gone("abc")
-    say(tmp_path, replace(word, beat=6))
-    clock.now += GLANCE
-    assert not witness.gone("abc")  # it has moved
+    assert not liveness.is_dead("abc")
+    say(tmp_path, replace(status, beat=6))
+    clock.now += FRESH
+    assert not liveness.is_dead("abc")  # it has moved
     clock.now += EXPIRY
-    assert not witness.gone("abc")
-    clock.now += GLANCE
-    assert witness.gone("abc")
-    assert not path_of(tmp_path, "abc").exists()
-    assert witness.gone("somebody without a presence")
+    assert not liveness.is_dead("abc")
+    clock.now += FRESH
+    assert liveness.is_dead("abc")
+    assert not status_path(tmp_path, "abc").exists()
+    assert liveness.is_dead("somebody without a heartbeat")
 
-    path_of(tmp_path, "odd").write_text("{")
-    assert not witness.gone("odd")
-    clock.now += EXPIRY + GLANCE
-    assert witness.gone("odd")
+    status_path(tmp_path, "odd").write_text("{")
+    assert not liveness.is_dead("odd")
+    clock.now += EXPIRY + FRESH
+    assert liveness.is_dead("odd")
 
 
 def test_a_process_of_this_machine_that_has_ended_has_gone_at_once(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
-        word = Word("abc", "here", process.pid, this_machine(), beginning_of(process.pid), beat=1, seen=-1e9, units=[])
-        say(tmp_path, word)
-        assert not Witness(tmp_path).gone("abc")
-        assert Witness(tmp_path).present() == [word]  # whatever its clock said
-        say(tmp_path, replace(word, began="before"))  # an earlier process of that number
-        assert Witness(tmp_path).present() == []
-        assert Witness(tmp_path).gone("abc")
-        say(tmp_path, word)
+        status = DriverStatus("abc", "here", process.pid, this_machine(), start_of(process.pid), beat=1, written=-1e9)
+        say(tmp_path, status)
+        assert not Liveness(tmp_path).is_dead("abc")
+        assert Liveness(tmp_path).alive() == [status]  # whatever its clock said
+        say(tmp_path, replace(status, started="before"))  # an earlier process of that number
+        assert Liveness(tmp_path).alive() == []
+        assert Liveness(tmp_path).is_dead("abc")
+        say(tmp_path, status)
         process.kill()
         process.stdin.close()  # type: ignore[union-attr]
-    assert Witness(tmp_path).present() == []
-    assert path_of(tmp_path, "abc").exists()  # who only looks writes nothing
-    Witness(tmp_path).sweep()
-    assert not path_of(tmp_path, "abc").exists()
+    assert Liveness(tmp_path).alive() == []
+    assert status_path(tmp_path, "abc").exists()  # who only looks writes nothing
+    Liveness(tmp_path).remove_dead()
+    assert not status_path(tmp_path, "abc").exists()
 
 
 def test_a_driver_elsewhere_whose_clock_is_right_is_seen_at_once_and_until_it_was_silent_for_long(
-    tmp_path: Path, clock: Clock, witness: Witness
+    tmp_path: Path, clock: Clock, liveness: Liveness
 ) -> None:
     say(tmp_path, FAR)
-    assert witness.present() == [FAR]
+    assert liveness.alive() == [FAR]
     clock.now += EXPIRY - 1
-    assert witness.present() == [FAR]
+    assert liveness.alive() == [FAR]
     clock.now += 1
-    assert witness.present() == []  # by the calendar
+    assert liveness.alive() == []  # by the calendar
     say(tmp_path, replace(FAR, beat=6))
-    assert len(witness.present()) == 1
+    assert len(liveness.alive()) == 1
     clock.now += EXPIRY
-    assert len(witness.present()) == 1  # it has moved, so that the calendar is not asked
+    assert len(liveness.alive()) == 1  # it has moved, so that the calendar is not asked
     clock.now += 1
-    assert witness.present() == []
+    assert liveness.alive() == []
 
 
 @pytest.mark.parametrize("wrong", [-DAY, -EXPIRY, 2 * EXPIRY, DAY])
 def test_a_clock_that_is_wrong_hides_nobody_and_keeps_nobody(
-    tmp_path: Path, clock: Clock, witness: Witness, monkeypatch: pytest.MonkeyPatch, wrong: float
+    tmp_path: Path, clock: Clock, liveness: Liveness, monkeypatch: pytest.MonkeyPatch, wrong: float
 ) -> None:
-    monkeypatch.setattr(witnesses, "TURN", 0.0)
-    dead, alive = replace(FAR, token="dead", seen=NOW + wrong), replace(FAR, seen=NOW + wrong)
+    monkeypatch.setattr(module, "POLL", 0.0)
+    dead, alive = replace(FAR, token="dead", written=NOW + wrong), replace(FAR, written=NOW + wrong)
     say(tmp_path, dead)
     say(tmp_path, alive)
-    assert Witness(tmp_path, clock, lambda: NOW).present() == []  # as far as is known
+    assert Liveness(tmp_path, clock, lambda: NOW).alive() == []  # as far as is known
 
     def wait() -> None:
         clock.now += 1
         if clock.now == 10:
             say(tmp_path, replace(alive, beat=6, trials={"x": trial}))
 
-    trial = Running("a trial", 10, alive.seen - 60, alive.seen - 1, driver=alive.who)
-    (word,) = witness.listen(wait)
-    assert clock.now == LISTEN  # for the dead one
-    assert (word.token, word.seen) == ("abc", NOW + 10)  # when it was heard, by our calendar
-    assert (word.trials["x"].began, word.trials["x"].heard) == (NOW - 50, NOW + 9)
-    assert witness.listen(wait) == [word]
-    assert clock.now == LISTEN  # all is known
+    trial = RunningTrial("a trial", 10, alive.written - 60, alive.written - 1, driver=alive.name)
+    (status,) = liveness.wait_until_known(wait)
+    assert clock.now == BEAT_WAIT  # for the dead one
+    assert (status.token, status.written) == ("abc", NOW + 10)  # when it was heard, by our calendar
+    assert (status.trials["x"].started, status.trials["x"].updated) == (NOW - 50, NOW + 9)
+    assert liveness.wait_until_known(wait) == [status]
+    assert clock.now == BEAT_WAIT  # all is known
     clock.now += EXPIRY + 1
-    witness.sweep()
+    liveness.remove_dead()
     assert not list(tmp_path.glob("drivers/*"))
 
 
 def test_nobody_is_listened_for_who_is_known(
-    tmp_path: Path, clock: Clock, witness: Witness, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, clock: Clock, liveness: Liveness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def never() -> None:
         pytest.fail("there is nothing to wait for")
 
     say(tmp_path, FAR)
-    say(tmp_path, Word("def", "here", os.getpid(), this_machine(), "another process of that number"))
-    witness.listen(never)
-    monkeypatch.setattr(witnesses, "TURN", 0.0)
-    path_of(tmp_path, "odd").write_text("{")
+    say(tmp_path, DriverStatus("def", "here", os.getpid(), this_machine(), "another process of that number"))
+    liveness.wait_until_known(never)
+    monkeypatch.setattr(module, "POLL", 0.0)
+    status_path(tmp_path, "odd").write_text("{")
     waits: list[Callable[[], object]] = [lambda: say(tmp_path, replace(FAR, token="odd"))]
-    witness.listen(lambda: waits.pop()())  # it could not be read for a moment
-    assert len(witness.present()) == 2
+    liveness.wait_until_known(lambda: waits.pop()())  # it could not be read for a moment
+    assert len(liveness.alive()) == 2

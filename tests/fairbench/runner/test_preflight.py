@@ -16,8 +16,8 @@ from fairbench.common.errors import UsageError
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.runner import run_study as studies
 from fairbench.runner.executors.local import ProcessExecutor
-from fairbench.runner.preflight import rehearse
-from fairbench.runner.run_options import Conduct
+from fairbench.runner.preflight import run_preflight
+from fairbench.runner.run_options import RunOptions
 from fairbench.study.plan import Study, trial_spec
 from fairbench.suites.schema import Suite
 from fairbench.training.place import Place
@@ -80,7 +80,7 @@ def test_an_edit_of_whatever_took_part_makes_other_trials(
     """Helper modules, those of a package, and those that only a step imports; but not what nobody imports."""
 
     def found() -> Study:
-        return rehearse(with_optimizer(tiny_suite, "helped:Helped"), Place(), executor.call).study
+        return run_preflight(with_optimizer(tiny_suite, "helped:Helped"), Place(), executor.call).study
 
     first = found()
     assert [*first.optimizers["Own"].code] == [
@@ -100,7 +100,7 @@ def test_installed_code_counts_by_version_and_kernels_of_our_own_by_content(
     tiny_suite: Suite, executor: ProcessExecutor
 ) -> None:
     suite = replace(tiny_suite, optimizers={**tiny_suite.optimizers, "Lion": OptimizerPlan()})
-    study = rehearse(suite, Place(), executor.call).study
+    study = run_preflight(suite, Place(), executor.call).study
     assert study.optimizers["AdamW"].code.keys() == {"torch"}
     assert study.optimizers["Lion"].code.keys() == {"torch", "pytorch_optimizer"}
     psilogic = study.optimizers["PsiLogic"].code
@@ -125,7 +125,9 @@ def test_an_own_arena_is_found_in_processes_and_is_no_part_of_an_optimizers_code
 ) -> None:
     path = write_start("arena", "noisy_sine")
     arenas = named_arenas([f"{path}:NoisySine"], tiny_suite)
-    study = rehearse(replace(with_optimizer(tiny_suite, "helped:Helped"), arenas=arenas), Place(), executor.call).study
+    study = run_preflight(
+        replace(with_optimizer(tiny_suite, "helped:Helped"), arenas=arenas), Place(), executor.call
+    ).study
     assert [*study.arenas["NoisySine"].code] == sorted(study.arenas["NoisySine"].code)  # whatever was loaded when
     assert "noisy_sine_py" in study.arenas["NoisySine"].code
     assert "noisy_sine_py" not in study.optimizers["Own"].code
@@ -182,7 +184,7 @@ def test_what_cannot_work_is_said_before_anything_runs(
 ) -> None:
     (folder / "odd.py").write_text(ODD)
     with pytest.raises(UsageError, match=complaint):
-        rehearse(with_optimizer(tiny_suite, f"odd:{name}"), Place(), executor.call)
+        run_preflight(with_optimizer(tiny_suite, f"odd:{name}"), Place(), executor.call)
 
 
 def test_a_first_step_without_end_does_not_keep_anybody_waiting(
@@ -191,7 +193,7 @@ def test_a_first_step_without_end_does_not_keep_anybody_waiting(
     (folder / "odd.py").write_text(ODD)
     monkeypatch.setattr(executor, "_call_limit", 3.0)
     with pytest.raises(UsageError, match=r"optimizer_and_seconds of Own: no end after 3 s(.|\n)*in step"):
-        rehearse(with_optimizer(tiny_suite, "odd:Hangs"), Place(), executor.call)
+        run_preflight(with_optimizer(tiny_suite, "odd:Hangs"), Place(), executor.call)
 
 
 @pytest.mark.parametrize("name", ["Horizon", "HandsOn"])
@@ -200,11 +202,11 @@ def test_an_argument_total_steps_gets_the_horizon(
 ) -> None:
     (folder / "odd.py").write_text(ODD)
     suite = with_optimizer(tiny_suite, f"odd:{name}")
-    study = rehearse(suite, Place(), executor.call).study
+    study = run_preflight(suite, Place(), executor.call).study
     plan = suite.arenas["vit"]
     for stage, steps in (("sweep", plan.sweep_steps), ("final", plan.steps)):
         assert trial_spec(study, "vit", "Own", stage, 1e-3, 1).optimizer.options["total_steps"] == steps
-    fixed = rehearse(with_optimizer(tiny_suite, f"odd:{name}", total_steps=7), Place(), executor.call).study
+    fixed = run_preflight(with_optimizer(tiny_suite, f"odd:{name}", total_steps=7), Place(), executor.call).study
     assert trial_spec(fixed, "vit", "Own", "final", 1e-3, 1).optimizer.options["total_steps"] == 7
 
 
@@ -220,16 +222,16 @@ def test_trials_that_do_not_fit_on_a_gpu_together_are_refused_before_anything_ru
     """By what their first steps take, and CUDA itself in each process; the GPU is pretended."""
     monkeypatch.setattr("fairbench.training.environment.taken_of_gpu", lambda device: 1_400_000_000)
     monkeypatch.setattr("fairbench.training.environment.room_on_gpu", lambda device: 5_500_000_000)
-    rehearsal = rehearse(tiny_suite, Place(), here)
-    assert (rehearsal.gpu_bytes, rehearsal.gpu_room) == ({"vit": 1_400_000_000}, 5_500_000_000)
+    preflight = run_preflight(tiny_suite, Place(), here)
+    assert (preflight.gpu_bytes, preflight.gpu_free_bytes) == ({"vit": 1_400_000_000}, 5_500_000_000)
     for sharing in (1, 2, 3):
-        studies.check_room(rehearsal, sharing)
-    alone = replace(rehearsal, gpu_room=1_000_000_000)
-    studies.check_room(alone, 1)
+        studies.check_gpu_memory(preflight, sharing)
+    alone = replace(preflight, gpu_free_bytes=1_000_000_000)
+    studies.check_gpu_memory(alone, 1)
 
-    monkeypatch.setattr(studies, "rehearse", lambda *arguments: rehearsal)
+    monkeypatch.setattr(studies, "run_preflight", lambda *arguments: preflight)
     complaint = "--trials-per-gpu 4: a trial of arena vit takes 2.0 GB of a GPU with 6.1 GB free; at most 3 fit"
-    conduct = Conduct([Place()] * 4, server=False)
+    conduct = RunOptions([Place()] * 4, server=False)
     with pytest.raises(UsageError, match=complaint):
         studies.run_study(tiny_suite, tmp_path / "out", conduct, Console(file=io.StringIO()))
     assert not (tmp_path / "out" / "config.json").exists()
@@ -237,6 +239,6 @@ def test_trials_that_do_not_fit_on_a_gpu_together_are_refused_before_anything_ru
 
 
 def test_without_a_gpu_any_number_fits(tiny_suite: Suite) -> None:
-    rehearsal = rehearse(tiny_suite, Place(), here)
-    assert (rehearsal.gpu_bytes, rehearsal.gpu_room) == ({"vit": 0}, 0)
-    studies.check_room(rehearsal, 99)
+    preflight = run_preflight(tiny_suite, Place(), here)
+    assert (preflight.gpu_bytes, preflight.gpu_free_bytes) == ({"vit": 0}, 0)
+    studies.check_gpu_memory(preflight, 99)

@@ -68,7 +68,7 @@ def test_data_without_room_on_the_gpu_are_told_of_once_in_each_arena(tiny_study:
             progress.started(spec)
             progress.ended(spec, {"status": "finished", "result": {"steps": 10}, "cost": {"data_on": "cpu"}})
     shown = console.file.getvalue()  # type: ignore[attr-defined]
-    assert shown == "vit: no room on the GPU for the data, batches are sent from pinned memory\n"
+    assert shown == "vit: the data do not fit on the GPU, batches are sent from pinned memory\n"
 
 
 def test_durations() -> None:

@@ -47,7 +47,7 @@ class Waits(torch.optim.SGD):
 
     def step(self, closure=None):
         self.steps += 1
-        while self.steps == 6 and Path("hold").exists():  # after the rehearsal's
+        while self.steps == 6 and Path("hold").exists():  # after the preflight's
             Path(f"waits-{os.getpid()}").touch()
             time.sleep(0.1)
         if Path("slow").exists():
@@ -151,7 +151,7 @@ def executor_on(
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "127.0.0.1:70000", "nonsense", "ray://127.0.0.1:10001"])
 def test_an_address_where_nobody_is(address: str) -> None:
     with (
-        pytest.raises(UsageError, match=f"--ray {address}: .*say HOST:PORT"),
+        pytest.raises(UsageError, match=f"--ray {address}: .*give HOST:PORT"),
         RayExecutor(address, [Place()], lambda spec, step, loss: None, [].append),
     ):
         pass

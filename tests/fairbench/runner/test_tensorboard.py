@@ -12,7 +12,7 @@ from rich.console import Console
 
 from fairbench.cli.main import main
 from fairbench.runner.progress.tensorboard import TensorBoard
-from fairbench.runner.run_options import Conduct
+from fairbench.runner.run_options import RunOptions
 from fairbench.runner.run_study import run_study
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.loader import load_suite
@@ -95,7 +95,7 @@ def test_a_resumed_study_neither_loses_nor_repeats_points(out: Path) -> None:
     kept = folder(out, last)
     before = {path: path.stat().st_mtime_ns for path in kept.iterdir()}
     console = Console(file=io.StringIO())
-    run_study(load_suite("tiny.toml"), out, Conduct([Place()] * 2), console, [TensorBoard(out / "tensorboard")])
+    run_study(load_suite("tiny.toml"), out, RunOptions([Place()] * 2), console, [TensorBoard(out / "tensorboard")])
     check(out)
     assert {path: path.stat().st_mtime_ns for path in kept.iterdir()} == before
 

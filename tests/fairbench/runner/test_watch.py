@@ -14,9 +14,9 @@ from rich.console import Console
 
 from fairbench.cli.main import main
 from fairbench.common.errors import UsageError
-from fairbench.runner.coordination import liveness as witness
-from fairbench.runner.coordination.heartbeat import BEAT, Presence
-from fairbench.runner.coordination.status import this_machine, words
+from fairbench.runner.coordination import liveness
+from fairbench.runner.coordination.heartbeat import BEAT, Heartbeat
+from fairbench.runner.coordination.status import read_statuses, this_machine
 from fairbench.runner.progress.watch import Watcher, watch
 from fairbench.study.history import write_history
 from fairbench.study.records import Store
@@ -47,12 +47,12 @@ class World:
     def drivers(self) -> list[Path]:
         return list(self.directory.glob("drivers/*.json"))
 
-    def presence(self) -> Presence:
-        return Presence(self.directory, self.clock, self.clock)
+    def heartbeat(self) -> Heartbeat:
+        return Heartbeat(self.directory, self.clock, self.clock)
 
     def shown(self) -> str:
         console = Console(file=io.StringIO(), width=150)
-        console.print(Watcher(self.directory, self.clock).look().view())
+        console.print(Watcher(self.directory, self.clock).status().view())
         return " ".join(console.file.getvalue().split())  # type: ignore[attr-defined]
 
 
@@ -62,23 +62,23 @@ def world(tmp_path: Path) -> World:
 
 
 def test_running_trials_are_seen_until_they_end(world: World) -> None:
-    assert "0 of 10 trials; nobody runs it now" in world.shown()
+    assert "0 of 10 trials; no driver runs it now" in world.shown()
     spec = world.next()
     assert spec is not None
-    with world.presence() as presence:
+    with world.heartbeat() as heartbeat:
         assert "nobody" not in world.shown()
         world.now += 2
-        presence.started(spec)
+        heartbeat.started(spec)
         me = f"{socket.gethostname()} {os.getpid()}"
         assert f"{spec.label()} 0/10 ? {me}" in world.shown()
         world.now += 4
-        presence.running(spec, 5, 2.0)
+        heartbeat.running(spec, 5, 2.0)
         assert f"{spec.label()} 5/10 2.0000 0:04 {me}" in world.shown()
         world.now += 0.5
-        presence.running(spec, 10, 1.0)  # too soon to be written
+        heartbeat.running(spec, 10, 1.0)  # too soon to be written
         assert " 5/10 " in world.shown()
         world.now += 0.5
-        presence.beat()
+        heartbeat.beat()
         assert " 10/10 " in world.shown()
         world.now += 30
         assert "last seen 30 s ago" in world.shown()
@@ -86,7 +86,7 @@ def test_running_trials_are_seen_until_they_end(world: World) -> None:
         shown = world.shown()
         assert spec.label() not in shown
         assert "1 of 10 trials, about 0:09 left" in shown  # 9 trials, each of 10 steps in a second
-        presence.ended(spec, {})
+        heartbeat.ended(spec, {})
     assert not world.drivers()
 
 
@@ -94,41 +94,41 @@ def test_what_a_killed_driver_has_left_gives_way(world: World) -> None:
     """Its trials run again under another driver, whose word is fresher; it goes when one of its machine begins."""
     spec = world.next()
     assert spec is not None
-    killed = world.presence()
-    killed.word = replace(killed.word, machine="another one")
+    killed = world.heartbeat()
+    killed.status = replace(killed.status, machine="another one")
     killed.__enter__()
     world.now += 2
     killed.started(spec)
     world.now += 98
     assert "last seen 98 s ago" in world.shown()
-    with world.presence() as presence:
+    with world.heartbeat() as heartbeat:
         world.now += 2
-        presence.started(spec)
+        heartbeat.started(spec)
         shown = world.shown()
         assert shown.count(spec.label()) == 1
         assert "last seen" not in shown
         assert "2 drivers: " in shown
     (word,) = world.drivers()
     said = json.loads(word.read_text())
-    word.write_text(json.dumps({**said, "machine": this_machine(), "began": "long ago"}))  # its number is another's now
-    assert "nobody runs it now" in world.shown()
-    with world.presence():
+    word.write_text(json.dumps({**said, "machine": this_machine(), "started": "long ago"}))  # the number is reused
+    assert "no driver runs it now" in world.shown()
+    with world.heartbeat():
         assert len(world.drivers()) == 1
         assert word not in world.drivers()
 
 
 def test_a_calendar_clock_that_goes_backwards_stops_no_beat(world: World) -> None:
     pace = [0.0]
-    with Presence(world.directory, world.clock, lambda: pace[0]) as presence:
-        presence.started(world.next())  # type: ignore[arg-type]
+    with Heartbeat(world.directory, world.clock, lambda: pace[0]) as heartbeat:
+        heartbeat.started(world.next())  # type: ignore[arg-type]
         world.now -= 86_400
         pace[0] += 1
-        presence.beat()
-        (word,) = words(world.directory)
+        heartbeat.beat()
+        (word,) = read_statuses(world.directory)
         assert (word.beat, len(word.trials)) == (2, 1)
         pace[0] += BEAT
-        presence.beat()
-        assert words(world.directory)[0].beat == 3
+        heartbeat.beat()
+        assert read_statuses(world.directory)[0].beat == 3
 
 
 def test_a_study_that_is_prepared_is_waited_for(world: World) -> None:
@@ -146,24 +146,24 @@ def test_a_study_that_is_prepared_is_waited_for(world: World) -> None:
         while spec := world.next():
             world.end(spec)
 
-    presence = world.presence().__enter__()
+    heartbeat = world.heartbeat().__enter__()
     assert world.shown() == f"no plan yet: {socket.gethostname()} {os.getpid()} prepares the study"
     assert main(["status", str(world.directory)]) == 0
-    watch(world.directory, console, lambda seconds: (sleep(seconds), presence.__exit__(None, None, None))[1])
+    watch(world.directory, console, lambda seconds: (sleep(seconds), heartbeat.__exit__(None, None, None))[1])
     assert shown == [f"no plan yet: {socket.gethostname()} {os.getpid()} prepares the study"]
     assert "10 of 10 trials" in console.file.getvalue()  # type: ignore[attr-defined]
 
 
 def test_drivers_that_an_archive_names_are_not_there(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was copied from another machine, whose driver was killed with it."""
-    presence = world.presence()
-    presence.word = replace(presence.word, machine="another one")
-    presence.__enter__()
+    heartbeat = world.heartbeat()
+    heartbeat.status = replace(heartbeat.status, machine="another one")
+    heartbeat.__enter__()
     assert "nobody" not in world.shown()
-    monkeypatch.setattr(witness, "LISTEN", 0.1)
+    monkeypatch.setattr(liveness, "BEAT_WAIT", 0.1)
     world.now += 86_400
     before = {path: path.read_bytes() for path in world.directory.rglob("*.json")}
-    assert "nobody runs it now" in world.shown()
+    assert "no driver runs it now" in world.shown()
     assert {path: path.read_bytes() for path in world.directory.rglob("*.json")} == before
 
 

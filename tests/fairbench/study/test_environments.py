@@ -5,7 +5,7 @@ from fabricated import Records, finals, history, study
 from fairbench.analysis.comparability import mixtures
 from fairbench.analysis.results import collect
 from fairbench.report import write_report
-from fairbench.study.environments import mixing
+from fairbench.study.environments import environment_differences
 
 VIT_ADAMW = ("vit", "PsiLogic", "AdamW")
 
@@ -88,7 +88,7 @@ def test_a_sweep_elsewhere_concerns_the_comparison_too():
 
 def test_what_is_not_as_it_was_is_said_before_a_study_goes_on():
     there = [{"torch": "2.12", "device": "a"}]
-    assert mixing(there, {"torch": "2.12", "device": "a"}) == ""
-    warning = mixing(there, {"torch": "2.13", "device": "a"})
+    assert environment_differences(there, {"torch": "2.12", "device": "a"}) == ""
+    warning = environment_differences(there, {"torch": "2.13", "device": "a"})
     assert "torch: 2.12; here 2.13" in warning
     assert "device" not in warning

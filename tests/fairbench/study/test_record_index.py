@@ -19,9 +19,9 @@ from fairbench.study import record_index as index
 from fairbench.study import snapshot
 from fairbench.study.history import write_history
 from fairbench.study.plan import arms
-from fairbench.study.record_index import brief
+from fairbench.study.record_index import reduced
 from fairbench.study.records import Store
-from fairbench.study.snapshot import held_study
+from fairbench.study.snapshot import Snapshot, open_study
 from fairbench.study.trial_spec import TrialSpec
 
 
@@ -40,14 +40,14 @@ class Study:
 
     def briefs(self) -> list[Any]:
         """What a snapshot tells of the trials, and how many files it read for it."""
-        held = self.store.snapshot()
-        told = [held.brief(spec) for spec in self.trials]
-        held.remember()
-        return [told, held._index.learned]
+        held = Snapshot(self.store.directory)
+        told = [held.reduced(spec) for spec in self.trials]
+        held.write_index()
+        return [told, held._index.added]
 
     def truth(self) -> list[Any]:
         records = [self.store.read(spec) for spec in self.trials]
-        return [brief(record) for record in records if record]
+        return [reduced(record) for record in records if record]
 
 
 @pytest.fixture
@@ -81,13 +81,13 @@ def test_ids_of_an_arm_come_without_its_specs_and_are_theirs(held: Study) -> Non
 
 def test_a_second_look_reads_what_is_new_and_what_failed(held: Study) -> None:
     held.file.unlink()  # so that whatever is looked at is read
-    first = held.store.snapshot()
-    assert all(first.brief(spec) for spec in held.trials)
+    first = Snapshot(held.store.directory)
+    assert all(first.reduced(spec) for spec in held.trials)
     (failed,) = (spec.id for spec in held.trials if held.made(spec)["status"] == "failed")
     held.store.path(gone := held.trials[0]).unlink()
-    second = first.renewed()
-    assert second.brief(gone) is None
-    assert [second.brief(spec) for spec in held.trials[1:]] == held.truth()
+    second = first.refreshed()
+    assert second.reduced(gone) is None
+    assert [second.reduced(spec) for spec in held.trials[1:]] == held.truth()
     assert set(second._index._rows) == {failed}
 
 
@@ -138,7 +138,7 @@ def test_a_record_that_is_damaged_afterwards_is_noticed_though_size_and_time_are
     before, text = path.stat(), path.read_text()
     path.write_text(text.replace('"finished"', '"diverged"'))
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-    for read in (held.store.snapshot(), held.store.snapshot().brief):
+    for read in (Snapshot(held.store.directory), Snapshot(held.store.directory).reduced):
         with pytest.raises(UsageError, match=rf"damaged record .*{spec.id}\.json .*delete that file"):
             read(spec)
 
@@ -155,7 +155,7 @@ def test_a_record_under_another_name_is_no_record_of_that_trial(held: Study) -> 
     one, other = held.trials[:2]
     held.store.path(one).write_bytes(held.store.path(other).read_bytes())
     with pytest.raises(UsageError, match="it is the record of another trial"):
-        held.store.snapshot()(one)
+        Snapshot(held.store.directory)(one)
 
 
 def test_a_folder_that_cannot_be_written_is_read_all_the_same(held: Study, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,11 +181,11 @@ def test_of_two_writers_at_once_one_is_last_and_the_index_is_whole(held: Study) 
 
 
 def test_a_record_that_came_while_the_index_was_made_is_read(held: Study) -> None:
-    early = held.store.snapshot()
-    assert early.brief(held.trials[1])
+    early = Snapshot(held.store.directory)
+    assert early.reduced(held.trials[1])
     changed(held, held.trials[0])
-    early._index.learned = 1
-    early.remember()
+    early._index.added = 1
+    early.write_index()
     assert held.briefs() == [held.truth(), 1]
 
 
@@ -195,10 +195,10 @@ def test_report_status_and_count_are_the_same_with_an_index_and_without(
     monkeypatch.setattr("fairbench.report.draw_figures", lambda *_: [])
 
     def everything(name: str) -> list[Any]:
-        plans, lookup = held_study(held.store.directory)
+        plans, lookup = open_study(held.store.directory)
         write_report(plans, lookup, output := tmp_path / name)
         files = {path.relative_to(output): path.read_bytes() for path in output.rglob("*") if path.is_file()}
-        return [files, Watcher(held.store.directory).look().summary, held.store.final_trials()]
+        return [files, Watcher(held.store.directory).status().summary, Snapshot(held.store.directory).final_trials()]
 
     with_index = everything("with")
     held.file.unlink()

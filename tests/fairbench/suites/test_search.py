@@ -30,10 +30,10 @@ from fairbench.report.tables.csv_files import lr_sweep
 from fairbench.report.tables.provenance import optimizer_table
 from fairbench.report.tables.results import rate_table
 from fairbench.runner.progress.live import Progress
-from fairbench.runner.progress.watch import arm_sights, status_table
+from fairbench.runner.progress.watch import arm_statuses, status_table
 from fairbench.study.history import read_history
 from fairbench.study.plan import Study, arms, timing_trials
-from fairbench.study.record_index import Told
+from fairbench.study.record_index import IndexEntry
 from fairbench.study.schedule import Schedule
 from fairbench.suites.loader import load_suite, parse_suite
 from fairbench.suites.schema import Suite, Sweep
@@ -217,8 +217,8 @@ def test_an_untuned_optimizer_is_marked(untuned: Study) -> None:
     assert rows[0] == ["vit", "AdamW", "0.5", "–", "untuned: none was searched", "0", "–", "–"]
     console = Console(file=io.StringIO(), width=300)
     trials = [spec for arm in arms(untuned, records) for spec in arm.trials]
-    told = {spec.id: Told.of(records(spec)) for spec in trials}
-    console.print(status_table(arm_sights(untuned, told.get)))
+    entries = {spec.id: IndexEntry.of(records(spec)) for spec in trials}
+    console.print(status_table(arm_statuses(untuned, entries.get)))
     print_plan(untuned, forecast(rehearsed(untuned), records), 2, plans, Path("out"), console)
     shown = console.file.getvalue()
     assert "untuned, without sweep trials: AdamW, Lion" in shown
@@ -399,13 +399,6 @@ def test_the_rehearsal_knows_what_is_searched(tiny_suite: Suite) -> None:
 @pytest.mark.parametrize("suite", ["mini", "shock", "ablation"])
 def test_studies_from_before_extra_are_read(suite: str) -> None:
     assert read_history(Path(__file__).parents[3] / "docs/results" / suite).study.suite.sweep.extra == {}
-
-
-def test_decays_of_a_study_from_before_are_its_extra() -> None:
-    the_study = searching({"extra": DECAYS})
-    old = the_study.to_json()
-    old["suite"]["sweep"]["weight_decays"] = old["suite"]["sweep"].pop("extra")["weight_decay"]
-    assert Study.from_json(old, "here").suite == the_study.suite
 
 
 def test_the_words_for_a_trial_have_what_is_searched() -> None:

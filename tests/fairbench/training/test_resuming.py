@@ -7,7 +7,6 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -24,7 +23,7 @@ from fairbench.common.errors import Paused
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.runner import run_study as studies
 from fairbench.runner.executors.local import ProcessExecutor
-from fairbench.runner.preflight import rehearse
+from fairbench.runner.preflight import run_preflight
 from fairbench.study.plan import Study, trial_spec
 from fairbench.study.records import Record
 from fairbench.study.trial_spec import TrialSpec
@@ -117,16 +116,6 @@ class Unwatchable(torch.optim.SGD):
 
 def out_of_memory():
     raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 3.00 GiB. GPU 0 has a total capacity of 2 GiB.")
-
-
-class NeedsRoom(torch.optim.SGD):
-    '''Has none the first time.'''
-
-    def step(self, closure=None):
-        if not os.path.exists("tried"):
-            open("tried", "w").close()
-            out_of_memory()
-        return super().step(closure)
 
 
 class NeedsMore(torch.optim.SGD):
@@ -359,16 +348,16 @@ REASONS = {
 }
 
 
-def test_the_rehearsal_says_whose_trials_begin_anew(tiny_suite: Suite, own: Path) -> None:
+def test_the_preflight_names_trials_that_would_restart(tiny_suite: Suite, own: Path) -> None:
     plans = {name: OptimizerPlan(f"own_ones:{name}") for name in REASONS}
-    rehearsal = rehearse(replace(tiny_suite, optimizers=plans, reference="Counts"), Place(), here)
-    assert {name: arenas["vit"] for name, arenas in rehearsal.anew.items()} == REASONS
-    assert rehearsal.beginning_anew().splitlines() == [
-        "these trials begin anew when they are interrupted:",
+    preflight = run_preflight(replace(tiny_suite, optimizers=plans, reference="Counts"), Place(), here)
+    assert {name: arenas["vit"] for name, arenas in preflight.restart_reasons.items()} == REASONS
+    assert preflight.restart_notice().splitlines() == [
+        "these trials restart when they are interrupted:",
         *(f"  {name} (vit): {why}" for name, why in REASONS.items() if why),
     ]
-    finals = {name: trial_spec(rehearsal.study, "vit", name, "final", 1e-3, 1) for name in plans}
-    assert [name for name, spec in finals.items() if rehearsal.resumes(spec)] == ["Counts"]
+    finals = {name: trial_spec(preflight.study, "vit", name, "final", 1e-3, 1) for name in plans}
+    assert [name for name, spec in finals.items() if preflight.resumes(spec)] == ["Counts"]
 
 
 class Watched(ProcessExecutor):
@@ -386,7 +375,7 @@ class Watched(ProcessExecutor):
         """Wait until every trial has told of steps; their processes."""
         while self._running.keys() - self.told.keys():
             assert self.collect(0.05) == []
-        return [process._process.pid for _, process in self._running.values()]
+        return [process._process.pid for _, _, process in self._running.values()]
 
 
 def finish(folder: Path, *specs: TrialSpec) -> tuple[dict[str, Record], dict[str, list[int]]]:
@@ -447,51 +436,17 @@ def test_a_signal_to_everybody_ends_nothing_but_trials_in_order(slow: TrialSpec,
         assert (record["status"], record["unsaved"]) == ("paused", "")
         executor.submit(slow, 60.0)
         executor.until_told()
-        assert executor.told[slow.id][0] > 0
         assert forkserver._forkserver._forkserver_pid == server  # type: ignore[attr-defined]
 
 
-def test_a_killed_trial_goes_on_from_its_last_checkpoint(slow: TrialSpec, tmp_path: Path) -> None:
-    folder = tmp_path / "kept"
-    with Watched(folder) as executor:
-        executor._checkpointing = Checkpointing(str(folder), 0.05)
-        executor.submit(slow, 60.0)
-        (pid,) = executor.until_told()
-        while not list(folder.glob("*.pt")):
-            time.sleep(0.01)
-        os.kill(pid, signal.SIGKILL)
+def test_a_trial_without_gpu_memory_says_what_it_needs(slow: TrialSpec, tmp_path: Path) -> None:
+    needs_more = replace(slow, optimizer=replace(slow.optimizer, name="NeedsMore", factory="own_ones:NeedsMore"))
+    with Watched(tmp_path) as executor:
+        executor.submit(needs_more, 60.0)
         (record,) = executor.collect()
-    assert record["error"]["type"] == "WorkerDied"
-    records, told = finish(folder, slow)
-    assert told[slow.id][0] > 1
-    assert_same(records[slow.id], trial(slow))
-
-
-def with_factory(spec: TrialSpec, name: str, **options: Any) -> TrialSpec:
-    """A trial of an optimizer that no rehearsal has seen."""
-    return replace(spec, optimizer=replace(spec.optimizer, name=name, factory=f"own_ones:{name}"), **options)
-
-
-def test_who_runs_out_of_memory_waits_until_it_is_alone_or_says_what_it_needs(slow: TrialSpec, tmp_path: Path) -> None:
-    room, more = with_factory(slow, "NeedsRoom"), with_factory(slow, "NeedsMore")
-    with Watched(tmp_path, 3, oom="retry") as executor:
-        for each in (slow, room, more):
-            executor.submit(each, 60.0)
-        records: list[Record] = []
-        while len(records) < 3:
-            records += executor.collect(0.05)
-            if executor._waiting:
-                assert not executor.has_room()
-            if any(job.retried for job, _ in executor._running.values()):
-                assert len(executor._running) == 1
-        assert executor.has_room()
-    found = {record["id"]: record for record in records}
-    assert found[slow.id]["cost"]["alone"] is False
-    assert (found[room.id]["status"], found[room.id]["cost"]["alone"]) == ("finished", True)
-    error = found[more.id]["error"]
-    assert error["type"] == "OutOfMemory"
-    for part in ("Tried to allocate 3.00 GiB", "--trials-per-gpu", "--oom retry", "smaller batch_size"):
-        assert part in error["message"]
+    assert record["error"]["type"] == "OutOfMemory"
+    for part in ("Tried to allocate 3.00 GiB", "--trials-per-gpu", "smaller batch_size"):
+        assert part in record["error"]["message"]
 
 
 DRIVER = """

@@ -11,7 +11,7 @@ from fairbench.optimizers.resolve import known_optimizers
 from fairbench.report.tables.budget import Budget, budgets, equality
 from fairbench.report.tables.model import ARM, Column, Row, TableView, count, numbers, table_view, words
 from fairbench.report.tables.numbers import rate
-from fairbench.study.environments import grounds
+from fairbench.study.environments import environment_values
 
 
 def provenance_tables(analyses: Analyses) -> list[TableView]:
@@ -175,7 +175,7 @@ def _listed(options: Mapping[str, Any]) -> str:
 def environment_table(results: Results) -> TableView:
     """Machine and versions, with all values over the records; the study's own where there are no records."""
     measured = results.select(lambda run: run.result is not None)
-    facts = grounds(run.environment for run in measured) or grounds([results.study.environment])
+    facts = environment_values(run.environment for run in measured) or environment_values([results.study.environment])
     mixed = ", ".join(fact for fact, values in facts.items() if len(values) > 1)
     caption = "Machine and versions, from the records."
     if mixed:

@@ -1,20 +1,20 @@
-"""Who runs a trial: claims in the output directory, which several drivers share, also over NFS.
+"""Which driver runs a trial: claims in the output directory, which several drivers share, also over NFS.
 
 A claim is a file `claims/<name>` with its owner's token. It is made under another name and then linked, which only one
-can do; no lock is involved, and where a file system has no hard links, a file is opened that must not be there yet. An
-owner renews all its claims at once with the beat of its presence (`heartbeat.py`). It has gone when
+driver can do; no lock is involved. Where a file system has no hard links, the file is opened in exclusive mode. An
+owner renews all its claims at once with its heartbeat (`heartbeat.py`). An owner is dead when
 
-* its presence is not there: whoever ends gives its claims back first, so this one was swept away;
-* or it has gone for sure (`liveness.py`): its process, of this machine, has ended, or an observer has seen its
-  beat stand still for minutes of its own monotonic clock. What any clock says elsewhere does not matter.
+* it has no status file: a driver releases its claims before it removes its status, so this one was removed as dead;
+* or it is certainly dead (`liveness.py`): its process on this machine has ended, or an observer has seen no change of
+  its beat for minutes of the observer's monotonic clock. Clocks of other machines do not matter.
 
-A claim whose owner has gone is never changed: the next owner links `<name>.1` beside it, the one after that `<name>.2`.
-The last of such a chain holds. Each of its files can be made by one driver only, and is tried only when the owner
-before has gone, so of all that take over an expired claim one wins. Who ends without a record removes its own file, and
-the chain is as it was; who has written the record removes the chain from its end. A hole can only come about while the
-trial has a record, which everybody reads once more after taking a claim; or when an owner that was thought gone (a
-suspended machine, a network away for minutes) wakes up. Then two may run one trial, and nothing is lost: a trial is a
-function of its spec, and the store keeps the first record.
+The claim of a dead owner is never changed: the next owner links `<name>.1`, the one after that `<name>.2`. The last
+file of such a chain holds. Each file can be made by one driver only, and is tried only when the previous owner is dead:
+of all drivers that take over an expired claim, one wins. A driver that ends without a record removes its own file,
+which restores the chain. A driver that has written the record removes the chain from its end. A gap in the chain can
+appear only while the trial has a record, which every driver reads again after taking a claim, or when an owner that
+was thought dead wakes up (a suspended machine, a network interruption of minutes). Two drivers may then run one trial,
+and nothing is lost: a trial is a function of its spec, and the store keeps the first record.
 """
 
 import secrets
@@ -23,29 +23,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol
 
 from fairbench.common.errors import UsageError
-from fairbench.runner.coordination.heartbeat import Presence
-from fairbench.runner.coordination.liveness import TURN, Witness
+from fairbench.runner.coordination.heartbeat import Heartbeat
+from fairbench.runner.coordination.liveness import POLL, Liveness
 from fairbench.study.records import Store
 
 
-class Folder(Protocol):
-    """Where claims lie."""
-
-    def create(self, name: str, content: str) -> bool:
-        """Make a file; False if there is one of that name."""
-
-    def read(self, name: str) -> str | None:
-        """What a file says; None if there is none."""
-
-    def remove(self, name: str) -> None:
-        """Remove a file that may not be there."""
-
-
-class DiskFolder:
-    """A folder on a disk, perhaps one of another machine.
+class ClaimFolder:
+    """The folder of claims, possibly on a network file system.
 
     Args:
         path: the folder, which exists.
@@ -72,8 +58,8 @@ class DiskFolder:
             try:
                 (self.path / name).hardlink_to(written)
             except FileExistsError:
-                return written.stat().st_nlink == 2  # the server did link, and its answer was lost
-            except OSError:  # no hard links here
+                return written.stat().st_nlink == 2  # the server did link, and its reply was lost
+            except OSError:  # the file system has no hard links
                 return self._open(name, content)
             return True
         finally:
@@ -81,7 +67,7 @@ class DiskFolder:
                 written.unlink()
 
     def _open(self, name: str, content: str) -> bool:
-        """The same in two moments: whoever reads between them finds an empty file."""
+        """Make a file in two steps; a reader in between finds it empty."""
         try:
             with (self.path / name).open("x") as file:
                 file.write(content)
@@ -90,7 +76,7 @@ class DiskFolder:
         return True
 
     def read(self, name: str) -> str | None:
-        """What a file says, nothing if it cannot be read now; None if there is none."""
+        """The content of a file, empty if it cannot be read now; None if there is none."""
         try:
             return (self.path / name).read_text()
         except FileNotFoundError:
@@ -99,39 +85,41 @@ class DiskFolder:
             return ""
 
     def remove(self, name: str) -> None:
-        """Remove a file that may not be there."""
+        """Remove a file, if it exists."""
         (self.path / name).unlink(missing_ok=True)
 
 
 class Claims:
-    """The claims of one driver, which are given back at the end of a `with` block.
+    """The claims of one driver, which are released at the end of a `with` block.
 
     Args:
-        folder: where the claims of all drivers lie.
-        token: of this driver, whose presence is there already.
-        witness: sees which drivers have gone.
+        folder: the claims of all drivers.
+        token: of this driver, which has written a status.
+        liveness: tells which drivers are dead.
     """
 
-    def __init__(self, folder: Folder, token: str, witness: Witness) -> None:
-        self._folder, self._token, self._witness = folder, token, witness
+    def __init__(self, folder: ClaimFolder, token: str, liveness: Liveness) -> None:
+        self._folder, self._token, self._liveness = folder, token, liveness
         self._held: dict[str, int] = {}
 
     def __enter__(self) -> "Claims":
-        """Begin without any."""
+        """Begin without claims."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Give back what is still held."""
+        """Release the claims that are still held."""
         for name in list(self._held):
-            self.give_back(name)
+            self.release(name)
 
     def take(self, name: str) -> bool:
-        """Claim something, unless a driver that has not gone holds it."""
+        """Claim a name, unless another live driver holds it; returns whether it is held now."""
+        if name in self._held:
+            return True
         generation = 0
         while (owner := self._folder.read(_file(name, generation))) is not None:
-            if not self._has_gone(owner, _file(name, generation)):
+            if not self._is_dead(owner, _file(name, generation)):
                 return False
             generation += 1
         if not self._folder.create(_file(name, generation), self._token):
@@ -139,49 +127,44 @@ class Claims:
         self._held[name] = generation
         return True
 
-    def _has_gone(self, owner: str, file: str) -> bool:
-        """Whether an owner has gone; of one that is not named yet, whether it never will be."""
-        return self._witness.gone(owner) if owner else self._witness.silent(file, owner)
+    def _is_dead(self, owner: str, file: str) -> bool:
+        """Whether an owner is dead; an empty claim file has an unknown owner, and expires."""
+        return self._liveness.is_dead(owner) if owner else self._liveness.is_expired(file, owner)
 
-    def give_back(self, name: str) -> None:
-        """Hold something no longer; there may be no record of it, so that those who had it before stay on file."""
+    def release(self, name: str) -> None:
+        """Give up a claim without a record: the claims of earlier owners remain."""
         generation = self._held.pop(name)
-        if self._folder.read(_file(name, generation + 1)) is None:  # else it was taken from one who slept
+        if self._folder.read(_file(name, generation + 1)) is None:  # otherwise another driver took it over meanwhile
             self._folder.remove(_file(name, generation))
 
-    def settle(self, name: str) -> None:
-        """Nobody needs to hold this any more: its record is on disk."""
+    def complete(self, name: str) -> None:
+        """Remove a claim whose record is on disk, with those of earlier owners."""
         for generation in range(self._held.pop(name), -1, -1):
             self._folder.remove(_file(name, generation))
 
     @contextmanager
-    def holding(self, name: str, waits: Callable[[], None] = lambda: None) -> Iterator[None]:
+    def holding(self, name: str, wait: Callable[[], None] = lambda: None) -> Iterator[None]:
         """Wait for a claim, and hold it for the block.
 
         Args:
-            name: of what.
-            waits: called again and again while somebody else has it.
+            name: the name to claim.
+            wait: called repeatedly while another driver holds it.
         """
         while not self.take(name):
-            waits()
-            time.sleep(TURN)
+            wait()
+            time.sleep(POLL)
         try:
             yield
         finally:
             if name in self._held:
-                self.give_back(name)
+                self.release(name)
 
 
 def _file(name: str, generation: int) -> str:
-    """The name of a claim, or of the one that took it over so many times later."""
+    """The file of a claim that was taken over `generation` times."""
     return f"{name}.{generation}" if generation else name
 
 
-def open_claims(store: Store, presence: Presence) -> Claims:
-    """The claims of a driver on the trials of a store.
-
-    Args:
-        store: the records of the study.
-        presence: of the driver.
-    """
-    return Claims(DiskFolder(store.claims), presence.token, presence.witness)
+def open_claims(store: Store, heartbeat: Heartbeat) -> Claims:
+    """The claims of a driver on the trials of a store."""
+    return Claims(ClaimFolder(store.claims), heartbeat.token, heartbeat.liveness)

@@ -1,7 +1,7 @@
-"""The presence of a driver: it says what it does while it runs, for whoever watches or shares the work.
+"""Heartbeat: writes the driver's status at least every `BEAT` seconds, for other drivers and for `fairbench watch`.
 
-A new word comes at least every `BEAT` seconds, paced by a clock that cannot go backwards. Times in it are those of the
-driver's calendar clock, and are for people; what they may say of who is there is told in `liveness.py`.
+A monotonic clock paces it. Timestamps in the status come from the driver's calendar clock and are for people;
+`liveness.py` says what may be concluded from them.
 """
 
 import json
@@ -9,36 +9,36 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import TracebackType
 
 from fairbench.common.files import write_atomically
-from fairbench.runner.coordination.liveness import Witness
-from fairbench.runner.coordination.status import Word, beginning_of, path_of, this_machine
+from fairbench.runner.coordination.liveness import Liveness
+from fairbench.runner.coordination.status import DriverStatus, start_of, status_path, this_machine
 from fairbench.runner.observers import Follower
 from fairbench.study.records import Record
 from fairbench.study.trial_spec import TrialSpec
 
 SECONDS = 1.0
-"""How often a driver writes down what runs, at most."""
+"""Shortest time between two statuses."""
 BEAT = 10.0
-"""How often it writes down that it is there, at least."""
+"""Longest time between two statuses."""
 
 
-class Presence(Follower):
-    """Writes down which trials run and how far they are; use it in a `with` block.
+class Heartbeat(Follower):
+    """Writes which trials run and their progress; use it in a `with` block.
 
     Args:
         directory: the study's output directory.
-        clock: seconds since 1970, so that people can compare them; tests hand in their own.
-        pace: seconds that only go up.
-        searched: hyperparameters that the suite searches with the rate.
+        clock: seconds since 1970, which people can compare; tests pass their own.
+        pace: monotonic seconds.
+        searched: hyperparameters that the suite searches besides the learning rate.
 
     Attributes:
-        word: what it said last, or says next.
-        witness: sees who else is there.
+        status: the status that was written last.
+        liveness: tells which other drivers are alive.
     """
 
     def __init__(
@@ -51,68 +51,64 @@ class Presence(Follower):
         super().__init__(clock, searched)
         self._directory, self._pace = directory, pace
         host, pid = socket.gethostname(), os.getpid()
-        self.word = Word(secrets.token_hex(8), host, pid, this_machine(), beginning_of(pid))
-        self.witness = Witness(directory)
-        self._written, self._news = float("-inf"), True
+        self.status = DriverStatus(secrets.token_hex(8), host, pid, this_machine(), start_of(pid))
+        self.liveness = Liveness(directory)
+        self._last_write, self._is_new = float("-inf"), True
 
     @property
     def token(self) -> str:
         """The driver's name in the directory."""
-        return self.word.token
+        return self.status.token
 
-    def __enter__(self) -> "Presence":
-        """Say that somebody is here."""
-        self.witness.sweep()
+    def __enter__(self) -> "Heartbeat":
+        """Write the first status."""
+        self.liveness.remove_dead()
         self.beat()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Say that nobody is here any more."""
-        path_of(self._directory, self.token).unlink(missing_ok=True)
-        self.witness.sweep()
+        """Remove the status."""
+        status_path(self._directory, self.token).unlink(missing_ok=True)
+        self.liveness.remove_dead()
 
-    def join(self, environment: Mapping[str, str], units: Sequence[str]) -> None:
-        """Say at once on what ground, and on which cores or GPUs, trials will run here."""
-        self.word = replace(self.word, environment=environment, units=units)
+    def announce(self, environment: Mapping[str, str]) -> None:
+        """Write at once in which environment this driver runs trials."""
+        self.status = replace(self.status, environment=environment)
         self._write()
 
-    def fellows(self) -> list[Word]:
-        """What the other drivers said that run trials of the study; who is not known is listened for."""
-        there = self.witness.listen(self.beat)
-        return [word for word in there if word.environment and word.token != self.token]
+    def other_drivers(self) -> list[DriverStatus]:
+        """The other live drivers that run trials; waits up to BEAT_WAIT seconds for drivers that may be alive."""
+        alive = self.liveness.wait_until_known(self.beat)
+        return [status for status in alive if status.environment and status.token != self.token]
 
     def started(self, spec: TrialSpec) -> None:
-        """A trial begins."""
         super().started(spec)
-        self._tell()
+        self._update()
 
     def running(self, spec: TrialSpec, step: int, loss: float) -> None:
-        """A trial goes on."""
         super().running(spec, step, loss)
-        self._tell()
+        self._update()
 
     def paused(self, spec: TrialSpec) -> None:
-        """A trial has stopped before its end."""
         super().paused(spec)
-        self._tell()
+        self._update()
 
     def ended(self, spec: TrialSpec, record: Record) -> None:
-        """A trial has ended."""
         super().ended(spec, record)
-        self._tell()
+        self._update()
 
-    def _tell(self) -> None:
-        self._news = True
+    def _update(self) -> None:
+        self._is_new = True
         self.beat()
 
     def beat(self) -> None:
-        """Say what is new, or after a while that all is as it was."""
-        if self._pace() - self._written >= (SECONDS if self._news else BEAT):
+        """Write the status if it is due."""
+        if self._pace() - self._last_write >= (SECONDS if self._is_new else BEAT):
             self._write()
 
     def _write(self) -> None:
-        self._written, self._news = self._pace(), False
-        self.word = replace(self.word, beat=self.word.beat + 1, seen=self.clock(), trials=self.trials)
-        write_atomically(path_of(self._directory, self.token), json.dumps(asdict(self.word)))
+        self._last_write, self._is_new = self._pace(), False
+        self.status = replace(self.status, beat=self.status.beat + 1, written=self.clock(), trials=self.trials)
+        write_atomically(status_path(self._directory, self.token), json.dumps(asdict(self.status)))

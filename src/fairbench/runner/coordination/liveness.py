@@ -1,51 +1,51 @@
-"""Which drivers are there, and which have gone.
+"""Which drivers are alive and which are dead.
 
-A driver of this machine is there as long as its process. One of another machine is there as long as its beat moves, and
-has gone when that has stood still for `EXPIRY` seconds of the monotonic clock of whoever looks. Until the beat was seen
-to move, the calendar time that the driver wrote down may say that it is there, if it is about ours; it never says that
-somebody has gone. So whoever must know at the first look listens for a beat (`Witness.listen`), and finds a driver
-whose clock is wrong, and nobody in a directory that was copied.
+A driver of this machine is alive while its process exists. A driver of another machine is alive while its beat changes,
+and dead when the beat has not changed for `EXPIRY` seconds of the observer's monotonic clock. Before a change was seen,
+a timestamp close to our calendar time shows that the driver is alive; no timestamp ever shows that it is dead. A reader
+that must know at its first look waits for a beat (`Liveness.wait_until_known`). It then finds a driver whose clock is
+wrong, and none in a directory that was copied.
 """
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairbench.runner.coordination.status import Word, path_of, read_word, words
+from fairbench.runner.coordination.status import DriverStatus, read_status, read_statuses, status_path
 
 EXPIRY = 180.0
-"""Seconds without a beat after which a driver has gone: longer than NFS keeps what it knows of a file."""
-LISTEN = 15.0
-"""Seconds in which the beat of a driver that is there moves, unless its machine is suspended."""
-GLANCE = 1.0
-"""Seconds for which a driver that was seen is taken to be there."""
-TURN = 0.2
-"""Seconds between two looks of somebody who waits."""
+"""Seconds without a beat after which a driver is dead: longer than NFS caches a file's attributes."""
+BEAT_WAIT = 15.0
+"""Seconds in which a live driver's beat changes, unless its machine is suspended."""
+FRESH = 1.0
+"""Seconds for which a driver that was seen alive is not checked again."""
+POLL = 0.2
+"""Seconds between two attempts of a process that waits."""
 
 
 @dataclass(frozen=True)
-class Sign:
-    """A sign of life.
+class Sighting:
+    """The last seen value of something that a live driver changes.
 
     Attributes:
-        value: what was seen.
-        since: since when it is so, by the clock of whoever looks.
-        moved: whether something else was seen before.
+        value: the value.
+        since: time of its first sight, by the observer's clock.
+        changed: whether another value was seen before.
     """
 
     value: object
     since: float
-    moved: bool
+    changed: bool
 
 
-class Witness:
-    """Sees which drivers are there, by its own clock.
+class Liveness:
+    """Tells which drivers are alive, by its own clock.
 
     Args:
         directory: the study's output directory.
-        clock: seconds that only go up; tests hand in their own,
-        calendar: and their own seconds since 1970.
+        clock: monotonic seconds; tests pass their own.
+        calendar: seconds since 1970; tests pass their own.
     """
 
     def __init__(
@@ -55,74 +55,70 @@ class Witness:
         calendar: Callable[[], float] = time.time,
     ) -> None:
         self._directory, self._clock, self._calendar = directory, clock, calendar
-        self._seen: dict[str, Sign] = {}
-        self._looked: dict[str, float] = {}
+        self._seen: dict[str, Sighting] = {}
+        self._checked: dict[str, float] = {}
 
-    def present(self, but: Collection[str] = ()) -> list[Word]:
-        """What the drivers said that are there, as far as is known by now; nothing is written.
+    def alive(self) -> list[DriverStatus]:
+        """The statuses of the drivers that are known to be alive; nothing is written."""
+        return [self._corrected(status) for status in read_statuses(self._directory) if self._is_alive(status)]
 
-        Args:
-            but: tokens of drivers that nobody asks for.
-        """
-        return [self._in_our_time(word) for word in words(self._directory, but) if self._there(word)]
+    def _is_alive(self, status: DriverStatus) -> bool:
+        """Whether the driver is known to be alive."""
+        if status.alive is not None:
+            return status.alive
+        sighting = self._sighting(status.token, status.beat)
+        plausible = sighting.changed or abs(self._calendar() - status.written) < EXPIRY
+        return plausible and self._clock() - sighting.since <= EXPIRY
 
-    def _there(self, word: Word) -> bool:
-        """Whether whoever said this is there."""
-        if word.runs is not None:
-            return word.runs
-        sign = self._sign(word.token, word.beat)
-        vouched = sign.moved or abs(self._calendar() - word.seen) < EXPIRY
-        return vouched and self._clock() - sign.since <= EXPIRY
-
-    def listen(self, waits: Callable[[], None] = lambda: None) -> list[Word]:
-        """What the drivers said that are there; those who may be there are given the time for a beat.
+    def wait_until_known(self, wait: Callable[[], None] = lambda: None) -> list[DriverStatus]:
+        """The statuses of the live drivers; waits up to BEAT_WAIT seconds for drivers that may be alive.
 
         Args:
-            waits: called again and again meanwhile.
+            wait: called repeatedly in the meantime.
         """
-        said = words(self._directory)
-        while [word for word in said if self._unclear(word)]:  # all of them at the same time
-            waits()
-            time.sleep(TURN)
-            said = words(self._directory)
-        return [self._in_our_time(word) for word in said if self._there(word)]
+        statuses = read_statuses(self._directory)
+        while sum(self._is_unknown(status) for status in statuses):  # look at each of them every time
+            wait()
+            time.sleep(POLL)
+            statuses = read_statuses(self._directory)
+        return [self._corrected(status) for status in statuses if self._is_alive(status)]
 
-    def _unclear(self, word: Word) -> bool:
-        return not self._there(word) and word.runs is None and self._silence(word.token, word.beat) < LISTEN
+    def _is_unknown(self, status: DriverStatus) -> bool:
+        unseen = self._unchanged_for(status.token, status.beat) < BEAT_WAIT
+        return not self._is_alive(status) and status.alive is None and unseen
 
-    def _in_our_time(self, word: Word) -> Word:
-        """A word with times of our calendar: if its own is wrong, it was said when its beat was seen to move."""
-        wrong = self._calendar() - word.seen - self._silence(word.token, word.beat)
-        return word if word.runs or abs(wrong) < EXPIRY else word.later(wrong)
+    def _corrected(self, status: DriverStatus) -> DriverStatus:
+        """The status with timestamps of our calendar, if the driver's clock is wrong."""
+        offset = self._calendar() - status.written - self._unchanged_for(status.token, status.beat)
+        return status if status.alive or abs(offset) < EXPIRY else status.shifted(offset)
 
-    def gone(self, token: str) -> bool:
-        """Whether a driver has gone for sure; its last word is then taken away, and comes again if it wakes up."""
-        if self._clock() - self._looked.get(token, float("-inf")) < GLANCE:
+    def is_dead(self, token: str) -> bool:
+        """Whether a driver is certainly dead; its status file is then removed, and a suspended driver rewrites it."""
+        if self._clock() - self._checked.get(token, float("-inf")) < FRESH:
             return False
-        word = read_word(self._directory, token)
-        gone = word is None or word.runs is False or self.silent(token, word.beat)
-        if gone:
-            path_of(self._directory, token).unlink(missing_ok=True)
+        status = read_status(self._directory, token)
+        dead = status is None or status.alive is False or self.is_expired(token, status.beat)
+        if dead:
+            status_path(self._directory, token).unlink(missing_ok=True)
         else:
-            self._looked[token] = self._clock()
-        return gone
+            self._checked[token] = self._clock()
+        return dead
 
-    def silent(self, what: str, sign: object) -> bool:
-        """Whether a sign of life has been the same for as long as a claim lasts."""
-        return self._silence(what, sign) > EXPIRY
+    def is_expired(self, name: str, value: object) -> bool:
+        """Whether a value that a live driver would change has been the same for EXPIRY seconds."""
+        return self._unchanged_for(name, value) > EXPIRY
 
-    def sweep(self) -> None:
-        """Take away the last words of all drivers that have gone for sure."""
-        for word in words(self._directory):
-            self.gone(word.token)
+    def remove_dead(self) -> None:
+        """Remove the status files of all drivers that are certainly dead."""
+        for status in read_statuses(self._directory):
+            self.is_dead(status.token)
 
-    def _silence(self, what: str, sign: object) -> float:
-        """Seconds for which a sign of life is known to be the same."""
-        return self._clock() - self._sign(what, sign).since
+    def _unchanged_for(self, name: str, value: object) -> float:
+        """Seconds for which a value is known to be the same."""
+        return self._clock() - self._sighting(name, value).since
 
-    def _sign(self, what: str, value: object) -> Sign:
-        """A sign of life, with what is known of it."""
-        before = self._seen.get(what)
+    def _sighting(self, name: str, value: object) -> Sighting:
+        before = self._seen.get(name)
         if before is None or before.value != value:
-            self._seen[what] = Sign(value, self._clock(), moved=before is not None)
-        return self._seen[what]
+            self._seen[name] = Sighting(value, self._clock(), changed=before is not None)
+        return self._seen[name]

@@ -1,123 +1,124 @@
-"""What a driver says of itself: `drivers/<token>.json` in the directory of its study."""
+"""A driver's status file, `drivers/<token>.json` in the directory of its study."""
 
 import json
 import os
 import platform
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
-from fairbench.runner.observers import Running
+from fairbench.runner.observers import RunningTrial
 
 FOLDER = "drivers"
 UNKNOWN = "unknown"
-"""Stands for the beginning of a process that does not show it."""
+"""Start time of a process that cannot be read."""
 
 
 @dataclass(frozen=True)
-class Word:
-    """What a driver said last.
+class DriverStatus:
+    """The last status that a driver wrote.
 
     Attributes:
-        token: its name in this directory, which nobody else ever has.
+        token: unique name of the driver in this directory.
         host: name of its machine.
-        pid: its process.
-        machine: which start of which machine it is, and how processes are counted there.
-        began: when the process began, by that machine's account.
-        beat: how often it has said something.
-        seen: when it said this, in seconds since 1970 of its own clock.
-        environment: machine and versions of the trials that it runs; empty before it runs any.
-        units: the CPU cores or the GPUs of its machine on which its trials run.
-        trials: the trials that it runs, by their ids.
+        pid: number of its process.
+        machine: boot id and PID namespace of its machine, see `this_machine`.
+        started: start time of the process, as its machine counts it.
+        beat: number of statuses written before this one.
+        written: time of this status, in seconds since 1970 by the driver's clock.
+        environment: machine and versions of its trials; empty before it runs any.
+        trials: its running trials, by id.
     """
 
     token: str
     host: str
     pid: int
     machine: str
-    began: str
+    started: str
     beat: int = 0
-    seen: float = 0.0
+    written: float = 0.0
     environment: Mapping[str, str] = field(default_factory=dict)
-    units: Sequence[str] = ()
-    trials: Mapping[str, Running] = field(default_factory=dict)
+    trials: Mapping[str, RunningTrial] = field(default_factory=dict)
 
     @property
-    def who(self) -> str:
-        """The driver in a few words."""
+    def name(self) -> str:
+        """The driver as messages name it: host and process."""
         return f"{self.host} {self.pid}"
 
     @property
-    def hardware(self) -> str:
-        """Which start of which machine it is, however processes are counted there."""
+    def boot(self) -> str:
+        """The boot id of the driver's machine, which its containers share."""
         return self.machine.partition(" ")[0]
 
     @property
-    def runs(self) -> bool | None:
-        """Whether its process runs; None if that is not to be seen from here."""
-        began = beginning_of(self.pid) if self.machine == this_machine() else UNKNOWN
-        return None if began == UNKNOWN else began == self.began
+    def alive(self) -> bool | None:
+        """Whether the driver's process exists; None if that is not visible from here."""
+        started = start_of(self.pid) if self.machine == this_machine() else UNKNOWN
+        return None if started == UNKNOWN else started == self.started
 
-    def later(self, seconds: float) -> "Word":
-        """The same, as if the clock that its times are of went ahead of what it is."""
-        trials = {name: replace(x, began=x.began + seconds, heard=x.heard + seconds) for name, x in self.trials.items()}
-        return replace(self, seen=self.seen + seconds, trials=trials)
+    def shifted(self, seconds: float) -> "DriverStatus":
+        """The status with all timestamps shifted by `seconds`."""
+        trials = {
+            trial: replace(x, started=x.started + seconds, updated=x.updated + seconds)
+            for trial, x in self.trials.items()
+        }
+        return replace(self, written=self.written + seconds, trials=trials)
 
 
-def path_of(directory: Path, token: str) -> Path:
-    """Where a driver's word stands."""
+def names(statuses: Sequence[DriverStatus]) -> str:
+    """Drivers as messages name them: the first one and how many more there are; empty for none."""
+    more = f" and {len(statuses) - 1} more" if len(statuses) > 1 else ""
+    return f"the driver {statuses[0].name}{more}" if statuses else ""
+
+
+def status_path(directory: Path, token: str) -> Path:
+    """The status file of a driver."""
     return directory / FOLDER / f"{token}.json"
 
 
-def read_word(directory: Path, token: str) -> Word | None:
-    """What a driver said last; None if it has gone.
+def read_status(directory: Path, token: str) -> DriverStatus | None:
+    """The last status of a driver; None if there is none.
 
-    What cannot be read now has the beat 0: it may be readable at the next look.
+    A status that cannot be read is returned with beat 0: it may be readable at the next attempt.
     """
     try:
-        word = json.loads(path_of(directory, token).read_text())
-        driver = f"{word['host']} {word['pid']}"
-        trials = {name: Running(**{**trial, "driver": driver}) for name, trial in word["trials"].items()}
-        return Word(**{**word, "trials": trials})
+        status = json.loads(status_path(directory, token).read_text())
+        driver = f"{status['host']} {status['pid']}"
+        trials = {trial: RunningTrial(**{**fields, "driver": driver}) for trial, fields in status["trials"].items()}
+        return DriverStatus(**{**status, "trials": trials})
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return Word(token, "?", 0, "", "")
+        return DriverStatus(token, "?", 0, "", "")
 
 
-def words(directory: Path, but: Collection[str] = ()) -> list[Word]:
-    """What the drivers of a directory said last, those that were killed among them.
-
-    Args:
-        directory: the study's output directory.
-        but: tokens of drivers that nobody asks for.
-    """
+def read_statuses(directory: Path) -> list[DriverStatus]:
+    """The last statuses of all drivers of a directory, including killed ones."""
     tokens = sorted(path.stem for path in (directory / FOLDER).glob("*.json"))
-    read = (read_word(directory, token) for token in tokens if token not in but)
-    return [word for word in read if word is not None]
+    return [status for token in tokens if (status := read_status(directory, token)) is not None]
 
 
 @cache
 def this_machine() -> str:
-    """Which start of which machine this is, and how processes are counted here; but on Linux its name must do."""
+    """The boot id and PID namespace of this machine; its host name where /proc is missing."""
     with suppress(OSError):
-        start = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        return f"{start} {Path('/proc/self/ns/pid').readlink()}"
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
     return platform.node()
 
 
-def beginning_of(pid: int) -> str:
-    """When a process of this machine began, by its own account; empty if there is none of that number."""
+def start_of(pid: int) -> str:
+    """The start time of a process of this machine, as the kernel counts it; empty if there is no such process."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return ""
-    except PermissionError:  # it is somebody else's
+    except PermissionError:  # it belongs to another user
         pass
     try:
-        facts = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return UNKNOWN
-    return "" if facts[0] in "ZX" else facts[19]
+    return "" if fields[0] in "ZX" else fields[19]

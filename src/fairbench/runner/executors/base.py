@@ -1,4 +1,4 @@
-"""Executors: where trials run. All of them give bitwise equal results on the same CPU."""
+"""Executors run trials. All of them give bitwise equal results on the same CPU."""
 
 from collections.abc import Callable
 from math import inf
@@ -9,8 +9,8 @@ from fairbench.study.records import Record
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.training.place import Checkpointing, Place
 
-Report = Callable[[TrialSpec, int, float], None]
-"""Told of a running trial: steps done, training loss."""
+ReportProgress = Callable[[TrialSpec, int, float], None]
+"""Called with the progress of a running trial: steps done, training loss."""
 
 
 class Executor(Protocol):
@@ -25,55 +25,54 @@ class Executor(Protocol):
         """Stop what still runs."""
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """What a function of a module returns where trials run, apart from all of them."""
+        """The result of a module's function, in a process of its own where trials run."""
 
     def has_room(self) -> bool:
-        """Whether a further trial would start at once."""
+        """Whether another trial would start at once."""
 
     def submit(self, spec: TrialSpec, limit: float, resumes: bool = True) -> None:
-        """Start a trial that may take so many seconds; `resumes` says whether it can go on from a checkpoint."""
+        """Start a trial with a time limit in seconds; a timing trial is submitted only while no other runs."""
 
     def collect(self, patience: float = inf) -> list[Record]:
-        """Wait for trials to end, for so many seconds at most: their records, see `paused`."""
+        """The records of trials that have ended, after waiting at most `patience` seconds; see `paused`."""
 
     def pause(self) -> list[Record]:
-        """Have every trial write a checkpoint and stop: what `paused` says of each, or its record if it ended."""
+        """Stop every trial with a checkpoint: for each its `paused` record, or its record if it ended."""
 
 
 def paused(spec: TrialSpec, unsaved: str = "") -> Record:
-    """What stands for the record of a trial that has written a checkpoint and stopped: it is to be continued.
+    """The placeholder for the record of a trial that stopped with a checkpoint and will be resumed.
 
     Args:
         spec: the trial.
-        unsaved: why what it did since an earlier checkpoint could not be saved; empty if it could.
+        unsaved: why no checkpoint of its last steps could be written; empty if it was.
     """
     return {"id": spec.id, "status": "paused", "unsaved": unsaved}
 
 
 def run_trial(
-    tell: Callable[..., None], spec: TrialSpec, place: Place, checkpointing: Checkpointing | None = None
+    send: Callable[..., None], spec: TrialSpec, place: Place, checkpointing: Checkpointing | None = None
 ) -> Record:
-    """The record of a trial, which tells of its progress.
+    """The record of a trial.
 
     Args:
-        tell: called with "progress", how many steps are done, and the training loss.
+        send: called with "progress", the number of steps done, and the training loss.
         spec: the trial.
         place: where it runs.
-        checkpointing: where it goes on from, and what it keeps; None for neither.
+        checkpointing: where it writes checkpoints and resumes from; None for neither.
 
     Raises:
-        Paused: this process was sent SIGTERM; without checkpoints that is not heard.
-        OutOfMemory: the GPU has no room for it.
+        Paused: this process received SIGTERM.
+        OutOfMemory: the trial does not fit into the GPU's memory.
     """
     from fairbench.training.checkpoint import Checkpoint
     from fairbench.training.environment import naming_lack_of_memory
     from fairbench.training.trial import trial
 
-    # The time of a step is taken in one go.
-    kept = checkpointing if spec.stage != "timing" else None
-    checkpoint = Checkpoint(spec, place, kept) if kept else None
+    is_timed = spec.stage == "timing"  # its steps are timed without interruption
+    checkpoint = Checkpoint(spec, place, checkpointing) if checkpointing and not is_timed else None
     with naming_lack_of_memory(place.device):
-        return trial(spec, place, lambda step, loss: tell("progress", step, loss), checkpoint)
+        return trial(spec, place, lambda step, loss: send("progress", step, loss), checkpoint)
 
 
 def failure(spec: TrialSpec, kind: str, message: str, trace: str) -> Record:

@@ -1,7 +1,7 @@
-"""Imported last by the process that others are forked from.
+"""Imported last by the process that trials are forked from.
 
-Their garbage collectors would else write to all that it has loaded, and each would so get a copy of its own, which
-takes half a second.
+Otherwise the garbage collector of each child would write to every loaded page, and copy-on-write would be lost: half a
+second per trial.
 """
 
 import atexit
@@ -9,4 +9,4 @@ import gc
 
 gc.collect()
 gc.freeze()
-atexit.register(gc.unfreeze)  # else compiled libraries complain of what was not freed
+atexit.register(gc.unfreeze)  # otherwise compiled libraries report leaks

@@ -1,4 +1,4 @@
-"""What happens in a process that does one job and ends."""
+"""The main function of a process that does one job and ends."""
 
 import faulthandler
 import json
@@ -16,50 +16,50 @@ from typing import Any
 from fairbench.common.errors import Paused
 
 STUCK = signal.SIGUSR1
-"""Tells the process to write down what it is doing."""
+"""Makes the process print its stack."""
 PAUSE = signal.SIGTERM
-"""Tells the process to save what it has done and to stop; a job that saves nothing stops at once."""
+"""Makes the job write a checkpoint and stop; a job without checkpoints stops at once."""
 
 
 def do(pipe: Connection, output: str, job: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-    """Do a job and say through the pipe what came of it, in JSON.
+    """Do a job and send its outcome through the pipe, in JSON.
 
-    Messages are ["done", result], ["paused", what could not be saved], ["raised", type, text, traceback], and whatever
-    the job tells. The process begins with its signals blocked.
+    Messages are ["done", result], ["paused", why nothing could be saved], ["raised", type, text, traceback], and those
+    that the job sends. The process starts with its signals blocked.
 
     Args:
-        pipe: where messages go.
-        output: the file that gets what the job prints.
+        pipe: the connection to the parent.
+        output: file for everything that the job prints.
         job: called with a function that sends a message, and with the arguments.
-        arguments: the job's arguments.
+        arguments: the job's further arguments.
     """
     me = os.getpid()
-    os.setsid()  # so that it can be ended with all that it has started
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent to decide
+    os.setsid()  # a process group of its own, which is killed as a whole
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     threading.Thread(target=_die_with_parent, daemon=True).start()
     printed = Path(output).open("a", buffering=1, errors="replace")  # noqa: SIM115
     for stream in (1, 2):
         os.dup2(printed.fileno(), stream)
-    sys.stdout = sys.stderr = printed  # whatever they were where this was forked
+    sys.stdout = sys.stderr = printed  # they may be redirected in the parent
     faulthandler.register(STUCK, file=printed, all_threads=False)
     signal.signal(PAUSE, _stop)
 
-    def tell(*message: Any) -> None:
-        if os.getpid() == me:  # and not one that the job has forked
+    def send(*message: Any) -> None:
+        if os.getpid() == me:  # not in a child that the job has forked
             pipe.send_bytes(json.dumps(message, allow_nan=False).encode())
 
     try:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {STUCK, PAUSE})
-        result = job(tell, *arguments)
-        signal.signal(PAUSE, signal.SIG_IGN)  # there is nothing left to pause, and no half of a message
-        tell("done", result)
+        result = job(send, *arguments)
+        signal.signal(PAUSE, signal.SIG_IGN)  # a pause must not interrupt the last message
+        send("done", result)
     except Paused as pause:
-        tell("paused", str(pause))
-    except BaseException as error:  # sys.exit ends the job, not the study
+        send("paused", str(pause))
+    except BaseException as error:  # SystemExit too: it ends the job, not the study
         signal.signal(PAUSE, signal.SIG_IGN)
-        tell("raised", type(error).__name__, str(error), traceback.format_exc())
+        send("raised", type(error).__name__, str(error), traceback.format_exc())
     printed.flush()
-    os._exit(0)  # whatever the job wants to be done at the end is nobody's business
+    os._exit(0)  # without exit handlers of the job
 
 
 def _stop(*_: Any) -> None:
@@ -68,7 +68,7 @@ def _stop(*_: Any) -> None:
 
 
 def _die_with_parent() -> None:
-    """A parent that was killed can stop nobody: end with it, and with all that was started here."""
+    """End this process group when the parent ends, which may be killed without stopping it."""
     parent = parent_process()
     assert parent is not None
     parent.join()

@@ -1,4 +1,4 @@
-"""A process that does one job, as its parent sees it: how it starts, what it says, how it ends."""
+"""The parent's handle of a process that does one job."""
 
 import json
 import multiprocessing
@@ -16,9 +16,9 @@ from fairbench.runner.executors.worker import PAUSE, STUCK, do
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 KEPT_OUTPUT = 10_000
-"""Characters that are kept of what a trial prints: the last ones."""
+"""Characters of a trial's output that are kept: the last ones."""
 GRACE = 5.0
-"""Seconds that a process has to end, or to say what it is doing."""
+"""Seconds that a process has to end, or to print its stack."""
 
 
 class Process:
@@ -26,10 +26,10 @@ class Process:
 
     Args:
         start: the start method, "forkserver" or "fork".
-        output: the file that gets what it prints.
-        job: what it does, see `fairbench.runner.executors.worker.do`.
+        output: file for its output.
+        job: its job, see `fairbench.runner.executors.worker.do`.
         arguments: the job's arguments.
-        limit: seconds after which it has taken too long.
+        limit: seconds that it may take.
     """
 
     def __init__(
@@ -43,9 +43,9 @@ class Process:
         try:
             if start == "forkserver":
                 _start_server()
-                self._process.start()  # which waits for the server to have loaded everything; Ctrl-C ends that
+                self._process.start()  # waits until the server has loaded everything; Ctrl-C interrupts
             else:
-                with _deaf():  # whoever is called at a fork would swallow a Ctrl-C
+                with _signals_blocked():  # hooks that run at a fork would swallow a Ctrl-C
                     self._process.start()
         except (OSError, EOFError) as error:
             raise UsageError(_no_start(error, start)) from error
@@ -56,37 +56,37 @@ class Process:
         far_end.close()
         self.limit, self.deadline = limit, time.monotonic() + limit
 
-    def hear(self) -> list[Any] | None:
-        """Its next message; None when it has ended, or says what nobody can read."""
+    def receive(self) -> list[Any] | None:
+        """Its next message; None when it has ended."""
         try:
-            message = json.loads(self.pipe.recv_bytes())
-        except (EOFError, OSError, ValueError, RecursionError):
+            message: list[Any] = json.loads(self.pipe.recv_bytes())
+        except (EOFError, OSError):
             return None
-        return message if is_message(message) else None
+        return message
 
     def end(self, patience: float = 0.0) -> str:
-        """End it with all that it has started; returns what it has printed."""
+        """End it with all its children; returns the end of its output."""
         self._process.join(patience)
         for kill in (lambda: os.killpg(self._process.pid, signal.SIGKILL), self._process.kill):
             try:
                 kill()
-            except ProcessLookupError:  # it has ended, or is not yet the head of a group
+            except ProcessLookupError:  # it has ended, or does not lead a process group yet
                 continue
         self._process.join()
         self.pipe.close()
         return self.output.read_text(errors="replace")[-KEPT_OUTPUT:] if self.output.exists() else ""
 
     def pause(self) -> None:
-        """Ask it to save what it has done and to stop."""
-        with suppress(ProcessLookupError):  # it has ended meanwhile, and its last message is on its way
+        """Make it write a checkpoint and stop."""
+        with suppress(ProcessLookupError):  # it has ended, and its last message is in the pipe
             os.kill(self._process.pid, PAUSE)
 
     def stuck_at(self) -> str:
-        """What it is doing, by its own account; then it is ended."""
+        """End it; returns its output with its stack."""
         before = self.output.stat().st_size
         try:
             os.kill(self._process.pid, STUCK)
-        except ProcessLookupError:  # it is gone, and something that it has started holds the pipe
+        except ProcessLookupError:  # it has ended, but a child of it keeps the pipe open
             return self.end()
         end = time.monotonic() + GRACE
         while self.output.stat().st_size == before and time.monotonic() < end:
@@ -95,51 +95,34 @@ class Process:
         return self.end()
 
     def cause_of_death(self) -> str:
-        """Why it ended without a result."""
+        """The reason why it ended without a result."""
         self._process.join(GRACE)
         code = self._process.exitcode
         if code == -signal.SIGKILL:
             return "the process was killed (out of memory?)"
         if code is None:
-            return "the process said something that is no message"
+            return "the process closed its connection without a result"
         return f"the process ended with {f'signal {-code}' if code < 0 else f'code {code}'} and no result"
 
 
-MESSAGES: dict[str, tuple[Any, ...]] = {
-    "done": (object,),
-    "paused": (str,),
-    "progress": (int, (int, float)),
-    "raised": (str, str, str),
-}
-"""What a process may say, and of which types."""
-
-
-def is_message(message: Any) -> bool:
-    """Whether something is a message: a process may say anything."""
-    if not isinstance(message, list) or not message or not isinstance(message[0], str):
-        return False
-    types, parts = MESSAGES.get(message[0], ()), message[1:]
-    return len(parts) == len(types) > 0 and all(map(isinstance, parts, types))
-
-
 def _no_start(error: OSError | EOFError, start: str) -> str:
-    """Why no process could be started, and what to do."""
+    """The message for a process that could not be started, with the remedy."""
     what = f"cannot start a process ({type(error).__name__}: {error})"
     if "AF_UNIX path too long" in str(error):
-        return f"{what}: the folder for temporary files has too long a path; set TMPDIR to a shorter one"
+        return f"{what}: the path of the folder for temporary files is too long; set TMPDIR to a shorter one"
     if start == "forkserver" and isinstance(error, EOFError | ConnectionError):
         return (
-            "the process that trials are forked from ended while it loaded the libraries, perhaps killed for want of "
-            "memory; make room and run the same command again, or try --workers 0, which needs no such process"
+            "the process that trials are forked from ended while it loaded the libraries, perhaps out of memory; "
+            "free memory and run the same command again, or try --workers 0, which needs no such process"
         )
-    return f"{what}: has this user too many of them (ulimit -u), or too many open files (ulimit -n)?"
+    return f"{what}: does this user have too many of them (ulimit -u), or too many open files (ulimit -n)?"
 
 
 @contextmanager
-def _deaf() -> Iterator[None]:
-    """Hear of signals afterwards; what is started here is deaf to them until it decides otherwise.
+def _signals_blocked() -> Iterator[None]:
+    """Block SIGINT, SIGTERM and SIGUSR1 while a child starts; the child inherits the mask.
 
-    So Ctrl-C and a cluster's signals to all processes end neither the server nor a child that is yet to get ready.
+    Signals to the whole process group then end neither the server nor a child that has not set its handlers.
     """
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, PAUSE, STUCK})
     try:
@@ -149,13 +132,13 @@ def _deaf() -> Iterator[None]:
 
 
 def _start_server() -> None:
-    """Start the server unless it runs: without threads of its own, and deaf."""
+    """Start the server unless it runs: single-threaded, and with signals blocked."""
     outside = {name: os.environ.get(name) for name in ONE_THREAD}
     os.environ |= ONE_THREAD
     try:
-        with _deaf():
-            resource_tracker.ensure_running()  # which would unblock signals if it started below
-        with _deaf():
+        with _signals_blocked():
+            resource_tracker.ensure_running()  # its start unblocks signals, so it must precede the server
+        with _signals_blocked():
             forkserver.ensure_running()
     finally:
         for name, value in outside.items():

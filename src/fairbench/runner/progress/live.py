@@ -11,27 +11,27 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from fairbench.common.formatting import duration
-from fairbench.runner.observers import Follower, Running
+from fairbench.runner.observers import Follower, RunningTrial
 from fairbench.study.records import Record
 from fairbench.study.schedule import Outlook
 from fairbench.study.trial_spec import TrialSpec
 
 PLAIN_SECONDS = 15.0
-"""Without a terminal, how often progress is told of."""
+"""Seconds between two lines of progress without a terminal."""
 QUIET_SECONDS = 10.0
-"""After how long it is said since when nothing was heard of a trial."""
+"""Seconds without a message of a trial after which the table says so."""
 
 
 def time_left(
     seconds: Mapping[str, float], steps: Mapping[str, int], steps_left: Mapping[str, int], workers: int
 ) -> float | None:
-    """Seconds until a study is done, at each arena's own pace; None while nothing is known.
+    """Seconds until a study is complete, at each arena's own pace; None before any step.
 
     Args:
-        seconds: spent in trials that have ended, by arena.
-        steps: that they took.
-        steps_left: that are left.
-        workers: trials that run at the same time.
+        seconds: spent in ended trials, by arena.
+        steps: done in them.
+        steps_left: steps that remain, by arena.
+        workers: concurrent trials.
     """
     if not any(steps.values()):
         return None
@@ -41,16 +41,16 @@ def time_left(
 
 
 def summary(done: int, trials: int, left: float | None) -> str:
-    """How far a study is, in a line."""
+    """The progress of a study in one line."""
     return f"{done} of {trials} trials" + (f", about {duration(left)} left" if left is not None else "")
 
 
-def in_words(trials: Iterable[Running]) -> str:
-    """The running trials that have taken a step, in a line."""
+def trials_line(trials: Iterable[RunningTrial]) -> str:
+    """The running trials that have reported a step, in one line."""
     return "; ".join(f"{x.label} step {x.step}/{x.steps} loss {x.loss:.4g}" for x in trials if x.step)
 
 
-def trials_table(trials: Iterable[Running], now: float) -> Table:
+def trials_table(trials: Iterable[RunningTrial], now: float) -> Table:
     """A row for each running trial."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     trials = list(trials)
@@ -58,25 +58,25 @@ def trials_table(trials: Iterable[Running], now: float) -> Table:
     for column in ("trial", "step", "loss", "left", *driver, ""):
         table.add_column(column, justify="left" if column in ("trial", "driver", "") else "right")
     for trial in trials:
-        left, silence = trial.left(now), now - trial.heard
+        left, silent = trial.left(now), now - trial.updated
         table.add_row(
             trial.label,
             f"{trial.step}/{trial.steps}",
             "" if trial.loss is None else f"{trial.loss:.4f}",
             "?" if left is None else duration(left),
             *(trial.driver for _ in driver),
-            f"last seen {silence:.0f} s ago" if silence > QUIET_SECONDS else "",
+            f"last seen {silent:.0f} s ago" if silent > QUIET_SECONDS else "",
         )
     return table
 
 
 class Progress(Follower):
-    """Shows how many trials are done, what runs, with which loss, and how long it will take; use it in a `with` block.
+    """Shows the progress of a study, its running trials with their losses, and the time left.
 
     Args:
-        console: where to write.
-        clock: seconds now; tests hand in their own.
-        searched: hyperparameters that the suite searches with the rate.
+        console: the console.
+        clock: the time in seconds; tests pass their own.
+        searched: hyperparameters that the suite searches besides the learning rate.
     """
 
     def __init__(
@@ -90,12 +90,12 @@ class Progress(Follower):
         self._outlook = Outlook(0, 0, {})
         self._seconds: dict[str, float] = defaultdict(float)  # spent in finished trials, by arena
         self._steps: dict[str, int] = defaultdict(int)
-        self._sent: set[str] = set()  # arenas whose data have no room on the GPU
+        self._sent: set[str] = set()  # arenas whose data do not fit on the GPU
         self._last_line = clock()
         self._live = Live(console=console, get_renderable=self._view, refresh_per_second=4, transient=True)
 
     def __enter__(self) -> "Progress":
-        """Begin to show."""
+        """Start the display on a terminal."""
         if self._console.is_terminal:
             self._live.start()
         return self
@@ -103,48 +103,45 @@ class Progress(Follower):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop to show."""
+        """Stop the display."""
         self._live.stop()
 
     def say(self, text: str) -> None:
-        """Show a text for good; nothing if it is empty."""
+        """Print a message, unless it is empty."""
         if text:
             self._console.print(text, style="yellow", highlight=False, soft_wrap=True)
 
     def planned(self, outlook: Outlook) -> None:
-        """State what is done and what is left."""
         self._outlook = outlook
 
     def running(self, spec: TrialSpec, step: int, loss: float) -> None:
-        """A trial goes on."""
         super().running(spec, step, loss)
         if not self._console.is_terminal and self.clock() - self._last_line >= PLAIN_SECONDS:
             self._last_line = self.clock()
-            line = f"{self._summary()} | {in_words(self.trials.values())}"
+            line = f"{self._summary()} | {trials_line(self.trials.values())}"
             self._console.print(line, highlight=False, soft_wrap=True)
 
     def ended(self, spec: TrialSpec, record: Record) -> None:
-        """A trial has ended."""
-        label, began = self.trials[spec.id].label, self.trials[spec.id].began
+        label, started = self.trials[spec.id].label, self.trials[spec.id].started
         super().ended(spec, record)
         if record["status"] == "failed":
             reason = f"failed: {label}: {record['error']['type']}: {record['error']['message']}"
             self._console.print(reason, style="red", highlight=False, markup=False, soft_wrap=True)
             return
-        self._seconds[spec.arena.name] += self.clock() - began
+        self._seconds[spec.arena.name] += self.clock() - started
         self._steps[spec.arena.name] += record["result"]["steps"]
         if record["status"] == "diverged":
             self._console.print(f"diverged: {label} at step {record['result']['steps']}", highlight=False)
-        self._tell_of_room(spec, record["cost"]["data_on"])
+        self._report_data_location(spec, record["cost"]["data_on"])
 
-    def _tell_of_room(self, spec: TrialSpec, data_on: str) -> None:
-        """Say of each arena once that its data did not fit where its trials run."""
+    def _report_data_location(self, spec: TrialSpec, data_on: str) -> None:
+        """Print once per arena that its data do not fit on the GPU."""
         if data_on != spec.training.device and spec.arena.name not in self._sent:
             self._sent.add(spec.arena.name)
-            self.say(f"{spec.arena.name}: no room on the GPU for the data, batches are sent from pinned memory")
+            self.say(f"{spec.arena.name}: the data do not fit on the GPU, batches are sent from pinned memory")
 
     def eta(self) -> float | None:
-        """Seconds until the study is done; None while nothing is known."""
+        """Seconds until the study is complete; None before any trial has ended."""
         return time_left(self._seconds, self._steps, self._outlook.steps_left, max(len(self.trials), 1))
 
     def _summary(self) -> str:

@@ -1,7 +1,7 @@
 """Event files for TensorBoard, written by the driver as trials run: `<arena>/<optimizer>/<stage> <lr> <seed>`.
 
-A trial's folder says with the trial's id that it is complete. What a killed run has left incomplete is written again:
-from the record if there is one, else with the trial that starts anew.
+The file `complete` in a trial's folder holds the trial's id. Event files that a killed run left incomplete are written
+again: from the record if there is one, otherwise when the trial restarts.
 """
 
 import importlib.util
@@ -30,8 +30,8 @@ class TensorBoard(Observer):
     """Writes losses, metrics and hyperparameters of sweep and final trials.
 
     Args:
-        directory: where the event files go.
-        extra: what is searched beside the rate, which tells trials apart.
+        directory: of the event files.
+        extra: hyperparameters that are searched besides the learning rate; they distinguish trials.
 
     Raises:
         UsageError: the package tensorboard is missing.
@@ -42,17 +42,17 @@ class TensorBoard(Observer):
             raise UsageError("--tensorboard needs the package tensorboard: pip install tensorboard")
         self._directory, self._others = directory, set(extra) - {"weight_decay"}
         self._writers: dict[str, SummaryWriter] = {}
-        self._since: dict[str, int] = {}  # the first step that is written of a trial
+        self._since: dict[str, int] = {}  # the first step of a trial that was written
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Write down what is known of trials that were stopped."""
+        """Close the files of trials that were stopped."""
         for writer in self._writers.values():
             writer.close()
 
     def folder(self, spec: TrialSpec) -> Path:
-        """Where the event file of a trial lies."""
+        """The folder of a trial's event file."""
         decay = "" if spec.weight_decay is None else f" wd={spec.weight_decay:g}"
         others = "".join(
             f" {name}={spec.optimizer.options[name]}" for name in self._others & spec.optimizer.options.keys()
@@ -60,21 +60,21 @@ class TensorBoard(Observer):
         trial = f"{spec.stage} lr={spec.lr:g}{decay}{others} seed {spec.seed}"
         return self._directory / _name(spec.arena.name) / _name(spec.optimizer.name) / _name(trial)
 
-    def found(self, spec: TrialSpec, read: Callable[[], Record | None]) -> None:
-        """Write what is in the record of a trial, unless that is done."""
-        mark = self._mark(spec)
-        if (not mark.exists() or mark.read_text() != spec.id) and (record := read()):
+    def recorded(self, spec: TrialSpec, read: Callable[[], Record | None]) -> None:
+        """Write the event file of an existing record, unless it is complete."""
+        complete = self._complete(spec)
+        if (not complete.exists() or complete.read_text() != spec.id) and (record := read()):
             self._rewrite(spec, record)
 
     def _rewrite(self, spec: TrialSpec, record: Record) -> None:
-        """Write what is in the record of a trial."""
+        """Write the event file of a trial from its record."""
         self.started(spec)
         for step, loss in record["result"]["loss_curve"]:
             self.running(spec, step, loss)
         self.ended(spec, record)
 
     def started(self, spec: TrialSpec) -> None:
-        """Begin the event file of a trial, with its hyperparameters."""
+        """Start the event file of a trial, with its hyperparameters."""
         if spec.stage == "timing":
             return
 
@@ -87,19 +87,19 @@ class TensorBoard(Observer):
         self._writers[spec.id] = writer
 
     def running(self, spec: TrialSpec, step: int, loss: float) -> None:
-        """The training loss of a window of steps, at its last one."""
+        """Write the training loss of a window of steps, at its last step."""
         if writer := self._writers.get(spec.id):
             self._since.setdefault(spec.id, step)
             writer.add_scalar(LOSS, loss, step)
 
     def paused(self, spec: TrialSpec) -> None:
-        """Begin again when the trial goes on."""
+        """Close the file; it is written again when the trial resumes."""
         self._since.pop(spec.id, None)
         if writer := self._writers.pop(spec.id, None):
             writer.close()
 
     def ended(self, spec: TrialSpec, record: Record) -> None:
-        """The metrics of the evaluations; of a trial that failed, why."""
+        """Write the metrics of the evaluations, or the error of a failed trial."""
         writer, since = self._writers.pop(spec.id, None), self._since.pop(spec.id, None)
         if writer is None:
             return
@@ -108,7 +108,7 @@ class TensorBoard(Observer):
             writer.close()
             return
         result = record["result"]
-        if result["loss_curve"] and since != result["loss_curve"][0][0]:  # it went on from a checkpoint
+        if result["loss_curve"] and since != result["loss_curve"][0][0]:  # it resumed from a checkpoint
             writer.close()
             self._rewrite(spec, record)
             return
@@ -118,12 +118,12 @@ class TensorBoard(Observer):
         for metric, value in (result["final"] or {}).get("test", {}).items():
             writer.add_scalar(f"{metric}/test", value, result["steps"])
         writer.close()
-        write_atomically(self._mark(spec), spec.id)
+        write_atomically(self._complete(spec), spec.id)
 
-    def _mark(self, spec: TrialSpec) -> Path:
+    def _complete(self, spec: TrialSpec) -> Path:
         return self.folder(spec) / "complete"
 
 
 def _name(text: str) -> str:
-    """A name as that of a folder."""
+    """A name that is valid for a folder."""
     return quote(text, safe=" ()[]{}=+,:@")

@@ -1,4 +1,4 @@
-"""A live view of a study from any terminal: read from its output directory, where nothing is locked or written."""
+"""A live view of a study, read from its output directory; nothing there is locked or changed."""
 
 import time
 from collections import Counter, defaultdict
@@ -11,103 +11,103 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 
-from fairbench.runner.coordination.liveness import Witness
-from fairbench.runner.observers import Running
-from fairbench.runner.progress.live import PLAIN_SECONDS, in_words, summary, time_left, trials_table
+from fairbench.runner.coordination.liveness import Liveness
+from fairbench.runner.observers import RunningTrial
+from fairbench.runner.progress.live import PLAIN_SECONDS, summary, time_left, trials_line, trials_table
 from fairbench.study.history import FILE
 from fairbench.study.plan import Arm, Study, arms
-from fairbench.study.record_index import Told
+from fairbench.study.record_index import IndexEntry
 from fairbench.study.records import Record
-from fairbench.study.snapshot import Snapshot, held_plans
+from fairbench.study.snapshot import Snapshot, read_plans
 from fairbench.study.trial_spec import TrialSpec
 
 SECONDS = 1.5
-"""How often the directory is read."""
+"""Seconds between two reads of the directory."""
 NAMED = 4
-"""How many drivers are named at most; each trial names its own."""
+"""Most drivers that are named; each trial also names its own."""
 
 
 @dataclass(frozen=True)
-class ArmSight:
-    """One optimizer in one arena, as far as it is.
+class ArmStatus:
+    """The progress of one optimizer in one arena.
 
     Attributes:
         arm: the arm.
         tuned: whether a learning rate is searched.
-        sweep: what is told of each trial of stage 1; None of one that has no record.
-        final: the same of stage 2; None for each planned seed while nothing is selected.
+        sweep: the index entry of each trial of stage 1; None for a missing record.
+        final: the same for stage 2; None for each planned seed while no setting is selected.
     """
 
     arm: Arm
     tuned: bool
-    sweep: Sequence[Told | None]
-    final: Sequence[Told | None]
+    sweep: Sequence[IndexEntry | None]
+    final: Sequence[IndexEntry | None]
 
     @property
-    def awaited(self) -> Sequence[Told | None]:
-        """What is told of the trials that can run or have run."""
+    def awaited(self) -> Sequence[IndexEntry | None]:
+        """The entries of the trials that can run or have run."""
         return self.sweep if self.arm.setting is None else [*self.sweep, *self.final]
 
 
-def arm_sights(study: Study, told: Callable[[str], Told | None]) -> list[ArmSight]:
-    """Every arm of a study, as far as it is.
+def arm_statuses(study: Study, entry: Callable[[str], IndexEntry | None]) -> list[ArmStatus]:
+    """The progress of every arm of a study.
 
     Args:
         study: the study.
-        told: what the index tells of the record of the trial of an id; None when there is none.
+        entry: gives the index entry of the trial with an id; None without a record.
     """
 
-    def brief(spec: TrialSpec) -> Record | None:
-        known = told(spec.id)
-        return known and known.brief(spec.id)
+    def reduced(spec: TrialSpec) -> Record | None:
+        known = entry(spec.id)
+        return known and known.as_record(spec.id)
 
     seeds = len(study.suite.final.seeds)
-    found = []
-    for arm in arms(study, brief):
-        final = [None] * seeds if arm.setting is None and not arm.diverged else [*map(told, arm.final.ids)]
-        found.append(ArmSight(arm, study.tuned(arm.optimizer), [*map(told, arm.sweep.ids)], final))
-    return found
+    statuses = []
+    for arm in arms(study, reduced):
+        final = [None] * seeds if arm.setting is None and not arm.diverged else [*map(entry, arm.final.ids)]
+        statuses.append(ArmStatus(arm, study.tuned(arm.optimizer), [*map(entry, arm.sweep.ids)], final))
+    return statuses
 
 
 @dataclass(frozen=True)
-class Sight:
-    """A study as its directory shows it.
+class StudyStatus:
+    """The progress of a study.
 
     Attributes:
         study: the study.
         arms: its arms, in the order of the suite.
-        running: the trials that run, as their drivers said last.
-        drivers: who runs the study, host and process of each.
-        now: when this was seen, in seconds since 1970.
+        running: the running trials, from the statuses of their drivers.
+        drivers: host and process of each live driver.
+        now: the time, in seconds since 1970.
     """
 
     study: Study
-    arms: Sequence[ArmSight]
-    running: list[Running]
+    arms: Sequence[ArmStatus]
+    running: list[RunningTrial]
     drivers: list[str]
     now: float
 
     @property
-    def driven(self) -> bool:
-        """Whether somebody runs the study."""
+    def is_running(self) -> bool:
+        """Whether a driver runs the study."""
         return bool(self.drivers)
 
     @property
     def summary(self) -> str:
-        """How far the study is, how long it will take, and whether anybody runs it, in a line."""
-        trials = [told for arm in self.arms for told in (*arm.sweep, *arm.final)]
+        """The progress of the study, the time left, and whether a driver runs it, in one line."""
+        trials = [entry for arm in self.arms for entry in (*arm.sweep, *arm.final)]
         done = len(trials) - trials.count(None)
-        nobody = "" if self.driven or self.complete else "; nobody runs it now"
-        return summary(done, len(trials), self.left if self.driven else None) + nobody
+        idle = "" if self.is_running or self.complete else "; no driver runs it now"
+        return summary(done, len(trials), self.left if self.is_running else None) + idle
 
     @property
     def complete(self) -> bool:
-        """Whether there is nothing to wait for: every trial that can run has a record, and nobody runs any."""
-        return not self.driven and not any(None in arm.awaited for arm in self.arms)
+        """Whether every trial that can run has a record, and no driver runs."""
+        return not self.is_running and not any(None in arm.awaited for arm in self.arms)
 
     @property
     def left(self) -> float | None:
-        """Seconds that the study will still take at the pace of its records; None while nothing is known."""
+        """Seconds until the study is complete, at the pace of its records; None without records."""
         seconds: dict[str, float] = defaultdict(float)
         steps: dict[str, int] = defaultdict(int)
         steps_left: dict[str, int] = defaultdict(int)
@@ -116,12 +116,12 @@ class Sight:
             plan = self.study.suite.arenas[arena]
             for trials, planned in ((each.sweep, plan.sweep_steps), (each.final, plan.steps)):
                 steps_left[arena] += planned * trials.count(None)
-                seconds[arena] += sum(told.seconds or 0.0 for told in trials if told)
-                steps[arena] += sum(told.steps or 0 for told in trials if told)
+                seconds[arena] += sum(entry.seconds or 0.0 for entry in trials if entry)
+                steps[arena] += sum(entry.steps or 0 for entry in trials if entry)
         return time_left(seconds, steps, steps_left, max(len(self.running), 1))
 
     def view(self) -> Group:
-        """All of it, for a terminal."""
+        """The whole status, for a terminal."""
         parts: list[RenderableType] = [status_table(self.arms), self.summary]
         if len(self.drivers) > 1:
             more = f" and {len(self.drivers) - NAMED} more" if len(self.drivers) > NAMED else ""
@@ -133,10 +133,10 @@ class Sight:
 
 @dataclass(frozen=True)
 class Preparation:
-    """A study that has no plan yet, since its first drivers prepare it.
+    """A study without a plan, whose first drivers run the preflight.
 
     Attributes:
-        drivers: who does, host and process of each.
+        drivers: host and process of each.
     """
 
     drivers: list[str]
@@ -145,26 +145,22 @@ class Preparation:
 
     @property
     def summary(self) -> str:
-        """What is known of it, in a line."""
+        """The status in one line."""
         return f"no plan yet: {', '.join(self.drivers)} {'prepares' if len(self.drivers) == 1 else 'prepare'} the study"
 
     def view(self) -> str:
-        """All of it, for a terminal."""
+        """The whole status, for a terminal."""
         return self.summary
 
 
-def status_table(sights: Iterable[ArmSight]) -> Table:
-    """How far each arm of a study is.
-
-    Args:
-        sights: the arms.
-    """
+def status_table(statuses: Iterable[ArmStatus]) -> Table:
+    """A table with the progress of each arm."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for column in ("arena", "optimizer", "sweep", "rate", "final", "diverged", "failed"):
         table.add_column(column, justify="left" if column in ("arena", "optimizer") else "right", no_wrap=True)
-    for each in sights:
+    for each in statuses:
         arm = each.arm
-        sweep, final = (Counter(told.status if told else "missing" for told in x) for x in (each.sweep, each.final))
+        sweep, final = (Counter(entry.status if entry else "missing" for entry in x) for x in (each.sweep, each.final))
         done = [of_stage.total() - of_stage["missing"] for of_stage in (sweep, final)]
         rate = "diverged" if arm.diverged else "" if arm.lr is None else f"{arm.lr:g}"
         swept = f"{done[0]}/{len(each.sweep)}" if each.tuned else "untuned"
@@ -174,40 +170,41 @@ def status_table(sights: Iterable[ArmSight]) -> Table:
 
 
 class Watcher:
-    """Looks at a study again and again; records that are there for good are read once.
+    """Reads the status of a study repeatedly; final records are read once.
 
     Args:
         directory: the study's output directory.
-        clock: seconds since 1970; tests hand in their own.
+        clock: seconds since 1970; tests pass their own.
     """
 
     def __init__(self, directory: Path, clock: Callable[[], float] = time.time) -> None:
         self._directory, self._clock = directory, clock
-        self._witness = Witness(directory, calendar=clock)
-        self._read: Snapshot | None = None
+        self._liveness = Liveness(directory, calendar=clock)
+        self._snapshot: Snapshot | None = None
 
-    def look(self) -> Sight | Preparation:
+    def status(self) -> StudyStatus | Preparation:
         """The study as it is now.
 
         Raises:
             UsageError: there is no study, or something in it is damaged.
         """
-        said, now = self._witness.listen(), self._clock()
-        if said and not (self._directory / FILE).exists():
-            return Preparation([word.who for word in said])
-        study = held_plans(self._directory).study
-        # after what runs: what has ended meanwhile has a record
-        read = self._read = self._read.renewed() if self._read else Snapshot(self._directory)
-        sights = arm_sights(study, read.told)
-        read.remember()
-        heard = sorted((each for word in said for each in word.trials.items()), key=lambda each: each[1].heard)
-        running = {name: trial for name, trial in heard if _runs(read.told(name))}  # of two words the later one counts
-        return Sight(study, sights, list(running.values()), [word.who for word in said], now)
+        alive, now = self._liveness.wait_until_known(), self._clock()
+        if alive and not (self._directory / FILE).exists():
+            return Preparation([driver.name for driver in alive])
+        study = read_plans(self._directory).study
+        # The records are read after the statuses: a trial that has ended in between has its record.
+        snapshot = self._snapshot = self._snapshot.refreshed() if self._snapshot else Snapshot(self._directory)
+        arm_status = arm_statuses(study, snapshot.entry)
+        snapshot.write_index()
+        trials = sorted((x for driver in alive for x in driver.trials.items()), key=lambda x: x[1].updated)
+        # Of two statuses of a trial the later one counts.
+        running = {name: trial for name, trial in trials if _is_missing(snapshot.entry(name))}
+        return StudyStatus(study, arm_status, list(running.values()), [driver.name for driver in alive], now)
 
 
-def _runs(told: Told | None) -> bool:
-    """Whether a trial of which a driver says so runs: it has no record yet, or failed before."""
-    return told is None or told.status == "failed"
+def _is_missing(entry: IndexEntry | None) -> bool:
+    """Whether a trial has no record, or only that of an earlier failure."""
+    return entry is None or entry.status == "failed"
 
 
 def watch(directory: Path, console: Console, sleep: Callable[[float], None] = time.sleep) -> None:
@@ -215,23 +212,23 @@ def watch(directory: Path, console: Console, sleep: Callable[[float], None] = ti
 
     Args:
         directory: the study's output directory.
-        console: where to show it.
-        sleep: waits so many seconds; tests hand in their own.
+        console: the console.
+        sleep: waits for a number of seconds; tests pass their own.
 
     Raises:
         UsageError: there is no study, or something in it is damaged.
     """
     watcher = Watcher(directory)
-    sight = watcher.look()
+    status = watcher.status()
     if console.is_terminal:
-        with Live(sight.view(), console=console, auto_refresh=False) as live:
-            while not sight.complete:
+        with Live(status.view(), console=console, auto_refresh=False) as live:
+            while not status.complete:
                 sleep(SECONDS)
-                sight = watcher.look()
-                live.update(sight.view(), refresh=True)
+                status = watcher.status()
+                live.update(status.view(), refresh=True)
         return
-    while not sight.complete:
-        console.print(f"{sight.summary} | {in_words(sight.running)}", highlight=False, soft_wrap=True)
+    while not status.complete:
+        console.print(f"{status.summary} | {trials_line(status.running)}", highlight=False, soft_wrap=True)
         sleep(PLAIN_SECONDS)
-        sight = watcher.look()
-    console.print(sight.view(), highlight=False)
+        status = watcher.status()
+    console.print(status.view(), highlight=False)

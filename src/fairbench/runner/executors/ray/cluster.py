@@ -1,4 +1,4 @@
-"""The way to a Ray cluster, and Ray itself."""
+"""The connection to a Ray cluster, and the import of Ray."""
 
 import os
 import signal
@@ -10,49 +10,49 @@ from typing import Any
 
 from fairbench.common.errors import UsageError
 
-os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nobody has asked to be counted
-os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")  # `uv run` would build every worker an environment
-os.environ.setdefault("RAY_worker_niceness", "0")  # as without Ray; its 15 starves trials where anything else runs
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # the user did not agree to be counted
+os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")  # otherwise `uv run` builds an environment for every worker
+os.environ.setdefault("RAY_worker_niceness", "0")  # as without Ray; its default of 15 starves trials on a busy machine
 
 try:
     import ray
     import ray.exceptions
     import ray.util.scheduling_strategies
 except ImportError as error:
-    raise UsageError(f"--ray needs Ray, which is not here ({error}); install it: pip install 'psilogic[ray]'") from None
+    raise UsageError(f"--ray needs Ray, which is missing ({error}); install it: pip install 'psilogic[ray]'") from None
 
 __all__ = ["await_head", "connected", "ray"]
-ADDRESSES = "say HOST:PORT as `ray start --head` printed it, auto on a node of a cluster, or nothing for one of its own"
+ADDRESSES = "give HOST:PORT as `ray start --head` printed it, auto on a node of a cluster, or nothing to start one here"
 ANSWER = 10.0
-"""Seconds in which somebody must answer at an address."""
+"""Seconds in which a connection to an address must succeed."""
 HEAD_ANSWER = 30.0
-"""Seconds in which a head that was there must answer again: after 60 Ray ends this process, with words of its own."""
+"""Seconds in which a lost head must answer again; after 60 Ray ends this process with a message of its own."""
 LOCAL = {"include_dashboard": False, "object_store_memory": 100_000_000, "_node_ip_address": "127.0.0.1"}
-"""A cluster on this machine: nobody else reaches it, and it stores little, since records are small."""
+"""A cluster on this machine: not reachable from others, with little storage, since records are small."""
 
 
 def check_address(address: str) -> None:
-    """See whether somebody answers at an address of the form HOST:PORT, of which Ray is sure after minutes only.
+    """Check that an address has the form HOST:PORT and accepts connections; Ray itself takes minutes to fail.
 
     Raises:
-        UsageError: nobody does, or it has another form.
+        UsageError: it does not.
     """
     if address in ("local", "auto"):
         return
     host, _, port = address.rpartition(":")
     if not host or "/" in host or not port.isdecimal():
-        raise UsageError(f"--ray {address}: no such address; {ADDRESSES}")
+        raise UsageError(f"--ray {address}: not an address; {ADDRESSES}")
     try:
         socket.create_connection((host, int(port)), ANSWER).close()
     except (OSError, OverflowError) as error:
-        raise UsageError(f"--ray {address}: nobody answers there ({error}); {ADDRESSES}") from error
+        raise UsageError(f"--ray {address}: no connection ({error}); {ADDRESSES}") from error
 
 
 def await_head(address: str) -> None:
-    """See whether the head of the cluster is still there, and give one that starts anew some time.
+    """Wait until the head of the cluster answers, at most HEAD_ANSWER seconds: it may be restarting.
 
     Raises:
-        UsageError: it is lost.
+        UsageError: it does not answer.
     """
     until = time.monotonic() + HEAD_ANSWER
     while True:
@@ -62,14 +62,14 @@ def await_head(address: str) -> None:
             if time.monotonic() > until:
                 raise UsageError(
                     f"--ray {address}: the head of the cluster has not answered for {HEAD_ANSWER:.0f} s; "
-                    "all records are kept, and the same command goes on with a cluster that has one"
+                    "all records are kept, and the same command resumes on a cluster with a head"
                 ) from None
         time.sleep(1.0)
 
 
 @contextmanager
 def connected(address: str) -> Iterator[None]:
-    """A connection to a cluster; one that is started for it lives as long as it, and is reached from this machine only.
+    """A connection to a cluster; a local one is started for it, ends with it, and is reachable from this machine only.
 
     Raises:
         UsageError: there is no such cluster, or it has another version of Ray or Python.
@@ -85,7 +85,7 @@ def connected(address: str) -> Iterator[None]:
         except (ray.exceptions.RayError, ConnectionError, RuntimeError, ValueError, OSError) as error:
             raise UsageError(f"--ray {address}: {type(error).__name__}: {error}; {ADDRESSES}") from error
         finally:
-            for number, handler in handlers.items():  # Ray has put its own there
+            for number, handler in handlers.items():  # Ray has replaced them
                 signal.signal(number, handler)
         yield
     finally:

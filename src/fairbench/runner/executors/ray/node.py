@@ -1,4 +1,4 @@
-"""What a node of a Ray cluster does: it runs a trial in a process of its own, as every machine would without Ray."""
+"""The node side of the Ray executor: a trial runs in a process of its own, as it does without Ray."""
 
 import os
 import socket
@@ -12,79 +12,81 @@ from typing import Any
 import ray
 
 from fairbench.common.errors import UsageError
-from fairbench.runner.executors.base import Report, paused
+from fairbench.runner.executors.base import ReportProgress, paused
 from fairbench.runner.executors.local import CALL_LIMIT, ProcessExecutor
 from fairbench.runner.run_options import cores
+from fairbench.study.environments import environment_differences
 from fairbench.study.records import Record
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.training.place import Checkpointing, Place
 
-LISTEN = 1.0
-"""Seconds after which a running trial and its driver hear of each other."""
+EXCHANGE = 1.0
+"""Seconds between two exchanges of a running trial with its driver."""
 Reply = dict[str, Any]
-"""`node` and `host`, and one of: `record` of a trial, `result` of a call, `usage` error of it, why it is `unfit`."""
+"""`node` and `host`, and one of: a trial's `record`, a call's `result` or `usage` error, why the node is `rejected`."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """What nodes need to know of a study.
+    """The part of a study that nodes need.
 
     Attributes:
         place: where trials run on a node.
         preload: modules that they need.
-        folder: the driver's working directory, where relative paths begin; where it is missing, the node's own.
+        folder: the driver's working directory, to which paths are relative; a node without it uses its own.
         checkpointing: where checkpoints are written; None for none.
-        mark: a file that the driver has put there: who sees it shares the folder.
-        ground: versions, device and revision that a trial must meet; None for any.
+        sentinel: a file that the driver has made there; a node that sees it shares the folder.
+        environment: versions, device and revision that a node must have; None for any.
     """
 
     place: Place
     preload: tuple[str, ...]
     folder: str = "."
     checkpointing: Checkpointing | None = None
-    mark: str = ""
-    ground: Mapping[str, str] | None = None
+    sentinel: str = ""
+    environment: Mapping[str, str] | None = None
 
 
-class Board:
-    """Where trials tell the driver of themselves, and hear whether to stop: an actor beside the driver."""
+class ProgressActor:
+    """Carries progress to the driver and the stop flag back: a Ray actor on the driver's node."""
 
     def __init__(self) -> None:
         self._steps: dict[str, tuple[int, float]] = {}
-        self._blind: set[str] = set()
+        self._unshared: set[str] = set()
         self._pausing = False
 
-    def tell(self, trial: str, *progress: tuple[int, float]) -> bool:
-        """Put down how far a trial is; returns whether it shall write a checkpoint and stop."""
+    def report(self, trial: str, *progress: tuple[int, float]) -> bool:
+        """Store the step and loss of a trial; returns whether it must write a checkpoint and stop."""
         self._steps.update((trial, last) for last in progress)
         return self._pausing
 
-    def tell_blind(self, host: str) -> None:
-        """Put down that a machine does not see the driver's folder of checkpoints."""
-        self._blind.add(host)
+    def report_unshared(self, host: str) -> None:
+        """Store that a machine does not see the driver's folder of checkpoints."""
+        self._unshared.add(host)
 
-    def heard(self) -> tuple[dict[str, tuple[int, float]], set[str]]:
-        """What was put down since the last time: step and loss of trials; machines that see no checkpoints."""
-        heard = self._steps, self._blind
-        self._steps, self._blind = {}, set()
-        return heard
+    def collect(self) -> tuple[dict[str, tuple[int, float]], set[str]]:
+        """The reports since the last call: step and loss of trials; machines that do not see the checkpoints."""
+        reports = self._steps, self._unshared
+        self._steps, self._unshared = {}, set()
+        return reports
 
     def pause(self) -> None:
-        """From now on every trial shall stop."""
+        """Ask every trial to stop."""
         self._pausing = True
 
 
-def run_there(work: Work, spec: TrialSpec, limit: float, board: Any) -> Reply:
+def run_on_node(work: Work, spec: TrialSpec, limit: float, actor: Any) -> Reply:
     """Run a trial on this node, unless the node is unfit for it."""
     try:
-        if work.ground and (differing := differences(work.ground, _ground(work.place.device, work.preload))):
-            return _reply(unfit=f"it is other ground than the study's; --allow-mixed takes it\n{differing}")
-        return _reply(record=_record(work, spec, limit, board))
-    except (UsageError, OSError) as error:  # a full disk, no room for processes: not the trial's fault
-        return _reply(unfit=str(error))
+        here = _node_environment(work.place.device, work.preload) if work.environment else {}
+        if work.environment and (differing := environment_differences([work.environment], here)):
+            return _reply(rejected=f"its environment is not the study's; --allow-mixed accepts it\n{differing}")
+        return _reply(record=_record(work, spec, limit, actor))
+    except (UsageError, OSError) as error:  # a full disk, too many processes: not a failure of the trial
+        return _reply(rejected=str(error))
 
 
-def call_there(work: Work, limit: float, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Reply:
+def call_on_node(work: Work, limit: float, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Reply:
     """Call a function of a module on this node, in a process of its own."""
     try:
         with _processes(work, limit=limit) as executor:
@@ -94,62 +96,56 @@ def call_there(work: Work, limit: float, function: Callable[..., Any], arguments
 
 
 @cache
-def _ground(device: str, preload: tuple[str, ...]) -> dict[str, str]:
-    """Versions, device and revision of this node, which stay what they are."""
+def _node_environment(device: str, preload: tuple[str, ...]) -> dict[str, str]:
+    """Versions, device and revision of this node, which do not change."""
     with _processes(Work(Place(device), preload)) as executor:
-        return dict(executor.call(read_ground, device))
+        return dict(executor.call(read_environment, device))
 
 
-def read_ground(device: str) -> dict[str, str]:
-    """Versions, device and revision of this process, which has then loaded torch."""
+def read_environment(device: str) -> dict[str, str]:
+    """Versions, device and revision of this process; loads torch."""
     from fairbench.training.environment import environment
 
     return environment(device)
 
 
-def differences(expected: Mapping[str, str], found: Mapping[str, str]) -> str:
-    """What is not as expected, a line for each fact."""
-    wrong = [name for name in expected if found.get(name) != expected[name]]
-    return "\n".join(f"  {name}: {found.get(name)}, not {expected[name]}" for name in wrong)
-
-
-def _record(work: Work, spec: TrialSpec, limit: float, board: Any) -> Record:
-    """The record of a trial that is run here."""
+def _record(work: Work, spec: TrialSpec, limit: float, actor: Any) -> Record:
+    """Run a trial here; returns its record."""
     checkpointing = work.checkpointing
-    if checkpointing and not Path(work.mark).exists():
-        board.tell_blind.remote(socket.gethostname())
+    if checkpointing and not Path(work.sentinel).exists():
+        actor.report_unshared.remote(socket.gethostname())
         checkpointing = None
 
-    news: list[tuple[int, float]] = []
+    latest: list[tuple[int, float]] = []
 
     def report(spec: TrialSpec, step: int, loss: float) -> None:
-        news[:] = [(step, loss)]
+        latest[:] = [(step, loss)]
 
     with _processes(work, report, checkpointing) as executor:
-        if answer(board.tell.remote(spec.id)):  # the driver stops while this has waited for its turn
+        if answer(actor.report.remote(spec.id)):  # the driver is stopping; the task waited in the queue
             return paused(spec)
         executor.submit(spec, limit)
-        while not (ended := executor.collect(LISTEN)):
-            if answer(board.tell.remote(spec.id, *news)):
+        while not (ended := executor.collect(EXCHANGE)):
+            if answer(actor.report.remote(spec.id, *latest)):
                 ended = executor.pause()
                 break
-            news.clear()
+            latest.clear()
         return ended[0]
 
 
 def answer(reference: Any) -> Any:
-    """What somebody answers, without `ray.get`: Ray would meanwhile give a trial's core away, and lose signals."""
+    """The value of a reference; `ray.get` would release the trial's core meanwhile, and lose signals."""
     return reference.future().result()
 
 
 def _processes(
     work: Work,
-    report: Report = lambda spec, step, loss: None,
+    report: ReportProgress = lambda spec, step, loss: None,
     checkpointing: Checkpointing | None = None,
     limit: float = CALL_LIMIT,
 ) -> ProcessExecutor:
-    """The executor of this node; its server of processes lives as long as this worker of Ray."""
-    vars(sys.modules["__main__"]).pop("__file__", None)  # else every process would run Ray's worker once more
+    """The executor of this node; its process server lives as long as this Ray worker."""
+    vars(sys.modules["__main__"]).pop("__file__", None)  # otherwise every process would run Ray's worker script
     if Path(work.folder).is_dir():
         os.chdir(work.folder)
     place = replace(work.place, alone=work.place.alone and not _crowded())
@@ -157,7 +153,7 @@ def _processes(
 
 
 def _crowded() -> bool:
-    """Whether Ray gives this machine more trials than it has cores."""
+    """Whether Ray schedules more trials on this machine than it has cores."""
     here = ray.get_runtime_context().get_node_id()
     nodes = [node for node in ray.nodes() if node["Alive"]]
     host = next(node["NodeManagerHostname"] for node in nodes if node["NodeID"] == here)
@@ -165,5 +161,5 @@ def _crowded() -> bool:
 
 
 def _reply(**parts: Any) -> Reply:
-    """A reply that says where it is from."""
+    """A reply with its origin."""
     return {"node": ray.get_runtime_context().get_node_id(), "host": socket.gethostname(), **parts}
