@@ -12,22 +12,23 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
 from tiny import OUTSIDE_OF_GIT, TINY, write_tiny
 
 TIMED = {"cost.csv", "cost.tex", "equal_time.tex", "report.html"}
-"""Derived files that tell of seconds."""
+"""Derived files that contain durations."""
 NO_TABLES = {"trials", "checkpoints", "claims", "drivers"}
 DONE, FAILED, REFUSED, TO_BE_CONTINUED, STOPPED = 0, 1, 2, 75, 130
 SMALL_DISK = "size=16m"
 PATIENCE = 300.0
-"""Seconds in which something must happen."""
+"""Seconds in which an expected event must happen."""
 
 
 def suite_text(seeds: int, steps: int) -> str:
-    """The tiny suite with so many final seeds, and trials of so many steps."""
+    """The tiny suite with other numbers of final seeds and steps."""
     text = TINY.replace("seeds = [1, 2]", f"seeds = {list(range(1, seeds + 1))}")
     return text.replace("steps = 40", f"steps = {steps}").replace("sweep_steps = 10", f"sweep_steps = {steps}")
 
@@ -48,7 +49,7 @@ def below(pid: int) -> list[int]:
 
 
 def send(signal_number: int, pids: list[int]) -> None:
-    """Send a signal to all that are still there."""
+    """Send a signal to those processes that still exist."""
     for pid in pids:
         try:
             os.kill(pid, signal_number)
@@ -57,7 +58,7 @@ def send(signal_number: int, pids: list[int]) -> None:
 
 
 def tables(folder: Path) -> dict[str, bytes]:
-    """Every derived file that must be the same byte for byte, but for the time of declaration and who shared a core."""
+    """Every derived file that must be identical, without the time of declaration and the shared trials."""
     files = [path for path in folder.rglob("*") if path.is_file() and not NO_TABLES & {*path.relative_to(folder).parts}]
     return {
         str(path.relative_to(folder)): re.sub(rb'"declared": ".*"|shared device & .*\n', b"", path.read_bytes())
@@ -67,21 +68,21 @@ def tables(folder: Path) -> dict[str, bytes]:
 
 
 def results(folder: Path) -> dict[str, object]:
-    """What every record says that does not depend on time or place."""
+    """The parts of every record that do not depend on time or place."""
     records = {path.name: json.loads(path.read_text()) for path in folder.glob("trials/*.json")}
     return {name: (record["spec"], record["status"], record["result"]) for name, record in records.items()}
 
 
 @dataclass
 class Driver:
-    """A driver, what it has said, and with which codes it may end."""
+    """A driver, its output, and the exit codes that it may return."""
 
     process: subprocess.Popen[bytes]
     log: Path
     may_end: set[int] = field(default_factory=lambda: {DONE, FAILED})
 
     def check_end(self) -> None:
-        """See that it ended as it had to."""
+        """Check that it ended with a permitted code."""
         said = self.log.read_text()
         assert self.process.returncode in self.may_end, (self.process.returncode, self.may_end, self.log, said)
         if self.process.returncode in (TO_BE_CONTINUED, REFUSED):
@@ -93,8 +94,8 @@ class Disturbed:
 
     Args:
         folder: holds the suite.
-        chance: what is random in it.
-        words: what the drivers are told.
+        chance: the random generator.
+        words: arguments of the drivers.
         output: the output directory, in `folder`.
         every: seconds between the checkpoints of a trial.
     """
@@ -114,7 +115,7 @@ class Disturbed:
         self.started, self.done = 0, list[str]()
 
     def start(self, workers: int = 1) -> Driver:
-        """One more driver."""
+        """Start another driver."""
         self.started += 1
         log = self.logs / f"{self.started}.log"
         words = [*self.words, "--output-dir", self.output, "--workers", str(workers)]
@@ -127,29 +128,27 @@ class Disturbed:
                 stdout=file,
                 stderr=file,
                 start_new_session=True,
-                preexec_fn=lambda: signal.signal(
-                    signal.SIGINT, signal.SIG_DFL
-                ),  # who runs in the background ignores it
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # background processes ignore it
             )
         self.drivers.append(Driver(process, log))
         return self.drivers[-1]
 
     def running(self) -> list[Driver]:
-        """The drivers that still run; how the others ended is checked."""
+        """The drivers that still run; the end of the others is checked."""
         for driver in [driver for driver in self.drivers if driver.process.poll() is not None]:
             driver.check_end()
             self.drivers.remove(driver)
         return list(self.drivers)
 
     def wait_for(self, what: Callable[[], object]) -> None:
-        """Wait until something is so."""
+        """Wait until a condition holds."""
         deadline = time.monotonic() + PATIENCE
         while not what():
-            assert time.monotonic() < deadline, f"never so; {self.done}"
+            assert time.monotonic() < deadline, f"timeout; {self.done}"
             time.sleep(0.01)
 
     def go_on(self, drivers: int, seconds: float) -> bool:
-        """Let so many drivers run for so long; returns whether any of them still does."""
+        """Let a number of drivers run for some seconds; returns whether any still runs."""
         for _ in range(drivers - len(self.running())):
             self.start(self.chance.choice((0, 1, 2)))
         until = time.monotonic() + seconds
@@ -162,7 +161,7 @@ class Disturbed:
         return [path for path in self.out.glob("trials/*.json") if b'"status": "failed"' not in path.read_bytes()]
 
     def end(self) -> None:
-        """Wait for the drivers that run, then let one driver bring the study to its end, tried again what failed."""
+        """Wait for the running drivers, then let one driver complete the study, with failed trials tried again."""
         self.wait_for(lambda: not self.running())
         last = self.start(2)
         last.may_end = {DONE}
@@ -174,7 +173,7 @@ class Disturbed:
         self.KINDS[kind](self, self.chance.choice(self.running()))
 
     def kill_driver(self, driver: Driver) -> None:
-        """The driver is killed; its workers must end by themselves."""
+        """Kill a driver; its workers must end by themselves."""
         workers = below(driver.process.pid)
         driver.may_end = {-signal.SIGKILL}
         driver.process.kill()
@@ -182,45 +181,26 @@ class Disturbed:
         self.wait_for(lambda: not any(map(is_running, workers)))
 
     def kill_worker(self, driver: Driver) -> None:
-        """A process below the driver is killed: a trial, the server that trials are forked from, a tracker."""
+        """Kill a process below the driver: a trial, the process server, a resource tracker."""
         if workers := below(driver.process.pid):
             driver.may_end |= {REFUSED}  # no server, no trials
             send(signal.SIGKILL, [self.chance.choice(workers)])
 
     def kill_all(self, driver: Driver) -> None:
-        """The driver and all below it are killed."""
+        """Kill the driver and all processes below it."""
         driver.may_end = {-signal.SIGKILL}
         send(signal.SIGKILL, [driver.process.pid, *below(driver.process.pid)])
         driver.process.wait()
 
-    def _stop(self, driver: Driver, signal_number: int, code: int, everybody: bool) -> None:
-        others = below(driver.process.pid) if everybody else []
-        driver.may_end |= {code, -signal_number}  # before it has set its handlers, a signal ends it as it does anything
-        send(signal_number, [driver.process.pid, *others])
+    def stop(self, driver: Driver, signal_number: int, to_all: bool = False) -> None:
+        """The driver gets a signal that asks it to stop; `to_all` sends it to its workers too, as a cluster does."""
+        code = STOPPED if signal_number == signal.SIGINT else TO_BE_CONTINUED
+        driver.may_end |= {code, -signal_number}  # before it has set its handlers, the signal kills it
+        send(signal_number, [driver.process.pid, *(below(driver.process.pid) if to_all else [])])
         self.wait_for(lambda: driver.process.poll() is not None)
 
-    def terminate(self, driver: Driver) -> None:
-        """The driver gets SIGTERM."""
-        self._stop(driver, signal.SIGTERM, TO_BE_CONTINUED, everybody=False)
-
-    def terminate_all(self, driver: Driver) -> None:
-        """The driver and all below it get SIGTERM, as from a cluster."""
-        self._stop(driver, signal.SIGTERM, TO_BE_CONTINUED, everybody=True)
-
-    def warn(self, driver: Driver) -> None:
-        """The driver gets SIGUSR1."""
-        self._stop(driver, signal.SIGUSR1, TO_BE_CONTINUED, everybody=False)
-
-    def warn_all(self, driver: Driver) -> None:
-        """The driver and all below it get SIGUSR1."""
-        self._stop(driver, signal.SIGUSR1, TO_BE_CONTINUED, everybody=True)
-
-    def interrupt(self, driver: Driver) -> None:
-        """Ctrl-C."""
-        self._stop(driver, signal.SIGINT, STOPPED, everybody=False)
-
     def fill_disk(self, driver: Driver) -> None:
-        """The disk is full for a while: whoever must write a record ends, and says so."""
+        """Fill the disk for some seconds: drivers that must write a record end with an error."""
         for each in self.running():
             each.may_end |= {REFUSED}
         free = os.statvfs(self.out)
@@ -233,7 +213,7 @@ class Disturbed:
         filler.unlink()
 
     def truncate_record(self, driver: Driver) -> None:
-        """A record loses its end: the next one to read it names the file and ends; then that is deleted."""
+        """Truncate a record: the next driver that reads it names the file and ends; then it is deleted."""
         records = self.ended_records()
         if not records:
             return
@@ -250,7 +230,7 @@ class Disturbed:
         record.unlink()
 
     def damage_checkpoint(self, driver: Driver) -> None:
-        """A checkpoint loses its end, or a bit of it changes; whoever runs that trial is killed."""
+        """Truncate a checkpoint or flip a bit in it, after its driver was killed."""
         self.kill_all(driver)
         checkpoints = [*self.out.glob("checkpoints/*.pt")]
         if checkpoints:
@@ -267,7 +247,7 @@ class Disturbed:
                 path.write_bytes(content)
 
     def suspend(self, driver: Driver) -> None:
-        """The driver sleeps for a while, its workers do not."""
+        """Suspend the driver for some seconds, but not its workers."""
         send(signal.SIGSTOP, [driver.process.pid])
         time.sleep(self.chance.uniform(0.5, 3))
         send(signal.SIGCONT, [driver.process.pid])
@@ -276,11 +256,11 @@ class Disturbed:
         "kill -9 of a driver": kill_driver,
         "kill -9 of a worker": kill_worker,
         "kill -9 of all": kill_all,
-        "SIGTERM": terminate,
-        "SIGTERM to all": terminate_all,
-        "SIGUSR1": warn,
-        "SIGUSR1 to all": warn_all,
-        "Ctrl-C": interrupt,
+        "SIGTERM": partial(stop, signal_number=signal.SIGTERM),
+        "SIGTERM to all": partial(stop, signal_number=signal.SIGTERM, to_all=True),
+        "SIGUSR1": partial(stop, signal_number=signal.SIGUSR1),
+        "SIGUSR1 to all": partial(stop, signal_number=signal.SIGUSR1, to_all=True),
+        "Ctrl-C": partial(stop, signal_number=signal.SIGINT),
         "truncated record": truncate_record,
         "damaged checkpoint": damage_checkpoint,
         "suspended driver": suspend,
@@ -289,7 +269,7 @@ class Disturbed:
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process is there, and not only its entry."""
+    """Whether a process exists and is no zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
@@ -308,7 +288,7 @@ def small_disk(folder: Path) -> Iterator[Path]:
 
 
 def undisturbed(folder: Path, text: str) -> Path:
-    """The study as one driver runs it that nobody disturbs; returns its output directory."""
+    """Run the study with one driver and no disturbance; returns its output directory."""
     folder.mkdir()
     write_tiny(folder, text)
     study = Disturbed(folder, random.Random(0), every=0.0)

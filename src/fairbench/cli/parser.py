@@ -61,9 +61,9 @@ def parser() -> argparse.ArgumentParser:
     check.add_argument("--suite", metavar="S", help="where O stands with its options, if it is the name of a table")
     _add_setting(check)
 
-    look = commands.add_parser("try", help="a first look at an optimizer in a minute: no finding", allow_abbrev=False)
+    look = commands.add_parser("try", help="preview an optimizer in a minute; not a result", allow_abbrev=False)
     look.add_argument("optimizer", metavar="O", help=OWN)
-    look.add_argument("--against", default="AdamW", metavar="A,B,...", help="what it is put beside (default: AdamW)")
+    look.add_argument("--against", default="AdamW", metavar="A,B,...", help="compare with these (default: AdamW)")
     look.add_argument("--suite", default=DEFAULT_SUITE, help=f"whose arena (default: {DEFAULT_SUITE})")
     look.add_argument("--arena", metavar="A", help="where; your own as file.py:Class (default: the first)")
     look.add_argument("--lr", default="", metavar="X,Y,...", help="learning rates (default: three of the suite's grid)")

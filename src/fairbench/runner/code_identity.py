@@ -1,7 +1,7 @@
-"""The code behind a trial's numbers: what is not installed by content, what is installed by name and version.
+"""The code that a trial's numbers depend on: a user's modules by content, installed ones by name and version.
 
 A module takes part if it defines the optimizer or the arena, if a module that takes part refers to it, or if it was
-loaded only when the optimizer was built and took a step.
+first loaded when the optimizer was built and took a step.
 """
 
 import ast
@@ -10,7 +10,7 @@ import importlib
 import inspect
 import sys
 import sysconfig
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from importlib import metadata
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -21,10 +21,10 @@ from typing import Any
 from fairbench.arenas.registry import load_arena
 
 Code = dict[str, str]
-"""What takes part: sha256 of a module, version of a distribution."""
+"""sha256 of a module by its name, version of a distribution by its name."""
 
-BESIDE = ("fairbench", "psilogic")
-"""Packages of which a trial refers to more than its numbers depend on."""
+OURS = ("fairbench", "psilogic")
+"""Packages of which numbers depend only on some modules."""
 TRIAL = (
     "fairbench.training.trial",
     "fairbench.training.trainer",
@@ -37,97 +37,101 @@ TRIAL = (
     "fairbench.arenas.shocks.registry",
     *(f"fairbench.data.{name}" for name in ("batches", "transforms", "loading", "splits")),
 )
+"""Modules on which the numbers of every trial depend."""
 
 
 def arena_code(task: str, before: Iterable[str]) -> Code:
-    """What takes part in every trial of an arena, whatever the optimizer.
+    """The code that takes part in every trial of an arena, with any optimizer.
 
     Args:
-        task: what it is loaded by.
-        before: names of the modules that were loaded before the arena was.
+        task: reference by which the arena is loaded.
+        before: names of the modules that were loaded before the arena.
     """
+
+    def visit(module: ModuleType) -> tuple[Code, list[ModuleType]]:
+        code, further = _content(module), []
+        for other in _referred(module):
+            if _is_users(other) or _name(other).startswith("fairbench.arenas."):
+                further.append(other)
+            elif _top(other) not in OURS:
+                code |= _installed(other)
+        return code, further
+
     arena = sys.modules[type(load_arena(task)).__module__]
     late = [sys.modules[name] for name in sys.modules.keys() - set(before)]
-    waiting = [arena, *filter(_is_own, late), *map(importlib.import_module, TRIAL)]
-    found: Code = {}
-    seen: set[str] = set()
-    while waiting:
-        module = waiting.pop()
-        if _name(module) in seen:
-            continue
-        seen.add(_name(module))
-        found |= _content(module)
-        for other in _referred(module):
-            if _is_own(other) or _name(other).startswith("fairbench.arenas."):
-                waiting.append(other)
-            elif _top(other) not in BESIDE:
-                found |= _installed(other)
-    return dict(sorted(found.items()))
+    return _walk([arena, *filter(_is_users, late), *map(importlib.import_module, TRIAL)], visit)
 
 
 def arena_libraries(task: str) -> list[str]:
-    """The modules that an arena's own module refers to, but for those of a user's: what its processes need."""
+    """The modules, except the user's, that an arena's module refers to: those that its processes need."""
     referred = _referred(sys.modules[type(load_arena(task)).__module__])
-    return [_name(module) for module in referred if not _is_own(module)]
+    return [_name(module) for module in referred if not _is_users(module)]
 
 
 def optimizer_code(factories: Iterable[Any], before: Iterable[str]) -> Code:
-    """What takes part in a trial because of its optimizer.
+    """The code that takes part in a trial because of its optimizer.
 
     Args:
-        factories: the class or function that makes the optimizer, and the one that makes its groups, if there is one.
-        before: names of the modules that were loaded before the optimizer was.
+        factories: the class or function that makes the optimizer, and the one that makes its groups, if any.
+        before: names of the modules that were loaded before the optimizer.
     """
     parents = [p for x in factories for p in (inspect.getmro(x) if inspect.isclass(x) else [inspect.unwrap(x)])]
-    modules = [inspect.getmodule(parent) for parent in parents]
+    modules = [module for parent in parents if (module := inspect.getmodule(parent)) is not None]
+
+    def visit(module: ModuleType) -> tuple[Code, list[ModuleType]]:
+        of_psilogic = [other for other in _referred(module) if _top(other) == "psilogic"]
+        if _top(module) == "fairbench":  # only a control arm takes part, and not the modules of fairbench that it uses
+            return (_content(module), of_psilogic) if module in modules else ({}, [])
+        code = _installed(module)
+        if not _where(module) and _file(module):
+            return code | _content(module), _referred(module)
+        if _top(module) == "psilogic":  # installed, with extensions that were compiled during the installation
+            return code | (_content(module) if _is_extension(module) else {}), of_psilogic
+        return code, []
+
     late = sys.modules.keys() - set(before)
-    waiting = [module for module in modules if module is not None]
-    waiting += [module for name, module in list(sys.modules.items()) if name in late and _is_own(module)]
-    found: Code = {}
+    users = [module for name, module in list(sys.modules.items()) if name in late and _is_users(module)]
+    return _walk([*modules, *users], visit)
+
+
+def _walk(modules: list[ModuleType], visit: Callable[[ModuleType], tuple[Code, list[ModuleType]]]) -> Code:
+    """The code of modules and of those that they lead to; `visit` gives a module's own code and the next modules."""
+    code: Code = {}
     seen: set[str] = set()
+    waiting = list(modules)
     while waiting:
         module = waiting.pop()
-        if _name(module) in seen:
-            continue
-        seen.add(_name(module))
-        if _top(module) == "fairbench":
-            if module in modules:  # a control arm; what it refers to of fairbench is no part of it
-                found |= _content(module)
-                waiting += [other for other in _referred(module) if _top(other) == "psilogic"]
-            continue
-        found |= _installed(module)
-        if not _where(module) and _file(module):
-            found |= _content(module)
-            waiting += _referred(module)
-        elif _top(module) == "psilogic":  # built where it was installed
-            found |= _content(module) if _is_extension(module) else {}
-            waiting += [other for other in _referred(module) if _top(other) == "psilogic"]
-    return dict(sorted(found.items()))  # whatever this process had loaded before
+        if _name(module) not in seen:
+            seen.add(_name(module))
+            own, further = visit(module)
+            code |= own
+            waiting += further
+    return dict(sorted(code.items()))  # the order does not depend on what was loaded before
 
 
 def _referred(module: ModuleType) -> list[ModuleType]:
-    """The modules that a module's names come from."""
+    """The modules that the names in a module come from."""
     names = set()
     for bound, value in list(vars(module).items()):
         name = _name(value) if isinstance(value, ModuleType) else getattr(value, "__module__", None)
-        # Whoever imports a module of a package binds it there, the package itself or anybody else.
+        # Importing a submodule binds it in its package, even if another module imports it.
         if isinstance(name, str) and (name != f"{_name(module)}.{bound}" or bound in _imported(module)):
             names.add(name)
     return [sys.modules[name] for name in sorted(names - {_name(module)}) if name in sys.modules]
 
 
 def _imported(module: ModuleType) -> set[str]:
-    """The names that a module's own import statements bind, but for those in functions."""
+    """The names that a module's import statements bind, except those in functions."""
     try:
         body = ast.parse(inspect.getsource(module)).body
-    except (OSError, TypeError):  # there is no source
+    except (OSError, TypeError):  # it has no source
         return set()
     aliases = [alias for x in body if isinstance(x, ast.Import | ast.ImportFrom) for alias in x.names]
     return {alias.asname or alias.name for alias in aliases}
 
 
 def _name(module: ModuleType) -> str:
-    """Its name in `sys.modules`; a compiled module may call itself otherwise."""
+    """Its name in `sys.modules`; the `__name__` of a compiled module may differ."""
     spec = getattr(module, "__spec__", None)
     return str(spec.name if spec else module.__name__)
 
@@ -137,14 +141,14 @@ def _top(module: ModuleType) -> str:
 
 
 def _file(module: ModuleType) -> Path | None:
-    """The file of a module; None of one that is built in, or a package without a file."""
+    """The file of a module; None for a built-in one, or a package without a file."""
     file = getattr(module, "__file__", None)
     return Path(file).resolve() if isinstance(file, str) and Path(file).is_file() else None
 
 
-def _is_own(module: ModuleType) -> bool:
-    """Whether it is a user's: a file that is not installed, and none of ours."""
-    return _file(module) is not None and not _where(module) and _top(module) not in BESIDE
+def _is_users(module: ModuleType) -> bool:
+    """Whether it is a user's module: a file that is neither installed nor one of ours."""
+    return _file(module) is not None and not _where(module) and _top(module) not in OURS
 
 
 def _is_extension(module: ModuleType) -> bool:
@@ -159,7 +163,7 @@ def _roots() -> dict[str, list[Path]]:
 
 
 def _where(module: ModuleType) -> str:
-    """Either "installed" or "standard library", empty for what is neither."""
+    """Either "installed" or "standard library"; empty for other modules."""
     file = _file(module)
     if file is None:
         return "" if getattr(module, "__path__", None) else "standard library"
@@ -169,10 +173,10 @@ def _where(module: ModuleType) -> str:
 
 
 def _installed(module: ModuleType) -> Code:
-    """Name and version of the distributions of an installed module; its content where no distribution has it."""
+    """Versions of the distributions of an installed module; its content if no distribution has it."""
     if _where(module) != "installed":
         return {}
-    from fairbench.runner.installed_distributions import DISTRIBUTIONS_OF  # only where it is asked for
+    from fairbench.runner.installed_distributions import DISTRIBUTIONS_OF  # slow to import
 
     names = DISTRIBUTIONS_OF.get(_top(module), [])
     return {name: metadata.version(name) for name in names} or _content(module)

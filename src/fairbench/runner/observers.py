@@ -88,7 +88,6 @@ class RunningTrial:
 
     Attributes:
         label: short name of the trial.
-        steps: its total number of steps.
         started: time of its start.
         updated: time of its last message.
         step: steps done by then.
@@ -116,7 +115,6 @@ class Follower(Observer):
     """An observer that keeps the progress of each running trial.
 
     Args:
-        clock: the time in seconds.
         searched: hyperparameters that the suite searches besides the learning rate.
     """
 

@@ -8,8 +8,9 @@ from fairbench.common.errors import UsageError
 from fairbench.optimizers.spec import ResolvedOptimizer
 from fairbench.runner.executors.local import ProcessExecutor
 from fairbench.runner.preflight import run_preflight
-from fairbench.runner.run_study import check_data, preload, time_limits
+from fairbench.runner.run_study import check_data, preload
 from fairbench.study.plan import trial_spec
+from fairbench.study.preflight import time_limits
 from fairbench.study.records import Record
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.schema import Suite, Sweep
@@ -76,7 +77,6 @@ def run_preview(suite: Suite, chosen: Sequence[float], places: Sequence[Place]) 
     """Train every optimizer of a suite with one arena at a few learning rates, with the sweep's first seed.
 
     Args:
-        suite: the suite.
         chosen: the learning rates; empty takes three of the grid.
         places: where trials run concurrently.
 

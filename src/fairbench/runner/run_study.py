@@ -28,7 +28,7 @@ from fairbench.runner.trial_loop import TrialLoop
 from fairbench.study.environments import environment_differences
 from fairbench.study.history import History, check_directory, declare, write_history
 from fairbench.study.plan import Study
-from fairbench.study.preflight import Preflight, trial_seconds
+from fairbench.study.preflight import Preflight, check_gpu_memory, time_limits
 from fairbench.study.records import Record, Store
 from fairbench.study.snapshot import Snapshot
 from fairbench.suites.schema import Suite
@@ -43,13 +43,6 @@ PRELOAD = (
     "fairbench.training.resume_check",
 )
 """Modules that every process loads: those of a trial, and those of the command, which multiprocessing runs again."""
-LEAST_LIMIT = 300.0
-"""Seconds that every trial may take, since loading takes time that the preflight does not measure."""
-GENEROSITY = 50
-"""Limit of a trial, as a multiple of its expected duration."""
-GB = 1e9
-CONTEXT_BYTES = 600_000_000
-"""GPU memory that CUDA itself takes in each process, approximately; torch does not report it."""
 
 
 def run_study(
@@ -58,8 +51,6 @@ def run_study(
     """Run every trial of a suite that has no record yet.
 
     Args:
-        suite: the suite.
-        directory: the output directory.
         options: how it is run.
         console: for progress.
         observers: further observers of the study.
@@ -138,8 +129,6 @@ def plan_study(suite: Suite, directory: Path, place: Place, freeze: bool) -> tup
     """Run the preflight of a suite and declare its plan, without any trial.
 
     Args:
-        suite: the suite.
-        directory: the output directory.
         place: where the preflight runs.
         freeze: whether to write the plan into the directory and freeze it.
 
@@ -193,39 +182,11 @@ def _modules_of(task: str) -> list[str]:
     return [ARENAS[task].factory.partition(":")[0]] if task in ARENAS else arena_libraries(task)
 
 
-def time_limits(preflight: Preflight, trial_timeout: float) -> dict[str, float]:
-    """Seconds that a trial of each arena may take: the given limit, or if that is 0 a generous one."""
-    longest = {name: max(trial_seconds(preflight, name).values()) for name in preflight.study.suite.arenas}
-    return {name: trial_timeout or LEAST_LIMIT + GENEROSITY * seconds for name, seconds in longest.items()}
-
-
-def check_gpu_memory(preflight: Preflight, sharing: int) -> None:
-    """Check that trials which share a GPU fit on it together, by the memory that their first steps took.
-
-    Args:
-        preflight: the measurements.
-        sharing: concurrent trials on one GPU.
-
-    Raises:
-        UsageError: they do not fit in some arena; the message says how many do.
-    """
-    largest = max(preflight.gpu_bytes, key=lambda arena: preflight.gpu_bytes[arena])
-    taken, free = preflight.gpu_bytes[largest] + CONTEXT_BYTES, preflight.gpu_free_bytes + CONTEXT_BYTES
-    if preflight.gpu_free_bytes and free < sharing * taken and sharing > 1:
-        raise UsageError(
-            f"--trials-per-gpu {sharing}: a trial of arena {largest} takes {taken / GB:.1f} GB of a GPU with "
-            f"{free / GB:.1f} GB free; at most {max(free // taken, 1)} fit"
-        )
-
-
 def admit(loop: TrialLoop, store: Store, claims: Claims, heartbeat: Heartbeat, allow_mixed: bool) -> str:
     """Declare the study in its directory and announce this driver: same plan, same environment, no conflict.
 
     Args:
-        loop: the trials to run.
         store: their records.
-        claims: of this driver.
-        heartbeat: of this driver.
         allow_mixed: whether trials may run in another environment than the finished ones.
 
     Returns:

@@ -94,8 +94,6 @@ class TrialLoop:
     """Runs the trials of a study until none is missing; drivers communicate only through the records.
 
     Args:
-        study: the study.
-        store: its records.
         observer: observes the study.
         timing: whether to time the optimizers' steps after all other trials.
     """
@@ -127,7 +125,6 @@ class TrialLoop:
         """Run trials; each record is on disk before the next trial is planned.
 
         Args:
-            claims: of this driver.
             executor: runs the trials.
             limits: seconds that a trial may take, by arena.
             resumes: whether a trial can resume from a checkpoint.

@@ -26,7 +26,6 @@ class Plan:
     """A study as it was declared.
 
     Attributes:
-        study: the study.
         declared: time of the declaration, in UTC, ISO 8601.
         final_trials: final trials with a record at that time, of this plan or of any other.
     """
@@ -42,8 +41,6 @@ class Change:
 
     Attributes:
         path: its keys, such as "suite.alpha".
-        before: its value in the first plan.
-        after: its value in the second.
     """
 
     path: str
@@ -185,8 +182,6 @@ def declare(
     """The history of a directory with this study in force; nothing is written.
 
     Args:
-        study: the study.
-        directory: the output directory.
         final_trials: final trials with a record there, of any plan.
         running: the drivers that run trials there, as text; empty if there are none.
         expiry: seconds after which a lost driver is known to be dead.

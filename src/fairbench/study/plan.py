@@ -44,7 +44,6 @@ class Study:
     """A suite as it is resolved on this machine; planning and reporting need nothing else.
 
     Attributes:
-        suite: the suite.
         device: kind of device of all trials.
         arenas: the suite's arenas, resolved.
         optimizers: the suite's optimizers with every hyperparameter.

@@ -4,8 +4,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from fairbench.common.errors import UsageError
 from fairbench.study.plan import Study
 from fairbench.study.trial_spec import TrialSpec
+
+LEAST_LIMIT = 300.0
+"""Seconds that every trial may take, since loading takes time that the preflight does not measure."""
+GENEROSITY = 50
+"""Limit of a trial, as a multiple of its expected duration."""
+GB = 1e9
+CONTEXT_BYTES = 600_000_000
+"""GPU memory that CUDA itself takes in each process, approximately; torch does not report it."""
 
 
 @dataclass(frozen=True)
@@ -53,3 +62,27 @@ def trial_seconds(preflight: Preflight, arena: str) -> Mapping[str, float]:
         "sweep": plan.sweep_steps * step + suite.sweep.evaluations * evaluation,
         "final": plan.steps * step + (suite.final.evaluations + 1) * evaluation,
     }
+
+
+def time_limits(preflight: Preflight, trial_timeout: float) -> dict[str, float]:
+    """Seconds that a trial of each arena may take: the given limit, or if that is 0 a generous one."""
+    longest = {name: max(trial_seconds(preflight, name).values()) for name in preflight.study.suite.arenas}
+    return {name: trial_timeout or LEAST_LIMIT + GENEROSITY * seconds for name, seconds in longest.items()}
+
+
+def check_gpu_memory(preflight: Preflight, sharing: int) -> None:
+    """Check that trials which share a GPU fit on it together, by the memory that their first steps took.
+
+    Args:
+        sharing: concurrent trials on one GPU.
+
+    Raises:
+        UsageError: they do not fit in some arena; the message says how many do.
+    """
+    largest = max(preflight.gpu_bytes, key=lambda arena: preflight.gpu_bytes[arena])
+    taken, free = preflight.gpu_bytes[largest] + CONTEXT_BYTES, preflight.gpu_free_bytes + CONTEXT_BYTES
+    if preflight.gpu_free_bytes and free < sharing * taken and sharing > 1:
+        raise UsageError(
+            f"--trials-per-gpu {sharing}: a trial of arena {largest} takes {taken / GB:.1f} GB of a GPU with "
+            f"{free / GB:.1f} GB free; at most {max(free // taken, 1)} fit"
+        )

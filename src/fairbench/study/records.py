@@ -23,11 +23,7 @@ ABANDONED = 600.0
 
 
 class Store:
-    """The records of one study, `DIR/trials/<id>.json`.
-
-    Args:
-        directory: the study's output directory.
-    """
+    """The records of one study, `DIR/trials/<id>.json`."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -121,7 +117,6 @@ def read_record(path: Path, is_verified: Callable[[Stamp], bool]) -> tuple[Recor
     """A record and the state of its file, None when there is none.
 
     Args:
-        path: the file.
         is_verified: whether a file in such a state is known to hold the right record, undamaged.
 
     Raises:

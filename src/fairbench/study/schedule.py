@@ -36,14 +36,15 @@ class Schedule:
     exclusive: it is given when every other trial has ended, and the next one only after it.
 
     Args:
-        study: the study.
         lookup: the record of a trial; None if it has to run.
         timing: whether to time the optimizers' steps after all other trials.
     """
 
     def __init__(self, study: Study, lookup: Lookup, timing: bool = False) -> None:
         self._study, self._lookup = study, lookup
-        suite = study.suite
+        suite, timed = study.suite, timing_trials(study) if timing else []
+        self._untimed = [spec for spec in reversed(timed) if lookup(spec) is None]
+        self._timing_runs, self._timing_outlook = False, _outlook_of(suite.arenas, len(timed), self._untimed)
         self._trials = {(a, o): Trials(study, a, o) for a in suite.arenas for o in suite.optimizers}
         self._given: set[str] = set()
         self._waiting: dict[str, dict[tuple[str, str], list[TrialSpec]]] = {"sweep": {}, "final": {}}
@@ -51,10 +52,6 @@ class Schedule:
         self._outlooks: dict[tuple[str, str], Outlook] = {}
         for pair in self._trials:
             self._plan(pair)
-        timed = timing_trials(study) if timing else []
-        self._untimed = [spec for spec in reversed(timed) if lookup(spec) is None]
-        self._timing_runs = False
-        self._timing_outlook = _outlook_of(suite.arenas, len(timed), self._untimed)
 
     def _plan(self, pair: tuple[str, str]) -> None:
         """Plan an arm from its records."""

@@ -27,9 +27,6 @@ class Snapshot:
 
     `snapshot(spec)` reads the whole record; `reduced` and `entry` use the index, and read the record only if the index
     lacks it.
-
-    Args:
-        directory: the study's output directory.
     """
 
     def __init__(self, directory: Path) -> None:

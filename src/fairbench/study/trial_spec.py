@@ -20,7 +20,6 @@ class ArenaSpec(Part):
 
     Attributes:
         name: name of the arena.
-        task: its module.
         data: the source of its data, see `fairbench.data.registry`.
         model: options of the arena's `build_model`.
         batch_size: examples in a training batch.
@@ -86,9 +85,7 @@ class TrialSpec:
     """One training run.
 
     Attributes:
-        arena: the task.
         optimizer: the optimizer with every hyperparameter.
-        training: the training.
         stage: "sweep" (selects the setting, never sees the test split), "final", or "timing" (no metric is read).
         seed: seed of the initial weights and of the batch order.
     """

@@ -121,7 +121,7 @@ class Suite:
         training: what all trials share.
         arenas: the arenas by name.
         optimizers: the optimizers by name.
-        trial_timeout: seconds that a trial may take; 0 leaves it to the rehearsal.
+        trial_timeout: seconds that a trial may take; 0 derives it from the preflight.
         checkpoint_every: seconds between the checkpoints of a trial; 0 for none until it is paused.
         breaks: rules that the suite breaks on purpose, see `RULES`.
         deviations: sentences on what else in it is no good practice; the report shows them.

@@ -60,7 +60,7 @@ def test_a_look_is_marked_as_one_and_writes_nothing(folder: Path, capsys: pytest
     words = ["try", "my_rule.py:MyRule", "--suite", "tiny.toml", "--lr", "1e-3,1e-2", "--set", "MyRule.momentum=0.8"]
     assert main([*words, "--arena", "vit"]) == 0
     shown = capsys.readouterr().out
-    assert shown.startswith("A preview and no finding: vit, accuracy (higher is better)")
+    assert shown.startswith("A preview, not a result: vit, accuracy (higher is better)")
     assert any(line.split() == ["lr", "AdamW", "MyRule"] for line in shown.splitlines())
     assert [line.split()[0] for line in shown.splitlines() if line.startswith("0.")] == ["0.001", "0.01"]
     assert (

@@ -1,8 +1,9 @@
-"""Several drivers on one study: each trial runs once, whoever dies, and all end with the same records."""
+"""Several drivers on one study: each trial runs once, even if drivers die, and all end with the same records."""
 
 import io
 import json
 import shutil
+import signal
 import threading
 import time
 from collections import Counter
@@ -46,7 +47,7 @@ pytestmark = pytest.mark.xdist_group("studies")  # one worker has the study that
 
 
 class Killed(BaseException):
-    """Stands for a kill -9: nothing is given back."""
+    """Stands for a kill -9: no claim is released."""
 
 
 class Pretending:
@@ -54,8 +55,8 @@ class Pretending:
 
     Args:
         truth: their records.
-        log: the ids of all trials that were begun, by whichever driver.
-        lives: how many records it yields before its driver is killed.
+        log: the ids of all trials that any driver has started.
+        lives: records that it yields before its driver is killed.
     """
 
     def __init__(self, truth: Callable[[TrialSpec], Record], log: list[str], lives: float = inf) -> None:
@@ -100,7 +101,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
 def drive(
     study: Study, store: Store, executor: Any, ready: Callable[[], object] = lambda: None, timing: bool = False
 ) -> None:
-    """What a driver does once it has a plan."""
+    """Run a driver after its admission."""
     heartbeat, block = Heartbeat(store.directory), ExitStack()
     observer = block.enter_context(Observers(heartbeat))
     claims = block.enter_context(open_claims(store, heartbeat))
@@ -152,7 +153,7 @@ def test_four_drivers_run_each_trial_once_though_two_are_killed(study: Study, tr
     assert not list((store.directory / "claims").iterdir())
 
 
-def test_what_failed_is_tried_once_by_all_drivers_of_a_run(study: Study, truth: Records, store: Store) -> None:
+def test_a_failed_trial_is_tried_once_in_a_run_of_several_drivers(study: Study, truth: Records, store: Store) -> None:
     truth.sweeps["gpt", "AdamW"] = {0.0001: "failed"}
     for _ in range(2):  # in the second run it has failed before
         log: list[str] = []
@@ -175,7 +176,7 @@ def test_a_paused_trial_runs_again(study: Study, truth: Records, store: Store) -
     assert not list((store.directory / "claims").iterdir())
 
 
-def test_whoever_is_asked_to_stop_keeps_what_has_ended_meanwhile(study: Study, truth: Records, store: Store) -> None:
+def test_a_driver_that_is_stopped_keeps_trials_that_ended_meanwhile(study: Study, truth: Records, store: Store) -> None:
     executor = Pretending(truth, [])
 
     def stop(patience: float) -> list[Record]:
@@ -379,7 +380,7 @@ def test_drivers_of_which_one_is_killed_and_one_asked_to_stop_leave_what_one_lea
     killed, stopped, last = (study.start() for _ in range(3))
     study.wait_for(study.ended_records)
     study.kill_driver(killed)
-    study.terminate(stopped)
+    study.stop(stopped, signal.SIGTERM)
     assert "SIGTERM, to be continued" in stopped.log.read_text()
     assert last.process.wait() == DONE
     assert results(study.out) == results(finished.output)

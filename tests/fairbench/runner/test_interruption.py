@@ -79,7 +79,7 @@ def test_an_interrupted_study_ends_like_an_undisturbed_one(finished: Finished, m
     third = study.start(2)
     wait_for_checkpoint()
     study.kill_worker(third)
-    study.warn(third)
+    study.stop(third, signal.SIGUSR1)
     records = {path: path.stat().st_mtime_ns for path in study.ended_records()}
 
     monkeypatch.chdir(finished.folder)
@@ -107,7 +107,7 @@ def test_a_study_that_is_disturbed_fifty_times_ends_like_an_undisturbed_one(tmp_
                 kills -= 1
             study.end()
             check_same(study, calm)
-            print(f"SOAK_SEED={seed}: {len(study.done)} x as if nothing had been: {study.done}", file=sys.stderr)
+            print(f"SOAK_SEED={seed}: {len(study.done)} disturbances: {study.done}", file=sys.stderr)
 
 
 @pytest.mark.parametrize(("kill", "code"), [(signal.SIGINT, STOPPED), (signal.SIGTERM, TO_BE_CONTINUED)])

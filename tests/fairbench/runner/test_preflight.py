@@ -19,6 +19,7 @@ from fairbench.runner.executors.local import ProcessExecutor
 from fairbench.runner.preflight import run_preflight
 from fairbench.runner.run_options import RunOptions
 from fairbench.study.plan import Study, trial_spec
+from fairbench.study.preflight import check_gpu_memory
 from fairbench.suites.schema import Suite
 from fairbench.training.place import Place
 
@@ -225,9 +226,9 @@ def test_trials_that_do_not_fit_on_a_gpu_together_are_refused_before_anything_ru
     preflight = run_preflight(tiny_suite, Place(), here)
     assert (preflight.gpu_bytes, preflight.gpu_free_bytes) == ({"vit": 1_400_000_000}, 5_500_000_000)
     for sharing in (1, 2, 3):
-        studies.check_gpu_memory(preflight, sharing)
+        check_gpu_memory(preflight, sharing)
     alone = replace(preflight, gpu_free_bytes=1_000_000_000)
-    studies.check_gpu_memory(alone, 1)
+    check_gpu_memory(alone, 1)
 
     monkeypatch.setattr(studies, "run_preflight", lambda *arguments: preflight)
     complaint = "--trials-per-gpu 4: a trial of arena vit takes 2.0 GB of a GPU with 6.1 GB free; at most 3 fit"
@@ -241,4 +242,4 @@ def test_trials_that_do_not_fit_on_a_gpu_together_are_refused_before_anything_ru
 def test_without_a_gpu_any_number_fits(tiny_suite: Suite) -> None:
     preflight = run_preflight(tiny_suite, Place(), here)
     assert (preflight.gpu_bytes, preflight.gpu_free_bytes) == ({"vit": 0}, 0)
-    studies.check_gpu_memory(preflight, 99)
+    check_gpu_memory(preflight, 99)

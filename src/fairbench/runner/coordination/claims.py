@@ -93,7 +93,6 @@ class Claims:
     """The claims of one driver, which are released at the end of a `with` block.
 
     Args:
-        folder: the claims of all drivers.
         token: of this driver, which has written a status.
         liveness: tells which drivers are dead.
     """
@@ -147,7 +146,6 @@ class Claims:
         """Wait for a claim, and hold it for the block.
 
         Args:
-            name: the name to claim.
             wait: called repeatedly while another driver holds it.
         """
         while not self.take(name):

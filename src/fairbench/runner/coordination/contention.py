@@ -22,7 +22,6 @@ class Contention(Observer):
 
     Args:
         heartbeat: of this driver; it observes each event first.
-        store: the records of the study.
         clock: monotonic seconds; tests pass their own.
     """
 

@@ -31,13 +31,11 @@ class Heartbeat(Follower):
     """Writes which trials run and their progress; use it in a `with` block.
 
     Args:
-        directory: the study's output directory.
         clock: seconds since 1970, which people can compare; tests pass their own.
         pace: monotonic seconds.
         searched: hyperparameters that the suite searches besides the learning rate.
 
     Attributes:
-        status: the status that was written last.
         liveness: tells which other drivers are alive.
     """
 

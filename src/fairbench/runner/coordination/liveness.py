@@ -29,7 +29,6 @@ class Sighting:
     """The last seen value of something that a live driver changes.
 
     Attributes:
-        value: the value.
         since: time of its first sight, by the observer's clock.
         changed: whether another value was seen before.
     """
@@ -43,7 +42,6 @@ class Liveness:
     """Tells which drivers are alive, by its own clock.
 
     Args:
-        directory: the study's output directory.
         clock: monotonic seconds; tests pass their own.
         calendar: seconds since 1970; tests pass their own.
     """

@@ -44,7 +44,6 @@ def paused(spec: TrialSpec, unsaved: str = "") -> Record:
     """The placeholder for the record of a trial that stopped with a checkpoint and will be resumed.
 
     Args:
-        spec: the trial.
         unsaved: why no checkpoint of its last steps could be written; empty if it was.
     """
     return {"id": spec.id, "status": "paused", "unsaved": unsaved}
@@ -57,7 +56,6 @@ def run_trial(
 
     Args:
         send: called with "progress", the number of steps done, and the training loss.
-        spec: the trial.
         place: where it runs.
         checkpointing: where it writes checkpoints and resumes from; None for neither.
 

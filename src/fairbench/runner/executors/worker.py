@@ -28,10 +28,8 @@ def do(pipe: Connection, output: str, job: Callable[..., Any], arguments: tuple[
     that the job sends. The process starts with its signals blocked.
 
     Args:
-        pipe: the connection to the parent.
         output: file for everything that the job prints.
         job: called with a function that sends a message, and with the arguments.
-        arguments: the job's further arguments.
     """
     me = os.getpid()
     os.setsid()  # a process group of its own, which is killed as a whole

@@ -28,7 +28,6 @@ class Process:
         start: the start method, "forkserver" or "fork".
         output: file for its output.
         job: its job, see `fairbench.runner.executors.worker.do`.
-        arguments: the job's arguments.
         limit: seconds that it may take.
     """
 

@@ -74,7 +74,6 @@ class Progress(Follower):
     """Shows the progress of a study, its running trials with their losses, and the time left.
 
     Args:
-        console: the console.
         clock: the time in seconds; tests pass their own.
         searched: hyperparameters that the suite searches besides the learning rate.
     """

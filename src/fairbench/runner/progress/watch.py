@@ -32,7 +32,6 @@ class ArmStatus:
     """The progress of one optimizer in one arena.
 
     Attributes:
-        arm: the arm.
         tuned: whether a learning rate is searched.
         sweep: the index entry of each trial of stage 1; None for a missing record.
         final: the same for stage 2; None for each planned seed while no setting is selected.
@@ -53,7 +52,6 @@ def arm_statuses(study: Study, entry: Callable[[str], IndexEntry | None]) -> lis
     """The progress of every arm of a study.
 
     Args:
-        study: the study.
         entry: gives the index entry of the trial with an id; None without a record.
     """
 
@@ -74,7 +72,6 @@ class StudyStatus:
     """The progress of a study.
 
     Attributes:
-        study: the study.
         arms: its arms, in the order of the suite.
         running: the running trials, from the statuses of their drivers.
         drivers: host and process of each live driver.
@@ -173,7 +170,6 @@ class Watcher:
     """Reads the status of a study repeatedly; final records are read once.
 
     Args:
-        directory: the study's output directory.
         clock: seconds since 1970; tests pass their own.
     """
 
@@ -211,8 +207,6 @@ def watch(directory: Path, console: Console, sleep: Callable[[float], None] = ti
     """Show a study until it is complete: a view that updates on a terminal, plain lines elsewhere.
 
     Args:
-        directory: the study's output directory.
-        console: the console.
         sleep: waits for a number of seconds; tests pass their own.
 
     Raises:

@@ -45,7 +45,6 @@ class Task:
     """A trial that is submitted to Ray.
 
     Attributes:
-        spec: the trial.
         limit: seconds that it may take.
         resumes: whether it can resume from a checkpoint.
         reference: Ray's reference to its reply.
