@@ -1,4 +1,4 @@
-"""Claims: every order in which drivers can meet, and what disks and clocks may do."""
+"""Claims: every order of the drivers' steps, and faults of disks and clocks."""
 
 import errno
 import threading
@@ -131,7 +131,7 @@ def test_in_every_order_one_of_all_takers_runs_a_trial(files: dict[str, str]) ->
 
 
 @pytest.mark.parametrize("files", [{}, {"trial": "dead 7"}, CHAIN])
-def test_in_every_order_what_a_stopped_driver_gives_back_can_be_taken(files: dict[str, str]) -> None:
+def test_in_every_order_what_a_stopped_driver_releases_can_be_taken(files: dict[str, str]) -> None:
     for there, begun, most in explore(files, stops, runs):
         names = {name for name, _ in there}
         assert most == 1
@@ -149,7 +149,7 @@ def test_an_owner_that_wakes_up_loses_no_trial(record: bool) -> None:
         assert record or begun >= 1
 
 
-def test_an_owner_that_wakes_up_gives_nothing_back_that_another_has() -> None:
+def test_an_owner_that_wakes_up_releases_no_claim_of_another_driver() -> None:
     files = {"trial": "dead 0", "trial.1": "driver 9"}
     program = asleep(lambda claims: claims.release("trial"), record=False)
     assert explore(files, program, runs) == {(frozenset(files.items()), 0, 0)}
@@ -207,7 +207,7 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         ClaimFolder(tmp_path / "nowhere").create("x", "me")
 
 
-def test_a_claim_that_says_nothing_is_waited_for(tmp_path: Path, folder: ClaimFolder) -> None:
+def test_an_empty_claim_expires(tmp_path: Path, folder: ClaimFolder) -> None:
     """Its owner was killed between two moments where there are no hard links."""
     now = [0.0]
     (folder.path / "trial").touch()

@@ -1,4 +1,4 @@
-"""Who is there and who has gone: by processes of this machine and by beats, whatever clocks say elsewhere."""
+"""Which drivers are alive: by processes of this machine and by beats, even if clocks elsewhere are wrong."""
 
 import json
 import os
@@ -22,7 +22,7 @@ FAR = DriverStatus("abc", "elsewhere", os.getpid(), "another machine", "long ago
 
 
 class Clock:
-    """A clock that goes on when it is told to."""
+    """A clock that the test moves."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -45,7 +45,7 @@ def say(directory: Path, status: DriverStatus) -> None:
     write_atomically(status_path(directory, status.token), json.dumps(asdict(status)))
 
 
-def test_a_driver_elsewhere_has_gone_when_its_beat_stands_still_by_the_observers_clock(
+def test_a_driver_elsewhere_is_dead_when_its_beat_has_not_changed_by_the_observers_clock(
     tmp_path: Path, clock: Clock, liveness: Liveness
 ) -> None:
     """Whatever calendar clocks say."""
@@ -70,7 +70,7 @@ def test_a_driver_elsewhere_has_gone_when_its_beat_stands_still_by_the_observers
     assert liveness.is_dead("odd")
 
 
-def test_a_process_of_this_machine_that_has_ended_has_gone_at_once(tmp_path: Path) -> None:
+def test_a_driver_of_this_machine_is_dead_when_its_process_has_ended(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         status = DriverStatus("abc", "here", process.pid, this_machine(), start_of(process.pid), beat=1, written=-1e9)
         say(tmp_path, status)
@@ -88,7 +88,7 @@ def test_a_process_of_this_machine_that_has_ended_has_gone_at_once(tmp_path: Pat
     assert not status_path(tmp_path, "abc").exists()
 
 
-def test_a_driver_elsewhere_whose_clock_is_right_is_seen_at_once_and_until_it_was_silent_for_long(
+def test_a_driver_elsewhere_whose_clock_is_right_is_alive_until_its_beat_expires(
     tmp_path: Path, clock: Clock, liveness: Liveness
 ) -> None:
     say(tmp_path, FAR)
@@ -106,14 +106,14 @@ def test_a_driver_elsewhere_whose_clock_is_right_is_seen_at_once_and_until_it_wa
 
 
 @pytest.mark.parametrize("wrong", [-DAY, -EXPIRY, 2 * EXPIRY, DAY])
-def test_a_clock_that_is_wrong_hides_nobody_and_keeps_nobody(
+def test_a_wrong_clock_neither_hides_a_live_driver_nor_keeps_a_dead_one(
     tmp_path: Path, clock: Clock, liveness: Liveness, monkeypatch: pytest.MonkeyPatch, wrong: float
 ) -> None:
     monkeypatch.setattr(module, "POLL", 0.0)
     dead, alive = replace(FAR, token="dead", written=NOW + wrong), replace(FAR, written=NOW + wrong)
     say(tmp_path, dead)
     say(tmp_path, alive)
-    assert Liveness(tmp_path, clock, lambda: NOW).alive() == []  # as far as is known
+    assert Liveness(tmp_path, clock, lambda: NOW).alive() == []  # before a beat was seen
 
     def wait() -> None:
         clock.now += 1
@@ -123,7 +123,7 @@ def test_a_clock_that_is_wrong_hides_nobody_and_keeps_nobody(
     trial = RunningTrial("a trial", 10, alive.written - 60, alive.written - 1, driver=alive.name)
     (status,) = liveness.wait_until_known(wait)
     assert clock.now == BEAT_WAIT  # for the dead one
-    assert (status.token, status.written) == ("abc", NOW + 10)  # when it was heard, by our calendar
+    assert (status.token, status.written) == ("abc", NOW + 10)  # the time of the beat by our calendar
     assert (status.trials["x"].started, status.trials["x"].updated) == (NOW - 50, NOW + 9)
     assert liveness.wait_until_known(wait) == [status]
     assert clock.now == BEAT_WAIT  # all is known
@@ -132,7 +132,7 @@ def test_a_clock_that_is_wrong_hides_nobody_and_keeps_nobody(
     assert not list(tmp_path.glob("drivers/*"))
 
 
-def test_nobody_is_listened_for_who_is_known(
+def test_drivers_whose_liveness_is_known_are_not_waited_for(
     tmp_path: Path, clock: Clock, liveness: Liveness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def never() -> None:

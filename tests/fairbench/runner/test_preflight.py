@@ -1,4 +1,4 @@
-"""What is known before a study begins: the code that takes part, and what cannot work."""
+"""The preflight: the code that takes part, and what cannot work."""
 
 import io
 import sys

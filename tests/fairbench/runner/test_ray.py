@@ -158,7 +158,7 @@ def test_an_address_where_nobody_is(address: str) -> None:
 
 
 @pytest.mark.soak
-def test_a_trial_that_is_stopped_goes_on_from_its_checkpoint(cluster: Cluster, study: Study, held: Path) -> None:
+def test_a_stopped_trial_resumes_from_its_checkpoint(cluster: Cluster, study: Study, held: Path) -> None:
     spec = trial_spec(study, "vit", "Waits", "final", 0.01, 1, {})
     spec = replace(spec, training=replace(spec.training, steps=150))
     kept, said, told = Checkpointing(str(held / "checkpoints"), 0.0), [], []
@@ -228,7 +228,7 @@ def test_a_head_that_is_lost_ends_the_driver_and_nothing_else(
 
 
 @pytest.mark.soak
-def test_a_node_of_other_ground_gets_no_trials(
+def test_a_node_with_another_environment_gets_no_trials(
     cluster: Cluster, study: Study, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Nor one that has another revision; the others run what it gave back."""

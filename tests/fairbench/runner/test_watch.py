@@ -1,4 +1,4 @@
-"""A study as others see it while it runs: from what its driver leaves in the output directory, on a moved clock."""
+"""The status of a running study, read from its output directory, on a moved clock."""
 
 import io
 import json
@@ -61,7 +61,7 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
-def test_running_trials_are_seen_until_they_end(world: World) -> None:
+def test_running_trials_are_shown_until_they_end(world: World) -> None:
     assert "0 of 10 trials; no driver runs it now" in world.shown()
     spec = world.next()
     assert spec is not None
@@ -90,8 +90,8 @@ def test_running_trials_are_seen_until_they_end(world: World) -> None:
     assert not world.drivers()
 
 
-def test_what_a_killed_driver_has_left_gives_way(world: World) -> None:
-    """Its trials run again under another driver, whose word is fresher; it goes when one of its machine begins."""
+def test_the_status_of_a_killed_driver_is_replaced(world: World) -> None:
+    """Its trials run again under another driver, with a later status; a driver of its machine removes it."""
     spec = world.next()
     assert spec is not None
     killed = world.heartbeat()
@@ -131,8 +131,8 @@ def test_a_calendar_clock_that_goes_backwards_stops_no_beat(world: World) -> Non
         assert read_statuses(world.directory)[0].beat == 3
 
 
-def test_a_study_that_is_prepared_is_waited_for(world: World) -> None:
-    """Its first driver has no plan yet; once that is in force the study is shown."""
+def test_watching_waits_for_the_preflight(world: World) -> None:
+    """The first driver has no plan yet; once there is one, the study is shown."""
     config, console = world.directory / "config.json", Console(file=io.StringIO(), width=150)
     content = config.read_bytes()
     config.unlink()
@@ -154,7 +154,7 @@ def test_a_study_that_is_prepared_is_waited_for(world: World) -> None:
     assert "10 of 10 trials" in console.file.getvalue()  # type: ignore[attr-defined]
 
 
-def test_drivers_that_an_archive_names_are_not_there(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_drivers_in_a_copied_directory_are_not_alive(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was copied from another machine, whose driver was killed with it."""
     heartbeat = world.heartbeat()
     heartbeat.status = replace(heartbeat.status, machine="another one")
@@ -187,8 +187,8 @@ def test_watching_ends_with_the_study_and_writes_nothing(world: World, terminal:
     assert {path.name for path in world.directory.iterdir()} == {"config.json", "trials"}
 
 
-def test_a_study_that_waits_for_a_failed_trial_is_not_waited_for(world: World) -> None:
-    """Nothing more can run before that trial runs again, and nobody runs it."""
+def test_watching_does_not_wait_for_a_failed_trial(world: World) -> None:
+    """Nothing more can run before that trial runs again, and no driver runs it."""
     world.truth.sweeps["gpt", "AdamW"] = {0.0001: "failed"}
     while spec := Schedule(world.study, world.store.read).next():
         world.end(spec)

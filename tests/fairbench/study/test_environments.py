@@ -1,4 +1,4 @@
-"""Trials that ran on different ground are not compared in silence."""
+"""Trials that ran in different environments are compared only with a warning."""
 
 from fabricated import Records, finals, history, study
 
@@ -31,7 +31,7 @@ def found(the_study, there):
     return mixtures(collect(the_study, records)), records
 
 
-def test_the_same_ground_is_no_mixture():
+def test_the_same_environment_is_no_mixture():
     assert found(study(), lambda spec: {})[0] == []
 
 
@@ -86,7 +86,7 @@ def test_a_sweep_elsewhere_concerns_the_comparison_too():
     assert mixed[0].confounded == ()
 
 
-def test_what_is_not_as_it_was_is_said_before_a_study_goes_on():
+def test_different_facts_are_listed():
     there = [{"torch": "2.12", "device": "a"}]
     assert environment_differences(there, {"torch": "2.12", "device": "a"}) == ""
     warning = environment_differences(there, {"torch": "2.13", "device": "a"})

@@ -1,4 +1,4 @@
-"""The index: what it says is what the records say, whatever became of either."""
+"""The index agrees with the records, whatever happens to either."""
 
 import hashlib
 import json
@@ -59,7 +59,7 @@ def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
     return made
 
 
-def test_what_is_remembered_is_what_the_records_say_and_none_is_read(held: Study) -> None:
+def test_the_index_agrees_with_the_records_and_none_is_read(held: Study) -> None:
     before = held.file.read_bytes()
     assert held.briefs() == [held.truth(), 0]
     assert held.file.read_bytes() == before
@@ -104,7 +104,7 @@ def of_another_version(content: bytes) -> bytes:
 @pytest.mark.parametrize(
     "damage", [flipped, of_another_version, lambda x: x[: len(x) // 2], lambda x: b"", lambda x: b"\xff\n{}", None]
 )
-def test_an_index_that_is_not_as_it_was_written_is_made_anew(held: Study, damage: Any) -> None:
+def test_a_damaged_index_is_made_again(held: Study, damage: Any) -> None:
     before = held.file.read_bytes()
     if damage:
         held.file.write_bytes(damage(before))
