@@ -297,14 +297,14 @@ def test_a_driver_is_admitted_unless_trials_would_run_in_another_environment(
 
 
 class Timing(Pretending):
-    """An executor that fails if a timing trial is submitted while another trial runs, by any driver."""
+    """An executor that counts the timing trials that are submitted while another trial of any driver runs."""
 
-    now_running = 0
+    now_running = overlaps = 0
 
     def submit(self, spec: TrialSpec, limit: float, resumes: bool = True) -> None:
         super().submit(spec, limit)
         Timing.now_running += 1
-        assert spec.stage != "timing" or Timing.now_running == 1
+        Timing.overlaps += spec.stage == "timing" and Timing.now_running > 1
 
     def collect(self, patience: float = inf) -> list[Record]:
         records = super().collect(patience)
@@ -316,6 +316,7 @@ def test_timing_trials_run_last_one_at_a_time_and_by_one_driver(study: Study, tr
     logs: list[list[str]] = [[], []]
     executors = [Timing(lambda spec: truth.record(spec, 0.5), log) for log in logs]
     drive_all(study, store, *executors, timing=True)
+    assert Timing.overlaps == 0
     timed, first = [spec.id for spec in timing_trials(study)], {spec.id for spec in trials(study, store)}
     assert sorted(len([x for x in log if x in timed]) for log in logs) == [0, len(timed)]
     for log in logs:
