@@ -82,8 +82,24 @@ def load_arena(task: str) -> Arena:
     return found()
 
 
-def load_arena_data(arena: Arena, options: Mapping[str, Any], data_root: Path) -> Data:
-    """The data of an arena, from the source that its table `data` names, else from the arena itself."""
+def load_arena_data(arena: Arena, options: Mapping[str, Any], data_root: Path, fingerprint: str = "") -> Data:
+    """The data of an arena, from the source that its table `data` names, or from the arena itself.
+
+    Args:
+        arena: the arena.
+        options: the table `data` of the suite.
+        data_root: where prepared data lie.
+        fingerprint: the sha256 that the data must have; empty before a study is planned.
+
+    Raises:
+        UsageError: there are no such data, or they have another sha256.
+    """
     from fairbench.data.loading import load_data
 
-    return load_data(options, data_root) if "source" in options else arena.load_data(**options)
+    data = load_data(options, data_root) if "source" in options else arena.load_data(**options)
+    if fingerprint and data.fingerprint != fingerprint:
+        raise UsageError(
+            f"the data of {type(arena).__name__} {dict(options)} have changed since the study was planned: sha256 "
+            f"{data.fingerprint[:12]} and not {fingerprint[:12]}; run it again"
+        )
+    return data

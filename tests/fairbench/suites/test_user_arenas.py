@@ -196,7 +196,7 @@ def test_a_trial_refuses_data_that_are_not_those_of_its_study(folder: Path) -> N
     spec = spec_of(seen(load_suite("sine.toml")))
     assert trial(spec)["status"] == "finished"
     Path("noise.txt").write_text("0.2")
-    with pytest.raises(UsageError, match="the data of arena sine have changed since the study was planned"):
+    with pytest.raises(UsageError, match=r"the data of Sine .* have changed since the study was planned"):
         trial(spec)
 
 
