@@ -10,7 +10,7 @@ from rich.console import Console
 
 from fairbench.arenas.registry import ARENAS
 from fairbench.common.errors import UsageError
-from fairbench.data.dataset_config import wanted
+from fairbench.data.dataset_config import configs_of
 from fairbench.data.prepared import opened
 from fairbench.optimizers.resolve import known_optimizers
 from fairbench.runner.code_identity import arena_libraries
@@ -162,9 +162,9 @@ def check_data(suite: Suite, data_root: str) -> None:
         UsageError: something is not; the message says which commands get it.
     """
     missing = []
-    for asked in wanted(suite):
+    for config in configs_of(suite.data_tables):
         try:
-            opened(asked, Path(data_root))
+            opened(config, Path(data_root))
         except UsageError as error:
             missing.append(str(error))
     if missing:
