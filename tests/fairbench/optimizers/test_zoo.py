@@ -203,7 +203,7 @@ def installed(folder: Path, name: str, **entries: str) -> None:
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
     lines = [f"{key} = {value}" for key, value in entries.items()]
-    (info / "entry_points.txt").write_text("\n".join(["[fairbench.optimizers.resolve]", *lines, ""]))
+    (info / "entry_points.txt").write_text("\n".join(["[fairbench.optimizers]", *lines, ""]))
 
 
 @pytest.mark.usefixtures("forgetful")
