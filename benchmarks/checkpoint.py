@@ -25,7 +25,7 @@ from fairbench.study.plan import trial_spec
 from fairbench.suites.loader import load_suite
 from fairbench.training.checkpoint import read_state, write_state
 from fairbench.training.place import Place
-from fairbench.training.trial import Run
+from fairbench.training.trainer import Trainer
 
 State = dict[str, Any]
 
@@ -35,10 +35,11 @@ def mini_gpt() -> State:
     suite = load_suite("mini")
     suite = replace(suite, arenas={"gpt": suite.arenas["gpt"]}, optimizers={"AdamW": suite.optimizers["AdamW"]})
     study = study_of(replace(suite, reference="AdamW"))
-    run = Run(trial_spec(study, "gpt", "AdamW", "final", 1e-3, 1), Place())
+    trainer = Trainer(trial_spec(study, "gpt", "AdamW", "final", 1e-3, 1), Place())
     for _ in range(5):
-        run.go_on(lambda step, loss: None)
-    return run.state_dict()
+        trainer.done += 1
+        trainer.train_one_step(trainer.done)
+    return trainer.state_dict()
 
 
 def gpt2_small() -> State:

@@ -10,9 +10,8 @@ from torch import Tensor, nn
 from fairbench.arenas.base import Arena
 from fairbench.arenas.registry import load_arena_data
 from fairbench.common.errors import UsageError
+from fairbench.data.registry import SPLITS
 from fairbench.data.splits import Data, Split
-
-SPLITS = ("train", "val", "test")
 
 
 def same_data(arena: Arena, options: Mapping[str, Any], data_root: Path, labelled: bool) -> Data:

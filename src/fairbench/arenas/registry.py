@@ -1,7 +1,7 @@
 """Arenas: model, loss and metrics of one kind of work, nothing else; where its data come from is the suite's choice.
 
 An arena is a subclass of `Arena`, whose methods `fairbench.training.trial` calls. Those of fairbench have names;
-anyone's own is `module:Class` or `path/to/file.py:Class`, or has a name as an entry point `fairbench.arenas.registry`.
+anyone's own is `module:Class` or `path/to/file.py:Class`, or has a name as an entry point `fairbench.arenas`.
 """
 
 from __future__ import annotations
@@ -18,9 +18,6 @@ from fairbench.common.imports import load
 
 if TYPE_CHECKING:
     from fairbench.data.splits import Data
-
-
-__all__ = ["ARENAS", "Arena", "ArenaFacts", "known_arenas", "load_arena", "load_arena_data"]
 
 
 TRANSFORMER = {"hidden_size": int, "layers": int, "heads": int}
@@ -63,7 +60,7 @@ ARENAS = {
 
 def known_arenas() -> dict[str, str]:
     """`module:Class` of every arena that has a name: those of entry points, and those of fairbench, which go first."""
-    offered = {x.name: f"{x.module}:{x.attr}" for x in metadata.entry_points(group="fairbench.arenas.registry")}
+    offered = {x.name: f"{x.module}:{x.attr}" for x in metadata.entry_points(group="fairbench.arenas")}
     return {**offered, **{name: facts.factory for name, facts in ARENAS.items()}}
 
 
@@ -78,12 +75,28 @@ def load_arena(task: str) -> Arena:
     """
     found = load(ARENAS[task].factory if task in ARENAS else task, "arena")
     if not (inspect.isclass(found) and issubclass(found, Arena)):
-        raise UsageError(f"arena {task!r} must be a subclass of fairbench.arenas.registry.Arena, got {found!r}")
+        raise UsageError(f"arena {task!r} must be a subclass of fairbench.arenas.base.Arena, got {found!r}")
     return found()
 
 
-def load_arena_data(arena: Arena, options: Mapping[str, Any], data_root: Path) -> Data:
-    """The data of an arena, from the source that its table `data` names, else from the arena itself."""
+def load_arena_data(arena: Arena, options: Mapping[str, Any], data_root: Path, fingerprint: str = "") -> Data:
+    """The data of an arena, from the source that its table `data` names, or from the arena itself.
+
+    Args:
+        arena: the arena.
+        options: the table `data` of the suite.
+        data_root: where prepared data lie.
+        fingerprint: the sha256 that the data must have; empty before a study is planned.
+
+    Raises:
+        UsageError: there are no such data, or they have another sha256.
+    """
     from fairbench.data.loading import load_data
 
-    return load_data(options, data_root) if "source" in options else arena.load_data(**options)
+    data = load_data(options, data_root) if "source" in options else arena.load_data(**options)
+    if fingerprint and data.fingerprint != fingerprint:
+        raise UsageError(
+            f"the data of {type(arena).__name__} {dict(options)} have changed since the study was planned: sha256 "
+            f"{data.fingerprint[:12]} and not {fingerprint[:12]}; run it again"
+        )
+    return data

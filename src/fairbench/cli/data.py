@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fairbench.common.errors import UsageError, unknown
-from fairbench.common.formatting import in_words
-from fairbench.data.dataset_config import Request, default_requests, request, wanted
+from fairbench.common.formatting import format_bytes
+from fairbench.data.dataset_config import DatasetConfig, configs_of, dataset_config, default_configs
 from fairbench.data.datasets.registry import DATASETS
 from fairbench.suites.loader import load_suite
 from fairbench.suites.schema import Suite
@@ -18,13 +18,13 @@ EXTRA = ("filelock", "huggingface_hub", "numpy", "PIL", "pillow", "pyarrow", "ri
 
 
 def run_data(options: argparse.Namespace) -> int:
-    """Run what `fairbench data` was told.
+    """Run a verb of `fairbench data`.
 
     Returns:
-        0; 1 when arrays are not what their manifest says; 130 after Ctrl-C.
+        0; 1 when arrays differ from their manifest; 130 after Ctrl-C.
 
     Raises:
-        UsageError: there is something for the user to mend.
+        UsageError: something outside fairbench is wrong.
     """
     try:
         with _extra_named():
@@ -32,13 +32,13 @@ def run_data(options: argparse.Namespace) -> int:
                 return show_list(options)
             return verify(options) if options.verb == "verify" else prepare_all(options)
     except KeyboardInterrupt:
-        print("\nfairbench: stopped; what is finished is kept, the same command goes on from here", file=sys.stderr)
+        print("\nfairbench: stopped; finished work is kept, the same command resumes", file=sys.stderr)
         return 130
 
 
 @contextmanager
 def _extra_named() -> Iterator[None]:
-    """Say which extra a library that is missing comes with."""
+    """Turn the import error of a missing library into one that names the extra to install."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -47,52 +47,52 @@ def _extra_named() -> Iterator[None]:
         raise UsageError(f"fairbench data needs {error.name}: pip install 'psilogic[data]'") from error
 
 
-def prepare_own(suite: Suite, data_root: Path) -> None:
-    """Prepare what a suite reads from a user's own folders.
+def prepare_user_data(suite: Suite, data_root: Path) -> None:
+    """Prepare what a suite reads from a user's folders.
 
     Raises:
-        UsageError: there is no such folder, or something in it is wrong.
+        UsageError: a folder does not exist, or something in it is wrong.
     """
     with _extra_named():
-        from fairbench.data.preparation.prepare import Terms, prepare
+        from fairbench.data.preparation.prepare import PrepareOptions, prepare
         from fairbench.data.preparation.progress_bar import Display
 
-        for asked in wanted(suite):
-            if "path" in asked.options:
-                prepare(asked, Terms(data_root, None, fetch=False, unverified=False), Display())
+        for config in configs_of(suite.data_tables):
+            if "path" in config.options:
+                prepare(config, PrepareOptions(data_root, None, fetch=False, unverified=False), Display())
 
 
-def requests(options: argparse.Namespace) -> list[Request]:
-    """What the options ask for: the datasets of a suite, or those with default options, narrowed to the named ones."""
+def chosen_configs(options: argparse.Namespace) -> list[DatasetConfig]:
+    """The datasets of a suite, or those whose options all have defaults; only those of --dataset, if it is given."""
     for name in options.dataset or ():
         if name not in DATASETS:
             raise unknown("dataset", name, DATASETS)
     if not options.suite:
-        return [request(name) for name in options.dataset] if options.dataset else default_requests()
-    asked = wanted(load_suite(options.suite))
+        return [dataset_config(name) for name in options.dataset] if options.dataset else default_configs()
+    configs = configs_of(load_suite(options.suite).data_tables)
     for name in options.dataset or ():
-        if name not in {each.dataset for each in asked}:
-            raise UsageError(f"suite {options.suite} reads no {name}, but {[each.label for each in asked]}")
-    return [each for each in asked if not options.dataset or each.dataset in options.dataset]
+        if name not in {config.dataset for config in configs}:
+            raise UsageError(f"suite {options.suite} reads no {name}, but {[config.label for config in configs]}")
+    return [config for config in configs if not options.dataset or config.dataset in options.dataset]
 
 
 def prepare_all(options: argparse.Namespace) -> int:
     """`fairbench data download` and `fairbench data prepare`."""
-    from fairbench.data.preparation.prepare import Terms, prepare
+    from fairbench.data.preparation.prepare import PrepareOptions, prepare
     from fairbench.data.preparation.progress_bar import Display
 
     display = Display()
-    asked = requests(options)
-    if not asked:
+    configs = chosen_configs(options)
+    if not configs:
         display.note(f"suite {options.suite} reads nothing that must be prepared")
     if options.hub is not None and not options.hub.is_dir():
         raise UsageError(f"--hub {options.hub} is no folder; it must hold the hub's files as owner/name/path")
-    terms = Terms(options.data_root, options.hub, options.verb == "download", options.unverified)
+    prepare_options = PrepareOptions(options.data_root, options.hub, options.verb == "download", options.unverified)
     complaints = []
-    for each in asked:
+    for config in configs:
         try:
-            prepare(each, terms, display)
-        except UsageError as error:  # the others may still be had
+            prepare(config, prepare_options, display)
+        except UsageError as error:  # the other datasets may still be available
             complaints.append(str(error))
     if complaints:
         raise UsageError("\n  ".join(complaints))
@@ -100,77 +100,73 @@ def prepare_all(options: argparse.Namespace) -> int:
 
 
 def verify(options: argparse.Namespace) -> int:
-    """`fairbench data verify`: 1 when something is not what its manifest says."""
+    """`fairbench data verify`; 1 when something differs from its manifest."""
     from fairbench.data.preparation.verify import differences
 
-    chosen = options.suite or options.dataset
-    if chosen:
-        folders = [each.folder(options.data_root) for each in requests(options)]
+    if options.suite or options.dataset:
+        folders = [config.folder(options.data_root) for config in chosen_configs(options)]
     else:
         folders = sorted((options.data_root / "prepared").glob("[!.]*"))
     if missing := [str(folder) for folder in folders if not folder.is_dir()]:
         raise UsageError(f"not prepared: {', '.join(missing)}; fairbench data download prepares them")
     if not folders:
         raise UsageError(
-            f"nothing is prepared in {options.data_root}; say --data-root, or run: fairbench data download"
+            f"nothing is prepared in {options.data_root}; give --data-root, or run: fairbench data download"
         )
     failed = False
     for folder in folders:
-        found = differences(folder)
-        failed |= bool(found)
-        print(f"{folder}: {'; '.join(found) or 'intact'}")
+        wrong = differences(folder)
+        failed |= bool(wrong)
+        print(f"{folder}: {'; '.join(wrong) or 'intact'}")
     return int(failed)
 
 
 def show_list(options: argparse.Namespace) -> int:
     """`fairbench data list`."""
-    asked = requests(options)
-    own = (
-        []
-        if options.suite or options.dataset
-        else [name for name in DATASETS if name not in {r.dataset for r in asked}]
-    )
-    for each in asked:
-        print(each.label)
+    configs = chosen_configs(options)
+    for config in configs:
+        print(config.label)
         lines = {
-            "": each.facts.title,
-            "licence": each.facts.licence,
-            "archives": "; ".join(_archive_lines(each, options.data_root)),
-            "hub": _hub_line(each, options.data_root / "hub"),
-            "prepared": _prepared_line(each, options.data_root),
+            "": config.info.title,
+            "license": config.info.license,
+            "archives": "; ".join(_archive_lines(config, options.data_root)),
+            "hub": _hub_line(config, options.data_root / "hub"),
+            "prepared": _prepared_line(config, options.data_root),
         }
         print("".join(f"  {f'{name}:' if name else '':10}{text}\n" for name, text in lines.items() if text), end="")
-    for name in own:
-        print(f"{name}\n  {DATASETS[name].title}; options: {', '.join(DATASETS[name].options)}")
+    if not (options.suite or options.dataset):
+        listed = {config.dataset for config in configs}
+        for name in (name for name in DATASETS if name not in listed):
+            print(f"{name}\n  {DATASETS[name].title}; options: {', '.join(DATASETS[name].options)}")
     return 0
 
 
-def _archive_lines(asked: Request, data_root: Path) -> list[str]:
-    from fairbench.data.preparation.locate import archives
+def _archive_lines(config: DatasetConfig, data_root: Path) -> list[str]:
+    from fairbench.data.preparation.locate import local_archives
 
-    there = {file.name: file.path for file in archives(asked, data_root)}
+    local = {file.name: file.path for file in local_archives(config, data_root)}
     return [
-        f"{archive.name}{f' ({in_words(archive.size)})' if archive.size else ''} "
-        + (f"is {there[archive.name]}" if archive.name in there else f"from {asked.facts.page}, not there")
-        for archive in asked.archives
+        f"{archive.name}{f' ({format_bytes(archive.size)})' if archive.size else ''} "
+        + (f"is {local[archive.name]}" if archive.name in local else f"from {config.info.page}, not there")
+        for archive in config.archives
     ]
 
 
-def _hub_line(asked: Request, hub_root: Path) -> str:
-    from fairbench.data.preparation.hub import present
+def _hub_line(config: DatasetConfig, hub_root: Path) -> str:
+    from fairbench.data.preparation.hub import local_files
 
-    if not asked.facts.repository:
+    if not config.info.repository:
         return ""
-    files, missing = present(asked, hub_root)
+    files, missing = local_files(config, hub_root)
     lacking = f", {', '.join(missing)} missing" if missing else ""
     state = f"{len(files)} files there{lacking}" if files else "not there"
-    return f"{asked.facts.repository} at {asked.facts.revision[:12]}, {state}"
+    return f"{config.info.repository} at {config.info.revision[:12]}, {state}"
 
 
-def _prepared_line(asked: Request, data_root: Path) -> str:
+def _prepared_line(config: DatasetConfig, data_root: Path) -> str:
     from fairbench.data.prepared import read_folder
 
-    folder = asked.folder(data_root)
+    folder = config.folder(data_root)
     if not folder.exists():
         return "no"
     try:

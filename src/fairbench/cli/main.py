@@ -145,9 +145,9 @@ def chosen_run_options(options: argparse.Namespace) -> RunOptions:
 def prepare_own_data(options: argparse.Namespace, suite: Suite) -> None:
     """Prepare the folders that the command line names; what a suite file names is prepared by `fairbench data`."""
     if options.images or options.text:
-        from fairbench.cli.data import prepare_own
+        from fairbench.cli.data import prepare_user_data
 
-        prepare_own(suite, options.data_root or Path("data"))
+        prepare_user_data(suite, options.data_root or Path("data"))
 
 
 def places(options: argparse.Namespace) -> list[Place]:

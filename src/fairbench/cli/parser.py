@@ -168,7 +168,7 @@ def _add_slurm_parser(commands: argparse._SubParsersAction[argparse.ArgumentPars
 def _add_data_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The command line of `fairbench data`."""
     verbs = {
-        "list": "show the datasets, their licences, and what is there",
+        "list": "show the datasets, their licenses, and what is there",
         "download": "fetch what is missing, then prepare",
         "prepare": "make arrays of archives or of what was downloaded; never uses the network",
         "verify": "read prepared arrays again and compare them with their manifests",

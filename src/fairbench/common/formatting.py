@@ -8,7 +8,7 @@ def duration(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-def in_words(size: int) -> str:
+def format_bytes(size: int) -> str:
     """Bytes in a unit that people read."""
     amount = float(size)
     for unit in ("bytes", "kB", "MB"):

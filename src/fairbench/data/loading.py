@@ -13,13 +13,12 @@ import torch
 
 from fairbench.common.errors import UsageError
 from fairbench.data.prepared import Prepared, open_prepared
-from fairbench.data.registry import READING, SOURCES, UNVERIFIED
+from fairbench.data.registry import READING, SOURCES, SPLITS, UNVERIFIED
 from fairbench.data.splits import Data, Split, fingerprint
-from fairbench.data.transforms import ImageReading, read_tokens
+from fairbench.data.transforms import ImageTransform, read_tokens
 
 SPLIT_SEED = 20_260_101
 """Seed of the division into splits: the same for every trial, independent of the trials' seeds."""
-SPLITS = ("train", "val", "test")
 
 
 def load_data(options: Mapping[str, Any], data_root: Path) -> Data:
@@ -56,7 +55,7 @@ def digits(evaluated: int = 0, **reading: Any) -> Data:
     parts = order[2 * quarter :], order[:quarter], order[quarter : 2 * quarter]
     splits = {name: Split(inputs[rows], targets[rows]) for name, rows in zip(SPLITS, parts, strict=True)}
     splits = _fewer(splits, evaluated)
-    read = ImageReading(8.0, **reading)
+    read = ImageTransform(8.0, **reading)
     return Data(splits, fingerprint(splits), read, read.shape((1, 8, 8)), 10)
 
 
@@ -101,7 +100,7 @@ def _images(prepared: Prepared, evaluated: int, **reading: Any) -> Data:
     """Prepared images, with labels where there are some."""
     stored = {name: Split(_tensor(prepared.array(name)), _labels(prepared, name)) for name in SPLITS}
     splits = _fewer(stored, evaluated)
-    read = ImageReading(127.5, **reading)
+    read = ImageTransform(127.5, **reading)
     classes = len(prepared.manifest.get("classes") or [])
     shape = read.shape(tuple(splits["train"].inputs.shape[1:]))
     return Data(splits, prepared.fingerprint, read, shape, classes, _origin(prepared))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fairbench.common.errors import UsageError
 from fairbench.common.hashing import digest
-from fairbench.data.dataset_config import Request, request
+from fairbench.data.dataset_config import DatasetConfig, dataset_config
 
 FORMAT = 1
 """Version of the folder's format."""
@@ -69,10 +69,10 @@ def open_prepared(data_root: Path, dataset: str, options: Mapping[str, Any]) -> 
     Raises:
         UsageError: it is not there, damaged or of another format; the message has the command that makes it.
     """
-    return opened(request(dataset, options), data_root)
+    return opened(dataset_config(dataset, options), data_root)
 
 
-def opened(asked: Request, data_root: Path) -> Prepared:
+def opened(asked: DatasetConfig, data_root: Path) -> Prepared:
     """`open_prepared` for a request."""
     folder = asked.folder(data_root)
     try:

@@ -9,6 +9,7 @@ from fairbench.data.datasets.registry import DATASETS
 Options = Mapping[str, Any]
 """Options by name: a type where the option must be given, else the default."""
 
+SPLITS = ("train", "val", "test")
 UNVERIFIED = "not verified"
 """Said of data whose hash is not the known one, or has no known one."""
 

@@ -10,7 +10,7 @@ from fairbench.data.splits import Split
 
 
 @dataclass(frozen=True)
-class ImageReading:
+class ImageTransform:
     """Images of whole numbers become floating-point ones in [-1, 1].
 
     Attributes:

@@ -37,7 +37,7 @@ TREATMENTS = {
 """Options that do what could be done for every optimizer, with what that is."""
 PRESETS = ("psilogic:PsiLogicNLP", "psilogic:PsiLogicGPT", "psilogic:PsiLogicViT")
 """Factories that choose options of that kind by themselves."""
-ENTRY_POINTS = "fairbench.optimizers.resolve"
+ENTRY_POINTS = "fairbench.optimizers"
 """Where an installed package names optimizers: `Name = "module:Class"`."""
 
 

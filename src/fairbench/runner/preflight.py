@@ -17,8 +17,7 @@ from fairbench.optimizers.resolve import load_factory, resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan, ResolvedOptimizer
 from fairbench.study.plan import ResolvedArena, Study, trial_spec
 from fairbench.study.preflight import Preflight
-from fairbench.suites.schema import Suite
-from fairbench.suites.schema import Training as TrainingPlan
+from fairbench.suites.schema import Suite, Training
 from fairbench.training.place import Place
 
 if TYPE_CHECKING:
@@ -95,7 +94,7 @@ def arenas_and_environment(suite: Suite, place: Place) -> dict[str, Any]:
     return {"arenas": arenas, "evaluation_seconds": seconds, "environment": environment(place.device)}
 
 
-def _evaluation_seconds(arena: "Arena", model: "nn.Module", data: "Data", training: TrainingPlan) -> float:
+def _evaluation_seconds(arena: "Arena", model: "nn.Module", data: "Data", training: Training) -> float:
     """Duration of an evaluation of the larger split, scaled from its first batch; one example warms up."""
     import torch
 
@@ -126,7 +125,7 @@ def optimizer_and_seconds(study: Study, name: str, plan: OptimizerPlan, place: P
     from fairbench.training import environment
     from fairbench.training.determinism import one_thread
     from fairbench.training.resume_check import continuation, differs
-    from fairbench.training.trainer import Training
+    from fairbench.training.trainer import Trainer
 
     # An arena loads its own modules with the first training, and those are not the optimizer's.
     before = {*sys.modules, *(module for arena in study.arenas.values() for module in arena.code)}
@@ -137,18 +136,18 @@ def optimizer_and_seconds(study: Study, name: str, plan: OptimizerPlan, place: P
     for arena in study.suite.arenas:
         with _named(f"optimizers.{name}: {resolved.factory} cannot be built"):
             lowest, seed = alone.search(name).first()[0], study.suite.sweep.seeds[0]
-            training = Training(trial_spec(alone, arena, name, "final", lowest.lr, seed, lowest.extra), place)
+            trainer = Trainer(trial_spec(alone, arena, name, "final", lowest.lr, seed, lowest.extra), place)
         with _named(f"optimizers.{name}: {resolved.factory} fails in its first steps in arena {arena}"):
             for _ in range(STEPS):
-                seconds[arena] = training.timed_step()
-            training.mechanism.read(STEPS)
-        mechanisms[arena] = training.mechanism.to_json()
-        gpu_bytes[arena] = environment.taken_of_gpu(training.device)
-        gpu_free_bytes = environment.room_on_gpu(training.device)
+                seconds[arena] = trainer.timed_step()
+            trainer.mechanism.read(STEPS)
+        mechanisms[arena] = trainer.mechanism.to_json()
+        gpu_bytes[arena] = environment.taken_of_gpu(trainer.device)
+        gpu_free_bytes = environment.room_on_gpu(trainer.device)
         exact = place.kind == "cpu" or study.suite.training.deterministic
         with one_thread():
-            first = continuation(training, STEPS, int(exact))
-            del training  # its memory is needed for the next one
+            first = continuation(trainer, STEPS, int(exact))
+            del trainer  # its memory is needed for the next one
             restart_reasons[arena] = first if isinstance(first, str) else differs(first)
     factories = [load_factory(x) for x in (resolved.factory, resolved.groups) if x]
     code = optimizer_code(map(inspect.unwrap, factories), before)

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from fairbench.arenas.registry import ARENAS
 from fairbench.common.errors import UsageError
-from fairbench.data.dataset_config import wanted
+from fairbench.data.dataset_config import configs_of
 from fairbench.data.prepared import opened
 from fairbench.optimizers.resolve import known_optimizers
 from fairbench.runner.code_identity import arena_libraries
@@ -161,9 +161,9 @@ def check_data(suite: Suite, data_root: str) -> None:
         UsageError: some are not; the message has the commands that prepare them.
     """
     missing = []
-    for dataset in wanted(suite):
+    for config in configs_of(suite.data_tables):
         try:
-            opened(dataset, Path(data_root))
+            opened(config, Path(data_root))
         except UsageError as error:
             missing.append(str(error))
     if missing:

@@ -182,6 +182,11 @@ class Suite:
         """The arena whose sweep selects for an arena: most often itself."""
         return self.arenas[arena].tuned_on or arena
 
+    @property
+    def data_tables(self) -> list[dict[str, Any]]:
+        """The `data` tables of the arenas, which name the datasets to prepare."""
+        return [arena.data for arena in self.arenas.values()]
+
     def clip_norm(self, optimizer: str) -> float:
         """To which global norm the gradients of an optimizer's trials are clipped; 0 is off."""
         own = self.optimizers[optimizer].clip_norm

@@ -71,7 +71,7 @@ def _facts(arena: Arena, reference: str) -> ArenaFacts:
         raise UsageError(f"arena {reference!r} must say what it is, as in: {example}; got {facts!r}")
     for method in NEEDED:
         if not _has(arena, method):
-            raise UsageError(f"arena {reference!r} has no method {method}; see fairbench.arenas.registry.Arena")
+            raise UsageError(f"arena {reference!r} has no method {method}; see fairbench.arenas.base.Arena")
     if not facts.metrics:
         raise UsageError(f'arena {reference!r}: its facts must name at least one metric, as metrics={{"loss": "min"}}')
     return facts

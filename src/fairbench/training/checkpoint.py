@@ -1,7 +1,7 @@
-"""A trial's checkpoint, `DIR/checkpoints/<id>.pt`: from it the trial goes on, in another process, bit for bit.
+"""A trial's checkpoint, `DIR/checkpoints/<id>.pt`: from it the trial resumes in another process, bit for bit.
 
 It says what it is of and where it was written, and carries a digest of all its content: torch does not look at
-checksums when it reads. One that is damaged, or was written on other ground, is not continued.
+checksums when it reads. One that is damaged, or was written in a different environment, is not used.
 """
 
 import hashlib
@@ -93,13 +93,13 @@ def read_state(file: IO[bytes] | Path, about: Mapping[str, Any], device: torch.d
     written = found["about"]
     if written != about:
         differing = [key for key in {**written, **about} if written.get(key) != about.get(key)]
-        told = [f"{key} {written.get(key)!r} and not {about.get(key)!r}" for key in differing]
-        raise ValueError(f"it was written on other ground: {'; '.join(told)}")
+        changes = [f"{key} {written.get(key)!r} and not {about.get(key)!r}" for key in differing]
+        raise ValueError(f"it was written in a different environment: {'; '.join(changes)}")
     return found["state"]  # type: ignore[no-any-return]
 
 
 class Checkpoint:
-    """The checkpoint of a trial while that runs: written now and then, and when SIGTERM asks for a pause.
+    """The checkpoint of a running trial: written at intervals, and when SIGTERM asks for a pause.
 
     Args:
         spec: the trial.
@@ -120,7 +120,7 @@ class Checkpoint:
 
     @contextmanager
     def on_request(self) -> Iterator[None]:
-        """Have SIGTERM wait for the end of the step; in a thread, which gets no signals, nobody asks."""
+        """Let SIGTERM wait for the end of the step; in a thread, which gets no signals, do nothing."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -135,20 +135,20 @@ class Checkpoint:
             signal.signal(signal.SIGTERM, before)
 
     def read(self) -> State | None:
-        """The state to go on from; None where there is none, or none that can be gone on from, which is then said."""
+        """The saved state; None where there is none, or none that can be used, which is then printed."""
         if not self._path.exists():
             return None
         try:
             return read_state(self._path, self._about, self._device)
         except Exception as error:  # torch raises nearly anything for a damaged file
-            print(f"the trial begins anew; its checkpoint {self._path} cannot be continued: {error}")
+            print(f"the trial restarts; its checkpoint {self._path} cannot be used: {error}")
             return None
 
     def between_steps(self, state: Callable[[], State]) -> None:
-        """Write the state if it is time to, or if somebody has asked for a pause.
+        """Write the state if it is due, or if a pause was asked for.
 
         Raises:
-            Paused: somebody has; what was written last is what the trial goes on from.
+            Paused: a pause was asked for; the trial resumes from what was written last.
         """
         if self._asked or 0 < self._seconds <= time.monotonic() - self._written:
             self._write(state())
@@ -157,12 +157,12 @@ class Checkpoint:
             raise Paused(self._unsaved)
 
     def _write(self, state: State) -> None:
-        """Replace the checkpoint; where that cannot be written the old one stays and the trial goes on."""
+        """Replace the checkpoint; where it cannot be written, the old one stays and the trial continues."""
         try:
             with replacing(self._path) as file:
                 write_state(file, self._about, state)
             self._unsaved = ""
         except UsageError as error:
             if not self._unsaved:
-                print(f"the trial goes on without a new checkpoint: {error}")
+                print(f"the trial continues without a new checkpoint: {error}")
             self._unsaved = str(error)

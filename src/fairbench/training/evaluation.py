@@ -37,5 +37,5 @@ def evaluate(arena: Arena, model: nn.Module, data: Data, name: str, batch_size: 
 
 
 def evaluation_steps(training: TrainingSpec) -> set[int]:
-    """After which steps the validation split is evaluated: evenly spaced, the last one included."""
+    """The steps after which the validation split is evaluated: evenly spaced, the last one included."""
     return {round(training.steps * (i + 1) / training.evaluations) for i in range(training.evaluations)}

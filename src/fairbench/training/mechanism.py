@@ -4,8 +4,8 @@ Any optimizer may offer it with one method, which is called before the first ste
 
     def mechanism(self, named_parameters): ...     returns an object with
     def quantities(self): ...                      {quantity: (unit, {tensor: total since then})}
-    def state_dict(self): ...                      what it has seen, as plain values and tensors, so that trials go on
-    def load_state_dict(self, state): ...          from checkpoints; without these two they begin anew
+    def state_dict(self): ...                      what it has seen, as plain values and tensors, so that trials resume
+    def load_state_dict(self, state): ...          from checkpoints; without these two they restart
 
 Some names and units have a meaning: "tensor_steps" is how many pairs of tensor and step there were, "acted" in how many
 of them something was changed, "fired" in how many it was asked for; `SHARE` is the unit of what shrinks a tensor.
@@ -35,11 +35,11 @@ class Watch(Protocol):
         """What was seen, as plain values and tensors; without it the optimizer's trials cannot be continued."""
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from what another watch has seen of an optimizer whose state this one's has been given."""
+        """Continue from the state of another watch; the optimizer's own state has been loaded."""
 
 
 class MechanismLog:
-    """Reads an optimizer's mechanism now and then.
+    """Reads an optimizer's mechanism at logged steps.
 
     Args:
         optimizer: the optimizer; None, or one that offers nothing, gives a log of nothing.
@@ -58,7 +58,7 @@ class MechanismLog:
         self._way: dict[str, float] = {}
 
     def read(self, step: int) -> None:
-        """Note what was done since the last time, and how far it moved the weights, were they as long as now."""
+        """Record what was done since the last call, and how far it moved the weights at their present length."""
         if self._watch is None:
             return
         lengths = norms(self._params)
@@ -84,7 +84,7 @@ class MechanismLog:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from what another log has read."""
+        """Continue from what another log has read."""
         if self._watch is not None:
             self._watch.load_state_dict(state["watch"])
         self._last, self._units = state["last"], state["units"]
@@ -95,7 +95,7 @@ class MechanismLog:
 
         Returns:
             units: of each quantity; totals: over all tensors; course: (step, what was added since the last one);
-            way: of what shrinks tensors, the length of the way that it moved the weights, summed over tensors;
+            way: for decays, the distance that each moved the weights, summed over tensors;
             tensors: of each quantity the total of each tensor.
         """
         if self._watch is None:
@@ -115,8 +115,8 @@ def norms(tensors: Mapping[str, Tensor]) -> dict[str, float]:
     return dict(zip(tensors, torch.stack(lengths).tolist(), strict=True))
 
 
-class Way:
-    """How far an optimizer moves the weights: the length of a step, summed over tensors, from samples of steps.
+class PathLength:
+    """The path length of the weights: the length of each step, summed over tensors, estimated from samples of steps.
 
     Args:
         params: the parameters.
@@ -133,14 +133,14 @@ class Way:
         self._before = [p.detach().clone() for p in self._params]
 
     def end(self, step: int) -> None:
-        """Let the step since `begin` stand for all steps since the last sample."""
+        """The step since `begin` stands for all steps since the last sample."""
         moved = torch._foreach_sub([p.detach() for p in self._params], self._before)
         self._before = []
         self._length = self._length + (step - self._last) * torch.stack(torch._foreach_norm(moved)).sum().double()
         self._last = step
 
     def length(self) -> float | None:
-        """The length of the way so far, None if it has no end; this waits for the device."""
+        """The path length so far, None if it is not finite; this waits for the device."""
         length = float(self._length)
         return length if math.isfinite(length) else None
 

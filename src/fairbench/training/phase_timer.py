@@ -6,7 +6,7 @@ from typing import Protocol
 import torch
 
 PHASES = ("data", "forward", "backward", "step", "eval", "log")
-"""What a trial's time goes to; "log" is done beside: losses read, mechanism and way of the weights, checkpoints."""
+"""The phases of a trial; "log" is bookkeeping: losses, mechanism, path length, checkpoints."""
 
 
 class Clock(Protocol):
@@ -21,7 +21,7 @@ class Clock(Protocol):
         """End a phase."""
 
     def read(self) -> None:
-        """Bring `seconds` up to date; whoever calls it has just waited for the device anyway."""
+        """Bring `seconds` up to date; the caller has just waited for the device anyway."""
 
     def state_dict(self) -> dict[str, float]:
         """The seconds, as brought up to date last."""

@@ -1,4 +1,4 @@
-"""The training of a trial: all that takes part in it, and one step of it."""
+"""The training of a trial: what takes part in it, one step of it, and the loop."""
 
 import math
 import time
@@ -12,26 +12,29 @@ import torch._dynamo  # torch loads it in an optimizer's first step: not on the 
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 
-from fairbench.arenas.base import Arena
 from fairbench.arenas.registry import load_arena, load_arena_data
-from fairbench.arenas.shocks.kinds import Shock, Shocks
-from fairbench.common.errors import UsageError
+from fairbench.arenas.shocks.kinds import Shocks
 from fairbench.data.batches import Batches
-from fairbench.data.splits import Data
 from fairbench.optimizers.resolve import build_optimizer
 from fairbench.optimizers.state import load_optimizer_state, optimizer_state
-from fairbench.study.trial_spec import ArenaSpec, TrainingSpec, TrialSpec
+from fairbench.study.trial_spec import TrainingSpec, TrialSpec
+from fairbench.training.checkpoint import Checkpoint
 from fairbench.training.determinism import generator_states, one_thread, set_generator_states, weights_hash
-from fairbench.training.environment import reset_peak_memory
-from fairbench.training.evaluation import evaluate
-from fairbench.training.mechanism import MechanismLog, Way
-from fairbench.training.optimizer_needs import Contract
+from fairbench.training.environment import peak_memory, reset_peak_memory
+from fairbench.training.evaluation import evaluate, evaluation_steps
+from fairbench.training.mechanism import MechanismLog, PathLength
+from fairbench.training.optimizer_needs import OptimizerNeeds
 from fairbench.training.phase_timer import clock
 from fairbench.training.place import Place
 
+Progress = Callable[[int, float], None]
+"""Called after each window of steps with the steps done and the mean training loss of the window."""
+UNTIMED_STEPS = 10
+"""The first steps of a timing trial: they start the state, compile, and fill caches."""
+
 
 def lr_factor(step: int, training: TrainingSpec, constant: bool = False) -> float:
-    """What the learning rate is multiplied by in step 0, 1, ...: a linear warm-up to 1, then a cosine to 0, or none."""
+    """The factor of the learning rate in step 0, 1, ...: linear warm-up to 1, then a cosine to 0, or constant."""
     if step < training.warmup_steps:
         return (step + 1) / training.warmup_steps
     if constant:
@@ -40,8 +43,8 @@ def lr_factor(step: int, training: TrainingSpec, constant: bool = False) -> floa
     return 0.5 * (1 + math.cos(math.pi * min((step - training.warmup_steps) / decay_steps, 1.0)))
 
 
-class Training:
-    """The training of a trial, from its first step on.
+class Trainer:
+    """Trains the model of a trial, from its first step or from a checkpoint.
 
     Args:
         spec: the trial.
@@ -49,13 +52,15 @@ class Training:
     """
 
     def __init__(self, spec: TrialSpec, place: Place) -> None:
-        self.spec, self.training, self.place = spec, spec.training, place
-        self.contract = Contract(spec.optimizer.needs, spec.training)
+        self.started = time.perf_counter()
+        self.spec, self.plan, self.place = spec, spec.training, place
+        self.needs = OptimizerNeeds(spec.optimizer.needs, spec.training)
         self.device = torch.device(place.device)
         reset_peak_memory(self.device)
         self.clock = clock(self.device)
         self.arena = load_arena(spec.arena.task)
-        self.data = declared_data(self.arena, spec.arena, Path(place.data_root)).to(self.device)
+        data = load_arena_data(self.arena, spec.arena.data, Path(place.data_root), spec.arena.fingerprint)
+        self.data = data.to(self.device)
 
         torch.manual_seed(spec.seed)
         self.model = self.arena.build_model(self.data, **spec.arena.model)
@@ -63,98 +68,155 @@ class Training:
         self.model.to(self.device).train()
         self.params = [p for p in self.model.parameters() if p.requires_grad]
 
-        self.batches = Batches(self.data, spec.arena.batch_size, self.training.steps, spec.seed, self.device)
+        self.batches = Batches(self.data, spec.arena.batch_size, self.plan.steps, spec.seed, self.device)
         self.noise = torch.Generator(self.device).manual_seed(spec.seed)
-        self.shocks = Shocks(self.training.shock, self.training.steps, spec.seed, self.device)
+        self.shocks = Shocks(self.plan.shock, self.plan.steps, spec.seed, self.device)
         self.optimizer = build_optimizer(spec.optimizer, self.model)
-        constant = self.contract.constant_lr
-        self.schedule = LambdaLR(self.optimizer, partial(lr_factor, training=self.training, constant=constant))
+        constant = self.needs.constant_lr
+        self.schedule = LambdaLR(self.optimizer, partial(lr_factor, training=self.plan, constant=constant))
         self.watched = spec.stage == "final"  # a sweep only selects, and to watch is no part of a step's price
         self.mechanism = MechanismLog(self.optimizer if self.watched else None, self.model.named_parameters())
-        self.way = Way(self.params)
+        self.path_length = PathLength(self.params)
         self.clipped = torch.zeros((), device=self.device)
-        self.trained = cast(nn.Module, torch.compile(self.model)) if self.training.compile else self.model
+        self.trained = cast(nn.Module, torch.compile(self.model)) if self.plan.compile else self.model
         step: Callable[..., Any] = self.optimizer.step
-        self.step = torch.compile(step) if self.training.compile else step
+        self.step = torch.compile(step) if self.plan.compile else step
 
-    def autocast(self) -> torch.autocast:
-        """The precision in which the model computes."""
-        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.training.precision == "bfloat16")
+        self.done = 0
+        self.window: list[Tensor] = []
+        self.loss_curve: list[tuple[int, float]] = []
+        self.evaluations: list[dict[str, Any]] = []
+        self.earlier_seconds, self.earlier_peak = 0.0, 0
 
-    def evaluate(self, name: str) -> dict[str, float]:
-        """Every metric of one of the splits."""
-        self.contract.tell(self.optimizer, "eval")
-        with self.autocast():
-            metrics = evaluate(self.arena, self.trained, self.data, name, self.training.evaluation_batch_size)
-        self.clock.lap("eval")
-        self.clock.read()
-        return metrics
+    def run(self, progress: Progress, checkpoint: Checkpoint | None) -> str:
+        """Train to the last step, or to the first loss that is not finite; returns "finished" or "diverged"."""
+        evaluate_after = evaluation_steps(self.plan)
+        self.clock.start()
+        while True:
+            evaluated = self.evaluations[-1]["step"] if self.evaluations else 0
+            if self.done in evaluate_after and self.done > evaluated:
+                self.evaluations.append({"step": self.done, "val": self.evaluate(self.plan.selection)})
+            if self.done == self.plan.steps:
+                finite = all(math.isfinite(value) for e in self.evaluations for value in e["val"].values())
+                return "finished" if finite else "diverged"
+            self.done += 1
+            logged = self.done % self.plan.log_every == 0 or self.done == self.plan.steps
+            loss = self.train_one_step(self.done, sampled=logged and self.watched)
+            self.window += [] if self.shocks.of(self.done).spoils_loss else [loss]
+            if self.spec.stage == "timing" and self.done == UNTIMED_STEPS:
+                self.clock = clock(self.device)
+            if logged and self.window and not self.log(progress):
+                return "diverged"
+            if checkpoint:
+                checkpoint.between_steps(self.state_dict)
+                self.clock.lap("log")
 
-    def train_step(self, step: int = 1, sampled: bool = False) -> Tensor:
-        """One step; returns the loss, still on the device.
+    def train_one_step(self, step: int = 1, sampled: bool = False) -> Tensor:
+        """Take one step; returns the loss, still on the device.
 
         Args:
-            step: which one it is, from 1.
-            sampled: whether it stands for the steps since the last sample in how far the weights move.
+            step: its number, from 1.
+            sampled: whether it stands for the steps since the last sample in the path length of the weights.
         """
-        self.contract.tell(self.optimizer, "train")
+        self.needs.switch(self.optimizer, "train")
         shock = self.shocks.of(step)
         examples = shock.examples(self.arena.examples(self.batches.next(), self.noise))
-        again = partial(self.gradients_anew, examples, shock, shock.generator.get_state())
+        drawn = shock.generator.get_state()
         self.clock.lap("data")
-        loss = self.gradients(examples, shock)
+
+        def gradients() -> Tensor:
+            with self.autocast(), self.needs.kernels():
+                loss = self.arena.loss(self.trained, *examples)
+            self.clock.lap("forward")
+            shock.loss(loss).backward(create_graph=self.needs.create_graph)
+            self.clock.lap("backward")
+            return loss
+
+        def clip() -> Tensor | bool:
+            shock.gradients(self.params)
+            if self.plan.clip_norm == 0:
+                return False
+            return nn.utils.clip_grad_norm_(self.params, self.plan.clip_norm) > self.plan.clip_norm
+
+        def closure() -> Tensor:
+            """Loss and gradients at the weights as they are now, with the same noise and shock as the first ones."""
+            shock.generator.set_state(drawn)
+            self.optimizer.zero_grad()
+            loss = gradients()
+            clip()
+            return loss.detach()
+
+        loss = gradients()
         if sampled:
-            self.way.begin()
+            self.path_length.begin()
             self.clock.lap("log")
-        self.clipped += self.disturb_and_clip(shock)
-        self.step(*self.contract.closure(again))
+        self.clipped += clip()
+        self.step(*([closure] if self.needs.closure else []))
         self.optimizer.zero_grad()
         self.schedule.step()
         self.clock.lap("step")
         if sampled:
-            self.way.end(step)
+            self.path_length.end(step)
             self.clock.lap("log")
         return loss.detach()
 
-    def gradients(self, examples: tuple[Tensor, ...], shock: Shock) -> Tensor:
-        """Add the gradients of the loss of these examples; returns the loss."""
-        with self.autocast(), self.contract.kernels():
-            loss = self.arena.loss(self.trained, *examples)
-        self.clock.lap("forward")
-        shock.loss(loss).backward(create_graph=self.contract.create_graph)
-        self.clock.lap("backward")
-        return loss
-
-    def disturb_and_clip(self, shock: Shock) -> Tensor | bool:
-        """Let a shock change the gradients, then clip them; returns whether they were longer."""
-        shock.gradients(self.params)
-        if self.training.clip_norm == 0:
+    def log(self, progress: Progress) -> bool:
+        """End a window of steps; returns whether its mean loss is finite."""
+        mean = torch.stack(self.window).mean().item()
+        self.window.clear()
+        if not math.isfinite(mean):
             return False
-        return nn.utils.clip_grad_norm_(self.params, self.training.clip_norm) > self.training.clip_norm
+        self.mechanism.read(self.done)
+        self.clock.lap("log")
+        self.clock.read()
+        self.loss_curve.append((self.done, mean))
+        progress(self.done, mean)
+        return True
 
-    def gradients_anew(self, examples: tuple[Tensor, ...], shock: Shock, drawn: Tensor) -> Tensor:
-        """The closure of a step: loss and gradients at the weights as they are now, treated as the first ones were.
+    def autocast(self) -> torch.autocast:
+        """The precision in which the model computes."""
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.plan.precision == "bfloat16")
 
-        Args:
-            examples: those of the step.
-            shock: that of the step.
-            drawn: state of its randomness before the first loss, so that it does the same whenever it is asked.
-        """
-        shock.generator.set_state(drawn)
-        self.optimizer.zero_grad()
-        loss = self.gradients(examples, shock)
-        self.disturb_and_clip(shock)
-        return loss.detach()
+    def evaluate(self, split: str) -> dict[str, float]:
+        """Every metric of a split."""
+        self.needs.switch(self.optimizer, "eval")
+        with self.autocast():
+            metrics = evaluate(self.arena, self.trained, self.data, split, self.plan.evaluation_batch_size)
+        self.clock.lap("eval")
+        self.clock.read()
+        return metrics
 
     def timed_step(self) -> float:
-        """One step; returns its seconds."""
+        """Take one step; returns its seconds."""
         with one_thread():
             began = time.perf_counter()
-            self.train_step().item()
+            self.train_one_step().item()
         return time.perf_counter() - began
 
+    def seconds(self) -> float:
+        """Seconds of the training in all processes that it ran in."""
+        return self.earlier_seconds + time.perf_counter() - self.started
+
+    def peak(self) -> int:
+        """Peak memory in bytes over all processes that it ran in."""
+        return max(self.earlier_peak, peak_memory(self.device))
+
     def state_dict(self) -> dict[str, Any]:
-        """What the steps so far have left, and nothing that differs from run to run: plain values and tensors."""
+        """The state after the last step: plain values and tensors; this waits for the device."""
+        self.clock.read()
+        return {
+            **self.numeric_state(),
+            "done": self.done,
+            "window": self.window,
+            "loss_curve": self.loss_curve,
+            "evaluations": self.evaluations,
+            "clock": self.clock.state_dict(),
+            "seconds": self.seconds(),
+            "peak": self.peak(),
+        }
+
+    def numeric_state(self) -> dict[str, Any]:
+        """The part of the state that is the same in every run of the trial."""
         return {
             **{name: part.state_dict() for name, part in self._parts().items()},
             "optimizer": optimizer_state(self.optimizer),
@@ -164,7 +226,15 @@ class Training:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from where `state_dict` found another training of the same trial; this one has taken no step."""
+        """Continue from the state of another trainer of the same trial; this one has taken no step."""
+        self.load_numeric_state(state)
+        self.clock.load_state_dict(state["clock"])
+        self.done, self.window = state["done"], state["window"]
+        self.loss_curve, self.evaluations = state["loss_curve"], state["evaluations"]
+        self.earlier_seconds, self.earlier_peak = state["seconds"], state["peak"]
+
+    def load_numeric_state(self, state: dict[str, Any]) -> None:
+        """Load what `numeric_state` returned."""
         for name, part in self._parts().items():
             part.load_state_dict(state[name])
         load_optimizer_state(self.optimizer, state["optimizer"])
@@ -179,22 +249,7 @@ class Training:
             "schedule": self.schedule,
             "batches": self.batches,
             "shocks": self.shocks,
-            "contract": self.contract,
+            "needs": self.needs,
             "mechanism": self.mechanism,
-            "way": self.way,
+            "path_length": self.path_length,
         }
-
-
-def declared_data(arena: Arena, spec: ArenaSpec, data_root: Path) -> Data:
-    """The data of a trial, which its identity names by their sha256.
-
-    Raises:
-        UsageError: they are others by now.
-    """
-    data = load_arena_data(arena, spec.data, data_root)
-    if data.fingerprint != spec.fingerprint:
-        reason = f"sha256 {data.fingerprint[:12]} and not {spec.fingerprint[:12]}"
-        raise UsageError(
-            f"the data of arena {spec.name} have changed since the study was planned: {reason}; run it again"
-        )
-    return data

@@ -11,7 +11,7 @@ import pytest
 from audited import Bench, evidence, found, names, specs
 
 from fairbench.cli.main import main
-from fairbench.data.transforms import ImageReading
+from fairbench.data.transforms import ImageTransform
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.study.history import History
 from fairbench.study.plan import Study
@@ -203,14 +203,14 @@ def test_a_longer_search_is_named(bench: Bench) -> None:
 
 def test_slow_data_are_named(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Training reads from a disk that takes a tenth of a second for a batch."""
-    tiny, read = bench.tiny, ImageReading.__call__
+    tiny, read = bench.tiny, ImageTransform.__call__
 
-    def slowly(self: ImageReading, batch: Any, generator: Any) -> Any:
+    def slowly(self: ImageTransform, batch: Any, generator: Any) -> Any:
         if generator is not None:
             time.sleep(0.1)
         return read(self, batch, generator)
 
-    monkeypatch.setattr(ImageReading, "__call__", slowly)
+    monkeypatch.setattr(ImageTransform, "__call__", slowly)
     slow = bench.run(
         arenas={"vit": replace(tiny.arenas["vit"], sweep_steps=1, steps=2)}, final=replace(tiny.final, seeds=[1])
     )

@@ -19,7 +19,7 @@ from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.loader import load_suite, parse_suite
 from fairbench.training.determinism import one_thread
 from fairbench.training.place import Place
-from fairbench.training.trainer import Training
+from fairbench.training.trainer import Trainer
 from fairbench.training.trial import trial
 
 pytestmark = pytest.mark.xdist_group("libraries")
@@ -136,10 +136,10 @@ def test_the_same_for_every_optimizer(tiny_study: Any) -> None:
     seen = []
     for each in (given, other):
         with one_thread():
-            training = Training(each, Place())
+            training = Trainer(each, Place())
             training.step = lambda: None
             training.optimizer.zero_grad = training.schedule.step = lambda: None
-            training.train_step(1)
+            training.train_one_step(1)
         seen.append(torch.cat([p.grad.flatten() for p in training.params]))
     assert torch.equal(*seen)
 

@@ -12,9 +12,9 @@ from tokenizers import Tokenizer, pre_tokenizers
 
 from fairbench.cli.main import main
 from fairbench.common.errors import UsageError
-from fairbench.data.dataset_config import request, wanted
+from fairbench.data.dataset_config import configs_of, dataset_config
 from fairbench.data.datasets.registry import DATASETS
-from fairbench.data.formats import delimited_text as separated
+from fairbench.data.formats import delimited_text
 from fairbench.data.preparation import tokenizer
 from fairbench.data.prepared import Prepared, open_prepared
 from fairbench.suites.schema import ArenaPlan, Suite
@@ -28,9 +28,9 @@ def prepared(data_root: Path, dataset: str, *words: str, **options: Any) -> Prep
     """The dataset, prepared by the command; options by way of a suite file that needs no more than its data table."""
     from fairbench.cli import data as command
 
-    asked = request(dataset, options)
+    asked = dataset_config(dataset, options)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(command, "requests", lambda _: [asked])
+        patch.setattr(command, "chosen_configs", lambda _: [asked])
         assert main(["data", "prepare", "--data-root", str(data_root), *words]) == 0
     return open_prepared(data_root, dataset, options)
 
@@ -337,10 +337,10 @@ def test_texts_are_cut_alike_however_a_file_is_read(tmp_path: Path, monkeypatch:
     path = tmp_path / "long.txt"
     line = "Once upon a time.\n"
     path.write_bytes(f"\ufeff{line * 20}<|endoftext|>{'é' * 150}<|endoftext|> short <|endoftext|>\n".encode())
-    whole = list(separated.separated(path, 100))
+    whole = list(delimited_text.split_texts(path, 100))
     for chunk in (1, 7, 64):
-        monkeypatch.setattr(separated, "CHUNK", chunk)
-        assert list(separated.separated(path, 100)) == whole
+        monkeypatch.setattr(delimited_text, "CHUNK", chunk)
+        assert list(delimited_text.split_texts(path, 100)) == whole
     assert whole == [*[(line * 5).strip().encode()] * 4, *["é".encode() * 50] * 3, b"short"]
 
 
@@ -364,10 +364,10 @@ def test_own_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def prepared_raising(data_root: Path, dataset: str, **options: Any) -> None:
-    from fairbench.data.preparation.prepare import Terms, prepare
+    from fairbench.data.preparation.prepare import PrepareOptions, prepare
     from fairbench.data.preparation.progress_bar import Display
 
-    prepare(request(dataset, options), Terms(data_root, None, fetch=False, unverified=False), Display())
+    prepare(dataset_config(dataset, options), PrepareOptions(data_root, None, fetch=False, unverified=False), Display())
 
 
 def test_own_images(tmp_path: Path) -> None:
@@ -415,8 +415,11 @@ def test_a_suite_asks_for_what_its_arenas_read(tiny_suite: Suite) -> None:
             },
         }
     )
-    assert wanted(suite) == [request("tinystories", {"vocabulary": 4096}), request("cifar100")]
-    assert wanted(tiny_suite) == []
+    assert configs_of(suite.data_tables) == [
+        dataset_config("tinystories", {"vocabulary": 4096}),
+        dataset_config("cifar100"),
+    ]
+    assert configs_of(tiny_suite.data_tables) == []
 
 
 @pytest.mark.parametrize(
@@ -432,4 +435,4 @@ def test_a_suite_asks_for_what_its_arenas_read(tiny_suite: Suite) -> None:
 )
 def test_wrong_options_are_named(dataset: str, options: dict[str, Any], complaint: str) -> None:
     with pytest.raises(UsageError, match=complaint):
-        request(dataset, options)
+        dataset_config(dataset, options)

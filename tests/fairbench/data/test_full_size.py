@@ -11,7 +11,7 @@ import torch
 
 from fairbench.arenas.registry import load_arena
 from fairbench.cli.main import main
-from fairbench.data.dataset_config import wanted
+from fairbench.data.dataset_config import configs_of
 from fairbench.data.loading import load_data
 from fairbench.suites.loader import load_suite
 from fairbench.suites.schema import Suite
@@ -100,14 +100,19 @@ def test_the_papers_study_on_its_own_data(data_root: Path, tmp_path: Path, capsy
     assert main(["compare", "out"]) == 0
 
     full = load_suite("paper")
-    assert [asked.dataset for asked in wanted(full)] == ["tinystories", "cifar100", "tiny-imagenet", "celeba"]
+    assert [config.dataset for config in configs_of(full.data_tables)] == [
+        "tinystories",
+        "cifar100",
+        "tiny-imagenet",
+        "celeba",
+    ]
     counts = {arena: parameters(full, arena, data_root) for arena in full.arenas}
     assert counts == {"gpt": GPT, **{name: BODIES[name] + HEADS[name] for name in BODIES}, "ddpm": 4_437_699}
 
 
 def test_strict_and_paper_cpu_read_what_paper_reads() -> None:
     paper, strict, cpu = (load_suite(name) for name in ("paper", "strict", "paper-cpu"))
-    assert wanted(paper) == wanted(strict) == wanted(cpu)
+    assert configs_of(paper.data_tables) == configs_of(strict.data_tables) == configs_of(cpu.data_tables)
     assert not strict.breaks
     assert len(strict.final.seeds) >= 10
     for name, arena in strict.arenas.items():

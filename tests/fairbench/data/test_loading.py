@@ -12,7 +12,7 @@ from fairbench.common.errors import UsageError
 from fairbench.data.batches import Batches
 from fairbench.data.loading import digits, stdlib_source
 from fairbench.data.splits import Data, Split
-from fairbench.data.transforms import ImageReading, mirrored, shifted
+from fairbench.data.transforms import ImageTransform, mirrored, shifted
 
 CPU = torch.device("cpu")
 
@@ -100,7 +100,7 @@ def test_every_second_image_is_mirrored() -> None:
 
 
 def test_images_are_enlarged_as_by_torch_and_only_training_augments() -> None:
-    read = ImageReading(127.5, image_size=8, crop_padding=1, flip=True)
+    read = ImageTransform(127.5, image_size=8, crop_padding=1, flip=True)
     plain = read(Split(IMAGES, torch.empty(0)), None).inputs
     truth = torch.nn.functional.interpolate(IMAGES / 127.5 - 1, size=8, mode="bilinear")
     torch.testing.assert_close(plain, truth)

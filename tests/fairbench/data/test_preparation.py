@@ -24,7 +24,7 @@ import pytest
 
 from fairbench.cli.main import main
 from fairbench.common.errors import UsageError
-from fairbench.common.formatting import in_words
+from fairbench.common.formatting import format_bytes
 from fairbench.data.datasets.registry import DATASETS
 from fairbench.data.preparation.hub import LISTING
 from fairbench.data.prepared import open_prepared, sealed
@@ -407,13 +407,13 @@ def test_what_was_made_of_other_files_is_not_kept(tmp_path: Path, capsys: pytest
 WAITING = """
 import pathlib, time
 from fairbench.data.preparation import staging
-make = staging.Workshop.make
+ensure = staging.StagingFolder.ensure
 def slow(self, names, work):
     print("begun", flush=True)
     while not pathlib.Path({go!r}).exists():
         time.sleep(0.01)
-    make(self, names, work)
-staging.Workshop.make = slow
+    ensure(self, names, work)
+staging.StagingFolder.ensure = slow
 """
 
 
@@ -459,7 +459,7 @@ def test_arrays_are_mapped_and_read_only(tmp_path: Path, folder: Path) -> None:
 def test_the_fingerprint_is_that_of_the_arrays(tmp_path: Path, folder: Path) -> None:
     data = open_prepared(tmp_path, "cifar100", {})
     before = data.fingerprint
-    manifest = {**data.manifest, "licence": "another", "versions": {}}
+    manifest = {**data.manifest, "license": "another", "versions": {}}
     (folder / "manifest.json").write_text(sealed(manifest))
     assert open_prepared(tmp_path, "cifar100", {}).fingerprint == before
     manifest["arrays"]["val"]["sha256"] = "0" * 64
@@ -525,7 +525,7 @@ def test_options_beside_the_defaults_are_in_the_command(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as raised:
         open_prepared(tmp_path, "tinystories", {"vocabulary": 4096})
     command = f"fairbench data download --data-root {tmp_path} --suite SUITE"
-    assert f"{command}, where SUITE asks for tinystories (version V2, vocabulary 4096)" in str(raised.value)
+    assert f"{command}, where SUITE reads tinystories (version V2, vocabulary 4096)" in str(raised.value)
 
 
 def test_verify_finds_a_changed_bit(tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -553,7 +553,7 @@ def test_list_shows_what_is_there(
     for name, facts in DATASETS.items():
         assert name in shown
         assert facts.title in shown
-    assert f"cifar-100-python.tar.gz ({in_words(archive.stat().st_size)}) is {archive}" in shown
+    assert f"cifar-100-python.tar.gz ({format_bytes(archive.stat().st_size)}) is {archive}" in shown
     assert "train 30, val 3, test 6; verified" in shown
     assert main(["data", "list", "--suite", "mini", "--data-root", str(tmp_path)]) == 0
 
@@ -605,7 +605,7 @@ def test_bars_and_lines(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
         with Display().work("read [train]", 30, "images") as advance:
             advance(30)
     assert "read [train]" in terminal.getvalue()
-    assert "30/30" in terminal.getvalue()
+    assert "30 of 30 images" in terminal.getvalue()
     with Display().work("check", 2_000_000, "bytes") as advance:
         advance(2_000_000)
     assert "check: done, 2 MB in" in capsys.readouterr().out

@@ -23,7 +23,7 @@ from fairbench.optimizers.resolve import (
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.study.trial_spec import TrainingSpec
 from fairbench.suites.loader import load_suite
-from fairbench.training.optimizer_needs import Contract
+from fairbench.training.optimizer_needs import OptimizerNeeds
 
 pytestmark = pytest.mark.xdist_group("libraries")
 TRAINING = TrainingSpec(40, 0, 1.0, 1, 5, 64, "float32", True, False, "val", {}, "cpu")
@@ -45,9 +45,9 @@ class Net(nn.Module):
         return self.head(self.hidden(self.attention(self.norm(mixed)).mean(1)))
 
 
-def built(name: str, model: nn.Module, lr: float, **options: Any) -> tuple[torch.optim.Optimizer, Contract]:
+def built(name: str, model: nn.Module, lr: float, **options: Any) -> tuple[torch.optim.Optimizer, OptimizerNeeds]:
     resolved = resolve_optimizer(name, OptimizerPlan(options=options))
-    return build_optimizer(resolved.spec("vit", {"lr": lr}, 40), model), Contract(resolved.needs, TRAINING)
+    return build_optimizer(resolved.spec("vit", {"lr": lr}, 40), model), OptimizerNeeds(resolved.needs, TRAINING)
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
@@ -56,13 +56,13 @@ def test_every_optimizer_trains_and_keeps_as_much_as_is_said(name: str) -> None:
     facts, model = OPTIMIZERS[name], Net()
     tokens, images = torch.randint(0, 16, (32, 16)), torch.randn(32, 1, 4, 4)
     rate = facts.lr or (1e-2 if name in SLOW else 1e-3 * facts.lr_scale)
-    optimizer, contract = built(name, model, rate)
+    optimizer, needs = built(name, model, rate)
     losses = []
     for _ in range(30):
-        contract.tell(optimizer, "train")
-        with contract.kernels():
+        needs.switch(optimizer, "train")
+        with needs.kernels():
             loss = nn.functional.cross_entropy(model(tokens, images), tokens[:, 0] % 4)
-        loss.backward(create_graph=contract.create_graph)
+        loss.backward(create_graph=needs.create_graph)
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
@@ -95,13 +95,13 @@ def taken_of_a_weight(name: str, scale: float, decay: float) -> Tensor:
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)).double()
     weight, curved = model[0].weight, torch.rand(4, 4, dtype=torch.float64) + 0.5
     started = {"d0": 1.0} if OPTIMIZERS[name].lr else {}
-    optimizer, contract = built(name, model, 1e-9, weight_decay=decay, **started)
-    contract.tell(optimizer, "train")
+    optimizer, needs = built(name, model, 1e-9, weight_decay=decay, **started)
+    needs.switch(optimizer, "train")
     start = weight.detach().clone()
     for _ in range(2):  # the first step of some only starts their state
         optimizer.zero_grad()
         loss = scale * sum((p**2 * (curved if p is weight else 1)).sum() for p in model.parameters())
-        loss.backward(create_graph=contract.create_graph)  # type: ignore[attr-defined]
+        loss.backward(create_graph=needs.create_graph)  # type: ignore[attr-defined]
         optimizer.step()
         if not torch.equal(weight, start):
             break
@@ -203,7 +203,7 @@ def installed(folder: Path, name: str, **entries: str) -> None:
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
     lines = [f"{key} = {value}" for key, value in entries.items()]
-    (info / "entry_points.txt").write_text("\n".join(["[fairbench.optimizers.resolve]", *lines, ""]))
+    (info / "entry_points.txt").write_text("\n".join(["[fairbench.optimizers]", *lines, ""]))
 
 
 @pytest.mark.usefixtures("forgetful")

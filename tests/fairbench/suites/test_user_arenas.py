@@ -109,7 +109,7 @@ def test_an_own_arena_on_the_command_line_is_as_its_class_says(folder: Path) -> 
         (
             "noisy_sine.py:NoisySine",
             "torch.optim:SGD",
-            "must be a subclass of fairbench.arenas.registry.Arena, got .*SGD",
+            "must be a subclass of fairbench.arenas.base.Arena, got .*SGD",
         ),
         ("noisy_sine.py:NoisySine", "vti", "unknown arena 'vti'; did you mean 'vit'.*your own one needs task = "),
         ("model = {", "facts = {", "arenas.sine.facts: is what an arena's class says; leave it out"),
@@ -187,7 +187,7 @@ def test_an_edit_of_the_file_or_of_what_it_imports_makes_other_trials_and_a_copy
     assert len(others | {first}) == 4
 
 
-ENTRY_POINTS = "[fairbench.arenas.registry]\nsine = sine_package:Sine\nvit = sine_package:Sine\n"
+ENTRY_POINTS = "[fairbench.arenas]\nsine = sine_package:Sine\nvit = sine_package:Sine\n"
 
 
 def test_a_trial_refuses_data_that_are_not_those_of_its_study(folder: Path) -> None:
@@ -196,7 +196,7 @@ def test_a_trial_refuses_data_that_are_not_those_of_its_study(folder: Path) -> N
     spec = spec_of(seen(load_suite("sine.toml")))
     assert trial(spec)["status"] == "finished"
     Path("noise.txt").write_text("0.2")
-    with pytest.raises(UsageError, match="the data of arena sine have changed since the study was planned"):
+    with pytest.raises(UsageError, match=r"the data of NoisySine .* have changed since the study was planned"):
         trial(spec)
 
 

@@ -5,7 +5,7 @@ import pytest
 from fairbench.cli.main import main
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.training.check import CHECKS, case, check_optimizer
-from fairbench.training.check.case import Case, Course, case_of, trained
+from fairbench.training.check.case import Case, ShortTraining, case_of, trained
 
 pytestmark = pytest.mark.xdist_group("libraries")
 
@@ -134,7 +134,7 @@ def there(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def of(name: str) -> Case:
     """An own optimizer at a rate, without the trainings that only the first check looks at."""
     untrained = case_of(name, OptimizerPlan(f"wrong.py:{name}"))
-    return case.replace(untrained, courses=[Course(1e-2, 2.3, 1.0)])
+    return case.replace(untrained, trainings=[ShortTraining(1e-2, 2.3, 1.0)])
 
 
 BY_NAME = {check.name: check for check in CHECKS}
@@ -188,7 +188,7 @@ def test_one_that_cannot_take_a_step_has_one_flag() -> None:
 def test_the_state_of_adamw_is_two_numbers_for_each_weight() -> None:
     from fairbench.training.check.cost import state_bytes
 
-    adamw = case.replace(case_of("AdamW", OptimizerPlan()), courses=[Course(1e-3, 2.3, 1.0)])
+    adamw = case.replace(case_of("AdamW", OptimizerPlan()), trainings=[ShortTraining(1e-3, 2.3, 1.0)])
     assert state_bytes(adamw.training(1)) == pytest.approx(8, abs=0.1)
 
 
@@ -196,7 +196,7 @@ def test_the_command_shows_every_check_and_fails_on_a_fail(capsys: pytest.Captur
     assert main(["check", "wrong.py:Raises"]) == 1
     shown = capsys.readouterr().out
     assert "fail  trains  it raises ArithmeticError: no step can be taken for many reasons" in shown
-    assert "-> mend that first" in shown
+    assert "-> fix this first" in shown
     assert shown.endswith("1 fail, 0 warn, 0 note, 0 pass\n")
     assert main(["check", "wrong.py:Signs", "--set", "Signs.momentmu=0.5"]) == 2
     assert "unknown hyperparameter of Signs 'momentmu'; did you mean 'momentum'?" in capsys.readouterr().err

@@ -21,7 +21,7 @@ from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.loader import load_suite
 from fairbench.training.determinism import weights_hash
 from fairbench.training.place import Place
-from fairbench.training.trainer import Training, lr_factor
+from fairbench.training.trainer import Trainer, lr_factor
 from fairbench.training.trial import trial
 
 pytestmark = pytest.mark.xdist_group("libraries")
@@ -41,9 +41,9 @@ def spec_of(tiny_study: Study) -> Callable[..., TrialSpec]:
     return of
 
 
-def by_hand(spec: TrialSpec, step: Callable[[Training, Callable[[bool], Any]], Any]) -> Training:
+def by_hand(spec: TrialSpec, step: Callable[[Trainer, Callable[[bool], Any]], Any]) -> Trainer:
     """The training of a spec, with the model and the examples of fairbench and a loop of its own."""
-    training = Training(spec, Place())
+    training = Trainer(spec, Place())
     for _ in range(STEPS):
         examples = training.arena.examples(training.batches.next(), training.noise)
 
@@ -73,9 +73,9 @@ def test_a_closure_draws_no_shock_anew(spec_of: Callable[..., TrialSpec]) -> Non
     shock = {"kind": "heavy-tail", "at": [0.0, 0.5], "steps": 1, "tail": 2.0}
     states = []
     for spec in (lbfgs, spec_of("AdamW", OptimizerPlan())):
-        training = Training(replace(spec, training=replace(spec.training, shock=shock)), Place())
+        training = Trainer(replace(spec, training=replace(spec.training, shock=shock)), Place())
         for step in range(1, STEPS + 1):
-            training.train_step(step)
+            training.train_one_step(step)
         states.append(training.shocks.of(1).generator.get_state())
     assert torch.equal(*states)
 
@@ -91,7 +91,7 @@ def test_a_disturbed_gradient_keeps_its_derivative() -> None:
 def test_sophia_gets_gradients_with_a_derivative_and_none_are_left(spec_of: Callable[..., TrialSpec]) -> None:
     spec = spec_of("SophiaH", OptimizerPlan())
 
-    def step(training: Training, backward: Callable[[bool], Any]) -> None:
+    def step(training: Trainer, backward: Callable[[bool], Any]) -> None:
         with sdpa_kernel(SDPBackend.MATH):
             backward(True)
         training.optimizer.step()
@@ -99,12 +99,12 @@ def test_sophia_gets_gradients_with_a_derivative_and_none_are_left(spec_of: Call
     torch.manual_seed(0)
     hand = weights_hash(by_hand(spec, step).model)
     torch.manual_seed(0)
-    training = Training(spec, Place())
+    training = Trainer(spec, Place())
     gc.collect()
     gc.disable()
     alive = []
     for number in range(1, STEPS + 1):
-        training.train_step(number)
+        training.train_one_step(number)
         alive.append(sum(issubclass(type(x), torch.Tensor) for x in gc.get_objects()))
     gc.enable()
     assert weights_hash(training.model) == hand
@@ -116,7 +116,7 @@ def test_schedule_free_is_evaluated_at_its_average_and_keeps_its_rate(spec_of: C
     spec = spec_of("ScheduleFree", OptimizerPlan())
     rates = []
 
-    def step(training: Training, backward: Callable[[], Any]) -> None:
+    def step(training: Trainer, backward: Callable[[], Any]) -> None:
         training.optimizer.train()  # type: ignore[attr-defined]
         backward()
         rates.append(training.optimizer.param_groups[0]["lr"])
@@ -145,7 +145,7 @@ def test_compiled_trainings_refuse_what_they_cannot_give(
 ) -> None:
     spec = spec_of(name, OptimizerPlan(factory="torch.optim:LBFGS" if name == "LBFGS" else ""))
     with pytest.raises(UsageError, match=f"needs '{need}' cannot be trained with training.compile"):
-        Training(replace(spec, training=replace(spec.training, compile=True)), Place())
+        Trainer(replace(spec, training=replace(spec.training, compile=True)), Place())
 
 
 def test_an_unknown_need_is_named_with_the_nearest(tmp_path: Any) -> None:

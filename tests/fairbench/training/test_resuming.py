@@ -295,7 +295,7 @@ def test_a_damaged_checkpoint_is_not_continued(
         record, told = went_on(spec, tmp_path)
         assert_same(record, undisturbed)
         assert told == [5, 10, 12]
-        assert "the trial begins anew; its checkpoint" in capsys.readouterr().out
+        assert "the trial restarts; its checkpoint" in capsys.readouterr().out
 
 
 def test_a_checkpoint_of_other_ground_is_not_continued(
@@ -330,7 +330,7 @@ def test_a_full_disk_leaves_the_old_checkpoint_and_the_trial_goes_on(
     assert_same(record, undisturbed)
     assert path.read_bytes() == old
     assert [each.name for each in tmp_path.iterdir() if each.suffix in (".pt", ".tmp")] == [path.name]
-    assert capsys.readouterr().out.count("the trial goes on without a new checkpoint: cannot write") == 1
+    assert capsys.readouterr().out.count("the trial continues without a new checkpoint: cannot write") == 1
 
 
 def test_one_is_written_every_so_many_seconds(spec: TrialSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

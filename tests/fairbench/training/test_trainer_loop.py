@@ -18,7 +18,7 @@ from fairbench.suites.loader import load_suite
 from fairbench.training.determinism import one_thread
 from fairbench.training.evaluation import evaluate
 from fairbench.training.place import Place
-from fairbench.training.trainer import Training
+from fairbench.training.trainer import Trainer
 
 pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
 
@@ -62,7 +62,7 @@ class Transfers(TorchDispatchMode):
         return result
 
 
-def to_another_device(training: Training) -> None:
+def to_another_device(training: Trainer) -> None:
     """Everything of a training on the meta device, which knows shapes and no values, and so cannot answer a host."""
     training.model.to("meta")
     training.params = list(training.model.parameters())
@@ -76,13 +76,13 @@ def to_another_device(training: Training) -> None:
 @pytest.mark.parametrize("arena", ARENAS)
 def test_a_training_step_never_waits(arena: str) -> None:
     augmented = {} if arena == "gpt" else {"crop_padding": 1, "flip": True}
-    training = Training(spec_of(arena, **augmented), Place())
+    training = Trainer(spec_of(arena, **augmented), Place())
     to_another_device(training)
     training.optimizer = torch.optim.AdamW(training.params, foreach=True)
     training.step = training.optimizer.step
-    training.train_step()  # starts the state
+    training.train_one_step()  # starts the state
     with Transfers() as transfers:
-        training.train_step()
+        training.train_one_step()
     assert dict(transfers.found) == {}
 
 
@@ -90,20 +90,20 @@ def test_a_training_step_never_waits(arena: str) -> None:
 @pytest.mark.parametrize("optimizer", ["AdamW", "PsiLogic"])
 @pytest.mark.parametrize("arena", ARENAS)
 def test_a_training_step_never_waits_for_a_gpu(arena: str, optimizer: str) -> None:
-    training = Training(spec_of(arena, optimizer), Place("cuda:0"))
+    training = Trainer(spec_of(arena, optimizer), Place("cuda:0"))
     for _ in range(3):  # compiles, and starts the state
-        training.train_step()
+        training.train_one_step()
     before = torch.cuda.get_sync_debug_mode()
     torch.cuda.set_sync_debug_mode("error")
     try:
-        training.train_step()
+        training.train_one_step()
     finally:
         torch.cuda.set_sync_debug_mode(before)
 
 
 @pytest.mark.parametrize("arena", ARENAS)
 def test_evaluation_does_not_depend_on_how_many_go_at_a_time(arena: str) -> None:
-    training = Training(spec_of(arena, evaluated=300), Place())  # more than share a stream of noise
+    training = Trainer(spec_of(arena, evaluated=300), Place())  # more than share a stream of noise
     seen: list[int] = []
     training.model.register_forward_hook(
         lambda model, args, kwargs, out: seen.append(_count(args, kwargs)), with_kwargs=True
@@ -120,7 +120,7 @@ def _count(args: Any, kwargs: Any) -> int:
 
 def test_every_chunk_of_an_evaluation_has_noise_of_its_own() -> None:
     """Or else images of different chunks would be judged by the same noise."""
-    training = Training(spec_of("ddpm", evaluated=300), Place())
+    training = Trainer(spec_of("ddpm", evaluated=300), Place())
     noises: list[torch.Tensor] = []
     training.model.register_forward_hook(lambda model, args, out: noises.append(args[1]))
     evaluate(training.arena, training.model, training.data, "val", 256)

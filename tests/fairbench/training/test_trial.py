@@ -20,7 +20,7 @@ from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.loader import load_suite
 from fairbench.training.determinism import one_thread
 from fairbench.training.place import Place
-from fairbench.training.trainer import Training
+from fairbench.training.trainer import Trainer
 from fairbench.training.trial import trial
 
 pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
@@ -146,7 +146,7 @@ def test_the_mechanism_is_recorded(specs: list[TrialSpec]) -> None:
 
 def weights_of(spec: TrialSpec) -> dict[str, torch.nn.Parameter]:
     with one_thread():
-        return dict(Training(spec, Place()).model.named_parameters())
+        return dict(Trainer(spec, Place()).model.named_parameters())
 
 
 def test_the_way_of_the_weights_by_hand(specs: list[TrialSpec]) -> None:
@@ -154,10 +154,10 @@ def test_the_way_of_the_weights_by_hand(specs: list[TrialSpec]) -> None:
     sgd = with_optimizer(as_final(specs[0]), "torch.optim:SGD")
     spec = replace(sgd, training=replace(sgd.training, log_every=1, steps=6, evaluations=1, warmup_steps=1))
     with one_thread():
-        training, length = Training(spec, Place()), 0.0
+        training, length = Trainer(spec, Place()), 0.0
         for step in range(1, 7):
             before = [p.detach().clone() for p in training.params]
-            training.train_step(step)
+            training.train_one_step(step)
             length += sum(float((p.detach() - q).norm()) for p, q in zip(training.params, before, strict=True))
     assert trial(spec)["result"]["way"] == pytest.approx(length, rel=1e-5)
 

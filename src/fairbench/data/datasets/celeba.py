@@ -7,28 +7,28 @@ from typing import Any
 
 from fairbench.common.errors import UsageError
 from fairbench.data.datasets.hub_images import hub_split
-from fairbench.data.formats.archive import Members, opened_zip
-from fairbench.data.formats.image_decoding import decoded, steps
+from fairbench.data.formats.archive import Members, open_zip
+from fairbench.data.formats.image_decoding import decode_image, decoding_steps
 from fairbench.data.formats.raw import Images, ImageSplit, Pixels
-from fairbench.data.formats.source_files import Found
+from fairbench.data.formats.source_files import SourceFiles
 
 FOLDER = "img_align_celeba"
 SPLITS = ("train", "val", "test")
 """In the order of their numbers in the list of partitions."""
 
 
-def read(found: Found, options: Mapping[str, Any]) -> Images:
+def read(source: SourceFiles, options: Mapping[str, Any]) -> Images:
     """The faces, cropped and resized, in the official splits."""
     size, crop = options["size"], options["crop"]
     dropped: dict[str, int] = {}
-    if found.kind == "archive":
-        path, listed = found.path("img_align_celeba.zip"), _partitions(found.path("list_eval_partition.txt"))
-        with opened_zip(path) as members:
+    if source.kind == "archive":
+        path, listed = source.path("img_align_celeba.zip"), _partitions(source.path("list_eval_partition.txt"))
+        with open_zip(path) as members:
             dropped = _compare(members, listed)
         splits = {split: ImageSplit(len(n), partial(_decoded, path, n, crop, size)) for split, n in listed.items()}
     else:
-        splits = {split: hub_split(found, split, "image", crop=crop, size=size) for split in SPLITS}
-    return Images((3, size, size), splits, steps=steps(crop, size), dropped=dropped)
+        splits = {split: hub_split(source, split, "image", crop=crop, size=size) for split in SPLITS}
+    return Images((3, size, size), splits, processing=decoding_steps(crop, size), dropped=dropped)
 
 
 def _partitions(path: Path) -> dict[str, list[str]]:
@@ -53,6 +53,6 @@ def _compare(members: Members, listed: Mapping[str, list[str]]) -> dict[str, int
 
 
 def _decoded(path: Path, names: list[str], crop: int, size: int) -> Iterator[tuple[Pixels, int]]:
-    with opened_zip(path) as members:
+    with open_zip(path) as members:
         for name in names:
-            yield decoded(members.read(name), f"{path}: {name}", crop, size), 0
+            yield decode_image(members.read(name), f"{path}: {name}", crop, size), 0

@@ -9,24 +9,24 @@ import numpy as np
 from fairbench.common.errors import UsageError
 from fairbench.data.datasets.hub_images import hub_split
 from fairbench.data.formats import parquet
-from fairbench.data.formats.archive import opened_tar, unpickled
+from fairbench.data.formats.archive import open_tar, unpickled
 from fairbench.data.formats.raw import Images, ImageSplit
-from fairbench.data.formats.source_files import Found
+from fairbench.data.formats.source_files import SourceFiles
 
 SHAPE = (3, 32, 32)
 FOLDER = "cifar-100-python"
 SPLITS = ("train", "test")
 
 
-def read(found: Found, options: Mapping[str, Any]) -> Images:
+def read(source: SourceFiles, options: Mapping[str, Any]) -> Images:
     """The images with their fine labels."""
-    splits, classes = _from_archive(found.files[0].path) if found.kind == "archive" else _from_hub(found)
+    splits, classes = _from_archive(source.files[0].path) if source.kind == "archive" else _from_hub(source)
     return Images(SHAPE, splits, classes, carved=("val",))
 
 
 def _from_archive(path: Path) -> tuple[dict[str, ImageSplit], tuple[str, ...]]:
     splits = {}
-    with opened_tar(path) as members:
+    with open_tar(path) as members:
         names = _value(unpickled(members.read(f"{FOLDER}/meta"), f"{path}: meta"), "fine_label_names", path)
         for split in SPLITS:
             content = unpickled(members.read(f"{FOLDER}/{split}"), f"{path}: {split}")
@@ -46,6 +46,6 @@ def _split(data: Any, labels: Any, path: Path) -> ImageSplit:
     return ImageSplit(len(labels), lambda: zip(data.reshape(-1, *SHAPE), labels, strict=True))
 
 
-def _from_hub(found: Found) -> tuple[dict[str, ImageSplit], tuple[str, ...]]:
-    splits = {split: hub_split(found, split, "img", "fine_label") for split in SPLITS}
-    return splits, tuple(parquet.class_names(found.split("train")[0], "fine_label"))
+def _from_hub(source: SourceFiles) -> tuple[dict[str, ImageSplit], tuple[str, ...]]:
+    splits = {split: hub_split(source, split, "img", "fine_label") for split in SPLITS}
+    return splits, tuple(parquet.class_names(source.of_split("train")[0], "fine_label"))

@@ -79,7 +79,7 @@ class Dataset:
 
     Attributes:
         title: what it is.
-        licence: the terms of its use.
+        license: the terms of its use.
         module: its module in `fairbench.data.datasets.registry`.
         citation: whom to cite.
         page: where its authors offer it.
@@ -91,7 +91,7 @@ class Dataset:
     """
 
     title: str
-    licence: str
+    license: str
     module: str
     citation: str = ""
     page: str = ""

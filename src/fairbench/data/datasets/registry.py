@@ -2,7 +2,7 @@
 
 A dataset is a module of its own. It offers one function, which `fairbench.data.preparation.prepare` calls:
 
-    read(found, options) -> Images | Texts            the examples, the same from every source
+    read(source, options) -> Images | Texts            the examples, the same from every source
 """
 
 from fairbench.data.datasets.info import Archive, Dataset, HubFiles, Option
@@ -13,7 +13,7 @@ VOCABULARY = Option(int, 257, range(257, 2**16 + 1))
 DATASETS = {
     "tinystories": Dataset(
         title="TinyStories, short stories written by GPT-3.5 and GPT-4",
-        licence="CDLA-Sharing-1.0",
+        license="CDLA-Sharing-1.0",
         citation="Eldan and Li, TinyStories: How Small Can Language Models Be and Still Speak Coherent English?, 2023",
         page="https://huggingface.co/datasets/roneneldan/TinyStories",
         module="tinystories",
@@ -59,7 +59,7 @@ DATASETS = {
     ),
     "cifar100": Dataset(
         title="CIFAR-100, 32 x 32 photographs of 100 classes",
-        licence="none stated: cite it, do not pass it on",
+        license="none stated: cite it, do not pass it on",
         citation="Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009",
         page="https://www.cs.toronto.edu/~kriz/cifar.html",
         module="cifar100",
@@ -76,7 +76,7 @@ DATASETS = {
     ),
     "tiny-imagenet": Dataset(
         title="Tiny ImageNet, 64 x 64 photographs of 200 classes",
-        licence="ImageNet's terms: non-commercial research and education",
+        license="ImageNet's terms: non-commercial research and education",
         citation="Le and Yang, Tiny ImageNet Visual Recognition Challenge, 2015",
         page="http://cs231n.stanford.edu/tiny-imagenet-200.zip",
         module="tiny_imagenet",
@@ -93,7 +93,7 @@ DATASETS = {
     ),
     "celeba": Dataset(
         title="CelebA, aligned faces",
-        licence="non-commercial research only, no further copying",
+        license="non-commercial research only, no further copying",
         citation="Liu, Luo, Wang and Tang, Deep Learning Face Attributes in the Wild, 2015",
         page="https://mmlab.ie.cuhk.edu.hk/projects/CelebA.html",
         module="celeba",
@@ -120,13 +120,13 @@ DATASETS = {
     ),
     "text": Dataset(
         title="your own text: a file, or a folder of .txt files",
-        licence="yours",
+        license="yours",
         module="user_text",
         options={"path": Option(str), "vocabulary": VOCABULARY},
     ),
     "images": Dataset(
         title="your own images: a folder of images, or of a folder for each class",
-        licence="yours",
+        license="yours",
         module="user_images",
         options={"path": Option(str), "size": Option(int, 64, range(8, 1025))},
     ),

@@ -8,10 +8,10 @@ from typing import Any
 from fairbench.common.errors import UsageError
 from fairbench.data.datasets.hub_images import hub_split
 from fairbench.data.formats import parquet
-from fairbench.data.formats.archive import opened_zip
-from fairbench.data.formats.image_decoding import decoded
+from fairbench.data.formats.archive import open_zip
+from fairbench.data.formats.image_decoding import decode_image
 from fairbench.data.formats.raw import Images, ImageSplit, Pixels
-from fairbench.data.formats.source_files import Found
+from fairbench.data.formats.source_files import SourceFiles
 
 SHAPE = (3, 64, 64)
 FOLDER = "tiny-imagenet-200"
@@ -20,14 +20,14 @@ Labelled = list[tuple[str, int]]
 """Names of members and their labels."""
 
 
-def read(found: Found, options: Mapping[str, Any]) -> Images:
+def read(source: SourceFiles, options: Mapping[str, Any]) -> Images:
     """The images with their labels; the official validation split, which alone has labels, is the test split."""
-    splits, classes = _from_archive(found.files[0].path) if found.kind == "archive" else _from_hub(found)
-    return Images(SHAPE, splits, tuple(classes), carved=("val",), steps=STEPS)
+    splits, classes = _from_archive(source.files[0].path) if source.kind == "archive" else _from_hub(source)
+    return Images(SHAPE, splits, tuple(classes), carved=("val",), processing=STEPS)
 
 
 def _from_archive(path: Path) -> tuple[dict[str, ImageSplit], list[str]]:
-    with opened_zip(path) as members:
+    with open_zip(path) as members:
         wnids = sorted(members.read(f"{FOLDER}/wnids.txt").decode().split())
         labels = {wnid: label for label, wnid in enumerate(wnids)}
         annotations = members.read(f"{FOLDER}/val/val_annotations.txt").decode()
@@ -65,15 +65,15 @@ def _split(path: Path, images: Labelled) -> ImageSplit:
 
 
 def _decoded(path: Path, images: Labelled) -> Iterator[tuple[Pixels, int]]:
-    with opened_zip(path) as members:
+    with open_zip(path) as members:
         for name, label in images:
-            yield decoded(members.read(name), f"{path}: {name}"), label
+            yield decode_image(members.read(name), f"{path}: {name}"), label
 
 
-def _from_hub(found: Found) -> tuple[dict[str, ImageSplit], Sequence[str]]:
+def _from_hub(source: SourceFiles) -> tuple[dict[str, ImageSplit], Sequence[str]]:
     splits = {}
     for split in ("train", "test"):
-        for path in found.split(split):
+        for path in source.of_split(split):
             wnids = parquet.class_names(path, "label")
             if wnids != sorted(wnids):
                 raise UsageError(
@@ -81,5 +81,5 @@ def _from_hub(found: Found) -> tuple[dict[str, ImageSplit], Sequence[str]]:
                     f"{', '.join(wnids[:3])}), so they would not mean what the archive's labels mean; "
                     "use the authors' archive instead"
                 )
-        splits[split] = hub_split(found, split, "image", "label")
+        splits[split] = hub_split(source, split, "image", "label")
     return splits, wnids

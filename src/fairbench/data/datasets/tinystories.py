@@ -6,17 +6,17 @@ from pathlib import Path
 from typing import Any
 
 from fairbench.data.formats import parquet
-from fairbench.data.formats.delimited_text import separated
+from fairbench.data.formats.delimited_text import split_texts
 from fairbench.data.formats.raw import Texts
-from fairbench.data.formats.source_files import Found, size_of
+from fairbench.data.formats.source_files import SourceFiles, size_of
 
 LONGEST = 1 << 20
 """Far longer than any story: what bounds the memory where a file has no separator."""
 
 
-def read(found: Found, options: Mapping[str, Any]) -> Texts:
+def read(source: SourceFiles, options: Mapping[str, Any]) -> Texts:
     """The stories; the official validation split is the test split."""
-    paths = {split: found.split(split) for split in ("train", "test")}
+    paths = {split: source.of_split(split) for split in ("train", "test")}
     return Texts(
         {split: partial(_stories, files) for split, files in paths.items()},
         sum(_size(path) for files in paths.values() for path in files),
@@ -34,4 +34,4 @@ def _stories(paths: Sequence[Path]) -> Iterator[bytes]:
         if path.suffix == ".parquet":
             yield from ((text or "").encode().strip() for (text,) in parquet.rows([path], ["text"]))
         else:
-            yield from separated(path, LONGEST)
+            yield from split_texts(path, LONGEST)

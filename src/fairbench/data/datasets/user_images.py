@@ -8,17 +8,17 @@ from typing import Any
 from PIL import Image
 
 from fairbench.common.errors import UsageError
-from fairbench.data.formats.image_decoding import decoded, steps
+from fairbench.data.formats.image_decoding import decode_image, decoding_steps
 from fairbench.data.formats.raw import Images, ImageSplit, Pixels
-from fairbench.data.formats.source_files import Found
+from fairbench.data.formats.source_files import SourceFiles
 
 
-def read(found: Found, options: Mapping[str, Any]) -> Images:
+def read(source: SourceFiles, options: Mapping[str, Any]) -> Images:
     """The images, squared and resized, labelled by their folders; a tenth of each class for each of val and test.
 
     Without class folders, the images that lie in the folder itself have no labels.
     """
-    folder, size = found.files[0].path, options["size"]
+    folder, size = source.files[0].path, options["size"]
     if not folder.is_dir():
         raise UsageError(
             f"option path of images must be a folder of images or of class folders, but {folder} is a file"
@@ -40,11 +40,11 @@ def read(found: Found, options: Mapping[str, Any]) -> Images:
         {"train": ImageSplit(len(labelled), partial(_decoded, labelled, size))},
         tuple(classes),
         carved=("val", "test"),
-        steps=steps(0, size),
+        processing=decoding_steps(0, size),
         dropped={"files that are no images": others, "files in no class folder": beside},
     )
 
 
 def _decoded(labelled: list[tuple[Path, int]], size: int) -> Iterator[tuple[Pixels, int]]:
     for path, label in labelled:
-        yield decoded(path.read_bytes(), str(path), size=size), label
+        yield decode_image(path.read_bytes(), str(path), size=size), label

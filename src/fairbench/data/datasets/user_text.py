@@ -6,17 +6,17 @@ from pathlib import Path
 from typing import Any
 
 from fairbench.common.errors import UsageError
-from fairbench.data.formats.delimited_text import separated
+from fairbench.data.formats.delimited_text import split_texts
 from fairbench.data.formats.raw import Texts
-from fairbench.data.formats.source_files import Found, size_of
+from fairbench.data.formats.source_files import SourceFiles, size_of
 
 LONGEST = 1 << 14
 """Short enough that a file of some hundred kilobytes can be split."""
 
 
-def read(found: Found, options: Mapping[str, Any]) -> Texts:
+def read(source: SourceFiles, options: Mapping[str, Any]) -> Texts:
     """The texts of all files."""
-    path = found.files[0].path
+    path = source.files[0].path
     files = sorted(path.rglob("*.txt")) if path.is_dir() else [path]
     if not files:
         raise UsageError(f"{path} holds no .txt files")
@@ -31,4 +31,4 @@ def read(found: Found, options: Mapping[str, Any]) -> Texts:
 
 def _texts(files: Sequence[Path]) -> Iterator[bytes]:
     for path in files:
-        yield from separated(path, LONGEST)
+        yield from split_texts(path, LONGEST)

@@ -55,7 +55,7 @@ class Members:
 
 
 @contextmanager
-def opened_tar(path: Path) -> Iterator[Members]:
+def open_tar(path: Path) -> Iterator[Members]:
     """Open a .tar.gz.
 
     Raises:
@@ -73,7 +73,7 @@ def opened_tar(path: Path) -> Iterator[Members]:
 
 
 @contextmanager
-def opened_zip(path: Path) -> Iterator[Members]:
+def open_zip(path: Path) -> Iterator[Members]:
     """Open a .zip.
 
     Raises:

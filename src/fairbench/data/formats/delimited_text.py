@@ -8,7 +8,7 @@ SEPARATOR = b"<|endoftext|>"
 CHUNK = 1 << 20
 
 
-def separated(path: Path, longest: int) -> Iterator[bytes]:
+def split_texts(path: Path, longest: int) -> Iterator[bytes]:
     """The texts of a file, without the white space around them; empty ones are given too.
 
     Args:

@@ -9,7 +9,7 @@ from fairbench.common.errors import UsageError
 from fairbench.data.formats.raw import Pixels
 
 
-def decoded(data: bytes, where: str, crop: int = 0, size: int = 0) -> Pixels:
+def decode_image(data: bytes, where: str, crop: int = 0, size: int = 0) -> Pixels:
     """The pixels of an encoded image as RGB.
 
     Args:
@@ -48,7 +48,7 @@ def _resized(picture: Image.Image, side: int) -> Image.Image:
     return picture.resize((side, side), Image.Resampling.BICUBIC)
 
 
-def steps(crop: int, size: int) -> str:
-    """What `decoded` did, in words."""
+def decoding_steps(crop: int, size: int) -> str:
+    """What `decode_image` did, in words."""
     cut = f"centre {crop} x {crop}" if crop else "the largest centred square"
     return f"RGB; {cut}; resized to {size} x {size} by Pillow's antialiased bicubic filter"

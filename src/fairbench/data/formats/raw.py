@@ -31,7 +31,7 @@ class Images:
         splits: the official splits by name.
         classes: names of the classes in the order of their labels; empty: there are no labels.
         carved: splits that are taken out of "train": a tenth of each class for each of them.
-        steps: what was done to the pixels, in words.
+        processing: what was done to the pixels, in words.
         dropped: how many images were left out, by reason.
     """
 
@@ -39,7 +39,7 @@ class Images:
     splits: Mapping[str, ImageSplit]
     classes: tuple[str, ...] = ()
     carved: tuple[str, ...] = ()
-    steps: str = "as they are"
+    processing: str = "as they are"
     dropped: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -51,11 +51,11 @@ class Texts:
         splits: the official splits by name; each call gives the texts from the beginning, UTF-8, without white space
             around them. Without a "test" split, one is taken out of "train".
         size: bytes of all of them, or a little more.
-        steps: how the texts were told apart, in words.
+        processing: how the texts were told apart, in words.
         vocabulary: tokens at most: the bytes, the end of a text, and merges where there are more.
     """
 
     splits: Mapping[str, Callable[[], Iterator[bytes]]]
     size: int
-    steps: str
+    processing: str
     vocabulary: int

@@ -31,7 +31,7 @@ class SourceFile:
 
 
 @dataclass(frozen=True)
-class Found:
+class SourceFiles:
     """The files from which a dataset is read.
 
     Attributes:
@@ -50,7 +50,7 @@ class Found:
         """Where the file of that name lies."""
         return next(file.path for file in self.files if file.name == name)
 
-    def split(self, split: str) -> list[Path]:
+    def of_split(self, split: str) -> list[Path]:
         """The files of an official split, in their order."""
         return [file.path for file in self.files if file.split == split]
 
@@ -80,7 +80,7 @@ def size_of(path: Path) -> int:
     return sum(file.stat().st_size for file in files)
 
 
-def checked(file: SourceFile, remedy: str, unverified: bool, advance: Callable[[int], None]) -> dict[str, Any]:
+def verify_file(file: SourceFile, remedy: str, unverified: bool, advance: Callable[[int], None]) -> dict[str, Any]:
     """Compare a file with what is known of it.
 
     Args:

@@ -1,27 +1,24 @@
-"""Room on the disk, asked for before the work and not at its end."""
+"""A check of free disk space before long work."""
 
 import shutil
 from pathlib import Path
 
 from fairbench.common.errors import UsageError
-from fairbench.common.formatting import in_words
+from fairbench.common.formatting import format_bytes
 
 
-def require_room(folder: Path, need: int, purpose: str) -> None:
-    """Refuse to begin what cannot end.
+def require_disk_space(folder: Path, need: int, purpose: str) -> None:
+    """Raise `UsageError` if the disk has too little free space.
 
     Args:
-        folder: where it will be written, whether it is there or not.
+        folder: where files will be written; it need not exist.
         need: bytes.
-        purpose: what for, as in "download CIFAR-100".
-
-    Raises:
-        UsageError: the disk has less.
+        purpose: what they are for, as "download CIFAR-100".
     """
-    there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
-    free = shutil.disk_usage(there).free
+    existing = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    free = shutil.disk_usage(existing).free
     if free < need:
         raise UsageError(
-            f"cannot {purpose}: it needs {in_words(need)} in {folder}, but only {in_words(free)} are free; "
-            "make room or choose another --data-root"
+            f"cannot {purpose}: it needs {format_bytes(need)} in {folder}, but only {format_bytes(free)} are free; "
+            "free some space or choose another --data-root"
         )

@@ -10,30 +10,30 @@ from typing import Any
 
 from fairbench.common.errors import UsageError
 from fairbench.common.files import write_atomically
-from fairbench.data.dataset_config import Request
+from fairbench.data.dataset_config import DatasetConfig
 from fairbench.data.datasets.info import Dataset
 from fairbench.data.formats.source_files import SourceFile
-from fairbench.data.preparation.disk_space import require_room
+from fairbench.data.preparation.disk_space import require_disk_space
 
 LISTING = "fairbench-listing.json"
 """What the hub said of the files at the commit: beside them, so that they can be checked without it."""
 
 
-def present(request: Request, hub_root: Path) -> tuple[list[SourceFile], list[str]]:
+def local_files(config: DatasetConfig, hub_root: Path) -> tuple[list[SourceFile], list[str]]:
     """The hub's files that lie in a folder in the hub's layout.
 
     Args:
-        request: the dataset.
+        config: the dataset.
         hub_root: the folder; the files lie in hub_root/owner/name.
 
     Returns:
         The files, with the hash that the hub stated where its listing is there; what is missing.
     """
-    folder = hub_root / request.facts.repository
-    listing = _read_listing(folder, request.facts.revision)
-    known = {archive.name: archive.expected for archive in request.archives}
+    folder = hub_root / config.info.repository
+    listing = _read_listing(folder, config.info.revision)
+    known = {archive.name: archive.expected for archive in config.archives}
     files, missing = [], []
-    for wanted in request.hub_files:
+    for wanted in config.hub_files:
         here = {path.relative_to(folder).as_posix() for path in folder.glob(wanted.pattern)}
         for name in sorted(here):
             facts = listing.get(name, {})
@@ -44,10 +44,10 @@ def present(request: Request, hub_root: Path) -> tuple[list[SourceFile], list[st
     return files, missing
 
 
-def is_complete(request: Request, hub_root: Path) -> bool:
+def is_complete(config: DatasetConfig, hub_root: Path) -> bool:
     """Whether all of the hub's files are there, and are those of the commit as far as their listing tells."""
-    _, missing = present(request, hub_root)
-    return not missing and bool(_read_listing(hub_root / request.facts.repository, request.facts.revision))
+    _, missing = local_files(config, hub_root)
+    return not missing and bool(_read_listing(hub_root / config.info.repository, config.info.revision))
 
 
 def _missing_shards(pattern: str, names: set[str]) -> list[str]:
@@ -70,32 +70,32 @@ def _read_listing(folder: Path, revision: str) -> dict[str, Any]:
         return {}
 
 
-def fetch(request: Request, hub_root: Path, by_hand: str) -> None:
+def download(config: DatasetConfig, hub_root: Path, manual_download: str) -> None:
     """Download the files of a dataset; finished ones are kept.
 
     Args:
-        request: the dataset.
+        config: the dataset.
         hub_root: the folder in the hub's layout.
-        by_hand: how to get the data otherwise, for errors.
+        manual_download: how to get the data otherwise, for errors.
 
     Raises:
         UsageError: the hub cannot be reached or does not have them, or the disk has too little room.
     """
     from huggingface_hub import HfApi, hf_hub_download
 
-    facts = request.facts
+    facts = config.info
     folder = hub_root / facts.repository
-    with _failure_named(facts, by_hand):
+    with _failure_named(facts, manual_download):
         tree = HfApi().list_repo_tree(facts.repository, recursive=True, revision=facts.revision, repo_type="dataset")
         listing = {file.path: _facts_of(file) for file in tree if hasattr(file, "size")}
-    patterns = [wanted.pattern for wanted in request.hub_files]
+    patterns = [wanted.pattern for wanted in config.hub_files]
     chosen = sorted(name for name in listing if any(fnmatchcase(name, pattern) for pattern in patterns))
-    require_room(
+    require_disk_space(
         folder, sum(listing[n]["size"] for n in chosen if not (folder / n).exists()), f"download {facts.title}"
     )
     write_atomically(folder / LISTING, json.dumps({"revision": facts.revision, "files": listing}, indent=1) + "\n")
     for name in chosen:
-        with _failure_named(facts, by_hand):
+        with _failure_named(facts, manual_download):
             hf_hub_download(facts.repository, name, revision=facts.revision, repo_type="dataset", local_dir=folder)
 
 
@@ -105,12 +105,12 @@ def _facts_of(file: Any) -> dict[str, Any]:
 
 
 @contextmanager
-def _failure_named(facts: Dataset, by_hand: str) -> Iterator[None]:
+def _failure_named(facts: Dataset, manual_download: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # huggingface_hub passes on what its HTTP library raises, which differs by version
         reason = " ".join(str(error).split())[:300]
         raise UsageError(
             f"cannot download {facts.repository} at {facts.revision} from the hub "
-            f"({type(error).__name__}: {reason}); what has arrived is kept. By hand: {by_hand}"
+            f"({type(error).__name__}: {reason}); what has arrived is kept. By hand: {manual_download}"
         ) from error

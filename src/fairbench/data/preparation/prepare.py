@@ -1,4 +1,4 @@
-"""From the files of a dataset to its prepared arrays: checked, read, divided, written, all or nothing."""
+"""From the files of a dataset to its prepared arrays: verify_file, read, divided, written, all or nothing."""
 
 import errno
 import importlib
@@ -14,13 +14,13 @@ from filelock import FileLock, Timeout
 from fairbench.common.errors import UsageError
 from fairbench.common.files import write_atomically
 from fairbench.common.hashing import digest
-from fairbench.data.dataset_config import Request
+from fairbench.data.dataset_config import DatasetConfig
 from fairbench.data.formats.raw import Images, Texts
-from fairbench.data.formats.source_files import Found, checked, sha256_of, size_of
+from fairbench.data.formats.source_files import SourceFiles, sha256_of, size_of, verify_file
 from fairbench.data.preparation import hub, locate, write_images, write_texts
-from fairbench.data.preparation.disk_space import require_room
+from fairbench.data.preparation.disk_space import require_disk_space
 from fairbench.data.preparation.progress_bar import Display
-from fairbench.data.preparation.staging import Workshop
+from fairbench.data.preparation.staging import StagingFolder
 from fairbench.data.prepared import FORMAT, MANIFEST, Prepared, opened, sealed
 
 MAKERS = ("numpy", "pillow", "pyarrow", "tokenizers")
@@ -32,7 +32,7 @@ VERIFICATION = {
 
 
 @dataclass(frozen=True)
-class Terms:
+class PrepareOptions:
     """How data may be had.
 
     Attributes:
@@ -53,12 +53,12 @@ class Terms:
         return self.hub_folder or self.data_root / "hub"
 
 
-def prepare(request: Request, terms: Terms, display: Display) -> Path:
+def prepare(config: DatasetConfig, options: PrepareOptions, display: Display) -> Path:
     """Prepare a dataset, unless it is prepared.
 
     Args:
-        request: the dataset.
-        terms: how its files may be had.
+        config: the dataset.
+        options: how its files may be had.
         display: where progress is shown.
 
     Returns:
@@ -67,14 +67,14 @@ def prepare(request: Request, terms: Terms, display: Display) -> Path:
     Raises:
         UsageError: files are missing, damaged or not the known ones, or the disk has too little room.
     """
-    target = request.folder(terms.data_root)
+    target = config.folder(options.data_root)
     with _alone(target, display), _disk_named(target):
-        if _is_prepared(request, terms.data_root, display):
+        if _is_prepared(config, options.data_root, display):
             return target
-        if terms.fetch and terms.hub_folder is None:
-            _fetch_missing(request, terms, display)
-        found = locate.locate(request, terms.data_root, terms.hub_root)
-        _make(request, found, terms, target, display)
+        if options.fetch and options.hub_folder is None:
+            _fetch_missing(config, options, display)
+        source = locate.find_source_files(config, options.data_root, options.hub_root)
+        _make(config, source, options, target, display)
     return target
 
 
@@ -107,81 +107,81 @@ def _disk_named(target: Path) -> Iterator[None]:
         ) from error
 
 
-def _is_prepared(request: Request, data_root: Path, display: Display) -> bool:
-    if not request.folder(data_root).exists():
+def _is_prepared(config: DatasetConfig, data_root: Path, display: Display) -> bool:
+    if not config.folder(data_root).exists():
         return False
     try:
-        prepared = opened(request, data_root)
-        _require_unchanged(request, prepared)
+        prepared = opened(config, data_root)
+        _require_unchanged(config, prepared)
     except UsageError as error:
-        display.note(f"{request.label}: prepared again, since {str(error).partition('; ')[0]}")
+        display.note(f"{config.label}: prepared again, since {str(error).partition('; ')[0]}")
         return False
     doubt = "" if prepared.manifest["verified"] else ", not verified"
-    display.note(f"{request.label}: is already prepared in {prepared.folder}{doubt}")
+    display.note(f"{config.label}: is already prepared in {prepared.folder}{doubt}")
     return True
 
 
-def _require_unchanged(request: Request, prepared: Prepared) -> None:
+def _require_unchanged(config: DatasetConfig, prepared: Prepared) -> None:
     """A user's own data may have changed since, where archives cannot; or be gone, which is no reason to refuse."""
-    if "path" in request.options:
-        path = locate.own_path(request)
+    if "path" in config.options:
+        path = locate.user_path(config)
         if path.exists() and sha256_of(path) != prepared.manifest["files"][0]["sha256"]:
             raise UsageError(f"{path} has changed")
 
 
-def _fetch_missing(request: Request, terms: Terms, display: Display) -> None:
+def _fetch_missing(config: DatasetConfig, options: PrepareOptions, display: Display) -> None:
     """Download the hub's files, unless there are archives; part of the archives is `locate`'s to complain of."""
-    if "path" in request.options or locate.archives(request, terms.data_root):
+    if "path" in config.options or locate.local_archives(config, options.data_root):
         return
-    if not hub.is_complete(request, terms.hub_root):
-        facts = request.facts
-        display.note(f"{request.label}: downloading {facts.repository} at {facts.revision} from the hub")
-        hub.fetch(request, terms.hub_root, locate.by_hand(request, terms.data_root))
+    if not hub.is_complete(config, options.hub_root):
+        facts = config.info
+        display.note(f"{config.label}: downloading {facts.repository} at {facts.revision} from the hub")
+        hub.download(config, options.hub_root, locate.manual_download(config, options.data_root))
 
 
-def _make(request: Request, found: Found, terms: Terms, target: Path, display: Display) -> None:
+def _make(config: DatasetConfig, source: SourceFiles, options: PrepareOptions, target: Path, display: Display) -> None:
     """Make the arrays and the manifest, and give the folder its name."""
-    display.note(f"{request.label}: reading {', '.join(str(file.path) for file in found.files)}")
-    files = _checked(found, terms.unverified, display)
-    origin = _origin(request, found, files)
+    display.note(f"{config.label}: reading {', '.join(str(file.path) for file in source.files)}")
+    files = _checked(source, options.unverified, display)
+    origin = _origin(config, source, files)
     if not origin["verified"]:
-        display.note(f"{request.label}: not verified: {origin['verification']}")
-    workshop = Workshop(target.parent / f".{target.name}.part", digest(origin))
-    module = importlib.import_module(f"fairbench.data.datasets.{request.facts.module}")
-    source: Images | Texts = module.read(found, request.options)
-    room = write_images.room(source) if isinstance(source, Images) else write_texts.room(source)
-    require_room(target.parent, room - size_of(workshop.folder), f"prepare {request.label}")
-    if isinstance(source, Images):
-        made, facts = write_images.write(source, workshop, display)
+        display.note(f"{config.label}: not verified: {origin['verification']}")
+    staging = StagingFolder(target.parent / f".{target.name}.part", digest(origin))
+    module = importlib.import_module(f"fairbench.data.datasets.{config.info.module}")
+    raw: Images | Texts = module.read(source, config.options)
+    room = write_images.disk_space(raw) if isinstance(raw, Images) else write_texts.disk_space(raw)
+    require_disk_space(target.parent, room - size_of(staging.folder), f"prepare {config.label}")
+    if isinstance(raw, Images):
+        made, facts = write_images.write(raw, staging, display)
     else:
-        made, facts = write_texts.write(source, workshop, display)
-    if workshop.kept:
-        display.note(f"  kept of an interrupted preparation: {', '.join(workshop.kept)}")
-    manifest = {**origin, **facts, "arrays": _arrays(workshop, made)}
-    write_atomically(workshop.path(MANIFEST), sealed(manifest))
-    workshop.deliver(target, [MANIFEST, *made])
-    display.note(f"{request.label}: prepared in {target}")
+        made, facts = write_texts.write(raw, staging, display)
+    if staging.reused:
+        display.note(f"  kept of an interrupted preparation: {', '.join(staging.reused)}")
+    manifest = {**origin, **facts, "arrays": _arrays(staging, made)}
+    write_atomically(staging.path(MANIFEST), sealed(manifest))
+    staging.publish(target, [MANIFEST, *made])
+    display.note(f"{config.label}: prepared in {target}")
 
 
-def _checked(found: Found, unverified: bool, display: Display) -> list[dict[str, Any]]:
+def _checked(source: SourceFiles, unverified: bool, display: Display) -> list[dict[str, Any]]:
     """What the manifest says of the files, which have been compared with what is known of them."""
-    with display.work("check", sum(size_of(file.path) for file in found.files), "bytes") as advance:
-        return [checked(file, found.remedy, unverified, advance) for file in found.files]
+    with display.work("check", sum(size_of(file.path) for file in source.files), "bytes") as advance:
+        return [verify_file(file, source.remedy, unverified, advance) for file in source.files]
 
 
-def _origin(request: Request, found: Found, files: list[dict[str, Any]]) -> dict[str, Any]:
+def _origin(config: DatasetConfig, source: SourceFiles, files: list[dict[str, Any]]) -> dict[str, Any]:
     """The part of the manifest that is known before any example is read, and determines all the rest."""
     verified = all(file["agrees"] for file in files)
     return {
         "format": FORMAT,
-        "dataset": request.dataset,
-        "options": dict(request.options),
-        "title": request.facts.title,
-        "licence": request.facts.licence,
-        "citation": request.facts.citation,
-        "source": found.kind,
-        "repository": request.facts.repository if found.kind == "hub" else "",
-        "revision": found.revision,
+        "dataset": config.dataset,
+        "options": dict(config.options),
+        "title": config.info.title,
+        "license": config.info.license,
+        "citation": config.info.citation,
+        "source": source.kind,
+        "repository": config.info.repository if source.kind == "hub" else "",
+        "revision": source.revision,
         "files": files,
         "verified": verified,
         "verification": VERIFICATION[verified],
@@ -189,12 +189,12 @@ def _origin(request: Request, found: Found, files: list[dict[str, Any]]) -> dict
     }
 
 
-def _arrays(workshop: Workshop, made: list[str]) -> dict[str, Any]:
+def _arrays(staging: StagingFolder, made: list[str]) -> dict[str, Any]:
     """dtype, shape and sha256 of the values, of each array."""
     arrays = {}
     for name in made:
         if name.endswith(".npy"):
-            array = workshop.array(name)
-            facts = {"dtype": array.dtype.str, "shape": list(array.shape), "sha256": workshop.sha256(name)}
+            array = staging.array(name)
+            facts = {"dtype": array.dtype.str, "shape": list(array.shape), "sha256": staging.sha256(name)}
             arrays[name.removesuffix(".npy")] = facts
     return arrays

@@ -70,7 +70,7 @@ def content_sha256(path: Path) -> str:
     return sha.hexdigest()
 
 
-class Workshop:
+class StagingFolder:
     """A folder in which a dataset is being made.
 
     Args:
@@ -83,7 +83,7 @@ class Workshop:
 
     def __init__(self, folder: Path, identity: str) -> None:
         self.folder, self._identity = folder, identity
-        self.kept: list[str] = []
+        self.reused: list[str] = []
         self._hashes = self._journal()
         if not self._hashes:
             shutil.rmtree(folder, ignore_errors=True)
@@ -96,7 +96,7 @@ class Workshop:
         except (OSError, ValueError, KeyError, TypeError):
             return {}
 
-    def make(self, names: list[str], work: Callable[[], None]) -> None:
+    def ensure(self, names: list[str], work: Callable[[], None]) -> None:
         """Make files, unless they are there as they were made.
 
         Args:
@@ -104,7 +104,7 @@ class Workshop:
             work: makes them.
         """
         if all(self._is_intact(name) for name in names):
-            self.kept += names
+            self.reused += names
             return
         work()
         self._hashes |= {name: content_sha256(self.path(name)) for name in names}
@@ -131,7 +131,7 @@ class Workshop:
         """The hash of a file that has been made."""
         return self._hashes[name]
 
-    def deliver(self, target: Path, names: list[str]) -> None:
+    def publish(self, target: Path, names: list[str]) -> None:
         """Give the folder its final name, with these files alone; what was there before is replaced."""
         for path in self.folder.iterdir():
             if path.name not in names:

@@ -46,11 +46,11 @@ class PairEncoder:
 
     def encode(self, texts: list[bytes]) -> Tokens:
         """The tokens of all texts, each followed by the end token."""
-        encodings = self._tokenizer.encode_batch(list(map(decoded, texts)), add_special_tokens=False)
+        encodings = self._tokenizer.encode_batch(list(map(decode_utf8, texts)), add_special_tokens=False)
         return np.concatenate([np.array([*encoding.ids, END], np.uint16) for encoding in encodings])
 
 
-def decoded(text: bytes) -> str:
+def decode_utf8(text: bytes) -> str:
     """The text of its UTF-8 bytes.
 
     Raises:
@@ -76,7 +76,7 @@ def write_tokenizer(path: Path, texts: Iterable[bytes], vocabulary: int) -> None
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    tokenizer.train_from_iterator(map(decoded, texts), trainer)
+    tokenizer.train_from_iterator(map(decode_utf8, texts), trainer)
     learned = [tuple(pair) for pair in json.loads(tokenizer.to_str())["model"]["merges"]]
     tokens = {symbol: byte for byte, symbol in enumerate(byte_symbols())}
     tokens["<|endoftext|>"] = END

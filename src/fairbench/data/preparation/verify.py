@@ -1,4 +1,4 @@
-"""Whether prepared arrays are still what their manifest says."""
+"""Whether prepared arrays still agree with their manifest."""
 
 from pathlib import Path
 
@@ -8,16 +8,16 @@ from fairbench.data.prepared import Prepared, read_folder
 
 
 def differences(folder: Path) -> list[str]:
-    """Read everything in a prepared folder again.
+    """Hash every file of a prepared folder again.
 
     Returns:
-        What is not as the manifest says, in words; empty when all is.
+        A message for each file that differs from the manifest.
     """
     try:
         prepared = read_folder(folder)
     except UsageError as error:
         return [str(error)]
-    hashes = {f"{name}.npy": facts["sha256"] for name, facts in prepared.manifest["arrays"].items()}
+    hashes = {f"{name}.npy": stated["sha256"] for name, stated in prepared.manifest["arrays"].items()}
     if "sha256" in (tokenizer := prepared.manifest.get("tokenizer", {})):
         hashes["tokenizer.json"] = tokenizer["sha256"]
     return [text for name, expected in hashes.items() if (text := _difference(prepared, name, expected))]
@@ -28,7 +28,7 @@ def _difference(prepared: Prepared, name: str, expected: str) -> str:
     try:
         if path.suffix == ".npy":
             prepared.array(path.stem)
-        found = content_sha256(path)
+        actual = content_sha256(path)
     except (UsageError, OSError) as error:
         return str(error)
-    return "" if found == expected else f"{name} has sha256 {found}, expected {expected}"
+    return "" if actual == expected else f"{name} has sha256 {actual}, expected {expected}"

@@ -9,24 +9,24 @@ from fairbench.common.errors import UsageError
 from fairbench.data.formats.raw import Images
 from fairbench.data.preparation.progress_bar import Display
 from fairbench.data.preparation.split_assignment import SEED, Rows, carve, image_rule, key
-from fairbench.data.preparation.staging import GrowingArray, Workshop
+from fairbench.data.preparation.staging import GrowingArray, StagingFolder
 
 BLOCK = 1024
 """Images that are copied at a time."""
 PIXEL, LABEL, KEY = "|u1", "<i8", "<u8"
 
 
-def room(images: Images) -> int:
+def disk_space(images: Images) -> int:
     """Bytes that the work needs at its peak: the images staged and written."""
     return 2 * sum(split.count for split in images.splits.values()) * (int(np.prod(images.shape)) + 16)
 
 
-def write(images: Images, workshop: Workshop, display: Display) -> tuple[list[str], dict[str, Any]]:
+def write(images: Images, staging: StagingFolder, display: Display) -> tuple[list[str], dict[str, Any]]:
     """Make the arrays of a dataset of images.
 
     Args:
         images: the images.
-        workshop: where the arrays are made.
+        staging: where the arrays are made.
         display: where progress is shown.
 
     Returns:
@@ -35,17 +35,17 @@ def write(images: Images, workshop: Workshop, display: Display) -> tuple[list[st
     made: list[str] = []
     counts: dict[str, int] = {}
     for official in images.splits:
-        staged = _Staged(official, workshop)
-        workshop.make(staged.names, partial(_stage, images, staged, display))
+        staged = _Staged(official, staging)
+        staging.ensure(staged.names, partial(_stage, images, staged, display))
         for split, rows in staged.divided(images).items():
             names = [f"{split}.npy", *([f"{split}_labels.npy"] if images.classes else [])]
-            workshop.make(names, partial(_write, staged, rows, names))
+            staging.ensure(names, partial(_write, staged, rows, names))
             made += names
             counts[split] = len(rows)
     return made, {
         "counts": {"examples": counts, "dropped": dict(images.dropped)},
         "classes": list(images.classes),
-        "pixels": images.steps,
+        "pixels": images.processing,
         "split_rule": image_rule(images.carved),
         "seed": SEED,
     }
@@ -54,13 +54,13 @@ def write(images: Images, workshop: Workshop, display: Display) -> tuple[list[st
 class _Staged:
     """An official split in the order of its source: files of images, labels and keys."""
 
-    def __init__(self, official: str, workshop: Workshop) -> None:
-        self.official, self.workshop = official, workshop
+    def __init__(self, official: str, staging: StagingFolder) -> None:
+        self.official, self.staging = official, staging
         self.names = [f"staged-{part}-{official}.npy" for part in ("images", "labels", "keys")]
 
     def divided(self, images: Images) -> dict[str, Rows]:
         """The rows of each split that the official one becomes."""
-        _, labels, keys = map(self.workshop.array, self.names)
+        _, labels, keys = map(self.staging.array, self.names)
         if images.classes and not 0 <= labels.min() <= labels.max() < len(images.classes):
             found = f"labels from {labels.min()} to {labels.max()}"
             raise UsageError(f"the {self.official} split has {found}, but there are {len(images.classes)} classes")
@@ -73,7 +73,7 @@ def _stage(images: Images, staged: _Staged, display: Display) -> None:
     split = images.splits[staged.official]
     if not split.count:
         raise UsageError(f"the official {staged.official} split is empty")
-    paths = [staged.workshop.path(name) for name in staged.names]
+    paths = [staged.staging.path(name) for name in staged.names]
     with (
         GrowingArray(paths[0], PIXEL, images.shape) as pixels,
         GrowingArray(paths[1], LABEL) as labels,
@@ -96,7 +96,7 @@ def _of_shape(image: np.ndarray[Any, Any], shape: tuple[int, ...]) -> np.ndarray
 def _write(staged: _Staged, rows: Rows, names: list[str]) -> None:
     """Copy the rows of the staged images, and of the labels where there is a file for them."""
     for source, name in zip(staged.names, names, strict=False):
-        array = staged.workshop.array(source)
-        with GrowingArray(staged.workshop.path(name), array.dtype.str, array.shape[1:]) as file:
+        array = staged.staging.array(source)
+        with GrowingArray(staged.staging.path(name), array.dtype.str, array.shape[1:]) as file:
             for start in range(0, len(rows), BLOCK):
                 file.append(array[rows[start : start + BLOCK]])

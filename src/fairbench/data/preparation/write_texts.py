@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fairbench.data.formats.raw import Texts
 from fairbench.data.preparation.progress_bar import Display
 from fairbench.data.preparation.split_assignment import SEED, SPLITS, Survey, assign, key, text_rule
-from fairbench.data.preparation.staging import GrowingArray, Workshop
+from fairbench.data.preparation.staging import GrowingArray, StagingFolder
 from fairbench.data.preparation.tokenizer import BYTES, END, ByteEncoder, Encoder, PairEncoder, merges, write_tokenizer
 
 TOKEN = "<u2"
@@ -23,30 +23,30 @@ SAMPLE = 200_000
 """Texts at most on which a tokenizer is trained."""
 
 
-def room(texts: Texts) -> int:
+def disk_space(texts: Texts) -> int:
     """Bytes that the arrays need: two for each token, and a token of more than a byte has two bytes of text or more."""
     return texts.size * 2 if texts.vocabulary == BYTES else texts.size
 
 
-def write(texts: Texts, workshop: Workshop, display: Display) -> tuple[list[str], dict[str, Any]]:
+def write(texts: Texts, staging: StagingFolder, display: Display) -> tuple[list[str], dict[str, Any]]:
     """Make the arrays of a dataset of texts.
 
     Args:
         texts: the texts.
-        workshop: where the arrays are made.
+        staging: where the arrays are made.
         display: where progress is shown.
 
     Returns:
         The names of their files, and what the manifest says of them.
     """
-    return _Writer(texts, workshop, display).write()
+    return _Writer(texts, staging, display).write()
 
 
 class _Writer:
     """The two readings of some texts."""
 
-    def __init__(self, texts: Texts, workshop: Workshop, display: Display) -> None:
-        self._texts, self._workshop, self._display = texts, workshop, display
+    def __init__(self, texts: Texts, staging: StagingFolder, display: Display) -> None:
+        self._texts, self._staging, self._display = texts, staging, display
         self._surveys = {split: self._survey(split) for split in texts.splits}
         self._decided = assign(self._surveys)
 
@@ -57,16 +57,16 @@ class _Writer:
         for official, roles in self._decided.roles.items():
             splits = [split for i, split in enumerate(SPLITS) if (roles == i).any()]
             names = [f"{split}.npy" for split in splits]
-            self._workshop.make(names, partial(self._write, official, splits, encoder))
+            self._staging.ensure(names, partial(self._write, official, splits, encoder))
             made += names
         return made, {
             "counts": {
                 "examples": self._total(lambda survey: np.ones_like(survey.sizes)),
-                "tokens": {split: len(self._workshop.array(f"{split}.npy")) for split in SPLITS},
+                "tokens": {split: len(self._staging.array(f"{split}.npy")) for split in SPLITS},
                 "dropped": self._decided.dropped,
             },
             "bytes": self._total(lambda survey: survey.sizes),
-            "texts": self._texts.steps,
+            "texts": self._texts.processing,
             "split_rule": text_rule("test" in self._texts.splits),
             "seed": SEED,
             "tokenizer": tokenizer,
@@ -99,12 +99,12 @@ class _Writer:
         rows = np.flatnonzero(roles == SPLITS.index("train"))
         sample = np.zeros(len(roles), bool)
         sample[rows[np.argsort(keys[rows])[:SAMPLE]]] = True
-        path = self._workshop.path(TOKENIZER)
-        self._workshop.make([TOKENIZER], lambda: write_tokenizer(path, self._sampled(sample), vocabulary))
+        path = self._staging.path(TOKENIZER)
+        self._staging.ensure([TOKENIZER], lambda: write_tokenizer(path, self._sampled(sample), vocabulary))
         trained_on = f"the {sample.sum():,} texts of the train split with the smallest hashes"
         return PairEncoder(path), facts | {
             "merges": merges(path),
-            "sha256": self._workshop.sha256(TOKENIZER),
+            "sha256": self._staging.sha256(TOKENIZER),
             "trained_on": trained_on,
         }
 
@@ -118,7 +118,7 @@ class _Writer:
         """Write the tokens of an official split, each text to the split that it goes to."""
         roles = self._decided.roles[official]
         with contextlib.ExitStack() as stack:
-            files = [(SPLITS.index(split), self._workshop.path(f"{split}.npy")) for split in splits]
+            files = [(SPLITS.index(split), self._staging.path(f"{split}.npy")) for split in splits]
             arrays = [(i, stack.enter_context(GrowingArray(path, TOKEN))) for i, path in files]
             advance = stack.enter_context(self._display.work(f"encode {official}", len(roles), "texts"))
             start = 0

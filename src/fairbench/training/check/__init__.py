@@ -38,7 +38,8 @@ CHECKS = (
 """Every check, in the order in which they are shown."""
 
 NO_STEP = (
-    "mend that first; a closure, or a graph of the gradients, it gets if a suite file says so with `needs` (--suite)"
+    "fix this first; for a closure, or a graph of the gradients, a suite file must have `needs` of this optimizer "
+    "(--suite)"
 )
 
 

@@ -19,7 +19,7 @@ from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.loader import load_suite
 from fairbench.suites.search import search_for
 from fairbench.training.place import Place
-from fairbench.training.trainer import Training
+from fairbench.training.trainer import Trainer
 from fairbench.training.trial import trial
 
 TASK = str(Path(__file__).with_name("task.toml"))
@@ -27,7 +27,7 @@ Seen = TypeVar("Seen")
 
 
 @dataclass(frozen=True)
-class Course:
+class ShortTraining:
     """A short training at one learning rate.
 
     Attributes:
@@ -47,11 +47,11 @@ class Case:
 
     Attributes:
         study: the task, with this optimizer alone.
-        courses: a short training at each rate.
+        trainings: a short training at each rate.
     """
 
     study: Study
-    courses: Sequence[Course] = ()
+    trainings: Sequence[ShortTraining] = ()
 
     @property
     def optimizer(self) -> ResolvedOptimizer:
@@ -59,21 +59,21 @@ class Case:
         return next(iter(self.study.optimizers.values()))
 
     @property
-    def best(self) -> Course:
+    def best(self) -> ShortTraining:
         """The training with the lowest loss at its end."""
-        return min(self.courses, key=lambda course: float("inf") if course.end is None else course.end)
+        return min(self.trainings, key=lambda x: float("inf") if x.end is None else x.end)
 
     def spec(self, lr: float, groups: str = "") -> TrialSpec:
         """The task's trial at a rate; with `groups` that make parameter groups where the optimizer has none."""
         spec = trial_spec(self.study, "vit", self.optimizer.name, "sweep", lr, 0)
         return replace(spec, optimizer=replace(spec.optimizer, groups=spec.optimizer.groups or groups))
 
-    def training(self, steps: int, groups: str = "") -> Training:
+    def training(self, steps: int, groups: str = "") -> Trainer:
         """The training at the best rate, so many steps done."""
-        training = Training(self.spec(self.best.lr, groups), Place())
+        trainer = Trainer(self.spec(self.best.lr, groups), Place())
         for _ in range(steps):
-            training.train_step()
-        return training
+            trainer.train_one_step()
+        return trainer
 
     def on(self, model: nn.Module) -> torch.optim.Optimizer:
         """The optimizer at the best rate, for another model."""
@@ -120,19 +120,19 @@ def trained(case: Case) -> Case:
     """A case with its trainings: at every rate of the task, or at the optimizer's own."""
     sweep, own = case.study.suite.sweep, case.optimizer
     settings = search_for(sweep, own.lr_scale, own.lr).first()
-    return replace(case, courses=[_course(case, setting.lr) for setting in settings])
+    return replace(case, trainings=[_short_training(case, setting.lr) for setting in settings])
 
 
-def _course(case: Case, lr: float) -> Course:
+def _short_training(case: Case, lr: float) -> ShortTraining:
     record = trial(case.spec(lr))
     losses = [loss for _, loss in record["result"]["loss_curve"]] or [float("nan")]
-    return Course(lr, losses[0], losses[-1] if record["status"] == "finished" else None)
+    return ShortTraining(lr, losses[0], losses[-1] if record["status"] == "finished" else None)
 
 
-def around_step(training: Training, look: Callable[[], Seen]) -> tuple[Seen, Seen]:
+def around_step(trainer: Trainer, look: Callable[[], Seen]) -> tuple[Seen, Seen]:
     """Take a training step; returns what there is to see right before and right after the optimizer's own part."""
     seen: list[Seen] = []
-    step = training.step
+    step = trainer.step
 
     def watched(*arguments: Any) -> Any:
         seen.append(look())
@@ -140,15 +140,15 @@ def around_step(training: Training, look: Callable[[], Seen]) -> tuple[Seen, See
         seen.append(look())
         return value
 
-    training.step = watched
-    training.train_step()
-    training.step = step
+    trainer.step = watched
+    trainer.train_one_step()
+    trainer.step = step
     return seen[0], seen[1]
 
 
-def weights(training: Training) -> list[Tensor]:
+def weights(trainer: Trainer) -> list[Tensor]:
     """A copy of the weights."""
-    return [p.detach().clone() for p in training.params]
+    return [p.detach().clone() for p in trainer.params]
 
 
 def tensors(value: Any) -> Iterator[Tensor]:

@@ -7,9 +7,9 @@ from statistics import median
 from fairbench.common.checks import Severity
 from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan
-from fairbench.training.check.case import Case, Course, around_step, check, tensors
+from fairbench.training.check.case import Case, ShortTraining, around_step, check, tensors
 from fairbench.training.determinism import one_thread
-from fairbench.training.trainer import Training
+from fairbench.training.trainer import Trainer
 
 BASELINE = "AdamW"
 TURNS = 15
@@ -21,16 +21,14 @@ def baseline(case: Case) -> Case:
     plan, resolved = OptimizerPlan(), resolve_optimizer(BASELINE, OptimizerPlan())
     suite = replace(case.study.suite, reference=BASELINE, optimizers={BASELINE: plan})
     study = replace(case.study, suite=suite, optimizers={BASELINE: resolved})
-    return Case(study, [Course(1e-3, 0.0, 0.0)])
+    return Case(study, [ShortTraining(1e-3, 0.0, 0.0)])
 
 
-def state_bytes(training: Training) -> float:
+def state_bytes(trainer: Trainer) -> float:
     """Bytes that an optimizer holds beside weights and gradients, for each weight."""
-    theirs = {id(p) for p in training.params}
-    held = {
-        id(x): x for x in tensors([dict(training.optimizer.state), vars(training.optimizer)]) if id(x) not in theirs
-    }
-    return sum(x.numel() * x.element_size() for x in held.values()) / sum(p.numel() for p in training.params)
+    theirs = {id(p) for p in trainer.params}
+    held = {id(x): x for x in tensors([dict(trainer.optimizer.state), vars(trainer.optimizer)]) if id(x) not in theirs}
+    return sum(x.numel() * x.element_size() for x in held.values()) / sum(p.numel() for p in trainer.params)
 
 
 @check("state", "", raised="note")
@@ -40,11 +38,11 @@ def state(case: Case) -> tuple[Severity, str]:
     return "note", f"{own:.1f} bytes for each weight; {BASELINE} {other:.1f}"
 
 
-def timed(training: Training) -> tuple[float, float]:
+def timed(trainer: Trainer) -> tuple[float, float]:
     """Seconds of a training step: of the optimizer's own part, and of all of it."""
     with one_thread():
         began = time.perf_counter()
-        before, after = around_step(training, time.perf_counter)
+        before, after = around_step(trainer, time.perf_counter)
         return after - before, time.perf_counter() - began
 
 

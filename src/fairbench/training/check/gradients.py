@@ -17,12 +17,12 @@ def gradients_untouched(case: Case) -> tuple[Severity, str]:
     """What p.grad holds is the same after a step."""
     if "closure" in case.optimizer.needs:
         return "note", "its closure makes them anew"
-    training = case.training(1)
+    trainer = case.training(1)
 
     def gradients() -> list[Tensor]:
-        return [p.grad.detach().clone() for p in training.params if p.grad is not None]
+        return [p.grad.detach().clone() for p in trainer.params if p.grad is not None]
 
-    old, new = around_step(training, gradients)
+    old, new = around_step(trainer, gradients)
     if len(new) < len(old):
         return "warn", f"{len(old) - len(new)} of {len(old)} tensors have no gradient after a step"
     changed = sum(not torch.equal(a, b) for a, b in zip(old, new, strict=True))
@@ -36,18 +36,18 @@ def missing_gradients(case: Case) -> tuple[Severity, str]:
     """A parameter without a gradient stays as it is, and is trained when it has one."""
     if "closure" in case.optimizer.needs:
         return "note", "not tried: its closure makes gradients for all"
-    training = case.training(0)
-    idle = training.params[0]
+    trainer = case.training(0)
+    idle = trainer.params[0]
 
     def without() -> Tensor:
         idle.grad = None
         return idle.detach().clone()
 
-    old, new = around_step(training, without)
+    old, new = around_step(trainer, without)
     if not torch.equal(old, new):
         return "fail", "a parameter without a gradient is moved"
     for _ in range(2):
-        training.train_step()
+        trainer.train_one_step()
     if torch.equal(idle, new):
         return "fail", "a parameter that gets its first gradient in step 2 is not moved in steps 2 and 3"
     return "pass", "a parameter without one stays, and is moved when it has one"
@@ -56,20 +56,20 @@ def missing_gradients(case: Case) -> tuple[Severity, str]:
 @check("zero gradients", "add eps where it divides by a norm or a root of the gradient")
 def zero_gradients(case: Case) -> tuple[Severity, str]:
     """Gradients that are zero leave the weights finite."""
-    training = case.training(0)
+    trainer = case.training(0)
 
     def zero() -> None:
-        for p in training.params:
+        for p in trainer.params:
             if p.grad is not None:
                 p.grad.zero_()
 
-    around_step(training, zero)
-    training.train_step()
-    broken = sum(not torch.isfinite(p).all() for p in weights(training))
+    around_step(trainer, zero)
+    trainer.train_one_step()
+    broken = sum(not torch.isfinite(p).all() for p in weights(trainer))
     if broken:
         return (
             "fail",
-            f"after a step with gradients that are zero {broken} of {len(training.params)} tensors are not finite",
+            f"after a step with gradients that are zero {broken} of {len(trainer.params)} tensors are not finite",
         )
     return "pass", "the weights stay finite"
 

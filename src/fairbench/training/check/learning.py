@@ -20,8 +20,8 @@ def halves(model: torch.nn.Module) -> list[dict[str, list[torch.nn.Parameter]]]:
 )
 def trains(case: Case) -> tuple[Severity, str]:
     """The loss falls at some learning rate."""
-    best, tried = case.best, [f"{course.lr:g}" for course in case.courses]
-    diverged = [f"{course.lr:g}" for course in case.courses if course.end is None]
+    best, tried = case.best, [f"{course.lr:g}" for course in case.trainings]
+    diverged = [f"{course.lr:g}" for course in case.trainings if course.end is None]
     lost = f"; it diverges at lr {', '.join(diverged)}" if diverged else ""
     if best.end is None:
         return "fail", f"the training loss is soon not finite at lr {', '.join(diverged)}"
@@ -37,12 +37,12 @@ def lr_schedule(case: Case) -> tuple[Severity, str]:
     """A rate that a scheduler has changed counts in the next step."""
     ways = []
     for factor in (1.0, 0.5, 0.0):
-        training = case.training(2)
-        for group in training.optimizer.param_groups:
+        trainer = case.training(2)
+        for group in trainer.optimizer.param_groups:
             group["lr"] *= factor
-        old = weights(training)
-        training.train_step()
-        ways.append(distance(old, weights(training)))
+        old = weights(trainer)
+        trainer.train_one_step()
+        ways.append(distance(old, weights(trainer)))
     whole, half, none = ways
     if half == whole:
         return "fail", "at half the lr a step moves the weights as far as before"
@@ -57,17 +57,17 @@ def lr_schedule(case: Case) -> tuple[Severity, str]:
 @check("parameter groups", "read lr and the other hyperparameters from each group in step(), not from self")
 def parameter_groups(case: Case) -> tuple[Severity, str]:
     """Every group has its own rate."""
-    training = case.training(0, f"{__name__}:halves")
-    *others, last = training.optimizer.param_groups
+    trainer = case.training(0, f"{__name__}:halves")
+    *others, last = trainer.optimizer.param_groups
     if not others:
         return "note", "it has one group only"
-    old, still = weights(training), {id(p) for p in last["params"]}
+    old, still = weights(trainer), {id(p) for p in last["params"]}
     for _ in range(3):
         last["lr"] = 0.0  # the schedule sets it after every step
-        training.train_step()
-    moved = [not torch.equal(p, before) for p, before in zip(training.params, old, strict=True)]
-    frozen = [move for p, move in zip(training.params, moved, strict=True) if id(p) in still]
-    free = [move for p, move in zip(training.params, moved, strict=True) if id(p) not in still]
+        trainer.train_one_step()
+    moved = [not torch.equal(p, before) for p, before in zip(trainer.params, old, strict=True)]
+    frozen = [move for p, move in zip(trainer.params, moved, strict=True) if id(p) in still]
+    free = [move for p, move in zip(trainer.params, moved, strict=True) if id(p) not in still]
     if any(frozen):
         return "fail", f"in a group with lr 0 {sum(frozen)} of {len(frozen)} tensors move"
     if not any(free):

@@ -49,7 +49,7 @@ def global_random_state(case: Case) -> tuple[Severity, str]:
     model, unmade = torch.nn.Linear(2, 2), random_states()
     case.on(model)
     looks = [("making it", unmade, random_states())]
-    training = case.training(0)
-    looks += [(f"step {step}", *around_step(training, random_states)) for step in (1, 2)]
+    trainer = case.training(0)
+    looks += [(f"step {step}", *around_step(trainer, random_states)) for step in (1, 2)]
     touched = [f"{name} in {when}" for when, old, new in looks for name in old if old[name] != new[name]]
     return ("warn", f"it changes that of {', '.join(touched)}") if touched else ("pass", "it stays as it is")
