@@ -3,7 +3,7 @@
     python benchmarks/before_after.py OTHER/src [--sets "ViT-Tiny" ...] [--rounds 31] [--csv FILE]
 
 Both versions of psilogic are imported side by side, the other one with the kernels that were built in its checkout.
-They step the same tensors in turns, with moments at the same place, in an order drawn anew in each round; a ratio is
+They step the same tensors in turns, with moments at the same place, in an order drawn in each round; a ratio is
 the median over the rounds of (now / before in that round).
 """
 

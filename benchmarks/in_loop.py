@@ -2,7 +2,7 @@
 
     python benchmarks/in_loop.py [--rounds 9] [--csv FILE]
 
-The same loop trains the same model on the same batches with each optimizer, in an order drawn anew for each round; the
+The same loop trains the same model on the same batches with each optimizer, in an order drawn for each round; the
 table shows the median milliseconds of one training step (data, forward, backward, clipping, step) and the median of the
 ratios to AdamW, torch's default and torch's fused one, in the same round.
 """

@@ -21,7 +21,7 @@ from fairbench.study.plan import arms
 
 EVALUATIONS = 10
 LOST = 10
-"""One final trial of so many diverged, the next one failed."""
+"""One final trial in this number diverged, the next one failed."""
 
 
 @dataclass(frozen=True)

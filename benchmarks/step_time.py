@@ -3,7 +3,7 @@
     python benchmarks/step_time.py [--device cpu] [--sets "ViT-Tiny" ...] [--rounds 31] [--csv FILE]
 
 Each contender is measured together with its baseline: in each round both step the same tensors once, with moments at
-the same place, in an order drawn anew, so that a disturbance of the machine meets both. A ratio is the median over the
+the same place, in a random order, so that a disturbance of the machine meets both. A ratio is the median over the
 rounds of (contender / baseline in that round). A copy of 256 MB in each round says what the memory does at that time,
 in bytes read and written. The bytes are those that the arithmetic needs per element in float32: AdamW reads p, g, m, v
 and writes p, m, v (28); where they must be known before the update, sums read g once more (+4), AGC's p too (+4), and
@@ -143,7 +143,7 @@ def _peer(params: list[Tensor], module: str, name: str) -> Callable[[], Any]:
 
 
 def interleaved(runs: list[Run], clock: Clock, rounds: int) -> list[list[float]]:
-    """Seconds of each run in each round, in an order drawn anew for each."""
+    """Seconds of each run in each round, in an order drawn for each."""
     times: list[list[float]] = [[] for _ in runs]
     order = list(range(len(runs)))
     for round_ in range(-WARM_UP, rounds):

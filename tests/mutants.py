@@ -108,7 +108,7 @@ def tested(root: Path, arguments: list) -> tuple:
 
 
 def attempt(root: Path, mutant: dict) -> str:
-    """Make the fault, run its tests, and mend it."""
+    """Insert the fault, run its tests, and remove it."""
     file, compiled = root / PACKAGE / mutant["file"], "/cpp/" in mutant["file"]
     text = changed(root, mutant)
     try:

@@ -12,6 +12,9 @@ from fairbench.cli.main import main
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+# What no text of the field says: metaphors, literal idioms, and words that a reader must translate.
+ODD = ("anew", "whoever", "mend(?:s|ed|ing)?", "beside", "so many", "moods?", "tells of", "of one's own", "somebody")
+TEXTS = ("py", "md", "toml", "j2", "js", "txt", "cpp", "h")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -78,3 +81,17 @@ def test_the_papers_verdicts_are_those_of_the_command(
     assert main(["verdicts", *words]) == 0
     shown = [f"    {line.rstrip()}" for line in capsys.readouterr().out.splitlines()]
     assert "\n".join([f"    $ fairbench verdicts {' '.join(words)}", *shown]) + "\n\n" in PAGE.read_text()
+
+
+def test_texts_use_the_words_of_the_field() -> None:
+    odd = re.compile(rf"\b(?:{'|'.join(ODD)})\b", re.IGNORECASE)
+    folders = [ROOT / name for name in ("src", "tests", "benchmarks", "examples", "docs")]
+    files = [path for folder in folders for path in folder.rglob("*.*") if path.suffix[1:] in TEXTS]
+    found = [
+        f"{path.relative_to(ROOT)}: {line.strip()}"
+        for path in [ROOT / "README.md", ROOT / "CHANGELOG.md", *files]
+        if path != Path(__file__) and "egg-info" not in str(path)
+        for line in path.read_text().splitlines()
+        if odd.search(line)
+    ]
+    assert not found

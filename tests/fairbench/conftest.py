@@ -30,7 +30,7 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture
 def forgetful() -> Iterator[None]:
-    """The registry is read anew in the test, and after it."""
+    """The registry is read again in the test, and after it."""
     known_optimizers.cache_clear()
     yield
     known_optimizers.cache_clear()

@@ -109,7 +109,7 @@ def everything():
 
 
 FLAGS = [
-    Flag("leak", "fail", "Seen <b>before</b>.", "Split anew."),
+    Flag("leak", "fail", "Seen <b>before</b>.", "Split again."),
     Flag("clipping", "warn", "Clipped in 100% of steps.", "Look at it."),
 ]
 FOUND = {

@@ -13,7 +13,7 @@ from fairbench.suites.schema import Suite
 from fairbench.training.place import Place
 
 OUTSIDE_OF_GIT = {**os.environ, "GIT_DIR": os.devnull}
-"""For processes whose files are compared: somebody may commit while they run."""
+"""For processes whose files are compared: a commit may come while they run."""
 
 TINY = """
 description = "a study in seconds"
@@ -100,7 +100,7 @@ class Dies(Signs):
 
 
 def write_tiny(folder: Path, text: str = TINY) -> Path:
-    """The tiny suite as a file, beside a module of own optimizers."""
+    """The tiny suite as a file, with a module of own optimizers."""
     (folder / "own_optimizers.py").write_text(textwrap.dedent(OWN_OPTIMIZERS))
     path = folder / "tiny.toml"
     path.write_text(text)

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from fairbench.analysis.aggregates import aggregates
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.audit import audit
 from fairbench.analysis.comparability import hash_checks
@@ -15,7 +14,7 @@ from fairbench.analysis.comparison.verdicts import compare_as_declared
 from fairbench.analysis.cost import costs
 from fairbench.analysis.curves import curves, equal_times
 from fairbench.analysis.mechanism import mechanisms
-from fairbench.analysis.results import collect
+from fairbench.analysis.results import aggregates, collect
 from fairbench.study.history import History
 from fairbench.study.plan import Lookup
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fairbench.analysis.aggregates import Aggregate
 from fairbench.analysis.comparability import HashCheck
 from fairbench.analysis.comparison.ladder import Contribution
 from fairbench.analysis.comparison.leaderboard import Standing
@@ -16,7 +15,7 @@ from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.cost import Cost
 from fairbench.analysis.curves import Curve, EqualTime
 from fairbench.analysis.mechanism import Mechanism, Quantity
-from fairbench.analysis.results import Results
+from fairbench.analysis.results import Aggregate, Results
 from fairbench.common.checks import Flag
 from fairbench.study.history import History
 from fairbench.suites.schema import Suite

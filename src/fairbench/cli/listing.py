@@ -1,4 +1,4 @@
-"""What fairbench has to offer: the lists of all that has a name, and starts of one's own."""
+"""`fairbench list`, and the templates of new-optimizer and new-arena."""
 
 import argparse
 import shutil

@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command.
 
     Returns:
-        0; 1 when a trial failed or the audit says fail; 2 when the user must mend something; 75, to be continued, after
+        0; 1 when a trial failed or the audit says fail; 2 when the user must fix something; 75, to be continued, after
         SIGTERM or SIGUSR1; 130 after Ctrl-C.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)

@@ -39,7 +39,7 @@ def parser() -> argparse.ArgumentParser:
     report.add_argument("directory", type=Path, metavar="DIR")
     report.add_argument("--output-dir", type=Path, metavar="OUT", help="where they go (default: DIR)")
 
-    compare = commands.add_parser("compare", help="put a study beside what others published of theirs")
+    compare = commands.add_parser("compare", help="compare a study with a publication")
     compare.add_argument("directory", type=Path, metavar="DIR")
     compare.add_argument("publication", nargs="?", default="paper", metavar="PUBLICATION", help="default: paper")
     compare.add_argument("--output-dir", type=Path, metavar="OUT", help="where the tables go (default: DIR)")

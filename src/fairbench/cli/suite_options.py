@@ -28,7 +28,7 @@ else:
 PlanT = TypeVar("PlanT")
 DEFAULT_SUITE = "mini"
 PAPER_SUITE = "paper"
-"""The suite of whoever names a folder of data and no suite, as the paper's own command does."""
+"""The suite for a folder of data without a suite, as in the paper's own command."""
 
 OWN_DATA: dict[str, dict[str, int]] = {"images": {"size": 32}, "text": {}}
 """How a user's folder is prepared that the command line names: so small that a study of it takes minutes."""
@@ -63,7 +63,7 @@ def chosen_suite(options: argparse.Namespace) -> Suite:
 
 
 def suite_to_look_at(options: argparse.Namespace) -> Suite:
-    """The suite of `fairbench try`: one arena, the optimizers that are put beside each other, the own one last."""
+    """The suite of `fairbench try`: one arena, the optimizers that are compared, the user's last."""
     suite = load_suite(options.suite)
     named = named_arenas([options.arena or next(iter(suite.arenas))], suite)
     arenas = {name: replace(plan, tuned_on="") for name, plan in named.items()}  # it is looked at where it stands

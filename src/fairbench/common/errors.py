@@ -1,4 +1,4 @@
-"""Errors that are the user's to mend: shown as one message, exit code 2."""
+"""Errors that the user can fix: shown as one message, exit code 2."""
 
 import difflib
 from collections.abc import Iterable

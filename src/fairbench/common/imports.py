@@ -63,7 +63,7 @@ def _of_name(name: str) -> ModuleType:
 
 
 def _of_file(path: str, what: str) -> ModuleType:
-    """The module that a file is, loaded once; modules that lie beside it are found as if it were run.
+    """The module that a file is, loaded once; modules in its folder are found as if it were run.
 
     The path is a part of a trial's identity, which is the same on every machine: so none starts at the root.
     """

@@ -9,7 +9,7 @@ from fairbench.data.splits import Data, Split
 
 
 class Batches:
-    """Batches for so many steps: each epoch is a new permutation of the examples, a partial last batch is dropped.
+    """Batches for a number of steps: each epoch is a new permutation of the examples, a partial last batch is dropped.
 
     The whole order is drawn on the CPU before the first step, so that every device and optimizer sees the same one.
 

@@ -133,7 +133,7 @@ def _windows(tokens: Mapping[str, torch.Tensor], context: int, evaluated: int) -
 
 
 def _fewer(splits: Mapping[str, Split], evaluated: int) -> dict[str, Split]:
-    """Of the splits that are evaluated so many examples, evenly spaced; all with 0."""
+    """A number of evenly spaced examples of each evaluated split; all with 0."""
 
     def fewer(split: Split) -> Split:
         return split[torch.linspace(0, len(split) - 1, evaluated).long()] if 0 < evaluated < len(split) else split

@@ -1,4 +1,4 @@
-"""Hypergradient descent: the learning rate is trained beside the weights; no kept library has it."""
+"""Hypergradient descent: the learning rate is trained with the weights; no maintained library has it."""
 
 from collections.abc import Callable
 from typing import Any

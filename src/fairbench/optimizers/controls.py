@@ -61,7 +61,7 @@ class Mirror(PsiLogic):
 
 
 class SlowNormClip(torch.optim.AdamW):
-    """AdamW that cuts each tensor's gradient to so many times its own slow norm.
+    """AdamW that clips each tensor's gradient to a multiple of its own slow norm.
 
         n <- ||g||,    g <- g min(1, ratio * slow / n),    slow <- 0.99 slow + 0.01 min(n, ratio * slow)
 

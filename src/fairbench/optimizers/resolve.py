@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 NEEDS = {
     "create_graph": "the gradients are differentiable",
-    "closure": "the step gets a function that computes loss and gradients anew",
+    "closure": "the step gets a function that computes loss and gradients again",
     "modes": "it is told when the model is trained and when evaluated, by train() and eval()",
     "constant_lr": "the learning rate is only warmed up",
 }

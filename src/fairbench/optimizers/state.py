@@ -1,6 +1,6 @@
 """All that an optimizer remembers, so that it goes on as if it had never stopped.
 
-Beside its `state_dict` these are the numbers, texts and flags that many keep on themselves. `load_state_dict` of torch
+In addition to its `state_dict` these are the numbers, texts and flags that many keep on themselves. `load_state_dict` of torch
 casts floating-point state to the dtype of its parameter, and moves it there; here it stays what it was.
 """
 
@@ -28,7 +28,7 @@ def is_plain(value: Any) -> bool:
 
 
 def own_attributes(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-    """What an optimizer keeps on itself beside what torch has every optimizer keep there."""
+    """The attributes of an optimizer that torch's base class does not have."""
     return {name: value for name, value in vars(optimizer).items() if name not in _of_torch()}
 
 

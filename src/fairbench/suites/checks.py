@@ -163,7 +163,7 @@ def _check_rates(suite: Suite, name: str, optimizer: OptimizerPlan) -> None:
     for table, options in tables:
         for key in searched:
             if key in options:
-                way = "leave it out" if lr is None else f"of {name} none is searched: say lr beside options"
+                way = "leave it out" if lr is None else f"of {name} none is searched: give lr outside options"
                 raise Wrong((*table, key), f"is what the sweep selects; {way}")
 
 
@@ -243,7 +243,9 @@ def check_positive(path: KeyPath, value: float) -> None:
 
 def _check_extra(sweep: Sweep) -> None:
     if len(sweep.extra) > 1:
-        raise Wrong(("sweep", "extra"), f"one hyperparameter is searched beside the rate, got {', '.join(sweep.extra)}")
+        raise Wrong(
+            ("sweep", "extra"), f"at most one hyperparameter is searched with the rate, got {', '.join(sweep.extra)}"
+        )
     for name, values in sweep.extra.items():
         path = ("sweep", "extra", name)
         if name == "lr":

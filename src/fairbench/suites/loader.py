@@ -75,7 +75,7 @@ def _with_own_arenas(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_twins(content: dict[str, Any], where: str) -> dict[str, Any]:
-    """The content of a suite file without its table `shock`: beside each arena a twin for each shock that fits it.
+    """The content of a suite file without its table `shock`: with a twin of each arena for each shock that fits it.
 
     A twin is the arena with that shock, and is tuned where the arena is.
 

@@ -9,7 +9,7 @@ from typing import Any
 from fairbench.suites.schema import Sweep
 
 Extra = tuple[tuple[str, Any], ...]
-"""Name and value of the hyperparameter that is searched beside the rate; empty if none is."""
+"""Name and value of the hyperparameter that is searched with the rate; empty without one."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Setting:
 
     @classmethod
     def of(cls, options: Mapping[str, Any], searched: Iterable[str]) -> "Setting":
-        """The setting of a trial with these options, where such hyperparameters are searched beside the rate."""
+        """The setting of a trial with these options, where such hyperparameters are searched with the rate."""
         return cls(options["lr"], tuple((name, options[name]) for name in searched))
 
 
@@ -151,9 +151,9 @@ def search_for(sweep: Sweep, lr_scale: float, lr: float | None) -> Search:
 
 
 def extras(sweep: Sweep) -> list[Extra]:
-    """Every value of the hyperparameter that is searched beside the rate; if none is, that nothing is.
+    """Every value of the hyperparameter that is searched with the rate; the empty setting without one.
 
-    A whole number among numbers that are not is one of them: 0 beside 0.01 is 0.0.
+    An integer among floats is a float: 0 with 0.01 is 0.0.
     """
     for name, values in sweep.extra.items():
         fractions = float in map(type, values)

@@ -57,7 +57,7 @@ def shaped(ours: dict[int, float], theirs: dict[int, float] = FLAT, margin: floa
     ("before", "after", "raised"), [(0.54, 0.499, True), (0.501, 0.54, False), (0.51, 0.49, False), (0.501, 0.47, True)]
 )
 def test_an_order_that_flips_at_the_end(before: float, after: float, raised: bool) -> None:
-    """Whoever leads at the end led before, or both were within the margin of 0.02."""
+    """The arm that leads at the end led before, or both were within the margin of 0.02."""
     flags = shaped({5: 0.3, 8: before, 10: after})
     assert ("order not settled" in names(flags)) == raised
     if raised:

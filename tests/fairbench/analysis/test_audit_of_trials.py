@@ -26,7 +26,7 @@ BY_CHANCE = {
     *("low power", "still improving", "selected by chance", "order not settled", "gap still changes"),
     *("fewer rates", "data-bound timing"),
 }
-"""What trials as short as these may raise or not, by the last bits of their numbers and by the machine's mood."""
+"""What trials as short as these may raise or not, by the last bits of their numbers and by the speed of the machine."""
 
 ODD_OPTIMIZERS = """
 import torch

@@ -1,4 +1,4 @@
-"""What so many seeds can find, against R's documented outputs, statsmodels and simulation."""
+"""What n seeds can find, against R's documented outputs, statsmodels and simulation."""
 
 import math
 import random

@@ -224,7 +224,7 @@ def test_recovery_by_hand() -> None:
 
 
 def test_what_shocks_cost(tmp_path: Any) -> None:
-    """Beside the calm trial of the same seed; accuracy lost is positive where the shock did harm."""
+    """Against the undisturbed trial of the same seed; accuracy lost is positive where the shock did harm."""
     study = study_of(load_suite(str(write_tiny(tmp_path, SHOCKED))))
 
     def lookup(x: TrialSpec) -> dict[str, Any]:

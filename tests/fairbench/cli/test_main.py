@@ -258,7 +258,7 @@ def test_a_frozen_plan_is_run_as_it_is_or_not_at_all(
     assert "frozen, but this run would change\n  suite.final.seeds: [1, 2] -> [1, 2, 3]" in capsys.readouterr().err
     assert list((folder / "out" / "trials").iterdir()) == []
     suite.write_text(good)
-    shutil.copytree(ran / "trials", folder / "out" / "trials", dirs_exist_ok=True)  # whoever ran them
+    shutil.copytree(ran / "trials", folder / "out" / "trials", dirs_exist_ok=True)  # from another run
     assert main(HERE) == 0
     assert "Frozen plan: Declared 20" in capsys.readouterr().out
 

@@ -1,4 +1,4 @@
-"""From nothing to an optimizer of one's own in the bench: a start, a preview, a study."""
+"""From a template to a user's optimizer in the bench: a preview, a study."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The script for sbatch does what it says, by a shell that runs it; docs/cluster.md tells of a real Slurm."""
+"""The script for sbatch does what it says, by a shell that runs it; docs/cluster.md describes a real Slurm."""
 
 import os
 import signal
@@ -37,7 +37,7 @@ def script(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 
 def start(folder: Path, text: str, code: int, rest: str = WAITS, **environment: str) -> subprocess.Popen[str]:
-    """Run a script whose driver waits for a signal, or does the rest, beside a Slurm that notes what it is told."""
+    """Run a script whose driver waits for a signal, or does the rest, with a Slurm that records its calls."""
     programs = {"driver": DRIVER.format(code=code, rest=rest), "scontrol": '#!/bin/bash\necho "$@" >> requeued\n'}
     for name, program in programs.items():
         (folder / name).write_text(program)

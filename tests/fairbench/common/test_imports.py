@@ -11,7 +11,7 @@ from fairbench.runner.code_identity import optimizer_code
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A working directory with a file in a folder, and a module beside that file."""
+    """A working directory with a file in a folder, and a module in the same folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     before = set(sys.modules)

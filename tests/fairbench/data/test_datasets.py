@@ -376,7 +376,7 @@ def test_own_images(tmp_path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(archives.encoded(pixels, "PNG"))
     (tmp_path / "mine" / "cat" / "notes.txt").touch()
-    (tmp_path / "mine" / "beside.png").touch()
+    (tmp_path / "mine" / "outside.png").touch()
     data = prepared(tmp_path, "images", path=str(tmp_path / "mine"), size=20)
     cut = [(pixels[:, 5:25], label) for pixels, label in archives.noise(40, 2, (20, 30), 0)]
     assert examples(data, "train", "val", "test") == truth(cut)
@@ -385,7 +385,7 @@ def test_own_images(tmp_path: Path) -> None:
         "dropped": {"files that are no images": 1, "files in no class folder": 1},
     }
     assert data.manifest["classes"] == ["cat", "dog"]
-    (tmp_path / "mine" / "beside.png").unlink()
+    (tmp_path / "mine" / "outside.png").unlink()
     for path in (tmp_path / "mine").glob("*/*.png"):
         path.rename(tmp_path / "mine" / path.name)
     for folder in ("cat", "dog"):

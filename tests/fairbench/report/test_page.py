@@ -109,7 +109,7 @@ def test_names_are_text_everywhere(text, page):
     assert not [name for _, given in page.elements for name in given if name.startswith("on")]
     assert HOSTILE in page.tables["metrics"][3]
     assert HOSTILE in page.tables["verdicts"][3]
-    assert ["leak", "fail", "Seen <b>before</b>.", "Split anew."] in page.tables["audit"]
+    assert ["leak", "fail", "Seen <b>before</b>.", "Split again."] in page.tables["audit"]
     assert "failed, RuntimeError: no <luck>" in {row[-1] for row in page.tables["lost"]}
 
 
@@ -195,7 +195,7 @@ def test_arms_are_told_apart_without_colour():
 
 def test_analyses_get_their_tables(page):
     assert page.tables["audit"][1:] == [
-        ["leak", "fail", "Seen <b>before</b>.", "Split anew."],
+        ["leak", "fail", "Seen <b>before</b>.", "Split again."],
         ["clipping", "warn", "Clipped in 100% of steps.", "Look at it."],
     ]
     assert page.tables["causes"][1:] == [
@@ -209,7 +209,7 @@ def test_analyses_get_their_tables(page):
 
 def test_a_failed_audit_stands_above_everything(text):
     before = text.partition('<section id="verdicts">')[0]
-    assert "LEAK: Seen &lt;b&gt;before&lt;/b&gt;. Split anew." in before
+    assert "LEAK: Seen &lt;b&gt;before&lt;/b&gt;. Split again." in before
     assert "clipping" not in before
 
 

@@ -1,4 +1,4 @@
-"""A study beside the paper: comparisons worked out by hand, what one side lacks, and the command."""
+"""A study compared with the paper: comparisons by hand, values that one side lacks, and the command."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""Nothing but the verdict better is bold, on the page and in the terminal, whoever asks for it."""
+"""Only the verdict better is bold, on the page and in the terminal."""
 
 import re
 from dataclasses import FrozenInstanceError, replace

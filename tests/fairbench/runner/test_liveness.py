@@ -62,7 +62,7 @@ def test_a_driver_elsewhere_is_dead_when_its_beat_has_not_changed_by_the_observe
     clock.now += FRESH
     assert liveness.is_dead("abc")
     assert not status_path(tmp_path, "abc").exists()
-    assert liveness.is_dead("somebody without a heartbeat")
+    assert liveness.is_dead("a driver without a heartbeat")
 
     status_path(tmp_path, "odd").write_text("{")
     assert not liveness.is_dead("odd")

@@ -29,7 +29,7 @@ from fairbench.runner.executors.ray.executor import RayExecutor
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray")]
 NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
-# Nobody is told of it, and its workers are no less urgent than the tests beside them, which would starve them.
+# It is not announced, and its workers have the same priority as the tests, which would starve them otherwise.
 ALONE = {
     "GIT_DIR": os.devnull,
     "RAY_USAGE_STATS_ENABLED": "0",

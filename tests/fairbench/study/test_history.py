@@ -25,7 +25,7 @@ def no_figures(monkeypatch):
 
 
 def report(folder: Path, *plans) -> Report:
-    """The report after plans were declared, each with so many final trials on record."""
+    """The report after plans were declared, each with a number of final trials on record."""
     history = History()
     for when, the_study, final_trials in plans:
         history = history.declare(the_study, when, final_trials)

@@ -39,7 +39,7 @@ class Study:
         write_history(directory, history(self.study))
 
     def briefs(self) -> list[Any]:
-        """What a snapshot tells of the trials, and how many files it read for it."""
+        """The trials by a snapshot, and the number of files that it read."""
         held = Snapshot(self.store.directory)
         told = [held.reduced(spec) for spec in self.trials]
         held.write_index()

@@ -342,7 +342,7 @@ def suite_with(sweep, **adamw):
         (
             {"extra": {"eps": [1, 2], "momentum": [0, 1]}},
             {},
-            "one hyperparameter is searched beside the rate, got eps, m",
+            "at most one hyperparameter is searched with the rate, got eps, m",
         ),
         ({"extra": {"lr": [1, 2]}}, {}, "sweep.extra.lr: is searched in any case"),
         ({"extra": {"eps": [1e-8]}}, {}, r"sweep.extra.eps: must be two or more values, each once, got \[1e-08\]"),
@@ -364,7 +364,7 @@ def suite_with(sweep, **adamw):
         (
             {},
             {"lr": 1.0, "options": {"lr": 1.0}},
-            "AdamW.options.lr: .* of AdamW none is searched: say lr beside options",
+            "AdamW.options.lr: .* of AdamW none is searched: give lr outside options",
         ),
     ],
 )

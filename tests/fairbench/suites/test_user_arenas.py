@@ -40,7 +40,7 @@ SUITE = f"{TINY.partition('[arenas.vit]')[0]}{OWN}\n[optimizers.PsiLogic]\n"
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A new user's working directory: the start of an arena, and a suite with it."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [*sys.path])  # whoever loads a file has its folder looked in from then on
+    monkeypatch.setattr(sys, "path", [*sys.path])  # loading a file adds its folder
     write_start("arena", "noisy_sine")
     Path("sine.toml").write_text(SUITE)
     return tmp_path

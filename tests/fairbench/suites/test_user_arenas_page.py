@@ -45,7 +45,7 @@ def command(beginning: str) -> list[str]:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [*sys.path])  # whoever loads a file has its folder looked in from then on
+    monkeypatch.setattr(sys, "path", [*sys.path])  # loading a file adds its folder
     monkeypatch.setattr("fairbench.report.draw_figures", lambda *_: [])  # most of a report's time
     return tmp_path
 

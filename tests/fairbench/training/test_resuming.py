@@ -220,7 +220,7 @@ def test_a_trial_ends_as_if_never_interrupted(arena: str, tmp_path: Path) -> Non
 def test_a_compiled_trial_ends_as_if_never_interrupted(arena: str, tmp_path: Path) -> None:
     spec = short(small(arena), compile=True, log_every=3)
     undisturbed = trial(spec)
-    torch._dynamo.reset()  # whoever goes on compiles anew
+    torch._dynamo.reset()  # a resumed process compiles again
     assert_same(interrupted(spec, tmp_path, 6), undisturbed)
 
 
@@ -391,7 +391,7 @@ def finish(folder: Path, *specs: TrialSpec) -> tuple[dict[str, Record], dict[str
 
 @pytest.fixture
 def slow(tiny_suite: Suite, own: Path) -> TrialSpec:
-    """A trial that takes a while and tells of every step."""
+    """A trial that takes a while and reports every step."""
     return short(arm(tiny_suite, "Slow"), steps=100, log_every=1)
 
 

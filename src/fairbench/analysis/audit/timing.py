@@ -4,11 +4,10 @@ from collections.abc import Iterator
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.audit.check import check, merged
+from fairbench.analysis.cost import STEP_PHASES
 from fairbench.analysis.results import ArmResults
 from fairbench.study.records import Record
 
-PHASES = ("data", "forward", "backward", "step")
-"""The phases of a training step."""
 DATA_BOUND = 0.2
 """Share of a training step above which loading, not the optimizer, determines its time."""
 
@@ -20,7 +19,7 @@ def data_bound(case: Analyses) -> str:
     def shares() -> Iterator[tuple[str, str]]:
         for arm in case.results.arms:
             seconds = [record["cost"]["seconds"] for record in _timed(arm)]
-            whole = sum(x[phase] for x in seconds for phase in PHASES)
+            whole = sum(x[phase] for x in seconds for phase in STEP_PHASES)
             share = sum(x["data"] for x in seconds) / whole if whole else 0.0
             if share >= DATA_BOUND:
                 yield arm.arena, f"{arm.optimizer} {100 * share:.0f}% of the step"

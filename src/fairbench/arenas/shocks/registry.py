@@ -3,7 +3,7 @@
 A suite gives an arena a shock, or all its arenas a twin for each shock:
 
     [arenas.vit]                      [shock.loss]
-    shock = { kind = "loss", ... }    kind = "loss", ...        makes vit-loss beside vit, tuned on it
+    shock = { kind = "loss", ... }    kind = "loss", ...        makes vit-loss in addition to vit, tuned on it
 
 Every shock has `at`, the shares of the training at which it begins, and `steps`, how many steps it lasts.
 """
@@ -33,7 +33,7 @@ SHOCKS = {
     "heavy-tail": ShockFacts("each step's loss is multiplied by a Pareto number", options={"tail": 1.1}),
     "inputs": ShockFacts("the inputs are multiplied", kinds=("images",), options={"factor": 10.0}),
     "labels": ShockFacts("what belongs together in a batch is shuffled apart"),
-    "gradient": ShockFacts("each tensor's gradient becomes noise of so many times its norm", options={"factor": 1.0}),
+    "gradient": ShockFacts("each tensor's gradient becomes noise of a multiple of its norm", options={"factor": 1.0}),
     "nan": ShockFacts("the loss is NaN"),
 }
 
@@ -45,6 +45,6 @@ def shock_starts(spec: Mapping[str, Any], steps: int) -> list[int]:
 
 
 def disturbed_steps(spec: Mapping[str, Any], steps: int) -> frozenset[int]:
-    """The steps, counted from 1, in which a training of so many steps is disturbed."""
+    """The steps, counted from 1, in which a training of a number of steps is disturbed."""
     lasts = spec.get("steps", 1)
     return frozenset(start + i + 1 for start in shock_starts(spec, steps) for i in range(lasts) if start + i < steps)

@@ -1,4 +1,4 @@
-"""Files to begin with: a start of one's own that works as it is."""
+"""Templates for a user's optimizer or arena; each works as it is."""
 
 import importlib.util
 import keyword

@@ -34,14 +34,14 @@ def read(source: SourceFiles, options: Mapping[str, Any]) -> Images:
                 others += 1
     if not labelled:
         raise UsageError(f"{folder} holds no images, and no class folders with images")
-    beside = sum(path.is_file() for path in folder.iterdir()) if classes else 0
+    outside = sum(path.is_file() for path in folder.iterdir()) if classes else 0
     return Images(
         (3, size, size),
         {"train": ImageSplit(len(labelled), partial(_decoded, labelled, size))},
         tuple(classes),
         carved=("val", "test"),
         processing=decoding_steps(0, size),
-        dropped={"files that are no images": others, "files in no class folder": beside},
+        dropped={"files that are no images": others, "files in no class folder": outside},
     )
 
 

@@ -16,7 +16,7 @@ from fairbench.data.formats.source_files import SourceFile
 from fairbench.data.preparation.disk_space import require_disk_space
 
 LISTING = "fairbench-listing.json"
-"""What the hub said of the files at the commit: beside them, so that they can be checked without it."""
+"""The hub's metadata of the files at the commit, stored with them so that they can be checked offline."""
 
 
 def local_files(config: DatasetConfig, hub_root: Path) -> tuple[list[SourceFile], list[str]]:

@@ -13,9 +13,9 @@ from fairbench.common.errors import UsageError
 SEED = 20_260_101
 """Seed of every division into splits."""
 SHARE = 10
-"""A split that is carved out of the training images has one in so many of each class."""
+"""A split taken from the training images has one in this number of each class."""
 TEXT_TEST = 20
-"""Where texts have no official test split, one in so many goes to it."""
+"""Without an official test split of texts, one in this number goes to it."""
 
 SPLITS = ("train", "val", "test")
 DROPPED = -1

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, cast
 
-from fairbench.analysis.aggregates import Aggregate
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.ladder import Contribution
 from fairbench.analysis.comparison.leaderboard import Standing
@@ -17,7 +16,7 @@ from fairbench.analysis.comparison.time_to_target import ProfilePoint, TimeToTar
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.cost import Cost
 from fairbench.analysis.mechanism import Quantity
-from fairbench.analysis.results import Results, Run
+from fairbench.analysis.results import Aggregate, Results, Run
 from fairbench.common.files import Content
 
 if TYPE_CHECKING:

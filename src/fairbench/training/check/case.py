@@ -69,7 +69,7 @@ class Case:
         return replace(spec, optimizer=replace(spec.optimizer, groups=spec.optimizer.groups or groups))
 
     def training(self, steps: int, groups: str = "") -> Trainer:
-        """The training at the best rate, so many steps done."""
+        """The training at the best rate after a number of steps."""
         trainer = Trainer(self.spec(self.best.lr, groups), Place())
         for _ in range(steps):
             trainer.train_one_step()
@@ -84,7 +84,7 @@ class Case:
         return optimizer
 
     def closure(self, optimizer: torch.optim.Optimizer, loss: Callable[[], Tensor]) -> Callable[[], Tensor]:
-        """The function that makes the gradients of a loss anew, as this optimizer needs them."""
+        """The closure that computes a loss and its gradients, as this optimizer needs them."""
 
         def closure() -> Tensor:
             optimizer.zero_grad()

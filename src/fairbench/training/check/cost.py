@@ -1,4 +1,4 @@
-"""What it costs, beside torch's AdamW."""
+"""The state and the time of a step, relative to torch's AdamW."""
 
 import time
 from dataclasses import replace
@@ -25,7 +25,7 @@ def baseline(case: Case) -> Case:
 
 
 def state_bytes(trainer: Trainer) -> float:
-    """Bytes that an optimizer holds beside weights and gradients, for each weight."""
+    """Bytes of an optimizer's state for each weight."""
     theirs = {id(p) for p in trainer.params}
     held = {id(x): x for x in tensors([dict(trainer.optimizer.state), vars(trainer.optimizer)]) if id(x) not in theirs}
     return sum(x.numel() * x.element_size() for x in held.values()) / sum(p.numel() for p in trainer.params)

@@ -16,7 +16,7 @@ from fairbench.training.check.case import Case, around_step, check, tensors, wei
 def gradients_untouched(case: Case) -> tuple[Severity, str]:
     """What p.grad holds is the same after a step."""
     if "closure" in case.optimizer.needs:
-        return "note", "its closure makes them anew"
+        return "note", "its closure computes them again"
     trainer = case.training(1)
 
     def gradients() -> list[Tensor]:

@@ -1,4 +1,4 @@
-"""Does it do the same again: from a checkpoint, in a second run, and beside others who draw random numbers?"""
+"""Whether a training repeats: from a checkpoint, in a second run, and with other users of random numbers."""
 
 import pickle
 import random

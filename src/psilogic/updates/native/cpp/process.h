@@ -70,7 +70,7 @@ std::vector<Processed> process_split(
     return rows;
 }
 
-// Memory stays busy if the next row is on its way into cache while this one is updated, so many elements at a time.
+// Memory stays busy if the next row is on its way into cache while this one is updated, in blocks of elements.
 const Index STRETCH = 256, LINE = 64;  // bytes in a line of cache
 
 template <class T> void fetch(const UpdateTables &tables, const Hyperparameters &h, Index i, Index from, Index to) {

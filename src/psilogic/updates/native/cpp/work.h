@@ -61,7 +61,7 @@ template <class Work> void share(Index count, unsigned threads, const Work &work
 }
 
 const Index SERIAL = 1 << 15;  // so few elements are not worth a second thread
-const Index PIECES = 64, SHORTEST = 1 << 14, LONGEST = 1 << 21;  // about so many pieces, of so many elements
+const Index PIECES = 64, SHORTEST = 1 << 14, LONGEST = 1 << 21;  // about this number of pieces, of this number of elements
 const Index TILE = 1 << 11;  // as many squares as float can add without a loss
 
 struct Piece {
