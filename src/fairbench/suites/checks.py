@@ -21,7 +21,7 @@ MOST = 10**9
 PRECISIONS = ("float32", "bfloat16")
 
 
-def check(suite: Suite) -> None:
+def check_suite(suite: Suite) -> None:
     """Raise `Wrong` for the first thing in a suite that has no meaning."""
     if not re.fullmatch(r"[\w.\-]*\w", suite.name):
         raise Wrong(("name",), f"must be made of letters, digits, '_', '-' and '.', got {suite.name!r}")
