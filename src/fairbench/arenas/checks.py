@@ -15,7 +15,7 @@ from fairbench.data.splits import Data, Split
 
 
 def same_data(arena: Arena, options: Mapping[str, Any], data_root: Path, labelled: bool) -> Data:
-    """The data of an arena, which every trial loads again; an arena's own data are loaded twice, to check that they are the same.
+    """The data of an arena, which every trial loads again; an arena's own data are loaded twice and compared.
 
     Args:
         arena: the arena.

@@ -5,7 +5,6 @@ import shutil
 import textwrap
 
 from fairbench.arenas.registry import ARENAS, known_arenas
-from fairbench.cli.suite_options import data_needs
 from fairbench.data.registry import SOURCES
 from fairbench.optimizers.resolve import known_optimizers
 from fairbench.suites.loader import load_suite, suite_names
@@ -19,7 +18,7 @@ def show_list(options: argparse.Namespace) -> int:
         _show(name, suite.description)
         _show("", f"arenas: {', '.join(suite.arenas)}")
         _show("", f"optimizers: {', '.join(suite.optimizers)}")
-        _show("", f"data: {'; '.join(sorted(data_needs(suite)))}")
+        _show("", f"data: {'; '.join(sorted({SOURCES[table['source']].title for table in suite.data_tables}))}")
     print("arenas")
     for name, arena in ARENAS.items():
         _show(name, f"{arena.title}; metrics: {', '.join(arena.metrics)}")

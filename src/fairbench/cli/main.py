@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 
 from fairbench.cli.listing import new_arena, new_optimizer, show_list
 from fairbench.cli.parser import parser
-from fairbench.cli.suite_options import chosen_suite, named_optimizers, suite_to_look_at, with_settings, words
+from fairbench.cli.suite_options import chosen_suite, comma_separated, preview_suite
 from fairbench.common.errors import Preempted, UsageError, unknown
 from fairbench.runner.preemption import TO_BE_CONTINUED, preemptible
 from fairbench.runner.run_options import RunOptions, cores
 from fairbench.suites.loader import load_suite
+from fairbench.suites.overrides import named_optimizers, with_settings
 from fairbench.training.place import Place
 
 if TYPE_CHECKING:
@@ -160,7 +161,7 @@ def places(options: argparse.Namespace) -> list[Place]:
         return [Place("cpu", root, alone=count <= cores())] * max(count, 1)
     if options.trials_per_gpu < 1:
         raise UsageError(f"--trials-per-gpu must be at least 1, got {options.trials_per_gpu}")
-    devices = words(options.devices) or [""]
+    devices = comma_separated(options.devices) or [""]
     if wrong := [device for device in devices if not device.isdecimal()]:
         raise UsageError(f"--devices takes numbers of GPUs, as in 0,1; got {wrong[0]!r}")
     sharing = int(options.trials_per_gpu)
@@ -261,7 +262,9 @@ def verdicts(options: argparse.Namespace) -> int:
     from fairbench.analysis.published.verdicts import published_comparisons
     from fairbench.report.console import print_publication_verdicts
 
-    judged = published_comparisons(load_publication(options.publication), LEVEL, words(options.baselines or ""))
+    judged = published_comparisons(
+        load_publication(options.publication), LEVEL, comma_separated(options.baselines or "")
+    )
     print_publication_verdicts(judged, LEVEL, console())
     return 0
 
@@ -295,9 +298,9 @@ def look(options: argparse.Namespace) -> int:
     from fairbench.cli.own_optimizer import print_preview
     from fairbench.runner.preview import read_rates, run_preview
 
-    suite = suite_to_look_at(options)
+    suite = preview_suite(options)
     preview = run_preview(suite, read_rates(options.lr), [Place(alone=True)] * cores())
-    print_preview(preview, words(options.against)[0], console())
+    print_preview(preview, comma_separated(options.against)[0], console())
     arena = f" --arenas {options.arena}" if options.arena else ""
     settings = "".join(f" --set '{text}'" for text in options.set)
     print(

@@ -1,7 +1,10 @@
 """Errors that the user can fix: shown as one message, exit code 2."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+ValueT = TypeVar("ValueT")
 
 
 class Preempted(BaseException):
@@ -18,6 +21,17 @@ class OutOfMemory(Exception):
 
 class UsageError(Exception):
     """Something outside the code is wrong; the message names it, its value and the way out."""
+
+
+def pick(kind: str, name: str, known: Mapping[str, ValueT]) -> ValueT:
+    """The entry of that name.
+
+    Raises:
+        UsageError: the name is unknown.
+    """
+    if name not in known:
+        raise unknown(kind, name, known)
+    return known[name]
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UsageError:

@@ -1,7 +1,7 @@
 """All that an optimizer remembers, so that it goes on as if it had never stopped.
 
-In addition to its `state_dict` these are the numbers, texts and flags that many keep on themselves. `load_state_dict` of torch
-casts floating-point state to the dtype of its parameter, and moves it there; here it stays what it was.
+In addition to its `state_dict` these are the numbers, texts and flags that many keep on themselves. torch's
+`load_state_dict` casts floating-point state to the dtype of its parameter and moves it there; here it stays as it was.
 """
 
 from collections.abc import Mapping

@@ -21,7 +21,7 @@ MOST = 10**9
 PRECISIONS = ("float32", "bfloat16")
 
 
-def check(suite: Suite) -> None:
+def check_suite(suite: Suite) -> None:
     """Raise `Wrong` for the first thing in a suite that has no meaning."""
     if not re.fullmatch(r"[\w.\-]*\w", suite.name):
         raise Wrong(("name",), f"must be made of letters, digits, '_', '-' and '.', got {suite.name!r}")
@@ -243,9 +243,7 @@ def check_positive(path: KeyPath, value: float) -> None:
 
 def _check_extra(sweep: Sweep) -> None:
     if len(sweep.extra) > 1:
-        raise Wrong(
-            ("sweep", "extra"), f"at most one hyperparameter is searched with the rate, got {', '.join(sweep.extra)}"
-        )
+        raise Wrong(("sweep", "extra"), f"one hyperparameter at most is searched with lr, got {', '.join(sweep.extra)}")
     for name, values in sweep.extra.items():
         path = ("sweep", "extra", name)
         if name == "lr":

@@ -1,4 +1,4 @@
-"""Suites from TOML, checked before anything starts: every error names the key, its value and the line."""
+"""Suites from TOML: read, changed by the options of a command, and checked before anything starts."""
 
 import re
 import sys
@@ -11,8 +11,9 @@ from typing import Any
 from fairbench.arenas.registry import ARENAS
 from fairbench.arenas.shocks.registry import SHOCKS
 from fairbench.common.errors import UsageError, unknown
-from fairbench.suites.checks import check
+from fairbench.suites.checks import check_suite
 from fairbench.suites.coercion import KeyPath, Wrong, build
+from fairbench.suites.overrides import Overrides, overridden
 from fairbench.suites.schema import Suite
 from fairbench.suites.user_arenas import completed
 
@@ -25,32 +26,29 @@ else:
 
     import tomli as tomllib
 
+AS_IT_IS = Overrides()
+
 
 def _suites() -> Traversable:
     return resources.files("fairbench") / "suites"
 
 
 def suite_names() -> list[str]:
-    """Names of the suites that come with fairbench."""
+    """Names of the suites that fairbench includes."""
     return sorted(file.name.removesuffix(".toml") for file in _suites().iterdir() if file.name.endswith(".toml"))
 
 
-def load_suite(name_or_path: str) -> Suite:
+def load_suite(name_or_path: str, overrides: Overrides = AS_IT_IS) -> Suite:
     """Read a suite by its name, or from a file that ends in .toml.
 
+    Args:
+        name_or_path: the name or the file.
+        overrides: what the options of a command change in it.
+
     Raises:
-        UsageError: there is no such suite or file, or something in it is wrong.
+        UsageError: there is no such suite or file, or something in it or in the options is wrong.
     """
-    if name_or_path.endswith(".toml"):
-        file: Traversable = Path(name_or_path)
-        if not file.is_file():
-            raise UsageError(f"no suite file {name_or_path!r}")
-        if file.name.removesuffix(".toml") in suite_names():
-            raise UsageError(f"{name_or_path}: a suite of that name comes with fairbench; rename the file")
-    elif name_or_path in suite_names():
-        file = _suites() / f"{name_or_path}.toml"
-    else:
-        raise unknown("suite", name_or_path, suite_names())
+    file = _suite_file(name_or_path)
     try:
         text = file.read_bytes().decode("utf-8-sig")
         content = tomllib.loads(text)
@@ -60,13 +58,28 @@ def load_suite(name_or_path: str) -> Suite:
     if content.get("name", name) != name:
         given = f"name = {content['name']!r}"
         raise UsageError(f"{file.name}: {given}: a suite is named by its file, {name!r}; leave that line out")
-    with _located(file.name, text):
-        content = _with_own_arenas({**content, "name": name})
-    return parse_suite(_with_twins(content, file.name), file.name, text)
+    with _located(file.name, text, overrides):
+        tables = _with_twins(_with_user_arenas({**content, "name": name}))
+        suite = overridden(build(Suite, tables, ()), overrides)
+        check_suite(suite)
+    return suite
 
 
-def _with_own_arenas(content: dict[str, Any]) -> dict[str, Any]:
-    """The content of a suite file, with all that its own arenas say of themselves."""
+def _suite_file(name_or_path: str) -> Traversable:
+    if not name_or_path.endswith(".toml"):
+        if name_or_path not in suite_names():
+            raise unknown("suite", name_or_path, suite_names())
+        return _suites() / f"{name_or_path}.toml"
+    file = Path(name_or_path)
+    if not file.is_file():
+        raise UsageError(f"no suite file {name_or_path!r}")
+    if file.name.removesuffix(".toml") in suite_names():
+        raise UsageError(f"{name_or_path}: fairbench includes a suite of that name; rename the file")
+    return file
+
+
+def _with_user_arenas(content: dict[str, Any]) -> dict[str, Any]:
+    """The content of a suite file, with the facts and defaults of users' arenas."""
     arenas = content.get("arenas")
     if not isinstance(arenas, Mapping):
         return content
@@ -74,19 +87,15 @@ def _with_own_arenas(content: dict[str, Any]) -> dict[str, Any]:
     return {**content, "arenas": tables}
 
 
-def _with_twins(content: dict[str, Any], where: str) -> dict[str, Any]:
-    """The content of a suite file without its table `shock`: with a twin of each arena for each shock that fits it.
+def _with_twins(content: dict[str, Any]) -> dict[str, Any]:
+    """The content of a suite file without its table `shock`, but with a twin of each arena for each shock.
 
-    A twin is the arena with that shock, and is tuned where the arena is.
-
-    Raises:
-        UsageError: the table is none of tables.
+    A twin is the arena with the shock; its learning rate is selected with the arena's. Only shocks that fit the
+    arena's kind of data give a twin.
     """
     shocks, arenas = content.pop("shock", {}), content.get("arenas", {})
     if not isinstance(shocks, Mapping) or not all(isinstance(x, Mapping) for x in (*shocks.values(), *arenas.values())):
-        raise UsageError(
-            f"{where}: shock: must hold a table for each shock, as [shock.loss], and arenas one for each arena"
-        )
+        raise Wrong(("shock",), "must hold a table for each shock, as [shock.loss], and arenas one for each arena")
     for name, arena in [*arenas.items()] if shocks else []:
         task = arena.get("task", name)
         kind = arena["facts"]["kind"] if "facts" in arena else ARENAS[task].kind if task in ARENAS else ""
@@ -98,35 +107,35 @@ def _with_twins(content: dict[str, Any], where: str) -> dict[str, Any]:
     return {**content, "arenas": arenas}
 
 
-def parse_suite(content: Mapping[str, Any], where: str, text: str = "") -> Suite:
-    """Check the plain values of a suite and make them a `Suite`.
+def parse_suite(content: Mapping[str, Any], where: str) -> Suite:
+    """The suite that `Suite.to_json` gave as plain values.
 
     Args:
-        content: the suite, as TOML or `Suite.to_json` gives it.
-        where: what errors call it.
-        text: its TOML text, in which errors find the line.
+        content: the values.
+        where: the name of their file, for errors.
 
     Raises:
         UsageError: a key is unknown or missing, or has a wrong value.
     """
-    with _located(where, text):
+    with _located(where):
         suite: Suite = build(Suite, content, ())
-        check(suite)
+        check_suite(suite)
     return suite
 
 
 @contextmanager
-def _located(where: str, text: str) -> Iterator[None]:
-    """Say of what is wrong where it stands: in which file, and in which line of its text."""
+def _located(where: str, text: str = "", overrides: Overrides = AS_IT_IS) -> Iterator[None]:
+    """Add to an error the option that its value comes from, otherwise the file and the line."""
     try:
         yield
     except Wrong as wrong:
         line = f", line {number}" if (number := line_of(text, wrong.path)) else ""
-        raise UsageError(f"{where}{line}: {'.'.join(wrong.path)}: {wrong.reason}") from None
+        place = overrides.option_at(wrong.path) or f"{where}{line}"
+        raise UsageError(f"{place}: {'.'.join(wrong.path)}: {wrong.reason}") from None
 
 
 def line_of(text: str, path: KeyPath) -> int:
-    """Line number of the key in the TOML text: of the key itself, else of the nearest table around it; 0 if none."""
+    """Line number of a key in TOML text, otherwise of the innermost table around it; 0 if neither is there."""
     best, best_depth = 0, 0
     table: KeyPath = ()
     for number, line in enumerate(text.splitlines(), 1):

@@ -193,5 +193,5 @@ class Suite:
         return self.training.clip_norm if own is None else own
 
     def to_json(self) -> dict[str, Any]:
-        """The suite as plain JSON values, which `fairbench.suites.loader.parse_suite` reads again."""
+        """The suite as plain JSON values; `fairbench.suites.loader.parse_suite` reads them."""
         return asdict(self)

@@ -10,7 +10,6 @@ import pytest
 from rich.console import Console
 from tiny import here, study_of
 
-from fairbench.cli.suite_options import named_arenas
 from fairbench.cli.templates import write_start
 from fairbench.common.errors import UsageError
 from fairbench.optimizers.spec import OptimizerPlan
@@ -20,6 +19,7 @@ from fairbench.runner.preflight import run_preflight
 from fairbench.runner.run_options import RunOptions
 from fairbench.study.plan import Study, trial_spec
 from fairbench.study.preflight import check_gpu_memory
+from fairbench.suites.overrides import named_arenas
 from fairbench.suites.schema import Suite
 from fairbench.training.place import Place
 
@@ -125,7 +125,7 @@ def test_an_own_arena_is_found_in_processes_and_is_no_part_of_an_optimizers_code
     folder: Path, tiny_suite: Suite, executor: ProcessExecutor
 ) -> None:
     path = write_start("arena", "noisy_sine")
-    arenas = named_arenas([f"{path}:NoisySine"], tiny_suite)
+    arenas = named_arenas([f"{path}:NoisySine"], tiny_suite.arenas)
     study = run_preflight(
         replace(with_optimizer(tiny_suite, "helped:Helped"), arenas=arenas), Place(), executor.call
     ).study

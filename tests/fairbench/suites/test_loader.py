@@ -121,7 +121,7 @@ def test_a_wrong_suite_name_is_answered_with_the_nearest() -> None:
 
 def test_a_file_must_not_take_the_name_of_a_suite_that_comes_along(tiny_file: Path) -> None:
     other = tiny_file.rename(tiny_file.with_name("mini.toml"))
-    with pytest.raises(UsageError, match="a suite of that name comes with fairbench; rename the file"):
+    with pytest.raises(UsageError, match="fairbench includes a suite of that name; rename the file"):
         load_suite(str(other))
 
 

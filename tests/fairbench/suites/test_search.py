@@ -342,7 +342,7 @@ def suite_with(sweep, **adamw):
         (
             {"extra": {"eps": [1, 2], "momentum": [0, 1]}},
             {},
-            "at most one hyperparameter is searched with the rate, got eps, m",
+            "one hyperparameter at most is searched with lr, got eps, m",
         ),
         ({"extra": {"lr": [1, 2]}}, {}, "sweep.extra.lr: is searched in any case"),
         ({"extra": {"eps": [1e-8]}}, {}, r"sweep.extra.eps: must be two or more values, each once, got \[1e-08\]"),

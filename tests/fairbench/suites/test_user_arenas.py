@@ -12,7 +12,7 @@ from tiny import TINY, here
 from fairbench.arenas.registry import known_arenas
 from fairbench.cli.main import main
 from fairbench.cli.parser import parser
-from fairbench.cli.suite_options import chosen_suite, suite_to_look_at
+from fairbench.cli.suite_options import chosen_suite, preview_suite
 from fairbench.cli.templates import write_start
 from fairbench.common.errors import UsageError
 from fairbench.optimizers.spec import ResolvedOptimizer
@@ -86,11 +86,13 @@ def test_an_own_arena_on_the_command_line_is_as_its_class_says(folder: Path) -> 
     suite = chosen_suite(options("run", *words))
     assert list(suite.arenas) == ["vit", "NoisySine"]
     assert (suite.arenas["NoisySine"].steps, suite.arenas["NoisySine"].model) == (300, {"width": 64})
-    look = suite_to_look_at(options("try", "torch.optim:SGD", "--arena", "noisy_sine.py:NoisySine"))
+    look = preview_suite(options("try", "torch.optim:SGD", "--arena", "noisy_sine.py:NoisySine"))
     assert look.arenas["NoisySine"] == suite.arenas["NoisySine"]
     rewritten("noisy_sine.py", '"metric": "mse", ', "")
     Path("other.py").write_text(Path("noisy_sine.py").read_text())
-    with pytest.raises(UsageError, match=r"--arenas other.py:NoisySine: metric: is missing; say it in the arena's def"):
+    with pytest.raises(
+        UsageError, match=r"--arenas other.py:NoisySine: metric: is missing; define it in the arena's def"
+    ):
         chosen_suite(options("run", "--arenas", "other.py:NoisySine"))
     with pytest.raises(UsageError, match="two arenas are called 'vit'"):
         chosen_suite(options("run", "--arenas", "vit,vit"))
