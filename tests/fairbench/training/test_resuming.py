@@ -288,7 +288,7 @@ def test_a_damaged_checkpoint_is_not_continued(
     whole = path.read_bytes()
     assert went_on(spec, tmp_path)[1] == [10, 12]
     assert capsys.readouterr().out == ""
-    at = whole.index(torch.load(path)["state"]["training"]["clipped"].numpy().tobytes())  # torch would not notice
+    at = whole.index(torch.load(path)["state"]["clipped"].numpy().tobytes())  # torch would not notice
     flipped = [whole[:i] + bytes([whole[i] ^ 1]) + whole[i + 1 :] for i in (at, len(whole) // 5, len(whole) // 2)]
     for damaged in (*flipped, whole[: len(whole) // 2], b""):
         path.write_bytes(damaged)
