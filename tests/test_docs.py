@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from fairbench.analysis.comparison.verdicts import VERDICTS, Comparison
+from fairbench.arenas.registry import known_arenas
 from fairbench.cli.main import main
+from fairbench.optimizers.resolve import known_optimizers
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -27,6 +29,14 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_the_tests_that_prove_it_exist(page: Path) -> None:
     for name, link in re.findall(r"\[(test_\w+)\]\(([^)]+)\)", page.read_text()):
         assert f"def {name}(" in (page.parent / link).read_text(), name
+
+
+def test_entry_points_on_the_pages_are_those_that_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: read.append(group) or [])
+    known_arenas()
+    known_optimizers.__wrapped__()
+    assert {name for page in PAGES for name in re.findall(r'entry-points\."(.*?)"', page.read_text())} == set(read)
 
 
 def test_the_verdict_table_of_the_readme_is_the_reference_runs() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from fairbench.cli.main import main
+from fairbench.optimizers.resolve import ENTRY_POINTS
 from fairbench.suites.loader import load_suite
 from fairbench.training.check import CHECKS
 
@@ -75,9 +76,7 @@ def test_the_page_works_when_pasted(
     tiny_file.write_text(tiny_file.read_text() + arms)
     assert {"MyRule", "MyRule-slow"} < load_suite("tiny.toml").optimizers.keys()
     assert main(["plan", *SUITE, "--optimizers", "MyRule,MyRule-slow", "--reference", "MyRule"]) == 0
-    assert tomllib.loads(package)["project"]["entry-points"]["fairbench.optimizers.resolve"] == {
-        "MyRule": "my_rule:MyRule"
-    }
+    assert tomllib.loads(package)["project"]["entry-points"][ENTRY_POINTS] == {"MyRule": "my_rule:MyRule"}
 
 
 def test_every_check_has_a_row() -> None:
