@@ -1,15 +1,15 @@
 # make bench   set up, run the embedded study, print the verdict table
 # make test    set up, check, run the test suite
-# make quick   set up, run the tests that take a minute together
-# make gpu-test, make gpu-bench   on a CUDA GPU: what only a GPU shows, and what a step costs there, with dated results
+# make quick   set up, run tests that take about a minute
+# make gpu-test, make gpu-bench   on a CUDA GPU: run the tests that need one, and time a step; the results are dated
 # make soak    set up, run the tests that make test leaves out, then random trainings for SOAK_MINUTES
 
 PYTHON ?= python3
 VENV   ?= .venv
-# uv reads no pip configuration: hand it pip's find-links, where a local torch wheel may lie.
+# uv does not read pip's configuration: pass it pip's find-links, which may contain a local torch wheel.
 export UV_FIND_LINKS ?= $(shell $(PYTHON) -m pip config get global.find-links 2>/dev/null)
 
-# Containers set it, and every process would then compile the libraries that it loads: most of what a start takes.
+# Containers set it. Every process would then compile the libraries that it loads, which takes most of its start.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := setup
@@ -17,10 +17,10 @@ unexport PYTHONDONTWRITEBYTECODE
 
 setup: $(VENV)/.installed
 
-# Debian and Ubuntu ship python3 without what makes virtual environments. Who may install it gets it installed.
+# Debian and Ubuntu ship python3 without the package for virtual environments. For root it is installed.
 $(VENV)/bin/uv:
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { \
-	    echo '$(PYTHON) makes no virtual environments yet; on Debian or Ubuntu: apt install python3-venv'; \
+	    echo '$(PYTHON) cannot make virtual environments; on Debian or Ubuntu: apt install python3-venv'; \
 	    test "$$(id -u)" = 0 && grep -qs debian /etc/os-release && apt-get update -qq && apt-get install -qqy python3-venv; }
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --quiet uv
@@ -37,23 +37,23 @@ check: setup
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 
-# The report's page is tested in a browser, its tables by TeX; without them these tests are skipped, and say what is missing.
-# On Debian, who may install them gets them installed.
+# The report's page is tested in a browser, its tables by TeX. Without them these tests are skipped, and say what is missing.
+# On Debian they are installed for root.
 TOOLS = chromium chromedriver pdflatex
 PACKAGES = chromium chromium-driver texlive-latex-recommended
 
 browser:
 	@for tool in $(TOOLS); do command -v $$tool; done | wc -l | grep -qx $(words $(TOOLS)) || { \
-	    echo 'some tests need more than is here; on Debian: apt install $(PACKAGES)'; \
+	    echo 'some tests need programs that are missing; on Debian: apt install $(PACKAGES)'; \
 	    if test "$$(id -u)" = 0 && grep -qsx ID=debian /etc/os-release; then \
 	        export DEBIAN_FRONTEND=noninteractive; \
 	        apt-get update -qq && apt-get install -qqy --no-install-recommends $(PACKAGES) >/dev/null || true; fi; }
 
-# Three on two cores: many tests wait for processes that they have started.
+# Three workers on two cores: many tests wait for processes that they have started.
 test: check browser
 	$(VENV)/bin/pytest -n 3
 
-# What needs neither other libraries nor other processes, which take longer to load than these tests to run.
+# Tests without large libraries and without further processes, which take longer to load than these tests to run.
 QUICK = $(addprefix tests/psilogic/,$(addsuffix .py,test_update_rule test_adamw test_errors test_monitor \
     updates/test_native tensors/test_scalars tensors/test_memory tensors/test_host_norms)) \
     $(addprefix tests/fairbench/,$(addsuffix .py,study/test_plan analysis/test_significance analysis/test_verdicts))
@@ -67,7 +67,7 @@ soak: setup
 	$(VENV)/bin/pytest -n 2 -m soak
 	$(VENV)/bin/python tests/psilogic/soak/fuzz.py --minutes $(SOAK_MINUTES)
 
-# Both write into one folder for each day, to be sent or committed as it is. A pipe would hide that a test fails.
+# Both write into one folder for each day, which can be sent or committed. With a pipe, the exit status of a failed test would be lost.
 GPU_RESULTS ?= results/gpu/$(shell date +%Y-%m-%d)
 
 gpu-test: setup
