@@ -18,7 +18,7 @@ from csv_files import write_csv
 from torch.optim.lr_scheduler import LambdaLR
 
 from fairbench.arenas.registry import load_arena
-from fairbench.data.loading import load_data
+from fairbench.data.loading import load_source
 from fairbench.optimizers.resolve import build_optimizer
 from fairbench.runner.preflight import run_preflight
 from fairbench.study.plan import arms
@@ -48,7 +48,7 @@ def harness_seconds(spec: TrialSpec) -> float:
 def bare_seconds(spec: TrialSpec) -> float:
     """Seconds of the loop that one would write by hand: no hashes, no stopwatch, no records."""
     arena, training = load_arena(spec.arena.task), spec.training
-    data = load_data(spec.arena.data, Path("data"))
+    data = load_source(spec.arena.data, Path("data"))
     torch.manual_seed(spec.seed)
     model = arena.build_model(data, **spec.arena.model).train()
     params = list(model.parameters())

@@ -6,7 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from fairbench.common.errors import UsageError
+
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import torch
 
     from fairbench.data.splits import Data, Split
@@ -39,6 +43,27 @@ class Arena:
             options: what the table `data` of the suite says.
         """
         raise NotImplementedError
+
+    def open_data(self, options: Mapping[str, Any], data_root: Path, fingerprint: str = "") -> Data:
+        """The data of the suite's table `data`: those of its source, or the arena's own. No arena overrides this.
+
+        Args:
+            options: the table `data`.
+            data_root: the folder of prepared data.
+            fingerprint: the sha256 that the data must have; empty before a study is planned.
+
+        Raises:
+            UsageError: the data are missing or damaged, or have a different sha256.
+        """
+        from fairbench.data.loading import load_source
+
+        data = self.load_data(**options) if "source" not in options else load_source(options, data_root)
+        if fingerprint and data.fingerprint != fingerprint:
+            raise UsageError(
+                f"the data of {type(self).__name__} {dict(options)} have changed since the study was planned: sha256 "
+                f"{data.fingerprint[:12]} and not {fingerprint[:12]}; run it again"
+            )
+        return data
 
     def examples(self, batch: Split, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
         """What the model is shown of a batch; whatever is random in it comes from the generator."""

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from fairbench.arenas.base import Arena
-from fairbench.arenas.registry import load_arena_data
 from fairbench.common.errors import UsageError
 from fairbench.data.registry import SPLITS
 from fairbench.data.splits import Data, Split
@@ -26,7 +25,7 @@ def same_data(arena: Arena, options: Mapping[str, Any], data_root: Path, labelle
     Raises:
         UsageError: they are no data, have no labels, or are others each time.
     """
-    data = load_arena_data(arena, options, data_root)
+    data = arena.open_data(options, data_root)
     if "source" in options:
         if labelled and not data.train.targets.numel():
             reason = "has no labels; put the images of each class into a folder of its own"
@@ -39,7 +38,7 @@ def same_data(arena: Arena, options: Mapping[str, Any], data_root: Path, labelle
             raise UsageError(
                 f"{_where(arena, 'load_data')}: {name} has {len(split)} inputs and {len(split.targets)} targets"
             )
-    if load_arena_data(arena, options, data_root).fingerprint != data.fingerprint:
+    if arena.open_data(options, data_root).fingerprint != data.fingerprint:
         raise UsageError(f"{_where(arena, 'load_data')} gives other data each time; give its randomness a fixed seed")
     return data
 

@@ -7,17 +7,15 @@ anyone's own is `module:Class` or `path/to/file.py:Class`, or has a name as an e
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
 from importlib import metadata
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fairbench.arenas.base import Arena, ArenaFacts
 from fairbench.common.errors import UsageError
 from fairbench.common.imports import load
 
 if TYPE_CHECKING:
-    from fairbench.data.splits import Data
+    pass
 
 
 TRANSFORMER = {"hidden_size": int, "layers": int, "heads": int}
@@ -77,26 +75,3 @@ def load_arena(task: str) -> Arena:
     if not (inspect.isclass(found) and issubclass(found, Arena)):
         raise UsageError(f"arena {task!r} must be a subclass of fairbench.arenas.base.Arena, got {found!r}")
     return found()
-
-
-def load_arena_data(arena: Arena, options: Mapping[str, Any], data_root: Path, fingerprint: str = "") -> Data:
-    """The data of an arena, from the source that its table `data` names, or from the arena itself.
-
-    Args:
-        arena: the arena.
-        options: the table `data` of the suite.
-        data_root: where prepared data lie.
-        fingerprint: the sha256 that the data must have; empty before a study is planned.
-
-    Raises:
-        UsageError: there are no such data, or they have another sha256.
-    """
-    from fairbench.data.loading import load_data
-
-    data = load_data(options, data_root) if "source" in options else arena.load_data(**options)
-    if fingerprint and data.fingerprint != fingerprint:
-        raise UsageError(
-            f"the data of {type(arena).__name__} {dict(options)} have changed since the study was planned: sha256 "
-            f"{data.fingerprint[:12]} and not {fingerprint[:12]}; run it again"
-        )
-    return data

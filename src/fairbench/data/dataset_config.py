@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fairbench.common.errors import UsageError, unknown
+from fairbench.common.errors import UsageError
 from fairbench.common.hashing import digest
 from fairbench.data.datasets.info import Archive, Dataset, HubFiles
 from fairbench.data.datasets.registry import DATASETS
+from fairbench.data.prepared import Prepared, read_folder
 
 FileT = TypeVar("FileT", Archive, HubFiles)
 
@@ -57,6 +58,23 @@ class DatasetConfig:
         words = [value if re.fullmatch(r"\w{1,20}", value, re.ASCII) else digest(value)[:12] for value in values]
         return data_root / "prepared" / "-".join([self.dataset, *words])
 
+    def open(self, data_root: Path) -> Prepared:
+        """Open the prepared arrays; nothing is hashed.
+
+        Raises:
+            UsageError: they are missing, damaged or of another format; the message has the command that prepares them.
+        """
+        folder = self.folder(data_root)
+        try:
+            prepared = read_folder(folder)
+            if prepared.manifest["options"] != self.options:
+                raise UsageError(f"{folder} was prepared with {prepared.manifest['options']}")
+            for name in prepared.manifest["arrays"]:
+                prepared.array(name)
+        except UsageError as error:
+            raise UsageError(f"{error}; {self.label} is prepared by: {self.command('download', data_root)}") from error
+        return prepared
+
     def command(self, verb: str, data_root: Path) -> str:
         """The `fairbench data` command for this dataset."""
         default = self.options == {name: option.default for name, option in self.info.options.items()}
@@ -68,16 +86,15 @@ class DatasetConfig:
 def dataset_config(dataset: str, options: Mapping[str, Any] | None = None) -> DatasetConfig:
     """The configuration of a dataset; omitted options have their defaults.
 
+    Args:
+        dataset: a name in `DATASETS`.
+        options: options of its preparation.
+
     Raises:
-        UsageError: the dataset or an option is unknown, or an option has a wrong value or none.
+        UsageError: an option has a wrong value, or none and no default.
     """
-    if dataset not in DATASETS:
-        raise unknown("dataset", dataset, DATASETS)
-    given, declared = options or {}, DATASETS[dataset].options
-    for name in given:
-        if name not in declared:
-            raise unknown(f"option of {dataset}", name, declared)
-    complete = {name: given.get(name, option.default) for name, option in declared.items()}
+    declared = DATASETS[dataset].options
+    complete = {name: (options or {}).get(name, option.default) for name, option in declared.items()}
     for name, value in complete.items():
         if value is None:
             example = f'data = {{ source = "{dataset}", {name} = ... }}'
@@ -87,22 +104,15 @@ def dataset_config(dataset: str, options: Mapping[str, Any] | None = None) -> Da
     return DatasetConfig(dataset, complete)
 
 
-def configs_of(tables: Iterable[Mapping[str, Any]]) -> list[DatasetConfig]:
-    """The datasets that arenas read, each once.
+def config_of(table: Mapping[str, Any]) -> DatasetConfig:
+    """The dataset that an arena's table `data` names; its other keys say how a model reads the dataset."""
+    return dataset_config(table["source"], table)
 
-    Args:
-        tables: the `data` tables of the arenas. A `source` that is no dataset is embedded and needs no preparation;
-            keys that are no option of the dataset say how a model reads it.
-    """
-    configs: list[DatasetConfig] = []
-    for table in tables:
-        source = table.get("source")
-        if source in DATASETS:
-            options = {name: value for name, value in table.items() if name in DATASETS[source].options}
-            config = dataset_config(source, options)
-            if config not in configs:
-                configs.append(config)
-    return configs
+
+def configs_of(tables: Iterable[Mapping[str, Any]]) -> list[DatasetConfig]:
+    """The datasets of the arenas' tables `data`, each once; other sources are embedded and need no preparation."""
+    configs = [config_of(table) for table in tables if table.get("source") in DATASETS]
+    return [config for i, config in enumerate(configs) if config not in configs[:i]]
 
 
 def default_configs() -> list[DatasetConfig]:

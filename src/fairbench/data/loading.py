@@ -12,7 +12,8 @@ import numpy as np
 import torch
 
 from fairbench.common.errors import UsageError
-from fairbench.data.prepared import Prepared, open_prepared
+from fairbench.data.dataset_config import config_of
+from fairbench.data.prepared import Prepared
 from fairbench.data.registry import READING, SOURCES, SPLITS, UNVERIFIED
 from fairbench.data.splits import Data, Split, fingerprint
 from fairbench.data.transforms import ImageTransform, read_tokens
@@ -21,7 +22,7 @@ SPLIT_SEED = 20_260_101
 """Seed of the division into splits: the same for every trial, independent of the trials' seeds."""
 
 
-def load_data(options: Mapping[str, Any], data_root: Path) -> Data:
+def load_source(options: Mapping[str, Any], data_root: Path) -> Data:
     """The data that the `data` table of an arena asks for.
 
     Args:
@@ -38,9 +39,12 @@ def load_data(options: Mapping[str, Any], data_root: Path) -> Data:
         return digits(**reading)
     if options["source"] == "stdlib":
         return stdlib_source(**reading)
-    own = {name: value for name, value in options.items() if name in source.options}
-    prepared = open_prepared(data_root, options["source"], own)
-    return _images(prepared, **reading) if source.kind == "images" else _text(prepared, **reading)
+    config = config_of(options)
+    prepared = config.open(data_root)
+    tensors = {name: _tensor(prepared.array(name)) for name in prepared.manifest["arrays"]}
+    if source.kind == "images":
+        return _images(tensors, prepared, **reading)
+    return _text(tensors, prepared, **reading)
 
 
 def digits(evaluated: int = 0, **reading: Any) -> Data:
@@ -96,26 +100,19 @@ def stdlib_source(context: int, evaluated: int) -> Data:
     return Data(splits, fingerprint(splits), read_tokens, (context,), 256)
 
 
-def _images(prepared: Prepared, evaluated: int, **reading: Any) -> Data:
+def _images(tensors: Mapping[str, torch.Tensor], prepared: Prepared, evaluated: int, **reading: Any) -> Data:
     """Prepared images, with labels where there are some."""
-    stored = {name: Split(_tensor(prepared.array(name)), _labels(prepared, name)) for name in SPLITS}
-    splits = _fewer(stored, evaluated)
+    labels = {name: tensors.get(f"{name}_labels", torch.empty(0)).clone() for name in SPLITS}
+    splits = _fewer({name: Split(tensors[name], labels[name]) for name in SPLITS}, evaluated)
     read = ImageTransform(127.5, **reading)
     classes = len(prepared.manifest.get("classes") or [])
     shape = read.shape(tuple(splits["train"].inputs.shape[1:]))
     return Data(splits, prepared.fingerprint, read, shape, classes, _origin(prepared))
 
 
-def _labels(prepared: Prepared, name: str) -> torch.Tensor:
-    labelled = f"{name}_labels" in prepared.manifest["arrays"]
-    return torch.from_numpy(np.array(prepared.array(f"{name}_labels"))).long() if labelled else torch.empty(0)
-
-
-def _text(prepared: Prepared, context: int, evaluated: int) -> Data:
+def _text(tokens: Mapping[str, torch.Tensor], prepared: Prepared, context: int, evaluated: int) -> Data:
     """Prepared tokens."""
-    tokens = {name: _tensor(prepared.array(name).view(np.int16)) for name in SPLITS}
-    splits = _windows(tokens, context, evaluated)
-    manifest = prepared.manifest
+    splits, manifest = _windows(tokens, context, evaluated), prepared.manifest
     per_byte = sum(map(len, tokens.values())) / sum(manifest["bytes"].values())
     vocabulary = manifest["options"]["vocabulary"]
     return Data(splits, prepared.fingerprint, read_tokens, (context,), vocabulary, _origin(prepared), per_byte)
@@ -142,7 +139,7 @@ def _fewer(splits: Mapping[str, Split], evaluated: int) -> dict[str, Split]:
 
 
 def _tensor(array: np.ndarray[Any, Any]) -> torch.Tensor:
-    """A memory-mapped array as a tensor over the same memory, which nobody writes to."""
+    """A memory-mapped array as a tensor over the same memory, which nobody writes to; tokens as int16."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
-        return torch.from_numpy(array)
+        return torch.from_numpy(array.view(np.int16) if array.dtype == np.uint16 else array)

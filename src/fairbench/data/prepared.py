@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from fairbench.common.errors import UsageError
 from fairbench.common.hashing import digest
-from fairbench.data.dataset_config import DatasetConfig, dataset_config
 
 FORMAT = 1
 """Version of the folder's format."""
@@ -56,34 +55,6 @@ class Prepared:
     def fingerprint(self) -> str:
         """sha256 over the hashes, dtypes and shapes of the arrays, and nothing else."""
         return digest(self.manifest["arrays"])
-
-
-def open_prepared(data_root: Path, dataset: str, options: Mapping[str, Any]) -> Prepared:
-    """Open a prepared dataset; nothing is hashed.
-
-    Args:
-        data_root: the folder of all data.
-        dataset: its name.
-        options: options of its preparation; those that are not given have their defaults.
-
-    Raises:
-        UsageError: it is not there, damaged or of another format; the message has the command that makes it.
-    """
-    return opened(dataset_config(dataset, options), data_root)
-
-
-def opened(asked: DatasetConfig, data_root: Path) -> Prepared:
-    """`open_prepared` for a request."""
-    folder = asked.folder(data_root)
-    try:
-        prepared = read_folder(folder)
-        if prepared.manifest["options"] != asked.options:
-            raise UsageError(f"{folder} was prepared with {prepared.manifest['options']}")
-        for name in prepared.manifest["arrays"]:
-            prepared.array(name)
-    except UsageError as error:
-        raise UsageError(f"{error}; {asked.label} is prepared by: {asked.command('download', data_root)}") from error
-    return prepared
 
 
 def read_folder(folder: Path) -> Prepared:

@@ -208,8 +208,11 @@ def _takes(factory: Callable[..., Any], argument: str) -> bool:
 def build_optimizer(spec: OptimizerSpec, model: torch.nn.Module) -> torch.optim.Optimizer:
     """The optimizer of a trial."""
     options = {key: tuple(value) if isinstance(value, list) else value for key, value in spec.options.items()}
-    groups = load_factory(spec.groups) if spec.groups else _trainable
-    return load_factory(spec.factory)(groups(model), **options)
+    factory, groups = (
+        load(spec.factory, "optimizer factory"),
+        load(spec.groups, "groups") if spec.groups else _trainable,
+    )
+    return factory(groups(model), **options)  # type: ignore[no-any-return]
 
 
 def _trainable(model: torch.nn.Module) -> list[torch.nn.Parameter]:

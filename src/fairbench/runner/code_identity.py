@@ -29,7 +29,6 @@ TRIAL = (
     "fairbench.training.trial",
     "fairbench.training.trainer",
     "fairbench.training.determinism",
-    "fairbench.training.evaluation",
     "fairbench.training.phase_timer",
     "fairbench.training.optimizer_needs",
     "fairbench.training.mechanism",

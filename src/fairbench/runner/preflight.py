@@ -98,7 +98,7 @@ def _evaluation_seconds(arena: "Arena", model: "nn.Module", data: "Data", traini
     """Duration of an evaluation of the larger split, scaled from its first batch; one example warms up."""
     import torch
 
-    from fairbench.training.evaluation import CHUNK, evaluate
+    from fairbench.training.trainer import CHUNK, evaluate
 
     device, batch_size = next(model.parameters()).device.type, training.evaluation_batch_size
     split = max(data.splits["val"], data.splits["test"], key=len)

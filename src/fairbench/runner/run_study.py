@@ -10,7 +10,6 @@ from rich.console import Console
 from fairbench.arenas.registry import ARENAS
 from fairbench.common.errors import UsageError
 from fairbench.data.dataset_config import configs_of
-from fairbench.data.prepared import opened
 from fairbench.optimizers.resolve import known_optimizers
 from fairbench.runner.code_identity import arena_libraries
 from fairbench.runner.coordination.claims import Claims, open_claims
@@ -163,7 +162,7 @@ def check_data(suite: Suite, data_root: str) -> None:
     missing = []
     for config in configs_of(suite.data_tables):
         try:
-            opened(config, Path(data_root))
+            config.open(Path(data_root))
         except UsageError as error:
             missing.append(str(error))
     if missing:

@@ -12,16 +12,17 @@ import torch._dynamo  # torch loads it in an optimizer's first step: not on the 
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 
-from fairbench.arenas.registry import load_arena, load_arena_data
+from fairbench.arenas.base import Arena
+from fairbench.arenas.registry import load_arena
 from fairbench.arenas.shocks.kinds import Shocks
 from fairbench.data.batches import Batches
+from fairbench.data.splits import Data
 from fairbench.optimizers.resolve import build_optimizer
 from fairbench.optimizers.state import load_optimizer_state, optimizer_state
 from fairbench.study.trial_spec import TrainingSpec, TrialSpec
 from fairbench.training.checkpoint import Checkpoint
 from fairbench.training.determinism import generator_states, one_thread, set_generator_states, weights_hash
 from fairbench.training.environment import peak_memory, reset_peak_memory
-from fairbench.training.evaluation import evaluate, evaluation_steps
 from fairbench.training.mechanism import MechanismLog, PathLength
 from fairbench.training.optimizer_needs import OptimizerNeeds
 from fairbench.training.phase_timer import clock
@@ -32,6 +33,9 @@ Progress = Callable[[int, float], None]
 UNTIMED_STEPS = 10
 """The first steps of a timing trial: they start the state, compile, and fill caches."""
 
+CHUNK = 256
+"""Examples of an evaluation that share a stream of random numbers, however many a model gets at a time."""
+
 
 def lr_factor(step: int, training: TrainingSpec, constant: bool = False) -> float:
     """The factor of the learning rate in step 0, 1, ...: linear warm-up to 1, then a cosine to 0, or constant."""
@@ -41,6 +45,36 @@ def lr_factor(step: int, training: TrainingSpec, constant: bool = False) -> floa
         return 1.0
     decay_steps = max(training.steps - training.warmup_steps, 1)
     return 0.5 * (1 + math.cos(math.pi * min((step - training.warmup_steps) / decay_steps, 1.0)))
+
+
+def evaluate(arena: Arena, model: nn.Module, data: Data, name: str, batch_size: int) -> dict[str, float]:
+    """Every metric of a split, the model in evaluation mode; the batch size changes no more than the last digits.
+
+    Args:
+        arena: the arena.
+        model: the model.
+        data: the data.
+        name: which of its splits.
+        batch_size: how many the model gets at a time.
+    """
+    device, split = next(model.parameters()).device, data.splits[name]
+    sums: dict[str, Tensor] = {}
+    model.eval()
+    with torch.no_grad():
+        for start in range(0, len(split), CHUNK):
+            chunk = data.read(split[start : start + CHUNK].to(device), None)
+            examples = arena.examples(chunk, torch.Generator(device).manual_seed(start // CHUNK))
+            for parts in zip(*(part.split(batch_size) for part in examples), strict=True):
+                for name, values in arena.scores(model, *parts).items():
+                    sums[name] = sums.get(name, 0) + values.double().sum()
+    model.train()
+    means = dict(zip(sums, (torch.stack([*sums.values()]) / len(split)).tolist(), strict=True))
+    return {**means, **arena.derived(means, data)}
+
+
+def evaluation_steps(training: TrainingSpec) -> set[int]:
+    """The steps after which the validation split is evaluated: evenly spaced, the last one included."""
+    return {round(training.steps * (i + 1) / training.evaluations) for i in range(training.evaluations)}
 
 
 class Trainer:
@@ -59,7 +93,7 @@ class Trainer:
         reset_peak_memory(self.device)
         self.clock = clock(self.device)
         self.arena = load_arena(spec.arena.task)
-        data = load_arena_data(self.arena, spec.arena.data, Path(place.data_root), spec.arena.fingerprint)
+        data = self.arena.open_data(spec.arena.data, Path(place.data_root), spec.arena.fingerprint)
         self.data = data.to(self.device)
 
         torch.manual_seed(spec.seed)

@@ -107,7 +107,7 @@ def test_an_evaluation_is_scaled_to_the_larger_split(tiny_suite: Suite, monkeypa
         seen[0] += len(data.splits[name])
         assert not torch.is_autocast_enabled("cpu")
 
-    monkeypatch.setattr("fairbench.training.evaluation.evaluate", evaluate)
+    monkeypatch.setattr("fairbench.training.trainer.evaluate", evaluate)
     monkeypatch.setattr(rehearsals.time, "perf_counter", lambda: seen[0])
     found = here(rehearsals.arenas_and_environment, tiny_suite, Place())
     assert evaluated == [1, 256]

@@ -12,7 +12,7 @@ import torch
 from fairbench.arenas.registry import load_arena
 from fairbench.cli.main import main
 from fairbench.data.dataset_config import configs_of
-from fairbench.data.loading import load_data
+from fairbench.data.loading import load_source
 from fairbench.suites.loader import load_suite
 from fairbench.suites.schema import Suite
 
@@ -72,7 +72,7 @@ def short_paper(folder: Path) -> str:
 
 
 def parameters(suite: Suite, arena: str, root: Path) -> int:
-    data = load_data(suite.arenas[arena].data, root)
+    data = load_source(suite.arenas[arena].data, root)
     with torch.device("meta"):
         model = load_arena(arena).build_model(data, **suite.arenas[arena].model)
     return sum(p.numel() for p in model.parameters())

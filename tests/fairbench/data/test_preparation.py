@@ -25,9 +25,10 @@ import pytest
 from fairbench.cli.main import main
 from fairbench.common.errors import UsageError
 from fairbench.common.formatting import format_bytes
+from fairbench.data.dataset_config import dataset_config
 from fairbench.data.datasets.registry import DATASETS
 from fairbench.data.preparation.hub import LISTING
-from fairbench.data.prepared import open_prepared, sealed
+from fairbench.data.prepared import sealed
 
 pytestmark = pytest.mark.xdist_group("datasets")
 
@@ -101,13 +102,13 @@ def test_another_file_is_refused_with_both_hashes(
 def test_an_unverified_archive_is_marked(
     tmp_path: Path, folder: Path, archive: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    verified = open_prepared(tmp_path, "cifar100", {})
+    verified = dataset_config("cifar100").open(tmp_path)
     shutil.rmtree(folder)
     archives.write_tar(archive, {**MEMBERS, "cifar-100-python/file.txt~": b""})
     assert cifar("prepare", tmp_path) == 2
     assert cifar("prepare", tmp_path, "--unverified") == 0
     assert "not verified: a file has no known hash, or another one" in capsys.readouterr().out
-    data = open_prepared(tmp_path, "cifar100", {})
+    data = dataset_config("cifar100").open(tmp_path)
     assert (verified.manifest["verified"], data.manifest["verified"]) == (True, False)
     assert data.manifest["files"][0]["agrees"] is False
     assert data.fingerprint == verified.fingerprint
@@ -264,7 +265,7 @@ def test_a_download_is_checked_and_needs_no_network_twice(
     endpoint, asked = fake_hub
     done = download(tmp_path / "data", endpoint)
     assert done.returncode == 0, done.stderr
-    data = open_prepared(tmp_path / "data", "cifar100", {})
+    data = dataset_config("cifar100").open(tmp_path / "data")
     assert data.manifest["verified"] is True
     assert data.manifest["revision"] == FACTS.revision
     assert all(file["agrees"] for file in data.manifest["files"])
@@ -287,7 +288,7 @@ def test_a_download_is_checked_and_needs_no_network_twice(
     # Another machine, without a network, that was given the folder: the hub's listing is in it.
     (tmp_path / "data" / "hub").rename(tmp_path / "mirror")
     assert cifar("download", tmp_path / "other", "--hub", str(tmp_path / "mirror")) == 0
-    copy = open_prepared(tmp_path / "other", "cifar100", {})
+    copy = dataset_config("cifar100").open(tmp_path / "other")
     assert copy.manifest["verified"] is True
     assert copy.fingerprint == data.fingerprint
     shutil.rmtree(copy.folder)
@@ -310,7 +311,7 @@ def test_a_mirror_without_listing_vouches_for_nothing(tmp_path: Path, capsys: py
     write_hub(tmp_path / "mirror")
     assert cifar("prepare", tmp_path, "--hub", str(tmp_path / "mirror")) == 0
     assert "cifar100: not verified" in capsys.readouterr().out
-    assert open_prepared(tmp_path, "cifar100", {}).manifest["verified"] is False
+    assert dataset_config("cifar100").open(tmp_path).manifest["verified"] is False
     assert not (tmp_path / "hub").exists()
 
 
@@ -380,7 +381,7 @@ def test_a_killed_preparation_goes_on(tmp_path: Path, capsys: pytest.CaptureFixt
     assert done.returncode == -signal.SIGKILL
     assert not (tmp_path / "prepared" / "cifar100").exists()
     with pytest.raises(UsageError, match="cifar100 is prepared by: fairbench data download"):
-        open_prepared(tmp_path, "cifar100", {})
+        dataset_config("cifar100").open(tmp_path)
     damaged = tmp_path / "prepared" / ".cifar100.part" / "train.npy"
     damaged.write_bytes(damaged.read_bytes()[:-1])
     assert cifar("prepare", tmp_path, "--hub", str(tmp_path / "mirror")) == 0
@@ -390,7 +391,7 @@ def test_a_killed_preparation_goes_on(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "test" not in kept
     assert " train.npy" not in kept
     assert cifar("prepare", tmp_path / "calm", "--hub", str(tmp_path / "mirror")) == 0
-    calm, disturbed = (open_prepared(root, "cifar100", {}) for root in (tmp_path / "calm", tmp_path))
+    calm, disturbed = (dataset_config("cifar100").open(root) for root in (tmp_path / "calm", tmp_path))
     assert calm.manifest == disturbed.manifest
     assert {path.name for path in disturbed.folder.iterdir()} == {path.name for path in calm.folder.iterdir()}
     assert not (tmp_path / "prepared" / ".cifar100.part").exists()
@@ -450,21 +451,21 @@ def test_too_little_room_is_said_at_once(
 
 
 def test_arrays_are_mapped_and_read_only(tmp_path: Path, folder: Path) -> None:
-    data = open_prepared(tmp_path, "cifar100", {})
+    data = dataset_config("cifar100").open(tmp_path)
     assert isinstance(data.array("train"), np.memmap)
     with pytest.raises(ValueError, match="read-only"):
         data.array("train")[0] = 0
 
 
 def test_the_fingerprint_is_that_of_the_arrays(tmp_path: Path, folder: Path) -> None:
-    data = open_prepared(tmp_path, "cifar100", {})
+    data = dataset_config("cifar100").open(tmp_path)
     before = data.fingerprint
     manifest = {**data.manifest, "license": "another", "versions": {}}
     (folder / "manifest.json").write_text(sealed(manifest))
-    assert open_prepared(tmp_path, "cifar100", {}).fingerprint == before
+    assert dataset_config("cifar100").open(tmp_path).fingerprint == before
     manifest["arrays"]["val"]["sha256"] = "0" * 64
     (folder / "manifest.json").write_text(sealed(manifest))
-    assert open_prepared(tmp_path, "cifar100", {}).fingerprint != before
+    assert dataset_config("cifar100").open(tmp_path).fingerprint != before
 
 
 def shortened(folder: Path) -> None:
@@ -511,19 +512,19 @@ def edited(folder: Path) -> None:
 def test_damage_is_noticed_when_data_is_opened_and_mended(
     tmp_path: Path, folder: Path, damage: Callable[[Path], None], complaint: str
 ) -> None:
-    fingerprint = open_prepared(tmp_path, "cifar100", {}).fingerprint
+    fingerprint = dataset_config("cifar100").open(tmp_path).fingerprint
     damage(folder)
     with pytest.raises(UsageError, match=complaint) as raised:
-        open_prepared(tmp_path, "cifar100", {})
+        dataset_config("cifar100").open(tmp_path)
     assert f"fairbench data download --data-root {tmp_path} --dataset cifar100" in str(raised.value)
     assert main(["data", "verify", "--data-root", str(tmp_path)]) == 1
     assert cifar("prepare", tmp_path) == 0
-    assert open_prepared(tmp_path, "cifar100", {}).fingerprint == fingerprint
+    assert dataset_config("cifar100").open(tmp_path).fingerprint == fingerprint
 
 
 def test_options_beside_the_defaults_are_in_the_command(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as raised:
-        open_prepared(tmp_path, "tinystories", {"vocabulary": 4096})
+        dataset_config("tinystories", {"vocabulary": 4096}).open(tmp_path)
     command = f"fairbench data download --data-root {tmp_path} --suite SUITE"
     assert f"{command}, where SUITE reads tinystories (version V2, vocabulary 4096)" in str(raised.value)
 
@@ -565,7 +566,7 @@ def test_one_missing_dataset_does_not_keep_the_others(
     shown = capsys.readouterr().err
     for name in ("TinyStoriesV2-GPT4-train.txt", "tiny-imagenet-200.zip", "img_align_celeba.zip"):
         assert name in shown
-    assert open_prepared(tmp_path, "cifar100", {}).manifest["verified"]
+    assert dataset_config("cifar100").open(tmp_path).manifest["verified"]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from torch import nn
 
 from fairbench.arenas.registry import ARENAS, load_arena
 from fairbench.common.errors import UsageError
-from fairbench.data.loading import load_data
+from fairbench.data.loading import load_source
 from fairbench.optimizers.controls import Mirror, SlowNormClip, field_groups
 from fairbench.study.plan import trial_spec
 from fairbench.suites.loader import load_suite
@@ -81,7 +81,7 @@ def test_slow_norm_clip_by_hand() -> None:
 @pytest.mark.parametrize("arena", ARENAS)
 def test_every_arena_has_groups_of_its_field(arena: str, tmp_path: Any) -> None:
     plan = load_suite("mini").arenas[arena]
-    model = load_arena(arena).build_model(load_data(plan.data, tmp_path), **plan.model)
+    model = load_arena(arena).build_model(load_source(plan.data, tmp_path), **plan.model)
     groups = field_groups(model)
     assert sum(p.numel() for group in groups for p in group["params"]) == sum(p.numel() for p in model.parameters())
     assert {group.get("weight_decay") for group in groups} == {0.0, None}

@@ -16,9 +16,8 @@ from fairbench.study.plan import trial_spec
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.loader import load_suite
 from fairbench.training.determinism import one_thread
-from fairbench.training.evaluation import evaluate
 from fairbench.training.place import Place
-from fairbench.training.trainer import Trainer
+from fairbench.training.trainer import Trainer, evaluate
 
 pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
 

@@ -21,7 +21,7 @@ from fairbench.data.preparation import hub, locate, write_images, write_texts
 from fairbench.data.preparation.disk_space import require_disk_space
 from fairbench.data.preparation.progress_bar import Display
 from fairbench.data.preparation.staging import StagingFolder
-from fairbench.data.prepared import FORMAT, MANIFEST, Prepared, opened, sealed
+from fairbench.data.prepared import FORMAT, MANIFEST, Prepared, sealed
 
 MAKERS = ("numpy", "pillow", "pyarrow", "tokenizers")
 """Distributions whose versions may show in the arrays."""
@@ -111,7 +111,7 @@ def _is_prepared(config: DatasetConfig, data_root: Path, display: Display) -> bo
     if not config.folder(data_root).exists():
         return False
     try:
-        prepared = opened(config, data_root)
+        prepared = config.open(data_root)
         _require_unchanged(config, prepared)
     except UsageError as error:
         display.note(f"{config.label}: prepared again, since {str(error).partition('; ')[0]}")

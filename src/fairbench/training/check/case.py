@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from fairbench.arenas.registry import load_arena, load_arena_data
+from fairbench.arenas.registry import load_arena
 from fairbench.common.checks import Flag, Severity
 from fairbench.optimizers.resolve import build_optimizer, resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan, OptimizerSpec, ResolvedOptimizer
@@ -112,7 +112,7 @@ def case_of(name: str, plan: OptimizerPlan) -> Case:
     """
     task = replace(load_suite(TASK), reference=name, optimizers={name: plan})
     resolved = resolve_optimizer(name, plan)
-    data = load_arena_data(load_arena("vit"), task.arenas["vit"].data, Path())
+    data = load_arena("vit").open_data(task.arenas["vit"].data, Path())
     return Case(Study(task, "cpu", {"vit": ResolvedArena(data.fingerprint, {}, {})}, {name: resolved}, {}))
 
 
