@@ -1,4 +1,4 @@
-"""What every arena is: the base of those that come with fairbench and of anyone's own."""
+"""The base class of every arena, those of fairbench and user-defined ones."""
 
 from __future__ import annotations
 
@@ -17,38 +17,43 @@ if TYPE_CHECKING:
 
 
 class Arena:
-    """Model, loss and metrics of one kind of work; where its data come from is the suite's choice.
+    """A task: model, loss and metrics. Its data come from the source that a suite names, or from the arena itself.
 
-    An own arena says in `facts` what is known of it, and in `defaults` what its table in a suite may leave out.
+    A subclass must define `build_model`, `loss` and `scores`, and `load_data` if no suite names a source for it. It is
+    created without arguments in every trial. A user-defined arena must also set `facts`.
+
+    Attributes:
+        facts: the facts that planning and reports need.
+        defaults: values for keys that the arena's table in a suite omits.
     """
 
     facts: ClassVar[ArenaFacts]
     defaults: ClassVar[Mapping[str, Any]] = {}
 
     def build_model(self, data: Data, *args: Any, **options: Any) -> torch.nn.Module:
-        """The model with fresh weights, drawn from torch's global generator.
+        """A model with new weights, drawn from torch's global generator, which every trial seeds.
 
         Args:
-            data: the data, of which it needs the shape of an input and how many classes there are.
-            args: nothing; an arena names its options.
-            options: what the table `model` of the suite says.
+            data: the data; `data.shape` is the shape of an input, `data.classes` the number of labels or tokens.
+            args: unused; a subclass has a named argument for each option instead.
+            options: the suite's table `model`.
         """
         raise NotImplementedError
 
     def load_data(self, *args: Any, **options: Any) -> Data:
-        """The arena's own data, where its table `data` names no source; the same ones each time.
+        """The arena's own data, for a table `data` without a `source`; the same data in every call.
 
         Args:
-            args: nothing; an arena names its options.
-            options: what the table `data` of the suite says.
+            args: unused; a subclass has a named argument for each option instead.
+            options: the suite's table `data`.
         """
         raise NotImplementedError
 
     def open_data(self, options: Mapping[str, Any], data_root: Path, fingerprint: str = "") -> Data:
-        """The data of the suite's table `data`: those of its source, or the arena's own. No arena overrides this.
+        """The data of a trial: those of the table's `source`, or `load_data`. Subclasses do not override this.
 
         Args:
-            options: the table `data`.
+            options: the suite's table `data`.
             data_root: the folder of prepared data.
             fingerprint: the sha256 that the data must have; empty before a study is planned.
 
@@ -66,19 +71,24 @@ class Arena:
         return data
 
     def examples(self, batch: Split, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
-        """What the model is shown of a batch; whatever is random in it comes from the generator."""
+        """The arguments of `loss` and `scores` for a batch, each a tensor with one row per example.
+
+        Args:
+            batch: the batch, on the device of the training.
+            generator: the source of all randomness, on the same device.
+        """
         return batch.inputs, batch.targets
 
     def loss(self, model: torch.nn.Module, *args: Any, **examples: Any) -> torch.Tensor:
-        """The training loss of a batch, a scalar."""
+        """The training loss of a batch, a scalar; the arguments are those that `examples` returns."""
         raise NotImplementedError
 
     def scores(self, model: torch.nn.Module, *args: Any, **examples: Any) -> dict[str, torch.Tensor]:
-        """The metrics of each example, shape (N,); a split's are their means."""
+        """Each metric of each example, shape (N,); the metric of a split is the mean. Arguments as for `loss`."""
         raise NotImplementedError
 
     def derived(self, means: dict[str, float], data: Data) -> dict[str, float]:
-        """Metrics that follow from the means over a split: none, if the means say it all."""
+        """Further metrics of a split, computed from the means of its scores; none by default."""
         return {}
 
 
@@ -88,12 +98,12 @@ class ArenaFacts:
 
     Attributes:
         title: model and task in a few words.
-        metrics: each metric and which direction is better.
-        kind: the kind of data that it needs; "own" where it brings its own.
+        metrics: every metric, and whether its minimum or its maximum is best.
+        kind: the kind of data that it takes from a source; "own" if it takes only its own data.
         labelled: whether the data must have labels.
-        model_options: the arguments of `build_model`: a type where the option must be given, else the default. None
-            where they are read from the method itself.
-        factory: `module:Class` of an arena that is known by a name.
+        model_options: the arguments of `build_model`: a type for one that must be given, otherwise the default. None
+            if they are read from the method itself.
+        factory: `module:Class` of an arena with a registered name.
     """
 
     title: str

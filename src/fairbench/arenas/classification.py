@@ -1,4 +1,4 @@
-"""What the image classifiers share."""
+"""Loss and metrics of image classifiers."""
 
 import torch
 import torch.nn.functional as F
@@ -8,18 +8,18 @@ from fairbench.arenas.base import Arena
 
 
 class Classification(Arena):
-    """The class of each image; a model is called with the images, and gives logits of shape (N, classes)."""
+    """Image classification; the model maps images to logits of shape (N, classes)."""
 
     def loss(self, model: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
         """Mean cross-entropy in nats."""
         return F.cross_entropy(self.logits(model, images), labels)
 
     def scores(self, model: nn.Module, images: Tensor, labels: Tensor) -> dict[str, Tensor]:
-        """Whether the top class is right, and the cross-entropy, of each image."""
+        """Top-1 accuracy and cross-entropy of each image."""
         logits = self.logits(model, images)
         return {"accuracy": logits.argmax(dim=1) == labels, "loss": F.cross_entropy(logits, labels, reduction="none")}
 
     def logits(self, model: nn.Module, images: Tensor) -> Tensor:
-        """The model's logits, which one of transformers' wraps."""
+        """The model's logits; models of transformers return them as an attribute."""
         output = model(images)
         return output if isinstance(output, torch.Tensor) else output.logits

@@ -1,4 +1,4 @@
-"""A denoising diffusion model that draws images."""
+"""DDPM: image generation by a denoising diffusion model."""
 
 import torch
 import torch.nn.functional as F
@@ -10,7 +10,7 @@ from fairbench.data.splits import Data, Split
 
 
 class DDPM(Arena):
-    """A denoising diffusion model that draws images."""
+    """A denoising diffusion model; the model maps noisy images and time steps to the noise."""
 
     def __init__(self) -> None:
         self.diffusion = DDPMScheduler(num_train_timesteps=1000)
@@ -18,7 +18,7 @@ class DDPM(Arena):
     def build_model(
         self, data: Data, *, channels: list[int], norm_groups: int, attention_levels: list[int]
     ) -> nn.Module:
-        """A U-Net with one residual block a level, and attention at its middle and at some levels."""
+        """A U-Net with one residual block per level, and attention in the middle and at `attention_levels`."""
         levels = range(len(channels))
         model: nn.Module = UNet2DModel(
             sample_size=data.shape[-1],
@@ -34,7 +34,7 @@ class DDPM(Arena):
         return model
 
     def examples(self, batch: Split, generator: torch.Generator) -> tuple[Tensor, ...]:
-        """Noisy images, the time step of each, and the noise, drawn on the images' device."""
+        """Noisy images, the time step of each, and the noise."""
         clean = batch.inputs
         noise = torch.randn(clean.shape, generator=generator, device=clean.device)
         steps = torch.randint(len(self.diffusion.betas), (len(clean),), generator=generator, device=clean.device)
@@ -45,10 +45,10 @@ class DDPM(Arena):
         return F.mse_loss(self.predicted(model, noisy, steps), noise)
 
     def scores(self, model: nn.Module, noisy: Tensor, steps: Tensor, noise: Tensor) -> dict[str, Tensor]:
-        """The same of each image."""
+        """The squared error of each image, a mean over its values."""
         return {"mse": F.mse_loss(self.predicted(model, noisy, steps), noise, reduction="none").mean(dim=(1, 2, 3))}
 
     def predicted(self, model: nn.Module, noisy: Tensor, steps: Tensor) -> Tensor:
-        """The noise that the model sees, which one of diffusers' wraps."""
+        """The predicted noise; models of diffusers return it as an attribute."""
         output = model(noisy, steps)
         return output if isinstance(output, torch.Tensor) else output.sample

@@ -12,12 +12,12 @@ from fairbench.arenas.base import Arena
 from fairbench.data.splits import Data, Split
 
 CAUSAL = "fairbench_causal"
-"""Torch's attention under a name for which transformers makes no mask: to see that none is needed, it would wait."""
+"""Torch's attention under a name for which transformers builds no mask: testing for an unneeded one waits for a GPU."""
 AttentionInterface.register(CAUSAL, sdpa_attention_forward)
 
 
 class GPT(Arena):
-    """GPT-2: next-token prediction."""
+    """Next-token prediction; the model maps tokens of shape (N, T) to logits of shape (N, T, vocabulary)."""
 
     def build_model(self, data: Data, *, hidden_size: int, layers: int, heads: int) -> nn.Module:
         """GPT-2 without dropout, with tied embeddings."""
@@ -40,7 +40,7 @@ class GPT(Arena):
         return model
 
     def examples(self, batch: Split, generator: torch.Generator) -> tuple[Tensor, ...]:
-        """Windows of tokens."""
+        """Windows of tokens; the targets are among them."""
         return (batch.inputs,)
 
     def loss(self, model: nn.Module, tokens: Tensor) -> Tensor:
@@ -48,17 +48,17 @@ class GPT(Arena):
         return F.cross_entropy(self.logits(model, tokens).flatten(0, 1), tokens[:, 1:].flatten())
 
     def scores(self, model: nn.Module, tokens: Tensor) -> dict[str, Tensor]:
-        """The same of each window."""
+        """Mean cross-entropy in nats per token of each window."""
         losses = F.cross_entropy(self.logits(model, tokens).mT, tokens[:, 1:], reduction="none")
         return {"loss": losses.mean(dim=1)}
 
     def logits(self, model: nn.Module, tokens: Tensor) -> Tensor:
-        """The model's logits for every token but the first, which one of transformers' wraps."""
+        """The model's logits for every token after the first; models of transformers return them as an attribute."""
         output = model(tokens[:, :-1])
         return output if isinstance(output, torch.Tensor) else output.logits
 
     def derived(self, means: dict[str, float], data: Data) -> dict[str, float]:
-        """Perplexity, exp(loss), and bits per byte, which texts cut into other tokens can be compared by."""
+        """Perplexity, exp(loss), and bits per byte, which does not depend on the tokenizer."""
         loss = means["loss"]
         perplexity = math.exp(loss) if loss < 700 else math.inf
         return {"perplexity": perplexity, "bits_per_byte": loss / math.log(2) * data.tokens_per_byte}

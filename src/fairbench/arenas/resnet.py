@@ -1,4 +1,4 @@
-"""ResNet-18 that classifies images."""
+"""ResNet-18: image classification."""
 
 from torch import nn
 from transformers import ResNetConfig, ResNetForImageClassification
@@ -8,10 +8,10 @@ from fairbench.data.splits import Data
 
 
 class ResNet(Classification):
-    """ResNet-18 that classifies images."""
+    """ResNet-18: image classification."""
 
     def build_model(self, data: Data, *, width: int) -> nn.Module:
-        """Basic blocks 2-2-2-2; `width` channels in the first stage, doubled by each later one (64 as usual)."""
+        """Basic blocks 2-2-2-2; `width` channels in the first stage (usually 64), doubled in each later one."""
         model: nn.Module = ResNetForImageClassification(
             ResNetConfig(
                 num_channels=data.shape[0],

@@ -1,4 +1,4 @@
-"""A vision transformer that classifies images."""
+"""ViT: image classification by a vision transformer."""
 
 from torch import nn
 from transformers import ViTConfig, ViTForImageClassification
@@ -8,10 +8,10 @@ from fairbench.data.splits import Data
 
 
 class ViT(Classification):
-    """A vision transformer that classifies images."""
+    """Image classification by a vision transformer."""
 
     def build_model(self, data: Data, *, hidden_size: int, layers: int, heads: int, patch_size: int) -> nn.Module:
-        """ViT with an MLP four times as wide as its hidden size, without dropout."""
+        """ViT without dropout; the MLP has four times the hidden size."""
         model: nn.Module = ViTForImageClassification(
             ViTConfig(
                 image_size=data.shape[-1],

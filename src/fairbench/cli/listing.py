@@ -30,7 +30,7 @@ def show_list(options: argparse.Namespace) -> int:
         _show(name, f"{source.title}; for arenas of {source.kind}")
     print("optimizers")
     for name, optimizer in known_optimizers().items():
-        _show(name, optimizer.title)
+        _show(name, f"{optimizer.title} ({optimizer.factory})")
     _show("your own", "path/to/file.py:Class or module:Class, in --optimizer or as `factory` in a suite file")
     return 0
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 Severity = Literal["fail", "warn", "note", "pass"]
-"""With a fail the numbers must not be used; a warn may change what they mean; a note is worth knowing."""
+"""After a fail the numbers must not be used; a warn may change their meaning; a note is worth knowing."""
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 STYLES = {"fail": "bold red", "warn": "yellow", "note": "", "pass": "green"}
 """The style of each severity in a terminal."""
@@ -16,9 +16,8 @@ class Flag:
 
     Attributes:
         name: what was checked or what is wrong, in a few words.
-        severity: its weight.
-        evidence: what was seen, in sentences.
-        advice: what to do; empty where nothing is wrong.
+        evidence: the observation, in sentences.
+        advice: what to do; empty if nothing is wrong.
     """
 
     name: str
@@ -28,10 +27,10 @@ class Flag:
 
     @property
     def heading(self) -> str:
-        """The name as a page or a terminal shows it; in capitals for a fail."""
+        """The name as shown; in capitals for a fail."""
         return self.name.upper() if self.severity == "fail" else self.name.capitalize()
 
     @property
     def text(self) -> str:
-        """Name and evidence in a line."""
+        """Name and evidence in one line."""
         return f"{self.heading}: {self.evidence}"

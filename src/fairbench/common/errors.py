@@ -8,23 +8,23 @@ ValueT = TypeVar("ValueT")
 
 
 class Preempted(BaseException):
-    """The driver was asked to stop by a signal, as a cluster does before it takes a machine away: exit code 75."""
+    """A signal stops the driver, as a cluster sends one before it reclaims a machine: exit code 75."""
 
 
 class Paused(BaseException):
-    """A trial was asked to stop and is to be continued; the message says what could not be saved, if anything."""
+    """A trial was paused, to be resumed later; the message says why its state could not be saved, or is empty."""
 
 
 class OutOfMemory(Exception):
-    """A trial needs more of a GPU than there is; the message says how much, and the way out."""
+    """A trial needs more memory than the GPU has; the message says how much, and what to do."""
 
 
 class UsageError(Exception):
-    """Something outside the code is wrong; the message names it, its value and the way out."""
+    """Something outside the code is wrong; the message names it, its value, and what to do."""
 
 
 def pick(kind: str, name: str, known: Mapping[str, ValueT]) -> ValueT:
-    """The entry of that name.
+    """The entry with a name.
 
     Raises:
         UsageError: the name is unknown.
@@ -35,7 +35,7 @@ def pick(kind: str, name: str, known: Mapping[str, ValueT]) -> ValueT:
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UsageError:
-    """The error for a name that does not exist: it offers the nearest right one, and all of them."""
+    """The error for an unknown name: it suggests the nearest known name, and lists all of them."""
     names = sorted(known)
     folded = {candidate.casefold(): candidate for candidate in names}
     nearest = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.5)

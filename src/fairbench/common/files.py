@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Files that are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typing import IO
 from fairbench.common.errors import UsageError
 
 Content = str | bytes | Iterable[str]
-"""Of a file; in parts if it is long."""
+"""The content of a file, or its parts."""
 BUFFER = 1 << 20
-"""Bytes of a file that are written at once: long ones come in many small parts."""
+"""Bytes of a file that are collected before they are written: long files come in many small parts."""
 
 
 def write_atomically(path: Path, content: Content) -> None:
-    """Write a file so that it has its old or its new content, never a part.
+    """Write a file so that it has either its old or its new content, never a part of it.
 
     Raises:
         UsageError: the disk is full or the folder cannot be written; the old content is still there.
@@ -30,14 +30,14 @@ def write_atomically(path: Path, content: Content) -> None:
 
 
 def write_files(folder: Path, contents: Mapping[str, Content]) -> None:
-    """Write files atomically by their names in a folder, one after the other."""
+    """Write the files of a folder atomically, one after the other, by their names."""
     for name, content in contents.items():
         write_atomically(folder / name, content)
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write that takes the place of another one once it is complete: temporary file, fsync, rename.
+    """A file that replaces `path` once it is complete: temporary file, fsync, rename.
 
     Raises:
         UsageError: the disk is full or the folder cannot be written; the old content is still there.
@@ -57,15 +57,15 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
         reason = "the disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else error.strerror
         raise UsageError(
             f"cannot write {path}: {reason}; everything written before is kept, "
-            "make room or choose another folder and run the same command again"
+            "free disk space or choose a different folder, and run the same command again"
         ) from error
     finally:
         if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)  # gone if it has taken its place
+            Path(temporary).unlink(missing_ok=True)  # absent after the rename
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make a rename in the folder survive a power cut."""
+    """Make a rename in the folder survive a power failure."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -9,7 +9,7 @@ def duration(seconds: float) -> str:
 
 
 def format_bytes(size: int) -> str:
-    """Bytes in a unit that people read."""
+    """A number of bytes in the unit that fits it, as "12.3 MB"."""
     amount = float(size)
     for unit in ("bytes", "kB", "MB"):
         if amount < 1000:

@@ -21,12 +21,12 @@ def digest(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a spec, which many trials of a study share."""
+    """A part of a spec; many trials of a study share it."""
 
     def to_json(self) -> dict[str, Any]:
-        """The fields; one that came later is left out where it has its default: so old records stay valid."""
-        told = {field.name: (getattr(self, field.name), field.default) for field in fields(self)}
-        return {name: value for name, (value, default) in told.items() if default is MISSING or value != default}
+        """The fields, without those that have their default, so that a new field leaves old records valid."""
+        values = {field.name: (getattr(self, field.name), field.default) for field in fields(self)}
+        return {name: value for name, (value, default) in values.items() if default is MISSING or value != default}
 
     @cached_property
     def text(self) -> str:

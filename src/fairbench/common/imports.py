@@ -1,4 +1,4 @@
-"""What a user names by `module:Name` or `path/to/file.py:Name`, be it an optimizer, its groups, or an arena."""
+"""Import of user-defined optimizers, groups and arenas: `module:Name` or `path/to/file.py:Name`."""
 
 import importlib
 import importlib.util
@@ -12,42 +12,39 @@ from typing import Any
 from fairbench.common.errors import UsageError, unknown
 
 LIBRARIES = ("pytorch_optimizer", "schedulefree")
-"""Packages that optimizers of the registry are from, and that the extra [zoo] installs."""
+"""Packages of the registry's optimizers, which the extra [zoo] installs."""
 
 
 def load(reference: str, what: str) -> Any:
-    """Import what a reference names; modules and files of the working directory are found.
+    """Import the object that a reference names.
 
     Args:
-        reference: `module:Name`, or `path/to/file.py:Name` with a path from the working directory.
-        what: what errors call it, as "optimizer factory".
-
-    Returns:
-        Whatever has that name there.
+        reference: `module:Name`, also of the working directory, or `path/to/file.py:Name` with a relative path.
+        what: the kind of object in error messages, as "optimizer factory".
 
     Raises:
-        UsageError: there is no such module, file or name, or it cannot be imported.
+        UsageError: the module, file or name does not exist, or cannot be imported.
     """
     place, name = place_and_name(reference, what)
     try:
-        module = _of_file(place, f"{what} {reference!r}") if place.endswith(".py") else _of_name(place)
+        module = _import_file(place, f"{what} {reference!r}") if place.endswith(".py") else _import_module(place)
     except UsageError:
         raise
-    except (Exception, SystemExit) as error:  # what is the user's may do anything
+    except (Exception, SystemExit) as error:  # user code may raise anything
         reason = f"{type(error).__name__}: {error}"
         if isinstance(error, ModuleNotFoundError) and error.name in LIBRARIES:
             reason += "; install it with: pip install 'psilogic[zoo]'"
         raise UsageError(f"{what} {reference!r}: cannot import {place!r}: {reason}") from error
     if not hasattr(module, name):
-        raise unknown(f"name in {place}", name, _offered(module))
+        raise unknown(f"name in {place}", name, _defined(module))
     return getattr(module, name)
 
 
 def place_and_name(reference: str, what: str) -> tuple[str, str]:
-    """The two parts of a reference: the module or file, and the name there.
+    """The two parts of a reference: the module or file, and the name in it.
 
     Raises:
-        UsageError: it has another form.
+        UsageError: the reference has a different form.
     """
     place, _, name = reference.rpartition(":")
     if not place or not name:
@@ -55,17 +52,16 @@ def place_and_name(reference: str, what: str) -> tuple[str, str]:
     return place, name
 
 
-def _of_name(name: str) -> ModuleType:
-    """The module of that name."""
+def _import_module(name: str) -> ModuleType:
     if "" not in sys.path:
-        _find_in(Path.cwd())
+        _add_to_path(Path.cwd())
     return importlib.import_module(name)
 
 
-def _of_file(path: str, what: str) -> ModuleType:
-    """The module that a file is, loaded once; modules in its folder are found as if it were run.
+def _import_file(path: str, what: str) -> ModuleType:
+    """The module of a file, loaded once; it can import modules from its folder, as a script can.
 
-    The path is a part of a trial's identity, which is the same on every machine: so none starts at the root.
+    The path is a part of a trial's identity, which must not depend on the machine: so absolute paths are refused.
     """
     file = Path(path)
     if file.is_absolute():
@@ -79,7 +75,7 @@ def _of_file(path: str, what: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, file.resolve())
     assert spec is not None
     assert spec.loader is not None
-    _find_in(file.resolve().parent)
+    _add_to_path(file.resolve().parent)
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
@@ -89,14 +85,14 @@ def _of_file(path: str, what: str) -> ModuleType:
     return module
 
 
-def _find_in(folder: Path) -> None:
-    """Have Python look for modules there, after all other places."""
+def _add_to_path(folder: Path) -> None:
+    """Let Python search a folder for modules, after all others."""
     if str(folder) not in sys.path:
         sys.path.append(str(folder))
 
 
-def _offered(module: ModuleType) -> list[str]:
-    """The classes of a module, and the functions that it defines."""
+def _defined(module: ModuleType) -> list[str]:
+    """The classes in a module, and the functions that it defines."""
     return [
         name
         for name, value in vars(module).items()

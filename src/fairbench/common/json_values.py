@@ -1,4 +1,4 @@
-"""Values of hyperparameters: which of them a record can hold, and which fit the place that they are given for."""
+"""Values of hyperparameters: which of them JSON can hold, and which fit a default."""
 
 import json
 from typing import Any
@@ -6,11 +6,11 @@ from typing import Any
 from fairbench.common.errors import UsageError
 
 KINDS = ((bool, "true or false"), ((int, float), "a number"), (str, "a string"), ((list, tuple), "a list"))
-"""What there is of values, the narrowest first: in Python a bool is a number too."""
+"""The kinds of values, bool before number, since a bool of Python is a number too."""
 
 
-def is_plain(value: Any) -> bool:
-    """Whether JSON can hold the value."""
+def is_json(value: Any) -> bool:
+    """Whether JSON can hold the value, which excludes NaN and infinities."""
     try:
         json.dumps(value, allow_nan=False)
     except (TypeError, ValueError):
@@ -19,17 +19,14 @@ def is_plain(value: Any) -> bool:
 
 
 def check_value(where: str, value: Any, default: Any) -> None:
-    """See that a hyperparameter has a value that fits its default.
+    """Raise UsageError unless a hyperparameter's value fits into a record, and is of the kind of its default.
 
     Args:
-        where: what errors call it, as "optimizers.AdamW.options.betas".
+        where: its name in the message, as "optimizers.AdamW.options.betas".
         value: its value.
-        default: the factory's own; None says nothing of what fits.
-
-    Raises:
-        UsageError: the value cannot stand in a record, or is of another kind than the default.
+        default: the factory's default; None allows every kind.
     """
-    if not is_plain(value):
+    if not is_json(value):
         raise UsageError(f"{where} must be a finite plain value, got {value!r}")
     kind = _kind(default)
     if default is not None and _kind(value) != kind:
@@ -37,5 +34,5 @@ def check_value(where: str, value: Any, default: Any) -> None:
 
 
 def _kind(value: Any) -> str:
-    """What sort of value it is; a whole number is a number, since many a default is written 0 that may be 0.5."""
+    """The kind of a value; whole numbers are numbers, since a default 0 often stands for 0.0."""
     return next((name for types, name in KINDS if isinstance(value, types)), "a table")

@@ -1,4 +1,4 @@
-"""Hypergradient descent: the learning rate is trained with the weights; no maintained library has it."""
+"""Hypergradient descent: the learning rate is trained with the weights; no maintained library implements it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,13 +14,11 @@ class AdamHD(torch.optim.Optimizer):
         alpha_t = alpha_{t-1} + hyper_lr g_t . d_{t-1}
         theta  <- theta - alpha_t d_t
 
-    The sum of the corrections is kept apart from `lr`, so that a warm-up of `lr` is not undone by it.
+    The sum of the corrections is separate from `lr`, so that a schedule of `lr` keeps its effect.
 
     Args:
-        params: parameters or groups; a group has one rate.
+        params: parameters or groups; each group has its own rate.
         lr: learning rate before any correction, >= 0.
-        betas: decay rates of the moments.
-        eps: added to the denominator.
         hyper_lr: learning rate of the learning rate, >= 0.
 
     Source: Baydin et al. 2018, arXiv:1703.04782, Adam-HD, with the hyper_lr of its experiments.

@@ -1,7 +1,7 @@
-"""Which parameters of a model an optimizer for matrices takes, and what happens to the rest.
+"""Parameter groups of optimizers for matrices: hidden matrices, and the other parameters.
 
-Both functions are `groups` of an optimizer: a matrix is hidden by the types of the modules around it, which
-`psilogic.models` knows; embeddings, the head, norms, biases, tokens and positions are not.
+Both functions are `groups` of an optimizer. `psilogic.models` tells hidden matrices by the types of the model's
+modules; embeddings, the head, norms, biases, tokens and positions are not hidden matrices.
 """
 
 from typing import Any
@@ -16,11 +16,11 @@ from psilogic import gpt_groups
 HIDDEN = "blocks"
 ENDS = ("embeddings", "head")
 LAST_RADIUS = 60.0
-"""How much larger SCION's authors make the step at the ends than in hidden matrices."""
+"""The scale of SCION's steps for embeddings and head; 1 for hidden matrices."""
 
 
 def _parts(model: nn.Module) -> dict[str, list[nn.Parameter]]:
-    """The trainable parameters as "hidden" matrices (of any dimension from two on), "ends" and "rest"."""
+    """The trainable parameters as "hidden" (tensors of two or more dimensions), "ends" and "rest"."""
     parts: dict[str, list[nn.Parameter]] = {"hidden": [], "ends": [], "rest": []}
     for group in gpt_groups(model):
         name = group["name"]
@@ -29,7 +29,7 @@ def _parts(model: nn.Module) -> dict[str, list[nn.Parameter]]:
 
 
 def hidden_and_rest(model: nn.Module) -> list[dict[str, Any]]:
-    """Hidden matrices and everything else, as groups with `use_muon`.
+    """Two groups, hidden matrices and the rest, marked by `use_muon`.
 
     Source: Jordan et al. 2024, kellerjordan.github.io/posts/muon; convolutions are flattened to matrices.
     """
@@ -41,23 +41,21 @@ def norms(model: nn.Module) -> list[dict[str, Any]]:
 
     Source: Pethick et al. 2025, arXiv:2502.07529, with the radii of its language models.
     """
-    of_part: dict[str, dict[str, Any]] = {
+    options: dict[str, dict[str, Any]] = {
         "hidden": {"norm_type": LMONorm.AUTO},
         "ends": {"norm_type": LMONorm.SIGN, "scale": LAST_RADIUS},
         "rest": {"norm_type": LMONorm.BIAS},
     }
-    return [{"params": params, **of_part[name]} for name, params in _parts(model).items()]
+    return [{"params": params, **options[name]} for name, params in _parts(model).items()]
 
 
 class Muon(pytorch_optimizer.Muon):
-    """Muon for the groups with `use_muon`, AdamW for the others, with one rate and one decay.
+    """Muon for groups with `use_muon`, AdamW for the others, with one rate and one decoupled decay.
 
-    An update of Muon is scaled to the root mean square of AdamW's, so that one rate serves both.
+    Updates of Muon are scaled to the root mean square of AdamW's, so that one rate suits both.
 
     Args:
-        params: groups with `use_muon`, as of `hidden_and_rest`.
-        lr: learning rate of both.
-        weight_decay: decoupled decay of both.
+        params: groups with `use_muon`, as `hidden_and_rest` makes them.
         momentum: of Muon.
         betas: of AdamW.
 

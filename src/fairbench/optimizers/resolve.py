@@ -1,4 +1,4 @@
-"""Optimizers by name, and anyone's own from a module or a file; every hyperparameter goes into the trial's spec."""
+"""Registered and user-defined optimizers; every hyperparameter becomes part of the trial's spec."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairbench.common.errors import UsageError, unknown
 from fairbench.common.imports import load
-from fairbench.common.json_values import check_value, is_plain
+from fairbench.common.json_values import check_value, is_json
 from fairbench.optimizers.registry import OPTIMIZERS, OptimizerFacts
 from fairbench.optimizers.spec import HORIZON, OptimizerPlan, OptimizerSpec, ResolvedOptimizer
 
@@ -21,33 +21,33 @@ if TYPE_CHECKING:
 
 NEEDS = {
     "create_graph": "the gradients are differentiable",
-    "closure": "the step gets a function that computes loss and gradients again",
-    "modes": "it is told when the model is trained and when evaluated, by train() and eval()",
-    "constant_lr": "the learning rate is only warmed up",
+    "closure": "step() gets a function that computes loss and gradients again",
+    "modes": "its train() and eval() are called before the model is trained and evaluated",
+    "constant_lr": "the learning rate is warmed up and then constant",
 }
 """What an optimizer may need of the training loop."""
 DECOUPLING = ("decoupled_weight_decay", "weight_decouple")
-"""Options that say whether the weight decay is decoupled, of optimizers that can do both."""
+"""Options that decouple the weight decay, of optimizers that offer both kinds."""
 TREATMENTS = {
     "grad_centralize": "gradient centralization",
     "use_gc": "gradient centralization",
     "agc_clip": "adaptive gradient clipping",
     "max_grad_norm": "gradient clipping of its own",
 }
-"""Options that do what could be done for every optimizer, with what that is."""
+"""Options for techniques that any optimizer could use, with the names of the techniques."""
 PRESETS = ("psilogic:PsiLogicNLP", "psilogic:PsiLogicGPT", "psilogic:PsiLogicViT")
-"""Factories that choose options of that kind by themselves."""
+"""Factories that set such options themselves."""
 ENTRY_POINTS = "fairbench.optimizers"
-"""Where an installed package names optimizers: `Name = "module:Class"`."""
+"""The entry point under which installed packages register optimizers: `Name = "module:Class"`."""
 
 
 @cache
 def known_optimizers() -> Mapping[str, OptimizerFacts]:
-    """Every optimizer that has a name: those of fairbench, and those that installed packages name.
+    """Every registered optimizer by its name: fairbench's, and those of installed packages.
 
-    A name of fairbench's stays what it is, and so does the first of two packages that choose the same.
+    A package cannot replace a name of fairbench or of an earlier package; it gets a warning.
     """
-    from importlib.metadata import entry_points  # which takes long to load: who looks at a study does without
+    from importlib.metadata import entry_points  # slow to import, and not needed to view a study
 
     known = dict(OPTIMIZERS)
     for entry in entry_points(group=ENTRY_POINTS):
@@ -64,18 +64,18 @@ def load_factory(factory: str) -> Callable[..., torch.optim.Optimizer]:
     """Import `module:Class` or `path/to/file.py:Class`, see `fairbench.common.imports`.
 
     Raises:
-        UsageError: there is no such module, file or class.
+        UsageError: the module, file or class does not exist, or cannot be called.
     """
-    found = load(factory, "optimizer factory")
-    if not callable(found):
-        raise UsageError(f"optimizer factory {factory!r} is no class but {found!r}")
-    return found  # type: ignore[no-any-return]
+    loaded = load(factory, "optimizer factory")
+    if not callable(loaded):
+        raise UsageError(f"optimizer factory {factory!r} must be a class or a function, got {loaded!r}")
+    return loaded  # type: ignore[no-any-return]
 
 
 def rates_of(name: str, plan: OptimizerPlan) -> tuple[float, float | None]:
-    """Scale of the sweep's rates for an optimizer, and its own rate if none is searched.
+    """Scale of the sweep's rates for an optimizer, and its fixed rate, None if the rate is swept.
 
-    What the plan says of either replaces all that is known: with a scale a rate is searched whatever is known.
+    A plan with either replaces both of the registry: a plan with a scale has its rate swept.
     """
     if plan.lr is not None or plan.lr_scale is not None:
         return 1.0 if plan.lr_scale is None else plan.lr_scale, plan.lr
@@ -84,7 +84,7 @@ def rates_of(name: str, plan: OptimizerPlan) -> tuple[float, float | None]:
 
 
 def _facts(name: str, plan: OptimizerPlan) -> OptimizerFacts:
-    """What is known of a plan's optimizer; of one that has a factory no more than that."""
+    """The registry's facts on a plan's optimizer; none for a plan with a factory."""
     return OptimizerFacts(plan.factory, "", "unknown") if plan.factory else known_optimizers()[name]
 
 
@@ -92,15 +92,15 @@ def resolve_optimizer(name: str, plan: OptimizerPlan, extra: Iterable[str] = ())
     """Import the optimizer, check the names of its hyperparameters and fill in its defaults.
 
     Args:
-        name: what tables call it; when the plan has no factory, one that fairbench knows.
+        name: its name in tables; also its registered name if the plan has no factory.
         plan: its factory and hyperparameters.
-        extra: hyperparameters that the sweep selects with the rate, where it selects one.
+        extra: hyperparameters that the sweep selects in addition to the rate.
 
     Returns:
-        The optimizer, without its code: what takes part is known when it has taken a step.
+        The optimizer without `code`, which is known only after a step.
 
     Raises:
-        UsageError: the optimizer has no such hyperparameter, or one is no plain value.
+        UsageError: the optimizer has no such hyperparameter, or a value has the wrong kind.
     """
     facts = _facts(name, plan)
     factory = load_factory(facts.factory)
@@ -124,17 +124,17 @@ def resolve_optimizer(name: str, plan: OptimizerPlan, extra: Iterable[str] = ())
 
 
 def _defaults(name: str, factory: str, plan: OptimizerPlan, selected: Iterable[str]) -> dict[str, Any]:
-    """The factory's defaults, now that it has what the sweep selects and what the plan gives."""
+    """The factory's defaults, after a check that it has every hyperparameter of the sweep and of the plan."""
     arguments = list(inspect.signature(load_factory(factory)).parameters.values())[1:]
     known = {argument.name: argument for argument in arguments}
     takes_any = any(argument.kind is argument.VAR_KEYWORD for argument in arguments)
     for hyperparameter in selected:
         if hyperparameter not in known and not takes_any:
-            way = "" if hyperparameter == "lr" else ", or leave sweep.extra out"
-            reason = f"has no argument {hyperparameter}, which the sweep selects; wrap it in a function{way}"
+            otherwise = "" if hyperparameter == "lr" else ", or leave sweep.extra out"
+            reason = f"has no argument {hyperparameter}, which the sweep selects; wrap it in a function{otherwise}"
             raise UsageError(f"optimizers.{name}: {factory} {reason}")
-    # A default that is no plain value stays where it is, in the code, which the trial's identity covers.
-    defaults = {key: value.default for key, value in known.items() if is_plain(value.default)}
+    # Any other default is left to the code, which is part of the trial's identity as well.
+    defaults = {key: value.default for key, value in known.items() if is_json(value.default)}
     for option, value in (item for options in (plan.options, *plan.arenas.values()) for item in options.items()):
         if option not in known and not takes_any:
             raise unknown(f"hyperparameter of {name}", option, known)
@@ -143,25 +143,20 @@ def _defaults(name: str, factory: str, plan: OptimizerPlan, selected: Iterable[s
 
 
 def _needs(factory: str) -> list[str]:
-    """What is known of a factory's needs, else what can be seen of its class."""
+    """The registry's needs of a factory; without an entry, those that its class shows."""
     if facts := _facts_of(factory):
         return list(facts.needs)
-    made = load_factory(factory)
-    closure = inspect.signature(step).parameters.get("closure") if (step := getattr(made, "step", None)) else None
-    seen = {
-        "closure": closure is not None and closure.default is closure.empty,
-        "modes": all(callable(getattr(made, mode, None)) for mode in ("train", "eval")),
-    }
-    return [need for need, is_seen in seen.items() if is_seen]
+    optimizer, needs = load_factory(factory), []
+    step = getattr(optimizer, "step", None)
+    if step and (closure := inspect.signature(step).parameters.get("closure")) and closure.default is closure.empty:
+        needs.append("closure")
+    if all(callable(getattr(optimizer, mode, None)) for mode in ("train", "eval")):
+        needs.append("modes")
+    return needs
 
 
 def decay_kind(factory: str, options: Mapping[str, Any]) -> str:
-    """Whether an optimizer's weight decay is "coupled" or "decoupled", "none" or, if nobody knows, "unknown".
-
-    Args:
-        factory: `module:Class`.
-        options: its options, defaults included.
-    """
+    """Whether the weight decay of a factory with these options is "coupled", "decoupled", "none" or "unknown"."""
     for option in DECOUPLING:
         if option in options:
             return "decoupled" if options[option] else "coupled"
@@ -172,11 +167,7 @@ def decay_kind(factory: str, options: Mapping[str, Any]) -> str:
 
 
 def state_per_weight(factory: str) -> str:
-    """What an optimizer keeps for each weight, in words; empty if nobody knows.
-
-    Args:
-        factory: `module:Class`.
-    """
+    """The state that a factory's optimizer keeps for each weight, in words; empty if unknown."""
     facts = _facts_of(factory)
     if facts is None:
         return ""
@@ -184,17 +175,17 @@ def state_per_weight(factory: str) -> str:
 
 
 def _facts_of(factory: str) -> OptimizerFacts | None:
-    """What fairbench knows of a factory under whatever name."""
+    """The registry's facts on a factory, under any name."""
     return next((facts for facts in OPTIMIZERS.values() if facts.factory == factory), None)
 
 
 def schedule(needs: Sequence[str]) -> str:
-    """What the training loop does with the learning rate of an optimizer with such needs, in words."""
+    """The learning-rate schedule of an optimizer with these needs, in words."""
     return "warm-up only" if "constant_lr" in needs else "warm-up and cosine"
 
 
 def _takes(factory: Callable[..., Any], argument: str) -> bool:
-    """Whether a factory has an argument, or hands on to a parent that has it what it does not know itself."""
+    """Whether a factory has an argument, or passes its keyword arguments to a parent class that has it."""
     classes = inspect.getmro(factory) if inspect.isclass(factory) else ()
     for each in [vars(cls)["__init__"] for cls in classes if "__init__" in vars(cls)] or [factory]:
         arguments = inspect.signature(each).parameters
@@ -208,13 +199,11 @@ def _takes(factory: Callable[..., Any], argument: str) -> bool:
 def build_optimizer(spec: OptimizerSpec, model: torch.nn.Module) -> torch.optim.Optimizer:
     """The optimizer of a trial."""
     options = {key: tuple(value) if isinstance(value, list) else value for key, value in spec.options.items()}
-    factory, groups = (
-        load(spec.factory, "optimizer factory"),
-        load(spec.groups, "groups") if spec.groups else _trainable,
-    )
-    return factory(groups(model), **options)  # type: ignore[no-any-return]
+    factory = load(spec.factory, "optimizer factory")
+    groups = load(spec.groups, "groups")(model) if spec.groups else _trainable(model)
+    return factory(groups, **options)  # type: ignore[no-any-return]
 
 
 def _trainable(model: torch.nn.Module) -> list[torch.nn.Parameter]:
-    """The parameters that are trained, all alike."""
+    """The trainable parameters, as one group."""
     return [p for p in model.parameters() if p.requires_grad]

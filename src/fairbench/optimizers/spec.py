@@ -1,4 +1,4 @@
-"""An optimizer as a suite names it, as it is resolved here, and as it enters a trial's identity."""
+"""An optimizer as a suite names it, as it is resolved on this machine, and as it enters a trial's identity."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ from fairbench.common.hashing import Part
 
 @dataclass(frozen=True)
 class OptimizerSpec(Part):
-    """The optimizer, with every hyperparameter.
+    """The optimizer of a trial, with every hyperparameter.
 
     Attributes:
-        name: what tables and figures call it.
         factory: `module:Class`.
-        options: every argument of the factory but the parameters, defaults included.
-        groups: `module:function` that makes parameter groups of the model; empty gives all parameters alike.
-        code: what takes part because of it, see `fairbench.runner.code_identity`.
+        options: every argument of the factory except the parameters, defaults included.
+        groups: `module:function` that makes parameter groups of the model; empty for a single group.
+        code: the code that takes part because of it, see `fairbench.runner.code_identity`.
         needs: what the training loop must do for it, see `fairbench.optimizers.resolve.NEEDS`.
     """
 
@@ -32,18 +31,18 @@ class OptimizerSpec(Part):
 
 @dataclass(frozen=True)
 class OptimizerPlan:
-    """One optimizer of a suite.
+    """One optimizer of a suite. The registry, where it has the optimizer, gives the values of omitted fields.
 
     Attributes:
-        factory: `module:Class`; empty for an optimizer that fairbench knows by its name.
-        options: hyperparameters other than the learning rate; the rest keep their defaults.
-        arenas: by arena, what is otherwise there.
-        groups: `module:function` that makes parameter groups of the model; empty takes what is known of it, else none.
-        clip_norm: the global gradient norm is clipped to this, 0 is off; None takes what all trials share.
-        needs: see `fairbench.optimizers.resolve.NEEDS`; None takes what is known of it.
-        lr_scale: the sweep's rates are multiplied by this; None takes what is known of it, else 1.
-        lr: its learning rate, where none is searched: it runs its final seeds only, and is marked as untuned. None
-            takes what is known of it, unless `lr_scale` says that one is searched.
+        factory: `module:Class`; empty for an optimizer with a registered name.
+        options: hyperparameters other than the learning rate; the others keep their defaults.
+        arenas: options that differ in an arena, by its name.
+        groups: `module:function` that makes parameter groups of the model; empty for the registry's, or a single group.
+        clip_norm: the global gradient norm is clipped to this, 0 is off; None for the suite's.
+        needs: see `fairbench.optimizers.resolve.NEEDS`; None for the registry's, or those of the class.
+        lr_scale: the sweep's rates are multiplied by this; None for the registry's, or 1.
+        lr: a fixed learning rate: it runs its final seeds only, and is marked as untuned. None for the registry's,
+            unless `lr_scale` is given; otherwise the rate is swept.
     """
 
     factory: str = ""
@@ -57,24 +56,18 @@ class OptimizerPlan:
 
 
 HORIZON = "total_steps"
-"""The argument that gets the number of training steps, of an optimizer that has it and whose plan leaves it out."""
+"""The argument that gets the number of training steps, if the optimizer has it and the plan does not set it."""
 
 
 @dataclass(frozen=True)
 class ResolvedOptimizer:
-    """An optimizer with every hyperparameter but the learning rate and the horizon, which a trial adds.
+    """An optimizer with every hyperparameter except the learning rate and the horizon, which a trial adds.
 
-    Attributes:
-        name: what tables and figures call it.
-        factory: `module:Class`.
-        options: every argument of the factory, defaults included.
-        arenas: by arena, the options that are otherwise there.
-        takes_horizon: whether it is given the number of training steps, as `total_steps`.
-        groups: `module:function` that makes parameter groups of the model; empty gives all parameters alike.
-        code: what takes part because of it, see `fairbench.runner.code_identity`.
-        needs: what the training loop must do for it, see `NEEDS`.
+    Attributes as those of `OptimizerSpec`, and:
+        arenas: options that differ in an arena, by its name.
+        takes_horizon: whether it gets the number of training steps, as `total_steps`.
         lr_scale: the sweep's rates are multiplied by this.
-        lr: its learning rate where none is swept; None for the sweep's.
+        lr: a fixed learning rate; None if it is swept.
     """
 
     name: str
@@ -89,7 +82,7 @@ class ResolvedOptimizer:
     lr: float | None = None
 
     def spec(self, arena: str, searched: Mapping[str, Any], steps: int) -> OptimizerSpec:
-        """The optimizer of a trial, with the learning rate and whatever else was searched."""
+        """The optimizer of a trial, with the learning rate and any other searched hyperparameter."""
         horizon = {HORIZON: steps} if self.takes_horizon else {}
         options = {**self.options, **self.arenas.get(arena, {}), **horizon, **searched}
         return OptimizerSpec(self.name, self.factory, options, self.groups, self.code, tuple(self.needs))

@@ -1,7 +1,7 @@
-"""All that an optimizer remembers, so that it goes on as if it had never stopped.
+"""The whole state of an optimizer, from which a training resumes bit for bit.
 
-In addition to its `state_dict` these are the numbers, texts and flags that many keep on themselves. torch's
-`load_state_dict` casts floating-point state to the dtype of its parameter and moves it there; here it stays as it was.
+In addition to its `state_dict` it has the plain values that many optimizers keep as attributes. torch's
+`load_state_dict` casts floating-point state to the dtype of its parameter and moves it there; here it stays unchanged.
 """
 
 from collections.abc import Mapping
@@ -15,13 +15,13 @@ PLAIN = (bool, int, float, str, type(None))
 
 
 @cache
-def _of_torch() -> frozenset[str]:
-    """What every optimizer keeps on itself because torch does."""
+def _base_attributes() -> frozenset[str]:
+    """The attributes of torch's base class."""
     return frozenset(vars(torch.optim.Optimizer([torch.zeros(1)], {})))
 
 
 def is_plain(value: Any) -> bool:
-    """Whether a value is of numbers, texts and flags alone; numpy's are of other types."""
+    """Whether a value has only numbers, strings and flags, in dicts, lists and tuples; numpy's types are not plain."""
     if type(value) is dict:
         return all(map(is_plain, [*value, *value.values()]))
     return all(map(is_plain, value)) if type(value) in (list, tuple) else type(value) in PLAIN
@@ -29,21 +29,21 @@ def is_plain(value: Any) -> bool:
 
 def own_attributes(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
     """The attributes of an optimizer that torch's base class does not have."""
-    return {name: value for name, value in vars(optimizer).items() if name not in _of_torch()}
+    return {name: value for name, value in vars(optimizer).items() if name not in _base_attributes()}
 
 
 def optimizer_state(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-    """What `load_optimizer_state` takes: the `state_dict`, and the plain ones of the optimizer's own attributes."""
+    """The `state_dict` and the plain ones of the optimizer's own attributes, for `load_optimizer_state`."""
     attributes = {name: value for name, value in own_attributes(optimizer).items() if is_plain(value)}
     return {"state_dict": optimizer.state_dict(), "attributes": attributes}
 
 
 def load_optimizer_state(optimizer: torch.optim.Optimizer, saved: Mapping[str, Any]) -> None:
-    """Have an optimizer go on from where `optimizer_state` found another one of its kind.
+    """Set an optimizer to the state of another optimizer of the same class.
 
     Args:
         optimizer: an optimizer of the same parameters, which has taken no step.
-        saved: what was found; tensors are on the devices where they shall be.
+        saved: the result of `optimizer_state`, its tensors on the devices where they belong.
     """
     optimizer.load_state_dict(saved["state_dict"])
     state = saved["state_dict"]["state"]
@@ -57,7 +57,7 @@ def load_optimizer_state(optimizer: torch.optim.Optimizer, saved: Mapping[str, A
 
 
 def _as_saved(loaded: Any, saved: Any) -> Any:
-    """A loaded state with its tensors in the dtype and on the device that they had."""
+    """The loaded state with the dtypes and devices of the saved tensors."""
     if isinstance(loaded, Tensor) and isinstance(saved, Tensor):
         same = loaded.dtype == saved.dtype and loaded.device == saved.device
         return loaded if same else saved.clone()

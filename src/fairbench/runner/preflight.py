@@ -63,7 +63,7 @@ def arenas_and_environment(suite: Suite, place: Place) -> dict[str, Any]:
     """
     import torch
 
-    from fairbench.arenas.checks import check_loss, check_scores, same_data
+    from fairbench.arenas.checks import check_loss, check_scores, checked_data
     from fairbench.arenas.registry import load_arena
     from fairbench.runner.code_identity import arena_code
     from fairbench.training.determinism import one_thread, weights_hash
@@ -75,7 +75,7 @@ def arenas_and_environment(suite: Suite, place: Place) -> dict[str, Any]:
         before, task = set(sys.modules), suite.task(name)
         arena = load_arena(task)
         with _named(f"arenas.{name}.data: {dict(plan.data)} is impossible"):
-            data = same_data(arena, plan.data, Path(place.data_root), suite.facts(name).labelled)
+            data = checked_data(arena, plan.data, Path(place.data_root), suite.facts(name).labelled)
         if plan.batch_size > (most := len(data.train)):
             raise UsageError(
                 f"arenas.{name}.batch_size must be at most {most}, the training examples; got {plan.batch_size}"
@@ -124,7 +124,7 @@ def optimizer_and_seconds(study: Study, name: str, plan: OptimizerPlan, place: P
     from fairbench.runner.code_identity import optimizer_code
     from fairbench.training import environment
     from fairbench.training.determinism import one_thread
-    from fairbench.training.resume_check import continuation, differs
+    from fairbench.training.resume_check import restart_reason, save_and_continue
     from fairbench.training.trainer import Trainer
 
     # An arena loads its own modules with the first training, and those are not the optimizer's.
@@ -142,13 +142,12 @@ def optimizer_and_seconds(study: Study, name: str, plan: OptimizerPlan, place: P
                 seconds[arena] = trainer.timed_step()
             trainer.mechanism.read(STEPS)
         mechanisms[arena] = trainer.mechanism.to_json()
-        gpu_bytes[arena] = environment.taken_of_gpu(trainer.device)
-        gpu_free_bytes = environment.room_on_gpu(trainer.device)
+        gpu_bytes[arena], gpu_free_bytes, _ = environment.gpu_memory(trainer.device)
         exact = place.kind == "cpu" or study.suite.training.deterministic
         with one_thread():
-            first = continuation(trainer, STEPS, int(exact))
+            first = save_and_continue(trainer, STEPS, int(exact))
             del trainer  # its memory is needed for the next one
-            restart_reasons[arena] = first if isinstance(first, str) else differs(first)
+            restart_reasons[arena] = restart_reason(first)
     factories = [load_factory(x) for x in (resolved.factory, resolved.groups) if x]
     code = optimizer_code(map(inspect.unwrap, factories), before)
     return {

@@ -12,7 +12,7 @@ from typing import Any
 from fairbench.arenas.base import Arena, ArenaFacts
 from fairbench.arenas.registry import ARENAS, known_arenas, load_arena
 from fairbench.common.errors import UsageError, unknown
-from fairbench.common.json_values import is_plain
+from fairbench.common.json_values import is_json
 from fairbench.suites.coercion import KeyPath, Wrong
 
 NEEDED = ("build_model", "loss", "scores")
@@ -99,6 +99,6 @@ def _arguments(arguments: list[inspect.Parameter], given: Any, path: KeyPath) ->
             raise Wrong((*path, key), "is missing")
     complete = {**options, **given}
     for key, value in complete.items():
-        if not is_plain(value):
+        if not is_json(value):
             raise Wrong((*path, key), f"must be a finite plain value, got {value!r}")
     return json.loads(json.dumps(complete))  # type: ignore[no-any-return]

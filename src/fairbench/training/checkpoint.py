@@ -1,7 +1,7 @@
 """A trial's checkpoint, `DIR/checkpoints/<id>.pt`: from it the trial resumes in another process, bit for bit.
 
-It says what it is of and where it was written, and carries a digest of all its content: torch does not look at
-checksums when it reads. One that is damaged, or was written in a different environment, is not used.
+It states its trial and the environment that it was written in, and has a digest of all its content, since torch
+ignores checksums when it reads. A checkpoint that is damaged or from a different environment is not used.
 """
 
 import hashlib
@@ -49,17 +49,12 @@ def content_digest(value: Any) -> str:
 
 
 def _short(value: Any) -> str:
-    """A plain value, or how many a container holds."""
+    """A plain value, or the length of a container."""
     return str(len(value)) if isinstance(value, Mapping | list | tuple) else repr(value)
 
 
 def write_state(file: IO[bytes], about: Mapping[str, Any], state: State) -> None:
-    """Write a state with its digest.
-
-    Args:
-        file: where to.
-        about: what the state is of.
-        state: the state.
+    """Write a state with its digest; `about` identifies the trial and the environment.
 
     Raises:
         OSError: the file cannot be written.
@@ -67,7 +62,7 @@ def write_state(file: IO[bytes], about: Mapping[str, Any], state: State) -> None
     content = {"about": about, "state": state}
     try:
         torch.save({**content, "digest": content_digest(content)}, file)
-    except RuntimeError as error:  # torch ends its archive whatever has happened, and fails at that, too
+    except RuntimeError as error:  # torch closes its archive after an OSError as well, and that fails too
         raise error.__context__ if isinstance(error.__context__, OSError) else error from None
 
 
@@ -75,37 +70,31 @@ def read_state(file: IO[bytes] | Path, about: Mapping[str, Any], device: torch.d
     """Read a state.
 
     Args:
-        file: where from.
-        about: what the state must be of.
-        device: where what was on a GPU shall be.
+        file: the file.
+        about: the trial and the environment that the state must be of.
+        device: where tensors of a GPU are put.
 
     Raises:
-        ValueError: it is damaged, or of something else; the message says which.
-        Exception: whatever torch raises where it cannot make sense of a file.
+        ValueError: the state is damaged, or of a different trial or environment; the message says which.
+        Exception: anything that torch raises for a damaged file.
     """
 
-    def where(storage: Any, location: str) -> Any:
+    def place(storage: Any, location: str) -> Any:
         return storage if location == "cpu" else default_restore_location(storage, str(device))
 
-    found = torch.load(file, map_location=where, weights_only=True)
-    if found.pop("digest") != content_digest(found):
-        raise ValueError("its content is not what was written")
-    written = found["about"]
+    content = torch.load(file, map_location=place, weights_only=True)
+    if content.pop("digest") != content_digest(content):
+        raise ValueError("its digest does not match its content")
+    written = content["about"]
     if written != about:
         differing = [key for key in {**written, **about} if written.get(key) != about.get(key)]
         changes = [f"{key} {written.get(key)!r} and not {about.get(key)!r}" for key in differing]
         raise ValueError(f"it was written in a different environment: {'; '.join(changes)}")
-    return found["state"]  # type: ignore[no-any-return]
+    return content["state"]  # type: ignore[no-any-return]
 
 
 class Checkpoint:
-    """The checkpoint of a running trial: written at intervals, and when SIGTERM asks for a pause.
-
-    Args:
-        spec: the trial.
-        place: where it runs.
-        checkpointing: where checkpoints are written, and how often.
-    """
+    """The checkpoint of a running trial: written at intervals, and when SIGTERM requests a pause."""
 
     def __init__(self, spec: TrialSpec, place: Place, checkpointing: Checkpointing) -> None:
         folder = Path(checkpointing.folder)
@@ -113,29 +102,29 @@ class Checkpoint:
         self._about = {"trial": spec.id, **environment(place.device)}
         self._device = torch.device(place.device)
         self._written = time.monotonic()
-        self._asked = False
+        self._pause_requested = False
         self._unsaved = ""
-        for leftover in folder.glob(f".{self._path.name}.*.tmp"):  # of a writer that was killed
+        for leftover in folder.glob(f".{self._path.name}.*.tmp"):  # from a killed process
             leftover.unlink(missing_ok=True)
 
     @contextmanager
     def on_request(self) -> Iterator[None]:
-        """Let SIGTERM wait for the end of the step; in a thread, which gets no signals, do nothing."""
+        """Delay SIGTERM until the end of the step; does nothing outside the main thread, which gets no signals."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
 
-        def ask(*_: Any) -> None:
-            self._asked = True
+        def request(*_: Any) -> None:
+            self._pause_requested = True
 
-        before = signal.signal(signal.SIGTERM, ask)
+        before = signal.signal(signal.SIGTERM, request)
         try:
             yield
         finally:
             signal.signal(signal.SIGTERM, before)
 
     def read(self) -> State | None:
-        """The saved state; None where there is none, or none that can be used, which is then printed."""
+        """The saved state; None if there is no checkpoint, or an unusable one, for which a message is printed."""
         if not self._path.exists():
             return None
         try:
@@ -145,19 +134,19 @@ class Checkpoint:
             return None
 
     def between_steps(self, state: Callable[[], State]) -> None:
-        """Write the state if it is due, or if a pause was asked for.
+        """Write the state if the interval has passed, or if a pause was requested.
 
         Raises:
-            Paused: a pause was asked for; the trial resumes from what was written last.
+            Paused: a pause was requested; the trial resumes from the last checkpoint.
         """
-        if self._asked or 0 < self._seconds <= time.monotonic() - self._written:
+        if self._pause_requested or 0 < self._seconds <= time.monotonic() - self._written:
             self._write(state())
             self._written = time.monotonic()
-        if self._asked:
+        if self._pause_requested:
             raise Paused(self._unsaved)
 
     def _write(self, state: State) -> None:
-        """Replace the checkpoint; where it cannot be written, the old one stays and the trial continues."""
+        """Replace the checkpoint; if that fails, the old one stays and the trial continues."""
         try:
             with replacing(self._path) as file:
                 write_state(file, self._about, state)

@@ -1,4 +1,4 @@
-"""What makes a training the same every time: how it adds, and where everybody's random numbers come from."""
+"""What makes a training reproducible: the order of sums, and the global random generators."""
 
 import hashlib
 import os
@@ -14,7 +14,7 @@ from torch import nn
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """One thread for all arithmetic: sums are then added in the same order wherever the trial runs."""
+    """Use one thread for all arithmetic, so that sums are added in the same order on every machine."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -25,9 +25,9 @@ def one_thread() -> Iterator[None]:
 
 @contextmanager
 def same_order(deterministic: bool) -> Iterator[None]:
-    """Have a GPU add in the same order every time, where torch knows how; a CPU does so anyway."""
+    """Use torch's deterministic algorithms on a GPU, where they exist; on a CPU sums have one order anyway."""
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # it would write everything once more
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # writes everything twice
     before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
     torch.use_deterministic_algorithms(deterministic, warn_only=True)
     try:
@@ -46,11 +46,7 @@ def weights_hash(model: nn.Module) -> str:
 
 
 def generator_states(device: torch.device) -> dict[str, Any]:
-    """The states of the generators that are everybody's, as plain values and tensors.
-
-    Args:
-        device: the device of the training, whose generator is among them.
-    """
+    """The states of the global random generators of torch, a device, numpy and Python, as plain values and tensors."""
     numpy_state: Any = np.random.get_state(legacy=False)
     key = {"key": numpy_state["state"]["key"].tolist(), "pos": int(numpy_state["state"]["pos"])}
     return {
@@ -62,7 +58,7 @@ def generator_states(device: torch.device) -> dict[str, Any]:
 
 
 def set_generator_states(states: dict[str, Any], device: torch.device) -> None:
-    """Have everybody's generators go on from where `generator_states` found them."""
+    """Restore the global random generators to what `generator_states` returned."""
     torch.set_rng_state(states["torch"].cpu())
     if device.type == "cuda":
         torch.cuda.set_rng_state(states["device"].cpu(), device)

@@ -1,4 +1,4 @@
-"""On what a trial ran: versions, device, git revision, memory."""
+"""The environment of a trial: versions, device, git revision, memory."""
 
 import platform
 import resource
@@ -14,12 +14,11 @@ import torch
 from fairbench.common.errors import OutOfMemory, UsageError
 
 DISTRIBUTIONS = ("psilogic", "torch", "transformers", "diffusers", "pytorch-optimizer", "scikit-learn", "numpy")
-GB = 1e9
 CLEAR_REFS, STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
 
 
 def git_revision() -> str:
-    """The revision of the checkout that this code runs from, "+changes" behind it; "none" outside of one."""
+    """The revision of the checkout that this code runs from, with "+changes" if it is dirty; "none" without one."""
     git = ["git", "-C", str(Path(__file__).parent)]
     try:
         revision, status = (
@@ -32,7 +31,7 @@ def git_revision() -> str:
 
 
 LOADED_REVISION = git_revision()
-"""That of the code which is loaded: a checkout may change while trials are forked."""
+"""The revision of the loaded code: the checkout may change while trials are forked."""
 
 
 @cache
@@ -56,7 +55,7 @@ def environment(device: str) -> dict[str, str]:
 
 
 def version(distribution: str) -> str:
-    """Version of a distribution; "none" where its files are there without it, as in some containers."""
+    """Version of a distribution; "none" where it is not installed, or, as in some containers, without metadata."""
     try:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:
@@ -64,7 +63,7 @@ def version(distribution: str) -> str:
 
 
 def gpu(device: str) -> dict[str, str]:
-    """A GPU, its libraries, and where torch may round to TF32."""
+    """The name of a GPU, versions of its libraries, and where torch may round to TF32."""
     matmul, convolution = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
     return {
         "device": torch.cuda.get_device_name(device),
@@ -85,7 +84,7 @@ def check_device(device: str) -> None:
 
 
 def reset_peak_memory(device: torch.device) -> None:
-    """Start a new measurement of the peak; where the system cannot, peaks are those of the whole process."""
+    """Start a new measurement of the peak; on a CPU without /proc the peak remains that of the whole process."""
     if device.type == "cuda":
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(device)
@@ -95,7 +94,7 @@ def reset_peak_memory(device: torch.device) -> None:
 
 
 def peak_memory(device: torch.device) -> int:
-    """Peak bytes since `reset_peak_memory`: allocated on the GPU, else resident in this process."""
+    """Peak bytes since `reset_peak_memory`: allocated on the GPU, or resident in this process."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     if STATUS.exists():
@@ -104,24 +103,22 @@ def peak_memory(device: torch.device) -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def taken_of_gpu(device: torch.device) -> int:
-    """Peak bytes that torch has taken of a GPU since `reset_peak_memory`, those kept for later included; else 0."""
-    return torch.cuda.max_memory_reserved(device) if device.type == "cuda" else 0
+def gpu_memory(device: torch.device) -> tuple[int, int, int]:
+    """Three numbers of bytes of a GPU, all 0 for a CPU.
 
-
-def total_of_gpu(device: torch.device) -> int:
-    """Bytes of a GPU in all; 0 elsewhere."""
-    return torch.cuda.mem_get_info(device)[1] if device.type == "cuda" else 0
-
-
-def room_on_gpu(device: torch.device) -> int:
-    """Bytes of a GPU that this process has or could have; 0 elsewhere."""
-    return torch.cuda.mem_get_info(device)[0] + torch.cuda.memory_reserved(device) if device.type == "cuda" else 0
+    Returns:
+        The peak that torch has reserved since `reset_peak_memory`, its cache included; what this process has or could
+        have now; the GPU's total.
+    """
+    if device.type != "cuda":
+        return 0, 0, 0
+    free, total = torch.cuda.mem_get_info(device)
+    return torch.cuda.max_memory_reserved(device), free + torch.cuda.memory_reserved(device), total
 
 
 @contextmanager
-def naming_lack_of_memory(device: str) -> Iterator[None]:
-    """Say of an error for want of a GPU's memory what was wanted, and the way out.
+def explain_out_of_memory(device: str) -> Iterator[None]:
+    """Add to torch's out-of-memory error how much memory was used, and what to do.
 
     Raises:
         OutOfMemory: in its place.
@@ -129,14 +126,11 @@ def naming_lack_of_memory(device: str) -> Iterator[None]:
     try:
         yield
     except (torch.OutOfMemoryError, RuntimeError) as error:
-        lacking = isinstance(error, torch.OutOfMemoryError) or "out of memory" in str(error)
-        if not lacking:
+        if not isinstance(error, torch.OutOfMemoryError) and "out of memory" not in str(error):
             raise
-        wanted = str(error).partition("\n")[0]
-        here = torch.device(device)
-        total = total_of_gpu(here)
-        taken = f"; torch had taken {taken_of_gpu(here) / GB:.2f} of its {total / GB:.2f} GB" if total else ""
+        reserved, _, total = gpu_memory(torch.device(device))
+        used = f"; torch had reserved {reserved / 1e9:.2f} of its {total / 1e9:.2f} GB" if total else ""
         raise OutOfMemory(
-            f"{wanted}{taken}; let fewer trials share the GPU (--trials-per-gpu), or give the arena a smaller "
-            "batch_size in the suite, for every optimizer"
+            f"{str(error).partition(chr(10))[0]}{used}; let fewer trials share the GPU (--trials-per-gpu), or give the "
+            "arena a smaller batch_size in the suite, for every optimizer"
         ) from error

@@ -20,12 +20,8 @@ UNCOMPILED = ("create_graph", "closure")
 class OptimizerNeeds:
     """The needs of one optimizer in one training.
 
-    Args:
-        needs: its needs.
-        training: the training.
-
     Raises:
-        UsageError: the training is compiled, and one of the needs rules that out.
+        UsageError: the training is compiled, and a need excludes that.
     """
 
     def __init__(self, needs: Sequence[str], training: TrainingSpec) -> None:
@@ -35,7 +31,7 @@ class OptimizerNeeds:
                     f"an optimizer that needs {need!r} cannot be trained with training.compile; turn it off"
                 )
         self.create_graph = "create_graph" in needs
-        if self.create_graph:  # torch warns of cycles; the loop breaks them by dropping the gradients of every step
+        if self.create_graph:  # torch warns of cycles; the loop breaks them when it sets the gradients to None
             warnings.filterwarnings("ignore", "Using backward")
         self.constant_lr = "constant_lr" in needs
         self.closure = "closure" in needs
@@ -43,11 +39,11 @@ class OptimizerNeeds:
         self._mode = ""
 
     def kernels(self) -> AbstractContextManager[None]:
-        """Where the forward pass runs: the fast attention kernels have no second derivative."""
+        """The context of the forward pass: fast attention kernels are off if second derivatives are needed."""
         return sdpa_kernel(SDPBackend.MATH) if self.create_graph else nullcontext()
 
     def switch(self, optimizer: torch.optim.Optimizer, mode: str) -> None:
-        """Switch an optimizer with modes to "train" or "eval": its weights differ in training and evaluation."""
+        """Switch an optimizer that has modes to "train" or "eval": each mode has different weights."""
         if self._modes and mode != self._mode:
             getattr(optimizer, mode)()
             self._mode = mode
@@ -57,5 +53,5 @@ class OptimizerNeeds:
         return {"mode": self._mode}
 
     def load_state_dict(self, state: Mapping[str, str]) -> None:
-        """Take over the mode of a loaded optimizer."""
+        """Set the mode of an optimizer whose state has been loaded."""
         self._mode = state["mode"]

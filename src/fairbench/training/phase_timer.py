@@ -1,7 +1,6 @@
-"""Where the time of a trial goes, measured without making a GPU wait."""
+"""Seconds of a trial by phase, measured without making a GPU wait."""
 
 import time
-from typing import Protocol
 
 import torch
 
@@ -9,56 +8,15 @@ PHASES = ("data", "forward", "backward", "step", "eval", "log")
 """The phases of a trial; "log" is bookkeeping: losses, mechanism, path length, checkpoints."""
 
 
-class Clock(Protocol):
-    """Gives the time since the last mark to a phase."""
-
-    seconds: dict[str, float]
-
-    def start(self) -> None:
-        """Begin to count now."""
-
-    def lap(self, phase: str) -> None:
-        """End a phase."""
-
-    def read(self) -> None:
-        """Bring `seconds` up to date; the caller has just waited for the device anyway."""
-
-    def state_dict(self) -> dict[str, float]:
-        """The seconds, as brought up to date last."""
-
-    def load_state_dict(self, state: dict[str, float]) -> None:
-        """Add to those seconds from now on."""
-
-
-def clock(device: torch.device) -> Clock:
-    """The clock of a device."""
-    return GpuClock() if device.type == "cuda" else HostClock()
-
-
-class Seconds:
-    """What a clock has counted, by phase."""
+class Clock:
+    """Gives the time since the last mark to a phase, as the host measures it."""
 
     def __init__(self) -> None:
         self.seconds = dict.fromkeys(PHASES, 0.0)
-
-    def state_dict(self) -> dict[str, float]:
-        """The seconds, as brought up to date last."""
-        return dict(self.seconds)
-
-    def load_state_dict(self, state: dict[str, float]) -> None:
-        """Add to those seconds from now on."""
-        self.seconds = dict(state)
-
-
-class HostClock(Seconds):
-    """What the host needs, where it does the work itself."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._mark = time.perf_counter()
+        self.start()
 
     def start(self) -> None:
-        """Begin to count now."""
+        """Start to measure now."""
         self._mark = time.perf_counter()
 
     def lap(self, phase: str) -> None:
@@ -68,17 +26,24 @@ class HostClock(Seconds):
         self._mark = now
 
     def read(self) -> None:
-        """Nothing is open."""
+        """Bring `seconds` up to date; the caller has just waited for the device anyway."""
+
+    def state_dict(self) -> dict[str, float]:
+        """The seconds as of the last `read`."""
+        return dict(self.seconds)
+
+    def load_state_dict(self, state: dict[str, float]) -> None:
+        """Continue from these seconds."""
+        self.seconds = dict(state)
 
 
-class GpuClock(Seconds):
-    """What the GPU needs, by events between which it works; they are read when it is waited for anyway."""
+class GpuClock(Clock):
+    """A clock of a GPU's own time: its phases end with events, which `read` evaluates."""
 
     def __init__(self) -> None:
-        super().__init__()
         self._open: list[tuple[str, torch.cuda.Event]] = []
         self._spare: list[torch.cuda.Event] = []
-        self._first = self._event()
+        super().__init__()
 
     def _event(self) -> torch.cuda.Event:
         event = self._spare.pop() if self._spare else torch.cuda.Event(enable_timing=True)
@@ -86,7 +51,7 @@ class GpuClock(Seconds):
         return event
 
     def start(self) -> None:
-        """Begin to count now."""
+        """Start to measure now."""
         self._first = self._event()
 
     def lap(self, phase: str) -> None:
@@ -94,7 +59,7 @@ class GpuClock(Seconds):
         self._open.append((phase, self._event()))
 
     def read(self) -> None:
-        """Bring `seconds` up to date, and use the events again."""
+        """Bring `seconds` up to date, and reuse the events."""
         if self._open:
             self._open[-1][1].synchronize()
         for phase, event in self._open:
@@ -102,3 +67,8 @@ class GpuClock(Seconds):
             self._spare.append(self._first)
             self._first = event
         self._open.clear()
+
+
+def clock(device: torch.device) -> Clock:
+    """The clock of a device."""
+    return GpuClock() if device.type == "cuda" else Clock()

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Place:
-    """Where a trial runs; nothing that its numbers depend on, but for the kind of its device.
+    """Where a trial runs; of this, only the kind of the device affects its numbers.
 
     Attributes:
         device: torch's name of the device, "cpu" or "cuda:1".
-        data_root: where prepared data lie.
-        alone: whether no other trial of the study is on that GPU or CPU core meanwhile.
+        data_root: the folder of prepared data.
+        alone: whether the trial is the only one of the study on that GPU or CPU core.
     """
 
     device: str = "cpu"
@@ -19,7 +19,7 @@ class Place:
 
     @property
     def kind(self) -> str:
-        """The kind of the device."""
+        """The kind of the device, "cpu" or "cuda"."""
         return self.device.partition(":")[0]
 
 
@@ -28,8 +28,8 @@ class Checkpointing:
     """Where running trials write their checkpoints, and how often.
 
     Attributes:
-        folder: where, `DIR/checkpoints`; a trial's is `<id>.pt`.
-        seconds: how long after the last one; 0 writes one only where a trial is paused.
+        folder: `DIR/checkpoints`; a trial's file is `<id>.pt`.
+        seconds: the interval; 0 writes a checkpoint only when a trial is paused.
     """
 
     folder: str

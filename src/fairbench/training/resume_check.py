@@ -1,11 +1,10 @@
-"""Whether a training resumes from a checkpoint as if it had never stopped; tested by doing it."""
+"""Does a training resume from a checkpoint as if it had never stopped? Tested by doing it."""
 
 import io
 import pickle
 import re
 from collections.abc import Sized
 from dataclasses import dataclass
-from typing import Any
 
 from fairbench.optimizers.state import is_plain, own_attributes
 from fairbench.study.trial_spec import TrialSpec
@@ -16,16 +15,16 @@ from fairbench.training.trainer import Trainer
 
 @dataclass(frozen=True)
 class Continuation:
-    """A training that was saved and continued; another one is compared with it.
+    """A training that was saved and continued, with which a resumed one is compared.
 
     Attributes:
         spec: the trial.
         place: where it ran.
-        saved: what was saved, as in a file.
-        done: steps done by then.
-        steps: steps taken since then.
-        kept: the attributes of its optimizer other than plain values, with the size of each.
-        after: digests of its parts after those steps.
+        saved: the checkpoint.
+        done: steps before the checkpoint.
+        steps: steps after it.
+        unsaved: attributes of the optimizer that a checkpoint leaves out, with the size of each.
+        digests: of the parts of the state after those steps.
     """
 
     spec: TrialSpec
@@ -33,56 +32,62 @@ class Continuation:
     saved: bytes
     done: int
     steps: int
-    kept: dict[str, int]
-    after: dict[str, str]
+    unsaved: dict[str, int]
+    digests: dict[str, str]
 
 
-def continuation(trainer: Trainer, done: int, steps: int) -> Continuation | str:
+def save_and_continue(trainer: Trainer, done: int, steps: int) -> Continuation | str:
     """Save a training and continue it; returns the reason if it cannot be saved.
 
     Args:
         trainer: the training.
-        done: the steps done so far.
+        done: steps so far.
         steps: further steps; 0 on a GPU without deterministic algorithms, where no two runs end with the same bits.
     """
     file = io.BytesIO()
     try:
         write_state(file, {}, trainer.numeric_state())
-        kept = _kept(trainer)
-        after = _continue(trainer, done, steps)
+        unsaved = _unsaved(trainer)
+        digests = _continue(trainer, done, steps)
     except Exception as error:  # an optimizer may raise anything
         return f"its state cannot be saved: {type(error).__name__}: {error}"
-    return Continuation(trainer.spec, trainer.place, file.getvalue(), done, steps, kept, after)
+    return Continuation(trainer.spec, trainer.place, file.getvalue(), done, steps, unsaved, digests)
 
 
-def differs(first: Continuation) -> str:
-    """Why another training, from what the first one saved, does not end as that one did; empty if it does."""
+def restart_reason(first: Continuation | str) -> str:
+    """Why a training that resumes from the checkpoint of the first ends differently; empty if it ends the same.
+
+    Args:
+        first: the training, or the reason why it cannot be saved.
+    """
+    if isinstance(first, str):
+        return first
     second = Trainer(first.spec, first.place)
     try:
         second.load_numeric_state(read_state(io.BytesIO(first.saved), {}, second.device))
-        lost = [name for name, holds in first.kept.items() if _kept(second).get(name) != holds]
-        after = _continue(second, first.done, first.steps)
+        lost = [name for name, size in first.unsaved.items() if _unsaved(second).get(name) != size]
+        digests = _continue(second, first.done, first.steps)
     except pickle.UnpicklingError as error:
-        named = re.search(r"GLOBAL (\S+)", str(error))
-        what = f" ({named[1]})" if named else ""
-        return f"torch.load(weights_only=True) refuses its state, which holds more than tensors and plain values{what}"
+        refused = re.search(r"GLOBAL (\S+)", str(error))
+        name = f" ({refused[1]})" if refused else ""
+        return f"torch.load(weights_only=True) refuses its state, which holds more than tensors and plain values{name}"
     except Exception as error:
         return f"its state cannot be loaded: {type(error).__name__}: {error}"
-    others = [name for name, digest in first.after.items() if after[name] != digest]
-    if others and lost:
+    differing = [name for name, digest in first.digests.items() if digests[name] != digest]
+    if differing and lost:
         return f"it keeps {', '.join(lost)} on itself and not in its state"
-    return f"resumed from a checkpoint, it has another {', '.join(others)}" if others else ""
+    return f"after it resumed from a checkpoint, these parts differ: {', '.join(differing)}" if differing else ""
 
 
 def _continue(trainer: Trainer, done: int, steps: int) -> dict[str, str]:
-    """Take steps; returns digests of the training's parts."""
+    """Take steps; returns digests of the parts of the state."""
     for step in range(done + 1, done + steps + 1):
         trainer.train_one_step(step, sampled=True)
         trainer.mechanism.read(step)
     return {name: content_digest(part) for name, part in trainer.numeric_state().items()}
 
 
-def _kept(trainer: Trainer) -> dict[str, Any]:
-    """The attributes of its optimizer other than plain values, with the size of each."""
-    own = own_attributes(trainer.optimizer)
-    return {name: len(x) if isinstance(x, Sized) else 1 for name, x in own.items() if not is_plain(x) and x is not None}
+def _unsaved(trainer: Trainer) -> dict[str, int]:
+    """The attributes of the optimizer that a checkpoint leaves out, with the size of each."""
+    attributes = own_attributes(trainer.optimizer).items()
+    return {name: len(x) if isinstance(x, Sized) else 1 for name, x in attributes if not is_plain(x)}

@@ -1,4 +1,4 @@
-"""The training of a trial: what takes part in it, one step of it, and the loop."""
+"""The training of a trial: the loop, one step of it, and an evaluation."""
 
 import math
 import time
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
-import torch._dynamo  # torch loads it in an optimizer's first step: not on the clock's time
+import torch._dynamo  # torch imports it in an optimizer's first step: that import must not be timed
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 
@@ -29,61 +29,15 @@ from fairbench.training.phase_timer import clock
 from fairbench.training.place import Place
 
 Progress = Callable[[int, float], None]
-"""Called after each window of steps with the steps done and the mean training loss of the window."""
+"""Called after each window of steps with the number of steps done and the mean training loss of the window."""
 UNTIMED_STEPS = 10
-"""The first steps of a timing trial: they start the state, compile, and fill caches."""
-
+"""The first steps of a timing trial, which create the optimizer's state, compile, and fill caches."""
 CHUNK = 256
-"""Examples of an evaluation that share a stream of random numbers, however many a model gets at a time."""
-
-
-def lr_factor(step: int, training: TrainingSpec, constant: bool = False) -> float:
-    """The factor of the learning rate in step 0, 1, ...: linear warm-up to 1, then a cosine to 0, or constant."""
-    if step < training.warmup_steps:
-        return (step + 1) / training.warmup_steps
-    if constant:
-        return 1.0
-    decay_steps = max(training.steps - training.warmup_steps, 1)
-    return 0.5 * (1 + math.cos(math.pi * min((step - training.warmup_steps) / decay_steps, 1.0)))
-
-
-def evaluate(arena: Arena, model: nn.Module, data: Data, name: str, batch_size: int) -> dict[str, float]:
-    """Every metric of a split, the model in evaluation mode; the batch size changes no more than the last digits.
-
-    Args:
-        arena: the arena.
-        model: the model.
-        data: the data.
-        name: which of its splits.
-        batch_size: how many the model gets at a time.
-    """
-    device, split = next(model.parameters()).device, data.splits[name]
-    sums: dict[str, Tensor] = {}
-    model.eval()
-    with torch.no_grad():
-        for start in range(0, len(split), CHUNK):
-            chunk = data.read(split[start : start + CHUNK].to(device), None)
-            examples = arena.examples(chunk, torch.Generator(device).manual_seed(start // CHUNK))
-            for parts in zip(*(part.split(batch_size) for part in examples), strict=True):
-                for name, values in arena.scores(model, *parts).items():
-                    sums[name] = sums.get(name, 0) + values.double().sum()
-    model.train()
-    means = dict(zip(sums, (torch.stack([*sums.values()]) / len(split)).tolist(), strict=True))
-    return {**means, **arena.derived(means, data)}
-
-
-def evaluation_steps(training: TrainingSpec) -> set[int]:
-    """The steps after which the validation split is evaluated: evenly spaced, the last one included."""
-    return {round(training.steps * (i + 1) / training.evaluations) for i in range(training.evaluations)}
+"""Examples of an evaluation that share a stream of random numbers, whatever the batch size."""
 
 
 class Trainer:
-    """Trains the model of a trial, from its first step or from a checkpoint.
-
-    Args:
-        spec: the trial.
-        place: where it runs.
-    """
+    """Trains the model of a trial, from its first step or from a checkpoint."""
 
     def __init__(self, spec: TrialSpec, place: Place) -> None:
         self.started = time.perf_counter()
@@ -108,7 +62,7 @@ class Trainer:
         self.optimizer = build_optimizer(spec.optimizer, self.model)
         constant = self.needs.constant_lr
         self.schedule = LambdaLR(self.optimizer, partial(lr_factor, training=self.plan, constant=constant))
-        self.watched = spec.stage == "final"  # a sweep only selects, and to watch is no part of a step's price
+        self.watched = spec.stage == "final"  # sweeps only select, and timings must not include the observation
         self.mechanism = MechanismLog(self.optimizer if self.watched else None, self.model.named_parameters())
         self.path_length = PathLength(self.params)
         self.clipped = torch.zeros((), device=self.device)
@@ -150,12 +104,12 @@ class Trainer:
 
         Args:
             step: its number, from 1.
-            sampled: whether it stands for the steps since the last sample in the path length of the weights.
+            sampled: whether the path length of the weights is measured in this step.
         """
         self.needs.switch(self.optimizer, "train")
         shock = self.shocks.of(step)
         examples = shock.examples(self.arena.examples(self.batches.next(), self.noise))
-        drawn = shock.generator.get_state()
+        shock_state = shock.generator.get_state()
         self.clock.lap("data")
 
         def gradients() -> Tensor:
@@ -173,8 +127,8 @@ class Trainer:
             return nn.utils.clip_grad_norm_(self.params, self.plan.clip_norm) > self.plan.clip_norm
 
         def closure() -> Tensor:
-            """Loss and gradients at the weights as they are now, with the same noise and shock as the first ones."""
-            shock.generator.set_state(drawn)
+            """Loss and gradients at the current weights, with the noise and the shock of the first ones."""
+            shock.generator.set_state(shock_state)
             self.optimizer.zero_grad()
             loss = gradients()
             clip()
@@ -207,18 +161,18 @@ class Trainer:
         progress(self.done, mean)
         return True
 
-    def autocast(self) -> torch.autocast:
-        """The precision in which the model computes."""
-        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.plan.precision == "bfloat16")
-
     def evaluate(self, split: str) -> dict[str, float]:
-        """Every metric of a split."""
+        """Every metric of a split, at the optimizer's evaluation weights."""
         self.needs.switch(self.optimizer, "eval")
         with self.autocast():
             metrics = evaluate(self.arena, self.trained, self.data, split, self.plan.evaluation_batch_size)
         self.clock.lap("eval")
         self.clock.read()
         return metrics
+
+    def autocast(self) -> torch.autocast:
+        """The context in which the model computes, in the plan's precision."""
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.plan.precision == "bfloat16")
 
     def timed_step(self) -> float:
         """Take one step; returns its seconds."""
@@ -228,15 +182,15 @@ class Trainer:
         return time.perf_counter() - began
 
     def seconds(self) -> float:
-        """Seconds of the training in all processes that it ran in."""
+        """Seconds of the training, summed over the processes that it ran in."""
         return self.earlier_seconds + time.perf_counter() - self.started
 
     def peak(self) -> int:
-        """Peak memory in bytes over all processes that it ran in."""
+        """Peak memory in bytes, over all processes that it ran in."""
         return max(self.earlier_peak, peak_memory(self.device))
 
     def state_dict(self) -> dict[str, Any]:
-        """The state after the last step: plain values and tensors; this waits for the device."""
+        """The state after the last step, as plain values and tensors; this waits for the device."""
         self.clock.read()
         return {
             **self.numeric_state(),
@@ -268,7 +222,7 @@ class Trainer:
         self.earlier_seconds, self.earlier_peak = state["seconds"], state["peak"]
 
     def load_numeric_state(self, state: dict[str, Any]) -> None:
-        """Load what `numeric_state` returned."""
+        """Load the result of another trainer's `numeric_state`."""
         for name, part in self._parts().items():
             part.load_state_dict(state[name])
         load_optimizer_state(self.optimizer, state["optimizer"])
@@ -277,7 +231,7 @@ class Trainer:
         set_generator_states(state["generators"], self.device)
 
     def _parts(self) -> dict[str, Any]:
-        """The parts that give their state and take it."""
+        """The parts with a `state_dict` and a `load_state_dict`."""
         return {
             "model": self.model,
             "schedule": self.schedule,
@@ -287,3 +241,35 @@ class Trainer:
             "mechanism": self.mechanism,
             "path_length": self.path_length,
         }
+
+
+def lr_factor(step: int, training: TrainingSpec, constant: bool = False) -> float:
+    """The factor of the learning rate in step 0, 1, ...: linear warm-up to 1, then a cosine to 0, or constant."""
+    if step < training.warmup_steps:
+        return (step + 1) / training.warmup_steps
+    if constant:
+        return 1.0
+    decay_steps = max(training.steps - training.warmup_steps, 1)
+    return 0.5 * (1 + math.cos(math.pi * min((step - training.warmup_steps) / decay_steps, 1.0)))
+
+
+def evaluation_steps(training: TrainingSpec) -> set[int]:
+    """The steps after which the validation split is evaluated: evenly spaced, the last one included."""
+    return {round(training.steps * (i + 1) / training.evaluations) for i in range(training.evaluations)}
+
+
+def evaluate(arena: Arena, model: nn.Module, data: Data, split: str, batch_size: int) -> dict[str, float]:
+    """Every metric of a split, the model in evaluation mode; the batch size affects no more than the last digits."""
+    device, examples = next(model.parameters()).device, data.splits[split]
+    sums: dict[str, Tensor] = {}
+    model.eval()
+    with torch.no_grad():
+        for start in range(0, len(examples), CHUNK):
+            chunk = data.read(examples[start : start + CHUNK].to(device), None)
+            parts = arena.examples(chunk, torch.Generator(device).manual_seed(start // CHUNK))
+            for batch in zip(*(part.split(batch_size) for part in parts), strict=True):
+                for metric, values in arena.scores(model, *batch).items():
+                    sums[metric] = sums.get(metric, 0) + values.double().sum()
+    model.train()
+    means = dict(zip(sums, (torch.stack([*sums.values()]) / len(examples)).tolist(), strict=True))
+    return {**means, **arena.derived(means, data)}

@@ -31,10 +31,10 @@ def trial(
 
     Returns:
         The record: `spec`, `status` ("finished" or "diverged"), `result` (the same in every process on the
-        same kind of machine), `cost` (not the same twice) and `environment`.
+        same kind of machine), `cost` (different in every run) and `environment`.
 
     Raises:
-        Paused: the checkpoint was asked for a pause.
+        Paused: a pause of the checkpoint was requested.
     """
     deterministic = spec.training.deterministic and place.kind == "cuda"
     with one_thread(), same_order(deterministic), checkpoint.on_request() if checkpoint else nullcontext():
@@ -42,10 +42,10 @@ def trial(
         if checkpoint and (state := checkpoint.read()):
             try:
                 trainer.load_state_dict(state)
-            except Exception as error:  # an optimizer may raise anything, and what it has begun is spoilt
-                print(f"the trial restarts, its checkpoint cannot be loaded: {type(error).__name__}: {error}")
+            except Exception as error:  # an optimizer may raise anything, and leaves the trainer half loaded
+                print(f"the trial restarts; its checkpoint cannot be loaded: {type(error).__name__}: {error}")
                 trainer = Trainer(spec, place)
-            del state  # it is no part of the peak
+            del state  # or it would count in the peak
             reset_peak_memory(trainer.device)
         return record(trainer, trainer.run(progress, checkpoint))
 

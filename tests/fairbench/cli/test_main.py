@@ -163,7 +163,11 @@ def test_a_wrong_hyperparameter_is_named(folder: Path, capsys: pytest.CaptureFix
         ("patch_size = 4", "patch_size = 9", "'heads': 1, 'patch_size': 9} is impossible: RuntimeError"),
         ("chaos_warmup = 0", "gamma = -1", "optimizers.PsiLogic: psilogic:PsiLogic cannot be built: ValueError: gamma"),
         ("chaos_warmup = 0", "gamma = inf", "optimizers.PsiLogic.options.gamma must be a finite plain value, got inf"),
-        ("[optimizers.PsiLogic]", "[optimizers.PsiLogic]\nfactory = 'os:sep'", "'os:sep' is no class but '/'"),
+        (
+            "[optimizers.PsiLogic]",
+            "[optimizers.PsiLogic]\nfactory = 'os:sep'",
+            "'os:sep' must be a class or a function",
+        ),
     ],
 )
 def test_what_cannot_work_is_said_before_anything_runs(

@@ -1,4 +1,4 @@
-"""Control arms against their formulas, and what an arm may have of its own."""
+"""Control arms against their formulas; clipping and groups of a single arm."""
 
 from dataclasses import replace
 from typing import Any
@@ -26,14 +26,14 @@ def net() -> nn.Module:
 
 
 def spiking(model: nn.Module, step: int) -> None:
-    """Gradients of which one tensor's is a hundred times as large now and then."""
+    """Set gradients in which single tensors have spikes of a hundred times the usual size."""
     generator = torch.Generator().manual_seed(step)
     for i, p in enumerate(model.parameters()):
         p.grad = torch.randn(p.shape, generator=generator, dtype=p.dtype) * (100.0 if (step + i) % 7 == 0 else 1.0)
 
 
 def test_mirror_spreads_the_same_sum_evenly() -> None:
-    """Step by step from the same weights: PsiLogic's own decision, taken back and given to all alike."""
+    """In each step from the same weights, PsiLogic's cancellation is replaced by its mean over tensors."""
     options: dict[str, Any] = {"lr": 0.01, "gamma": 3.0, "chaos_warmup": 0, "weight_decay": 0.1}
     mirrored, model = net(), net()
     mirror, plain = Mirror(mirrored.parameters(), **options), PsiLogic(model.parameters(), **options)
@@ -85,7 +85,7 @@ def test_every_arena_has_groups_of_its_field(arena: str, tmp_path: Any) -> None:
     groups = field_groups(model)
     assert sum(p.numel() for group in groups for p in group["params"]) == sum(p.numel() for p in model.parameters())
     assert {group.get("weight_decay") for group in groups} == {0.0, None}
-    assert not any("gamma" in group for group in groups)  # or an arm with gamma = 0 would have the chaos term
+    assert not any("gamma" in group for group in groups)  # otherwise an arm with gamma = 0 would have the chaos term
 
 
 def suite_with(tmp_path: Any, more: str) -> Any:
@@ -128,7 +128,7 @@ def test_an_arm_has_its_own_clipping_and_groups(tmp_path: Any) -> None:
         ('groups = "fairbench.optimizers.controls:field_group"', "field_group"),
     ],
 )
-def test_what_an_arm_cannot_have(tmp_path: Any, line: str, reason: str) -> None:
+def test_wrong_options_of_an_arm_are_named(tmp_path: Any, line: str, reason: str) -> None:
     text = TINY.replace("[optimizers.AdamW]", f"[optimizers.AdamW]\n{line}")
     with pytest.raises(UsageError) as error:
         study_of(load_suite(str(write_tiny(tmp_path, text))))

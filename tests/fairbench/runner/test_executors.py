@@ -1,5 +1,6 @@
 """Executors: equal results everywhere; what goes wrong stays in its trial."""
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -227,3 +228,31 @@ def test_without_ray_the_error_names_the_package(monkeypatch: pytest.MonkeyPatch
 def test_the_number_of_trials_on_a_cluster_is_no_option(option: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "smoke", "--ray", "local", *option]) == 2
     assert f"leave out {option[0]}" in capsys.readouterr().err
+
+
+DRIVER = """
+import sys
+from fairbench.common.errors import UsageError
+from fairbench.training.place import Place
+from fairbench.runner.executors.local import ProcessExecutor
+try:
+    with ProcessExecutor([Place()], print, sys.argv[1:]) as executor:
+        executor.call(len, "abc")
+except UsageError as error:
+    sys.exit(str(error))
+"""
+
+
+@pytest.mark.parametrize("folder", ["short", "long" * 40])
+def test_why_no_process_starts(folder: str, tmp_path: Path) -> None:
+    """A server that is killed while it loads, and a socket whose path is too long."""
+    (tmp_path / "killed.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
+    (tmp_path / folder).mkdir()
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"}
+    environment |= {"TMPDIR": str(tmp_path / folder)} if folder != "short" else {}
+    command = [sys.executable, "-c", DRIVER, *(["killed"] if folder == "short" else [])]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert ("ended while it loaded the libraries" in done.stderr) == (folder == "short")
+    assert ("TMPDIR" in done.stderr) == (folder != "short")
+    assert "Traceback" not in done.stderr

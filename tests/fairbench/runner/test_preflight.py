@@ -221,8 +221,8 @@ def test_trials_that_do_not_fit_on_a_gpu_together_are_refused_before_anything_ru
     tiny_suite: Suite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By what their first steps take, and CUDA itself in each process; the GPU is pretended."""
-    monkeypatch.setattr("fairbench.training.environment.taken_of_gpu", lambda device: 1_400_000_000)
-    monkeypatch.setattr("fairbench.training.environment.room_on_gpu", lambda device: 5_500_000_000)
+    memory = 1_400_000_000, 5_500_000_000, 8_000_000_000
+    monkeypatch.setattr("fairbench.training.environment.gpu_memory", lambda device: memory)
     preflight = run_preflight(tiny_suite, Place(), here)
     assert (preflight.gpu_bytes, preflight.gpu_free_bytes) == ({"vit": 1_400_000_000}, 5_500_000_000)
     for sharing in (1, 2, 3):

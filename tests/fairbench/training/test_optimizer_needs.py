@@ -1,4 +1,4 @@
-"""What the loop does for an optimizer that needs more than a step, against loops that are written by hand."""
+"""The training loop for optimizers that need more than gradients and a step, against loops written by hand."""
 
 import gc
 import math
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from tiny import write_tiny
+from tiny import TINY, write_tiny
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -42,7 +42,7 @@ def spec_of(tiny_study: Study) -> Callable[..., TrialSpec]:
 
 
 def by_hand(spec: TrialSpec, step: Callable[[Trainer, Callable[[bool], Any]], Any]) -> Trainer:
-    """The training of a spec, with the model and the examples of fairbench and a loop of its own."""
+    """A training with the model and the examples of fairbench, and a loop written by hand."""
     training = Trainer(spec, Place())
     for _ in range(STEPS):
         examples = training.arena.examples(training.batches.next(), training.noise)
@@ -67,8 +67,8 @@ def test_lbfgs_gets_its_closure(spec_of: Callable[..., TrialSpec]) -> None:
     assert record["clip_rate"] <= 1
 
 
-def test_a_closure_draws_no_shock_anew(spec_of: Callable[..., TrialSpec]) -> None:
-    """However often a loss is asked for, the shocks that follow are those of every other optimizer."""
+def test_every_optimizer_gets_the_same_shocks(spec_of: Callable[..., TrialSpec]) -> None:
+    """A closure that is called several times in a step draws random shocks only once."""
     lbfgs = spec_of("LBFGS", OptimizerPlan(factory="torch.optim:LBFGS", options={"max_iter": 3}), lr=0.1)
     shock = {"kind": "heavy-tail", "at": [0.0, 0.5], "steps": 1, "tail": 2.0}
     states = []
@@ -140,7 +140,7 @@ def test_the_rate_ends_at_zero_or_stays(spec_of: Callable[..., TrialSpec]) -> No
 
 
 @pytest.mark.parametrize(("name", "need"), [("SophiaH", "create_graph"), ("LBFGS", "closure")])
-def test_compiled_trainings_refuse_what_they_cannot_give(
+def test_compiled_trainings_refuse_needs_that_they_cannot_meet(
     spec_of: Callable[..., TrialSpec], name: str, need: str
 ) -> None:
     spec = spec_of(name, OptimizerPlan(factory="torch.optim:LBFGS" if name == "LBFGS" else ""))
@@ -149,8 +149,6 @@ def test_compiled_trainings_refuse_what_they_cannot_give(
 
 
 def test_an_unknown_need_is_named_with_the_nearest(tmp_path: Any) -> None:
-    from tiny import TINY
-
     path = write_tiny(tmp_path, TINY + '\n[optimizers.Own]\nfactory = "torch.optim:SGD"\nneeds = ["closures"]\n')
     with pytest.raises(UsageError, match=r"optimizers.Own.needs.*'closures'; did you mean 'closure'"):
         load_suite(str(path))

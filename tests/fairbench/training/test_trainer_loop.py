@@ -1,4 +1,4 @@
-"""The loop never waits for a GPU between log points; no metric depends on how many examples are evaluated at a time."""
+"""The loop never waits for a GPU between log points; no metric depends on the batch size of the evaluation."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -42,27 +42,27 @@ def spec_of(arena: str, optimizer: str = "AdamW", **data: Any) -> TrialSpec:
 
 
 class Transfers(TorchDispatchMode):
-    """Counts what makes a host wait, or sends something to a device: in between, a GPU would be idle."""
+    """Counts operations that make the host wait, or copy between host and device, while a GPU would be idle."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.found: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = function.overloadpacket.__name__
         result = function(*args, **(kwargs or {}))
         tensors = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
-        given = {x.device.type for x in tensors if x.ndim}  # a number of the host's goes along with the call
+        given = {x.device.type for x in tensors if x.ndim}  # a scalar of the host is passed with the call
         made = {x.device.type for x in tree_leaves(result) if isinstance(x, torch.Tensor)}
         if name in WAITS and any(x.device == META for x in tensors):
-            self.found[name] += 1
+            self.counts[name] += 1
         if {"cpu", "meta"} <= given | made:
-            self.found[f"{name} between {sorted(given)} and {sorted(made)}"] += 1
+            self.counts[f"{name} between {sorted(given)} and {sorted(made)}"] += 1
         return result
 
 
 def to_another_device(training: Trainer) -> None:
-    """Everything of a training on the meta device, which knows shapes and no values, and so cannot answer a host."""
+    """Move a training to the meta device, which has shapes but no values: the host cannot wait for one."""
     training.model.to("meta")
     training.params = list(training.model.parameters())
     training.data = replace(training.data, splits={n: s.to(META) for n, s in training.data.splits.items()})
@@ -82,7 +82,7 @@ def test_a_training_step_never_waits(arena: str) -> None:
     training.train_one_step()  # starts the state
     with Transfers() as transfers:
         training.train_one_step()
-    assert dict(transfers.found) == {}
+    assert dict(transfers.counts) == {}
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
@@ -101,8 +101,8 @@ def test_a_training_step_never_waits_for_a_gpu(arena: str, optimizer: str) -> No
 
 
 @pytest.mark.parametrize("arena", ARENAS)
-def test_evaluation_does_not_depend_on_how_many_go_at_a_time(arena: str) -> None:
-    training = Trainer(spec_of(arena, evaluated=300), Place())  # more than share a stream of noise
+def test_evaluation_does_not_depend_on_the_batch_size(arena: str) -> None:
+    training = Trainer(spec_of(arena, evaluated=300), Place())  # more than CHUNK
     seen: list[int] = []
     training.model.register_forward_hook(
         lambda model, args, kwargs, out: seen.append(_count(args, kwargs)), with_kwargs=True
@@ -117,8 +117,7 @@ def _count(args: Any, kwargs: Any) -> int:
     return len(next(x for x in (*args, *kwargs.values()) if isinstance(x, torch.Tensor)))
 
 
-def test_every_chunk_of_an_evaluation_has_noise_of_its_own() -> None:
-    """Or else images of different chunks would be judged by the same noise."""
+def test_every_chunk_of_an_evaluation_has_different_noise() -> None:
     training = Trainer(spec_of("ddpm", evaluated=300), Place())
     noises: list[torch.Tensor] = []
     training.model.register_forward_hook(lambda model, args, out: noises.append(args[1]))

@@ -1,4 +1,4 @@
-"""A trial against a bare training loop that shares no code with it, and what it records."""
+"""A trial against a bare training loop that shares no code with it, and its record."""
 
 import copy
 import hashlib
@@ -37,7 +37,7 @@ def as_final(spec: TrialSpec) -> TrialSpec:
 
 
 def bare_loop(spec: TrialSpec) -> tuple[torch.nn.Module, list[float]]:
-    """The same training, written once more as one would by hand."""
+    """The same training, written by hand."""
     from sklearn.datasets import load_digits
     from transformers import ViTConfig, ViTForImageClassification
 
@@ -128,14 +128,14 @@ def test_divergence_is_a_result(specs: list[TrialSpec], monkeypatch: pytest.Monk
 def test_the_mechanism_is_recorded(specs: list[TrialSpec]) -> None:
     spec = as_final(next(spec for spec in specs if spec.optimizer.name == "PsiLogic"))
     result = trial(spec)["result"]
-    found, tensors = result["mechanism"], len(weights_of(spec))
-    totals = found["totals"]  # EMAs from zero keep the gate open for 68 steps
+    mechanism, tensors = result["mechanism"], len(weights_of(spec))
+    totals = mechanism["totals"]  # EMAs from zero keep the gate open for 68 steps
     assert totals["acted"] == totals["fired"] == totals["tensor_steps"] == tensors * spec.training.steps
     assert 0 < totals["cancellation"] < totals["weight_decay"]
-    assert [step for step, _ in found["course"]] == [step for step, _ in result["loss_curve"]]
+    assert [step for step, _ in mechanism["course"]] == [step for step, _ in result["loss_curve"]]
     for name, total in totals.items():
-        assert sum(added[name] for _, added in found["course"]) == pytest.approx(total)
-        assert sum(found["tensors"][name].values()) == pytest.approx(total)
+        assert sum(added[name] for _, added in mechanism["course"]) == pytest.approx(total)
+        assert sum(mechanism["tensors"][name].values()) == pytest.approx(total)
     asleep = copy.deepcopy(spec.to_json())
     asleep["optimizer"]["options"]["chaos_warmup"] = -1
     totals = trial(TrialSpec.from_json(asleep))["result"]["mechanism"]["totals"]
@@ -149,8 +149,8 @@ def weights_of(spec: TrialSpec) -> dict[str, torch.nn.Parameter]:
         return dict(Trainer(spec, Place()).model.named_parameters())
 
 
-def test_the_way_of_the_weights_by_hand(specs: list[TrialSpec]) -> None:
-    """Sampled in every step it is the sum of all changes; the decay's part is that of its rate."""
+def test_the_path_length_of_the_weights_by_hand(specs: list[TrialSpec]) -> None:
+    """Sampled in every step, it is the sum of the lengths of all changes."""
     sgd = with_optimizer(as_final(specs[0]), "torch.optim:SGD")
     spec = replace(sgd, training=replace(sgd.training, log_every=1, steps=6, evaluations=1, warmup_steps=1))
     with one_thread():
@@ -166,7 +166,7 @@ def test_the_way_of_the_weights_by_hand(specs: list[TrialSpec]) -> None:
 def test_compiled_trials_compile_model_and_step_and_train_alike(
     specs: list[TrialSpec], monkeypatch: pytest.MonkeyPatch, backend: str
 ) -> None:
-    """What `torch.compile` captures runs as it is, which takes seconds; as compiled code, half a minute."""
+    """The graphs that `torch.compile` captures run uncompiled, in seconds; compiled code takes half a minute."""
     captured: list[set[str]] = []
 
     def compile(graph: torch.fx.GraphModule, inputs: Any) -> Any:
@@ -188,14 +188,11 @@ def test_compiled_trials_compile_model_and_step_and_train_alike(
     assert compiled["hashes"]["batches"] == plain["hashes"]["batches"]
 
 
-@pytest.mark.parametrize(
-    ("arena", "optimizer"),
-    [(arena, "PsiLogic") for arena in ARENAS] + [("vit", optimizer) for optimizer in ("Adam", "AdamW", "Lion")],
-)
-def test_mini_learns_in_every_arena_and_with_every_optimizer(arena: str, optimizer: str) -> None:
+@pytest.mark.parametrize("arena", ARENAS)
+def test_mini_learns_in_every_arena(arena: str) -> None:
     suite = load_suite("mini")
-    suite = replace(suite, arenas={arena: suite.arenas[arena]}, optimizers={optimizer: suite.optimizers[optimizer]})
-    spec = trial_spec(study_of(suite), arena, optimizer, "sweep", 1e-3, seed=0)
+    suite = replace(suite, arenas={arena: suite.arenas[arena]}, optimizers={"PsiLogic": suite.optimizers["PsiLogic"]})
+    spec = trial_spec(study_of(suite), arena, "PsiLogic", "sweep", 1e-3, seed=0)
     record = trial(replace(spec, training=replace(spec.training, steps=16, log_every=8)))
     assert record["status"] == "finished"
     (_, early), (_, late) = record["result"]["loss_curve"]

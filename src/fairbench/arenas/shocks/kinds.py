@@ -1,4 +1,4 @@
-"""What the shocks of `fairbench.arenas.shocks.registry` do, each at its moment of a training step."""
+"""The effects of the shocks in `fairbench.arenas.shocks.registry`, each in its phase of a training step."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -12,29 +12,29 @@ Examples = tuple[Tensor, ...]
 
 
 class Shock:
-    """A training that is not disturbed; each kind of shock changes one of its moments.
+    """A shock without effect; each subclass overrides one method.
 
     Args:
-        generator: where randomness comes from, of the device of the training.
-        options: the options of the kind.
+        generator: its source of randomness, on the device of the training.
+        options: the options of its kind.
     """
 
     spoils_loss = False
-    """Whether the loss in a disturbed step says nothing of the model."""
+    """Whether the loss in a disturbed step is unrelated to the quality of the model."""
 
     def __init__(self, generator: torch.Generator, **options: float) -> None:
         self.generator, self.options = generator, options
 
     def examples(self, examples: Examples) -> Examples:
-        """What the model is shown."""
+        """The examples that the model gets."""
         return examples
 
     def loss(self, loss: Tensor) -> Tensor:
-        """What is differentiated."""
+        """The loss that is differentiated."""
         return loss
 
     def gradients(self, params: Iterable[Tensor]) -> None:
-        """Change the gradients, before any clipping."""
+        """Change the gradients in place, before they are clipped."""
 
 
 class LossFactor(Shock):
@@ -45,7 +45,7 @@ class LossFactor(Shock):
 
 
 class HeavyTail(Shock):
-    """loss -> u^(-1/tail) loss with u uniform in (0, 1]: a Pareto number, whose mean is infinite for tail <= 1."""
+    """loss -> u^(-1/tail) loss, u uniform in (0, 1]: a Pareto variable, with infinite mean for tail <= 1."""
 
     def loss(self, loss: Tensor) -> Tensor:
         u = 1 - torch.rand((), generator=self.generator, device=loss.device)
@@ -58,29 +58,29 @@ class InputFactor(Shock):
     spoils_loss = True
 
     def examples(self, examples: Examples) -> Examples:
-        inputs, *others = examples
-        return (self.options["factor"] * inputs, *others)
+        inputs, *rest = examples
+        return (self.options["factor"] * inputs, *rest)
 
 
 class ShuffledLabels(Shock):
-    """The last part of the examples (labels; the noise that is predicted) changes places in the batch.
+    """The last tensor of the examples (labels, or the noise to predict) is shuffled over the batch.
 
-    Examples of one part, as texts, are torn apart themselves: what stands at each position is shuffled.
+    If there is only one tensor, as for texts, the tokens at each position are shuffled over the batch.
     """
 
     spoils_loss = True
 
     def examples(self, examples: Examples) -> Examples:
-        *others, labels = examples
-        size = (len(labels), *labels.shape[1:] * (not others))
+        *rest, labels = examples
+        size = (len(labels), *labels.shape[1:] * (not rest))
         order = torch.rand(size, generator=self.generator, device=labels.device).argsort(dim=0)
-        return (*others, labels[order] if others else labels.gather(0, order))
+        return (*rest, labels[order] if rest else labels.gather(0, order))
 
 
 class NoiseGradient(Shock):
-    """g -> factor ||g|| z / ||z||, z normal: the direction is lost, the length is known."""
+    """g -> factor ||g|| z / ||z||, z normal: a random direction with a multiple of the norm."""
 
-    @torch.no_grad()  # what an optimizer differentiates once more is the gradient that there was
+    @torch.no_grad()  # second derivatives remain those of the original gradient
     def gradients(self, params: Iterable[Tensor]) -> None:
         for p in params:
             if p.grad is not None:
@@ -107,12 +107,12 @@ KINDS = {
 
 
 class Shocks:
-    """When a training is disturbed, and by what.
+    """The shocks of a training.
 
     Args:
-        spec: the shock of the training's spec, empty for none.
+        spec: the shock in the training's spec, empty for none.
         steps: steps of the training.
-        seed: seed of its randomness.
+        seed: seed of the shocks' randomness.
         device: device of the training.
     """
 
@@ -120,18 +120,18 @@ class Shocks:
         generator = torch.Generator(device).manual_seed(seed)
         self._calm = self._shock = Shock(generator)
         if spec:
-            own = {key: spec.get(key, default) for key, default in SHOCKS[spec["kind"]].options.items()}
-            self._shock = KINDS[spec["kind"]](generator, **own)
+            options = {key: spec.get(key, default) for key, default in SHOCKS[spec["kind"]].options.items()}
+            self._shock = KINDS[spec["kind"]](generator, **options)
         self.steps = disturbed_steps(spec, steps)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """What is drawn next."""
+        """The state of the random generator."""
         return {"generator": self._shock.generator.get_state()}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Draw on from there."""
+        """Restore the random generator."""
         self._shock.generator.set_state(state["generator"].cpu())
 
     def of(self, step: int) -> Shock:
-        """What happens in a step, which are counted from 1."""
+        """The shock of a step, counted from 1; one without effect in a step that is not disturbed."""
         return self._shock if step in self.steps else self._calm

@@ -1,11 +1,11 @@
-"""Shocks: how a training is disturbed, the same for every optimizer and part of a trial's identity.
+"""Shocks: disturbances of a training, the same for every optimizer, and part of a trial's identity.
 
-A suite gives an arena a shock, or all its arenas a twin for each shock:
+A suite gives a shock to one arena, or adds to each of its arenas a twin with the shock:
 
     [arenas.vit]                      [shock.loss]
     shock = { kind = "loss", ... }    kind = "loss", ...        makes vit-loss in addition to vit, tuned on it
 
-Every shock has `at`, the shares of the training at which it begins, and `steps`, how many steps it lasts.
+Every shock has `at`, the fractions of the training at which it begins, and `steps`, its duration in steps.
 """
 
 from collections.abc import Mapping
@@ -18,9 +18,9 @@ class ShockFacts:
     """What is known of a kind of shock without loading it.
 
     Attributes:
-        title: what it does, in a few words.
+        title: its effect, in a few words.
         kinds: the kinds of data that it can disturb.
-        options: options of its own: a type where the option must be given, else the default.
+        options: its options with their defaults.
     """
 
     title: str
@@ -32,19 +32,19 @@ SHOCKS = {
     "loss": ShockFacts("the loss is multiplied", options={"factor": 100.0}),
     "heavy-tail": ShockFacts("each step's loss is multiplied by a Pareto number", options={"tail": 1.1}),
     "inputs": ShockFacts("the inputs are multiplied", kinds=("images",), options={"factor": 10.0}),
-    "labels": ShockFacts("what belongs together in a batch is shuffled apart"),
+    "labels": ShockFacts("the targets are shuffled over the batch"),
     "gradient": ShockFacts("each tensor's gradient becomes noise of a multiple of its norm", options={"factor": 1.0}),
     "nan": ShockFacts("the loss is NaN"),
 }
 
 
 def shock_starts(spec: Mapping[str, Any], steps: int) -> list[int]:
-    """How many steps of a training are done when each of its shocks begins, rising."""
+    """The numbers of steps done when each shock of a training begins, in ascending order."""
     starts = {round(share * steps) for share in spec.get("at", [])}
     return sorted(start for start in starts if start < steps)
 
 
 def disturbed_steps(spec: Mapping[str, Any], steps: int) -> frozenset[int]:
-    """The steps, counted from 1, in which a training of a number of steps is disturbed."""
+    """The disturbed steps, counted from 1, of a training with a number of steps."""
     lasts = spec.get("steps", 1)
     return frozenset(start + i + 1 for start in shock_starts(spec, steps) for i in range(lasts) if start + i < steps)

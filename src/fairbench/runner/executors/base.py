@@ -64,12 +64,12 @@ def run_trial(
         OutOfMemory: the trial does not fit into the GPU's memory.
     """
     from fairbench.training.checkpoint import Checkpoint
-    from fairbench.training.environment import naming_lack_of_memory
+    from fairbench.training.environment import explain_out_of_memory
     from fairbench.training.trial import trial
 
     is_timed = spec.stage == "timing"  # its steps are timed without interruption
     checkpoint = Checkpoint(spec, place, checkpointing) if checkpointing and not is_timed else None
-    with naming_lack_of_memory(place.device):
+    with explain_out_of_memory(place.device):
         return trial(spec, place, lambda step, loss: send("progress", step, loss), checkpoint)
 
 

@@ -1,45 +1,35 @@
-"""The contract of an optimizer: what a bench and a training rely on, tried out on a small task."""
+"""`fairbench check`: whether an optimizer does what a training relies on, tested on a small task."""
 
 from dataclasses import asdict
 from typing import Any
 
 from fairbench.common.checks import Flag
 from fairbench.optimizers.spec import OptimizerPlan
-from fairbench.training.check.case import case_of, told, trained
-from fairbench.training.check.cost import state, step_time
-from fairbench.training.check.gradients import (
-    bfloat16_weights,
-    closure,
-    gradients_untouched,
-    missing_gradients,
-    sparse_gradients,
-    zero_gradients,
-)
-from fairbench.training.check.learning import lr_schedule, parameter_groups, trains
-from fairbench.training.check.repeating import deterministic, global_random_state, resumes
+from fairbench.training.check import cost, gradients, learning, repeating
+from fairbench.training.check.case import case_of, error_text, trained
 from fairbench.training.determinism import one_thread
 
 CHECKS = (
-    trains,
-    lr_schedule,
-    parameter_groups,
-    resumes,
-    deterministic,
-    global_random_state,
-    gradients_untouched,
-    missing_gradients,
-    zero_gradients,
-    sparse_gradients,
-    bfloat16_weights,
-    closure,
-    state,
-    step_time,
+    learning.trains,
+    learning.lr_schedule,
+    learning.parameter_groups,
+    repeating.resumes,
+    repeating.deterministic,
+    repeating.global_random_state,
+    gradients.gradients_untouched,
+    gradients.missing_gradients,
+    gradients.zero_gradients,
+    gradients.sparse_gradients,
+    gradients.bfloat16_weights,
+    gradients.closure,
+    cost.state,
+    cost.step_time,
 )
 """Every check, in the order in which they are shown."""
 
 NO_STEP = (
-    "fix this first; for a closure, or a graph of the gradients, a suite file must have `needs` of this optimizer "
-    "(--suite)"
+    "fix this first; if the optimizer needs a closure, or gradients with a graph, state that as its `needs` in a suite "
+    "file (--suite)"
 )
 
 
@@ -47,12 +37,12 @@ def check_optimizer(name: str, plan: OptimizerPlan) -> list[dict[str, Any]]:
     """The result of every check of an optimizer, as plain values that a process can send.
 
     Raises:
-        UsageError: it is not there, or has no such hyperparameter.
+        UsageError: the optimizer does not exist, or has no such hyperparameter.
     """
     with one_thread():
         untrained = case_of(name, plan)
         try:
             case = trained(untrained)
         except Exception as error:
-            return [asdict(Flag(trains.name, "fail", told(error), NO_STEP))]
+            return [asdict(Flag(learning.trains.name, "fail", error_text(error), NO_STEP))]
         return [asdict(check.flag(case)) for check in CHECKS]

@@ -1,4 +1,4 @@
-"""What a check sees of an optimizer, and what it finds."""
+"""The case of a check: an optimizer on a small task; and the check itself."""
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from fairbench.arenas.registry import load_arena
 from fairbench.common.checks import Flag, Severity
 from fairbench.optimizers.resolve import build_optimizer, resolve_optimizer
-from fairbench.optimizers.spec import OptimizerPlan, OptimizerSpec, ResolvedOptimizer
+from fairbench.optimizers.spec import OptimizerPlan, ResolvedOptimizer
 from fairbench.study.plan import ResolvedArena, Study, trial_spec
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.loader import load_suite
@@ -33,7 +33,7 @@ class ShortTraining:
     Attributes:
         lr: the rate.
         start: mean training loss of the first steps.
-        end: of the last steps; None if the training diverged.
+        end: mean training loss of the last steps; None if the training diverged.
     """
 
     lr: float
@@ -64,7 +64,7 @@ class Case:
         return min(self.trainings, key=lambda x: float("inf") if x.end is None else x.end)
 
     def spec(self, lr: float, groups: str = "") -> TrialSpec:
-        """The task's trial at a rate; with `groups` that make parameter groups where the optimizer has none."""
+        """The task's trial at a rate; `groups` make the parameter groups of an optimizer that has none."""
         spec = trial_spec(self.study, "vit", self.optimizer.name, "sweep", lr, 0)
         return replace(spec, optimizer=replace(spec.optimizer, groups=spec.optimizer.groups or groups))
 
@@ -75,11 +75,10 @@ class Case:
             trainer.train_one_step()
         return trainer
 
-    def on(self, model: nn.Module) -> torch.optim.Optimizer:
+    def build(self, model: nn.Module) -> torch.optim.Optimizer:
         """The optimizer at the best rate, for another model."""
-        spec: OptimizerSpec = self.spec(self.best.lr).optimizer
-        optimizer = build_optimizer(spec, model)
-        if "modes" in spec.needs:
+        optimizer = build_optimizer(self.spec(self.best.lr).optimizer, model)
+        if "modes" in self.optimizer.needs:
             optimizer.train()  # type: ignore[attr-defined]
         return optimizer
 
@@ -95,7 +94,7 @@ class Case:
         return closure
 
     def step(self, optimizer: torch.optim.Optimizer, loss: Callable[[], Tensor]) -> None:
-        """One step of `on`'s optimizer."""
+        """Take one step of an optimizer from `build`."""
         closure = self.closure(optimizer, loss)
         if "closure" in self.optimizer.needs:
             optimizer.step(closure)  # type: ignore[arg-type]
@@ -105,10 +104,10 @@ class Case:
 
 
 def case_of(name: str, plan: OptimizerPlan) -> Case:
-    """The case of an optimizer that is yet to be trained.
+    """The case of an optimizer, without trainings.
 
     Raises:
-        UsageError: it is not there, or has no such hyperparameter.
+        UsageError: the optimizer does not exist, or has no such hyperparameter.
     """
     task = replace(load_suite(TASK), reference=name, optimizers={name: plan})
     resolved = resolve_optimizer(name, plan)
@@ -117,9 +116,9 @@ def case_of(name: str, plan: OptimizerPlan) -> Case:
 
 
 def trained(case: Case) -> Case:
-    """A case with its trainings: at every rate of the task, or at the optimizer's own."""
-    sweep, own = case.study.suite.sweep, case.optimizer
-    settings = search_for(sweep, own.lr_scale, own.lr).first()
+    """A case with its trainings: at every rate of the task, or at the optimizer's own rate."""
+    sweep, optimizer = case.study.suite.sweep, case.optimizer
+    settings = search_for(sweep, optimizer.lr_scale, optimizer.lr).first()
     return replace(case, trainings=[_short_training(case, setting.lr) for setting in settings])
 
 
@@ -130,7 +129,7 @@ def _short_training(case: Case, lr: float) -> ShortTraining:
 
 
 def around_step(trainer: Trainer, look: Callable[[], Seen]) -> tuple[Seen, Seen]:
-    """Take a training step; returns what there is to see right before and right after the optimizer's own part."""
+    """Take a training step; returns the results of `look` right before and right after the optimizer's own step."""
     seen: list[Seen] = []
     step = trainer.step
 
@@ -152,7 +151,7 @@ def weights(trainer: Trainer) -> list[Tensor]:
 
 
 def tensors(value: Any) -> Iterator[Tensor]:
-    """The tensors that a value holds, at any depth."""
+    """The tensors in a value, at any depth of dicts, lists and tuples."""
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, dict | list | tuple):
@@ -161,28 +160,28 @@ def tensors(value: Any) -> Iterator[Tensor]:
 
 
 def distance(old: Sequence[Tensor], new: Sequence[Tensor]) -> float:
-    """How far weights have moved, all together."""
+    """The L2 distance between weights, over all tensors."""
     return float(torch.stack([(a - b).double().norm() for a, b in zip(old, new, strict=True)]).norm())
 
 
-def told(error: Exception) -> str:
-    """An exception in a line."""
+def error_text(error: Exception) -> str:
+    """An exception in one line."""
     return shorten(f"it raises {type(error).__name__}: {error}", 160, placeholder=" ...")
 
 
 Judge = Callable[[Case], tuple[Severity, str]]
-"""Looks at a case; returns how much what it saw weighs, and what that was."""
+"""Judges a case; returns the severity of the result, and the evidence."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that an optimizer should do.
+    """One requirement of an optimizer; `check` makes it of a function.
 
     Attributes:
-        name: what it is, in a few words.
-        advice: what to do where it does not.
-        raised: how much it weighs if the optimizer raises an exception.
-        judge: looks at a case.
+        name: the requirement, in a few words.
+        advice: what to do if the optimizer does not meet it.
+        raised: the severity if the optimizer raises an exception.
+        judge: the function.
     """
 
     name: str
@@ -195,16 +194,10 @@ class Check:
         try:
             severity, evidence = self.judge(case)
         except Exception as error:
-            severity, evidence = self.raised, told(error)
+            severity, evidence = self.raised, error_text(error)
         return Flag(self.name, severity, evidence, self.advice if severity in ("fail", "warn") else "")
 
 
 def check(name: str, advice: str, raised: Severity = "fail") -> Callable[[Judge], Check]:
-    """Make a check of a function that looks at a case.
-
-    Args:
-        name: what is checked, in a few words.
-        advice: what to do about it.
-        raised: how much it weighs if the optimizer raises an exception.
-    """
+    """Make a check of a function that judges a case; the arguments are attributes of `Check`."""
     return functools.partial(Check, name, advice, raised)

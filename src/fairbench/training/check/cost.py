@@ -12,8 +12,8 @@ from fairbench.training.determinism import one_thread
 from fairbench.training.trainer import Trainer
 
 BASELINE = "AdamW"
-TURNS = 15
-"""Steps of each that are timed, after as many that are not."""
+TIMED_STEPS = 15
+"""Timed steps of each optimizer, after as many untimed ones."""
 
 
 def baseline(case: Case) -> Case:
@@ -26,20 +26,20 @@ def baseline(case: Case) -> Case:
 
 def state_bytes(trainer: Trainer) -> float:
     """Bytes of an optimizer's state for each weight."""
-    theirs = {id(p) for p in trainer.params}
-    held = {id(x): x for x in tensors([dict(trainer.optimizer.state), vars(trainer.optimizer)]) if id(x) not in theirs}
-    return sum(x.numel() * x.element_size() for x in held.values()) / sum(p.numel() for p in trainer.params)
+    params = {id(p) for p in trainer.params}
+    state = {id(x): x for x in tensors([dict(trainer.optimizer.state), vars(trainer.optimizer)]) if id(x) not in params}
+    return sum(x.numel() * x.element_size() for x in state.values()) / sum(p.numel() for p in trainer.params)
 
 
 @check("state", "", raised="note")
 def state(case: Case) -> tuple[Severity, str]:
-    """How much memory it takes for itself."""
+    """The memory of the optimizer's state."""
     own, other = (state_bytes(each.training(3)) for each in (case, baseline(case)))
     return "note", f"{own:.1f} bytes for each weight; {BASELINE} {other:.1f}"
 
 
 def timed(trainer: Trainer) -> tuple[float, float]:
-    """Seconds of a training step: of the optimizer's own part, and of all of it."""
+    """Seconds of the optimizer's own step, and of the whole training step."""
     with one_thread():
         began = time.perf_counter()
         before, after = around_step(trainer, time.perf_counter)
@@ -48,9 +48,9 @@ def timed(trainer: Trainer) -> tuple[float, float]:
 
 @check("step time", "", raised="note")
 def step_time(case: Case) -> tuple[Severity, str]:
-    """How long its steps take, in turns with AdamW's."""
-    own, other = case.training(TURNS), baseline(case).training(TURNS)
-    turns = [(timed(own), timed(other)) for _ in range(TURNS)]
+    """The median duration of steps, which alternate with AdamW's."""
+    own, other = case.training(TIMED_STEPS), baseline(case).training(TIMED_STEPS)
+    turns = [(timed(own), timed(other)) for _ in range(TIMED_STEPS)]
     (step, whole), (others_step, others_whole) = (
         [median(column) for column in zip(*seconds, strict=True)] for seconds in zip(*turns, strict=True)
     )

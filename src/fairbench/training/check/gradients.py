@@ -1,4 +1,4 @@
-"""What it does with gradients: its own copy of them, those that are missing or zero, sparse ones, and narrow ones."""
+"""How an optimizer treats gradients: unchanged, missing, zero, sparse, and in bfloat16; and the closure."""
 
 import torch
 from torch import Tensor, nn
@@ -9,14 +9,12 @@ from fairbench.training.check.case import Case, around_step, check, tensors, wei
 
 
 @check(
-    "gradients untouched",
-    "work on a copy: who accumulates, logs or clips gradients after the step finds others there",
-    raised="warn",
+    "gradients untouched", "work on a copy: p.grad may be accumulated, logged or clipped after the step", raised="warn"
 )
 def gradients_untouched(case: Case) -> tuple[Severity, str]:
-    """What p.grad holds is the same after a step."""
+    """A step does not change p.grad."""
     if "closure" in case.optimizer.needs:
-        return "note", "its closure computes them again"
+        return "note", "not tried: its closure computes them several times"
     trainer = case.training(1)
 
     def gradients() -> list[Tensor]:
@@ -25,17 +23,16 @@ def gradients_untouched(case: Case) -> tuple[Severity, str]:
     old, new = around_step(trainer, gradients)
     if len(new) < len(old):
         return "warn", f"{len(old) - len(new)} of {len(old)} tensors have no gradient after a step"
-    changed = sum(not torch.equal(a, b) for a, b in zip(old, new, strict=True))
-    if changed:
+    if changed := sum(not torch.equal(a, b) for a, b in zip(old, new, strict=True)):
         return "warn", f"a step changes p.grad of {changed} of {len(old)} tensors"
     return "pass", "p.grad is the same after a step, bit for bit"
 
 
-@check("missing gradients", "skip a parameter whose p.grad is None, and start its state when the first gradient comes")
+@check("missing gradients", "skip a parameter whose p.grad is None, and create its state at its first gradient")
 def missing_gradients(case: Case) -> tuple[Severity, str]:
-    """A parameter without a gradient stays as it is, and is trained when it has one."""
+    """A parameter without a gradient does not move, and is trained once it has one."""
     if "closure" in case.optimizer.needs:
-        return "note", "not tried: its closure makes gradients for all"
+        return "note", "not tried: its closure computes all gradients"
     trainer = case.training(0)
     idle = trainer.params[0]
 
@@ -50,12 +47,12 @@ def missing_gradients(case: Case) -> tuple[Severity, str]:
         trainer.train_one_step()
     if torch.equal(idle, new):
         return "fail", "a parameter that gets its first gradient in step 2 is not moved in steps 2 and 3"
-    return "pass", "a parameter without one stays, and is moved when it has one"
+    return "pass", "a parameter without a gradient does not move, and is trained once it has one"
 
 
-@check("zero gradients", "add eps where it divides by a norm or a root of the gradient")
+@check("zero gradients", "add eps to norms and roots of the gradient before dividing by them")
 def zero_gradients(case: Case) -> tuple[Severity, str]:
-    """Gradients that are zero leave the weights finite."""
+    """The weights stay finite if all gradients are zero."""
     trainer = case.training(0)
 
     def zero() -> None:
@@ -65,49 +62,45 @@ def zero_gradients(case: Case) -> tuple[Severity, str]:
 
     around_step(trainer, zero)
     trainer.train_one_step()
-    broken = sum(not torch.isfinite(p).all() for p in weights(trainer))
-    if broken:
-        return (
-            "fail",
-            f"after a step with gradients that are zero {broken} of {len(trainer.params)} tensors are not finite",
-        )
+    if broken := sum(not torch.isfinite(p).all() for p in weights(trainer)):
+        return "fail", f"after a step with zero gradients {broken} of {len(trainer.params)} tensors are not finite"
     return "pass", "the weights stay finite"
 
 
 @check("sparse gradients", "", raised="note")
 def sparse_gradients(case: Case) -> tuple[Severity, str]:
-    """Whether it takes the gradients of nn.Embedding(sparse=True)."""
+    """Whether the optimizer takes the gradients of nn.Embedding(sparse=True)."""
     model = nn.Embedding(8, 4, sparse=True)
-    optimizer, old = case.on(model), model.weight.detach().clone()
+    optimizer, old = case.build(model), model.weight.detach().clone()
     case.step(optimizer, lambda: model(torch.tensor([1, 2])).sum())
     moved = (model.weight != old).any(1).nonzero().flatten().tolist()
-    return "pass", f"it takes them; of rows 0 to 7 with gradients in 1 and 2 it moves {moved}"
+    return "pass", f"it takes them; with gradients in rows 1 and 2 of 0 to 7 it moves {moved}"
 
 
-@check("bfloat16 weights", "compute in float32, or cast what is multiplied to p.dtype", raised="warn")
+@check("bfloat16 weights", "compute in float32, or cast to p.dtype", raised="warn")
 def bfloat16_weights(case: Case) -> tuple[Severity, str]:
     """Weights in bfloat16 are trained."""
     model = nn.Linear(8, 4).bfloat16()
-    optimizer, old = case.on(model), model.weight.detach().clone()
+    optimizer, old = case.build(model), model.weight.detach().clone()
     for _ in range(5):
         case.step(optimizer, lambda: model(torch.eye(8, dtype=torch.bfloat16)).float().square().sum())
     if not torch.isfinite(model.weight).all():
         return "warn", "they are not finite after 5 steps"
-    kinds = sorted({str(x.dtype).removeprefix("torch.") for x in tensors([*optimizer.state.values()]) if x.dim()})
-    moved = "are moved" if not torch.equal(model.weight, old) else "do not move in 5 steps: too short for their digits"
-    return "pass", f"they {moved}; its state is in {', '.join(kinds) or 'plain numbers'}"
+    dtypes = sorted({str(x.dtype).removeprefix("torch.") for x in tensors([*optimizer.state.values()]) if x.dim()})
+    moved = "are trained" if not torch.equal(model.weight, old) else "do not move in 5 steps: the steps round to zero"
+    return "pass", f"they {moved}; the state is in {', '.join(dtypes) or 'plain numbers'}"
 
 
 @check(
     "closure",
     "begin step(self, closure=None) with `with torch.enable_grad(): loss = closure()` and return the loss",
-    "warn",
+    raised="warn",
 )
 def closure(case: Case) -> tuple[Severity, str]:
-    """A step takes a closure, as torch's own optimizers do, and returns its loss."""
+    """A step takes a closure, as torch's optimizers do, and returns its loss."""
     torch.manual_seed(0)
     model = nn.Linear(4, 2)
-    optimizer, losses = case.on(model), []
+    optimizer, losses = case.build(model), []
 
     def loss() -> Tensor:
         losses.append(cross_entropy(model(torch.eye(4)), torch.tensor([0, 1, 0, 1])))
@@ -115,7 +108,7 @@ def closure(case: Case) -> tuple[Severity, str]:
 
     returned = optimizer.step(case.closure(optimizer, loss))  # type: ignore[arg-type]
     if not losses:
-        return "warn", "step(closure) does not call it"
+        return "warn", "step(closure) does not call the closure"
     if returned is None:
-        return "warn", "step(closure) returns None and not its loss"
-    return "pass", "step(closure) calls it and returns its loss"
+        return "warn", "step(closure) returns None and not the loss"
+    return "pass", "step(closure) calls the closure and returns its loss"

@@ -1,4 +1,4 @@
-"""The registry's facts, each measured on a model that has all kinds of tensors."""
+"""The registry's facts, each measured on a model with all kinds of tensors; groups, hypergradients, packages."""
 
 import sys
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ from fairbench.training.optimizer_needs import OptimizerNeeds
 pytestmark = pytest.mark.xdist_group("libraries")
 TRAINING = TrainingSpec(40, 0, 1.0, 1, 5, 64, "float32", True, False, "val", {}, "cpu")
 SLOW = ("Kron", "RAdam")
-"""Those that have hardly begun after 30 steps at the middle of their grid."""
+"""Optimizers that are slow in the first 30 steps at the middle of their grid."""
 
 
 class Net(nn.Module):
@@ -51,7 +51,7 @@ def built(name: str, model: nn.Module, lr: float, **options: Any) -> tuple[torch
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_every_optimizer_trains_and_keeps_as_much_as_is_said(name: str) -> None:
+def test_every_optimizer_trains_and_has_the_stated_state(name: str) -> None:
     torch.manual_seed(0)
     facts, model = OPTIMIZERS[name], Net()
     tokens, images = torch.randint(0, 16, (32, 16)), torch.randn(32, 1, 4, 4)
@@ -67,19 +67,19 @@ def test_every_optimizer_trains_and_keeps_as_much_as_is_said(name: str) -> None:
         optimizer.step()
         optimizer.zero_grad()
         losses.append(loss.item())
-    if facts.lr is None:  # those that search their rate have only begun to
+    if facts.lr is None:  # an estimate of the rate takes longer
         assert losses[-1] < losses[0] - 0.01
     assert torch.tensor(losses).isfinite().all()
 
-    kept = {p: list(tensors(optimizer.state[p])) for p in (model.hidden.weight, model.head.weight)}
-    numbers = [sum(x.numel() == p.numel() and x.is_floating_point() for x in kept[p]) for p in kept]
-    factors = [x for x in kept[model.hidden.weight] if x.numel() not in (1, 96) or x.dtype == torch.bool]
+    state = {p: list(tensors(optimizer.state[p])) for p in (model.hidden.weight, model.head.weight)}
+    numbers = [sum(x.numel() == p.numel() and x.is_floating_point() for x in state[p]) for p in state]
+    factors = [x for x in state[model.hidden.weight] if x.numel() not in (1, 96) or x.dtype == torch.bool]
     assert numbers[0] == facts.state
     assert bool(factors or numbers[1] != facts.state) == bool(facts.factors)
 
 
 def tensors(value: Any) -> Iterator[Tensor]:
-    """The tensors in a state, in whatever they stand."""
+    """The tensors in a state, at any depth."""
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, dict | list | tuple):
@@ -89,8 +89,8 @@ def tensors(value: Any) -> Iterator[Tensor]:
         yield from tensors(vars(value))
 
 
-def taken_of_a_weight(name: str, scale: float, decay: float) -> Tensor:
-    """What the first step that moves a weight takes of it, along gradients of a length; all but the decay is tiny."""
+def relative_change(name: str, scale: float, decay: float) -> Tensor:
+    """The relative decrease of a weight in its first step, at a rate so small that only the decay matters."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)).double()
     weight, curved = model[0].weight, torch.rand(4, 4, dtype=torch.float64) + 0.5
@@ -98,7 +98,7 @@ def taken_of_a_weight(name: str, scale: float, decay: float) -> Tensor:
     optimizer, needs = built(name, model, 1e-9, weight_decay=decay, **started)
     needs.switch(optimizer, "train")
     start = weight.detach().clone()
-    for _ in range(2):  # the first step of some only starts their state
+    for _ in range(2):  # some only create their state in the first step
         optimizer.zero_grad()
         loss = scale * sum((p**2 * (curved if p is weight else 1)).sum() for p in model.parameters())
         loss.backward(create_graph=needs.create_graph)  # type: ignore[attr-defined]
@@ -109,10 +109,10 @@ def taken_of_a_weight(name: str, scale: float, decay: float) -> Tensor:
 
 
 @pytest.mark.parametrize("name", [name for name, facts in OPTIMIZERS.items() if facts.decay != "none"])
-def test_a_decoupled_decay_takes_lr_times_decay_of_the_weights_whatever_the_gradient(name: str) -> None:
+def test_a_decoupled_decay_is_lr_times_decay_for_any_gradient(name: str) -> None:
     torch.manual_seed(0)
-    taken = torch.stack([taken_of_a_weight(name, scale, 5e5) for scale in (1e-3, 3.0)])
-    decoupled = torch.allclose(taken, torch.full_like(taken, 5e-4), rtol=0.02)
+    changes = torch.stack([relative_change(name, scale, 5e5) for scale in (1e-3, 3.0)])
+    decoupled = torch.allclose(changes, torch.full_like(changes, 5e-4), rtol=0.02)
     assert OPTIMIZERS[name].decay == ("decoupled" if decoupled else "coupled")
     resolved = resolve_optimizer(name, OptimizerPlan())
     assert decay_kind(resolved.factory, resolved.options) == OPTIMIZERS[name].decay
@@ -128,7 +128,8 @@ def test_options_of_the_registry_are_not_the_defaults(name: str) -> None:
 
 
 def test_hidden_matrices_are_those_between_embedding_and_head() -> None:
-    from fairbench.optimizers.matrix_groups import hidden_and_rest  # which loads pytorch_optimizer
+    """SCION's step for the head is 60 signs over the number of inputs."""
+    from fairbench.optimizers.matrix_groups import hidden_and_rest, norms  # which loads pytorch_optimizer
 
     model = Net()
     groups = {group["use_muon"]: group["params"] for group in hidden_and_rest(model)[:1]}
@@ -136,20 +137,15 @@ def test_hidden_matrices_are_those_between_embedding_and_head() -> None:
     of_attention = ("self_attn.in_proj_weight", "self_attn.out_proj.weight", "linear1.weight", "linear2.weight")
     assert names == {"conv.weight", "hidden.weight", *(f"attention.{name}" for name in of_attention)}
 
-
-def test_scion_s_steps_at_the_ends_are_sixty_signs_over_the_inputs() -> None:
-    from fairbench.optimizers.matrix_groups import norms
-
-    model = Net()
-    optimizer = load_factory(OPTIMIZERS["SCION"].factory)(norms(model), lr=0.1)
+    scion = load_factory(OPTIMIZERS["SCION"].factory)(norms(model), lr=0.1)
     start = model.head.weight.detach().clone()
     model.head.weight.grad = torch.randn_like(start)
-    optimizer.step()
+    scion.step()
     torch.testing.assert_close(start - model.head.weight, 0.1 * 60 / 12 * model.head.weight.grad.sign())
 
 
 def test_muon_is_torch_s_on_hidden_matrices_and_adamw_on_the_rest() -> None:
-    """torch's takes bfloat16 for the orthogonalization, as this one does: alike to its last digits."""
+    """Equal up to bfloat16, in which both orthogonalize."""
     torch.manual_seed(0)
     ours, theirs = (nn.Sequential(nn.Linear(8, 16), nn.Linear(16, 4)) for _ in range(2))
     theirs.load_state_dict(ours.state_dict())
@@ -171,7 +167,7 @@ def test_muon_is_torch_s_on_hidden_matrices_and_adamw_on_the_rest() -> None:
 
 
 def test_adam_hd_by_hand() -> None:
-    """The rate grows by hyper_lr times the gradient along the last direction; without it this is torch's Adam."""
+    """The rate grows by hyper_lr times the gradient along the last direction."""
     torch.manual_seed(0)
     start, gradients = torch.randn(5, dtype=torch.float64), torch.randn(6, 5, dtype=torch.float64)
     ours = nn.Parameter(start.clone())
@@ -197,8 +193,8 @@ def test_the_suite_has_every_optimizer_with_the_same_decay_in_a_step() -> None:
             assert resolved.options["weight_decay"] * resolved.lr_scale == pytest.approx(0.01, rel=1e-5)
 
 
-def installed(folder: Path, name: str, **entries: str) -> None:
-    """A distribution that is installed in a folder."""
+def install(folder: Path, name: str, **entries: str) -> None:
+    """Install a distribution in a folder."""
     info = folder / f"{name}-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
@@ -207,12 +203,12 @@ def installed(folder: Path, name: str, **entries: str) -> None:
 
 
 @pytest.mark.usefixtures("forgetful")
-def test_an_installed_package_names_optimizers(
+def test_an_installed_package_registers_optimizers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from fairbench.cli.main import main
 
-    installed(tmp_path, "theirs", Theirs="torch.optim:Adamax", AdamW="torch.optim:SGD")
+    install(tmp_path, "theirs", Theirs="torch.optim:Adamax", AdamW="torch.optim:SGD")
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
     with pytest.warns(UserWarning, match="'AdamW' of theirs is ignored, since it is torch.optim:AdamW already"):
         known = known_optimizers()
@@ -237,7 +233,7 @@ def test_a_missing_library_is_named_with_the_extra(monkeypatch: pytest.MonkeyPat
         ("torch.optim:Rprop", []),
     ],
 )
-def test_needs_are_known_or_seen_unless_they_are_said(factory: str, needs: list[str]) -> None:
+def test_needs_are_those_of_the_plan_or_the_registry_or_the_class(factory: str, needs: list[str]) -> None:
     plan = OptimizerPlan(factory=factory)
     assert resolve_optimizer("Own", plan).needs == needs
     assert resolve_optimizer("Own", replace(plan, needs=["create_graph"])).needs == ["create_graph"]
@@ -247,7 +243,7 @@ PAGE = Path(__file__).parents[3] / "docs/optimizers.md"
 
 
 def row(name: str) -> str:
-    """An optimizer's line in the page."""
+    """An optimizer's row in docs/optimizers.md."""
     facts = OPTIMIZERS[name]
     options = ", ".join(f"`{key}={value}`" for key, value in facts.options.items())
     grid = "its own" if facts.lr else f"x {facts.lr_scale:g}"
@@ -258,7 +254,7 @@ def row(name: str) -> str:
     )
 
 
-def test_the_page_has_the_registry() -> None:
+def test_the_document_has_the_registry() -> None:
     lines = PAGE.read_text().splitlines()
     start = lines.index(next(line for line in lines if line.startswith("| name |")))
     rows = [line for line in lines[start + 2 :] if line.startswith("|")][: len(OPTIMIZERS)]
