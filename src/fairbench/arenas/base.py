@@ -20,7 +20,8 @@ class Arena:
     """A task: model, loss and metrics. Its data come from the source that a suite names, or from the arena itself.
 
     A subclass must define `build_model`, `loss` and `scores`, and `load_data` if no suite names a source for it. It is
-    created without arguments in every trial. A user-defined arena must also set `facts`.
+    created without arguments in every trial. The options of its data and its model are named arguments of `load_data`
+    and `build_model`. A user-defined arena must also set `facts`.
 
     Attributes:
         facts: the facts that planning and reports need.
@@ -35,7 +36,6 @@ class Arena:
 
         Args:
             data: the data; `data.shape` is the shape of an input, `data.classes` the number of labels or tokens.
-            args: unused; a subclass has a named argument for each option instead.
             options: the suite's table `model`.
         """
         raise NotImplementedError
@@ -44,7 +44,6 @@ class Arena:
         """The arena's own data, for a table `data` without a `source`; the same data in every call.
 
         Args:
-            args: unused; a subclass has a named argument for each option instead.
             options: the suite's table `data`.
         """
         raise NotImplementedError

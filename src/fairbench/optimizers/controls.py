@@ -80,45 +80,28 @@ class SlowNormClip(torch.optim.AdamW):
             raise ValueError(f"ratio must be positive, got {ratio}")
         super().__init__(params, lr, **options)
         self._ratio = ratio
-        self._slow: dict[Tensor, Tensor] = {}
-        self._clipped: dict[Tensor, Tensor] = {}
         self._steps = 0
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Clip, then perform one step of AdamW."""
         self._steps += 1
-        for group in self.param_groups:
-            for p in group["params"]:
-                if p.grad is not None:
-                    self._clip(p)
-        return super().step(closure)
+        params = [p for group in self.param_groups for p in group["params"] if p.grad is not None]
+        states = [self._clip(p) for p in params]
+        loss = super().step(closure)
+        for p, state in zip(params, states, strict=True):
+            self.state[p].update(state)  # only now: AdamW creates its own state in an empty one
+        return loss
 
-    def _clip(self, p: Tensor) -> None:
+    def _clip(self, p: Tensor) -> dict[str, Tensor]:
+        """Clip a gradient; returns its new slow norm, and the number of steps in which it was clipped."""
         assert p.grad is not None
-        norm = p.grad.norm()
-        slow = self._slow.get(p, torch.zeros_like(norm))
+        state, norm = self.state.get(p, {}), p.grad.norm()
+        slow = state.get("slow", torch.zeros_like(norm))
         slow = torch.where(slow == 0, norm, slow)
         allowed = torch.minimum(norm, self._ratio * slow)
         p.grad.mul_(torch.where(norm > 0, allowed / norm, 1.0))
-        self._clipped[p] = self._clipped.get(p, 0) + (allowed < norm)
-        self._slow[p] = torch.where(torch.isfinite(norm), 0.99 * slow + 0.01 * allowed, slow)
-
-    def state_dict(self) -> dict[str, Any]:
-        """AdamW's state, and the slow norms and numbers of clipped steps of all parameters that had a gradient."""
-        seen = [i for i, p in enumerate(self._params()) if p in self._slow]
-        slow, clipped = ([kept[p] for p in self._params() if p in kept] for kept in (self._slow, self._clipped))
-        return {**super().state_dict(), "seen": seen, "slow": slow, "clipped": clipped, "steps": self._steps}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue from a `state_dict`."""
-        super().load_state_dict(state_dict)
-        params = [self._params()[i] for i in state_dict["seen"]]
-        self._slow = dict(zip(params, map(torch.clone, state_dict["slow"]), strict=True))
-        self._clipped = dict(zip(params, map(torch.clone, state_dict["clipped"]), strict=True))
-        self._steps = state_dict["steps"]
-
-    def _params(self) -> list[Tensor]:
-        return [p for group in self.param_groups for p in group["params"]]
+        clipped = state.get("clipped", 0) + (allowed < norm)
+        return {"slow": torch.where(torch.isfinite(norm), 0.99 * slow + 0.01 * allowed, slow), "clipped": clipped}
 
     def mechanism(self, named_parameters: Iterable[tuple[str, Tensor]]) -> "_ClipWatch":
         """Count the steps in which each tensor's gradient is clipped."""
@@ -133,7 +116,8 @@ class _ClipWatch:
 
     def quantities(self) -> dict[str, tuple[str, dict[str, float]]]:
         """The number of steps of each tensor, and of those in which its gradient was clipped."""
-        clipped = {name: float(self._optimizer._clipped.get(p, 0)) for name, p in self._named.items()}
+        states = {name: self._optimizer.state.get(p, {}) for name, p in self._named.items()}
+        clipped = {name: float(state.get("clipped", 0)) for name, state in states.items()}
         steps = dict.fromkeys(self._named, float(self._optimizer._steps))
         return {"tensor_steps": ("tensor steps", steps), "acted": ("tensor steps", clipped)}
 

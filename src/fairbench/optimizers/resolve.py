@@ -200,10 +200,5 @@ def build_optimizer(spec: OptimizerSpec, model: torch.nn.Module) -> torch.optim.
     """The optimizer of a trial."""
     options = {key: tuple(value) if isinstance(value, list) else value for key, value in spec.options.items()}
     factory = load(spec.factory, "optimizer factory")
-    groups = load(spec.groups, "groups")(model) if spec.groups else _trainable(model)
-    return factory(groups, **options)  # type: ignore[no-any-return]
-
-
-def _trainable(model: torch.nn.Module) -> list[torch.nn.Parameter]:
-    """The trainable parameters, as one group."""
-    return [p for p in model.parameters() if p.requires_grad]
+    trainable = [p for p in model.parameters() if p.requires_grad]
+    return factory(load(spec.groups, "groups")(model) if spec.groups else trainable, **options)  # type: ignore[no-any-return]

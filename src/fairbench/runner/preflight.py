@@ -124,7 +124,7 @@ def optimizer_and_seconds(study: Study, name: str, plan: OptimizerPlan, place: P
     from fairbench.runner.code_identity import optimizer_code
     from fairbench.training import environment
     from fairbench.training.determinism import one_thread
-    from fairbench.training.resume_check import restart_reason, save_and_continue
+    from fairbench.training.resume_check import resume_check
     from fairbench.training.trainer import Trainer
 
     # An arena loads its own modules with the first training, and those are not the optimizer's.
@@ -145,9 +145,9 @@ def optimizer_and_seconds(study: Study, name: str, plan: OptimizerPlan, place: P
         gpu_bytes[arena], gpu_free_bytes, _ = environment.gpu_memory(trainer.device)
         exact = place.kind == "cpu" or study.suite.training.deterministic
         with one_thread():
-            first = save_and_continue(trainer, STEPS, int(exact))
+            restart_reason = resume_check(trainer, STEPS, int(exact))
             del trainer  # its memory is needed for the next one
-            restart_reasons[arena] = restart_reason(first)
+            restart_reasons[arena] = restart_reason()
     factories = [load_factory(x) for x in (resolved.factory, resolved.groups) if x]
     code = optimizer_code(map(inspect.unwrap, factories), before)
     return {

@@ -32,25 +32,20 @@ def content_digest(value: Any) -> str:
     sha = hashlib.sha256()
 
     def add(value: Any) -> None:
+        text = repr(value) if not isinstance(value, Tensor | Mapping | list | tuple) else ""
         if isinstance(value, Tensor):
             sha.update(f"{value.dtype} {tuple(value.shape)}".encode())
             sha.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
-        elif isinstance(value, Mapping):
-            for key in value:
-                add(key)
-                add(value[key])
-        elif isinstance(value, list | tuple):
+        elif isinstance(value, Mapping | list | tuple):
+            text = str(len(value))
             for each in value:
                 add(each)
-        sha.update(f"{type(value).__name__} {'' if isinstance(value, Tensor) else _short(value)};".encode())
+                if isinstance(value, Mapping):
+                    add(value[each])
+        sha.update(f"{type(value).__name__} {text};".encode())
 
     add(value)
     return sha.hexdigest()
-
-
-def _short(value: Any) -> str:
-    """A plain value, or the length of a container."""
-    return str(len(value)) if isinstance(value, Mapping | list | tuple) else repr(value)
 
 
 def write_state(file: IO[bytes], about: Mapping[str, Any], state: State) -> None:

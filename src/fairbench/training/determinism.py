@@ -47,12 +47,12 @@ def weights_hash(model: nn.Module) -> str:
 
 def generator_states(device: torch.device) -> dict[str, Any]:
     """The states of the global random generators of torch, a device, numpy and Python, as plain values and tensors."""
-    numpy_state: Any = np.random.get_state(legacy=False)
-    key = {"key": numpy_state["state"]["key"].tolist(), "pos": int(numpy_state["state"]["pos"])}
+    numpy_state: Any = np.random.get_state()
+    name, key, *rest = numpy_state
     return {
         "torch": torch.get_rng_state(),
         "device": torch.cuda.get_rng_state(device) if device.type == "cuda" else None,
-        "numpy": {**numpy_state, "state": key},
+        "numpy": (name, key.tolist(), *rest),
         "python": random.getstate(),
     }
 
@@ -62,6 +62,5 @@ def set_generator_states(states: dict[str, Any], device: torch.device) -> None:
     torch.set_rng_state(states["torch"].cpu())
     if device.type == "cuda":
         torch.cuda.set_rng_state(states["device"].cpu(), device)
-    key = np.array(states["numpy"]["state"]["key"], dtype=np.uint32)
-    np.random.set_state({**states["numpy"], "state": {**states["numpy"]["state"], "key": key}})
+    np.random.set_state(states["numpy"])
     random.setstate(states["python"])

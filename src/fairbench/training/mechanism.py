@@ -1,11 +1,7 @@
 """What an optimizer's own mechanism does in a training: how much, when, and in which tensors.
 
-Any optimizer can make its mechanism observable with one method, which is called before the first step:
-
-    def mechanism(self, named_parameters): ...     returns an object with
-    def quantities(self): ...                      {quantity: (unit, {tensor: total since then})}
-    def state_dict(self): ...                      its state as plain values and tensors; without these two methods
-    def load_state_dict(self, state): ...          an interrupted trial restarts instead of resuming
+Any optimizer makes its mechanism observable by a method `mechanism(named_parameters)`, which is called before the first
+step and returns a `Watch`. Without the watch's `state_dict` and `load_state_dict` an interrupted trial restarts.
 
 Some names and units have a meaning. "tensor_steps" counts pairs of tensor and step, "acted" those in which something
 was changed, "fired" those in which a change was triggered. `SHARE` is the unit of quantities that shrink a tensor.

@@ -107,14 +107,7 @@ KINDS = {
 
 
 class Shocks:
-    """The shocks of a training.
-
-    Args:
-        spec: the shock in the training's spec, empty for none.
-        steps: steps of the training.
-        seed: seed of the shocks' randomness.
-        device: device of the training.
-    """
+    """The shocks of a training, as its spec has them; none if that is empty."""
 
     def __init__(self, spec: Mapping[str, Any], steps: int, seed: int, device: torch.device) -> None:
         generator = torch.Generator(device).manual_seed(seed)

@@ -118,14 +118,13 @@ def case_of(name: str, plan: OptimizerPlan) -> Case:
 def trained(case: Case) -> Case:
     """A case with its trainings: at every rate of the task, or at the optimizer's own rate."""
     sweep, optimizer = case.study.suite.sweep, case.optimizer
-    settings = search_for(sweep, optimizer.lr_scale, optimizer.lr).first()
-    return replace(case, trainings=[_short_training(case, setting.lr) for setting in settings])
-
-
-def _short_training(case: Case, lr: float) -> ShortTraining:
-    record = trial(case.spec(lr))
-    losses = [loss for _, loss in record["result"]["loss_curve"]] or [float("nan")]
-    return ShortTraining(lr, losses[0], losses[-1] if record["status"] == "finished" else None)
+    trainings = []
+    for setting in search_for(sweep, optimizer.lr_scale, optimizer.lr).first():
+        record = trial(case.spec(setting.lr))
+        losses = [loss for _, loss in record["result"]["loss_curve"]] or [float("nan")]
+        finished = record["status"] == "finished"
+        trainings.append(ShortTraining(setting.lr, losses[0], losses[-1] if finished else None))
+    return replace(case, trainings=trainings)
 
 
 def around_step(trainer: Trainer, look: Callable[[], Seen]) -> tuple[Seen, Seen]:

@@ -1,15 +1,12 @@
 """Whether a training is repeatable: from a checkpoint, in a second run, and by other users of random numbers."""
 
-import pickle
-import random
-
-import numpy as np
 import torch
 
 from fairbench.common.checks import Severity
 from fairbench.training.check.case import Case, around_step, check, distance, weights
-from fairbench.training.determinism import weights_hash
-from fairbench.training.resume_check import restart_reason, save_and_continue
+from fairbench.training.checkpoint import content_digest
+from fairbench.training.determinism import generator_states, weights_hash
+from fairbench.training.resume_check import resume_check
 
 STEPS = 3
 """Steps before a checkpoint, and after it."""
@@ -20,7 +17,7 @@ STEPS = 3
 )
 def resumes(case: Case) -> tuple[Severity, str]:
     """A training resumes from a checkpoint as if it had never stopped."""
-    if reason := restart_reason(save_and_continue(case.training(STEPS), STEPS, STEPS)):
+    if reason := resume_check(case.training(STEPS), STEPS, STEPS)():
         return "fail", reason
     return "pass", "it resumes from a checkpoint bit for bit"
 
@@ -37,10 +34,9 @@ def deterministic(case: Case) -> tuple[Severity, str]:
     )
 
 
-def random_states() -> dict[str, bytes]:
-    """The state of every global random generator."""
-    states = {"torch": torch.get_rng_state().numpy().tobytes(), "numpy": pickle.dumps(np.random.get_state())}
-    return {**states, "python": pickle.dumps(random.getstate())}
+def random_states() -> dict[str, str]:
+    """A digest of the state of every global random generator."""
+    return {name: content_digest(state) for name, state in generator_states(torch.device("cpu")).items()}
 
 
 @check(
