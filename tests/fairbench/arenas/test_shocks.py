@@ -30,10 +30,6 @@ def batch() -> tuple[torch.Tensor, torch.Tensor]:
     return torch.randn(64, 1, 2, 2), torch.arange(64)
 
 
-def test_every_kind_has_facts_and_code() -> None:
-    assert SHOCKS.keys() == KINDS.keys()
-
-
 @pytest.mark.parametrize(
     ("spec", "steps", "expected"),
     [

@@ -21,7 +21,7 @@ from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.loader import load_suite
 from fairbench.training.determinism import weights_hash
 from fairbench.training.place import Place
-from fairbench.training.trainer import Trainer, lr_factor
+from fairbench.training.trainer import Trainer
 from fairbench.training.trial import trial
 
 pytestmark = pytest.mark.xdist_group("libraries")
@@ -131,12 +131,6 @@ def test_schedule_free_is_evaluated_at_its_average_and_keeps_its_rate(spec_of: C
     assert record["final"]["test"] == hand.evaluate("test")
     hand.optimizer.train()  # type: ignore[attr-defined]
     assert record["hashes"]["final_weights"] != weights_hash(hand.model)
-
-
-def test_the_rate_ends_at_zero_or_stays(spec_of: Callable[..., TrialSpec]) -> None:
-    training = spec_of("AdamW", OptimizerPlan()).training
-    assert [lr_factor(step, training, constant=True) for step in range(5)] == [0.5, 1, 1, 1, 1]
-    assert lr_factor(3, training) == pytest.approx(0.5 * (1 + math.cos(math.pi / 2)))
 
 
 @pytest.mark.parametrize(("name", "need"), [("SophiaH", "create_graph"), ("LBFGS", "closure")])

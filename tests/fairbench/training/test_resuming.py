@@ -5,7 +5,7 @@ import random
 import resource
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -126,23 +126,35 @@ def short(spec: TrialSpec, **options: Any) -> TrialSpec:
     return replace(spec, training=replace(spec.training, **training))
 
 
-def terminate(*steps: int) -> Callable[[int, float], None]:
-    """Progress that sends SIGTERM to this process after these steps."""
-    return lambda step, loss: signal.raise_signal(signal.SIGTERM) if step in steps else None
+def paused(spec: TrialSpec, folder: Path, after: int) -> Path:
+    """The checkpoint of a trial to which SIGTERM is sent after a step."""
+
+    def terminate(step: int, loss: float) -> None:
+        if step == after:
+            signal.raise_signal(signal.SIGTERM)
+
+    with pytest.raises(Paused, match=r"^$"):
+        trial(spec, Place(), terminate, Checkpoint(spec, Place(), Checkpointing(str(folder), 0)))
+    (path,) = folder.iterdir()
+    assert path.name == f"{spec.id}.pt"
+    return path
+
+
+def resumed(spec: TrialSpec, folder: Path) -> tuple[Record, list[int]]:
+    """The record of a trial, and the steps that it reported: none before its checkpoint."""
+    steps: list[int] = []
+    checkpoint = Checkpoint(spec, Place(), Checkpointing(str(folder), 0))
+    return trial(spec, Place(), lambda step, loss: steps.append(step), checkpoint), steps
 
 
 def interrupted(spec: TrialSpec, folder: Path, *steps: int) -> Record:
     """The record of a trial that was paused after these steps, the global generators changed in between."""
-    keeping = Checkpointing(str(folder), 0)
     for step in steps:
-        with pytest.raises(Paused) as pause:
-            trial(spec, Place(), terminate(step), Checkpoint(spec, Place(), keeping))
-        assert str(pause.value) == ""
-        assert [path.name for path in folder.iterdir()] == [f"{spec.id}.pt"]
+        paused(spec, folder, step)
         torch.manual_seed(99)
         np.random.seed(99)
         random.seed(99)
-    return trial(spec, Place(), checkpoint=Checkpoint(spec, Place(), keeping))
+    return resumed(spec, folder)[0]
 
 
 def assert_same(record: Record, undisturbed: Record) -> None:
@@ -150,36 +162,29 @@ def assert_same(record: Record, undisturbed: Record) -> None:
 
 
 IMAGES = {"source": "digits", "crop_padding": 1, "flip": True}
-ARENAS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "gpt": ({"source": "stdlib", "context": 16, "evaluated": 16}, {"hidden_size": 8, "layers": 1, "heads": 1}),
-    "vit": (IMAGES, {"hidden_size": 8, "layers": 1, "heads": 1, "patch_size": 4}),
-    "resnet": (IMAGES, {"width": 2}),
-    "ddpm": (IMAGES, {"channels": [4, 4], "norm_groups": 4, "attention_levels": []}),
+GPT = {"hidden_size": 8, "layers": 1, "heads": 1}
+ARENAS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
+    "gpt": ({"source": "stdlib", "context": 16, "evaluated": 16}, GPT, {"kind": "labels", "at": [0.3, 0.7]}),
+    "vit": (IMAGES, {**GPT, "patch_size": 4}, {"kind": "heavy-tail", "at": [0.2], "steps": 8}),
+    "resnet": (IMAGES, {"width": 2}, {"kind": "gradient", "at": [0.3, 0.7]}),
+    "ddpm": (IMAGES, {"channels": [4, 4], "norm_groups": 4, "attention_levels": []}, {}),
 }
-"""Small versions of mini's arenas: data and model."""
+"""Small versions of mini's arenas: data, model and shock."""
 
 
 def small(arena: str) -> TrialSpec:
     """A trial of PsiLogic in an arena."""
-    suite, (data, model) = load_suite("mini"), ARENAS[arena]
+    suite, (data, model, _) = load_suite("mini"), ARENAS[arena]
     arenas = {arena: replace(suite.arenas[arena], data=data, model=model, batch_size=8)}
     suite = replace(suite, arenas=arenas, optimizers={"PsiLogic": suite.optimizers["PsiLogic"]})
     suite = replace(suite, final=replace(suite.final, seeds=[1]))
     return trial_spec(study_of(suite), arena, "PsiLogic", "final", 1e-2, 1)
 
 
-SHOCKS = {
-    "gpt": {"kind": "labels", "at": [0.3, 0.7]},
-    "vit": {"kind": "heavy-tail", "at": [0.2], "steps": 8},
-    "resnet": {"kind": "gradient", "at": [0.3, 0.7]},
-    "ddpm": {},
-}
-
-
-@pytest.mark.parametrize("arena", SHOCKS)
+@pytest.mark.parametrize("arena", ARENAS)
 def test_a_trial_ends_as_if_never_interrupted(arena: str, tmp_path: Path) -> None:
     """With augmentation, noise, random shocks and a mechanism; before an evaluation, and after the last step."""
-    spec = short(small(arena), shock=SHOCKS[arena], log_every=3)
+    spec = short(small(arena), shock=ARENAS[arena][2], log_every=3)
     undisturbed = trial(spec)
     assert undisturbed["result"]["mechanism"]["totals"]["tensor_steps"] > 0
     record = interrupted(spec, tmp_path, 6, 12)
@@ -222,22 +227,8 @@ def spec(tiny_study: Study) -> TrialSpec:
     return short(trial_spec(tiny_study, "vit", "AdamW", "final", 1e-3, 1))
 
 
-def kept(spec: TrialSpec, folder: Path) -> Path:
-    """The checkpoint of a trial that was interrupted after 5 steps."""
-    with pytest.raises(Paused):
-        trial(spec, Place(), terminate(5), Checkpoint(spec, Place(), Checkpointing(str(folder), 0)))
-    return folder / f"{spec.id}.pt"
-
-
-def resumed(spec: TrialSpec, folder: Path) -> tuple[Record, list[int]]:
-    """The record of a trial, and the steps that it reported: none before its checkpoint."""
-    steps: list[int] = []
-    keeping = Checkpoint(spec, Place(), Checkpointing(str(folder), 0))
-    return trial(spec, Place(), lambda step, loss: steps.append(step), keeping), steps
-
-
 def test_a_damaged_checkpoint_is_not_used(spec: TrialSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path, undisturbed = kept(spec, tmp_path), trial(spec)
+    path, undisturbed = paused(spec, tmp_path, 5), trial(spec)
     whole = path.read_bytes()
     assert resumed(spec, tmp_path)[1] == [10, 12]
     assert capsys.readouterr().out == ""
@@ -254,7 +245,7 @@ def test_a_damaged_checkpoint_is_not_used(spec: TrialSpec, tmp_path: Path, capsy
 def test_a_checkpoint_of_another_environment_is_not_used(
     spec: TrialSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept(spec, tmp_path)
+    paused(spec, tmp_path, 5)
     here_now = checkpoints.environment("cpu")
     monkeypatch.setattr(checkpoints, "environment", lambda device: {**here_now, "torch": "9.9"})
     assert resumed(spec, tmp_path)[1] == [5, 10, 12]
@@ -275,7 +266,7 @@ def full_disk() -> Iterator[None]:
 def test_a_full_disk_leaves_the_old_checkpoint_and_the_trial_continues(
     spec: TrialSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path, undisturbed = kept(spec, tmp_path), trial(spec)
+    path, undisturbed = paused(spec, tmp_path, 5), trial(spec)
     old = path.read_bytes()
     (tmp_path / f".{spec.id}.pt.killed.tmp").write_bytes(b"half")
     with full_disk():

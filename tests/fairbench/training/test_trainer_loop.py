@@ -105,16 +105,12 @@ def test_evaluation_does_not_depend_on_the_batch_size(arena: str) -> None:
     training = Trainer(spec_of(arena, evaluated=300), Place())  # more than CHUNK
     seen: list[int] = []
     training.model.register_forward_hook(
-        lambda model, args, kwargs, out: seen.append(_count(args, kwargs)), with_kwargs=True
+        lambda model, args, kwargs, out: seen.append(len(tree_leaves((args, kwargs))[0])), with_kwargs=True
     )
     few, many = (evaluate(training.arena, training.model, training.data, "val", size) for size in (7, 256))
     assert few == pytest.approx(many, rel=1e-6)
     assert max(seen[: len(seen) // 2]) == 7
     assert max(seen) == 256
-
-
-def _count(args: Any, kwargs: Any) -> int:
-    return len(next(x for x in (*args, *kwargs.values()) if isinstance(x, torch.Tensor)))
 
 
 def test_every_chunk_of_an_evaluation_has_different_noise() -> None:
