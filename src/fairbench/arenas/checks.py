@@ -22,7 +22,7 @@ def checked_data(arena: Arena, options: Mapping[str, Any], data_root: Path, labe
     data = arena.open_data(options, data_root)
     if "source" in options:
         if labelled and not data.train.targets.numel():
-            reason = "has no labels; put the images of each class into a folder of its own"
+            reason = "has no labels; put the images of each class into a separate folder"
             raise UsageError(f"data = {dict(options)} {reason}")
         return data
     if not isinstance(data, Data) or not all(data.splits.get(name) for name in SPLITS):

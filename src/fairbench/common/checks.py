@@ -26,11 +26,7 @@ class Flag:
     advice: str
 
     @property
-    def heading(self) -> str:
-        """The name as shown; in capitals for a fail."""
-        return self.name.upper() if self.severity == "fail" else self.name.capitalize()
-
-    @property
     def text(self) -> str:
-        """Name and evidence in one line."""
-        return f"{self.heading}: {self.evidence}"
+        """Name and evidence in one line; the name in capitals for a fail."""
+        name = self.name.upper() if self.severity == "fail" else self.name.capitalize()
+        return f"{name}: {self.evidence}"

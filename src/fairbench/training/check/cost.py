@@ -5,9 +5,8 @@ from dataclasses import replace
 from statistics import median
 
 from fairbench.common.checks import Severity
-from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan
-from fairbench.training.check.case import Case, ShortTraining, around_step, check, tensors
+from fairbench.training.check.case import Case, ShortTraining, around_step, case_of, check, tensors
 from fairbench.training.determinism import one_thread
 from fairbench.training.trainer import Trainer
 
@@ -16,12 +15,9 @@ TIMED_STEPS = 15
 """Timed steps of each optimizer, after as many untimed ones."""
 
 
-def baseline(case: Case) -> Case:
-    """The same task for torch's AdamW."""
-    plan, resolved = OptimizerPlan(), resolve_optimizer(BASELINE, OptimizerPlan())
-    suite = replace(case.study.suite, reference=BASELINE, optimizers={BASELINE: plan})
-    study = replace(case.study, suite=suite, optimizers={BASELINE: resolved})
-    return Case(study, [ShortTraining(1e-3, 0.0, 0.0)])
+def baseline() -> Case:
+    """The task with torch's AdamW."""
+    return replace(case_of(BASELINE, OptimizerPlan()), trainings=[ShortTraining(1e-3, 0.0, 0.0)])
 
 
 def state_bytes(trainer: Trainer) -> float:
@@ -34,7 +30,7 @@ def state_bytes(trainer: Trainer) -> float:
 @check("state", "", raised="note")
 def state(case: Case) -> tuple[Severity, str]:
     """The memory of the optimizer's state."""
-    own, other = (state_bytes(each.training(3)) for each in (case, baseline(case)))
+    own, other = (state_bytes(each.training(3)) for each in (case, baseline()))
     return "note", f"{own:.1f} bytes for each weight; {BASELINE} {other:.1f}"
 
 
@@ -49,7 +45,7 @@ def timed(trainer: Trainer) -> tuple[float, float]:
 @check("step time", "", raised="note")
 def step_time(case: Case) -> tuple[Severity, str]:
     """The median duration of steps, which alternate with AdamW's."""
-    own, other = case.training(TIMED_STEPS), baseline(case).training(TIMED_STEPS)
+    own, other = case.training(TIMED_STEPS), baseline().training(TIMED_STEPS)
     turns = [(timed(own), timed(other)) for _ in range(TIMED_STEPS)]
     (step, whole), (others_step, others_whole) = (
         [median(column) for column in zip(*seconds, strict=True)] for seconds in zip(*turns, strict=True)
