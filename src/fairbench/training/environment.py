@@ -128,9 +128,9 @@ def explain_out_of_memory(device: str) -> Iterator[None]:
     except (torch.OutOfMemoryError, RuntimeError) as error:
         if not isinstance(error, torch.OutOfMemoryError) and "out of memory" not in str(error):
             raise
-        reserved, _, total = gpu_memory(torch.device(device))
+        needed, (reserved, _, total) = str(error).partition("\n")[0], gpu_memory(torch.device(device))
         used = f"; torch had reserved {reserved / 1e9:.2f} of its {total / 1e9:.2f} GB" if total else ""
         raise OutOfMemory(
-            f"{str(error).partition(chr(10))[0]}{used}; let fewer trials share the GPU (--trials-per-gpu), or give the "
+            f"{needed}{used}; let fewer trials share the GPU (--trials-per-gpu), or give the "
             "arena a smaller batch_size in the suite, for every optimizer"
         ) from error
