@@ -1,4 +1,4 @@
-"""Where data come from, by the options of a suite: what every machine has, or what `fairbench data` has prepared."""
+"""The data of each source: embedded ones, which every machine has, and those that `fairbench data` prepares."""
 
 import sysconfig
 import warnings
@@ -19,18 +19,18 @@ from fairbench.data.splits import Data, Split, fingerprint
 from fairbench.data.transforms import ImageTransform, read_tokens
 
 SPLIT_SEED = 20_260_101
-"""Seed of the division into splits: the same for every trial, independent of the trials' seeds."""
+"""Seed of the division into splits, the same in every trial."""
 
 
 def load_source(options: Mapping[str, Any], data_root: Path) -> Data:
-    """The data that the `data` table of an arena asks for.
+    """The data of the source that an arena's table `data` names.
 
     Args:
         options: `source`, and the options of that source and of its kind of data, see `fairbench.data.registry`.
-        data_root: where prepared data lie.
+        data_root: the folder of prepared data.
 
     Raises:
-        UsageError: the data are not there; the message says which command gets them.
+        UsageError: the data are missing; the message has the command that prepares them.
     """
     source = SOURCES[options["source"]]
     defaults = {name: value for name, value in READING[source.kind].items() if not isinstance(value, type)}
@@ -48,7 +48,7 @@ def load_source(options: Mapping[str, Any], data_root: Path) -> Data:
 
 
 def digits(evaluated: int = 0, **reading: Any) -> Data:
-    """scikit-learn's 1797 handwritten digits, 8x8: half for training, a quarter each to validate and test.
+    """scikit-learn's 1797 handwritten digits, 8x8: half for training, a quarter each for validation and test.
 
     Source: UCI Machine Learning Repository, "Optical Recognition of Handwritten Digits", test set.
     """
@@ -64,28 +64,28 @@ def digits(evaluated: int = 0, **reading: Any) -> Data:
 
 
 def _digits_file() -> Path:
-    """Where scikit-learn keeps them: to import it, and what it imports, takes every process two seconds.
+    """The digits' file in scikit-learn, which is not imported: that takes two seconds in every process.
 
     Raises:
-        UsageError: it does not have them there.
+        UsageError: the file does not exist.
     """
     package = find_spec("sklearn")
     for folder in (package and package.submodule_search_locations) or ():
         if (file := Path(folder) / "datasets" / "data" / "digits.csv.gz").exists():
             return file
     raise UsageError(
-        "the digits are scikit-learn's datasets/data/digits.csv.gz, which is not there: install 'scikit-learn>=1.4'"
+        "the digits are scikit-learn's datasets/data/digits.csv.gz, which is missing: install 'scikit-learn>=1.4'"
     )
 
 
 @cache
 def stdlib_source(context: int, evaluated: int) -> Data:
-    """The source text of this Python's standard library as bytes; files are never shared by splits.
+    """The source text of this Python's standard library as bytes; each file belongs to one split.
 
-    Of every ten modules, in the order of their names, the ninth goes to validation and the tenth to the test split.
+    Of every ten modules, in alphabetical order, the ninth goes to validation and the tenth to the test split.
 
     Raises:
-        UsageError: the standard library's source is not there (some systems ship it compiled).
+        UsageError: the standard library's source is missing (some systems ship it compiled).
     """
     folder = Path(sysconfig.get_path("stdlib"))
     files = sorted(folder.glob("*.py"))
@@ -101,7 +101,7 @@ def stdlib_source(context: int, evaluated: int) -> Data:
 
 
 def _images(tensors: Mapping[str, torch.Tensor], prepared: Prepared, evaluated: int, **reading: Any) -> Data:
-    """Prepared images, with labels where there are some."""
+    """Prepared images, with their labels if there are any."""
     labels = {name: tensors.get(f"{name}_labels", torch.empty(0)).clone() for name in SPLITS}
     splits = _fewer({name: Split(tensors[name], labels[name]) for name in SPLITS}, evaluated)
     read = ImageTransform(127.5, **reading)
@@ -123,14 +123,14 @@ def _origin(prepared: Prepared) -> str:
 
 
 def _windows(tokens: Mapping[str, torch.Tensor], context: int, evaluated: int) -> dict[str, Split]:
-    """Texts as rows of `context` tokens and the next one, without overlap; what is left at the end is dropped."""
+    """Texts as rows of `context` tokens and the next one, without overlap; an incomplete last row is dropped."""
     long = context + 1
     rows = {name: part[: len(part) // long * long].reshape(-1, long) for name, part in tokens.items()}
     return _fewer({name: Split(part, torch.empty(0)) for name, part in rows.items()}, evaluated)
 
 
 def _fewer(splits: Mapping[str, Split], evaluated: int) -> dict[str, Split]:
-    """A number of evenly spaced examples of each evaluated split; all with 0."""
+    """The splits with `evaluated` evenly spaced examples for validation and for test; 0 keeps all."""
 
     def fewer(split: Split) -> Split:
         return split[torch.linspace(0, len(split) - 1, evaluated).long()] if 0 < evaluated < len(split) else split
@@ -139,7 +139,7 @@ def _fewer(splits: Mapping[str, Split], evaluated: int) -> dict[str, Split]:
 
 
 def _tensor(array: np.ndarray[Any, Any]) -> torch.Tensor:
-    """A memory-mapped array as a tensor over the same memory, which nobody writes to; tokens as int16."""
+    """A memory-mapped array as a tensor over the same memory, which is never written to; tokens as int16."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
         return torch.from_numpy(array.view(np.int16) if array.dtype == np.uint16 else array)

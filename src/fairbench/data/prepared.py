@@ -1,4 +1,4 @@
-"""What training opens: arrays that `fairbench data` has prepared, with the manifest that says what they are."""
+"""A folder that `fairbench data` has prepared: arrays, and the manifest that describes them."""
 
 import json
 from collections.abc import Mapping
@@ -22,8 +22,8 @@ class Prepared:
     """A prepared dataset.
 
     Attributes:
-        folder: where it lies.
-        manifest: what it is: `arrays`, `counts`, `bytes` of text, `classes`, `verified` and more.
+        folder: the folder.
+        manifest: its description: `arrays`, `counts`, `bytes` of text, `classes`, `verified` and more.
     """
 
     folder: Path
@@ -37,7 +37,7 @@ class Prepared:
                 "train_labels", "val_labels" or "test_labels": int64, shape (N,).
 
         Raises:
-            UsageError: its file is not there, or not what the manifest says.
+            UsageError: its file is missing, or does not match the manifest.
         """
         path = self.folder / f"{name}.npy"
         facts = self.manifest["arrays"][name]
@@ -53,15 +53,15 @@ class Prepared:
 
     @property
     def fingerprint(self) -> str:
-        """sha256 over the hashes, dtypes and shapes of the arrays, and nothing else."""
+        """sha256 of the hashes, dtypes and shapes of the arrays."""
         return digest(self.manifest["arrays"])
 
 
 def read_folder(folder: Path) -> Prepared:
-    """A prepared dataset by its folder; its arrays are not looked at.
+    """The prepared dataset of a folder; its arrays are not opened.
 
     Raises:
-        UsageError: it has no manifest, a damaged one, or one of another format.
+        UsageError: the manifest is missing, damaged or of a different format.
     """
     path = folder / MANIFEST
     try:
@@ -79,5 +79,5 @@ def read_folder(folder: Path) -> Prepared:
 
 
 def sealed(manifest: Mapping[str, Any]) -> str:
-    """The text of a manifest, with a checksum of all that it says."""
+    """The text of a manifest, with a checksum of its content."""
     return json.dumps({**manifest, "sha256": digest(manifest)}, indent=1) + "\n"

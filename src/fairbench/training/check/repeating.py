@@ -22,7 +22,7 @@ def resumes(case: Case) -> tuple[Severity, str]:
     return "pass", "it resumes from a checkpoint bit for bit"
 
 
-@check("deterministic", "draw random numbers from a torch.Generator of its own, seeded in the constructor")
+@check("deterministic", "draw random numbers from a separate torch.Generator, seeded in the constructor")
 def deterministic(case: Case) -> tuple[Severity, str]:
     """Two runs end with the same bits."""
     first, second = case.training(STEPS), case.training(STEPS)
@@ -41,7 +41,7 @@ def random_states() -> dict[str, str]:
 
 @check(
     "global random state",
-    "draw from a torch.Generator of its own: dropout and data must not depend on the optimizer",
+    "draw from a separate torch.Generator: dropout and data must not depend on the optimizer",
     raised="warn",
 )
 def global_random_state(case: Case) -> tuple[Severity, str]:
