@@ -53,7 +53,7 @@ class DatasetConfig:
         return f"{self.dataset} ({options})" if options else self.dataset
 
     def folder(self, data_root: Path) -> Path:
-        """The folder of the prepared arrays, named by the options; a value that is not a plain word is replaced by its hash."""
+        """The folder of the prepared arrays, named by the options; values that are no plain words by their hash."""
         values = [str(value) for value in self.options.values()]
         words = [value if re.fullmatch(r"\w{1,20}", value, re.ASCII) else digest(value)[:12] for value in values]
         return data_root / "prepared" / "-".join([self.dataset, *words])
@@ -62,7 +62,7 @@ class DatasetConfig:
         """Open the prepared arrays; nothing is hashed.
 
         Raises:
-            UsageError: they are missing, damaged or of a different format; the message has the command that prepares them.
+            UsageError: they are missing, damaged or of a different format; the message has the command to prepare them.
         """
         folder = self.folder(data_root)
         try:

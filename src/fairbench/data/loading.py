@@ -74,7 +74,7 @@ def _digits_file() -> Path:
         if (file := Path(folder) / "datasets" / "data" / "digits.csv.gz").exists():
             return file
     raise UsageError(
-        "the digits are scikit-learn's datasets/data/digits.csv.gz, which is missing: install 'scikit-learn>=1.4'"
+        "the digits are scikit-learn's datasets/data/digits.csv.gz, which is not there: install 'scikit-learn>=1.4'"
     )
 
 
