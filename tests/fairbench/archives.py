@@ -22,6 +22,8 @@ from fairbench.data.datasets.registry import DATASETS
 Labelled = list[tuple[np.ndarray, int]]
 """Pixels of shape (H, W, 3) and their labels."""
 END = "<|endoftext|>"
+CLASSES = ["apple", "bee", "can"]
+"""Of the small CIFAR-100."""
 
 
 def register(patch: pytest.MonkeyPatch, dataset: str, folder: Path) -> None:
@@ -32,7 +34,7 @@ def register(patch: pytest.MonkeyPatch, dataset: str, folder: Path) -> None:
         if path.exists():
             content = path.read_bytes()
             known = {kind: hashlib.new(kind, content).hexdigest() for kind in archive.expected}
-            archive = replace(archive, size=len(content), **known)
+            archive = replace(archive, size=len(content), expected=known)
         archives.append(archive)
     patch.setitem(DATASETS, dataset, replace(DATASETS[dataset], archives=tuple(archives)))
 
@@ -156,6 +158,20 @@ def write_parquet(
     metadata = {"huggingface": json.dumps({"info": {"features": features}})}
     pq.write_table(table.replace_schema_metadata(metadata), path)
     return path
+
+
+def hub_folder(root: Path, dataset: str) -> Path:
+    return root / DATASETS[dataset].repository
+
+
+def write_cifar_hub(root: Path, train: Labelled, test: Labelled) -> Path:
+    """CIFAR-100 as the hub has it; returns its folder."""
+    folder = hub_folder(root, "cifar100")
+    for split, images in (("train", train), ("test", test)):
+        pixels, labels = [encoded(pixels, "PNG") for pixels, _ in images], [label for _, label in images]
+        columns = {"img": pixels, "fine_label": labels, "coarse_label": [0 for _ in images]}
+        write_parquet(folder / f"cifar100/{split}-00000-of-00001.parquet", columns, {"fine_label": CLASSES})
+    return folder
 
 
 def stories_file(path: Path, stories: Iterable[str]) -> Path:

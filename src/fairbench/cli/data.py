@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from fairbench.common.errors import UsageError, unknown
+from fairbench.common.errors import UsageError, pick
 from fairbench.common.formatting import format_bytes
 from fairbench.data.dataset_config import DatasetConfig, configs_of, dataset_config, default_configs
 from fairbench.data.datasets.registry import DATASETS
@@ -18,26 +18,22 @@ EXTRA = ("filelock", "huggingface_hub", "numpy", "PIL", "pillow", "pyarrow", "ri
 
 
 def run_data(options: argparse.Namespace) -> int:
-    """Run a verb of `fairbench data`.
+    """`fairbench data`.
 
     Returns:
         0; 1 when arrays differ from their manifest; 130 after Ctrl-C.
-
-    Raises:
-        UsageError: something outside fairbench is wrong.
     """
+    verbs = {"list": list_datasets, "download": prepare_datasets, "prepare": prepare_datasets, "verify": verify}
     try:
-        with _extra_named():
-            if options.verb == "list":
-                return show_list(options)
-            return verify(options) if options.verb == "verify" else prepare_all(options)
+        with _missing_extra():
+            return verbs[options.verb](options)
     except KeyboardInterrupt:
-        print("\nfairbench: stopped; finished work is kept, the same command resumes", file=sys.stderr)
+        print("\nfairbench: stopped; finished files are kept, the same command resumes", file=sys.stderr)
         return 130
 
 
 @contextmanager
-def _extra_named() -> Iterator[None]:
+def _missing_extra() -> Iterator[None]:
     """Turn the import error of a missing library into one that names the extra to install."""
     try:
         yield
@@ -48,50 +44,47 @@ def _extra_named() -> Iterator[None]:
 
 
 def prepare_user_data(suite: Suite, data_root: Path) -> None:
-    """Prepare what a suite reads from a user's folders.
+    """Prepare the data that a suite reads from a user's folders.
 
     Raises:
-        UsageError: a folder does not exist, or something in it is wrong.
+        UsageError: a folder does not exist, or its content is wrong.
     """
-    with _extra_named():
+    with _missing_extra():
         from fairbench.data.preparation.prepare import PrepareOptions, prepare
-        from fairbench.data.preparation.progress_bar import Display
 
         for config in configs_of(suite.data_tables):
-            if "path" in config.options:
-                prepare(config, PrepareOptions(data_root, None, fetch=False, unverified=False), Display())
+            if config.user_path:
+                prepare(config, PrepareOptions(data_root))
 
 
 def chosen_configs(options: argparse.Namespace) -> list[DatasetConfig]:
     """The datasets of a suite, or those whose options all have defaults; only those of --dataset, if it is given."""
-    for name in options.dataset or ():
-        if name not in DATASETS:
-            raise unknown("dataset", name, DATASETS)
+    names = options.dataset or ()
+    for name in names:
+        pick("dataset", name, DATASETS)
     if not options.suite:
-        return [dataset_config(name) for name in options.dataset] if options.dataset else default_configs()
+        return [dataset_config(name) for name in names] or default_configs()
     configs = configs_of(load_suite(options.suite).data_tables)
-    for name in options.dataset or ():
+    for name in names:
         if name not in {config.dataset for config in configs}:
             raise UsageError(f"suite {options.suite} reads no {name}, but {[config.label for config in configs]}")
-    return [config for config in configs if not options.dataset or config.dataset in options.dataset]
+    return [config for config in configs if not names or config.dataset in names]
 
 
-def prepare_all(options: argparse.Namespace) -> int:
+def prepare_datasets(options: argparse.Namespace) -> int:
     """`fairbench data download` and `fairbench data prepare`."""
     from fairbench.data.preparation.prepare import PrepareOptions, prepare
-    from fairbench.data.preparation.progress_bar import Display
 
-    display = Display()
     configs = chosen_configs(options)
     if not configs:
-        display.note(f"suite {options.suite} reads nothing that must be prepared")
+        print(f"suite {options.suite} reads no data that must be prepared")
     if options.hub is not None and not options.hub.is_dir():
         raise UsageError(f"--hub {options.hub} is no folder; it must hold the hub's files as owner/name/path")
     prepare_options = PrepareOptions(options.data_root, options.hub, options.verb == "download", options.unverified)
     complaints = []
     for config in configs:
         try:
-            prepare(config, prepare_options, display)
+            prepare(config, prepare_options)
         except UsageError as error:  # the other datasets may still be available
             complaints.append(str(error))
     if complaints:
@@ -100,7 +93,7 @@ def prepare_all(options: argparse.Namespace) -> int:
 
 
 def verify(options: argparse.Namespace) -> int:
-    """`fairbench data verify`; 1 when something differs from its manifest."""
+    """`fairbench data verify`; 1 when an array differs from its manifest."""
     from fairbench.data.preparation.verify import differences
 
     if options.suite or options.dataset:
@@ -115,28 +108,23 @@ def verify(options: argparse.Namespace) -> int:
         )
     failed = False
     for folder in folders:
-        wrong = differences(folder)
+        wrong = "; ".join(differences(folder))
         failed |= bool(wrong)
-        print(f"{folder}: {'; '.join(wrong) or 'intact'}")
+        print(f"{folder}: {wrong or 'intact'}")
     return int(failed)
 
 
-def show_list(options: argparse.Namespace) -> int:
+def list_datasets(options: argparse.Namespace) -> int:
     """`fairbench data list`."""
     configs = chosen_configs(options)
     for config in configs:
-        print(config.label)
-        lines = {
-            "": config.info.title,
-            "license": config.info.license,
-            "archives": "; ".join(_archive_lines(config, options.data_root)),
-            "hub": _hub_line(config, options.data_root / "hub"),
-            "prepared": _prepared_line(config, options.data_root),
-        }
-        print("".join(f"  {f'{name}:' if name else '':10}{text}\n" for name, text in lines.items() if text), end="")
+        print(f"{config.label}\n  {config.info.title}\n  license:  {config.info.license}")
+        if config.info.repository:
+            print(f"  archives: {'; '.join(_archive_lines(config, options.data_root))}")
+            print(f"  hub:      {_hub_line(config, options.data_root / 'hub')}")
+        print(f"  prepared: {_prepared_line(config.folder(options.data_root))}")
     if not (options.suite or options.dataset):
-        listed = {config.dataset for config in configs}
-        for name in (name for name in DATASETS if name not in listed):
+        for name in (name for name in DATASETS if name not in {config.dataset for config in configs}):
             print(f"{name}\n  {DATASETS[name].title}; options: {', '.join(DATASETS[name].options)}")
     return 0
 
@@ -155,18 +143,15 @@ def _archive_lines(config: DatasetConfig, data_root: Path) -> list[str]:
 def _hub_line(config: DatasetConfig, hub_root: Path) -> str:
     from fairbench.data.preparation.hub import local_files
 
-    if not config.info.repository:
-        return ""
     files, missing = local_files(config, hub_root)
-    lacking = f", {', '.join(missing)} missing" if missing else ""
-    state = f"{len(files)} files there{lacking}" if files else "not there"
+    incomplete = f", {', '.join(missing)} missing" if missing else ""
+    state = f"{len(files)} files there{incomplete}" if files else "not there"
     return f"{config.info.repository} at {config.info.revision[:12]}, {state}"
 
 
-def _prepared_line(config: DatasetConfig, data_root: Path) -> str:
+def _prepared_line(folder: Path) -> str:
     from fairbench.data.prepared import read_folder
 
-    folder = config.folder(data_root)
     if not folder.exists():
         return "no"
     try:

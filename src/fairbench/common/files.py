@@ -1,9 +1,10 @@
-"""Files that are written completely or not at all."""
+"""Files that are written completely or not at all, and free disk space."""
 
 from __future__ import annotations
 
 import errno
 import os
+import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from fairbench.common.errors import UsageError
+from fairbench.common.formatting import format_bytes
 
 Content = str | bytes | Iterable[str]
 """The content of a file, or its parts."""
@@ -71,3 +73,20 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def require_disk_space(folder: Path, size: int, purpose: str) -> None:
+    """Raise `UsageError` if the disk has too little free space.
+
+    Args:
+        folder: where files will be written; it need not exist.
+        size: bytes.
+        purpose: of the files, as in "download CIFAR-100".
+    """
+    existing = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    free = shutil.disk_usage(existing).free
+    if free < size:
+        raise UsageError(
+            f"cannot {purpose}: it needs {format_bytes(size)} in {folder}, but only {format_bytes(free)} are free; "
+            "free some space or choose another --data-root"
+        )

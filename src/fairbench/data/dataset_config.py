@@ -43,6 +43,11 @@ class DatasetConfig:
         """The files of the hub that these options need."""
         return self._needed(self.info.hub_files)
 
+    @property
+    def user_path(self) -> Path | None:
+        """The file or folder of a user's own data; None for a published dataset."""
+        return Path(self.options["path"]).expanduser() if "path" in self.options else None
+
     def _needed(self, files: Iterable[FileT]) -> list[FileT]:
         return [file for file in files if file.when.items() <= self.options.items()]
 
@@ -64,16 +69,10 @@ class DatasetConfig:
         Raises:
             UsageError: they are missing, damaged or of a different format; the message has the command to prepare them.
         """
-        folder = self.folder(data_root)
         try:
-            prepared = read_folder(folder)
-            if prepared.manifest["options"] != self.options:
-                raise UsageError(f"{folder} was prepared with {prepared.manifest['options']}")
-            for name in prepared.manifest["arrays"]:
-                prepared.array(name)
+            return read_folder(self.folder(data_root), self.options)
         except UsageError as error:
             raise UsageError(f"{error}; {self.label} is prepared by: {self.command('download', data_root)}") from error
-        return prepared
 
     def command(self, verb: str, data_root: Path) -> str:
         """The `fairbench data` command for this dataset."""

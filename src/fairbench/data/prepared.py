@@ -57,11 +57,11 @@ class Prepared:
         return digest(self.manifest["arrays"])
 
 
-def read_folder(folder: Path) -> Prepared:
-    """The prepared dataset of a folder; its arrays are not opened.
+def read_folder(folder: Path, options: Mapping[str, Any] | None = None) -> Prepared:
+    """Read the manifest of a prepared dataset and, if options are given, check these and its arrays.
 
     Raises:
-        UsageError: the manifest is missing, damaged or of a different format.
+        UsageError: the manifest is missing, damaged or of a different format, or does not agree with options or arrays.
     """
     path = folder / MANIFEST
     try:
@@ -75,7 +75,13 @@ def read_folder(folder: Path) -> Prepared:
         raise UsageError(f"there is no {path}") from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"{path} is damaged ({type(error).__name__}: {error})") from error
-    return Prepared(folder, manifest)
+    prepared = Prepared(folder, manifest)
+    if options is not None:
+        if manifest["options"] != options:
+            raise UsageError(f"{folder} was prepared with {manifest['options']}")
+        for name in manifest["arrays"]:
+            prepared.array(name)
+    return prepared
 
 
 def sealed(manifest: Mapping[str, Any]) -> str:

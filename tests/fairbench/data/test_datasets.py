@@ -8,30 +8,26 @@ from typing import Any
 import archives
 import numpy as np
 import pytest
+from archives import CLASSES, hub_folder, write_cifar_hub
 from tokenizers import Tokenizer, pre_tokenizers
 
-from fairbench.cli.main import main
 from fairbench.common.errors import UsageError
 from fairbench.data.dataset_config import configs_of, dataset_config
 from fairbench.data.datasets.registry import DATASETS
 from fairbench.data.formats import delimited_text
 from fairbench.data.preparation import tokenizer
+from fairbench.data.preparation.prepare import PrepareOptions, prepare
 from fairbench.data.prepared import Prepared
-from fairbench.suites.schema import ArenaPlan, Suite
 
 pytestmark = pytest.mark.xdist_group("datasets")
 
 WNIDS = ["n01443537", "n01629819", "n02099601"]
 
 
-def prepared(data_root: Path, dataset: str, *words: str, **options: Any) -> Prepared:
-    """The dataset, prepared by the command; options by way of a suite file that needs no more than its data table."""
-    from fairbench.cli import data as command
-
-    asked = dataset_config(dataset, options)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(command, "chosen_configs", lambda _: [asked])
-        assert main(["data", "prepare", "--data-root", str(data_root), *words]) == 0
+def prepared(
+    data_root: Path, dataset: str, hub: Path | None = None, unverified: bool = False, **options: Any
+) -> Prepared:
+    prepare(dataset_config(dataset, options), PrepareOptions(data_root, hub, unverified=unverified))
     return dataset_config(dataset, options).open(data_root)
 
 
@@ -50,69 +46,38 @@ def truth(images: archives.Labelled) -> Counter[tuple[bytes, int]]:
     return Counter((pixels.transpose(2, 0, 1).tobytes(), label) for pixels, label in images)
 
 
-def hub_folder(root: Path, dataset: str) -> Path:
-    return root / DATASETS[dataset].repository
-
-
 # CIFAR-100
 
 
-@pytest.fixture
-def cifar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[archives.Labelled, archives.Labelled]:
+def test_cifar_is_split_without_loss_and_alike_from_both_sources(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     train, test = archives.noise(66, 3, (32, 32), 0), archives.noise(9, 3, (32, 32), 1)
-    members = archives.cifar_members(train, test, ["apple", "bee", "can"])
-    archives.write_tar(tmp_path / "cifar100" / "cifar-100-python.tar.gz", members)
+    archives.write_tar(tmp_path / "cifar100" / "cifar-100-python.tar.gz", archives.cifar_members(train, test, CLASSES))
     archives.register(monkeypatch, "cifar100", tmp_path / "cifar100")
-    return train, test
-
-
-def write_cifar_hub(root: Path, train: archives.Labelled, test: archives.Labelled) -> None:
-    for split, images in (("train", train), ("test", test)):
-        columns = {
-            "img": [archives.encoded(pixels, "PNG") for pixels, _ in images],
-            "fine_label": [label for _, label in images],
-            "coarse_label": [0 for _ in images],
-        }
-        path = hub_folder(root, "cifar100") / f"cifar100/{split}-00000-of-00001.parquet"
-        archives.write_parquet(path, columns, {"fine_label": ["apple", "bee", "can"]})
-
-
-def test_cifar_is_divided_without_loss(tmp_path: Path, cifar: Any) -> None:
-    train, test = cifar
     data = prepared(tmp_path, "cifar100")
-    assert data.array("train").shape == (60, 3, 32, 32)
-    assert data.array("train").dtype == np.uint8
+    assert (data.array("train").shape, data.array("train").dtype) == ((60, 3, 32, 32), np.uint8)
     assert data.array("val_labels").dtype == np.int64
     assert examples(data, "train", "val") == truth(train)
     assert examples(data, "test") == truth(test)
     assert Counter(data.array("val_labels").tolist()) == {0: 2, 1: 2, 2: 2}
-    assert data.manifest["classes"] == ["apple", "bee", "can"]
+    assert data.manifest["classes"] == CLASSES
     assert data.manifest["counts"]["examples"] == {"train": 60, "val": 6, "test": 9}
     assert (data.manifest["source"], data.manifest["verified"]) == ("archive", True)
-    assert data.manifest["files"][0]["sha256"] == DATASETS["cifar100"].archives[0].sha256
+    assert data.manifest["files"][0]["sha256"] == DATASETS["cifar100"].archives[0].expected["sha256"]
 
-
-def test_both_sources_of_cifar_give_the_same_bytes(tmp_path: Path, cifar: Any) -> None:
-    train, test = cifar
     write_cifar_hub(tmp_path / "mirror", train[::-1], test[3:] + test[:3])
-    of_archive = prepared(tmp_path, "cifar100")
-    of_hub = prepared(tmp_path / "other", "cifar100", "--hub", str(tmp_path / "mirror"))
-    assert files(of_hub) == files(of_archive)
-    assert of_hub.fingerprint == of_archive.fingerprint
-    assert (of_hub.manifest["source"], of_hub.manifest["verified"]) == ("hub", False)
+    of_hub = prepared(tmp_path / "other", "cifar100", tmp_path / "mirror")
+    assert files(of_hub) == files(data)
+    assert (of_hub.fingerprint, of_hub.manifest["classes"]) == (data.fingerprint, CLASSES)
+    assert (of_hub.manifest["source"], of_hub.manifest["verified"]) == ("hub", False)  # the mirror has no listing
     assert of_hub.manifest["revision"] == DATASETS["cifar100"].revision
-    assert of_hub.manifest["classes"] == of_archive.manifest["classes"]
 
-
-def test_the_seed_and_the_content_alone_decide_the_split(tmp_path: Path, cifar: Any) -> None:
-    """Another image in train moves no other image between splits."""
-    train, test = cifar
-    first = prepared(tmp_path, "cifar100")
-    write_cifar_hub(tmp_path / "mirror", train[1:], test)
-    second = prepared(tmp_path / "other", "cifar100", "--hub", str(tmp_path / "mirror"))
-    moved = examples(second, "val") - examples(first, "val")
-    assert len(moved) <= 1
-    assert examples(first, "val") != truth(train[:6])
+    # Without one image of train, no other image moves between splits.
+    write_cifar_hub(tmp_path / "smaller", train[1:], test)
+    second = prepared(tmp_path / "second", "cifar100", tmp_path / "smaller")
+    assert len(examples(second, "val") - examples(data, "val")) <= 1
+    assert examples(data, "val") != truth(train[:6])
 
 
 # Tiny ImageNet
@@ -142,23 +107,20 @@ def test_tiny_imagenet_from_both_sources(tmp_path: Path, monkeypatch: pytest.Mon
     assert Counter(data.array("val_labels").tolist()) == {0: 1, 1: 1, 2: 1}
 
     write_tiny_hub(tmp_path / "mirror", train[::-1], val[::-1], WNIDS)
-    assert files(prepared(tmp_path / "other", "tiny-imagenet", "--hub", str(tmp_path / "mirror"))) == files(data)
+    assert files(prepared(tmp_path / "other", "tiny-imagenet", tmp_path / "mirror")) == files(data)
 
 
 @pytest.mark.parametrize(
     ("names", "complaint"),
     [
-        (WNIDS[::-1], "its labels are not indices in sorted wnids (its classes begin with n02099601"),
+        (WNIDS[::-1], r"its labels are not indices in sorted wnids \(its classes begin with n02099601"),
         ([], "does not state the names of its classes"),
     ],
 )
-def test_other_labels_of_the_hub_are_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], names: list[str], complaint: str
-) -> None:
+def test_different_labels_of_the_hub_are_refused(tmp_path: Path, names: list[str], complaint: str) -> None:
     write_tiny_hub(tmp_path / "mirror", tiny_images(30, 0), tiny_images(3, 1), names)
-    words = ["--dataset", "tiny-imagenet", "--data-root", str(tmp_path), "--hub", str(tmp_path / "mirror")]
-    assert main(["data", "prepare", *words]) == 2
-    assert complaint in capsys.readouterr().err
+    with pytest.raises(UsageError, match=complaint):
+        prepared(tmp_path, "tiny-imagenet", tmp_path / "mirror")
 
 
 # CelebA
@@ -219,25 +181,22 @@ def test_celeba_from_the_hub_and_with_the_other_list(tmp_path: Path, faces: dict
         for i, part in enumerate((pixels[1:], pixels[:1])):
             name = f"img_align+identity+attr/{official}-{i:05}-of-00002.parquet"
             archives.write_parquet(hub_folder(tmp_path / "mirror", "celeba") / name, {"image": part})
-    of_hub = prepared(tmp_path / "other", "celeba", "--hub", str(tmp_path / "mirror"), size=32)
+    of_hub = prepared(tmp_path / "other", "celeba", tmp_path / "mirror", size=32)
     assert files(of_hub) == files(data)
 
     lines = (tmp_path / "list_eval_partition.txt").read_text().replace(" ", ",")
     (tmp_path / "list_eval_partition.txt").unlink()
     (tmp_path / "list_eval_partition.csv").write_text(f"image_id,partition\n{lines}")
-    again = prepared(tmp_path, "celeba", "--unverified", size=32, crop=141)
+    again = prepared(tmp_path, "celeba", unverified=True, size=32, crop=141)
     assert again.manifest["verified"] is False
     assert again.manifest["counts"]["examples"] == data.manifest["counts"]["examples"]
 
 
-def test_a_face_that_is_not_in_the_archive_is_named(
-    tmp_path: Path, faces: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_wrong_list_of_partitions_is_named(tmp_path: Path, faces: Any) -> None:
     for line, complaint in (("000009.jpg 0", "lacks 1 images"), ("000001.jpg 3", "line 1: '000001.jpg 3' is no name")):
         (tmp_path / "list_eval_partition.txt").write_text(line)
-        words = ["--dataset", "celeba", "--data-root", str(tmp_path), "--unverified"]
-        assert main(["data", "prepare", *words]) == 2
-        assert complaint in capsys.readouterr().err
+        with pytest.raises(UsageError, match=complaint):
+            prepared(tmp_path, "celeba", unverified=True)
 
 
 # TinyStories
@@ -250,16 +209,19 @@ def texts(data: Prepared, split: str) -> list[str]:
     tokens = data.array(split)
     assert tokens.dtype == np.uint16
     assert tokens[-1] == 256
-    *found, last = "".join(chr(token) for token in tokens).split(chr(256))
+    *decoded, last = "".join(chr(token) for token in tokens).split(chr(256))
     assert not last
-    return [text.encode("latin1").decode() for text in found]
+    return [text.encode("latin1").decode() for text in decoded]
 
 
-def test_stories_stand_once_and_in_one_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tests = [*STORIES[:10], "", STORIES[3], "Only in test."]
+def write_stories(folder: Path, train: list[str], test: list[str], version: str = "V2-GPT4") -> None:
+    archives.stories_file(folder / f"TinyStories{version}-train.txt", train)
+    archives.stories_file(folder / f"TinyStories{version}-valid.txt", test)
+
+
+def test_each_story_is_in_one_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trains = [STORIES[0], *STORIES, "", " \n", STORIES[150], STORIES[150]]
-    archives.stories_file(tmp_path / "TinyStoriesV2-GPT4-train.txt", trains)
-    archives.stories_file(tmp_path / "TinyStoriesV2-GPT4-valid.txt", tests)
+    write_stories(tmp_path, trains, [*STORIES[:10], "", STORIES[3], "Only in test."])
     archives.register(monkeypatch, "tinystories", tmp_path)
     data = prepared(tmp_path, "tinystories")
     assert texts(data, "test") == [*STORIES[:10], "Only in test."]
@@ -277,36 +239,30 @@ def test_stories_stand_once_and_in_one_split(tmp_path: Path, monkeypatch: pytest
     }
     assert data.manifest["counts"]["tokens"] == {s: len(data.array(s)) for s in ("train", "val", "test")}
 
-
-def test_validation_is_at_most_a_tenth_of_train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    archives.stories_file(tmp_path / "TinyStoriesV2-GPT4-train.txt", STORIES[:50])
-    archives.stories_file(tmp_path / "TinyStoriesV2-GPT4-valid.txt", STORIES[50:])
-    archives.register(monkeypatch, "tinystories", tmp_path)
-    counts = prepared(tmp_path, "tinystories").manifest["counts"]["examples"]
-    assert counts == {"train": 45, "val": 5, "test": 150}
+    write_stories(tmp_path / "short", STORIES[:50], STORIES[50:])
+    archives.register(monkeypatch, "tinystories", tmp_path / "short")
+    counts = prepared(tmp_path / "short", "tinystories").manifest["counts"]["examples"]
+    assert counts == {"train": 45, "val": 5, "test": 150}  # validation is at most a tenth of train
 
 
 def test_the_first_version_is_the_same_from_both_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    archives.stories_file(tmp_path / "TinyStories-train.txt", ["", *STORIES])
-    archives.stories_file(tmp_path / "TinyStories-valid.txt", STORIES[:5])
+    write_stories(tmp_path, ["", *STORIES], STORIES[:5], "")
     archives.register(monkeypatch, "tinystories", tmp_path)
     folder = hub_folder(tmp_path / "mirror", "tinystories") / "data"
     for i in range(4):
         rows = ["", *STORIES][i * 51 : (i + 1) * 51]
         archives.write_parquet(folder / f"train-0000{i}-of-00004-2d5a1467fff1081b.parquet", {"text": rows})
     archives.write_parquet(folder / "validation-00000-of-00001-869c898b519ad725.parquet", {"text": STORIES[:5]})
-    for vocabulary in (257, 300):
-        data = prepared(tmp_path, "tinystories", version="V1", vocabulary=vocabulary)
-        hub = ("--hub", str(tmp_path / "mirror"))
-        of_hub = prepared(tmp_path / "other", "tinystories", *hub, version="V1", vocabulary=vocabulary)
+    for options in ({"version": "V1", "vocabulary": 257}, {"version": "V1", "vocabulary": 300}):
+        data = prepared(tmp_path, "tinystories", **options)
+        of_hub = prepared(tmp_path / "other", "tinystories", tmp_path / "mirror", **options)
         assert files(of_hub) == files(data)
         assert of_hub.fingerprint == data.fingerprint
         assert of_hub.manifest["tokenizer"] == data.manifest["tokenizer"]
 
 
 def test_merges_are_learned_from_train_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    archives.stories_file(tmp_path / "TinyStoriesV2-GPT4-train.txt", STORIES)
-    archives.stories_file(tmp_path / "TinyStoriesV2-GPT4-valid.txt", ["qzqzqzqz " * 500, "café <|end"])
+    write_stories(tmp_path, STORIES, ["qzqzqzqz " * 500, "café <|end"])
     archives.register(monkeypatch, "tinystories", tmp_path)
     data = prepared(tmp_path, "tinystories", vocabulary=300)
     written = Tokenizer.from_file(str(data.folder / "tokenizer.json"))
@@ -344,10 +300,10 @@ def test_texts_are_cut_alike_however_a_file_is_read(tmp_path: Path, monkeypatch:
     assert whole == [*[(line * 5).strip().encode()] * 4, *["é".encode() * 50] * 3, b"short"]
 
 
-# Own data
+# User data
 
 
-def test_own_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_user_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine").mkdir()
     for i in range(10):
@@ -360,17 +316,10 @@ def test_own_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert sum(again.manifest["counts"]["examples"].values()) == 199
     (tmp_path / "one.txt").write_text("too short")
     with pytest.raises(UsageError, match="too few texts"):
-        prepared_raising(tmp_path, "text", path="one.txt")
+        prepared(tmp_path, "text", path="one.txt")
 
 
-def prepared_raising(data_root: Path, dataset: str, **options: Any) -> None:
-    from fairbench.data.preparation.prepare import PrepareOptions, prepare
-    from fairbench.data.preparation.progress_bar import Display
-
-    prepare(dataset_config(dataset, options), PrepareOptions(data_root, None, fetch=False, unverified=False), Display())
-
-
-def test_own_images(tmp_path: Path) -> None:
+def test_user_images(tmp_path: Path) -> None:
     for pixels, label in archives.noise(40, 2, (20, 30), 0):
         path = tmp_path / "mine" / ("cat", "dog")[label] / f"{pixels[0, 0].tolist()}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -396,30 +345,18 @@ def test_own_images(tmp_path: Path) -> None:
     assert "train_labels" not in without.manifest["arrays"]
 
 
-# What is asked for
+# Configurations
 
 
-def test_a_suite_asks_for_what_its_arenas_read(tiny_suite: Suite) -> None:
-    def plan(**data: Any) -> ArenaPlan:
-        return ArenaPlan("loss", 0.1, 1, 1, 1, data=data)
-
-    suite = Suite(
-        **{
-            **vars(tiny_suite),
-            "arenas": {
-                "gpt": plan(source="tinystories", vocabulary=4096, context=128),
-                "vit": plan(source="cifar100"),
-                "resnet": plan(source="cifar100", image_size=32),
-                "ddpm": plan(source="digits", size=8),
-                "own": plan(image_size=8),
-            },
-        }
-    )
-    assert configs_of(suite.data_tables) == [
-        dataset_config("tinystories", {"vocabulary": 4096}),
-        dataset_config("cifar100"),
+def test_each_dataset_that_arenas_read_is_named_once() -> None:
+    tables = [
+        {"source": "tinystories", "vocabulary": 4096, "context": 128},
+        {"source": "cifar100"},
+        {"source": "cifar100", "image_size": 32},
+        {"source": "digits", "size": 8},
+        {"image_size": 8},
     ]
-    assert configs_of(tiny_suite.data_tables) == []
+    assert configs_of(tables) == [dataset_config("tinystories", {"vocabulary": 4096}), dataset_config("cifar100")]
 
 
 @pytest.mark.parametrize(

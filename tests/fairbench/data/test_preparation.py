@@ -1,4 +1,4 @@
-"""Files as they come: wrong ones are refused by name, interrupted work goes on, and nothing is taken silently."""
+"""Preparation: wrong files are refused by name, interrupted work resumes, and doubtful data are marked."""
 
 import hashlib
 import io
@@ -33,7 +33,7 @@ from fairbench.data.prepared import sealed
 pytestmark = pytest.mark.xdist_group("datasets")
 
 IMAGES = archives.noise(33, 3, (32, 32), 0), archives.noise(6, 3, (32, 32), 1)
-MEMBERS = archives.cifar_members(*IMAGES, ["apple", "bee", "can"])
+MEMBERS = archives.cifar_members(*IMAGES, archives.CLASSES)
 FACTS = DATASETS["cifar100"]
 
 
@@ -41,17 +41,11 @@ def cifar(verb: str, data_root: Path, *words: str) -> int:
     return main(["data", verb, "--dataset", "cifar100", "--data-root", str(data_root), *words])
 
 
-def write_hub(root: Path) -> Path:
-    """CIFAR-100 as the hub has it, in the hub's layout."""
-    folder = root / FACTS.repository
-    for split, images in zip(("train", "test"), IMAGES, strict=True):
-        columns = {
-            "img": [archives.encoded(pixels, "PNG") for pixels, _ in images],
-            "fine_label": [label for _, label in images],
-        }
-        path = folder / f"cifar100/{split}-00000-of-00001.parquet"
-        archives.write_parquet(path, columns, {"fine_label": ["apple", "bee", "can"]})
-    return folder
+@pytest.fixture
+def mirror(tmp_path: Path) -> Path:
+    """A local copy of the hub's files, without its listing."""
+    archives.write_cifar_hub(tmp_path / "mirror", *IMAGES)
+    return tmp_path / "mirror"
 
 
 @pytest.fixture
@@ -72,11 +66,14 @@ def folder(tmp_path: Path, archive: Path) -> Path:
 # Archives
 
 
-def test_what_is_not_there_is_named_with_the_way_to_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_archives_are_named_with_their_source(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cifar("prepare", tmp_path) == 2
     shown = capsys.readouterr().err
     for word in ("no cifar-100-python.tar.gz in", FACTS.page, f"put it into {tmp_path}", "fairbench data download"):
         assert word in shown
+    archives.stories_file(tmp_path / "tinystories" / "TinyStoriesV2-GPT4-train.txt", ["a"])
+    assert main(["data", "download", "--dataset", "tinystories", "--data-root", str(tmp_path)]) == 2
+    assert "TinyStoriesV2-GPT4-train.txt is there, but not TinyStoriesV2-GPT4-valid.txt" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -87,7 +84,7 @@ def test_what_is_not_there_is_named_with_the_way_to_it(tmp_path: Path, capsys: p
         (lambda data: b"\n <!DOCTYPE html><title>Quota exceeded</title>", ["is an HTML page", "login or quota page"]),
     ],
 )
-def test_another_file_is_refused_with_both_hashes(
+def test_a_different_file_is_refused_with_both_hashes(
     tmp_path: Path, archive: Path, capsys: pytest.CaptureFixture[str], damage: Any, complaints: list[str]
 ) -> None:
     expected = hashlib.sha256(archive.read_bytes()).hexdigest()
@@ -107,7 +104,7 @@ def test_an_unverified_archive_is_marked(
     archives.write_tar(archive, {**MEMBERS, "cifar-100-python/file.txt~": b""})
     assert cifar("prepare", tmp_path) == 2
     assert cifar("prepare", tmp_path, "--unverified") == 0
-    assert "not verified: a file has no known hash, or another one" in capsys.readouterr().out
+    assert "not verified: a file has no known hash, or a different one" in capsys.readouterr().out
     data = dataset_config("cifar100").open(tmp_path)
     assert (verified.manifest["verified"], data.manifest["verified"]) == (True, False)
     assert data.manifest["files"][0]["agrees"] is False
@@ -126,32 +123,36 @@ def linked(info: tarfile.TarInfo) -> None:
         info.type, info.linkname, info.size = tarfile.SYMTYPE, "/etc/passwd", 0
 
 
-def hostile_tars(path: Path) -> dict[str, Callable[[], object]]:
-    without_test = {name: data for name, data in MEMBERS.items() if not name.endswith("test")}
-    odd = {**MEMBERS, "cifar-100-python/train": archives.python2_pickle({"data": np.zeros((3, 5), np.uint8)})}
-    return {
-        "'../escaped' is a link or a device, or lies outside": lambda: archives.write_tar(path, {"../escaped": b""}),
-        "'/etc/absolute' is a link": lambda: archives.write_tar(path, {"/etc/absolute": b""}),
-        "'cifar-100-python/meta' is a link": lambda: archives.write_tar(path, MEMBERS, linked),
-        "it names posix.system, but only numpy's arrays": lambda: archives.write_tar(
-            path, {**MEMBERS, "cifar-100-python/train": pickle.dumps({"data": Caller()}, 2)}
-        ),
-        "is refused (UnpicklingError: pickle data was truncated": lambda: archives.write_tar(
-            path, {**MEMBERS, "cifar-100-python/train": MEMBERS["cifar-100-python/train"][:5000]}
-        ),
-        "has no cifar-100-python/test: it is another archive": lambda: archives.write_tar(path, without_test),
-        "a pickle in it has no 'fine_labels'": lambda: archives.write_tar(path, odd),
-        "is damaged (EOFError": lambda: path.write_bytes(path.read_bytes()[:5000]),
-        "is damaged (ReadError: not a gzip file": lambda: path.write_bytes(b"PK" * 100),
-    }
+def with_train(data: bytes) -> dict[str, bytes]:
+    return {**MEMBERS, "cifar-100-python/train": data}
 
 
-@pytest.mark.parametrize("complaint", hostile_tars(Path()))
+@pytest.mark.parametrize(
+    ("members", "complaint"),
+    [
+        ({"../escaped": b""}, "'../escaped' is a link or a device, or lies outside"),
+        ({"/etc/absolute": b""}, "'/etc/absolute' is a link"),
+        (None, "'cifar-100-python/meta' is a link"),
+        (with_train(pickle.dumps({"data": Caller()}, 2)), "it names posix.system, but only numpy's arrays"),
+        (
+            with_train(MEMBERS["cifar-100-python/train"][:5000]),
+            "is refused (UnpicklingError: pickle data was truncated",
+        ),
+        ({k: v for k, v in MEMBERS.items() if "test" not in k}, "has no cifar-100-python/test: it is a different"),
+        (with_train(archives.python2_pickle({"data": np.zeros((3, 5))})), "a pickle in it has no 'fine_labels'"),
+        (5000, "is damaged (EOFError"),
+        (0, "is damaged (ReadError: "),
+    ],
+)
 def test_hostile_and_broken_tars(
-    tmp_path: Path, archive: Path, capsys: pytest.CaptureFixture[str], complaint: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path: Path, archive: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, members: Any,
+    complaint: str,
+) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
-    hostile_tars(archive)[complaint]()
+    if isinstance(members, int):
+        archive.write_bytes(archive.read_bytes()[:members] or b"PK" * 100)
+    else:
+        archives.write_tar(archive, members or MEMBERS, None if members else linked)
     assert cifar("prepare", tmp_path, "--unverified") == 2
     shown = capsys.readouterr().err
     assert complaint in shown
@@ -159,42 +160,33 @@ def test_hostile_and_broken_tars(
     assert {path.name for path in tmp_path.iterdir()} == {archive.name, "prepared"}
 
 
-def hostile_zips(members: dict[str, bytes]) -> dict[str, dict[Any, bytes]]:
-    link = zipfile.ZipInfo("tiny-imagenet-200/link")
-    link.external_attr = (stat.S_IFLNK | 0o777) << 16
-    image = next(name for name in members if name.endswith(".JPEG"))
-    annotations = "tiny-imagenet-200/val/val_annotations.txt"
-    return {
-        "'tiny-imagenet-200/../../up' is a link": {**members, "tiny-imagenet-200/../../up": b""},
-        r"'C:\\up' is a link": {**members, "C:\\up": b""},
-        "'tiny-imagenet-200/link' is a link": {**members, link: b"/etc/passwd"},
-        f"{image} is no image, or damaged": {**members, image: members[image][:300]},
-        "an image has shape (3, 8, 8), expected (3, 64, 64)": {
-            **members,
-            image: archives.encoded(np.zeros((8, 8, 3), np.uint8), "JPEG"),
-        },
-        "line 2: 'oops' names no wnid": {**members, annotations: b"val_0.JPEG\tn01443537\t0\t0\t0\t0\noops\n"},
-    }
+ROOT = "tiny-imagenet-200"
+IMAGE = f"{ROOT}/train/n01443537/images/n01443537_0.JPEG"
+LINK = zipfile.ZipInfo(f"{ROOT}/link")
+LINK.external_attr = (stat.S_IFLNK | 0o777) << 16
+SMALL = archives.encoded(np.zeros((8, 8, 3), np.uint8), "JPEG")
 
 
-@pytest.mark.parametrize("complaint", hostile_zips({"x.JPEG": b""}))
-def test_hostile_and_broken_zips(tmp_path: Path, capsys: pytest.CaptureFixture[str], complaint: str) -> None:
+@pytest.mark.parametrize(
+    ("member", "data", "complaint"),
+    [
+        (f"{ROOT}/../../up", b"", f"'{ROOT}/../../up' is a link"),
+        ("C:\\up", b"", r"'C:\\up' is a link"),
+        (LINK, b"/etc/passwd", f"'{ROOT}/link' is a link"),
+        (IMAGE, SMALL[:300], f"{IMAGE} is no image, or damaged"),
+        (IMAGE, SMALL, "an image has shape (3, 8, 8), expected (3, 64, 64)"),
+        (f"{ROOT}/val/val_annotations.txt", b"val_0.JPEG\tn01443537\t0\noops\n", "line 2: 'oops' names no wnid"),
+    ],
+)
+def test_hostile_and_broken_zips(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], member: str, data: bytes, complaint: str
+) -> None:
     images = [(archives.encoded(pixels, "JPEG"), label) for pixels, label in archives.noise(30, 1, (64, 64), 0)]
     members = archives.tiny_imagenet_members(images, images[:1], ["n01443537"])
-    hostile = hostile_zips(members)
-    name = next((name for name in hostile if name.partition("JPEG ")[2] == complaint.partition("JPEG ")[2] != ""), "")
-    archives.write_zip(tmp_path / "tiny-imagenet-200.zip", hostile[name or complaint])
+    archives.write_zip(tmp_path / "tiny-imagenet-200.zip", {**members, member: data})
     words = ["--dataset", "tiny-imagenet", "--data-root", str(tmp_path), "--unverified"]
     assert main(["data", "prepare", *words]) == 2
-    assert (name or complaint) in capsys.readouterr().err
-
-
-def test_half_of_the_archives_is_no_reason_for_another_source(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    archives.stories_file(tmp_path / "tinystories" / "TinyStoriesV2-GPT4-train.txt", ["a"])
-    assert main(["data", "download", "--dataset", "tinystories", "--data-root", str(tmp_path)]) == 2
-    assert "TinyStoriesV2-GPT4-train.txt is there, but not TinyStoriesV2-GPT4-valid.txt" in capsys.readouterr().err
+    assert complaint in capsys.readouterr().err
 
 
 # The hub
@@ -242,7 +234,7 @@ class FakeHub(BaseHTTPRequestHandler):
 @pytest.fixture
 def fake_hub(tmp_path: Path) -> Iterator[tuple[str, list[str]]]:
     """The address of a hub, and what it was asked for."""
-    folder = write_hub(tmp_path / "origin")
+    folder = archives.write_cifar_hub(tmp_path / "origin", *IMAGES)
     (folder / "unrelated.zip").write_bytes(b"not this")
     handler = type("Handler", (FakeHub,), {"folder": folder, "asked": []})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
@@ -307,47 +299,41 @@ def test_a_hub_that_cannot_be_reached_is_named(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_a_mirror_without_listing_vouches_for_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_hub(tmp_path / "mirror")
-    assert cifar("prepare", tmp_path, "--hub", str(tmp_path / "mirror")) == 0
-    assert "cifar100: not verified" in capsys.readouterr().out
-    assert dataset_config("cifar100").open(tmp_path).manifest["verified"] is False
-    assert not (tmp_path / "hub").exists()
+def listed(mirror: Path, names: list[str], revision: str = FACTS.revision, sha256: str = "") -> None:
+    files = {name: {"size": 1, "sha256": sha256} for name in names}
+    (mirror / FACTS.repository / LISTING).write_text(json.dumps({"revision": revision, "files": files}))
 
 
-def test_the_listing_of_another_commit_says_nothing(tmp_path: Path) -> None:
-    folder = write_hub(tmp_path / "mirror")
+def test_the_listing_of_a_different_commit_is_ignored(
+    tmp_path: Path, mirror: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     names = [f"cifar100/{split}-00000-of-00001.parquet" for split in ("train", "test")]
-    listing = {name: {"size": 1, "sha256": "0" * 64} for name in names}
     for revision, code in (("0" * 40, 0), (FACTS.revision, 2)):
-        (folder / LISTING).write_text(json.dumps({"revision": revision, "files": listing}))
-        assert cifar("prepare", tmp_path / revision, "--hub", str(tmp_path / "mirror")) == code
+        listed(mirror, names, revision, "0" * 64)
+        assert cifar("prepare", tmp_path / revision, "--hub", str(mirror)) == code
+    assert "cifar100: not verified" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("listed", [False, True])
-def test_missing_files_of_a_mirror_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str], listed: bool) -> None:
-    folder = write_hub(tmp_path / "mirror")
-    train = folder / "cifar100/train-00000-of-00001.parquet"
+@pytest.mark.parametrize("with_listing", [False, True])
+def test_missing_files_of_a_mirror_are_named(
+    tmp_path: Path, mirror: Path, capsys: pytest.CaptureFixture[str], with_listing: bool
+) -> None:
+    train = mirror / FACTS.repository / "cifar100/train-00000-of-00001.parquet"
     train.rename(train.with_name("train-00001-of-00003.parquet"))
     absent = ["cifar100/train-00000-of-00003*.parquet", "cifar100/train-00002-of-00003*.parquet"]
-    if listed:
-        names = [f"cifar100/train-0000{i}-of-00003.parquet" for i in range(3)]
-        listing = {name: {"size": 1, "sha256": ""} for name in names}
-        (folder / LISTING).write_text(json.dumps({"revision": FACTS.revision, "files": listing}))
-        absent = [names[0], names[2]]
-    assert cifar("prepare", tmp_path, "--hub", str(tmp_path / "mirror")) == 2
+    if with_listing:
+        absent = [name.replace("*", "") for name in absent]
+        listed(mirror, [*absent, "cifar100/train-00001-of-00003.parquet"])
+    assert cifar("prepare", tmp_path, "--hub", str(mirror)) == 2
     assert f"lacks {', '.join(absent)}" in capsys.readouterr().err
 
 
-def test_a_file_that_is_no_parquet_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = write_hub(tmp_path / "mirror")
-    train = folder / "cifar100/train-00000-of-00001.parquet"
-    train.write_bytes(train.read_bytes()[:-9])
-    assert cifar("prepare", tmp_path, "--hub", str(tmp_path / "mirror")) == 2
-    assert f"{train} is damaged or no parquet file" in capsys.readouterr().err
-    train.write_text("<html>Log in</html>")
-    assert cifar("prepare", tmp_path, "--hub", str(tmp_path / "mirror")) == 2
-    assert f"{train} is an HTML page" in capsys.readouterr().err
+def test_a_file_that_is_no_parquet_is_named(tmp_path: Path, mirror: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train = mirror / FACTS.repository / "cifar100/train-00000-of-00001.parquet"
+    for content, complaint in ((train.read_bytes()[:-9], "is damaged or no parquet"), (b"<html>", "is an HTML page")):
+        train.write_bytes(content)
+        assert cifar("prepare", tmp_path, "--hub", str(mirror)) == 2
+        assert f"{train} {complaint}" in capsys.readouterr().err
 
 
 # Interruptions
@@ -375,34 +361,34 @@ staging.GrowingArray.append = dying
 """Dies while it reads the test split."""
 
 
-def test_a_killed_preparation_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_hub(tmp_path / "mirror")
-    done = subprocess.run(prepared_by(KILLED, tmp_path, tmp_path / "mirror"), capture_output=True)
+def test_a_killed_preparation_resumes(tmp_path: Path, mirror: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    done = subprocess.run(prepared_by(KILLED, tmp_path, mirror), capture_output=True)
     assert done.returncode == -signal.SIGKILL
     assert not (tmp_path / "prepared" / "cifar100").exists()
     with pytest.raises(UsageError, match="cifar100 is prepared by: fairbench data download"):
         dataset_config("cifar100").open(tmp_path)
     damaged = tmp_path / "prepared" / ".cifar100.part" / "train.npy"
     damaged.write_bytes(damaged.read_bytes()[:-1])
-    assert cifar("prepare", tmp_path, "--hub", str(tmp_path / "mirror")) == 0
-    kept = next(line for line in capsys.readouterr().out.splitlines() if "kept of an interrupted" in line)
-    assert "staged-images-train.npy" in kept
-    assert "val.npy" in kept
-    assert "test" not in kept
-    assert " train.npy" not in kept
-    assert cifar("prepare", tmp_path / "calm", "--hub", str(tmp_path / "mirror")) == 0
+    assert cifar("prepare", tmp_path, "--hub", str(mirror)) == 0
+    reused = next(line for line in capsys.readouterr().out.splitlines() if "reused from an interrupted" in line)
+    assert "staged-images-train.npy" in reused
+    assert "val.npy" in reused
+    assert "test" not in reused
+    assert " train.npy" not in reused
+    assert cifar("prepare", tmp_path / "calm", "--hub", str(mirror)) == 0
     calm, disturbed = (dataset_config("cifar100").open(root) for root in (tmp_path / "calm", tmp_path))
     assert calm.manifest == disturbed.manifest
     assert {path.name for path in disturbed.folder.iterdir()} == {path.name for path in calm.folder.iterdir()}
     assert not (tmp_path / "prepared" / ".cifar100.part").exists()
 
 
-def test_what_was_made_of_other_files_is_not_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_hub(tmp_path / "mirror")
-    subprocess.run(prepared_by(KILLED, tmp_path, tmp_path / "mirror"), capture_output=True)
+def test_arrays_made_from_different_files_are_not_reused(
+    tmp_path: Path, mirror: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    subprocess.run(prepared_by(KILLED, tmp_path, mirror), capture_output=True)
     archives.write_tar(tmp_path / "cifar-100-python.tar.gz", MEMBERS)
     assert cifar("prepare", tmp_path, "--unverified") == 0
-    assert "kept" not in capsys.readouterr().out
+    assert "reused" not in capsys.readouterr().out
 
 
 WAITING = """
@@ -418,25 +404,24 @@ staging.StagingFolder.ensure = slow
 """
 
 
-def test_two_preparations_wait_for_each_other(tmp_path: Path) -> None:
-    write_hub(tmp_path / "mirror")
+def test_two_preparations_wait_for_each_other(tmp_path: Path, mirror: Path) -> None:
     code = WAITING.format(go=str(tmp_path / "go"))
-    command = prepared_by(code, tmp_path, tmp_path / "mirror")
+    command = prepared_by(code, tmp_path, mirror)
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as first:
         assert first.stdout
         assert any("begun" in line for line in first.stdout)
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as second:
             assert second.stdout
-            said = second.stdout.readline()
+            waiting = second.stdout.readline()
             (tmp_path / "go").touch()
-            assert "another process prepares it; waiting" in said
+            assert "another process is preparing it; waiting" in waiting
             assert "is already prepared" in second.stdout.read()
         first.stdout.read()
     assert (first.returncode, second.returncode) == (0, 0)
     assert main(["data", "verify", "--data-root", str(tmp_path)]) == 0
 
 
-def test_too_little_room_is_said_at_once(
+def test_too_little_disk_space_stops_the_preparation(
     tmp_path: Path, archive: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     need = 2 * 39 * (3 * 32 * 32 + 16)
@@ -468,49 +453,35 @@ def test_the_fingerprint_is_that_of_the_arrays(tmp_path: Path, folder: Path) -> 
     assert dataset_config("cifar100").open(tmp_path).fingerprint != before
 
 
-def shortened(folder: Path) -> None:
-    path = folder / "val.npy"
-    path.write_bytes(path.read_bytes()[:-1])
+def saved(name: str, change: Callable[[np.ndarray], np.ndarray]) -> Callable[[Path], object]:
+    return lambda folder: np.save(folder / name, change(np.load(folder / name)))
 
 
-def lengthened(folder: Path) -> None:
-    path = folder / "val.npy"
-    path.write_bytes(path.read_bytes() + b"!")
-
-
-def reshaped(folder: Path) -> None:
-    np.save(folder / "val.npy", np.load(folder / "val.npy")[1:])
-
-
-def untyped(folder: Path) -> None:
-    np.save(folder / "val_labels.npy", np.load(folder / "val_labels.npy").astype(np.uint64))
-
-
-def older(folder: Path) -> None:
-    content = json.loads((folder / "manifest.json").read_text())
-    (folder / "manifest.json").write_text(json.dumps({**content, "format": 0}))
-
-
-def edited(folder: Path) -> None:
-    path = folder / "manifest.json"
-    path.write_text(path.read_text().replace('"verified": true', '"verified": false'))
+def rewritten(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], object]:
+    return lambda folder: (folder / name).write_bytes(change((folder / name).read_bytes()))
 
 
 @pytest.mark.parametrize(
     ("damage", "complaint"),
     [
-        (shortened, r"val\.npy is damaged"),
-        (lengthened, r"val\.npy is damaged"),
-        (reshaped, r"val\.npy is damaged"),
-        (untyped, r"val_labels\.npy is damaged"),
-        (older, "has format 0, this fairbench reads format 1"),
-        (edited, "manifest.json is damaged .*its checksum does not match"),
+        (rewritten("val.npy", lambda data: data[:-1]), r"val\.npy is damaged"),
+        (rewritten("val.npy", lambda data: data + b"!"), r"val\.npy is damaged"),
+        (saved("val.npy", lambda array: array[1:]), r"val\.npy is damaged"),
+        (saved("val_labels.npy", lambda array: array.astype(np.uint64)), r"val_labels\.npy is damaged"),
+        (
+            rewritten("manifest.json", lambda data: data.replace(b'"format": 1', b'"format": 0')),
+            "has format 0, this fairbench reads format 1",
+        ),
+        (
+            rewritten("manifest.json", lambda data: data.replace(b'"verified": true', b'"verified": false')),
+            "manifest.json is damaged .*its checksum does not match",
+        ),
         (lambda folder: (folder / "manifest.json").unlink(), "there is no "),
         (lambda folder: (folder / "test.npy").unlink(), r"test\.npy is damaged"),
     ],
 )
-def test_damage_is_noticed_when_data_is_opened_and_mended(
-    tmp_path: Path, folder: Path, damage: Callable[[Path], None], complaint: str
+def test_damage_is_noticed_when_data_are_opened_and_repaired(
+    tmp_path: Path, folder: Path, damage: Callable[[Path], object], complaint: str
 ) -> None:
     fingerprint = dataset_config("cifar100").open(tmp_path).fingerprint
     damage(folder)
@@ -522,7 +493,7 @@ def test_damage_is_noticed_when_data_is_opened_and_mended(
     assert dataset_config("cifar100").open(tmp_path).fingerprint == fingerprint
 
 
-def test_options_beside_the_defaults_are_in_the_command(tmp_path: Path) -> None:
+def test_options_other_than_the_defaults_are_in_the_command(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as raised:
         dataset_config("tinystories", {"vocabulary": 4096}).open(tmp_path)
     command = f"fairbench data download --data-root {tmp_path} --suite SUITE"
@@ -559,7 +530,7 @@ def test_list_shows_what_is_there(
     assert main(["data", "list", "--suite", "mini", "--data-root", str(tmp_path)]) == 0
 
 
-def test_one_missing_dataset_does_not_keep_the_others(
+def test_one_missing_dataset_does_not_keep_the_others_from_being_prepared(
     tmp_path: Path, archive: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["data", "prepare", "--data-root", str(tmp_path)]) == 2
@@ -579,34 +550,30 @@ def test_one_missing_dataset_does_not_keep_the_others(
         (["verify", "--data-root", "nowhere"], "nothing is prepared in nowhere"),
     ],
 )
-def test_wrong_words_are_named(words: list[str], complaint: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_arguments_are_named(words: list[str], complaint: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["data", *words]) == 2
     assert complaint in capsys.readouterr().err
 
 
-def test_a_missing_library_is_named_with_its_extra(tmp_path: Path) -> None:
-    write_hub(tmp_path)
+def test_a_missing_library_is_named_with_its_extra(tmp_path: Path, mirror: Path) -> None:
     code = "import sys; sys.modules['pyarrow'] = None"
-    done = subprocess.run(prepared_by(code, tmp_path, tmp_path), capture_output=True, text=True)
+    done = subprocess.run(prepared_by(code, tmp_path, mirror), capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stderr == "fairbench: fairbench data needs pyarrow: pip install 'psilogic[data]'\n"
 
 
-def test_bars_and_lines(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    from fairbench.data.preparation.progress_bar import Display
+def test_progress_bars_and_lines(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    from fairbench.data.preparation.progress_bar import progress_bar
 
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    terminal = Terminal()
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm")
     with monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", terminal)
-        with Display().work("read [train]", 30, "images") as advance:
+        with progress_bar("read [train]", 30, "images") as advance:
             advance(30)
     assert "read [train]" in terminal.getvalue()
     assert "30 of 30 images" in terminal.getvalue()
-    with Display().work("check", 2_000_000, "bytes") as advance:
+    with progress_bar("check", 2_000_000, "bytes") as advance:
         advance(2_000_000)
     assert "check: done, 2 MB in" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""What there is to know of a dataset before it is read: its files, where they come from, its options."""
+"""What is known about a dataset before it is read: its files, their sources and its options."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,30 +7,23 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Archive:
-    """A file as the dataset's authors offer it.
+    """A file that the dataset's authors publish.
 
     Attributes:
         name: its name.
-        size: its bytes; 0 where nobody has stated them.
-        sha256: its hash, hexadecimal; empty where only the md5 is known.
-        md5: its hash, hexadecimal; empty where the sha256 is known.
-        also: other names it goes by.
-        split: the official split it holds, by fairbench's name of it, if it holds one.
+        size: its bytes; 0 if unknown.
+        expected: its hash, hexadecimal, by kind: "sha256" or "md5".
+        also: other names that it is distributed under.
+        split: the official split in it, by fairbench's name; empty if it has several.
         when: the options with which it is needed.
     """
 
     name: str
-    size: int = 0
-    sha256: str = ""
-    md5: str = ""
+    size: int
+    expected: Mapping[str, str]
     also: tuple[str, ...] = ()
     split: str = ""
     when: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def expected(self) -> dict[str, str]:
-        """The known hash, by its kind."""
-        return {"sha256": self.sha256} if self.sha256 else {"md5": self.md5}
 
 
 @dataclass(frozen=True)
@@ -38,7 +31,7 @@ class HubFiles:
     """Files of the dataset's repository on the hub.
 
     Attributes:
-        split: the official split they hold, by fairbench's name of it.
+        split: the official split in them, by fairbench's name.
         pattern: shell pattern of their paths in the repository.
         when: the options with which they are needed.
     """
@@ -54,8 +47,8 @@ class Option:
 
     Attributes:
         kind: its type.
-        default: its default; None: it must be given.
-        allowed: the values it may have; None: any.
+        default: its default; None if it must be given.
+        allowed: its values; None for any.
     """
 
     kind: type
@@ -63,7 +56,7 @@ class Option:
     allowed: range | tuple[str, ...] | None = None
 
     def complaint(self, value: Any) -> str:
-        """What is wrong with a value, empty when nothing is."""
+        """The error in a value; empty if there is none."""
         if type(value) is not self.kind:
             return f"must be a {'whole number' if self.kind is int else 'string'}, got {value!r}"
         if self.allowed is None or value in self.allowed:
@@ -78,13 +71,13 @@ class Dataset:
     """The facts of a dataset.
 
     Attributes:
-        title: what it is.
+        title: a description in a few words.
         license: the terms of its use.
-        module: its module in `fairbench.data.datasets.registry`.
-        citation: whom to cite.
-        page: where its authors offer it.
-        archives: the files that they offer.
-        repository: its repository on the hub, owner/name; empty: none.
+        module: its module in `fairbench.data.datasets`.
+        citation: the publication to cite.
+        page: the authors' page with the archives.
+        archives: the files that the authors publish.
+        repository: its repository on the hub, owner/name; empty for none.
         revision: the commit of that repository which fairbench reads.
         hub_files: the files of that repository which fairbench reads.
         options: the options of its preparation.

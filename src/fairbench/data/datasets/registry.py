@@ -1,6 +1,6 @@
-"""The datasets that can be prepared: what is known of each without loading it.
+"""The datasets that can be prepared, and the facts of each.
 
-A dataset is a module of its own. It offers one function, which `fairbench.data.preparation.prepare` calls:
+Each has a module with one function, which `fairbench.data.preparation.prepare` calls:
 
     read(source, options) -> Images | Texts            the examples, the same from every source
 """
@@ -21,28 +21,28 @@ DATASETS = {
             Archive(
                 "TinyStoriesV2-GPT4-train.txt",
                 2_227_753_162,
-                sha256="6418d412de72888f52b5142c761ac21a582f7d1166f0bfbdb5f03ccfdec90443",
+                {"sha256": "6418d412de72888f52b5142c761ac21a582f7d1166f0bfbdb5f03ccfdec90443"},
                 split="train",
                 when=V2,
             ),
             Archive(
                 "TinyStoriesV2-GPT4-valid.txt",
                 22_502_601,
-                sha256="6874bae9a4c1a4e7edcf0e53b86c17817e9cf881fc75ff2368da457b80c0585d",
+                {"sha256": "6874bae9a4c1a4e7edcf0e53b86c17817e9cf881fc75ff2368da457b80c0585d"},
                 split="test",
                 when=V2,
             ),
             Archive(
                 "TinyStories-train.txt",
                 1_924_281_556,
-                sha256="c5cf5e22ff13614e830afbe61a99fbcbe8bcb7dd72252b989fa1117a368d401f",
+                {"sha256": "c5cf5e22ff13614e830afbe61a99fbcbe8bcb7dd72252b989fa1117a368d401f"},
                 split="train",
                 when=V1,
             ),
             Archive(
                 "TinyStories-valid.txt",
                 19_447_282,
-                sha256="94e431816c4cce81ff71e4408ff8d3bda9a42e8d2663986697c3954288cb38b4",
+                {"sha256": "94e431816c4cce81ff71e4408ff8d3bda9a42e8d2663986697c3954288cb38b4"},
                 split="test",
                 when=V1,
             ),
@@ -59,7 +59,7 @@ DATASETS = {
     ),
     "cifar100": Dataset(
         title="CIFAR-100, 32 x 32 photographs of 100 classes",
-        license="none stated: cite it, do not pass it on",
+        license="none stated: cite it, do not redistribute it",
         citation="Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009",
         page="https://www.cs.toronto.edu/~kriz/cifar.html",
         module="cifar100",
@@ -67,7 +67,7 @@ DATASETS = {
             Archive(
                 "cifar-100-python.tar.gz",
                 169_001_437,
-                sha256="85cd44d02ba6437773c5bbd22e183051d648de2e7d6b014e1ef29b855ba677a7",
+                {"sha256": "85cd44d02ba6437773c5bbd22e183051d648de2e7d6b014e1ef29b855ba677a7"},
             ),
         ),
         repository="uoft-cs/cifar100",
@@ -84,7 +84,7 @@ DATASETS = {
             Archive(
                 "tiny-imagenet-200.zip",
                 248_100_043,
-                sha256="6198c8ae015e2b3e007c7841da39ec069199b9aa3bfa943a462022fe5e43c821",
+                {"sha256": "6198c8ae015e2b3e007c7841da39ec069199b9aa3bfa943a462022fe5e43c821"},
             ),
         ),
         repository="zh-plus/tiny-imagenet",
@@ -101,11 +101,12 @@ DATASETS = {
             Archive(
                 "img_align_celeba.zip",
                 1_443_490_838,
-                sha256="46fb89443c578308acf364d7d379fe1b9efb793042c0af734b6112e4fd3a8c74",
+                {"sha256": "46fb89443c578308acf364d7d379fe1b9efb793042c0af734b6112e4fd3a8c74"},
             ),
             Archive(
                 "list_eval_partition.txt",
-                md5="d32c9cbf5e040fd4025c592c306e6668",
+                0,
+                {"md5": "d32c9cbf5e040fd4025c592c306e6668"},
                 also=("list_eval_partition.csv",),
             ),
         ),
@@ -119,14 +120,14 @@ DATASETS = {
         options={"size": Option(int, 64, range(8, 179)), "crop": Option(int, 140, range(8, 179))},
     ),
     "text": Dataset(
-        title="your own text: a file, or a folder of .txt files",
-        license="yours",
+        title="a user's text: a file, or a folder of .txt files",
+        license="the user's",
         module="user_text",
         options={"path": Option(str), "vocabulary": VOCABULARY},
     ),
     "images": Dataset(
-        title="your own images: a folder of images, or of a folder for each class",
-        license="yours",
+        title="a user's images: a folder of images, or of one folder per class",
+        license="the user's",
         module="user_images",
         options={"path": Option(str), "size": Option(int, 64, range(8, 1025))},
     ),

@@ -35,7 +35,7 @@ def _from_archive(path: Path) -> tuple[dict[str, ImageSplit], list[str]]:
     test = _annotated_images(annotations, labels, path)
     for split, images in (("training", train), ("val", test)):
         if not images:
-            raise UsageError(f"{path} has no {split} images: it is another archive, or another version of it")
+            raise UsageError(f"{path} has no {split} images: it is a different archive, or a different version of it")
     return {"train": _split(path, train), "test": _split(path, test)}, wnids
 
 

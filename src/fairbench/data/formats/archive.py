@@ -49,7 +49,7 @@ class Members:
             UsageError: there is no such file, or it is damaged.
         """
         if name not in self.names:
-            raise UsageError(f"{self.path} has no {name}: it is another archive, or another version of it")
+            raise UsageError(f"{self.path} has no {name}: it is a different archive, or a different version of it")
         with damage_named(self.path):
             return self._read(name)
 

@@ -2,32 +2,24 @@
 
 import json
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from fairbench.common.errors import UsageError
-from fairbench.common.files import write_atomically
+from fairbench.common.files import require_disk_space, write_atomically
 from fairbench.data.dataset_config import DatasetConfig
-from fairbench.data.datasets.info import Dataset
 from fairbench.data.formats.source_files import SourceFile
-from fairbench.data.preparation.disk_space import require_disk_space
+from fairbench.data.preparation.progress_bar import note
 
 LISTING = "fairbench-listing.json"
-"""The hub's metadata of the files at the commit, stored with them so that they can be checked offline."""
+"""The hub's metadata of the files, stored with them so that they can be verified offline."""
 
 
 def local_files(config: DatasetConfig, hub_root: Path) -> tuple[list[SourceFile], list[str]]:
-    """The hub's files that lie in a folder in the hub's layout.
+    """The hub's files of a dataset that lie in `hub_root`/owner/name, and the names of the missing ones.
 
-    Args:
-        config: the dataset.
-        hub_root: the folder; the files lie in hub_root/owner/name.
-
-    Returns:
-        The files, with the hash that the hub stated where its listing is there; what is missing.
+    A file has the hash of the hub's listing if that is there, otherwise that of the archive of its name, if any.
     """
     folder = hub_root / config.info.repository
     listing = _read_listing(folder, config.info.revision)
@@ -44,25 +36,18 @@ def local_files(config: DatasetConfig, hub_root: Path) -> tuple[list[SourceFile]
     return files, missing
 
 
-def is_complete(config: DatasetConfig, hub_root: Path) -> bool:
-    """Whether all of the hub's files are there, and are those of the commit as far as their listing tells."""
-    _, missing = local_files(config, hub_root)
-    return not missing and bool(_read_listing(hub_root / config.info.repository, config.info.revision))
-
-
 def _missing_shards(pattern: str, names: set[str]) -> list[str]:
-    """What the names themselves tell: of files 00000-of-00004 there are four."""
+    """Missing files by the names of the present ones: with 00000-of-00004, four are expected."""
     if not names:
         return [pattern]
     shards = [match for name in names if (match := re.search(r"(\d{5})-of-(\d{5})", name))]
-    absent = {int(match[2]): set(range(int(match[2]))) for match in shards}
-    for match in shards:
-        absent[int(match[2])].discard(int(match[1]))
-    return [pattern.replace("*", f"{i:05}-of-{total:05}*") for total, left in absent.items() for i in sorted(left)]
+    present = {(int(match[1]), int(match[2])) for match in shards}
+    expected = {(i, total) for _, total in present for i in range(total)}
+    return [pattern.replace("*", f"{i:05}-of-{total:05}*") for i, total in sorted(expected - present)]
 
 
 def _read_listing(folder: Path, revision: str) -> dict[str, Any]:
-    """What the hub said of the files at this commit; empty where it is not known."""
+    """The hub's metadata of the files at this commit; empty if unknown."""
     try:
         content = json.loads((folder / LISTING).read_text())
         return dict(content["files"]) if content["revision"] == revision else {}
@@ -70,47 +55,42 @@ def _read_listing(folder: Path, revision: str) -> dict[str, Any]:
         return {}
 
 
-def download(config: DatasetConfig, hub_root: Path, manual_download: str) -> None:
-    """Download the files of a dataset; finished ones are kept.
+def download_missing(config: DatasetConfig, hub_root: Path, by_hand: str) -> None:
+    """Download missing files of a dataset, and all that cannot be verified since the hub's listing is missing.
 
     Args:
         config: the dataset.
         hub_root: the folder in the hub's layout.
-        manual_download: how to get the data otherwise, for errors.
+        by_hand: how to get the data without the hub, for errors.
 
     Raises:
-        UsageError: the hub cannot be reached or does not have them, or the disk has too little room.
+        UsageError: the hub cannot be reached or does not have them, or the disk has too little free space.
     """
-    from huggingface_hub import HfApi, hf_hub_download
-
     facts = config.info
     folder = hub_root / facts.repository
-    with _failure_named(facts, manual_download):
-        tree = HfApi().list_repo_tree(facts.repository, recursive=True, revision=facts.revision, repo_type="dataset")
-        listing = {file.path: _facts_of(file) for file in tree if hasattr(file, "size")}
-    patterns = [wanted.pattern for wanted in config.hub_files]
-    chosen = sorted(name for name in listing if any(fnmatchcase(name, pattern) for pattern in patterns))
-    require_disk_space(
-        folder, sum(listing[n]["size"] for n in chosen if not (folder / n).exists()), f"download {facts.title}"
-    )
-    write_atomically(folder / LISTING, json.dumps({"revision": facts.revision, "files": listing}, indent=1) + "\n")
-    for name in chosen:
-        with _failure_named(facts, manual_download):
-            hf_hub_download(facts.repository, name, revision=facts.revision, repo_type="dataset", local_dir=folder)
+    if not local_files(config, hub_root)[1] and _read_listing(folder, facts.revision):
+        return
+    note(f"{config.label}: downloading {facts.repository} at {facts.revision} from the hub")
+    from huggingface_hub import HfApi, hf_hub_download
 
-
-def _facts_of(file: Any) -> dict[str, Any]:
-    """Size and, where git does not hold the file itself, sha256."""
-    return {"size": file.size, "sha256": file.lfs.sha256 if file.lfs else ""}
-
-
-@contextmanager
-def _failure_named(facts: Dataset, manual_download: str) -> Iterator[None]:
     try:
-        yield
-    except Exception as error:  # huggingface_hub passes on what its HTTP library raises, which differs by version
+        tree = HfApi().list_repo_tree(facts.repository, recursive=True, revision=facts.revision, repo_type="dataset")
+        listing = {
+            file.path: {"size": file.size, "sha256": file.lfs.sha256 if file.lfs else ""}
+            for file in tree
+            if hasattr(file, "size")
+        }
+        chosen = sorted(x for x in listing if any(fnmatchcase(x, wanted.pattern) for wanted in config.hub_files))
+        absent = sum(listing[name]["size"] for name in chosen if not (folder / name).exists())
+        require_disk_space(folder, absent, f"download {facts.title}")
+        write_atomically(folder / LISTING, json.dumps({"revision": facts.revision, "files": listing}, indent=1) + "\n")
+        for name in chosen:
+            hf_hub_download(facts.repository, name, revision=facts.revision, repo_type="dataset", local_dir=folder)
+    except UsageError:
+        raise
+    except Exception as error:  # huggingface_hub passes on errors of its HTTP library, which differ by version
         reason = " ".join(str(error).split())[:300]
         raise UsageError(
             f"cannot download {facts.repository} at {facts.revision} from the hub "
-            f"({type(error).__name__}: {reason}); what has arrived is kept. By hand: {manual_download}"
+            f"({type(error).__name__}: {reason}); finished files are kept. By hand: {by_hand}"
         ) from error

@@ -1,4 +1,4 @@
-"""From the files of a dataset to its prepared arrays: verify_file, read, divided, written, all or nothing."""
+"""From the files of a dataset to its prepared arrays: find, verify, read, split and write them, all or nothing."""
 
 import errno
 import importlib
@@ -7,194 +7,130 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock, Timeout
 
 from fairbench.common.errors import UsageError
-from fairbench.common.files import write_atomically
 from fairbench.common.hashing import digest
 from fairbench.data.dataset_config import DatasetConfig
 from fairbench.data.formats.raw import Images, Texts
 from fairbench.data.formats.source_files import SourceFiles, sha256_of, size_of, verify_file
-from fairbench.data.preparation import hub, locate, write_images, write_texts
-from fairbench.data.preparation.disk_space import require_disk_space
-from fairbench.data.preparation.progress_bar import Display
+from fairbench.data.preparation import write_images, write_texts
+from fairbench.data.preparation.locate import find_source_files
+from fairbench.data.preparation.progress_bar import note, progress_bar
 from fairbench.data.preparation.staging import StagingFolder
-from fairbench.data.prepared import FORMAT, MANIFEST, Prepared, sealed
+from fairbench.data.prepared import FORMAT, MANIFEST, read_folder, sealed
 
 MAKERS = ("numpy", "pillow", "pyarrow", "tokenizers")
-"""Distributions whose versions may show in the arrays."""
+"""Distributions whose versions may affect the arrays."""
 VERIFICATION = {
-    True: "every file has the hash that its authors or the hub state",
-    False: "a file has no known hash, or another one: nothing vouches for the data",
+    True: "every file has the hash that its authors or the hub publish",
+    False: "a file has no known hash, or a different one: nothing vouches for the data",
 }
 
 
 @dataclass(frozen=True)
 class PrepareOptions:
-    """How data may be had.
+    """Where the files of datasets come from, and which of them are accepted.
 
     Attributes:
         data_root: the folder of all data.
-        hub_folder: a local folder in the hub's layout, owner/name/path; None: what was downloaded, or the hub itself.
-        fetch: download what is missing.
-        unverified: take files whose hash is not the known one.
+        hub_folder: a local copy of the hub's files, as owner/name/path; None: the folder of downloads in `data_root`.
+        fetch: download missing files, unless `hub_folder` is given.
+        unverified: accept files whose hash differs from the known one.
     """
 
     data_root: Path
-    hub_folder: Path | None
-    fetch: bool
-    unverified: bool
-
-    @property
-    def hub_root(self) -> Path:
-        """Where the hub's files lie."""
-        return self.hub_folder or self.data_root / "hub"
+    hub_folder: Path | None = None
+    fetch: bool = False
+    unverified: bool = False
 
 
-def prepare(config: DatasetConfig, options: PrepareOptions, display: Display) -> Path:
-    """Prepare a dataset, unless it is prepared.
-
-    Args:
-        config: the dataset.
-        options: how its files may be had.
-        display: where progress is shown.
-
-    Returns:
-        The folder of the arrays.
+def prepare(config: DatasetConfig, options: PrepareOptions) -> None:
+    """Prepare a dataset, unless it is prepared already.
 
     Raises:
-        UsageError: files are missing, damaged or not the known ones, or the disk has too little room.
+        UsageError: files are missing, damaged or not the known ones, or the disk has too little free space.
     """
     target = config.folder(options.data_root)
-    with _alone(target, display), _disk_named(target):
-        if _is_prepared(config, options.data_root, display):
-            return target
-        if options.fetch and options.hub_folder is None:
-            _fetch_missing(config, options, display)
-        source = locate.find_source_files(config, options.data_root, options.hub_root)
-        _make(config, source, options, target, display)
-    return target
+    with _exclusive(target):
+        if target.exists() and _is_current(config, target):
+            return
+        fetch = options.fetch and options.hub_folder is None
+        hub_root = options.hub_folder or options.data_root / "hub"
+        source = find_source_files(config, options.data_root, hub_root, fetch)
+        _make(config, source, target, options.unverified)
 
 
 @contextmanager
-def _alone(target: Path, display: Display) -> Iterator[None]:
-    """Hold a preparation against other processes; the operating system frees it, however this one ends."""
+def _exclusive(target: Path) -> Iterator[None]:
+    """Keep other processes from preparing the same folder; the lock ends with the process, however it ends.
+
+    Raises:
+        UsageError: the disk is full.
+    """
     target.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(target.parent / f".{target.name}.lock")
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        display.note(f"{target.name}: another process prepares it; waiting for that one to end")
+        note(f"{target.name}: another process is preparing it; waiting for it to finish")
         lock.acquire()
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-@contextmanager
-def _disk_named(target: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         raise UsageError(
-            f"the disk is full, {target} is not finished; make room and run the same command again: "
-            "what is finished is kept"
+            f"the disk is full, {target} is not finished; free some space and run the same command again: "
+            "finished files are kept"
         ) from error
+    finally:
+        lock.release()
 
 
-def _is_prepared(config: DatasetConfig, data_root: Path, display: Display) -> bool:
-    if not config.folder(data_root).exists():
-        return False
+def _is_current(config: DatasetConfig, target: Path) -> bool:
+    """Whether the prepared arrays are intact, and a user's own files unchanged if they still exist."""
     try:
-        prepared = config.open(data_root)
-        _require_unchanged(config, prepared)
+        manifest = read_folder(target, config.options).manifest
+        path = config.user_path
+        if path and path.exists() and sha256_of(path) != manifest["files"][0]["sha256"]:
+            raise UsageError(f"{path} has changed")
     except UsageError as error:
-        display.note(f"{config.label}: prepared again, since {str(error).partition('; ')[0]}")
+        note(f"{config.label}: prepared again, since {error}")
         return False
-    doubt = "" if prepared.manifest["verified"] else ", not verified"
-    display.note(f"{config.label}: is already prepared in {prepared.folder}{doubt}")
+    note(f"{config.label}: is already prepared in {target}{'' if manifest['verified'] else ', not verified'}")
     return True
 
 
-def _require_unchanged(config: DatasetConfig, prepared: Prepared) -> None:
-    """A user's own data may have changed since, where archives cannot; or be gone, which is no reason to refuse."""
-    if "path" in config.options:
-        path = locate.user_path(config)
-        if path.exists() and sha256_of(path) != prepared.manifest["files"][0]["sha256"]:
-            raise UsageError(f"{path} has changed")
-
-
-def _fetch_missing(config: DatasetConfig, options: PrepareOptions, display: Display) -> None:
-    """Download the hub's files, unless there are archives; part of the archives is `locate`'s to complain of."""
-    if "path" in config.options or locate.local_archives(config, options.data_root):
-        return
-    if not hub.is_complete(config, options.hub_root):
-        facts = config.info
-        display.note(f"{config.label}: downloading {facts.repository} at {facts.revision} from the hub")
-        hub.download(config, options.hub_root, locate.manual_download(config, options.data_root))
-
-
-def _make(config: DatasetConfig, source: SourceFiles, options: PrepareOptions, target: Path, display: Display) -> None:
-    """Make the arrays and the manifest, and give the folder its name."""
-    display.note(f"{config.label}: reading {', '.join(str(file.path) for file in source.files)}")
-    files = _checked(source, options.unverified, display)
-    origin = _origin(config, source, files)
-    if not origin["verified"]:
-        display.note(f"{config.label}: not verified: {origin['verification']}")
-    staging = StagingFolder(target.parent / f".{target.name}.part", digest(origin))
-    module = importlib.import_module(f"fairbench.data.datasets.{config.info.module}")
-    raw: Images | Texts = module.read(source, config.options)
-    room = write_images.disk_space(raw) if isinstance(raw, Images) else write_texts.disk_space(raw)
-    require_disk_space(target.parent, room - size_of(staging.folder), f"prepare {config.label}")
-    if isinstance(raw, Images):
-        made, facts = write_images.write(raw, staging, display)
-    else:
-        made, facts = write_texts.write(raw, staging, display)
-    if staging.reused:
-        display.note(f"  kept of an interrupted preparation: {', '.join(staging.reused)}")
-    manifest = {**origin, **facts, "arrays": _arrays(staging, made)}
-    write_atomically(staging.path(MANIFEST), sealed(manifest))
-    staging.publish(target, [MANIFEST, *made])
-    display.note(f"{config.label}: prepared in {target}")
-
-
-def _checked(source: SourceFiles, unverified: bool, display: Display) -> list[dict[str, Any]]:
-    """What the manifest says of the files, which have been compared with what is known of them."""
-    with display.work("check", sum(size_of(file.path) for file in source.files), "bytes") as advance:
-        return [verify_file(file, source.remedy, unverified, advance) for file in source.files]
-
-
-def _origin(config: DatasetConfig, source: SourceFiles, files: list[dict[str, Any]]) -> dict[str, Any]:
-    """The part of the manifest that is known before any example is read, and determines all the rest."""
-    verified = all(file["agrees"] for file in files)
-    return {
+def _make(config: DatasetConfig, source: SourceFiles, target: Path, unverified: bool) -> None:
+    """Verify the files, write the arrays and the manifest, and publish the finished folder."""
+    note(f"{config.label}: reading {', '.join(str(file.path) for file in source.files)}")
+    with progress_bar("check", sum(size_of(file.path) for file in source.files), "bytes") as advance:
+        files = [verify_file(file, source.remedy, unverified, advance) for file in source.files]
+    verified, info = all(file["agrees"] for file in files), config.info
+    if not verified:
+        note(f"{config.label}: not verified: {VERIFICATION[verified]}")
+    origin = {  # known before any example is read, and determines everything else
         "format": FORMAT,
         "dataset": config.dataset,
         "options": dict(config.options),
-        "title": config.info.title,
-        "license": config.info.license,
-        "citation": config.info.citation,
+        "title": info.title,
+        "license": info.license,
+        "citation": info.citation,
         "source": source.kind,
-        "repository": config.info.repository if source.kind == "hub" else "",
+        "repository": info.repository if source.kind == "hub" else "",
         "revision": source.revision,
         "files": files,
         "verified": verified,
         "verification": VERIFICATION[verified],
         "versions": {name: metadata.version(name) for name in MAKERS},
     }
-
-
-def _arrays(staging: StagingFolder, made: list[str]) -> dict[str, Any]:
-    """dtype, shape and sha256 of the values, of each array."""
-    arrays = {}
-    for name in made:
-        if name.endswith(".npy"):
-            array = staging.array(name)
-            facts = {"dtype": array.dtype.str, "shape": list(array.shape), "sha256": staging.sha256(name)}
-            arrays[name.removesuffix(".npy")] = facts
-    return arrays
+    staging = StagingFolder(target, digest(origin))
+    dataset = importlib.import_module(f"fairbench.data.datasets.{info.module}")
+    raw: Images | Texts = dataset.read(source, config.options)
+    made, facts = write_images.write(raw, staging) if isinstance(raw, Images) else write_texts.write(raw, staging)
+    if staging.reused:
+        note(f"  reused from an interrupted preparation: {', '.join(staging.reused)}")
+    staging.publish(made, MANIFEST, sealed({**origin, **facts, "arrays": staging.described(made)}))
+    note(f"{config.label}: prepared in {target}")

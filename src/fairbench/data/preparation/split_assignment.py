@@ -1,4 +1,4 @@
-"""Which example goes to which split: by a hash of the example, so that every source of a dataset gives the same."""
+"""The split of each example: by a hash of its content, so that every source of a dataset gives the same splits."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairbench.common.errors import UsageError
+from fairbench.data.registry import SPLITS
 
 SEED = 20_260_101
 """Seed of every division into splits."""
-SHARE = 10
-"""A split taken from the training images has one in this number of each class."""
+ONE_IN = 10
+"""A split that is carved out of the training images has one in this many of each class."""
 TEXT_TEST = 20
-"""Without an official test split of texts, one in this number goes to it."""
+"""Without an official test split of texts, one text in this many goes to it."""
 
-SPLITS = ("train", "val", "test")
 DROPPED = -1
 
 Keys = NDArray[np.uint64]
@@ -25,7 +25,7 @@ Rows = NDArray[np.intp]
 
 
 def key(*parts: bytes) -> int:
-    """The key of an example: the first 8 bytes of a hash of the seed and of all that it is."""
+    """The key of an example: 8 bytes of a hash of its content, keyed with the seed."""
     sha = hashlib.blake2b(digest_size=8, key=SEED.to_bytes(8, "little"))
     for part in parts:
         sha.update(part)
@@ -41,36 +41,33 @@ def carve(keys: Keys, labels: NDArray[Any], names: Sequence[str]) -> dict[str, R
         names: splits to carve out, each with a tenth of each class.
 
     Returns:
-        The rows of each of these splits and of "train", in the order of their keys.
+        The rows of "train" and of each of these splits, in the order of their keys.
 
     Raises:
-        UsageError: a class has fewer images than it takes.
+        UsageError: a class has too few images.
     """
     order = np.argsort(keys, kind="stable")
     roles = np.full(len(keys), "train", dtype=f"<U{max(map(len, ('train', *names)))}")
     for label in np.unique(labels) if names else ():
         rows = order[labels[order] == label]
-        if len(rows) < SHARE:
-            raise UsageError(f"class {label} has {len(rows)} training images; a split in tenths needs at least {SHARE}")
+        if len(rows) < ONE_IN:
+            raise UsageError(
+                f"class {label} has {len(rows)} training images; a split in tenths needs at least {ONE_IN}"
+            )
         for i, name in enumerate(names):
-            roles[rows[i * (len(rows) // SHARE) : (i + 1) * (len(rows) // SHARE)]] = name
+            roles[rows[i * (len(rows) // ONE_IN) : (i + 1) * (len(rows) // ONE_IN)]] = name
     return {name: order[roles[order] == name] for name in ("train", *names)}
 
 
 def image_rule(carved: Sequence[str]) -> str:
     """The rule of `carve`, in words."""
-    taken = f"; {' and '.join(carved)} out of train, each with one in {SHARE} of each class" if carved else ""
+    taken = f"; {' and '.join(carved)} out of train, each with one in {ONE_IN} of each class" if carved else ""
     return f"the official splits{taken}; in the order of a keyed BLAKE2b hash (8 bytes) of label and pixels"
 
 
 @dataclass(frozen=True)
 class Survey:
-    """What a first reading of the texts of an official split has found.
-
-    Attributes:
-        keys: shape (N,).
-        sizes: bytes of each text, shape (N,).
-    """
+    """Keys and sizes in bytes of the texts of an official split, each of shape (N,)."""
 
     keys: Keys
     sizes: NDArray[np.int64]
@@ -78,11 +75,11 @@ class Survey:
 
 @dataclass(frozen=True)
 class TextRoles:
-    """What becomes of each text.
+    """The splits of texts.
 
     Attributes:
         roles: by official split, for each text the index of its split in `SPLITS`, or `DROPPED`.
-        dropped: how many texts are left out, by official split and reason.
+        dropped: number of texts left out, by official split and reason.
     """
 
     roles: dict[str, NDArray[np.int8]]
@@ -90,10 +87,10 @@ class TextRoles:
 
 
 def assign(surveys: Mapping[str, Survey]) -> TextRoles:
-    """Divide texts: each stands once, and in one split.
+    """Assign texts to splits: each distinct text once, to one split.
 
     Args:
-        surveys: those of "train" and, where it is official, of "test".
+        surveys: of "train" and, if there is an official one, of "test".
 
     Raises:
         UsageError: there are too few texts.
@@ -120,7 +117,7 @@ def assign(surveys: Mapping[str, Survey]) -> TextRoles:
 
 
 def _carve_texts(roles: dict[str, NDArray[np.int8]], keys: Keys) -> None:
-    """Take val, and test where there is none, out of train: the texts with the smallest keys."""
+    """Carve val, and test if none is official, out of train: the texts with the smallest keys."""
     rows = np.flatnonzero(roles["train"] == SPLITS.index("train"))
     rows = rows[np.argsort(keys[rows])]
     if "test" not in roles:
@@ -129,7 +126,7 @@ def _carve_texts(roles: dict[str, NDArray[np.int8]], keys: Keys) -> None:
         rows = rows[tests:]
     else:
         tests = int((roles["test"] != DROPPED).sum())
-    roles["train"][rows[: min(tests, len(rows) // SHARE)]] = SPLITS.index("val")
+    roles["train"][rows[: min(tests, len(rows) // ONE_IN)]] = SPLITS.index("val")
 
 
 def text_rule(official_test: bool) -> str:
@@ -137,6 +134,6 @@ def text_rule(official_test: bool) -> str:
     test = "test is the official one" if official_test else f"test is one in {TEXT_TEST} of the texts"
     return (
         "empty and repeated texts are left out, and whatever of the train split stands in test; "
-        f"{test}; val has as many texts as test, at most one in {SHARE} of the rest of train; "
+        f"{test}; val has as many texts as test, at most one in {ONE_IN} of the rest of train; "
         "what is taken out of train are the texts with the smallest keyed BLAKE2b hash (8 bytes)"
     )

@@ -1,4 +1,4 @@
-"""Where arrays are made: files that survive an interruption, and come out as a whole folder or not at all."""
+"""The staging folder of a preparation: its files survive an interruption, and are published all at once."""
 
 import hashlib
 import json
@@ -6,12 +6,11 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
 
-from fairbench.common.files import write_atomically
+from fairbench.common.files import require_disk_space, write_atomically
 
 CHUNK = 1 << 20
 JOURNAL = "journal.json"
@@ -20,11 +19,11 @@ JOURNAL = "journal.json"
 class GrowingArray:
     """A .npy file to which rows are appended; use it in a `with` block.
 
-    The header is written again at the end: numpy leaves room in it for the first axis to grow.
+    The header is rewritten at the end: numpy pads it so that the first axis can grow.
 
     Args:
         path: the file.
-        dtype: as numpy spells it, with its byte order.
+        dtype: in numpy's notation, with the byte order.
         row: shape of a row.
     """
 
@@ -45,13 +44,11 @@ class GrowingArray:
         self.count += len(rows)
 
     def __enter__(self) -> "GrowingArray":
-        """Begin."""
+        """The array itself."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Write the header and bring all of it to the disk."""
+    def __exit__(self, *error: object) -> None:
+        """Write the final header and flush everything to the disk."""
         self._write_header()
         self._file.flush()
         os.fsync(self._file.fileno())
@@ -71,23 +68,24 @@ def content_sha256(path: Path) -> str:
 
 
 class StagingFolder:
-    """A folder in which a dataset is being made.
+    """A folder in which a dataset is being prepared.
 
     Args:
-        folder: the folder.
-        identity: everything that determines the files; what was made from anything else is thrown away.
+        target: the final folder.
+        identity: hash of everything that determines the files; files of a different identity are deleted.
 
     Attributes:
-        kept: files that an interrupted preparation had finished.
+        reused: files that an interrupted preparation had finished.
     """
 
-    def __init__(self, folder: Path, identity: str) -> None:
-        self.folder, self._identity = folder, identity
+    def __init__(self, target: Path, identity: str) -> None:
+        self._target, self._identity = target, identity
+        self.folder = target.parent / f".{target.name}.part"
         self.reused: list[str] = []
         self._hashes = self._journal()
         if not self._hashes:
-            shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True, exist_ok=True)
+            shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
 
     def _journal(self) -> dict[str, str]:
         try:
@@ -96,17 +94,17 @@ class StagingFolder:
         except (OSError, ValueError, KeyError, TypeError):
             return {}
 
-    def ensure(self, names: list[str], work: Callable[[], None]) -> None:
-        """Make files, unless they are there as they were made.
+    def require_disk_space(self, size: int) -> None:
+        """Raise `UsageError` if the disk cannot hold files of this size in all, those that are there included."""
+        missing = size - sum(path.stat().st_size for path in self.folder.iterdir())
+        require_disk_space(self._target.parent, missing, f"prepare {self._target.name}")
 
-        Args:
-            names: names of the files.
-            work: makes them.
-        """
+    def ensure(self, names: list[str], make: Callable[[], None]) -> None:
+        """Make files, unless an earlier preparation finished them and they are intact."""
         if all(self._is_intact(name) for name in names):
             self.reused += names
             return
-        work()
+        make()
         self._hashes |= {name: content_sha256(self.path(name)) for name in names}
         journal = {"identity": self._identity, "sha256": self._hashes}
         write_atomically(self.folder / JOURNAL, json.dumps(journal, indent=1) + "\n")
@@ -115,26 +113,41 @@ class StagingFolder:
         path = self.path(name)
         try:
             return name in self._hashes and content_sha256(path) == self._hashes[name]
-        except (OSError, ValueError):  # it is gone, or has no header
+        except (OSError, ValueError):  # it is missing, or has no header
             return False
 
     def path(self, name: str) -> Path:
-        """Where a file lies."""
+        """The path of a file."""
         return self.folder / name
 
     def array(self, name: str) -> np.ndarray[Any, Any]:
-        """An array that has been made, memory-mapped."""
+        """A finished array, memory-mapped."""
         array: np.ndarray[Any, Any] = np.load(self.path(name), mmap_mode="r")
         return array
 
     def sha256(self, name: str) -> str:
-        """The hash of a file that has been made."""
+        """The hash of a finished file."""
         return self._hashes[name]
 
-    def publish(self, target: Path, names: list[str]) -> None:
-        """Give the folder its final name, with these files alone; what was there before is replaced."""
+    def described(self, names: list[str]) -> dict[str, dict[str, Any]]:
+        """dtype, shape and sha256 of the values, of each array among the files."""
+        arrays = {name.removesuffix(".npy"): self.array(name) for name in names if name.endswith(".npy")}
+        return {
+            name: {"dtype": array.dtype.str, "shape": list(array.shape), "sha256": self.sha256(f"{name}.npy")}
+            for name, array in arrays.items()
+        }
+
+    def publish(self, names: list[str], manifest: str, text: str) -> None:
+        """Rename the folder, with these files and the manifest, to the final one, which is replaced.
+
+        Args:
+            names: of the files; all others are deleted.
+            manifest: name of the manifest.
+            text: its content.
+        """
+        write_atomically(self.path(manifest), text)
         for path in self.folder.iterdir():
-            if path.name not in names:
+            if path.name not in (manifest, *names):
                 path.unlink()
-        shutil.rmtree(target, ignore_errors=True)
-        self.folder.rename(target)
+        shutil.rmtree(self._target, ignore_errors=True)
+        self.folder.rename(self._target)

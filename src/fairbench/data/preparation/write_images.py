@@ -1,4 +1,4 @@
-"""From images to arrays: staged in the order of the source, then written in the order of their keys."""
+"""From images to arrays: staged in the order of the source, then written in the order of their hashes."""
 
 from functools import partial
 from typing import Any
@@ -7,36 +7,27 @@ import numpy as np
 
 from fairbench.common.errors import UsageError
 from fairbench.data.formats.raw import Images
-from fairbench.data.preparation.progress_bar import Display
+from fairbench.data.preparation.progress_bar import progress_bar
 from fairbench.data.preparation.split_assignment import SEED, Rows, carve, image_rule, key
 from fairbench.data.preparation.staging import GrowingArray, StagingFolder
 
 BLOCK = 1024
-"""Images that are copied at a time."""
+"""Images that are copied at once."""
 PIXEL, LABEL, KEY = "|u1", "<i8", "<u8"
 
 
-def disk_space(images: Images) -> int:
-    """Bytes that the work needs at its peak: the images staged and written."""
-    return 2 * sum(split.count for split in images.splits.values()) * (int(np.prod(images.shape)) + 16)
-
-
-def write(images: Images, staging: StagingFolder, display: Display) -> tuple[list[str], dict[str, Any]]:
+def write(images: Images, staging: StagingFolder) -> tuple[list[str], dict[str, Any]]:
     """Make the arrays of a dataset of images.
 
-    Args:
-        images: the images.
-        staging: where the arrays are made.
-        display: where progress is shown.
-
     Returns:
-        The names of their files, and what the manifest says of them.
+        The names of their files, and the facts about them for the manifest.
     """
+    staging.require_disk_space(2 * sum(x.count for x in images.splits.values()) * (int(np.prod(images.shape)) + 16))
     made: list[str] = []
     counts: dict[str, int] = {}
     for official in images.splits:
         staged = _Staged(official, staging)
-        staging.ensure(staged.names, partial(_stage, images, staged, display))
+        staging.ensure(staged.names, partial(_stage, images, staged))
         for split, rows in staged.divided(images).items():
             names = [f"{split}.npy", *([f"{split}_labels.npy"] if images.classes else [])]
             staging.ensure(names, partial(_write, staged, rows, names))
@@ -52,24 +43,24 @@ def write(images: Images, staging: StagingFolder, display: Display) -> tuple[lis
 
 
 class _Staged:
-    """An official split in the order of its source: files of images, labels and keys."""
+    """An official split in the order of its source: files of images, labels and keys (hashes)."""
 
     def __init__(self, official: str, staging: StagingFolder) -> None:
         self.official, self.staging = official, staging
         self.names = [f"staged-{part}-{official}.npy" for part in ("images", "labels", "keys")]
 
     def divided(self, images: Images) -> dict[str, Rows]:
-        """The rows of each split that the official one becomes."""
+        """The rows of each split into which the official one is divided."""
         _, labels, keys = map(self.staging.array, self.names)
         if images.classes and not 0 <= labels.min() <= labels.max() < len(images.classes):
-            found = f"labels from {labels.min()} to {labels.max()}"
-            raise UsageError(f"the {self.official} split has {found}, but there are {len(images.classes)} classes")
+            given = f"labels from {labels.min()} to {labels.max()}"
+            raise UsageError(f"the {self.official} split has {given}, but there are {len(images.classes)} classes")
         if self.official == "train":
             return carve(keys, labels, images.carved)
         return {self.official: np.argsort(keys, kind="stable")}
 
 
-def _stage(images: Images, staged: _Staged, display: Display) -> None:
+def _stage(images: Images, staged: _Staged) -> None:
     split = images.splits[staged.official]
     if not split.count:
         raise UsageError(f"the official {staged.official} split is empty")
@@ -78,23 +69,19 @@ def _stage(images: Images, staged: _Staged, display: Display) -> None:
         GrowingArray(paths[0], PIXEL, images.shape) as pixels,
         GrowingArray(paths[1], LABEL) as labels,
         GrowingArray(paths[2], KEY) as keys,
-        display.work(f"read {staged.official}", split.count, "images") as advance,
+        progress_bar(f"read {staged.official}", split.count, "images") as advance,
     ):
         for image, label in split.read():
-            pixels.append(_of_shape(image, images.shape)[None])
+            if image.shape != images.shape:
+                raise UsageError(f"an image has shape {image.shape}, expected {images.shape}: a different dataset?")
+            pixels.append(image[None])
             labels.append(np.array([label], LABEL))
             keys.append(np.array([key(label.to_bytes(8, "little"), image.tobytes())], KEY))
             advance(1)
 
 
-def _of_shape(image: np.ndarray[Any, Any], shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    if image.shape != shape:
-        raise UsageError(f"an image has shape {image.shape}, expected {shape}: another dataset, or another version")
-    return image
-
-
 def _write(staged: _Staged, rows: Rows, names: list[str]) -> None:
-    """Copy the rows of the staged images, and of the labels where there is a file for them."""
+    """Copy the rows of the staged images, and of their labels if `names` has a file for them."""
     for source, name in zip(staged.names, names, strict=False):
         array = staged.staging.array(source)
         with GrowingArray(staged.staging.path(name), array.dtype.str, array.shape[1:]) as file:

@@ -1,4 +1,4 @@
-"""From texts to one long array of tokens per split: read once to decide, once more to write."""
+"""From texts to one array of tokens per split: read once to assign the splits, and again to write."""
 
 import contextlib
 import itertools
@@ -10,48 +10,41 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairbench.data.formats.raw import Texts
-from fairbench.data.preparation.progress_bar import Display
-from fairbench.data.preparation.split_assignment import SEED, SPLITS, Survey, assign, key, text_rule
+from fairbench.data.preparation.progress_bar import progress_bar
+from fairbench.data.preparation.split_assignment import SEED, Survey, assign, key, text_rule
 from fairbench.data.preparation.staging import GrowingArray, StagingFolder
 from fairbench.data.preparation.tokenizer import BYTES, END, ByteEncoder, Encoder, PairEncoder, merges, write_tokenizer
+from fairbench.data.registry import SPLITS
 
 TOKEN = "<u2"
 TOKENIZER = "tokenizer.json"
 BATCH = 1000
-"""Texts that are encoded at a time."""
+"""Texts that are encoded at once."""
 SAMPLE = 200_000
 """Texts at most on which a tokenizer is trained."""
 
 
-def disk_space(texts: Texts) -> int:
-    """Bytes that the arrays need: two for each token, and a token of more than a byte has two bytes of text or more."""
-    return texts.size * 2 if texts.vocabulary == BYTES else texts.size
-
-
-def write(texts: Texts, staging: StagingFolder, display: Display) -> tuple[list[str], dict[str, Any]]:
+def write(texts: Texts, staging: StagingFolder) -> tuple[list[str], dict[str, Any]]:
     """Make the arrays of a dataset of texts.
 
-    Args:
-        texts: the texts.
-        staging: where the arrays are made.
-        display: where progress is shown.
-
     Returns:
-        The names of their files, and what the manifest says of them.
+        The names of their files, and the facts about them for the manifest.
     """
-    return _Writer(texts, staging, display).write()
+    # Two bytes for each token; without merges a token is a byte, otherwise mostly two bytes or more.
+    staging.require_disk_space(texts.size * 2 if texts.vocabulary == BYTES else texts.size)
+    return _Writer(texts, staging).write()
 
 
 class _Writer:
-    """The two readings of some texts."""
+    """Writes texts in two readings."""
 
-    def __init__(self, texts: Texts, staging: StagingFolder, display: Display) -> None:
-        self._texts, self._staging, self._display = texts, staging, display
+    def __init__(self, texts: Texts, staging: StagingFolder) -> None:
+        self._texts, self._staging = texts, staging
         self._surveys = {split: self._survey(split) for split in texts.splits}
         self._decided = assign(self._surveys)
 
     def write(self) -> tuple[list[str], dict[str, Any]]:
-        """All of `write`."""
+        """Write the arrays; see the function `write`."""
         encoder, tokenizer = self._encoder()
         made = [TOKENIZER] if "sha256" in tokenizer else []
         for official, roles in self._decided.roles.items():
@@ -73,9 +66,9 @@ class _Writer:
         }
 
     def _survey(self, official: str) -> Survey:
-        """Key and size of each text: all that is kept of it."""
+        """Key and size of each text of an official split."""
         keys, sizes = [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
-        with self._display.work(f"survey {official}", None, "texts") as advance:
+        with progress_bar(f"survey {official}", None, "texts") as advance:
             for batch in _batches(self._texts.splits[official]()):
                 keys.append(np.array([key(text) for text in batch], np.uint64))
                 sizes.append(np.array([len(text) for text in batch], np.int64))
@@ -90,7 +83,7 @@ class _Writer:
         }
 
     def _encoder(self) -> tuple[Encoder, dict[str, Any]]:
-        """The encoder, trained where there are merges to learn, and what the manifest says of it."""
+        """The encoder, trained if the vocabulary has merges, and the facts about it for the manifest."""
         vocabulary = self._texts.vocabulary
         facts: dict[str, Any] = {"vocabulary": vocabulary, "end": END, "merges": 0}
         if vocabulary == BYTES:
@@ -101,31 +94,30 @@ class _Writer:
         sample[rows[np.argsort(keys[rows])[:SAMPLE]]] = True
         path = self._staging.path(TOKENIZER)
         self._staging.ensure([TOKENIZER], lambda: write_tokenizer(path, self._sampled(sample), vocabulary))
-        trained_on = f"the {sample.sum():,} texts of the train split with the smallest hashes"
         return PairEncoder(path), facts | {
             "merges": merges(path),
             "sha256": self._staging.sha256(TOKENIZER),
-            "trained_on": trained_on,
+            "trained_on": f"the {sample.sum():,} texts of the train split with the smallest hashes",
         }
 
     def _sampled(self, sample: NDArray[np.bool_]) -> Iterator[bytes]:
-        with self._display.work("read for the tokenizer", int(sample.sum()), "texts") as advance:
+        with progress_bar("read for the tokenizer", int(sample.sum()), "texts") as advance:
             for text in itertools.compress(self._texts.splits["train"](), sample):
                 yield text
                 advance(1)
 
     def _write(self, official: str, splits: list[str], encoder: Encoder) -> None:
-        """Write the tokens of an official split, each text to the split that it goes to."""
+        """Write the tokens of an official split, each text to its assigned split."""
         roles = self._decided.roles[official]
         with contextlib.ExitStack() as stack:
             files = [(SPLITS.index(split), self._staging.path(f"{split}.npy")) for split in splits]
             arrays = [(i, stack.enter_context(GrowingArray(path, TOKEN))) for i, path in files]
-            advance = stack.enter_context(self._display.work(f"encode {official}", len(roles), "texts"))
+            advance = stack.enter_context(progress_bar(f"encode {official}", len(roles), "texts"))
             start = 0
             for batch in _batches(self._texts.splits[official]()):
-                here = roles[start : start + len(batch)]
+                assigned = roles[start : start + len(batch)]
                 for i, array in arrays:
-                    if chosen := list(itertools.compress(batch, here == i)):
+                    if chosen := list(itertools.compress(batch, assigned == i)):
                         array.append(encoder.encode(chosen))
                 start += len(batch)
                 advance(len(batch))
