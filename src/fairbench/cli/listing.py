@@ -10,7 +10,7 @@ from fairbench.optimizers.resolve import known_optimizers
 from fairbench.suites.loader import load_suite, suite_names
 
 
-def show_list(options: argparse.Namespace) -> int:
+def list_(options: argparse.Namespace) -> int:
     """`fairbench list`."""
     print("suites")
     for name in suite_names():
@@ -24,41 +24,41 @@ def show_list(options: argparse.Namespace) -> int:
         _show(name, f"{arena.title}; metrics: {', '.join(arena.metrics)}")
     for name in sorted(known_arenas().keys() - ARENAS.keys()):
         _show(name, known_arenas()[name])
-    _show("your own", "path/to/file.py:Class or module:Class, in --arenas or as `task` in a suite file")
+    _show("custom", "path/to/file.py:Class or module:Class, in --arenas or as `task` in a suite file")
     print("data")
     for name, source in SOURCES.items():
         _show(name, f"{source.title}; for arenas of {source.kind}")
     print("optimizers")
     for name, optimizer in known_optimizers().items():
         _show(name, f"{optimizer.title} ({optimizer.factory})")
-    _show("your own", "path/to/file.py:Class or module:Class, in --optimizer or as `factory` in a suite file")
+    _show("custom", "path/to/file.py:Class or module:Class, in --optimizer or as `factory` in a suite file")
     return 0
 
 
-def _show(name: str, what: str) -> None:
-    """Print what has a name, in lines that fit the terminal."""
+def _show(name: str, text: str) -> None:
+    """Print a name and its description in lines that fit the terminal."""
     width = max(shutil.get_terminal_size().columns, 40)
     first, later = f"  {name:13} ", " " * 16
-    print(textwrap.fill(what, width, initial_indent=first, subsequent_indent=later, break_on_hyphens=False))
+    print(textwrap.fill(text, width, initial_indent=first, subsequent_indent=later, break_on_hyphens=False))
 
 
 def new_optimizer(options: argparse.Namespace) -> int:
     """`fairbench new-optimizer`."""
-    return _start("optimizer", options.name, ["check {own}", "try {own}", "run --suite mini --optimizer {own}"])
+    return _write("optimizer", options.name, ["check {0}", "try {0}", "run --suite mini --optimizer {0}"])
 
 
 def new_arena(options: argparse.Namespace) -> int:
     """`fairbench new-arena`."""
-    run = f"run --arenas {{own}} --optimizers AdamW,PsiLogic --output-dir results/{options.name}"
-    return _start("arena", options.name, [run])
+    run = f"run --arenas {{0}} --optimizers AdamW,PsiLogic --output-dir results/{options.name}"
+    return _write("arena", options.name, [run])
 
 
-def _start(kind: str, name: str, commands: list[str]) -> int:
-    """Write a start, and say what can be done with it."""
-    from fairbench.cli.templates import class_name, write_start
+def _write(kind: str, name: str, commands: list[str]) -> int:
+    """Write a template, and print the commands for it."""
+    from fairbench.cli.templates import class_name, write_template
 
-    path = write_start(kind, name)
-    print(f"{path} is written, an {kind} that works. Make it yours, then\n")
+    path = write_template(kind, name)
+    print(f"wrote {path}, a working {kind}. Adapt it, then\n")
     for command in commands:
-        print(f"    fairbench {command.format(own=f'{path}:{class_name(name)}')}")
+        print(f"    fairbench {command.format(f'{path}:{class_name(name)}')}")
     return 0

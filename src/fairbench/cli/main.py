@@ -12,14 +12,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairbench.cli.listing import new_arena, new_optimizer, show_list
+from fairbench.cli.listing import list_, new_arena, new_optimizer
 from fairbench.cli.parser import parser
-from fairbench.cli.suite_options import chosen_suite, comma_separated, preview_suite
+from fairbench.cli.suite_options import chosen_suite, comma_separated
 from fairbench.common.errors import Preempted, UsageError, unknown
 from fairbench.runner.preemption import TO_BE_CONTINUED, preemptible
 from fairbench.runner.run_options import RunOptions, cores
-from fairbench.suites.loader import load_suite
-from fairbench.suites.overrides import named_optimizers, with_settings
 from fairbench.training.place import Place
 
 if TYPE_CHECKING:
@@ -30,15 +28,15 @@ if TYPE_CHECKING:
 
 READERS = ("status", "audit", "report", "compare")
 """Commands that read the records of a study once, and end."""
-KEPT = "finished trials are kept, the same command goes on from here"
+KEPT = "finished trials are kept, the same command resumes"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command.
 
     Returns:
-        0; 1 when a trial failed or the audit says fail; 2 when the user must fix something; 75, to be continued, after
-        SIGTERM or SIGUSR1; 130 after Ctrl-C.
+        0; 1 if a trial or a check failed; 2 if the user must fix something; 75 after SIGTERM or SIGUSR1, if the run can
+        be resumed; 130 after Ctrl-C.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given and given[0] not in DO and given[0] not in ("-h", "--help"):
@@ -51,18 +49,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without a minus sign is no reason to fail
     if options.command in READERS:
-        gc.disable()  # of all that is read nothing is garbage before the end
+        gc.disable()  # everything that is read is needed until the end
     try:
         code = DO[options.command](options)
         sys.stdout.flush()
         return code
-    except UsageError as error:
-        print(f"fairbench: {error}", file=sys.stderr)
-        return 2
     except BrokenPipeError:  # as in `fairbench list | head -1`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except OSError as error:
+    except (UsageError, OSError) as error:
         print(f"fairbench: {error}", file=sys.stderr)
         return 2
     except Preempted as error:
@@ -97,7 +92,7 @@ def run_and_report(options: argparse.Namespace) -> int:
 
 
 def slurm(options: argparse.Namespace) -> int:
-    """`fairbench slurm`; makes the folder for the drivers' output, since Slurm does not."""
+    """`fairbench slurm`; makes the folder for the drivers' logs, since Slurm does not."""
     from fairbench.cli.slurm import LOGS, device_of, job_script, run_arguments
     from fairbench.runner.run_study import check_data
 
@@ -144,7 +139,7 @@ def chosen_run_options(options: argparse.Namespace) -> RunOptions:
 
 
 def prepare_own_data(options: argparse.Namespace, suite: Suite) -> None:
-    """Prepare the folders that the command line names; what a suite file names is prepared by `fairbench data`."""
+    """Prepare the folders of --images and --text; data of a suite file are prepared by `fairbench data`."""
     if options.images or options.text:
         from fairbench.cli.data import prepare_user_data
 
@@ -152,7 +147,7 @@ def prepare_own_data(options: argparse.Namespace, suite: Suite) -> None:
 
 
 def places(options: argparse.Namespace) -> list[Place]:
-    """Where trials run concurrently: one per worker on the CPU, or `--trials-per-gpu` on each GPU."""
+    """The places of concurrent trials: one per worker on the CPU, or `--trials-per-gpu` on each GPU."""
     root = str(options.data_root or "data")
     if options.device == "cpu":
         count = cores() if options.workers is None else options.workers
@@ -169,7 +164,7 @@ def places(options: argparse.Namespace) -> list[Place]:
 
 
 def console() -> Console:
-    """Where progress and verdicts are shown; names in square brackets are names, not markup."""
+    """The terminal for progress and verdicts; square brackets in names are no markup."""
     from rich.console import Console
 
     return Console(markup=False)
@@ -203,7 +198,7 @@ def status(options: argparse.Namespace) -> int:
 
 
 def watch(options: argparse.Namespace) -> int:
-    """`fairbench watch`; Ctrl-C ends it like any other way."""
+    """`fairbench watch`; Ctrl-C ends it normally."""
     from fairbench.runner.progress.watch import watch
 
     with suppress(KeyboardInterrupt):
@@ -262,10 +257,9 @@ def verdicts(options: argparse.Namespace) -> int:
     from fairbench.analysis.published.verdicts import published_comparisons
     from fairbench.report.console import print_publication_verdicts
 
-    judged = published_comparisons(
-        load_publication(options.publication), LEVEL, comma_separated(options.baselines or "")
-    )
-    print_publication_verdicts(judged, LEVEL, console())
+    baselines = comma_separated(options.baselines or "")
+    comparisons = published_comparisons(load_publication(options.publication), LEVEL, baselines)
+    print_publication_verdicts(comparisons, LEVEL, console())
     return 0
 
 
@@ -278,36 +272,17 @@ def explain(options: argparse.Namespace) -> int:
 
 
 def check(options: argparse.Namespace) -> int:
-    """`fairbench check`; in a process of its own, since an optimizer may do anything."""
-    known = load_suite(options.suite).optimizers if options.suite else {}
-    ((name, plan),) = with_settings(named_optimizers([options.optimizer], known), options.set).items()
+    """`fairbench check`."""
+    from fairbench.cli.user_optimizer import run_checks
 
-    from fairbench.cli.own_optimizer import print_checks
-    from fairbench.common.checks import Flag
-    from fairbench.runner.executors.local import ProcessExecutor
-    from fairbench.training.check import check_optimizer
-
-    with ProcessExecutor([Place()], lambda spec, step, loss: None, server=False) as executor:
-        flags = [Flag(**each) for each in executor.call(check_optimizer, name, plan)]
-    print_checks(flags, console())
-    return 1 if any(flag.severity == "fail" for flag in flags) else 0
+    return run_checks(options, console())
 
 
-def look(options: argparse.Namespace) -> int:
+def try_(options: argparse.Namespace) -> int:
     """`fairbench try`."""
-    from fairbench.cli.own_optimizer import print_preview
-    from fairbench.runner.preview import read_rates, run_preview
+    from fairbench.cli.user_optimizer import preview_optimizer
 
-    suite = preview_suite(options)
-    preview = run_preview(suite, read_rates(options.lr), [Place(alone=True)] * cores())
-    print_preview(preview, comma_separated(options.against)[0], console())
-    arena = f" --arenas {options.arena}" if options.arena else ""
-    settings = "".join(f" --set '{text}'" for text in options.set)
-    print(
-        f"for a finding, from a search and fresh seeds:\n    fairbench run --suite {options.suite}{arena} "
-        f"--optimizers {options.against} --optimizer {options.optimizer} --reference {suite.reference}{settings}"
-    )
-    return 1 if preview.failed else 0
+    return preview_optimizer(options, console())
 
 
 def data(options: argparse.Namespace) -> int:
@@ -318,20 +293,10 @@ def data(options: argparse.Namespace) -> int:
 
 
 DO = {
-    "run": run,
-    "slurm": slurm,
-    "plan": plan,
-    "status": status,
-    "watch": watch,
-    "audit": audit,
-    "report": report,
-    "compare": compare,
-    "verdicts": verdicts,
-    "explain": explain,
-    "list": show_list,
-    "check": check,
-    "try": look,
-    "new-optimizer": new_optimizer,
-    "new-arena": new_arena,
-    "data": data,
+    command.__name__.rstrip("_").replace("_", "-"): command
+    for command in (
+        *(run, slurm, plan, status, watch, audit, report, compare, verdicts, explain),
+        *(list_, check, try_, new_optimizer, new_arena, data),
+    )
 }
+"""The commands by their names."""

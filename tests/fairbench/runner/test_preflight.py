@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 from tiny import here, study_of
 
-from fairbench.cli.templates import write_start
+from fairbench.cli.templates import write_template
 from fairbench.common.errors import UsageError
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.runner import run_study as studies
@@ -124,7 +124,7 @@ def test_installed_code_counts_by_version_and_kernels_of_our_own_by_content(
 def test_an_own_arena_is_found_in_processes_and_is_no_part_of_an_optimizers_code(
     folder: Path, tiny_suite: Suite, executor: ProcessExecutor
 ) -> None:
-    path = write_start("arena", "noisy_sine")
+    path = write_template("arena", "noisy_sine")
     arenas = named_arenas([f"{path}:NoisySine"], tiny_suite.arenas)
     study = run_preflight(
         replace(with_optimizer(tiny_suite, "helped:Helped"), arenas=arenas), Place(), executor.call

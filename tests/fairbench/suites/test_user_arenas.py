@@ -13,7 +13,7 @@ from fairbench.arenas.registry import known_arenas
 from fairbench.cli.main import main
 from fairbench.cli.parser import parser
 from fairbench.cli.suite_options import chosen_suite, preview_suite
-from fairbench.cli.templates import write_start
+from fairbench.cli.templates import write_template
 from fairbench.common.errors import UsageError
 from fairbench.optimizers.spec import ResolvedOptimizer
 from fairbench.runner.preflight import arenas_and_environment
@@ -41,7 +41,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A new user's working directory: the start of an arena, and a suite with it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])  # loading a file adds its folder
-    write_start("arena", "noisy_sine")
+    write_template("arena", "noisy_sine")
     Path("sine.toml").write_text(SUITE)
     return tmp_path
 

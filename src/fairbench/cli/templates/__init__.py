@@ -1,4 +1,4 @@
-"""Templates for a user's optimizer or arena; each works as it is."""
+"""Templates for a user's optimizer or arena; each works unchanged."""
 
 import importlib.util
 import keyword
@@ -10,30 +10,30 @@ from fairbench.common.errors import UsageError
 
 
 def class_name(name: str) -> str:
-    """The class of a file: my_rule has MyRule."""
+    """The class in a file: my_rule contains MyRule."""
     return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
 
 
-def write_start(kind: str, name: str) -> Path:
-    """Write a start into the working directory.
+def write_template(kind: str, name: str) -> Path:
+    """Write a template into the working directory.
 
     Args:
-        kind: what it is a start of, "optimizer" or "arena".
-        name: name of the file without .py, from which the class has its own.
+        kind: "optimizer" or "arena".
+        name: name of the file without .py, from which that of the class is derived.
 
     Returns:
         The file.
 
     Raises:
-        UsageError: no module can have that name, or one has it already.
+        UsageError: the name is no valid module name, or is taken.
     """
     if not name.isidentifier() or keyword.iskeyword(name) or not class_name(name).isidentifier():
-        raise UsageError(f"{name!r} can be no name in Python; take letters, digits and _, as my_rule")
+        raise UsageError(f"{name!r} is no valid name in Python; use letters, digits and _, as in my_rule")
     path = Path(f"{name}.py")
     if path.exists():
-        raise UsageError(f"{path} exists and stays as it is; take another name")
+        raise UsageError(f"{path} exists and is not changed; choose a different name")
     if importlib.util.find_spec(name) is not None:
-        raise UsageError(f"Python has a module {name!r} already, which {path} would hide; take another name")
+        raise UsageError(f"{path} would hide the module {name!r}, which Python already has; choose a different name")
     template = Template((resources.files("fairbench.cli.templates") / f"{kind}.txt").read_text())
     path.write_text(template.substitute(Name=class_name(name)))
     return path

@@ -74,7 +74,8 @@ def download_missing(config: DatasetConfig, hub_root: Path, by_hand: str) -> Non
     from huggingface_hub import HfApi, hf_hub_download
 
     try:
-        tree = HfApi().list_repo_tree(facts.repository, recursive=True, revision=facts.revision, repo_type="dataset")
+        api: Any = HfApi()
+        tree = api.list_repo_tree(facts.repository, recursive=True, revision=facts.revision, repo_type="dataset")
         listing = {
             file.path: {"size": file.size, "sha256": file.lfs.sha256 if file.lfs else ""}
             for file in tree

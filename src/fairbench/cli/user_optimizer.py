@@ -1,0 +1,88 @@
+"""`fairbench check` and `fairbench try`: the checks of a user's optimizer, and a preview of it."""
+
+import argparse
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from fairbench.cli.suite_options import comma_separated, preview_suite
+from fairbench.common.checks import SEVERITIES, STYLES, Flag
+from fairbench.report.tables.numbers import number
+from fairbench.runner.executors.local import ProcessExecutor
+from fairbench.runner.preview import Preview, read_rates, run_preview
+from fairbench.runner.run_options import cores
+from fairbench.suites.loader import load_suite
+from fairbench.suites.overrides import named_optimizers, with_settings
+from fairbench.training.check import check_optimizer
+from fairbench.training.place import Place
+
+
+def run_checks(options: argparse.Namespace, console: Console) -> int:
+    """Check an optimizer in a separate process, which it may crash; 1 if a check failed."""
+    known = load_suite(options.suite).optimizers if options.suite else {}
+    ((name, plan),) = with_settings(named_optimizers([options.optimizer], known), options.set).items()
+    with ProcessExecutor([Place()], lambda spec, step, loss: None, server=False) as executor:
+        flags = [Flag(**each) for each in executor.call(check_optimizer, name, plan)]
+    print_checks(flags, console)
+    return 1 if any(flag.severity == "fail" for flag in flags) else 0
+
+
+def preview_optimizer(options: argparse.Namespace, console: Console) -> int:
+    """Preview an optimizer, and print the command for a study of it; 1 if a trial failed."""
+    suite = preview_suite(options)
+    preview = run_preview(suite, read_rates(options.lr), [Place(alone=True)] * cores())
+    print_preview(preview, comma_separated(options.against)[0], console)
+    arena = f" --arenas {options.arena}" if options.arena else ""
+    settings = "".join(f" --set '{text}'" for text in options.set)
+    print(
+        f"for a result, with a search and new seeds:\n    fairbench run --suite {options.suite}{arena} "
+        f"--optimizers {options.against} --optimizer {options.optimizer} --reference {suite.reference}{settings}"
+    )
+    return 1 if preview.failed else 0
+
+
+def print_checks(flags: Sequence[Flag], console: Console) -> None:
+    """Print the result and advice of every check, and the number of each severity."""
+    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column()
+    for flag in flags:
+        advice = f"\n-> {flag.advice}" if flag.advice else ""
+        table.add_row(Text(flag.severity, STYLES[flag.severity]), flag.name, Text(flag.evidence + advice))
+    console.print(table, highlight=False)
+    counts = (f"{sum(flag.severity == x for flag in flags)} {x}" for x in SEVERITIES)
+    console.print(", ".join(counts), highlight=False)
+
+
+def print_preview(preview: Preview, reference: str, console: Console) -> None:
+    """Print a preview: a row for each learning rate, a column for each optimizer, and step times relative to one."""
+    plan, facts = preview.suite.arenas[preview.arena], preview.suite.facts(preview.arena)
+    better = "lower" if facts.metrics[preview.metric] == "min" else "higher"
+    score = f"{preview.metric} ({better} is better) on the validation split after {plan.sweep_steps} steps, one seed"
+    console.print(Text.assemble(("A preview, not a result: ", "bold"), f"{preview.arena}, {score}"), highlight=False)
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("lr")
+    for name in preview.records:
+        table.add_column(name, justify="right")
+    for lr in sorted({lr for each in preview.records.values() for lr in each}):
+        table.add_row(f"{lr:g}", *(_cell(preview, name, lr) for name in preview.records))
+    seconds = {name: preview.step_seconds(name) for name in preview.records}
+    one = seconds[reference]
+    ratios = [number(x / one, 2) if x and one else "" for x in seconds.values()]
+    table.add_row("step time", *(f"about {ratio}x" if ratio else "" for ratio in ratios), style="dim")
+    console.print(table, highlight=False)
+    for record in preview.failed:
+        console.print(Text(f"failed: {record['error']['type']}: {record['error']['message']}", "bold red"))
+
+
+def _cell(preview: Preview, optimizer: str, lr: float) -> Text:
+    """The value at a rate, bold if it is the best of its optimizer."""
+    if lr not in preview.records[optimizer]:
+        return Text("")
+    value = preview.value(optimizer, lr)
+    if value is None:
+        return Text(preview.records[optimizer][lr]["status"], "red")
+    return Text(number(value), "bold" if lr == preview.best(optimizer) else "")
