@@ -1,4 +1,4 @@
-"""What the types of a suite cannot say: which names, numbers and combinations there are."""
+"""Checks of a suite beyond its types: names, ranges and combinations."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -17,12 +17,12 @@ from fairbench.suites.schema import COMPARED, RULES, ArenaPlan, Suite, Sweep
 from fairbench.suites.search import SEARCHES, Grid, Random, Setting, extras
 
 MOST = 10**9
-"""More steps, or examples in a batch, nobody means."""
+"""Upper bound of steps and examples; anything larger is a typo."""
 PRECISIONS = ("float32", "bfloat16")
 
 
 def check_suite(suite: Suite) -> None:
-    """Raise `Wrong` for the first thing in a suite that has no meaning."""
+    """Raise `Wrong` for the first error in a suite."""
     if not re.fullmatch(r"[\w.\-]*\w", suite.name):
         raise Wrong(("name",), f"must be made of letters, digits, '_', '-' and '.', got {suite.name!r}")
     if not suite.arenas:
@@ -32,9 +32,9 @@ def check_suite(suite: Suite) -> None:
         _check_arena(suite, name, arena)
     for name, optimizer in suite.optimizers.items():
         if not name.isprintable() or not name.strip():
-            raise Wrong(("optimizers", name), f"must be made of characters that can be shown, got {name!r}")
+            raise Wrong(("optimizers", name), f"must be printable and not blank, got {name!r}")
         if not optimizer.factory and name not in known_optimizers():
-            reason = f'{unknown("optimizer", name, known_optimizers())}; your own one needs factory = "module:Class"'
+            reason = f'{unknown("optimizer", name, known_optimizers())}; a custom one needs factory = "module:Class"'
             raise Wrong(("optimizers", name), reason)
         _check_rates(suite, name, optimizer)
         if optimizer.clip_norm is not None and not 0 <= optimizer.clip_norm < float("inf"):
@@ -43,12 +43,12 @@ def check_suite(suite: Suite) -> None:
         for need in optimizer.needs or ():
             if need not in NEEDS:
                 raise Wrong(("optimizers", name, "needs"), unknown("need of the training loop", need, NEEDS))
-        for unmet in optimizer.arenas.keys() - suite.arenas.keys():
-            raise Wrong(("optimizers", name, "arenas", unmet), unknown("arena", unmet, suite.arenas))
+        for other in optimizer.arenas.keys() - suite.arenas.keys():
+            raise Wrong(("optimizers", name, "arenas", other), unknown("arena", other, suite.arenas))
     if suite.reference not in suite.optimizers:
         raise Wrong(("reference",), unknown("optimizer", suite.reference, suite.optimizers))
     if suite.compare not in COMPARED:
-        raise Wrong(("compare",), unknown("way to compare", suite.compare, COMPARED))
+        raise Wrong(("compare",), unknown("comparison", suite.compare, COMPARED))
     for rung in suite.ladder:
         if rung not in suite.optimizers:
             raise Wrong(("ladder",), unknown("optimizer", rung, suite.optimizers))
@@ -84,7 +84,7 @@ def _check_arena(suite: Suite, name: str, arena: ArenaPlan) -> None:
 def _check_source(path: KeyPath, data: Mapping[str, Any], facts: ArenaFacts) -> None:
     fitting = {key: x for key, x in SOURCES.items() if x.kind == facts.kind and x.labelled >= facts.labelled}
     if (source := data.get("source")) not in fitting:
-        own = "; the arena's facts say no kind = 'images' or 'text'" if facts.kind == "own" else ""
+        own = "; the arena's facts have no kind = 'images' or 'text'" if facts.kind == "own" else ""
         raise Wrong((*path, "source"), f"{unknown('source for this arena', str(source), fitting)}{own}")
     _check_options(path, data, {"source": str, **READING[facts.kind], **fitting[str(source)].options})
 
@@ -106,7 +106,7 @@ def _check_shock(path: KeyPath, shock: Mapping[str, Any], kind: str) -> None:
         raise Wrong((*path, "kind"), unknown("shock for this arena", str(given), fitting))
     _check_options(path, shock, {"kind": str, "at": list[float], "steps": 1, **fitting[str(given)].options})
     if not shock["at"] or not all(0 <= x < 1 for x in shock["at"]):
-        raise Wrong((*path, "at"), f"must be shares of the training in [0, 1), got {shock['at']}")
+        raise Wrong((*path, "at"), f"must be fractions of the training in [0, 1), got {shock['at']}")
     for key in ("steps", *fitting[str(given)].options):
         if key in shock and not 0 < shock[key] < float("inf"):
             raise Wrong((*path, key), f"must be positive and finite, got {shock[key]}")
@@ -148,10 +148,10 @@ def _check_stages(suite: Suite) -> None:
 
 
 def _check_rates(suite: Suite, name: str, optimizer: OptimizerPlan) -> None:
-    """What an optimizer has to do with the search: its scale, its own rate, and what it must leave to the sweep."""
+    """Check the scale or fixed rate of an optimizer, and that it sets nothing that the sweep selects."""
     path = ("optimizers", name)
     if optimizer.lr is not None and optimizer.lr_scale is not None:
-        raise Wrong((*path, "lr_scale"), "scales rates that are searched, and lr says that none is; leave one out")
+        raise Wrong((*path, "lr_scale"), "scales searched rates, but with lr none is searched; leave one out")
     for key in ("lr", "lr_scale"):
         if (value := getattr(optimizer, key)) is not None:
             check_positive((*path, key), value)
@@ -163,8 +163,8 @@ def _check_rates(suite: Suite, name: str, optimizer: OptimizerPlan) -> None:
     for table, options in tables:
         for key in searched:
             if key in options:
-                way = "leave it out" if lr is None else f"of {name} none is searched: give lr outside options"
-                raise Wrong((*table, key), f"is what the sweep selects; {way}")
+                remedy = "leave it out" if lr is None else f"of {name} none is searched: give lr outside options"
+                raise Wrong((*table, key), f"is selected by the sweep; {remedy}")
 
 
 def _check_seeds(path: KeyPath, seeds: Sequence[int]) -> None:
@@ -173,7 +173,7 @@ def _check_seeds(path: KeyPath, seeds: Sequence[int]) -> None:
 
 
 def _check_options(path: KeyPath, options: Mapping[str, Any], known: Mapping[str, Any]) -> None:
-    """Names, types and signs of data or model options; `known` has a type where one must be given, else the default."""
+    """Check names, types and signs of options; `known` has the type of a required option, otherwise its default."""
     for key in options:
         if key not in known:
             raise Wrong((*path, key), unknown("key", key, known))
@@ -190,7 +190,7 @@ def _check_options(path: KeyPath, options: Mapping[str, Any], known: Mapping[str
 
 
 def _is_value(kind: Any) -> bool:
-    """Whether this is a default, and not the type of one."""
+    """Whether this is a default and not a type."""
     return isinstance(kind, int | float | str | list)
 
 
@@ -198,17 +198,17 @@ KEYS = {
     "grid": {"points": (2, 100), "max_extensions": (0, 100)},
     "random": {"budget": (2, 1000), "search_seed": (0, 2**63 - 1)},
 }
-"""The keys of each way to search, with the least and the most; the first is needed, the others are 0 if not given."""
+"""The keys of each search, with their least and largest value; the first is required, the others default to 0."""
 
 
 def check_sweep(sweep: Sweep) -> None:
-    """Raise `Wrong` for the first thing in a sweep that has no meaning; its seeds are the suite's affair."""
+    """Raise `Wrong` for the first error in a sweep; its seeds are checked with the suite."""
     check_positive(("sweep", "lr_min"), sweep.lr_min)
     check_positive(("sweep", "lr_max"), sweep.lr_max)
     if sweep.lr_max <= sweep.lr_min:
         raise Wrong(("sweep", "lr_max"), f"must be above lr_min = {sweep.lr_min}, got {sweep.lr_max}")
     if sweep.search not in SEARCHES:
-        raise Wrong(("sweep", "search"), unknown("way to search", sweep.search, SEARCHES))
+        raise Wrong(("sweep", "search"), unknown("search", sweep.search, SEARCHES))
     for search, keys in KEYS.items():
         for key, (least, most) in keys.items():
             value, path = getattr(sweep, key), ("sweep", key)
@@ -224,7 +224,7 @@ def check_sweep(sweep: Sweep) -> None:
 
 
 def check_settings(path: KeyPath, sweep: Sweep, scale: float) -> None:
-    """See that the settings that may be tried at a scale are distinct, their rates positive and finite."""
+    """Check that all settings that may be tried at a scale are distinct, and their rates positive and finite."""
     if sweep.search == "grid":
         span = range(-sweep.max_extensions, sweep.points + sweep.max_extensions)
         tried = [Setting(Grid(sweep, scale).rate(index)) for index in span]
@@ -243,16 +243,18 @@ def check_positive(path: KeyPath, value: float) -> None:
 
 def _check_extra(sweep: Sweep) -> None:
     if len(sweep.extra) > 1:
-        raise Wrong(("sweep", "extra"), f"one hyperparameter at most is searched with lr, got {', '.join(sweep.extra)}")
+        raise Wrong(
+            ("sweep", "extra"), f"at most one hyperparameter can be searched with lr, got {', '.join(sweep.extra)}"
+        )
     for name, values in sweep.extra.items():
         path = ("sweep", "extra", name)
         if name == "lr":
-            raise Wrong(path, "is searched in any case, from lr_min to lr_max; leave it out")
+            raise Wrong(path, "is always searched, from lr_min to lr_max; leave it out")
         least = 0.0 if name == "weight_decay" else -float("inf")
         for value in values:
             for each in value if isinstance(value, list) else [value]:
                 if not isinstance(each, bool | int | float | str):
-                    raise Wrong(path, f"must be numbers, words, true or false, or lists of them, got {value!r}")
+                    raise Wrong(path, f"must be numbers, strings, true or false, or lists of them, got {value!r}")
                 if not isinstance(each, str) and not (isfinite(each) and each >= least):
                     raise Wrong(path, f"must be finite{' and not negative' * (least == 0)}, got {value!r}")
         if len(values) < 2 or len(set(extras(sweep))) < len(values):

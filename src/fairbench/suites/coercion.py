@@ -1,4 +1,4 @@
-"""Plain values made into the types that the dataclasses of `fairbench.suites.schema` declare."""
+"""From plain values to the dataclasses of `fairbench.suites.schema`."""
 
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
@@ -8,18 +8,18 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from fairbench.common.errors import unknown
 
 KeyPath = tuple[str, ...]
-"""Where a key stands: ("arenas", "gpt", "steps")."""
+"""The path of a key, as in ("arenas", "gpt", "steps")."""
 
 
 class Wrong(Exception):
-    """What is wrong with the key at `path`."""
+    """An error in the value of the key at `path`."""
 
     def __init__(self, path: KeyPath, reason: object) -> None:
         self.path, self.reason = path, reason
 
 
 def build(cls: type, value: Any, path: KeyPath) -> Any:
-    """A value of the type that the dataclasses of `fairbench.suites.schema` declare."""
+    """A value converted to a declared type; raises `Wrong` where it does not fit."""
     if is_dataclass(cls):
         if not isinstance(value, Mapping):
             raise Wrong(path, f"must be a table, got {value!r}")

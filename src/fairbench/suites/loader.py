@@ -26,7 +26,7 @@ else:
 
     import tomli as tomllib
 
-AS_IT_IS = Overrides()
+UNCHANGED = Overrides()
 
 
 def _suites() -> Traversable:
@@ -38,12 +38,12 @@ def suite_names() -> list[str]:
     return sorted(file.name.removesuffix(".toml") for file in _suites().iterdir() if file.name.endswith(".toml"))
 
 
-def load_suite(name_or_path: str, overrides: Overrides = AS_IT_IS) -> Suite:
+def load_suite(name_or_path: str, overrides: Overrides = UNCHANGED) -> Suite:
     """Read a suite by its name, or from a file that ends in .toml.
 
     Args:
         name_or_path: the name or the file.
-        overrides: what the options of a command change in it.
+        overrides: changes by the options of a command.
 
     Raises:
         UsageError: there is no such suite or file, or something in it or in the options is wrong.
@@ -88,14 +88,14 @@ def _with_user_arenas(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_twins(content: dict[str, Any]) -> dict[str, Any]:
-    """The content of a suite file without its table `shock`, but with a twin of each arena for each shock.
+    """The content of a suite file with the table `shock` replaced by a twin of each arena for each shock.
 
-    A twin is the arena with the shock; its learning rate is selected with the arena's. Only shocks that fit the
-    arena's kind of data give a twin.
+    A twin is the arena with the shock; it uses the learning rate that is selected for the arena. Only shocks that fit
+    the arena's kind of data give a twin.
     """
     shocks, arenas = content.pop("shock", {}), content.get("arenas", {})
     if not isinstance(shocks, Mapping) or not all(isinstance(x, Mapping) for x in (*shocks.values(), *arenas.values())):
-        raise Wrong(("shock",), "must hold a table for each shock, as [shock.loss], and arenas one for each arena")
+        raise Wrong(("shock",), "must have a table for each shock, as [shock.loss], and arenas one for each arena")
     for name, arena in [*arenas.items()] if shocks else []:
         task = arena.get("task", name)
         kind = arena["facts"]["kind"] if "facts" in arena else ARENAS[task].kind if task in ARENAS else ""
@@ -124,8 +124,8 @@ def parse_suite(content: Mapping[str, Any], where: str) -> Suite:
 
 
 @contextmanager
-def _located(where: str, text: str = "", overrides: Overrides = AS_IT_IS) -> Iterator[None]:
-    """Add to an error the option that its value comes from, otherwise the file and the line."""
+def _located(where: str, text: str = "", overrides: Overrides = UNCHANGED) -> Iterator[None]:
+    """Add to an error the option that set its value, otherwise the file and the line."""
     try:
         yield
     except Wrong as wrong:
@@ -135,7 +135,7 @@ def _located(where: str, text: str = "", overrides: Overrides = AS_IT_IS) -> Ite
 
 
 def line_of(text: str, path: KeyPath) -> int:
-    """Line number of a key in TOML text, otherwise of the innermost table around it; 0 if neither is there."""
+    """Line number of a key in TOML text, otherwise of the innermost table around it; 0 without either."""
     best, best_depth = 0, 0
     table: KeyPath = ()
     for number, line in enumerate(text.splitlines(), 1):

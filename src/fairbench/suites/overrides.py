@@ -1,4 +1,4 @@
-"""Changes to a suite that the options of a command ask for."""
+"""Changes to a suite by the options of a command."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ else:
     import tomli as tomllib
 
 USER_DATA: dict[str, dict[str, int]] = {"images": {"size": 32}, "text": {}}
-"""How a user's folder on the command line is prepared: images so small that a study takes minutes."""
+"""Options for a user's folder on the command line: images so small that a study takes minutes."""
 GRID_KEYS = ("lr_min", "lr_max", "points")
 
 
 @dataclass(frozen=True)
 class Overrides:
-    """What the options of a command change in a suite.
+    """Changes to a suite by the options of a command.
 
     Attributes:
         arenas: only these: names in the suite, and users' arenas as `module:Class`, `path/to/file.py:Class` or the name
@@ -37,13 +37,13 @@ class Overrides:
         optimizers: only these, named in the suite, known to fairbench, or as `module:Class` or `path/to/file.py:Class`.
             None for all.
         added: further optimizers.
-        settings: hyperparameters as "AdamW.weight_decay=0.1"; the values are TOML.
-        lr_grid: a grid of learning rates as "1e-4:1e-1:7" instead of the suite's search; empty for the suite's.
+        settings: hyperparameters as in "AdamW.weight_decay=0.1"; the values are TOML.
+        lr_grid: a grid of learning rates as in "1e-4:1e-1:7"; empty for the suite's search.
         folders: a user's folder by kind of data, "images" or "text".
         reference: the reference optimizer; empty for the suite's.
         compile: whether to compile models and optimizer steps; False for the suite's choice.
-        preview: whether this is for `fairbench try`: one arena, the first if `arenas` is None, is swept itself, and
-            the last optimizer is the reference.
+        preview: for `fairbench try`: one arena (the first if `arenas` is None) is swept itself, and the last optimizer
+            is the reference.
     """
 
     arenas: Sequence[str] | None = None
@@ -57,7 +57,7 @@ class Overrides:
     preview: bool = False
 
     def option_at(self, path: KeyPath) -> str:
-        """The option that the value at a key of the suite comes from; empty if the suite file has it."""
+        """The option that set the value of a key; empty if it comes from the suite file."""
         if path[:1] == ("sweep",) and path[-1] in GRID_KEYS and self.lr_grid:
             return f"--lr-grid {self.lr_grid}"
         for text in self.settings:
@@ -71,7 +71,7 @@ class Overrides:
 
 
 def overridden(suite: Suite, overrides: Overrides) -> Suite:
-    """A suite with the changes of a command; it is yet to be checked.
+    """A suite with the changes of a command, not yet checked.
 
     Raises:
         UsageError: an option has a wrong form, or names an unknown arena or optimizer.
@@ -96,7 +96,7 @@ def overridden(suite: Suite, overrides: Overrides) -> Suite:
 
 
 def _with_grid(sweep: Sweep, text: str) -> Sweep:
-    """The sweep on another grid of learning rates, instead of its grid or random search."""
+    """The sweep with its search replaced by a grid of learning rates."""
     try:
         lowest, highest, points = text.split(":")
         lr_min, lr_max, count = float(lowest), float(highest), int(points)
@@ -109,7 +109,7 @@ def _with_grid(sweep: Sweep, text: str) -> Sweep:
 
 
 def _with_arenas(suite: Suite, overrides: Overrides) -> Suite:
-    """The suite with only the named arenas, and without the options that optimizers have for others."""
+    """The suite with only the named arenas, and without options of optimizers for other arenas."""
     names = overrides.arenas
     if names is None:
         if not overrides.preview:
@@ -129,15 +129,15 @@ def named_arenas(names: Iterable[str], known: Mapping[str, ArenaPlan]) -> dict[s
     """Arenas of a suite by their names; users' arenas have the defaults of their classes.
 
     Raises:
-        UsageError: an arena is unknown, its class leaves something open, or two have the same name.
+        UsageError: an arena is unknown or incomplete, or two have the same name.
     """
-    offered = known_arenas().keys() - ARENAS.keys()
+    registered = known_arenas().keys() - ARENAS.keys()
     plans: dict[str, ArenaPlan] = {}
     for word in names:
-        own = word not in known and (":" in word or word in offered)
+        own = word not in known and (":" in word or word in registered)
         name = place_and_name(word, "arena")[1] if ":" in word else word
         if name in plans:
-            raise UsageError(f"two arenas are called {name!r}; give one another name in a suite file")
+            raise UsageError(f"two arenas are called {name!r}; rename one in a suite file")
         plans[name] = _user_arena(name, word) if own else pick("arena", word, known)
     return plans
 
@@ -155,7 +155,7 @@ def _user_arena(name: str, task: str) -> ArenaPlan:
 
 
 def _with_folders(suite: Suite, folders: Mapping[str, str]) -> Suite:
-    """The suite with arenas that read a user's folders; how a model reads the data stays.
+    """The suite with arenas that read a user's folders, with unchanged reading options.
 
     Raises:
         UsageError: no arena reads data of a kind.
@@ -188,7 +188,7 @@ def named_optimizers(names: Iterable[str], known: Mapping[str, OptimizerPlan]) -
         own = word not in known and ":" in word
         name = place_and_name(word, "optimizer factory")[1] if own else word
         if name in plans:
-            raise UsageError(f"two optimizers are called {name!r}; give one another name in a suite file")
+            raise UsageError(f"two optimizers are called {name!r}; rename one in a suite file")
         if not own and word.endswith(".py"):
             raise UsageError(f"optimizer {word!r} names a file; name its class too, as {word}:MyOptimizer")
         plans[name] = OptimizerPlan(factory=word) if own else pick("optimizer", word, by_name)
@@ -196,10 +196,10 @@ def named_optimizers(names: Iterable[str], known: Mapping[str, OptimizerPlan]) -
 
 
 def with_settings(optimizers: Mapping[str, OptimizerPlan], settings: Iterable[str]) -> dict[str, OptimizerPlan]:
-    """Optimizers with hyperparameters of texts as "AdamW.weight_decay=0.1"; the values are TOML.
+    """Optimizers with hyperparameters from texts as "AdamW.weight_decay=0.1"; the values are TOML.
 
     Raises:
-        UsageError: a text has another form, names no optimizer of these, or its value is not TOML.
+        UsageError: a text has the wrong form or names an unknown optimizer, or its value is not TOML.
     """
     plans = dict(optimizers)
     for text in settings:

@@ -1,4 +1,4 @@
-"""What a study is: arenas x optimizers, how they are tuned, trained and compared."""
+"""The schema of a suite: arenas x optimizers, and how they are tuned, trained and compared."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
@@ -13,9 +13,9 @@ RULES = {
     "split": "learning rates are selected on the split that the report is about",
     "seeds": "learning rates are selected with seeds that the report is about",
 }
-"""Rules of a fair study, by what is not kept apart; a suite that repeats another study may have to break them."""
+"""Rules of a fair study that a suite may break, with the description of the violation."""
 COMPARED = ("reference", "all")
-"""Which pairs of optimizers a suite may compare: the reference with every other one, or every two."""
+"""The pairs of optimizers that a suite may compare: the reference with each other one, or all pairs."""
 
 
 @dataclass(frozen=True)
@@ -25,14 +25,14 @@ class Sweep:
     Attributes:
         lr_min: lowest rate.
         lr_max: highest rate.
-        seeds: seeds; a setting's score is its mean over them.
+        seeds: a setting's score is its mean over these seeds.
         evaluations: validation evaluations of a trial.
-        search: "grid", or "random" for settings that are drawn.
+        search: "grid" or "random".
         points: log-spaced rates of a grid, both ends included.
-        max_extensions: rates that may be added, one at a time, where the best lies on the grid's edge.
+        max_extensions: number of rates that may be added, one at a time, while the best lies on the grid's edge.
         budget: settings that a random search draws.
         search_seed: seed of its draws.
-        extra: name and values of a hyperparameter that is searched with the rate; none leaves each optimizer its own.
+        extra: name and values of a hyperparameter that is searched with the rate; empty for none.
     """
 
     lr_min: float
@@ -49,12 +49,7 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Final:
-    """Stage 2: the selected learning rate, on seeds that stage 1 did not use.
-
-    Attributes:
-        seeds: seeds.
-        evaluations: validation evaluations of a trial.
-    """
+    """Stage 2: the selected learning rate, with new seeds and a number of validation evaluations per trial."""
 
     seeds: list[int]
     evaluations: int
@@ -62,7 +57,7 @@ class Final:
 
 @dataclass(frozen=True)
 class Training:
-    """What all trials share; see `fairbench.study.trial_spec.TrainingSpec`."""
+    """Settings of all trials; see `fairbench.study.trial_spec.TrainingSpec`."""
 
     warmup_steps: int
     clip_norm: float
@@ -78,19 +73,18 @@ class ArenaPlan:
     """One arena of a suite.
 
     Attributes:
-        metric: the primary metric, the one that selects, is tested and decides the verdict.
-        margin: differences of the primary metric below this do not matter (for the equivalence test).
+        metric: the primary metric: it selects the learning rate and decides the verdict.
+        margin: the largest difference of the primary metric that does not matter (for the equivalence test).
         sweep_steps: steps of a sweep trial.
         steps: steps of a final trial.
         batch_size: examples in a training batch.
-        data: where its data come from, see `fairbench.data.registry`.
+        data: source and options of its data, see `fairbench.data.registry`.
         model: options of the arena's `build_model`.
-        task: the arena's name or `module:Class`; empty if its name is that. So a suite has one task twice, at two
-            horizons.
-        tuned_on: the arena whose sweep selects for this one too; empty if it has its own.
-        shock: how its training is disturbed, see `fairbench.arenas.shocks.registry`; empty if it is not.
+        task: a known arena or `module:Class`, so that a suite can have one task twice; empty for the arena's name.
+        tuned_on: the arena whose sweep also selects for this one; empty if it has a sweep.
+        shock: a disturbance of its training, see `fairbench.arenas.shocks.registry`; empty for none.
         target: value of the primary metric on the validation split that a training should reach; None for none.
-        facts: what an own arena says of itself, so that a study is read without it; None for one that fairbench knows.
+        facts: the facts of a user's arena, so that a study can be read without its class; None for an included one.
     """
 
     metric: str
@@ -113,20 +107,20 @@ class Suite:
 
     Attributes:
         name: name of the suite.
-        description: what it is for, in a sentence.
+        description: its purpose, in a sentence.
         reference: the optimizer that is compared with every other one.
         alpha: family-wise error rate of the comparisons.
         sweep: stage 1.
         final: stage 2.
-        training: what all trials share.
-        arenas: the arenas by name.
-        optimizers: the optimizers by name.
-        trial_timeout: seconds that a trial may take; 0 derives it from the preflight.
+        training: settings of all trials.
+        arenas: by name.
+        optimizers: by name.
+        trial_timeout: limit of a trial in seconds; 0 derives it from the preflight.
         checkpoint_every: seconds between the checkpoints of a trial; 0 for none until it is paused.
         breaks: rules that the suite breaks on purpose, see `RULES`.
-        deviations: sentences on what else in it is no good practice; the report shows them.
-        compare: which pairs are compared, see `COMPARED`.
-        ladder: optimizers of which each adds one thing to the one before it; empty for none.
+        deviations: sentences on other deviations from good practice; the report shows them.
+        compare: the pairs that are compared, see `COMPARED`.
+        ladder: optimizers, each of which adds one component to its predecessor; empty for none.
     """
 
     name: str
@@ -147,17 +141,17 @@ class Suite:
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
-        """The pairs of optimizers that are compared in each arena; of a pair with the reference it is the first."""
+        """The pairs of optimizers that are compared in each arena, the reference first."""
         names = sorted(self.optimizers, key=lambda name: name != self.reference)
         return [pair for pair in combinations(names, 2) if self.compare == "all" or pair[0] == self.reference]
 
     def pair_title(self, arena: str, optimizer: str, baseline: str) -> str:
-        """A comparison in words; that it is the reference which is compared goes without saying."""
+        """A comparison in words, without the name of the reference if that is compared."""
         where = arena if optimizer == self.reference else f"{arena}, {optimizer}"
         return f"{where} against {baseline}"
 
     def pair_titles(self, compared: Iterable[tuple[str, str, str]]) -> str:
-        """Comparisons in words: those of an arena in one, where there is no other in it.
+        """Comparisons in words, abbreviated where all pairs of an arena are included.
 
         Args:
             compared: arena, optimizer and baseline of each.
@@ -171,15 +165,15 @@ class Suite:
         return ", ".join(words)
 
     def task(self, arena: str) -> str:
-        """What an arena is loaded by."""
+        """The name or class by which an arena is loaded."""
         return self.arenas[arena].task or arena
 
     def facts(self, arena: str) -> ArenaFacts:
-        """What is known of an arena's task."""
+        """The facts of an arena's task."""
         return self.arenas[arena].facts or ARENAS[self.task(arena)]
 
     def tuned_on(self, arena: str) -> str:
-        """The arena whose sweep selects for an arena: most often itself."""
+        """The arena whose sweep selects for an arena, usually itself."""
         return self.arenas[arena].tuned_on or arena
 
     @property
@@ -188,7 +182,7 @@ class Suite:
         return [arena.data for arena in self.arenas.values()]
 
     def clip_norm(self, optimizer: str) -> float:
-        """To which global norm the gradients of an optimizer's trials are clipped; 0 is off."""
+        """The global norm to which an optimizer's gradients are clipped; 0 is off."""
         own = self.optimizers[optimizer].clip_norm
         return self.training.clip_norm if own is None else own
 

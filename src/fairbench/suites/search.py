@@ -1,4 +1,4 @@
-"""What a sweep tries: settings of an optimizer, by the same rule for all of them."""
+"""The settings that a sweep tries, by the same rule for every optimizer."""
 
 import hashlib
 from abc import ABC, abstractmethod
@@ -9,57 +9,42 @@ from typing import Any
 from fairbench.suites.schema import Sweep
 
 Extra = tuple[tuple[str, Any], ...]
-"""Name and value of the hyperparameter that is searched with the rate; empty without one."""
+"""Name and value of the hyperparameter that is searched with the rate; empty for none."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What a search selects.
-
-    Attributes:
-        lr: the learning rate.
-        extra: the further hyperparameter.
-    """
+    """A learning rate, and a value of the extra hyperparameter."""
 
     lr: float
     extra: Extra = ()
 
     @classmethod
     def of(cls, options: Mapping[str, Any], searched: Iterable[str]) -> "Setting":
-        """The setting of a trial with these options, where such hyperparameters are searched with the rate."""
+        """The setting of a trial from its options, where these hyperparameters are searched with the rate."""
         return cls(options["lr"], tuple((name, options[name]) for name in searched))
 
 
 class Search(ABC):
-    """Which settings are tried, as far as the scores take it; one that has a single setting needs no trial."""
+    """The settings to try, some of which may depend on scores; a search of a single setting needs no trial."""
 
     @abstractmethod
     def first(self) -> list[Setting]:
-        """What is tried whatever the scores are, by rising rate."""
+        """The settings that are always tried, by increasing rate."""
 
     def more(self, tried: Sequence[Setting], best: Setting) -> list[Setting]:
-        """What is tried next, now that one of those tried is the best; nothing when the search is over.
-
-        Args:
-            tried: the settings so far.
-            best: the best of them.
-        """
+        """The settings to try next, given the best of those tried; empty when the search is over."""
         return []
 
     @property
     def most(self) -> int:
-        """How many settings `more` may add in all."""
+        """The largest number of settings that `more` adds in total."""
         return 0
 
 
 @dataclass(frozen=True)
 class Grid(Search):
-    """Log-spaced rates with every value of the extra; a rate is added while the best lies on the edge.
-
-    Attributes:
-        sweep: the suite's.
-        scale: the rates are multiplied by this.
-    """
+    """Log-spaced rates, multiplied by `scale`, with every extra; a rate is added while the best lies on the edge."""
 
     sweep: Sweep
     scale: float = 1.0
@@ -69,7 +54,7 @@ class Grid(Search):
         return [setting for index in range(self.sweep.points) for setting in self._at(index)]
 
     def more(self, tried: Sequence[Setting], best: Setting) -> list[Setting]:
-        """The next rate beyond the edge on which the best lies."""
+        """The next rate beyond the edge, if the best lies on it."""
         rates = sorted({setting.lr for setting in tried})
         below = sum(rate < self.rate(0) for rate in rates)
         beyond = {rates[0]: -below - 1, rates[-1]: len(rates) - below}
@@ -78,11 +63,11 @@ class Grid(Search):
 
     @property
     def most(self) -> int:
-        """Those of all extensions."""
+        """The settings of all extensions."""
         return self.sweep.max_extensions * len(extras(self.sweep))
 
     def rate(self, index: int) -> float:
-        """The rate at an index: 0 is `lr_min`, `points` - 1 is `lr_max`, others continue the grid."""
+        """The rate at an index: 0 is `lr_min`, `points` - 1 is `lr_max`; other indices extend the grid."""
         ratio = (self.sweep.lr_max / self.sweep.lr_min) ** (1 / (self.sweep.points - 1))
         return rounded(self.scale * self.sweep.lr_min * ratio**index)
 
@@ -92,15 +77,10 @@ class Grid(Search):
 
 @dataclass(frozen=True)
 class Random(Search):
-    """Settings that are drawn: rates log-uniform between the ends, values of the extra uniform.
+    """Random settings: rates log-uniform, multiplied by `scale`, and values of the extra uniform.
 
-    Draw `k` of a seed takes two numbers in [0, 1): the first 53 bits of the sha256 of "SEED K lr" and of
-    "SEED K extra", over 2^53. So everyone gets the same draws, on every machine, and a larger budget has those of a
-    smaller one among its own.
-
-    Attributes:
-        sweep: the suite's.
-        scale: the rates are multiplied by this.
+    Draw K of a seed takes two numbers in [0, 1): the first 53 bits of the sha256 of "SEED K lr" and of
+    "SEED K extra", over 2^53. So draws are the same on every machine, and a larger budget includes a smaller one.
     """
 
     sweep: Sweep
@@ -122,11 +102,7 @@ class Random(Search):
 
 @dataclass(frozen=True)
 class Untuned(Search):
-    """No search: the optimizer finds its rate by itself.
-
-    Attributes:
-        lr: what it is given instead of one.
-    """
+    """No search: the optimizer has a fixed `lr`, or finds its rate by itself."""
 
     lr: float
 
@@ -136,24 +112,18 @@ class Untuned(Search):
 
 
 SEARCHES = {"grid": Grid, "random": Random}
-"""The ways to search, by the names that suites have for them."""
+"""The searches, by their names in suites."""
 
 
 def search_for(sweep: Sweep, lr_scale: float, lr: float | None) -> Search:
-    """The search for an optimizer: the suite's, or none where it has a rate of its own.
-
-    Args:
-        sweep: the suite's.
-        lr_scale: the rates are multiplied by this.
-        lr: the optimizer's own rate; None if one is searched.
-    """
+    """The search for an optimizer: the suite's, with rates times `lr_scale`, or none if it has a fixed `lr`."""
     return SEARCHES[sweep.search](sweep, lr_scale) if lr is None else Untuned(lr)
 
 
 def extras(sweep: Sweep) -> list[Extra]:
-    """Every value of the hyperparameter that is searched with the rate; the empty setting without one.
+    """Every value of the hyperparameter that is searched with the rate, otherwise one empty extra.
 
-    An integer among floats is a float: 0 with 0.01 is 0.0.
+    An integer among floats becomes a float: 0 with 0.01 is 0.0.
     """
     for name, values in sweep.extra.items():
         fractions = float in map(type, values)
@@ -166,10 +136,10 @@ def _canonical(value: Any, fractions: bool) -> Any:
 
 
 def are_numbers(values: Iterable[Any]) -> bool:
-    """Whether values are numbers, so that there is a lowest and a highest."""
+    """Whether all values are numbers, so that they have an order."""
     return all(type(value) in (int, float) for value in values)
 
 
 def rounded(rate: float) -> float:
-    """A rate with six digits, so that it is the same number on every machine."""
+    """A rate rounded to six digits, so that it is the same number on every machine."""
     return float(f"{rate:.6g}")

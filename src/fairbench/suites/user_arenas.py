@@ -1,6 +1,6 @@
-"""Anyone's own arena: what its class says of itself, put into its table of a suite.
+"""Users' arenas: the facts and defaults of a class are put into its table of a suite.
 
-So the suite holds all that planning and reporting need to know, and a study is read where the class is not.
+So planning and reporting need only the suite, and a study can be read without the class.
 """
 
 import inspect
@@ -16,29 +16,29 @@ from fairbench.common.json_values import is_json
 from fairbench.suites.coercion import KeyPath, Wrong
 
 NEEDED = ("build_model", "loss", "scores")
-"""The methods that `Arena` leaves to an own one."""
+"""The methods that a subclass of `Arena` must define."""
 
 
 def completed(name: str, table: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The table of an arena in a suite; that of an own one with its defaults and every option of model and data.
+    """The table of an arena in a suite; that of a user's arena with its defaults and every option of model and data.
 
     Args:
         name: the arena's name.
         table: its table; `task` may be a known name, `module:Class` or `path/to/file.py:Class`.
 
     Raises:
-        Wrong: there is no such class, it is no arena, or an option is not one of its methods'.
+        Wrong: the class does not exist or is no arena, or an option is no argument of its methods.
     """
     path, task = ("arenas", name), table.get("task", name)
     if "facts" in table:
-        raise Wrong((*path, "facts"), "is what an arena's class says; leave it out")
+        raise Wrong((*path, "facts"), "come from the arena's class; leave them out")
     if not isinstance(task, str) or task in ARENAS:
         return table
     reference = known_arenas().get(task, task)
     where = (*path, "task") if "task" in table else path
     if ":" not in reference:
-        own = 'your own one needs task = "path/to/file.py:Class"'
-        raise Wrong(where, f"{unknown('arena', task, known_arenas())}; {own}")
+        custom = 'a custom one needs task = "path/to/file.py:Class"'
+        raise Wrong(where, f"{unknown('arena', task, known_arenas())}; {custom}")
     try:
         arena = load_arena(reference)
         facts = _facts(arena, reference)
@@ -55,20 +55,20 @@ def completed(name: str, table: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _has(arena: Arena, method: str) -> bool:
-    """Whether an own arena has a method that `Arena` leaves to it."""
+    """Whether a user's arena defines a method itself."""
     return getattr(type(arena), method) is not getattr(Arena, method)
 
 
 def _facts(arena: Arena, reference: str) -> ArenaFacts:
-    """What an own arena says of itself.
+    """The facts of a user's arena.
 
     Raises:
-        UsageError: it says nothing, or has not all methods.
+        UsageError: they or a method are missing.
     """
     facts = getattr(arena, "facts", None)
     if not isinstance(facts, ArenaFacts):
         example = 'facts = ArenaFacts(title="my work", metrics={"loss": "min"})'
-        raise UsageError(f"arena {reference!r} must say what it is, as in: {example}; got {facts!r}")
+        raise UsageError(f"arena {reference!r} must have facts, as in: {example}; got {facts!r}")
     for method in NEEDED:
         if not _has(arena, method):
             raise UsageError(f"arena {reference!r} has no method {method}; see fairbench.arenas.base.Arena")

@@ -170,7 +170,7 @@ def test_a_twin_is_tuned_where_its_arena_is(tmp_path: Any) -> None:
     ("line", "reason"),
     [
         ('kind = "losss"\nat = [0.5]', "kind: unknown shock for this arena 'losss'"),
-        ('kind = "loss"\nat = [1.0]', "at: must be shares of the training in"),
+        ('kind = "loss"\nat = [1.0]', "at: must be fractions of the training in"),
         ('kind = "loss"\nat = [0.1]\nfactor = -1.0', "factor: must be positive and finite"),
         ('kind = "loss"\nat = [0.1]\nfactr = 1.0', "unknown key 'factr'"),
         ('kind = "loss"', "at: is missing"),

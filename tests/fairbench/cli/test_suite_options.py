@@ -62,7 +62,7 @@ def test_the_grid_of_learning_rates() -> None:
         ),
         (
             ["--set", "AdamW.lr=0.1"],
-            "--set AdamW.lr=0.1: optimizers.AdamW.options.lr: is what the sweep selects; leave it out",
+            "--set AdamW.lr=0.1: optimizers.AdamW.options.lr: is selected by the sweep; leave it out",
         ),
         (["--optimizer", "AdamW"], "two optimizers are called 'AdamW'"),
         (["--optimizer", "adam"], "unknown optimizer 'adam'; did you mean 'Adam'?"),

@@ -1,11 +1,15 @@
-"""Anyone's own arena: from a file, a module or an entry point into a study, and what is wrong with it."""
+"""A user's arena: the page about it works when pasted; from a file, module or entry point into a study; its errors."""
 
 import argparse
 import json
+import re
+import shlex
 import sys
 from dataclasses import replace
+from importlib import resources
 from pathlib import Path
 
+import archives
 import pytest
 from tiny import TINY, here
 
@@ -26,19 +30,19 @@ from fairbench.training.trial import trial
 
 pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
 
-OWN = """[arenas.sine]
+ARENA = """[arenas.sine]
 task = "noisy_sine.py:NoisySine"
 steps = 40
 sweep_steps = 10
 model = { width = 8 }
 
 [optimizers.AdamW]"""
-SUITE = f"{TINY.partition('[arenas.vit]')[0]}{OWN}\n[optimizers.PsiLogic]\n"
+SUITE = f"{TINY.partition('[arenas.vit]')[0]}{ARENA}\n[optimizers.PsiLogic]\n"
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A new user's working directory: the start of an arena, and a suite with it."""
+    """A working directory with the template of an arena, and a suite with it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])  # loading a file adds its folder
     write_template("arena", "noisy_sine")
@@ -53,9 +57,9 @@ def rewritten(name: str, old: str, new: str) -> None:
 
 
 def seen(suite: Suite) -> Study:
-    """The study of a suite as far as its arenas go."""
-    found = here(arenas_and_environment, suite, Place())
-    arenas = {name: ResolvedArena(**fields) for name, fields in found["arenas"].items()}
+    """The study of a suite without optimizers."""
+    resolved = here(arenas_and_environment, suite, Place())
+    arenas = {name: ResolvedArena(**fields) for name, fields in resolved["arenas"].items()}
     return Study(suite, "cpu", arenas, {}, {})
 
 
@@ -64,7 +68,7 @@ def spec_of(study: Study) -> TrialSpec:
     return trial_spec(replace(study, optimizers={"AdamW": resolved}), "sine", "AdamW", "final", 1e-3, 1)
 
 
-def test_a_suite_has_all_that_an_own_arena_says_and_is_read_without_it(
+def test_a_suite_contains_the_facts_of_a_user_arena_and_is_read_without_its_class(
     folder: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     suite = load_suite("sine.toml")
@@ -81,13 +85,13 @@ def options(*words: str) -> argparse.Namespace:
     return parser().parse_args(words)
 
 
-def test_an_own_arena_on_the_command_line_is_as_its_class_says(folder: Path) -> None:
+def test_a_user_arena_on_the_command_line_has_the_defaults_of_its_class(folder: Path) -> None:
     words = ("--arenas", "vit,noisy_sine.py:NoisySine", "--optimizers", "AdamW,PsiLogic")
     suite = chosen_suite(options("run", *words))
     assert list(suite.arenas) == ["vit", "NoisySine"]
     assert (suite.arenas["NoisySine"].steps, suite.arenas["NoisySine"].model) == (300, {"width": 64})
-    look = preview_suite(options("try", "torch.optim:SGD", "--arena", "noisy_sine.py:NoisySine"))
-    assert look.arenas["NoisySine"] == suite.arenas["NoisySine"]
+    preview = preview_suite(options("try", "torch.optim:SGD", "--arena", "noisy_sine.py:NoisySine"))
+    assert preview.arenas["NoisySine"] == suite.arenas["NoisySine"]
     rewritten("noisy_sine.py", '"metric": "mse", ', "")
     Path("other.py").write_text(Path("noisy_sine.py").read_text())
     with pytest.raises(
@@ -105,7 +109,7 @@ def test_an_own_arena_on_the_command_line_is_as_its_class_says(folder: Path) -> 
         ("width = 8", "width = nan", "arenas.sine.model.width: must be a finite plain value, got nan"),
         ("{ width = 8 }", "3", "arenas.sine.model: must be a table, got 3"),
         ("model =", "data =", "arenas.sine.data.width: unknown option 'width' .known: noise"),
-        ("model = { width = 8 }", 'data = { source = "digits" }', "'digits' .*facts say no kind = 'images' or 'text'"),
+        ("model = { width = 8 }", 'data = { source = "digits" }', "'digits' .*facts have no kind = 'images' or 'text'"),
         (":NoisySine", ":NoisySin", "line 24: arenas.sine.task: unknown name in noisy_sine.py 'NoisySin'; did you"),
         ("noisy_sine.py", "nosy.py", "arenas.sine.task: arena 'nosy.py:NoisySine': there is no file 'nosy.py' in"),
         (
@@ -113,8 +117,8 @@ def test_an_own_arena_on_the_command_line_is_as_its_class_says(folder: Path) -> 
             "torch.optim:SGD",
             "must be a subclass of fairbench.arenas.base.Arena, got .*SGD",
         ),
-        ("noisy_sine.py:NoisySine", "vti", "unknown arena 'vti'; did you mean 'vit'.*your own one needs task = "),
-        ("model = {", "facts = {", "arenas.sine.facts: is what an arena's class says; leave it out"),
+        ("noisy_sine.py:NoisySine", "vti", "unknown arena 'vti'; did you mean 'vit'.*a custom one needs task = "),
+        ("model = {", "facts = {", "arenas.sine.facts: come from the arena's class; leave them out"),
         ("steps = 40", 'metric = "mae"\nsteps = 40', "arenas.sine.metric: unknown metric 'mae'; did you mean 'mse'"),
     ],
 )
@@ -127,7 +131,7 @@ def test_a_wrong_table_is_named_with_its_line(folder: Path, old: str, new: str, 
 @pytest.mark.parametrize(
     ("old", "new", "complaint"),
     [
-        ("facts =", "fact =", "arena 'noisy_sine.py:NoisySine' must say what it is, as in: facts = ArenaFacts"),
+        ("facts =", "fact =", "arena 'noisy_sine.py:NoisySine' must have facts, as in: facts = ArenaFacts"),
         ("def scores", "def score", "arena 'noisy_sine.py:NoisySine' has no method scores"),
         ("def load_data", "def load_date", "arenas.sine.data: needs a source, .*or the arena a method load_data"),
         ('"mse": "min"', '"mse": "low"', "arenas.sine.facts.metrics.mse: must be one of 'min', 'max', got 'low'"),
@@ -158,10 +162,10 @@ def test_an_arena_that_breaks_its_contract_is_named_before_any_trial(
         seen(load_suite("sine.toml"))
 
 
-def test_an_edit_of_the_file_or_of_what_it_imports_makes_other_trials_and_a_copy_does_not(
+def test_an_edit_of_the_file_or_of_its_imports_changes_the_trials_and_a_copy_does_not(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each state lies in a folder of its own, as a process would find it; one helper is imported late."""
+    """Each version lies in a separate folder and is loaded as in a new process; one helper is imported late."""
     rewritten("noisy_sine.py", "import torch\n", "import torch\nfrom sine_helper import late\n")
     rewritten("noisy_sine.py", "        hidden =", "        import sine_late\n        hidden =")
     texts = {"noisy_sine.py": Path("noisy_sine.py").read_text(), "sine_helper.py": "def late(): pass\n"}
@@ -172,7 +176,7 @@ def test_an_edit_of_the_file_or_of_what_it_imports_makes_other_trials_and_a_copy
         monkeypatch.chdir(folder / name)
         for file, text in texts.items():
             Path(file).write_text(text + "# edited\n" * (file == edited))
-        with monkeypatch.context() as process:  # what one process imports, another one does not have
+        with monkeypatch.context() as process:  # modules of one process are not in another
             process.setattr(sys, "path", [*sys.path])
             for module in ("noisy_sine_py", "sine_helper", "sine_late"):
                 process.delitem(sys.modules, module, raising=False)
@@ -192,7 +196,7 @@ def test_an_edit_of_the_file_or_of_what_it_imports_makes_other_trials_and_a_copy
 ENTRY_POINTS = "[fairbench.arenas]\nsine = sine_package:Sine\nvit = sine_package:Sine\n"
 
 
-def test_a_trial_refuses_data_that_are_not_those_of_its_study(folder: Path) -> None:
+def test_a_trial_refuses_data_that_differ_from_those_of_its_study(folder: Path) -> None:
     Path("noise.txt").write_text("0.1")
     rewritten("noisy_sine.py", "noise * torch", "float(open('noise.txt').read()) * torch")
     spec = spec_of(seen(load_suite("sine.toml")))
@@ -202,7 +206,7 @@ def test_a_trial_refuses_data_that_are_not_those_of_its_study(folder: Path) -> N
         trial(spec)
 
 
-def test_an_installed_package_offers_arenas_by_name_and_hides_none_of_ours(
+def test_an_installed_package_registers_arenas_and_hides_no_included_one(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     installed = folder / "site" / "sine_package-1.0.dist-info"
@@ -221,3 +225,82 @@ def test_an_installed_package_offers_arenas_by_name_and_hides_none_of_ours(
     assert main(["list"]) == 0
     shown = capsys.readouterr().out
     assert ["sine", "sine_package:Sine"] in [line.split() for line in shown.splitlines()]
+
+
+# The page
+
+
+PAGE = (Path(__file__).parents[3] / "docs/bring-your-own-arena.md").read_text()
+COMMANDS = [shlex.split(line) for line in re.findall(r"^    fairbench (.*)$", PAGE, re.MULTILINE)]
+SHORTER = [
+    (r'"sweep_steps": \d+', '"sweep_steps": 25'),
+    (r'"steps": \d+', '"steps": 30'),
+    (r"^steps = \d+", "steps = 12"),
+    (r"^evaluations = 5", "evaluations = 1"),
+    (r"^points = 5", "points = 2"),
+    (r"^seeds = \[1, .*\]", "seeds = [1, 2]"),
+]
+
+
+def block(language: str, containing: str) -> str:
+    (text,) = [x for x in re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.M | re.S) if containing in x]
+    return str(text)
+
+
+def shortened(text: str) -> str:
+    for pattern, replacement in SHORTER:
+        text = re.sub(pattern, replacement, text, flags=re.MULTILINE)
+    return text
+
+
+def on_page(beginning: str) -> list[str]:
+    (command,) = [words for words in COMMANDS if " ".join(words).startswith(beginning)]
+    return command
+
+
+def test_the_page_works_when_pasted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])  # loading a file adds its folder
+    monkeypatch.setattr("fairbench.report.draw_figures", lambda *_: [])
+    assert main(on_page("new-arena")) == 0
+    file = Path("noisy_sine.py")
+    assert file.read_text() == block("python", "class NoisySine")
+    assert f"fairbench {shlex.join(on_page('run --arenas noisy_sine.py'))}\n" in capsys.readouterr().out
+    file.write_text(shortened(file.read_text()).replace('"sweep_steps": 25', '"sweep_steps": 10'))
+    Path("sines.toml").write_text(shortened(block("toml", "[arenas.sine-wide]")))
+    widths = {name: plan.model["width"] for name, plan in load_suite("sines.toml").arenas.items()}
+    assert widths == {"sine": 64, "sine-wide": 256, "sine-long": 64}
+    words = on_page("run --suite sines.toml")
+    assert main([*words, "--arenas", "sine,sine-long", "--workers", "0"]) == 0
+    page = Path("results/sines/report.html").read_text()
+    assert "MLP, noisy sine" in page
+    assert "the arena’s own" in page
+    Path("perceptron.py").write_text(shortened(block("python", "class Perceptron")))
+    assert main(["plan", *on_page("run --arenas perceptron.py")[1:], "--workers", "0"]) == 0
+
+
+def test_user_folders_of_images_and_of_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for i, (pixels, label) in enumerate(archives.noise(400, 2, (8, 8), 0)):
+        path = tmp_path / "pictures" / ("cat", "dog")[label] / f"{i}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(archives.encoded(pixels, "PNG"))
+    (tmp_path / "texts").mkdir()
+    for i in range(60):
+        (tmp_path / "texts" / f"{i}.txt").write_text(f"{i} " + PAGE)
+    narrow = ["--optimizers", "AdamW", "--reference", "AdamW", "--workers", "0"]
+    for words in ("run --arenas vit", "run --arenas gpt"):
+        assert main(["plan", *on_page(words)[1:], *narrow]) == 0
+    assert "images (path pictures, size 32): prepared in" in capsys.readouterr().out
+    suite = (resources.files("fairbench") / "suites" / "mini.toml").read_text()
+    for name, data in re.findall(r"\[arenas\.(\w+)\]\n(data = .*)", block("toml", "[arenas.vit]")):
+        suite = re.sub(rf"(\[arenas\.{name}\]\n(?:.+\n)*?)data = .*", rf"\1{data}", suite)
+    Path("my.toml").write_text(suite.replace("vocabulary = 1024", "vocabulary = 300"))
+    assert main(on_page("data prepare --suite my.toml")) == 0
+    shown = capsys.readouterr().out
+    assert "images (path pictures, size 64): prepared in" in shown
+    assert "text (path texts, vocabulary 300): prepared in" in shown
