@@ -1,1 +1,1 @@
-"""Data: where it comes from (`sources`) and in which order a trial sees it (`batches`)."""
+"""Datasets: sources, preparation, splits and batches."""

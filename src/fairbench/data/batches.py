@@ -1,4 +1,4 @@
-"""What a trial sees, and in which order: functions of the seed alone."""
+"""The batches of a trial: their content and order depend on the seed alone."""
 
 import hashlib
 from typing import Any
@@ -11,14 +11,14 @@ from fairbench.data.splits import Data, Split
 class Batches:
     """Batches for a number of steps: each epoch is a new permutation of the examples, a partial last batch is dropped.
 
-    The whole order is drawn on the CPU before the first step, so that every device and optimizer sees the same one.
+    The whole order is drawn on the CPU before the first step, so that it is the same on every device.
 
     Args:
-        data: the data; its training split is used.
+        data: its training split is used.
         batch_size: examples in a batch.
-        steps: how many batches there are.
-        seed: seed of the order and of the augmentation.
-        device: where batches are needed.
+        steps: number of batches.
+        seed: of the order and of the augmentation.
+        device: of the batches.
 
     Raises:
         ValueError: the split has fewer examples than one batch.
@@ -35,7 +35,7 @@ class Batches:
         self._augmentation = torch.Generator(device).manual_seed(seed)
 
     def next(self) -> Split:
-        """The next batch, as the model reads it, on the device."""
+        """The next batch as inputs of the model, on the device."""
         batch = self._data.train[self._order[self._taken]]
         self._taken += 1
         if batch.inputs.device != self._device:
@@ -43,11 +43,11 @@ class Batches:
         return self._data.read(batch, self._augmentation)
 
     def state_dict(self) -> dict[str, Any]:
-        """How many batches were taken, and what is drawn next."""
+        """The number of batches taken, and the state of the augmentation."""
         return {"taken": self._taken, "augmentation": self._augmentation.get_state()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on behind the batches that were taken."""
+        """Resume after the batches that were taken."""
         self._taken = state["taken"]
         self._augmentation.set_state(state["augmentation"].cpu())
 

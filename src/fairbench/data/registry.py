@@ -1,4 +1,4 @@
-"""What is known of the sources of data without loading them."""
+"""The sources of data, and the facts of each."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,29 +7,29 @@ from typing import Any, Literal
 from fairbench.data.datasets.registry import DATASETS
 
 Options = Mapping[str, Any]
-"""Options by name: a type where the option must be given, else the default."""
+"""Options by name: the type of a required option, otherwise the default."""
 
 SPLITS = ("train", "val", "test")
 UNVERIFIED = "not verified"
-"""Said of data whose hash is not the known one, or has no known one."""
+"""Label of data without a known hash, or with a different one."""
 
 READING: dict[str, Options] = {
     "images": {"image_size": 0, "crop_padding": 0, "flip": False, "evaluated": 0},
     "text": {"context": int, "evaluated": 0},
 }
-"""The options of all sources of a kind: how a model reads what is stored, and how many examples are evaluated."""
+"""The options of all sources of a kind: the transform of stored examples, and the number of evaluated ones."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where data come from.
+    """A source of data.
 
     Attributes:
-        title: what they are, in a few words.
-        kind: which arenas can have them.
+        title: a description in a few words.
+        kind: of the arenas that can read it.
         labelled: whether each image has a label.
-        embedded: whether every machine has them.
-        options: options of its own.
+        embedded: whether every machine has it.
+        options: its options, in addition to those of its kind.
     """
 
     title: str

@@ -1,4 +1,4 @@
-"""Examples as they are stored, and how a model reads them."""
+"""Stored examples in splits, and their transform into inputs of a model."""
 
 import hashlib
 from collections.abc import Callable, Mapping
@@ -14,14 +14,14 @@ class Split:
 
     Attributes:
         inputs: shape (N, ...): images, or windows of tokens.
-        targets: shape (N,): labels, int64; empty where the inputs are all there is.
+        targets: shape (N,): labels, int64; empty for data without labels.
     """
 
     inputs: Tensor
     targets: Tensor
 
     def __len__(self) -> int:
-        """How many examples."""
+        """Number of examples."""
         return len(self.inputs)
 
     def __getitem__(self, rows: Tensor | slice) -> "Split":
@@ -33,17 +33,17 @@ class Split:
         return Split(function(self.inputs), function(self.targets))
 
     def to(self, device: torch.device) -> "Split":
-        """The examples on a device; a copy from pinned memory is not waited for."""
+        """The examples on a device; a copy from pinned memory is asynchronous."""
         return self.map(lambda part: part.to(device, non_blocking=True))
 
     @property
     def bytes(self) -> int:
-        """What they take."""
+        """Bytes of all examples."""
         return sum(part.numel() * part.element_size() for part in (self.inputs, self.targets))
 
 
 def fingerprint(splits: Mapping[str, Split]) -> str:
-    """sha256 of all of it."""
+    """sha256 of all examples, with dtypes and shapes."""
     sha = hashlib.sha256()
     for split in splits.values():
         for part in (split.inputs, split.targets):
@@ -53,9 +53,7 @@ def fingerprint(splits: Mapping[str, Split]) -> str:
 
 
 Read = Callable[[Split, torch.Generator | None], Split]
-"""Makes stored examples a model's inputs, on their device; with a generator, of their device, it augments them."""
-
-
+"""Transforms stored examples into inputs of a model, on their device; augments them if given a generator."""
 Pair = tuple[Tensor, Tensor]
 
 
@@ -69,12 +67,12 @@ class Data:
 
     Attributes:
         splits: "train"; "val", for the selection of the learning rate and for learning curves; "test", for the report.
-        fingerprint: sha256 of all of it.
-        read: how a model reads them.
-        shape: of one input as a model gets it: (channels, height, width), or (tokens,).
-        classes: how many labels there are, or tokens in the vocabulary.
-        origin: where they are from, and whether they are what their authors published.
-        tokens_per_byte: of text, how many tokens stand for a byte of it.
+        fingerprint: sha256 of all examples.
+        read: the transform of stored examples.
+        shape: of one input of a model: (channels, height, width), or (tokens,).
+        classes: number of classes, or of tokens in the vocabulary.
+        origin: the source, and whether its files are verified.
+        tokens_per_byte: of text, the mean number of tokens per byte.
     """
 
     splits: Mapping[str, Split]
@@ -87,13 +85,13 @@ class Data:
 
     @classmethod
     def of(cls, train: Pair, val: Pair, test: Pair, classes: int = 0) -> "Data":
-        """Data that a model reads as they are, of tensors.
+        """Data from tensors, without a transform.
 
         Args:
             train: inputs, shape (N, ...), and their targets, shape (N, ...).
             val: the same, for the selection of the learning rate.
             test: the same, for the report.
-            classes: how many labels there are; 0 where the targets are no labels.
+            classes: number of classes; 0 if the targets are no labels.
         """
         splits = {"train": Split(*train), "val": Split(*val), "test": Split(*test)}
         return cls(splits, fingerprint(splits), _as_stored, tuple(splits["train"].inputs.shape[1:]), classes)
@@ -104,15 +102,15 @@ class Data:
         return self.splits["train"]
 
     def to(self, device: torch.device) -> "Data":
-        """The data on a device; where a GPU has no room for it, it stays where it is, and batches are sent."""
+        """The data on a device, or unchanged if a GPU has too little free memory: batches are then copied."""
         taken = sum(split.bytes for split in self.splits.values())
-        if device.type == "cuda" and taken > ROOM * _free_memory(device):
+        if device.type == "cuda" and taken > MEMORY_FRACTION * _free_memory(device):
             return self
         return replace(self, splits={name: split.to(device) for name, split in self.splits.items()})
 
 
-ROOM = 0.5
-"""The share of a GPU's free memory that data may take."""
+MEMORY_FRACTION = 0.5
+"""The fraction of a GPU's free memory that data may take."""
 
 
 def _free_memory(device: torch.device) -> int:

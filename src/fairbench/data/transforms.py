@@ -1,4 +1,4 @@
-"""How stored images and tokens become inputs of a model: on their device, without waiting, for all optimizers alike."""
+"""From stored images and tokens to inputs of a model, on their device and without synchronization."""
 
 from dataclasses import dataclass
 
@@ -11,13 +11,13 @@ from fairbench.data.splits import Split
 
 @dataclass(frozen=True)
 class ImageTransform:
-    """Images of whole numbers become floating-point ones in [-1, 1].
+    """From images of integers to floating-point images in [-1, 1].
 
     Attributes:
-        half: half of the largest value that is stored.
-        image_size: height and width that a model gets, resized bilinearly; 0 leaves them as they are.
-        crop_padding: in training, pixels of black around an image, of which a window of its own size is taken.
-        flip: in training, mirror every second image.
+        half: half of the largest stored value.
+        image_size: height and width after bilinear resizing; 0 for no resizing.
+        crop_padding: in training, black pixels around an image before a random crop to its size.
+        flip: in training, mirror half of the images at random.
     """
 
     half: float
@@ -26,7 +26,7 @@ class ImageTransform:
     flip: bool = False
 
     def __call__(self, batch: Split, generator: torch.Generator | None) -> Split:
-        """The inputs, float32, shape (N, C, H, W); augmented if there is a generator."""
+        """The inputs, float32, shape (N, C, H, W); augmented if a generator is given."""
         images = batch.inputs
         if generator is not None and self.crop_padding:
             images = shifted(images, self.crop_padding, generator)
@@ -38,30 +38,24 @@ class ImageTransform:
         return Split(inputs, batch.targets)
 
     def shape(self, stored: tuple[int, ...]) -> tuple[int, ...]:
-        """Shape of an input, from that of a stored image."""
+        """Shape of an input, given that of a stored image."""
         channels, *size = stored
         return (channels, *([self.image_size] * 2 if self.image_size else size))
 
 
 def shifted(images: Tensor, most: int, generator: torch.Generator) -> Tensor:
-    """Each image moved by up to `most` pixels in both directions; what comes in is 0.
-
-    Args:
-        images: shape (N, C, H, W).
-        most: pixels.
-        generator: of the images' device.
-    """
+    """Each image of shape (C, H, W) shifted by up to `most` pixels in both directions, filled with 0."""
     count, _, height, width = images.shape
     device = images.device
     top, left = torch.randint(2 * most + 1, (2, count, 1), generator=generator, device=device)
     rows, columns = top + torch.arange(height, device=device), left + torch.arange(width, device=device)
     padded = F.pad(images, (most,) * 4)
-    which = torch.arange(count, device=device)[:, None, None]
-    return padded[which, :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
+    image = torch.arange(count, device=device)[:, None, None]
+    return padded[image, :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
 
 
 def mirrored(images: Tensor, generator: torch.Generator) -> Tensor:
-    """Each image as it is or mirrored, by the throw of a coin."""
+    """Each image unchanged or mirrored, with probability 1/2."""
     heads = torch.randint(2, (len(images), 1, 1, 1), generator=generator, device=images.device, dtype=torch.bool)
     return torch.where(heads, images.flip(-1), images)
 

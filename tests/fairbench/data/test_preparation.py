@@ -80,7 +80,7 @@ def test_missing_archives_are_named_with_their_source(tmp_path: Path, capsys: py
     ("damage", "complaints"),
     [
         (lambda data: data[:1000], ["it has 1,000 bytes, expected"]),
-        (lambda data: data[:-1] + b"!", ["damaged, incomplete or another version"]),
+        (lambda data: data[:-1] + b"!", ["damaged, incomplete or a different version"]),
         (lambda data: b"\n <!DOCTYPE html><title>Quota exceeded</title>", ["is an HTML page", "login or quota page"]),
     ],
 )

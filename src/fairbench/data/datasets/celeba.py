@@ -6,15 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from fairbench.common.errors import UsageError
-from fairbench.data.datasets.hub_images import hub_split
+from fairbench.data.formats import parquet
 from fairbench.data.formats.archive import Members, open_zip
 from fairbench.data.formats.image_decoding import decode_image, decoding_steps
 from fairbench.data.formats.raw import Images, ImageSplit, Pixels
 from fairbench.data.formats.source_files import SourceFiles
+from fairbench.data.registry import SPLITS
 
 FOLDER = "img_align_celeba"
-SPLITS = ("train", "val", "test")
-"""In the order of their numbers in the list of partitions."""
 
 
 def read(source: SourceFiles, options: Mapping[str, Any]) -> Images:
@@ -27,12 +26,15 @@ def read(source: SourceFiles, options: Mapping[str, Any]) -> Images:
             dropped = _compare(members, listed)
         splits = {split: ImageSplit(len(n), partial(_decoded, path, n, crop, size)) for split, n in listed.items()}
     else:
-        splits = {split: hub_split(source, split, "image", crop=crop, size=size) for split in SPLITS}
+        splits = {split: parquet.image_split(source.of_split(split), "image", "", crop, size) for split in SPLITS}
     return Images((3, size, size), splits, processing=decoding_steps(crop, size), dropped=dropped)
 
 
 def _partitions(path: Path) -> dict[str, list[str]]:
-    """Names of the images of each split: lines `name number`, or a CSV with the header `image_id,partition`."""
+    """Names of the images of each split: lines `name number`, or a CSV with the header `image_id,partition`.
+
+    The numbers 0, 1 and 2 stand for the splits in the order of `SPLITS`.
+    """
     listed: dict[str, list[str]] = {split: [] for split in SPLITS}
     for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), 1):
         words = line.replace(",", " ").split()
@@ -45,7 +47,7 @@ def _partitions(path: Path) -> dict[str, list[str]]:
 
 
 def _compare(members: Members, listed: Mapping[str, list[str]]) -> dict[str, int]:
-    """How many images the list does not name; every image that it names must be there."""
+    """The number of images that are missing in the list; every image in the list must be in the archive."""
     named = {name for names in listed.values() for name in names}
     if missing := named - members.names:
         raise UsageError(f"{members.path} lacks {len(missing)} images of the list of partitions, first {min(missing)}")

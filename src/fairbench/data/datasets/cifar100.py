@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from fairbench.common.errors import UsageError
-from fairbench.data.datasets.hub_images import hub_split
 from fairbench.data.formats import parquet
 from fairbench.data.formats.archive import open_tar, unpickled
 from fairbench.data.formats.raw import Images, ImageSplit
@@ -15,7 +14,7 @@ from fairbench.data.formats.source_files import SourceFiles
 
 SHAPE = (3, 32, 32)
 FOLDER = "cifar-100-python"
-SPLITS = ("train", "test")
+OFFICIAL = ("train", "test")
 
 
 def read(source: SourceFiles, options: Mapping[str, Any]) -> Images:
@@ -28,7 +27,7 @@ def _from_archive(path: Path) -> tuple[dict[str, ImageSplit], tuple[str, ...]]:
     splits = {}
     with open_tar(path) as members:
         names = _value(unpickled(members.read(f"{FOLDER}/meta"), f"{path}: meta"), "fine_label_names", path)
-        for split in SPLITS:
+        for split in OFFICIAL:
             content = unpickled(members.read(f"{FOLDER}/{split}"), f"{path}: {split}")
             splits[split] = _split(_value(content, "data", path), _value(content, "fine_labels", path), path)
     return splits, tuple(names)
@@ -47,5 +46,5 @@ def _split(data: Any, labels: Any, path: Path) -> ImageSplit:
 
 
 def _from_hub(source: SourceFiles) -> tuple[dict[str, ImageSplit], tuple[str, ...]]:
-    splits = {split: hub_split(source, split, "img", "fine_label") for split in SPLITS}
+    splits = {split: parquet.image_split(source.of_split(split), "img", "fine_label") for split in OFFICIAL}
     return splits, tuple(parquet.class_names(source.of_split("train")[0], "fine_label"))

@@ -1,4 +1,4 @@
-"""Tiny ImageNet: JPEG files in the authors' archive, or in the hub's parquet. Labels are indices in sorted wnids."""
+"""Tiny ImageNet: JPEG files in the authors' archive or in the hub's parquet; labels are indices in sorted wnids."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -6,7 +6,6 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from fairbench.common.errors import UsageError
-from fairbench.data.datasets.hub_images import hub_split
 from fairbench.data.formats import parquet
 from fairbench.data.formats.archive import open_zip
 from fairbench.data.formats.image_decoding import decode_image
@@ -15,7 +14,6 @@ from fairbench.data.formats.source_files import SourceFiles
 
 SHAPE = (3, 64, 64)
 FOLDER = "tiny-imagenet-200"
-STEPS = "RGB, as they are otherwise"
 Labelled = list[tuple[str, int]]
 """Names of members and their labels."""
 
@@ -23,7 +21,7 @@ Labelled = list[tuple[str, int]]
 def read(source: SourceFiles, options: Mapping[str, Any]) -> Images:
     """The images with their labels; the official validation split, which alone has labels, is the test split."""
     splits, classes = _from_archive(source.files[0].path) if source.kind == "archive" else _from_hub(source)
-    return Images(SHAPE, splits, tuple(classes), carved=("val",), processing=STEPS)
+    return Images(SHAPE, splits, tuple(classes), carved=("val",), processing="RGB")
 
 
 def _from_archive(path: Path) -> tuple[dict[str, ImageSplit], list[str]]:
@@ -78,8 +76,8 @@ def _from_hub(source: SourceFiles) -> tuple[dict[str, ImageSplit], Sequence[str]
             if wnids != sorted(wnids):
                 raise UsageError(
                     f"{path}: its labels are not indices in sorted wnids (its classes begin with "
-                    f"{', '.join(wnids[:3])}), so they would not mean what the archive's labels mean; "
+                    f"{', '.join(wnids[:3])}), so they differ from the archive's labels; "
                     "use the authors' archive instead"
                 )
-        splits[split] = hub_split(source, split, "image", "label")
+        splits[split] = parquet.image_split(source.of_split(split), "image", "label")
     return splits, wnids

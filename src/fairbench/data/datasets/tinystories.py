@@ -11,7 +11,7 @@ from fairbench.data.formats.raw import Texts
 from fairbench.data.formats.source_files import SourceFiles, size_of
 
 LONGEST = 1 << 20
-"""Far longer than any story: what bounds the memory where a file has no separator."""
+"""Longer than any story: it bounds the memory where a file has no separator."""
 
 
 def read(source: SourceFiles, options: Mapping[str, Any]) -> Texts:
@@ -26,7 +26,7 @@ def read(source: SourceFiles, options: Mapping[str, Any]) -> Texts:
 
 
 def _size(path: Path) -> int:
-    return parquet.uncompressed_size([path]) if path.suffix == ".parquet" else size_of(path)
+    return parquet.uncompressed_size(path) if path.suffix == ".parquet" else size_of(path)
 
 
 def _stories(paths: Sequence[Path]) -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""A user's own images: a folder of class folders, or one of images, which then have no labels."""
+"""A user's images: a folder with a folder per class, or a folder of images without labels."""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -14,9 +14,9 @@ from fairbench.data.formats.source_files import SourceFiles
 
 
 def read(source: SourceFiles, options: Mapping[str, Any]) -> Images:
-    """The images, squared and resized, labelled by their folders; a tenth of each class for each of val and test.
+    """The images, cropped to squares and resized, labelled by their folders if there are any.
 
-    Without class folders, the images that lie in the folder itself have no labels.
+    The splits val and test get a tenth of each class each.
     """
     folder, size = source.files[0].path, options["size"]
     if not folder.is_dir():

@@ -1,4 +1,4 @@
-"""A user's own text: a file, or a folder of .txt files."""
+"""A user's text: a file, or a folder of .txt files."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -11,7 +11,7 @@ from fairbench.data.formats.raw import Texts
 from fairbench.data.formats.source_files import SourceFiles, size_of
 
 LONGEST = 1 << 14
-"""Short enough that a file of some hundred kilobytes can be split."""
+"""Short enough to split a file of some hundred kilobytes."""
 
 
 def read(source: SourceFiles, options: Mapping[str, Any]) -> Texts:

@@ -1,4 +1,4 @@
-"""Archives, read where they lie: nothing is extracted, and what does not belong in an archive is refused."""
+"""Archives, read in place: nothing is extracted, and archives with suspicious members are refused."""
 
 import io
 import pickle
@@ -18,7 +18,7 @@ import numpy as np
 from fairbench.common.errors import UsageError
 
 DAMAGE = (EOFError, tarfile.TarError, zipfile.BadZipFile, zlib.error, OSError, NotImplementedError, RuntimeError)
-"""What reading a damaged, encrypted or foreign archive raises."""
+"""Errors on reading a damaged or encrypted archive, or a file of a different format."""
 RECONSTRUCT = np.empty(0).__reduce__()[0]
 ADMITTED = {
     ("numpy.core.multiarray", "_reconstruct"): RECONSTRUCT,
@@ -26,7 +26,7 @@ ADMITTED = {
     ("numpy", "ndarray"): np.ndarray,
     ("numpy", "dtype"): np.dtype,
 }
-"""All that a pickle may name."""
+"""The only globals that a pickle may name."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class Members:
     """The files in an open archive.
 
     Attributes:
-        path: where the archive lies.
-        names: names of its files.
+        path: of the archive.
+        names: of its files.
     """
 
     path: Path
@@ -100,7 +100,7 @@ def _refuse_escape(path: Path, name: str, plain: bool) -> None:
 
 @contextmanager
 def damage_named(path: Path) -> Iterator[None]:
-    """Turn what reading a damaged archive raises into an error that names the archive."""
+    """Turn errors on reading a damaged archive into one that names it."""
     try:
         yield
     except DAMAGE as error:
@@ -108,11 +108,11 @@ def damage_named(path: Path) -> Iterator[None]:
 
 
 class _ArrayUnpickler(pickle.Unpickler):
-    """Reads pickles of plain values and numpy's arrays; a pickle that names anything else is refused."""
+    """Reads pickles of plain values and numpy's arrays, and refuses all others."""
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in ADMITTED:
-            raise pickle.UnpicklingError(f"it names {module}.{name}, but only numpy's arrays have a place in it")
+            raise pickle.UnpicklingError(f"it names {module}.{name}, but only numpy's arrays are allowed")
         return ADMITTED[module, name]
 
 
@@ -121,14 +121,14 @@ def unpickled(data: bytes, where: str) -> Any:
 
     Args:
         data: the pickle.
-        where: what errors call it.
+        where: its name in errors.
 
     Raises:
         UsageError: it is damaged, or names anything but numpy's arrays.
     """
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # numpy dislikes align=0, which is how Python 2 wrote False
+            warnings.simplefilter("ignore")  # numpy warns of align=0, which is Python 2's False
             return _ArrayUnpickler(io.BytesIO(data), encoding="latin1").load()
     except Exception as error:  # a damaged pickle may raise anything
         raise UsageError(f"{where} is refused ({type(error).__name__}: {error}); get it from its authors") from error

@@ -1,4 +1,4 @@
-"""Text files in which a separator tells texts apart, read as a stream."""
+"""Text files with a separator between texts, read as a stream."""
 
 import codecs
 from collections.abc import Iterator
@@ -9,11 +9,9 @@ CHUNK = 1 << 20
 
 
 def split_texts(path: Path, longest: int) -> Iterator[bytes]:
-    """The texts of a file, without the white space around them; empty ones are given too.
+    """The texts of a file without surrounding white space, empty ones included.
 
-    Args:
-        path: the file.
-        longest: bytes of the longest text; a longer one is cut after its last line end before that.
+    A text longer than `longest` bytes is cut after its last line end before that.
     """
     rest = b""
     with path.open("rb") as file:
@@ -23,7 +21,7 @@ def split_texts(path: Path, longest: int) -> Iterator[bytes]:
             *texts, rest = (rest + chunk).split(SEPARATOR)
             for text in texts:
                 yield from _pieces(text, longest)
-            # What follows may begin with the rest of a separator: it is left whole.
+            # The next chunk may begin with the rest of a separator, so the last text may be longer.
             *pieces, rest = _cut(rest, longest, longest + len(SEPARATOR))
             for piece in pieces:
                 yield piece.strip()
@@ -36,7 +34,7 @@ def _pieces(text: bytes, longest: int) -> Iterator[bytes]:
 
 
 def _cut(text: bytes, longest: int, allowed: int) -> list[bytes]:
-    """The text in pieces of at most `longest` bytes, but for the last one, which may have `allowed`."""
+    """The text in pieces of at most `longest` bytes; the last one may have `allowed`."""
     pieces = []
     while len(text) > allowed:
         end = text.rfind(b"\n", 0, longest) + 1 or _character_end(text, longest)

@@ -1,4 +1,4 @@
-"""Parquet files as the hub holds them: columns of text, labels and encoded images."""
+"""Parquet files of the hub: columns of text, labels and encoded images."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -10,9 +10,11 @@ import pyarrow
 import pyarrow.parquet
 
 from fairbench.common.errors import UsageError
+from fairbench.data.formats.image_decoding import decode_image
+from fairbench.data.formats.raw import ImageSplit, Pixels
 
 ROWS = 256
-"""Rows that are in memory at a time."""
+"""Rows that are in memory at once."""
 
 
 @contextmanager
@@ -26,11 +28,7 @@ def _opened(path: Path) -> Iterator[pyarrow.parquet.ParquetFile]:
 
 
 def rows(paths: Sequence[Path], columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-    """The rows of some files, as tuples of these columns.
-
-    Raises:
-        UsageError: a file is damaged, or has no such column.
-    """
+    """The rows of files as tuples of these columns; `UsageError` for a damaged file or a missing column."""
     for path in paths:
         with _opened(path) as file:
             names = file.schema_arrow.names
@@ -40,47 +38,48 @@ def rows(paths: Sequence[Path], columns: Sequence[str]) -> Iterator[tuple[Any, .
                 yield from zip(*(batch.column(column).to_pylist() for column in columns), strict=True)
 
 
-def images(paths: Sequence[Path], column: str, label: str = "") -> Iterator[tuple[bytes, int]]:
-    """Encoded images and their labels; 0 where no column of labels is named.
+def image_split(paths: Sequence[Path], column: str, label: str = "", crop: int = 0, size: int = 0) -> ImageSplit:
+    """An official split of images.
 
-    Raises:
-        UsageError: a file is damaged, has no such column, or its images lie elsewhere.
+    Args:
+        paths: its files.
+        column: the column of images.
+        label: the column of labels; empty for images without labels.
+        crop: see `decode_image`.
+        size: see `decode_image`.
     """
-    for image, *labels in rows(paths, [column, label] if label else [column]):
-        data = image["bytes"] if isinstance(image, dict) else image
-        if not isinstance(data, bytes):
-            raise UsageError(f"{paths[0].parent}: column {column!r} holds no images, but {type(data).__name__}")
-        yield data, labels[0] if labels else 0
+
+    def read() -> Iterator[tuple[Pixels, int]]:
+        for row, (image, *labels) in enumerate(rows(paths, [column, label] if label else [column])):
+            data = image["bytes"] if isinstance(image, dict) else image
+            if not isinstance(data, bytes):
+                raise UsageError(f"{paths[0].parent}: column {column!r} holds no images, but {type(data).__name__}")
+            pixels = decode_image(data, f"{paths[0].parent}: image {row} of {column!r}", crop, size)
+            yield pixels, labels[0] if labels else 0
+
+    return ImageSplit(sum(map(_row_count, paths)), read)
 
 
-def count(paths: Sequence[Path]) -> int:
-    """Rows of some files."""
-    total = 0
-    for path in paths:
-        with _opened(path) as file:
-            total += file.metadata.num_rows
-    return total
+def _row_count(path: Path) -> int:
+    """Number of rows."""
+    with _opened(path) as file:
+        return int(file.metadata.num_rows)
 
 
-def uncompressed_size(paths: Sequence[Path]) -> int:
-    """Bytes of some files' contents."""
-    total = 0
-    for path in paths:
-        with _opened(path) as file:
-            total += sum(file.metadata.row_group(i).total_byte_size for i in range(file.metadata.num_row_groups))
-    return total
+def uncompressed_size(path: Path) -> int:
+    """Bytes of the content."""
+    with _opened(path) as file:
+        return sum(file.metadata.row_group(i).total_byte_size for i in range(file.metadata.num_row_groups))
 
 
 def class_names(path: Path, column: str) -> list[str]:
-    """Names of the classes in the order of their labels, as the hub's metadata state them.
-
-    Raises:
-        UsageError: they do not, so that nobody knows what the labels mean.
-    """
+    """Names of the classes in the order of their labels, by the hub's metadata; `UsageError` if these have none."""
     with _opened(path) as file:
         metadata = file.schema_arrow.metadata or {}
     try:
         features = json.loads(metadata[b"huggingface"])["info"]["features"]
         return list(features[column]["names"])
     except (KeyError, TypeError, ValueError):
-        raise UsageError(f"{path} does not state the names of its classes, so its labels may mean anything") from None
+        raise UsageError(
+            f"{path} does not state the names of its classes, so the meaning of its labels is unknown"
+        ) from None

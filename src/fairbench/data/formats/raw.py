@@ -1,4 +1,4 @@
-"""What every dataset is read as, whatever its source: images or texts, in its official splits."""
+"""The raw examples of a dataset, the same from every source: images or texts in official splits."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,8 +14,8 @@ class ImageSplit:
     """An official split of images.
 
     Attributes:
-        count: how many there are.
-        read: gives them, as pixels of shape (3, H, W) and label; the label is 0 where there are none.
+        count: number of images.
+        read: yields pixels of shape (3, H, W) and a label, which is 0 for images without labels.
     """
 
     count: int
@@ -29,17 +29,17 @@ class Images:
     Attributes:
         shape: (3, H, W).
         splits: the official splits by name.
-        classes: names of the classes in the order of their labels; empty: there are no labels.
-        carved: splits that are taken out of "train": a tenth of each class for each of them.
-        processing: what was done to the pixels, in words.
-        dropped: how many images were left out, by reason.
+        classes: names of the classes in the order of their labels; empty for images without labels.
+        carved: splits to carve out of "train", each with a tenth of each class.
+        processing: of the pixels, in words.
+        dropped: number of images left out, by reason.
     """
 
     shape: tuple[int, int, int]
     splits: Mapping[str, ImageSplit]
     classes: tuple[str, ...] = ()
     carved: tuple[str, ...] = ()
-    processing: str = "as they are"
+    processing: str = "unchanged"
     dropped: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -48,11 +48,11 @@ class Texts:
     """Texts: stories, documents.
 
     Attributes:
-        splits: the official splits by name; each call gives the texts from the beginning, UTF-8, without white space
-            around them. Without a "test" split, one is taken out of "train".
-        size: bytes of all of them, or a little more.
-        processing: how the texts were told apart, in words.
-        vocabulary: tokens at most: the bytes, the end of a text, and merges where there are more.
+        splits: the official splits by name; each call yields all texts, UTF-8, without surrounding white space. Without
+            a "test" split, one is carved out of "train".
+        size: bytes of all texts, or a little more.
+        processing: of the texts, in words.
+        vocabulary: largest number of tokens: the bytes, the end of a text, and merges.
     """
 
     splits: Mapping[str, Callable[[], Iterator[bytes]]]

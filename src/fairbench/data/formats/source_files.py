@@ -1,4 +1,4 @@
-"""Files as they were found: by which name, where, and with which hash they ought to have."""
+"""The local files of a dataset with their expected hashes, and their verification."""
 
 import hashlib
 from collections.abc import Callable, Mapping
@@ -16,11 +16,11 @@ class SourceFile:
     """A file, or a folder of a user's own data.
 
     Attributes:
-        name: what the authors or the repository call it.
-        path: where it lies.
-        expected: its known hash by kind (sha256 or md5); empty: nothing to compare with.
-        size: its known bytes; 0: not known.
-        split: the official split that it holds, if it holds one.
+        name: its name at the source.
+        path: its local path.
+        expected: its known hash by kind (sha256 or md5); empty if unknown.
+        size: its known bytes; 0 if unknown.
+        split: the official split in it; empty if it has several.
     """
 
     name: str
@@ -37,7 +37,7 @@ class SourceFiles:
     Attributes:
         kind: "archive" (the authors' files), "hub" (of the repository) or "own" (the user's).
         files: the files.
-        remedy: how to get other ones, for errors.
+        remedy: instructions for replacing them, for errors.
         revision: the commit of the repository, for "hub".
     """
 
@@ -47,7 +47,7 @@ class SourceFiles:
     revision: str = ""
 
     def path(self, name: str) -> Path:
-        """Where the file of that name lies."""
+        """The path of the file of that name."""
         return next(file.path for file in self.files if file.name == name)
 
     def of_split(self, split: str) -> list[Path]:
@@ -56,7 +56,7 @@ class SourceFiles:
 
 
 def sha256_of(path: Path, advance: Callable[[int], None] = lambda size: None) -> str:
-    """sha256 of a file; of a folder, that of its files' relative paths and hashes in their order."""
+    """sha256 of a file; of a folder, that of its files' relative paths and hashes in order."""
     if path.is_dir():
         sha = hashlib.sha256()
         for file in sorted(file for file in path.rglob("*") if file.is_file()):
@@ -81,46 +81,45 @@ def size_of(path: Path) -> int:
 
 
 def verify_file(file: SourceFile, remedy: str, unverified: bool, advance: Callable[[int], None]) -> dict[str, Any]:
-    """Compare a file with what is known of it.
+    """Compare a file with its known hash.
 
     Args:
         file: the file.
-        remedy: how to get another one.
-        unverified: take it even if its hash is another one.
-        advance: told of bytes that have been read.
+        remedy: instructions for replacing it.
+        unverified: accept it even if its hash differs.
+        advance: called with the number of bytes read.
 
     Returns:
-        What the manifest says of it: `name`, `bytes`, `sha256`, `expected` (by kind, or None) and `agrees` (or None).
+        Facts for the manifest: `name`, `bytes`, `sha256`, `expected` (by kind, or None) and `agrees` (or None).
 
     Raises:
-        UsageError: it is a web page, or its hash is not the known one.
+        UsageError: it is a web page, or its hash differs.
     """
     _refuse_page(file, remedy)
     size, sha256 = size_of(file.path), sha256_of(file.path, advance)
     entry = {"name": file.name, "bytes": size, "sha256": sha256, "expected": dict(file.expected) or None}
     agrees = None
     for kind, expected in file.expected.items():
-        found = sha256 if kind == "sha256" else _hash(file.path, kind, lambda size: None)
-        agrees = found == expected
+        actual = sha256 if kind == "sha256" else _hash(file.path, kind, lambda size: None)
+        agrees = actual == expected
         if not agrees and not unverified:
             short = f"; it has {size:,} bytes, expected {file.size:,}" if file.size not in (0, size) else ""
             raise UsageError(
-                f"{file.path} is not the known {file.name}: {kind} {found}, expected {expected}{short}. "
-                f"It is damaged, incomplete or another version; {remedy}; or take it as it is with --unverified"
+                f"{file.path} is not the known {file.name}: {kind} {actual}, expected {expected}{short}. "
+                f"It is damaged, incomplete or a different version; {remedy}; or accept it with --unverified"
             )
     return {**entry, "agrees": agrees}
 
 
 def _refuse_page(file: SourceFile, remedy: str) -> None:
-    """Login and quota pages are what browsers and scripts like to save in an archive's place."""
+    """Refuse HTML: browsers and scripts often save a login or quota page instead of an archive."""
     if not (file.expected or file.split) or file.path.is_dir():
         return
-    with file.path.open("rb") as opened:
-        start = opened.read(256).lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    with file.path.open("rb") as content:
+        start = content.read(256).lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     if start.startswith((b"<!doctype html", b"<html")):
         expected = "".join(f"; expected {kind} {value}" for kind, value in file.expected.items())
-        found = sha256_of(file.path)
         raise UsageError(
             f"{file.path} is an HTML page, not {file.name}: a login or quota page was saved in its place "
-            f"(sha256 {found}{expected}). Delete it; {remedy}"
+            f"(sha256 {sha256_of(file.path)}{expected}). Delete it; {remedy}"
         )

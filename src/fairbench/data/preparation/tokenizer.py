@@ -1,4 +1,4 @@
-"""Byte-level byte-pair encoding whose first 257 tokens are the bytes and the end of a text."""
+"""Byte-level byte-pair encoding; its first 257 tokens are the bytes and the end of a text."""
 
 import json
 from collections.abc import Iterable
@@ -35,11 +35,7 @@ class ByteEncoder:
 
 
 class PairEncoder:
-    """Byte-pair encoding.
-
-    Args:
-        path: the tokenizer's file, which `write_tokenizer` wrote.
-    """
+    """Byte-pair encoding with a tokenizer of `write_tokenizer`."""
 
     def __init__(self, path: Path) -> None:
         self._tokenizer = Tokenizer.from_file(str(path))
@@ -51,11 +47,7 @@ class PairEncoder:
 
 
 def decode_utf8(text: bytes) -> str:
-    """The text of its UTF-8 bytes.
-
-    Raises:
-        UsageError: it is not UTF-8.
-    """
+    """Decode a text, or raise `UsageError` if it is not UTF-8."""
     try:
         return text.decode()
     except UnicodeDecodeError as error:
@@ -63,16 +55,16 @@ def decode_utf8(text: bytes) -> str:
 
 
 def write_tokenizer(path: Path, texts: Iterable[bytes], vocabulary: int) -> None:
-    """Train byte-pair encoding and write it.
+    """Train a byte-pair encoding and write it in the format of the library `tokenizers`.
 
     Args:
-        path: the file, in the format of the library `tokenizers`.
-        texts: the texts to train on.
-        vocabulary: tokens at most, with the bytes and the end token; a text that is short gives fewer.
+        path: the file.
+        texts: the training texts.
+        vocabulary: largest number of tokens, bytes and end token included; short texts give fewer.
     """
     tokenizer = _tokenizer(models.BPE())
     trainer = trainers.BpeTrainer(
-        vocab_size=vocabulary - 1,  # the end token is no pair of anything
+        vocab_size=vocabulary - 1,  # the end token is added below
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
@@ -93,12 +85,12 @@ def _tokenizer(model: Any) -> Tokenizer:
 
 
 def byte_symbols() -> list[str]:
-    """How byte-level encoding writes the 256 bytes: as characters that one can see."""
-    seen = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
-    unseen = iter(range(256, 512))
-    return [chr(byte if byte in seen else next(unseen)) for byte in range(256)]
+    """The visible characters by which byte-level encoding represents the 256 bytes."""
+    visible = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    others = iter(range(256, 512))
+    return [chr(byte if byte in visible else next(others)) for byte in range(256)]
 
 
 def merges(path: Path) -> int:
-    """How many merges a written tokenizer has."""
+    """Number of merges of a written tokenizer."""
     return len(json.loads(path.read_text())["model"]["merges"])
