@@ -1,4 +1,4 @@
-"""What a trial is, and why two trials are not the same one."""
+"""`fairbench explain`: the identity of a trial, and the differences between two."""
 
 import json
 from collections.abc import Sequence
@@ -14,42 +14,39 @@ from fairbench.study.trial_spec import TrialSpec
 
 
 def explain_trials(names: Sequence[str], directory: Path | None) -> list[str]:
-    """Lines on one trial and its place in the plan, or on the difference between two.
+    """Lines on one trial and its place in the plan, or on the differences between two.
 
     Args:
         names: one or two trials, as record files or beginnings of ids.
-        directory: the output directory that has them; None looks into all of `results/`.
+        directory: the output directory with their records; None searches all of `results/`.
 
     Raises:
-        UsageError: there is no such trial, more than one of that name, or more than two were asked for.
+        UsageError: a trial is missing or its name is ambiguous, or there are more than two names.
     """
     if len(names) > 2:
         raise UsageError(f"one trial is explained, or the difference between two; got {len(names)}")
-    files = [find_record(name, directory) for name in names]
-    records = [read_any(file) for file in files]
-    lines = [line for file, record in zip(files, records, strict=True) for line in describe(file, record)]
+    files = [_record_file(name, directory) for name in names]
+    records = [_read(file) for file in files]
+    lines = [line for file, record in zip(files, records, strict=True) for line in _describe(file, record)]
     if len(records) == 1:
-        return [*lines, *place(files[0].parent.parent, records[0])]
-    return [*lines, *difference(records[0]["spec"], records[1]["spec"])]
+        return [*lines, *_compare_with_plan(files[0].parent.parent, records[0])]
+    return [*lines, *_differences(records[0]["spec"], records[1]["spec"])]
 
 
-def find_record(name: str, directory: Path | None) -> Path:
-    """The file of a trial's record."""
+def _record_file(name: str, directory: Path | None) -> Path:
     if Path(name).is_file():
         return Path(name)
-    where = [directory] if directory else sorted(Path("results").glob("*"))
-    found = [
-        file for folder in where for file in sorted((folder / "trials").glob("*.json")) if file.stem.startswith(name)
-    ]
-    if len(found) != 1:
-        place = directory or "results/"
-        many = f": {', '.join(map(str, found[:5]))}" if found else "; say --output-dir"
-        raise UsageError(f"{len(found) or 'no'} trials in {place} begin with {name!r}{many}")
-    return found[0]
+    folders = [directory] if directory else sorted(Path("results").glob("*"))
+    files = [file for folder in folders for file in sorted((folder / "trials").glob("*.json"))]
+    matching = [file for file in files if file.stem.startswith(name)]
+    if len(matching) != 1:
+        remedy = f": {', '.join(map(str, matching[:5]))}" if matching else "; give --output-dir"
+        raise UsageError(f"{len(matching) or 'no'} trials in {directory or 'results/'} begin with {name!r}{remedy}")
+    return matching[0]
 
 
-def read_any(file: Path) -> Record:
-    """A record, of whatever study and code."""
+def _read(file: Path) -> Record:
+    """A record of any study and code."""
     try:
         record: Record = json.loads(file.read_text())
         TrialSpec.from_json(record["spec"])
@@ -58,18 +55,16 @@ def read_any(file: Path) -> Record:
     return record
 
 
-def describe(file: Path, record: Record) -> list[str]:
-    """What a trial is and what became of it."""
-    spec = TrialSpec.from_json(record["spec"])
-    ground = record["environment"] or {}
-    lines = [f"{file.stem}  {spec.label()}: {record['status']}"]
+def _describe(file: Path, record: Record) -> list[str]:
+    """The label of a trial, its result and its environment."""
+    lines = [f"{file.stem}  {TrialSpec.from_json(record['spec']).label()}: {record['status']}"]
     if record["error"]:
         lines.append(f"  {record['error']['type']}: {record['error']['message']}")
-    return lines + [f"  {fact}: {value}" for fact, value in ground.items()]
+    return lines + [f"  {key}: {value}" for key, value in (record["environment"] or {}).items()]
 
 
-def place(directory: Path, record: Record) -> list[str]:
-    """Whether the plan of its directory has the trial, and if not, how the planned one differs."""
+def _compare_with_plan(directory: Path, record: Record) -> list[str]:
+    """Whether the plan of a directory has the trial, otherwise its differences from the nearest planned one."""
     history, lookup = open_study(directory)
     spec = TrialSpec.from_json(record["spec"])
     planned = [trial for arm in arms(history.study, lookup) for trial in arm.trials]
@@ -81,12 +76,9 @@ def place(directory: Path, record: Record) -> list[str]:
     if not alike:
         return [f"the plan of {directory} has no {label}"]
     nearest = min(alike, key=lambda trial: len(changes(record["spec"], trial.as_stored)))
-    return [f"the plan of {directory} has {nearest.id} instead", *difference(record["spec"], nearest.as_stored)]
+    return [f"the plan of {directory} has {nearest.id} instead", *_differences(record["spec"], nearest.as_stored)]
 
 
-def difference(first: Any, second: Any) -> list[str]:
-    """How the spec of one trial differs from that of another, entry by entry."""
-    found = changes(first, second)
-    if not found:
-        return ["they are the same trial"]
-    return ["they differ in", *(f"  {change}" for change in found)]
+def _differences(first: Any, second: Any) -> list[str]:
+    entries = changes(first, second)
+    return ["they differ in", *(f"  {entry}" for entry in entries)] if entries else ["they are the same trial"]

@@ -10,7 +10,7 @@ from fairbench.common.errors import UsageError
 from fairbench.runner.preemption import TO_BE_CONTINUED
 
 WARNING = 180
-"""Seconds before the time limit at which Slurm signals a driver, so that its trials write checkpoints."""
+"""Seconds before the time limit at which Slurm signals a driver to write checkpoints."""
 
 RESOURCES = ("gres", "cpus_per_task", "mem", "time", "partition")
 """Options of sbatch that are passed on unchanged; sbatch checks them."""
@@ -38,29 +38,29 @@ do :; done
 exit "$code"
 """
 CORES = '${SLURM_CPUS_PER_TASK:+--workers "$SLURM_CPUS_PER_TASK"}'
-"""Concurrent trials: the cores of the job, if it requests a number of them."""
+"""Concurrent trials: the cores of the job, if it requests a number."""
 GPUS = '--devices "$(seq -s , 0 "$((${SLURM_GPUS_ON_NODE:-1} - 1))")"'
-"""The GPUs of the job, which sees them numbered from 0."""
+"""The GPUs of the job, numbered from 0."""
 LOGS = "slurm"
-"""The folder of the output directory for the drivers' output; Slurm does not make it."""
+"""Folder of the drivers' logs in the output directory."""
 
 
 def job_script(options: argparse.Namespace, arguments: Sequence[str], name: str, directory: Path) -> str:
     """The script for sbatch.
 
     Args:
-        options: those of `fairbench slurm`.
+        options: of `fairbench slurm`.
         arguments: of `fairbench run`, see `run_arguments`.
         name: of the suite.
         directory: absolute path of the output directory.
 
     Raises:
-        UsageError: an option is not one of sbatch.
+        UsageError: an option for sbatch is wrong.
     """
     if options.array < 1:
         raise UsageError(f"--array must be at least 1, the number of drivers; got {options.array}")
     if wrong := [line for line in options.sbatch if not line.startswith("-") or "\n" in line]:
-        raise UsageError(f"--sbatch takes an option of sbatch, as --sbatch=--account=physics; got {wrong[0]!r}")
+        raise UsageError(f"--sbatch takes an option of sbatch, as in --sbatch=--account=physics; got {wrong[0]!r}")
     resources = {name.replace("_", "-"): getattr(options, name) for name in RESOURCES}
     if wrong := [value for value in resources.values() if value and "\n" in value]:
         raise UsageError(f"options of sbatch are single lines; got {wrong[0]!r}")
@@ -91,17 +91,12 @@ def device_of(options: argparse.Namespace) -> str:
     """
     gpus = "gpu" in (options.gres or "")
     if gpus and options.device == "cpu":
-        raise UsageError(f"--gres {options.gres} asks for GPUs that --device cpu would leave idle; leave one out")
+        raise UsageError(f"--gres {options.gres} requests GPUs that --device cpu would leave idle; leave one out")
     return options.device or ("cuda" if gpus else "cpu")
 
 
 def run_arguments(options: argparse.Namespace, defaults: argparse.Namespace) -> list[str]:
-    """The arguments that give `fairbench run` these options.
-
-    Args:
-        options: of `fairbench run`, and any others.
-        defaults: the options of `fairbench run` without arguments.
-    """
+    """The arguments for `fairbench run` with these options, where they differ from its defaults."""
     arguments = []
     for name, default in vars(defaults).items():
         value = getattr(options, name)

@@ -1,4 +1,4 @@
-"""The suite that the options of a command ask for."""
+"""The suite of a command, from its options."""
 
 import argparse
 
@@ -9,11 +9,11 @@ from fairbench.suites.schema import Suite
 
 DEFAULT_SUITE = "mini"
 PAPER_SUITE = "paper"
-"""The suite of a command with a folder of data and no suite, as the paper's own command is."""
+"""The suite of a command with --data-root and no suite, like the command of the paper's authors."""
 
 
 def chosen_suite(options: argparse.Namespace) -> Suite:
-    """The suite of a command that runs or plans a study, with the changes that its options ask for."""
+    """The suite of a command that runs or plans a study, with the changes by its options."""
     folders = {"images": options.images, "text": options.text}
     overrides = Overrides(
         arenas=_names("--arenas", options.arenas),
@@ -29,7 +29,7 @@ def chosen_suite(options: argparse.Namespace) -> Suite:
 
 
 def preview_suite(options: argparse.Namespace) -> Suite:
-    """The suite of `fairbench try`: one arena, and the optimizers to compare, the user's last."""
+    """The suite of `fairbench try`: one arena, and the optimizers to compare; the previewed one is the last."""
     overrides = Overrides(
         arenas=[options.arena] if options.arena else None,
         optimizers=[*(_names("--against", options.against) or ()), options.optimizer],
@@ -40,7 +40,7 @@ def preview_suite(options: argparse.Namespace) -> Suite:
 
 
 def _suite_name(options: argparse.Namespace) -> str:
-    """The suite's name or file, which three options can give."""
+    """The suite's name or file, from one of three options."""
     sources = {
         "SUITE": options.chosen,
         "--suite": options.suite,
@@ -59,7 +59,7 @@ def comma_separated(text: str) -> list[str]:
 
 
 def _names(option: str, text: str | None) -> list[str] | None:
-    """The names of a comma-separated option; an empty text is an error, as of an unset variable of a shell."""
+    """The names of a comma-separated option; an empty text is an error, for example from an unset shell variable."""
     if text is None:
         return None
     if not (names := comma_separated(text)):

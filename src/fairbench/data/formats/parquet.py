@@ -54,7 +54,7 @@ def image_split(paths: Sequence[Path], column: str, label: str = "", crop: int =
             data = image["bytes"] if isinstance(image, dict) else image
             if not isinstance(data, bytes):
                 raise UsageError(f"{paths[0].parent}: column {column!r} holds no images, but {type(data).__name__}")
-            pixels = decode_image(data, f"{paths[0].parent}: image {row} of {column!r}", crop, size)
+            pixels = decode_image(data, f"image {row} from {paths[0]} on", crop, size)
             yield pixels, labels[0] if labels else 0
 
     return ImageSplit(sum(map(_row_count, paths)), read)
