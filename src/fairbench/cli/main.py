@@ -18,13 +18,11 @@ from fairbench.cli.suite_options import chosen_suite, comma_separated
 from fairbench.common.errors import Preempted, UsageError, unknown
 from fairbench.runner.preemption import TO_BE_CONTINUED, preemptible
 from fairbench.runner.run_options import RunOptions, cores
+from fairbench.suites.schema import Suite
 from fairbench.training.place import Place
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-    from fairbench.suites.schema import Suite
-
 
 READERS = ("status", "audit", "report", "compare")
 """Commands that read the records of a study once, and end."""
@@ -38,19 +36,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0; 1 if a trial or a check failed; 2 if the user must fix something; 75 after SIGTERM or SIGUSR1, if the run can
         be resumed; 130 after Ctrl-C.
     """
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    if given and given[0] not in DO and given[0] not in ("-h", "--help"):
-        if not given[0].startswith("-"):
-            print(f"fairbench: {unknown('command', given[0], DO)}", file=sys.stderr)
-            return 2
-        given.insert(0, "run")
-    options = parser().parse_args(given or ["--help"])
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without a minus sign is no reason to fail
-    if options.command in READERS:
-        gc.disable()  # everything that is read is needed until the end
     try:
+        options = parser().parse_args(_with_command(sys.argv[1:] if arguments is None else arguments))
+        if options.command in READERS:
+            gc.disable()  # everything that is read is needed until the end
         code = DO[options.command](options)
         sys.stdout.flush()
         return code
@@ -66,6 +58,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print(f"\nfairbench: stopped; {KEPT}", file=sys.stderr)
         return 130
+
+
+def _with_command(arguments: Sequence[str]) -> Sequence[str]:
+    """The arguments with the command; without one it is `run`, without arguments the help."""
+    if not arguments:
+        return ["--help"]
+    if arguments[0] in (*DO, "-h", "--help"):
+        return arguments
+    if not arguments[0].startswith("-"):
+        raise unknown("command", arguments[0], DO)
+    return ["run", *arguments]
 
 
 def run(options: argparse.Namespace) -> int:
@@ -92,8 +95,8 @@ def run_and_report(options: argparse.Namespace) -> int:
 
 
 def slurm(options: argparse.Namespace) -> int:
-    """`fairbench slurm`; makes the folder for the drivers' logs, since Slurm does not."""
-    from fairbench.cli.slurm import LOGS, device_of, job_script, run_arguments
+    """`fairbench slurm`."""
+    from fairbench.cli.slurm import device_of, prepared_job
     from fairbench.runner.run_study import check_data
 
     options.device = device_of(options)
@@ -101,15 +104,7 @@ def slurm(options: argparse.Namespace) -> int:
     chosen_run_options(options)
     prepare_own_data(options, suite)
     check_data(suite, str(options.data_root or "data"))
-    options.offline = True  # a run needs no network, and the nodes of many clusters have none
-    directory = Path.cwd() / (options.output_dir or Path("results") / suite.name)
-    words = run_arguments(options, parser().parse_args(["run"]))
-    script = job_script(options, words, suite.name, directory)
-    try:
-        (directory / LOGS).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"cannot make {directory / LOGS}: {error.strerror}; choose another --output-dir") from error
-    print(script, end="")
+    print(prepared_job(options, suite.name), end="")
     return 0
 
 
@@ -240,7 +235,6 @@ def compare(options: argparse.Namespace) -> int:
     from fairbench.analysis.published.publication import load_publication
 
     publication = load_publication(options.publication)
-
     from fairbench.report.replication import print_replication, write_replication
     from fairbench.study.snapshot import open_study
 

@@ -3,9 +3,9 @@
 import argparse
 import shlex
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
+from fairbench.cli.parser import parser
 from fairbench.common.errors import UsageError
 from fairbench.runner.preemption import TO_BE_CONTINUED
 
@@ -45,18 +45,27 @@ LOGS = "slurm"
 """Folder of the drivers' logs in the output directory."""
 
 
-def job_script(options: argparse.Namespace, arguments: Sequence[str], name: str, directory: Path) -> str:
-    """The script for sbatch.
+def prepared_job(options: argparse.Namespace, name: str) -> str:
+    """The script for sbatch; makes the folder of the drivers' logs, since Slurm does not.
 
     Args:
         options: of `fairbench slurm`.
-        arguments: of `fairbench run`, see `run_arguments`.
         name: of the suite.
-        directory: absolute path of the output directory.
 
     Raises:
-        UsageError: an option for sbatch is wrong.
+        UsageError: an option for sbatch is wrong, or the folder cannot be made.
     """
+    options.offline = True  # a run needs no network, and the nodes of many clusters have none
+    directory = Path.cwd() / (options.output_dir or Path("results") / name)
+    script = _script(options, name, directory)
+    try:
+        (directory / LOGS).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot make {directory / LOGS}: {error.strerror}; choose another --output-dir") from error
+    return script
+
+
+def _script(options: argparse.Namespace, name: str, directory: Path) -> str:
     if options.array < 1:
         raise UsageError(f"--array must be at least 1, the number of drivers; got {options.array}")
     if wrong := [line for line in options.sbatch if not line.startswith("-") or "\n" in line]:
@@ -73,12 +82,13 @@ def job_script(options: argparse.Namespace, arguments: Sequence[str], name: str,
         "signal": f"B:USR1@{WARNING}",
     }
     lines = [f"--{option}={_quoted(value)}" for option, value in directives.items() if value is not None]
-    # The user's own options come later and override these.
+    # The user's options come later and override these.
     workers = "" if options.ray else f"{GPUS if options.device == 'cuda' else CORES} "
+    run = shlex.join([sys.executable, "-m", "fairbench", "run"])
     return SCRIPT.format(
         options="\n".join(f"#SBATCH {line}" for line in [*lines, "--requeue", *options.sbatch]),
         folder=shlex.quote(str(Path.cwd())),
-        command=f"{shlex.join([sys.executable, '-m', 'fairbench', 'run'])} {workers}{shlex.join(arguments)}",
+        command=f"{run} {workers}{shlex.join(_run_arguments(options))}",
         to_be_continued=TO_BE_CONTINUED,
     )
 
@@ -95,10 +105,10 @@ def device_of(options: argparse.Namespace) -> str:
     return options.device or ("cuda" if gpus else "cpu")
 
 
-def run_arguments(options: argparse.Namespace, defaults: argparse.Namespace) -> list[str]:
+def _run_arguments(options: argparse.Namespace) -> list[str]:
     """The arguments for `fairbench run` with these options, where they differ from its defaults."""
     arguments = []
-    for name, default in vars(defaults).items():
+    for name, default in vars(parser().parse_args(["run"])).items():
         value = getattr(options, name)
         option = "--" + ("suite" if name == "chosen" else name.replace("_", "-"))
         if value is True:
