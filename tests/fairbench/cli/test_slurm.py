@@ -1,4 +1,4 @@
-"""The script for sbatch does what it says, by a shell that runs it; docs/cluster.md describes a real Slurm."""
+"""The script for sbatch, run by a shell with a mock of Slurm; docs/cluster.md describes a real one."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ from fairbench.cli import main as cli
 
 DRIVER = """\
 #!/bin/bash
-printf '%s\\n' "$PWD" "$@" > said
+printf '%s\\n' "$PWD" "$@" > arguments
 trap 'echo "$BASHPID" > warned; exit {code}' USR1 TERM
 touch ready
 {rest}
@@ -23,11 +23,12 @@ WAITS = "for turn in {1..1000}; do sleep 0.02; done"
 
 @pytest.fixture
 def folder(tmp_path: Path, tiny_file: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a difficult name, in which commands run; it holds the tiny suite."""
+    """A working directory with a difficult name and the tiny suite."""
     folder = tmp_path / "ein Ordner 'für' $HOME"
     folder.mkdir()
     tiny_file.rename(folder / "tiny.toml")
     monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "executable", str(folder / "driver"))
     return folder
 
 
@@ -37,7 +38,7 @@ def script(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 
 def start(folder: Path, text: str, code: int, rest: str = WAITS, **environment: str) -> subprocess.Popen[str]:
-    """Run a script whose driver waits for a signal, or does the rest, with a Slurm that records its calls."""
+    """Run a script with a driver that records its arguments and waits for a signal, and a Slurm that records its calls."""
     programs = {"driver": DRIVER.format(code=code, rest=rest), "scontrol": '#!/bin/bash\necho "$@" >> requeued\n'}
     for name, program in programs.items():
         (folder / name).write_text(program)
@@ -54,8 +55,7 @@ def start(folder: Path, text: str, code: int, rest: str = WAITS, **environment: 
 
 
 @pytest.fixture
-def job(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr(sys, "executable", str(folder / "driver"))
+def job(folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
     return script(capsys, "tiny.toml", "--array", "2")
 
 
@@ -63,7 +63,7 @@ def job(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mo
     ("sent", "code", "requeued"),
     [(signal.SIGUSR1, 75, True), (signal.SIGTERM, 75, False), (signal.SIGUSR1, 0, False), (signal.SIGUSR1, 1, False)],
 )
-def test_a_warned_driver_is_heard_out_and_taken_up_again(
+def test_a_signalled_driver_ends_and_is_requeued(
     folder: Path, job: str, sent: signal.Signals, code: int, requeued: bool
 ) -> None:
     running = start(folder, job, code)
@@ -75,48 +75,42 @@ def test_a_warned_driver_is_heard_out_and_taken_up_again(
         assert (folder / "requeued").read_text() == "requeue 17\n"
 
 
-@pytest.mark.parametrize(("code", "requeued"), [(0, False), (1, False), (137, False), (75, True)])
-def test_what_a_driver_returns_is_what_the_job_returns(folder: Path, job: str, code: int, requeued: bool) -> None:
+@pytest.mark.parametrize(("code", "requeued"), [(0, False), (137, False), (75, True)])
+def test_the_job_returns_the_code_of_the_driver(folder: Path, job: str, code: int, requeued: bool) -> None:
     assert start(folder, job, 0, f"exit {code}").wait(10) == code
     assert (folder / "requeued").exists() == requeued
 
 
-def test_options_of_run_reach_it_word_for_word(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "executable", str(folder / "driver"))
+def passed(folder: Path, text: str, **environment: str) -> list[str]:
+    """The working directory and the arguments of the driver of a script."""
+    start(folder, text, 0, "exit 0", **environment).wait(10)
+    return (folder / "arguments").read_text().splitlines()
+
+
+def test_options_of_run_are_passed_on_unchanged(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--optimizers", "AdamW,PsiLogic", "--set", "AdamW.weight_decay=0.1", "--set", "PsiLogic.weight_decay=0.2"]
     text = script(capsys, "tiny.toml", *words, "--output-dir", 'out put "ö"', "--trial-timeout", "60", "--tensorboard")
-    start(folder, text, 0, "exit 0", SLURM_CPUS_PER_TASK="3").wait(10)
-    assert (folder / "said").read_text().splitlines() == [
+    assert passed(folder, text, SLURM_CPUS_PER_TASK="3") == [
         str(folder), "-m", "fairbench", "run", "--workers", "3", "--suite=tiny.toml", '--output-dir=out put "ö"',
         "--optimizers=AdamW,PsiLogic", "--set=AdamW.weight_decay=0.1", "--set=PsiLogic.weight_decay=0.2",
         "--tensorboard", "--offline", "--trial-timeout=60.0",
     ]  # fmt: skip
 
 
-def test_a_job_with_gpus_uses_all_of_them(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "executable", str(folder / "driver"))
+def test_a_job_uses_its_gpus_or_leaves_places_to_ray(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = script(capsys, "tiny.toml", "--gres", "gpu:2", "--trials-per-gpu", "2", "--output-dir", "100%")
-    start(folder, text, 0, "exit 0", SLURM_GPUS_ON_NODE="2").wait(10)
-    said = (folder / "said").read_text().splitlines()
-    assert said[4:6] == ["--devices", "0,1"]
-    assert {"--device=cuda", "--trials-per-gpu=2"} < {*said}
+    arguments = passed(folder, text, SLURM_GPUS_ON_NODE="2")
+    assert arguments[4:6] == ["--devices", "0,1"]
+    assert {"--device=cuda", "--trials-per-gpu=2"} < {*arguments}
+    text = script(capsys, "tiny.toml", "--ray", "node:6379")
+    (folder / "ready").unlink()
+    arguments = passed(folder, text, SLURM_CPUS_PER_TASK="3")
+    assert arguments[4:] == ["--suite=tiny.toml", "--offline", "--ray=node:6379"]
 
 
-def test_on_a_ray_cluster_the_cores_of_the_job_are_no_number_of_trials(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "executable", str(folder / "driver"))
-    start(folder, script(capsys, "tiny.toml", "--ray", "node:6379"), 0, "exit 0", SLURM_CPUS_PER_TASK="3").wait(10)
-    assert (folder / "said").read_text().splitlines()[4:] == ["--suite=tiny.toml", "--offline", "--ray=node:6379"]
-
-
-def test_sbatch_is_asked_for_what_was_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ["--array", "4", "--gres", "gpu:1", "--time", "2:00:00", "--mem", "16G", "--sbatch=--account=physics"]
-    lines = script(capsys, "tiny.toml", *asked, "--output-dir", "100%").splitlines()
+def test_options_of_sbatch_become_directives(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--array", "4", "--gres", "gpu:1", "--time", "2:00:00", "--mem", "16G", "--sbatch=--account=physics"]
+    lines = script(capsys, "tiny.toml", *words, "--output-dir", "100%").splitlines()
     assert [line for line in lines if line.startswith("#SBATCH")] == [
         '#SBATCH --job-name="fairbench-tiny"',
         '#SBATCH --array="0-3"',
@@ -145,11 +139,11 @@ def test_sbatch_is_asked_for_what_was_said(folder: Path, capsys: pytest.CaptureF
         (["tiny.toml", "--output-dir", "tiny.toml"], "choose another --output-dir"),
     ],
 )
-def test_what_is_wrong_is_said_now_and_not_in_the_queue(
+def test_mistakes_are_reported_before_the_job_is_queued(
     folder: Path, capsys: pytest.CaptureFixture[str], words: list[str], complaint: str
 ) -> None:
     assert cli.main(["slurm", *words]) == 2
-    said = capsys.readouterr()
-    assert complaint in said.err
-    assert not said.out
+    shown = capsys.readouterr()
+    assert complaint in shown.err
+    assert not shown.out
     assert not (folder / "results").exists()

@@ -1,4 +1,4 @@
-"""The suite that a command line makes of one in a file."""
+"""The suite of a command line."""
 
 import pytest
 
@@ -16,19 +16,19 @@ def chosen(*words: str) -> Suite:
     return chosen_suite(parser().parse_args(["run", "mini", *words]))
 
 
-def test_one_more_optimizer_leaves_the_suite_as_it_is() -> None:
+def test_an_added_optimizer_does_not_change_the_suite() -> None:
     mini, suite = load_suite("mini"), chosen("--optimizer", "rules/mine.py:Mine", "--optimizer", "pkg.mod:Other")
     added = {"Mine": OptimizerPlan("rules/mine.py:Mine"), "Other": OptimizerPlan("pkg.mod:Other")}
     assert list(suite.optimizers.items()) == [*mini.optimizers.items(), *added.items()]
     assert (suite.reference, suite.arenas) == (mini.reference, mini.arenas)
 
 
-def test_only_some_of_the_suite_and_one_more() -> None:
+def test_selected_optimizers_and_an_added_one() -> None:
     suite = chosen("--optimizers", "AdamW", "--optimizer", "mine.py:Mine", "--reference", "Mine")
     assert (list(suite.optimizers), suite.reference) == (["AdamW", "Mine"], "Mine")
 
 
-def test_hyperparameters_are_set_in_every_arm_beside_those_of_the_suite() -> None:
+def test_hyperparameters_are_added_to_those_of_the_suite() -> None:
     words = ["--optimizer", "mine.py:Mine", "--set", "Mine.betas = [0.9, 0.95]", "--set", "PsiLogic.gamma=0.5"]
     suite = chosen(*words, "--set", 'Mine.mode="fast"', "--set", "AdamW.amsgrad=true")
     assert suite.optimizers["Mine"].options == {"betas": [0.9, 0.95], "mode": "fast"}
@@ -91,6 +91,6 @@ def test_hyperparameters_are_checked_against_the_signature(option: str, value: o
     assert complaint in str(error.value)
 
 
-def test_a_default_that_says_nothing_takes_any_value_and_a_whole_number_is_a_number() -> None:
+def test_a_default_of_none_takes_any_value_and_an_integer_is_a_number() -> None:
     resolved = resolve_optimizer("AdamW", OptimizerPlan(options={"fused": True, "weight_decay": 1}))
     assert (resolved.options["fused"], resolved.options["weight_decay"]) == (True, 1)

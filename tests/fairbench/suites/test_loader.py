@@ -1,4 +1,4 @@
-"""Suites: what is wrong in a file is named with its key and its line."""
+"""Suites: mistakes in a file are named with their key and line."""
 
 import inspect
 from pathlib import Path
@@ -13,7 +13,7 @@ from fairbench.suites.loader import load_suite, parse_suite, suite_names
 
 
 @pytest.mark.parametrize("name", suite_names())
-def test_the_suites_that_come_along_are_right_and_survive_json(name: str) -> None:
+def test_the_included_suites_are_valid_and_survive_json(name: str) -> None:
     suite = load_suite(name)
     assert parse_suite(suite.to_json(), "json") == suite
 
@@ -96,7 +96,7 @@ def test_mistakes_are_named_with_key_and_line(tiny_file: Path, old: str, new: st
     assert "tiny.toml" in str(caught.value)
 
 
-def test_what_a_suite_may_ask_for(tiny_file: Path) -> None:
+def test_optional_keys_of_a_suite(tiny_file: Path) -> None:
     text = tiny_file.read_text().replace(
         "alpha = 0.05", "alpha = 0.05\ncompare = 'all'\nladder = ['AdamW', 'PsiLogic']"
     )
@@ -114,30 +114,24 @@ def test_a_run_without_a_rung_has_no_ladder(tiny_file: Path) -> None:
         assert parse_suite(suite.to_json(), "json") == suite
 
 
-def test_a_wrong_suite_name_is_answered_with_the_nearest() -> None:
+def test_a_wrong_name_or_file_is_named() -> None:
     with pytest.raises(UsageError, match="unknown suite 'mnii'; did you mean 'mini'"):
         load_suite("mnii")
+    with pytest.raises(UsageError, match=r"no suite file 'absent\.toml'"):
+        load_suite("absent.toml")
 
 
-def test_a_file_must_not_take_the_name_of_a_suite_that_comes_along(tiny_file: Path) -> None:
+def test_the_name_of_an_included_suite_is_taken(tiny_file: Path) -> None:
     other = tiny_file.rename(tiny_file.with_name("mini.toml"))
     with pytest.raises(UsageError, match="fairbench includes a suite of that name; rename the file"):
         load_suite(str(other))
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"\x00"])
-def test_a_file_that_is_no_text_is_named(tiny_file: Path, content: bytes) -> None:
+def test_a_file_without_text_is_named(tiny_file: Path, content: bytes) -> None:
+    suite = load_suite(str(tiny_file))
+    tiny_file.write_bytes(b"\xef\xbb\xbf" + tiny_file.read_bytes())  # a byte order mark is ignored
+    assert load_suite(str(tiny_file)) == suite
     tiny_file.write_bytes(content)
     with pytest.raises(UsageError, match=r"tiny\.toml: "):
         load_suite(str(tiny_file))
-
-
-def test_a_byte_order_mark_does_no_harm(tiny_file: Path) -> None:
-    suite = load_suite(str(tiny_file))
-    tiny_file.write_bytes(b"\xef\xbb\xbf" + tiny_file.read_bytes())
-    assert load_suite(str(tiny_file)) == suite
-
-
-def test_a_missing_suite_file_is_named() -> None:
-    with pytest.raises(UsageError, match=r"no suite file 'absent\.toml'"):
-        load_suite("absent.toml")
