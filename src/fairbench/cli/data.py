@@ -79,7 +79,7 @@ def prepare_datasets(options: argparse.Namespace) -> int:
     if not configs:
         print(f"suite {options.suite} reads no data that must be prepared")
     if options.hub is not None and not options.hub.is_dir():
-        raise UsageError(f"--hub {options.hub} is no folder; it must hold the hub's files as owner/name/path")
+        raise UsageError(f"--hub {options.hub} is no folder; it must contain the hub's files as owner/name/path")
     prepare_options = PrepareOptions(options.data_root, options.hub, options.verb == "download", options.unverified)
     complaints = []
     for config in configs:

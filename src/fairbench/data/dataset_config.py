@@ -45,7 +45,7 @@ class DatasetConfig:
 
     @property
     def user_path(self) -> Path | None:
-        """The file or folder of a user's own data; None for a published dataset."""
+        """The file or folder of a user's data; None for a published dataset."""
         return Path(self.options["path"]).expanduser() if "path" in self.options else None
 
     def _needed(self, files: Iterable[FileT]) -> list[FileT]:

@@ -48,7 +48,7 @@ class Prepared:
             raise UsageError(f"{path} is damaged ({type(error).__name__}: {error})") from error
         is_stated = array.dtype.str == facts["dtype"] and list(array.shape) == facts["shape"]
         if not is_stated or array.offset + array.nbytes != end:  # type: ignore[attr-defined]
-            raise UsageError(f"{path} is damaged: it holds {array.dtype.str} {list(array.shape)}, expected {facts}")
+            raise UsageError(f"{path} is damaged: it contains {array.dtype.str} {list(array.shape)}, expected {facts}")
         return array
 
     @property

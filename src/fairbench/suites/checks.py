@@ -84,8 +84,8 @@ def _check_arena(suite: Suite, name: str, arena: ArenaPlan) -> None:
 def _check_source(path: KeyPath, data: Mapping[str, Any], facts: ArenaFacts) -> None:
     fitting = {key: x for key, x in SOURCES.items() if x.kind == facts.kind and x.labelled >= facts.labelled}
     if (source := data.get("source")) not in fitting:
-        own = "; the arena's facts have no kind = 'images' or 'text'" if facts.kind == "own" else ""
-        raise Wrong((*path, "source"), f"{unknown('source for this arena', str(source), fitting)}{own}")
+        remark = "; the arena's facts have no kind = 'images' or 'text'" if facts.kind == "own" else ""
+        raise Wrong((*path, "source"), f"{unknown('source for this arena', str(source), fitting)}{remark}")
     _check_options(path, data, {"source": str, **READING[facts.kind], **fitting[str(source)].options})
 
 

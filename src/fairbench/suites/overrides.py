@@ -134,11 +134,11 @@ def named_arenas(names: Iterable[str], known: Mapping[str, ArenaPlan]) -> dict[s
     registered = known_arenas().keys() - ARENAS.keys()
     plans: dict[str, ArenaPlan] = {}
     for word in names:
-        own = word not in known and (":" in word or word in registered)
+        is_users = word not in known and (":" in word or word in registered)
         name = place_and_name(word, "arena")[1] if ":" in word else word
         if name in plans:
             raise UsageError(f"two arenas are called {name!r}; rename one in a suite file")
-        plans[name] = _user_arena(name, word) if own else pick("arena", word, known)
+        plans[name] = _user_arena(name, word) if is_users else pick("arena", word, known)
     return plans
 
 
@@ -185,13 +185,13 @@ def named_optimizers(names: Iterable[str], known: Mapping[str, OptimizerPlan]) -
     by_name = {**{name: OptimizerPlan() for name in known_optimizers()}, **known}
     plans: dict[str, OptimizerPlan] = {}
     for word in names:
-        own = word not in known and ":" in word
-        name = place_and_name(word, "optimizer factory")[1] if own else word
+        is_users = word not in known and ":" in word
+        name = place_and_name(word, "optimizer factory")[1] if is_users else word
         if name in plans:
             raise UsageError(f"two optimizers are called {name!r}; rename one in a suite file")
-        if not own and word.endswith(".py"):
+        if not is_users and word.endswith(".py"):
             raise UsageError(f"optimizer {word!r} names a file; name its class too, as {word}:MyOptimizer")
-        plans[name] = OptimizerPlan(factory=word) if own else pick("optimizer", word, by_name)
+        plans[name] = OptimizerPlan(factory=word) if is_users else pick("optimizer", word, by_name)
     return plans
 
 

@@ -183,8 +183,8 @@ class Suite:
 
     def clip_norm(self, optimizer: str) -> float:
         """The global norm to which an optimizer's gradients are clipped; 0 is off."""
-        own = self.optimizers[optimizer].clip_norm
-        return self.training.clip_norm if own is None else own
+        clip_norm = self.optimizers[optimizer].clip_norm
+        return self.training.clip_norm if clip_norm is None else clip_norm
 
     def to_json(self) -> dict[str, Any]:
         """The suite as plain JSON values; `fairbench.suites.loader.parse_suite` reads them."""

@@ -38,7 +38,7 @@ def script(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 
 def start(folder: Path, text: str, code: int, rest: str = WAITS, **environment: str) -> subprocess.Popen[str]:
-    """Run a script with a driver that records its arguments and waits for a signal, and a Slurm that records its calls."""
+    """Run a script with a driver that records its arguments and waits for a signal, and a mock of scontrol."""
     programs = {"driver": DRIVER.format(code=code, rest=rest), "scontrol": '#!/bin/bash\necho "$@" >> requeued\n'}
     for name, program in programs.items():
         (folder / name).write_text(program)

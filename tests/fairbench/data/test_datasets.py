@@ -193,7 +193,10 @@ def test_celeba_from_the_hub_and_with_the_other_list(tmp_path: Path, faces: dict
 
 
 def test_a_wrong_list_of_partitions_is_named(tmp_path: Path, faces: Any) -> None:
-    for line, complaint in (("000009.jpg 0", "lacks 1 images"), ("000001.jpg 3", "line 1: '000001.jpg 3' is no name")):
+    for line, complaint in (
+        ("000009.jpg 0", "1 images of the list of partitions are not in"),
+        ("000001.jpg 3", "line 1: '000001.jpg 3' is no name"),
+    ):
         (tmp_path / "list_eval_partition.txt").write_text(line)
         with pytest.raises(UsageError, match=complaint):
             prepared(tmp_path, "celeba", unverified=True)

@@ -317,7 +317,7 @@ def test_missing_files_of_a_mirror_are_named(
         absent = [name.replace("*", "") for name in absent]
         listed(mirror, [*absent, "cifar100/train-00001-of-00003.parquet"])
     assert cifar("prepare", tmp_path, "--hub", str(mirror)) == 2
-    assert f"lacks {', '.join(absent)}" in capsys.readouterr().err
+    assert f"no {', '.join(absent)} in" in capsys.readouterr().err
 
 
 def test_a_file_that_is_no_parquet_is_named(tmp_path: Path, mirror: Path, capsys: pytest.CaptureFixture[str]) -> None:

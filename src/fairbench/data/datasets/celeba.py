@@ -50,7 +50,9 @@ def _compare(members: Members, listed: Mapping[str, list[str]]) -> dict[str, int
     """The number of images that are missing in the list; every image in the list must be in the archive."""
     named = {name for names in listed.values() for name in names}
     if missing := named - members.names:
-        raise UsageError(f"{members.path} lacks {len(missing)} images of the list of partitions, first {min(missing)}")
+        raise UsageError(
+            f"{len(missing)} images of the list of partitions are not in {members.path}: {min(missing)} ..."
+        )
     return {"not in the list of partitions": sum(name.endswith(".jpg") for name in members.names - named)}
 
 

@@ -33,7 +33,7 @@ def read(source: SourceFiles, options: Mapping[str, Any]) -> Images:
             else:
                 others += 1
     if not labelled:
-        raise UsageError(f"{folder} holds no images, and no class folders with images")
+        raise UsageError(f"{folder} contains no images, and no class folders with images")
     outside = sum(path.is_file() for path in folder.iterdir()) if classes else 0
     return Images(
         (3, size, size),

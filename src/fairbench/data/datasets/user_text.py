@@ -19,7 +19,7 @@ def read(source: SourceFiles, options: Mapping[str, Any]) -> Texts:
     path = source.files[0].path
     files = sorted(path.rglob("*.txt")) if path.is_dir() else [path]
     if not files:
-        raise UsageError(f"{path} holds no .txt files")
+        raise UsageError(f"{path} contains no .txt files")
     return Texts(
         {"train": partial(_texts, files)},
         sum(map(size_of, files)),

@@ -33,7 +33,7 @@ def rows(paths: Sequence[Path], columns: Sequence[str]) -> Iterator[tuple[Any, .
         with _opened(path) as file:
             names = file.schema_arrow.names
             if missing := [column for column in columns if column not in names]:
-                raise UsageError(f"{path} has no column {missing[0]!r}, but {', '.join(names)}: another dataset?")
+                raise UsageError(f"{path} has no column {missing[0]!r}, but {', '.join(names)}: a different dataset?")
             for batch in file.iter_batches(ROWS, columns=list(columns)):
                 yield from zip(*(batch.column(column).to_pylist() for column in columns), strict=True)
 
@@ -53,7 +53,7 @@ def image_split(paths: Sequence[Path], column: str, label: str = "", crop: int =
         for row, (image, *labels) in enumerate(rows(paths, [column, label] if label else [column])):
             data = image["bytes"] if isinstance(image, dict) else image
             if not isinstance(data, bytes):
-                raise UsageError(f"{paths[0].parent}: column {column!r} holds no images, but {type(data).__name__}")
+                raise UsageError(f"{paths[0].parent}: column {column!r} has no images, but {type(data).__name__}")
             pixels = decode_image(data, f"image {row} from {paths[0]} on", crop, size)
             yield pixels, labels[0] if labels else 0
 

@@ -13,7 +13,7 @@ CHUNK = 1 << 20
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A file, or a folder of a user's own data.
+    """A file, or a folder of a user's data.
 
     Attributes:
         name: its name at the source.

@@ -19,7 +19,7 @@ LISTING = "fairbench-listing.json"
 def local_files(config: DatasetConfig, hub_root: Path) -> tuple[list[SourceFile], list[str]]:
     """The hub's files of a dataset that lie in `hub_root`/owner/name, and the names of the missing ones.
 
-    A file has the hash of the hub's listing if that is there, otherwise that of the archive of its name, if any.
+    The hash of a file comes from the hub's listing, otherwise from an archive of the same name.
     """
     folder = hub_root / config.info.repository
     listing = _read_listing(folder, config.info.revision)

@@ -1,4 +1,4 @@
-"""The files that a dataset is read from: the authors' archives, otherwise the hub's files, or a user's own files."""
+"""The files that a dataset is read from: the authors' archives, otherwise the hub's files, or a user's files."""
 
 from pathlib import Path
 
@@ -41,8 +41,8 @@ def find_source_files(config: DatasetConfig, data_root: Path, hub_root: Path, fe
         hub.download_missing(config, hub_root, by_hand)
     files, missing = hub.local_files(config, hub_root)
     if missing:
-        lacking = f"{hub_root / config.info.repository} lacks {', '.join(missing)}"
-        raise UsageError(f"{config.dataset} is not there: no {absent} in {data_root}, {lacking}; {remedy}")
+        here = f"no {absent} in {data_root}, no {', '.join(missing)} in {hub_root / config.info.repository}"
+        raise UsageError(f"{config.dataset} is missing: {here}; {remedy}")
     delete = f"delete it and run: {config.command('download', data_root)}"
     return SourceFiles("hub", tuple(files), delete, config.info.revision)
 

@@ -90,7 +90,7 @@ def _exclusive(target: Path) -> Iterator[None]:
 
 
 def _is_current(config: DatasetConfig, target: Path) -> bool:
-    """Whether the prepared arrays are intact, and a user's own files unchanged if they still exist."""
+    """Whether the prepared arrays are intact, and a user's files unchanged if they still exist."""
     try:
         manifest = read_folder(target, config.options).manifest
         path = config.user_path

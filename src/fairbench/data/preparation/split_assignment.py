@@ -133,7 +133,7 @@ def text_rule(official_test: bool) -> str:
     """The rule of `assign`, in words."""
     test = "test is the official one" if official_test else f"test is one in {TEXT_TEST} of the texts"
     return (
-        "empty and repeated texts are left out, and whatever of the train split stands in test; "
+        "empty and repeated texts are left out, as are texts of train that are also in test; "
         f"{test}; val has as many texts as test, at most one in {ONE_IN} of the rest of train; "
-        "what is taken out of train are the texts with the smallest keyed BLAKE2b hash (8 bytes)"
+        "the texts that are taken out of train have the smallest keyed BLAKE2b hashes (8 bytes)"
     )

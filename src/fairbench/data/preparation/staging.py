@@ -95,7 +95,7 @@ class StagingFolder:
             return {}
 
     def require_disk_space(self, size: int) -> None:
-        """Raise `UsageError` if the disk cannot hold files of this size in all, those that are there included."""
+        """Raise `UsageError` if the disk has too little space for files of this total size, existing ones included."""
         missing = size - sum(path.stat().st_size for path in self.folder.iterdir())
         require_disk_space(self._target.parent, missing, f"prepare {self._target.name}")
 

@@ -1,9 +1,9 @@
 """Byte-level byte-pair encoding; its first 257 tokens are the bytes and the end of a text."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,36 +14,26 @@ from fairbench.common.errors import UsageError
 END = 256
 BYTES = 257
 """The smallest vocabulary: every byte and the end of a text."""
-Tokens = NDArray[np.uint16]
+Encoder = Callable[[list[bytes]], NDArray[np.uint16]]
+"""Returns the tokens of all texts, each followed by the end token."""
 
 
-class Encoder(Protocol):
-    """From texts to tokens."""
-
-    def encode(self, texts: list[bytes]) -> Tokens:
-        """The tokens of all texts, each followed by the end token."""
-
-
-class ByteEncoder:
-    """Each byte is a token."""
-
-    def encode(self, texts: list[bytes]) -> Tokens:
-        """The tokens of all texts, each followed by the end token."""
-        tokens = np.frombuffer(b"\0".join([*texts, b""]), np.uint8).astype(np.uint16)
-        tokens[np.cumsum([len(text) + 1 for text in texts]) - 1] = END
-        return tokens
+def encode_bytes(texts: list[bytes]) -> NDArray[np.uint16]:
+    """An `Encoder` for which each byte is a token."""
+    tokens = np.frombuffer(b"\0".join([*texts, b""]), np.uint8).astype(np.uint16)
+    tokens[np.cumsum([len(text) + 1 for text in texts]) - 1] = END
+    return tokens
 
 
-class PairEncoder:
-    """Byte-pair encoding with a tokenizer of `write_tokenizer`."""
+def pair_encoder(path: Path) -> Encoder:
+    """The byte-pair encoding of a tokenizer of `write_tokenizer`."""
+    tokenizer = Tokenizer.from_file(str(path))
 
-    def __init__(self, path: Path) -> None:
-        self._tokenizer = Tokenizer.from_file(str(path))
-
-    def encode(self, texts: list[bytes]) -> Tokens:
-        """The tokens of all texts, each followed by the end token."""
-        encodings = self._tokenizer.encode_batch(list(map(decode_utf8, texts)), add_special_tokens=False)
+    def encode(texts: list[bytes]) -> NDArray[np.uint16]:
+        encodings = tokenizer.encode_batch(list(map(decode_utf8, texts)), add_special_tokens=False)
         return np.concatenate([np.array([*encoding.ids, END], np.uint16) for encoding in encodings])
+
+    return encode
 
 
 def decode_utf8(text: bytes) -> str:
@@ -89,8 +79,3 @@ def byte_symbols() -> list[str]:
     visible = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
     others = iter(range(256, 512))
     return [chr(byte if byte in visible else next(others)) for byte in range(256)]
-
-
-def merges(path: Path) -> int:
-    """Number of merges of a written tokenizer."""
-    return len(json.loads(path.read_text())["model"]["merges"])

@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import json
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
@@ -13,7 +14,7 @@ from fairbench.data.formats.raw import Texts
 from fairbench.data.preparation.progress_bar import progress_bar
 from fairbench.data.preparation.split_assignment import SEED, Survey, assign, key, text_rule
 from fairbench.data.preparation.staging import GrowingArray, StagingFolder
-from fairbench.data.preparation.tokenizer import BYTES, END, ByteEncoder, Encoder, PairEncoder, merges, write_tokenizer
+from fairbench.data.preparation.tokenizer import BYTES, END, Encoder, encode_bytes, pair_encoder, write_tokenizer
 from fairbench.data.registry import SPLITS
 
 TOKEN = "<u2"
@@ -45,12 +46,12 @@ class _Writer:
 
     def write(self) -> tuple[list[str], dict[str, Any]]:
         """Write the arrays; see the function `write`."""
-        encoder, tokenizer = self._encoder()
+        encode, tokenizer = self._encoder()
         made = [TOKENIZER] if "sha256" in tokenizer else []
         for official, roles in self._decided.roles.items():
             splits = [split for i, split in enumerate(SPLITS) if (roles == i).any()]
             names = [f"{split}.npy" for split in splits]
-            self._staging.ensure(names, partial(self._write, official, splits, encoder))
+            self._staging.ensure(names, partial(self._write, official, splits, encode))
             made += names
         return made, {
             "counts": {
@@ -87,15 +88,15 @@ class _Writer:
         vocabulary = self._texts.vocabulary
         facts: dict[str, Any] = {"vocabulary": vocabulary, "end": END, "merges": 0}
         if vocabulary == BYTES:
-            return ByteEncoder(), facts
+            return encode_bytes, facts
         keys, roles = self._surveys["train"].keys, self._decided.roles["train"]
         rows = np.flatnonzero(roles == SPLITS.index("train"))
         sample = np.zeros(len(roles), bool)
         sample[rows[np.argsort(keys[rows])[:SAMPLE]]] = True
         path = self._staging.path(TOKENIZER)
         self._staging.ensure([TOKENIZER], lambda: write_tokenizer(path, self._sampled(sample), vocabulary))
-        return PairEncoder(path), facts | {
-            "merges": merges(path),
+        return pair_encoder(path), facts | {
+            "merges": len(json.loads(path.read_text())["model"]["merges"]),
             "sha256": self._staging.sha256(TOKENIZER),
             "trained_on": f"the {sample.sum():,} texts of the train split with the smallest hashes",
         }
@@ -106,7 +107,7 @@ class _Writer:
                 yield text
                 advance(1)
 
-    def _write(self, official: str, splits: list[str], encoder: Encoder) -> None:
+    def _write(self, official: str, splits: list[str], encode: Encoder) -> None:
         """Write the tokens of an official split, each text to its assigned split."""
         roles = self._decided.roles[official]
         with contextlib.ExitStack() as stack:
@@ -118,7 +119,7 @@ class _Writer:
                 assigned = roles[start : start + len(batch)]
                 for i, array in arrays:
                     if chosen := list(itertools.compress(batch, assigned == i)):
-                        array.append(encoder.encode(chosen))
+                        array.append(encode(chosen))
                 start += len(batch)
                 advance(len(batch))
 
