@@ -14,6 +14,7 @@ PAPER_SUITE = "paper"
 
 def chosen_suite(options: argparse.Namespace) -> Suite:
     """The suite of a command that runs or plans a study, with the changes by its options."""
+    name = _suite_name(options)
     folders = {"images": options.images, "text": options.text}
     overrides = Overrides(
         arenas=_names("--arenas", options.arenas),
@@ -25,7 +26,7 @@ def chosen_suite(options: argparse.Namespace) -> Suite:
         reference=options.reference or "",
         compile=options.compile,
     )
-    return load_suite(_suite_name(options), overrides)
+    return load_suite(name, overrides)
 
 
 def preview_suite(options: argparse.Namespace) -> Suite:

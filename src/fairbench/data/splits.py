@@ -36,11 +36,6 @@ class Split:
         """The examples on a device; a copy from pinned memory is asynchronous."""
         return self.map(lambda part: part.to(device, non_blocking=True))
 
-    @property
-    def bytes(self) -> int:
-        """Bytes of all examples."""
-        return sum(part.numel() * part.element_size() for part in (self.inputs, self.targets))
-
 
 def fingerprint(splits: Mapping[str, Split]) -> str:
     """sha256 of all examples, with dtypes and shapes."""
@@ -103,7 +98,8 @@ class Data:
 
     def to(self, device: torch.device) -> "Data":
         """The data on a device, or unchanged if a GPU has too little free memory: batches are then copied."""
-        taken = sum(split.bytes for split in self.splits.values())
+        parts = [part for split in self.splits.values() for part in (split.inputs, split.targets)]
+        taken = sum(part.numel() * part.element_size() for part in parts)
         if device.type == "cuda" and taken > MEMORY_FRACTION * _free_memory(device):
             return self
         return replace(self, splits={name: split.to(device) for name, split in self.splits.items()})

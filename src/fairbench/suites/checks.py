@@ -178,7 +178,7 @@ def _check_options(path: KeyPath, options: Mapping[str, Any], known: Mapping[str
         if key not in known:
             raise Wrong((*path, key), unknown("key", key, known))
     for key, kind in known.items():
-        needed = not _is_value(kind)
+        needed = not isinstance(kind, int | float | str | list)
         if needed and key not in options:
             raise Wrong((*path, key), "is missing")
         if key in options:
@@ -187,11 +187,6 @@ def _check_options(path: KeyPath, options: Mapping[str, Any], known: Mapping[str
             least = 1 if kind is int else 0
             if numbers and min(numbers) < least:
                 raise Wrong((*path, key), f"must be at least {least}, got {value!r}")
-
-
-def _is_value(kind: Any) -> bool:
-    """Whether this is a default and not a type."""
-    return isinstance(kind, int | float | str | list)
 
 
 KEYS = {

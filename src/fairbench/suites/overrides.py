@@ -162,18 +162,14 @@ def _with_folders(suite: Suite, folders: Mapping[str, str]) -> Suite:
     """
     arenas = dict(suite.arenas)
     for kind, folder in folders.items():
-        matching = [name for name, plan in arenas.items() if _data_kind(name, plan) == kind]
+        facts = {name: plan.facts or ARENAS.get(plan.task or name) for name, plan in arenas.items()}
+        matching = [name for name, known in facts.items() if known and known.kind == kind]
         if not matching:
             raise UsageError(f"--{kind} {folder}: none of these arenas reads {kind}: {', '.join(arenas)}")
         for name in matching:
             reading = {key: value for key, value in arenas[name].data.items() if key in READING[kind]}
             arenas[name] = replace(arenas[name], data={"source": kind, "path": folder, **USER_DATA[kind], **reading})
     return replace(suite, arenas=arenas)
-
-
-def _data_kind(name: str, plan: ArenaPlan) -> str:
-    facts = plan.facts or ARENAS.get(plan.task or name)
-    return facts.kind if facts else ""
 
 
 def named_optimizers(names: Iterable[str], known: Mapping[str, OptimizerPlan]) -> dict[str, OptimizerPlan]:

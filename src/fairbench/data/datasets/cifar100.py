@@ -19,18 +19,22 @@ OFFICIAL = ("train", "test")
 
 def read(source: SourceFiles, options: Mapping[str, Any]) -> Images:
     """The images with their fine labels."""
-    splits, classes = _from_archive(source.files[0].path) if source.kind == "archive" else _from_hub(source)
-    return Images(SHAPE, splits, classes, carved=("val",))
+    if source.kind == "archive":
+        splits, classes = _from_archive(source.files[0].path)
+    else:
+        splits = {x: parquet.image_split(source.of_split(x), "img", "fine_label") for x in OFFICIAL}
+        classes = parquet.class_names(source.of_split("train")[0], "fine_label")
+    return Images(SHAPE, splits, tuple(classes), carved=("val",))
 
 
-def _from_archive(path: Path) -> tuple[dict[str, ImageSplit], tuple[str, ...]]:
+def _from_archive(path: Path) -> tuple[dict[str, ImageSplit], list[str]]:
     splits = {}
     with open_tar(path) as members:
         names = _value(unpickled(members.read(f"{FOLDER}/meta"), f"{path}: meta"), "fine_label_names", path)
         for split in OFFICIAL:
             content = unpickled(members.read(f"{FOLDER}/{split}"), f"{path}: {split}")
             splits[split] = _split(_value(content, "data", path), _value(content, "fine_labels", path), path)
-    return splits, tuple(names)
+    return splits, names
 
 
 def _value(content: Any, key: str, path: Path) -> Any:
@@ -43,8 +47,3 @@ def _split(data: Any, labels: Any, path: Path) -> ImageSplit:
     if not (isinstance(data, np.ndarray) and data.dtype == np.uint8 and data.shape == (len(labels), 3 * 32 * 32)):
         raise UsageError(f"{path} is not CIFAR-100 for Python: its images are no array of {len(labels)} x 3072 bytes")
     return ImageSplit(len(labels), lambda: zip(data.reshape(-1, *SHAPE), labels, strict=True))
-
-
-def _from_hub(source: SourceFiles) -> tuple[dict[str, ImageSplit], tuple[str, ...]]:
-    splits = {split: parquet.image_split(source.of_split(split), "img", "fine_label") for split in OFFICIAL}
-    return splits, tuple(parquet.class_names(source.of_split("train")[0], "fine_label"))

@@ -16,17 +16,13 @@ LONGEST = 1 << 20
 
 def read(source: SourceFiles, options: Mapping[str, Any]) -> Texts:
     """The stories; the official validation split is the test split."""
-    paths = {split: source.of_split(split) for split in ("train", "test")}
+    size = {".parquet": parquet.uncompressed_size}
     return Texts(
-        {split: partial(_stories, files) for split, files in paths.items()},
-        sum(_size(path) for files in paths.values() for path in files),
+        {split: partial(_stories, source.of_split(split)) for split in ("train", "test")},
+        sum(size.get(file.path.suffix, size_of)(file.path) for file in source.files),
         "stories, separated by <|endoftext|> or by rows, without white space around them, in the order of the source",
         options["vocabulary"],
     )
-
-
-def _size(path: Path) -> int:
-    return parquet.uncompressed_size(path) if path.suffix == ".parquet" else size_of(path)
 
 
 def _stories(paths: Sequence[Path]) -> Iterator[bytes]:
