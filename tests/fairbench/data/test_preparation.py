@@ -14,7 +14,7 @@ import tarfile
 import threading
 import zipfile
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -192,40 +192,24 @@ def test_hostile_and_broken_zips(
 # The hub
 
 
-class FakeHub(BaseHTTPRequestHandler):
-    """The part of the hub that a download needs, with the files of a folder."""
+class FakeHub(SimpleHTTPRequestHandler):
+    """The part of the hub that a download needs: the list of the files at the commit, and their contents."""
 
     folder: Path
     asked: list[str]
 
-    def do_GET(self) -> None:
-        path = self.path.partition("?")[0]
+    def translate_path(self, path: str) -> str:
+        path = path.partition("?")[0]
         self.asked.append(path)
-        tree = f"/api/datasets/{FACTS.repository}/tree/{FACTS.revision}"
-        files = f"/datasets/{FACTS.repository}/resolve/{FACTS.revision}/"
-        if path == tree:
-            self.answer(json.dumps([self.described(file) for file in sorted(self.folder.rglob("*.*"))]).encode())
-        elif path.startswith(files):
-            self.answer((self.folder / path.removeprefix(files)).read_bytes())
-        else:
-            self.send_error(404)
+        if path == f"/api/datasets/{FACTS.repository}/tree/{FACTS.revision}":
+            return str(self.folder / "tree.json")
+        return str(self.folder / path.removeprefix(f"/datasets/{FACTS.repository}/resolve/{FACTS.revision}/"))
 
-    do_HEAD = do_GET
-
-    def described(self, file: Path) -> dict[str, Any]:
-        data = file.read_bytes()
-        lfs = {"oid": hashlib.sha256(data).hexdigest(), "size": len(data), "pointerSize": 1}
-        path = file.relative_to(self.folder).as_posix()
-        return {"type": "file", "path": path, "size": len(data), "oid": "0" * 40, "lfs": lfs}
-
-    def answer(self, data: bytes) -> None:
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(data)))
-        self.send_header("ETag", f'"{hashlib.sha256(data).hexdigest()}"')
+    def end_headers(self) -> None:
+        content = Path(self.translate_path(self.path)).read_bytes()
+        self.send_header("ETag", f'"{hashlib.sha256(content).hexdigest()}"')
         self.send_header("X-Repo-Commit", FACTS.revision)
-        self.end_headers()
-        if self.command == "GET":
-            self.wfile.write(data)
+        super().end_headers()
 
     def log_message(self, format: str, *args: Any) -> None:
         pass
@@ -236,6 +220,12 @@ def fake_hub(tmp_path: Path) -> Iterator[tuple[str, list[str]]]:
     """The address of a hub, and the paths of its requests."""
     folder = archives.write_cifar_hub(tmp_path / "origin", *IMAGES)
     (folder / "unrelated.zip").write_bytes(b"not this")
+    tree = []
+    for path in (path for path in folder.rglob("*") if path.is_file()):
+        lfs = {"oid": hashlib.sha256(path.read_bytes()).hexdigest(), "size": path.stat().st_size, "pointerSize": 1}
+        name = path.relative_to(folder).as_posix()
+        tree.append({"type": "file", "path": name, "size": lfs["size"], "oid": "0" * 40, "lfs": lfs})
+    (folder / "tree.json").write_text(json.dumps(tree))
     handler = type("Handler", (FakeHub,), {"folder": folder, "asked": []})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
