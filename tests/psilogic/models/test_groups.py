@@ -79,109 +79,101 @@ def table(model: nn.Module, builder: str, **options: float) -> dict[str, tuple[s
     return {name: rows[id(p)] for name, p in model.named_parameters(remove_duplicate=False) if id(p) in rows}
 
 
+UNDECAYED = {  # of the matrices
+    bert: {"bert.embeddings.position_embeddings.weight"},
+    gpt2: {"transformer.wpe.weight"},
+    vit: {"vit.embeddings.cls_token", "vit.embeddings.position_embeddings"},
+    whisper: {"model.decoder.embed_positions.weight"},
+    t5: {f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight" for side in ("encoder", "decoder")},
+}
+
+
 @pytest.mark.parametrize("builder", BUILDERS)
 @pytest.mark.parametrize("make", MODELS)
-def test_every_parameter_is_in_exactly_one_group(make, builder):
+def test_every_parameter_is_in_one_group_and_vectors_norms_positions_and_tokens_do_not_decay(make, builder):
     model = build(make)
-    groups = BUILDERS[builder](model)
-    listed = [id(p) for group in groups for p in group["params"]]
-    assert len(listed) == len(set(listed))
-    assert set(listed) == {id(p) for p in trainable(model).values()}
+    groups, trained = BUILDERS[builder](model), trainable(model)
+    assert sorted(id(p) for group in groups for p in group["params"]) == sorted(map(id, trained.values()))
     assert all(group["params"] for group in groups)
     assert len({group["name"] for group in groups}) == len(groups)
-
-
-@pytest.mark.parametrize("builder", BUILDERS)
-@pytest.mark.parametrize("make", MODELS)
-def test_no_norm_bias_or_vector_decays(make, builder):
-    model = build(make)
-    rows = table(model, builder)
     norms = {
         f"{path}.{name}"
         for path, module in model.named_modules()
         if type(module).__name__ in NORMS
         for name, _ in module.named_parameters()
     }
-    vectors = {name for name, p in trainable(model).items() if p.ndim < 2}
-    biases = {name for name in trainable(model) if name.endswith("bias")}
     assert norms
-    assert [name for name in norms | vectors | biases if rows[name][2]] == []
-
-
-@pytest.mark.parametrize("builder", BUILDERS)
-@pytest.mark.parametrize(
-    ("make", "undecayed"),
-    [
-        (bert, {"bert.embeddings.position_embeddings.weight"}),
-        (gpt2, {"transformer.wpe.weight"}),
-        (llama, set()),
-        (vit, {"vit.embeddings.cls_token", "vit.embeddings.position_embeddings"}),
-        (resnet, set()),
-        (whisper, {"model.decoder.embed_positions.weight"}),
-        (
-            t5,
-            {f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight" for side in ("encoder", "decoder")},
-        ),
-        (transformer, set()),
-        (hand_made, set()),
-    ],
-)
-def test_of_the_matrices_only_positions_and_tokens_do_not_decay(make, undecayed, builder):
-    model = build(make)
+    vectors = {name for name, p in trained.items() if p.ndim < 2 or name.endswith("bias")}
     rows = table(model, builder)
-    assert {name for name, p in trainable(model).items() if p.ndim >= 2 and not rows[name][2]} == undecayed
+    assert {name for name in trained if not rows[name][2]} == norms | vectors | UNDECAYED.get(make, set())
 
 
-@pytest.mark.parametrize(
-    ("make", "builder", "name", "group", "gamma"),
-    [
-        (gpt2, "gpt", "transformer.wte.weight", "embeddings", 0.005),
-        (gpt2, "gpt", "transformer.wpe.weight", "embeddings", 0.005),
-        (gpt2, "gpt", "lm_head.weight", "embeddings", 0.005),
-        (gpt2, "gpt", "transformer.h.1.attn.c_attn.weight", "blocks", 0.02),
-        (gpt2, "gpt", "transformer.h.1.mlp.c_proj.bias", "blocks", 0.02),
-        (gpt2, "gpt", "transformer.ln_f.weight", "blocks", 0.02),
-        (llama, "gpt", "model.embed_tokens.weight", "embeddings", 0.005),
-        (llama, "gpt", "model.layers.0.self_attn.q_proj.weight", "blocks", 0.02),
-        (llama, "gpt", "model.norm.weight", "blocks", 0.02),
-        (llama, "gpt", "lm_head.weight", "head", 0.01),
-        (hand_made, "gpt", "0.weight", "embeddings", 0.005),
-        (hand_made, "gpt", "1.linear1.weight", "blocks", 0.02),
-        (hand_made, "gpt", "3.weight", "head", 0.01),
-        (hand_made, "gpt", "3.bias", "head", 0.01),
-        (transformer, "gpt", "decoder.layers.0.linear2.weight", "blocks", 0.02),
-        (vit, "vit", "vit.embeddings.patch_embeddings.projection.weight", "patch_and_tokens", 0.005),
-        (vit, "vit", "vit.embeddings.patch_embeddings.projection.bias", "patch_and_tokens", 0.005),
-        (vit, "vit", "vit.embeddings.cls_token", "patch_and_tokens", 0.005),
-        (vit, "vit", "vit.embeddings.position_embeddings", "patch_and_tokens", 0.005),
-        (vit, "vit", "vit.layers.0.attention.o_proj.weight", "attention", 0.02),
-        (vit, "vit", "vit.layers.0.mlp.fc1.weight", "mlp", 0.03),
-        (vit, "vit", "vit.layers.0.layernorm_before.weight", "rest", 0.03),
-        (vit, "vit", "classifier.weight", "rest", 0.03),
-        (resnet, "vit", "resnet.embedder.embedder.convolution.weight", "rest", 0.03),
-        (resnet, "vit", "classifier.1.weight", "rest", 0.03),
-        (transformer, "vit", "encoder.layers.0.self_attn.in_proj_weight", "attention", 0.02),
-        (transformer, "vit", "encoder.layers.0.self_attn.out_proj.weight", "attention", 0.02),
-        (transformer, "vit", "encoder.layers.0.linear1.weight", "mlp", 0.03),
-        (transformer, "vit", "encoder.layers.0.norm1.weight", "rest", 0.03),
-        (bert, "nlp", "bert.embeddings.word_embeddings.weight", "embeddings", 0.01),
-        (bert, "nlp", "bert.embeddings.position_embeddings.weight", "embeddings", 0.01),
-        (bert, "nlp", "bert.encoder.layer.0.attention.self.query.weight", "attention", 0.03),
-        (bert, "nlp", "bert.encoder.layer.0.attention.output.dense.weight", "attention", 0.03),
-        (bert, "nlp", "bert.encoder.layer.0.attention.output.LayerNorm.weight", "rest", 0.03),
-        (bert, "nlp", "bert.encoder.layer.0.output.dense.weight", "rest", 0.03),
-        (bert, "nlp", "classifier.weight", "rest", 0.03),
-        (t5, "nlp", "shared.weight", "embeddings", 0.01),
-        (t5, "nlp", "lm_head.weight", "embeddings", 0.01),
-        (t5, "nlp", "decoder.block.1.layer.1.EncDecAttention.k.weight", "attention", 0.03),
-        (t5, "nlp", "decoder.block.1.layer.2.DenseReluDense.wi.weight", "rest", 0.03),
-        (whisper, "nlp", "proj_out.weight", "embeddings", 0.01),
-        (whisper, "nlp", "model.decoder.layers.0.encoder_attn.q_proj.weight", "attention", 0.03),
-        (whisper, "nlp", "model.encoder.conv1.weight", "rest", 0.03),
-    ],
-)
-def test_gammas_are_those_of_the_table(make, builder, name, group, gamma):
-    assert table(build(make), builder)[name][:2] == (group, gamma)
+GAMMAS = {
+    "gpt": {"embeddings": 0.005, "blocks": 0.02, "head": 0.01},
+    "vit": {"patch_and_tokens": 0.005, "attention": 0.02, "mlp": 0.03, "rest": 0.03},
+    "nlp": {"embeddings": 0.01, "attention": 0.03, "rest": 0.03},
+}
+GROUPS = {
+    (gpt2, "gpt"): {
+        "embeddings": ["transformer.wte.weight", "transformer.wpe.weight", "lm_head.weight"],
+        "blocks": ["transformer.h.1.attn.c_attn.weight", "transformer.h.1.mlp.c_proj.bias", "transformer.ln_f.weight"],
+    },
+    (llama, "gpt"): {
+        "embeddings": ["model.embed_tokens.weight"],
+        "blocks": ["model.layers.0.self_attn.q_proj.weight", "model.norm.weight"],
+        "head": ["lm_head.weight"],
+    },
+    (hand_made, "gpt"): {
+        "embeddings": ["0.weight"],
+        "blocks": ["1.linear1.weight"],
+        "head": ["3.weight", "3.bias"],
+    },
+    (transformer, "gpt"): {"blocks": ["decoder.layers.0.linear2.weight"]},
+    (vit, "vit"): {
+        "patch_and_tokens": [
+            f"vit.embeddings.{name}"
+            for name in (
+                "patch_embeddings.projection.weight", "patch_embeddings.projection.bias", "cls_token",
+                "position_embeddings",
+            )
+        ],
+        "attention": ["vit.layers.0.attention.o_proj.weight"],
+        "mlp": ["vit.layers.0.mlp.fc1.weight"],
+        "rest": ["vit.layers.0.layernorm_before.weight", "classifier.weight"],
+    },
+    (resnet, "vit"): {"rest": ["resnet.embedder.embedder.convolution.weight", "classifier.1.weight"]},
+    (transformer, "vit"): {
+        "attention": ["encoder.layers.0.self_attn.in_proj_weight", "encoder.layers.0.self_attn.out_proj.weight"],
+        "mlp": ["encoder.layers.0.linear1.weight"],
+        "rest": ["encoder.layers.0.norm1.weight"],
+    },
+    (bert, "nlp"): {
+        "embeddings": ["bert.embeddings.word_embeddings.weight", "bert.embeddings.position_embeddings.weight"],
+        "attention": [f"bert.encoder.layer.0.attention.{name}.weight" for name in ("self.query", "output.dense")],
+        "rest": [
+            *(f"bert.encoder.layer.0.{name}.weight" for name in ("attention.output.LayerNorm", "output.dense")),
+            "classifier.weight",
+        ],
+    },
+    (t5, "nlp"): {
+        "embeddings": ["shared.weight", "lm_head.weight"],
+        "attention": ["decoder.block.1.layer.1.EncDecAttention.k.weight"],
+        "rest": ["decoder.block.1.layer.2.DenseReluDense.wi.weight"],
+    },
+    (whisper, "nlp"): {
+        "embeddings": ["proj_out.weight"],
+        "attention": ["model.decoder.layers.0.encoder_attn.q_proj.weight"],
+        "rest": ["model.encoder.conv1.weight"],
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("make", "builder"), GROUPS)
+def test_gammas_are_those_of_the_table(make, builder):
+    rows = table(build(make), builder)
+    for group, names in GROUPS[make, builder].items():
+        for name in names:
+            assert rows[name][:2] == (group, GAMMAS[builder][group]), name
 
 
 class Holder(nn.Module):
@@ -205,71 +197,48 @@ class Mixer(nn.MultiheadAttention):
     """An attention module with another class name."""
 
 
-class TestTypesComeBeforeNames:
-    """Names that point elsewhere do not mislead where the type is known."""
-
-    @pytest.mark.parametrize("name", ["pos_proj", "norm_mix", "cls_token", "token_head"])
-    def test_a_linear_layer_decays_whatever_its_name(self, name):
-        assert table(Holder(**{name: nn.Linear(4, 4)}), "gpt")[f"{name}.weight"][2]
-
-    @pytest.mark.parametrize("name", ["embed_tokens", "cls", "head", "attn"])
-    def test_an_embedding_is_one_whatever_its_name(self, name):
-        assert table(Holder(**{name: nn.Embedding(4, 4)}), "gpt")[f"{name}.weight"] == ("embeddings", 0.005, True)
-
-    @pytest.mark.parametrize("norm", [ChannelNorm(weight=tensor(4, 1, 1)), nn.LayerNorm((4, 4)), nn.RMSNorm((4, 4))])
-    def test_a_norm_of_any_shape_does_not_decay(self, norm):
-        assert table(Holder(fc1=norm), "vit")["fc1.weight"] == ("rest", 0.03, False)
-
-    def test_an_attention_module_is_attention_whatever_its_name(self):
-        layer = Mixer(4, 1, add_bias_kv=True)
-        rows = table(Holder(mlp=layer), "vit")
-        assert rows["mlp.in_proj_weight"] == ("attention", 0.02, True)
-        assert rows["mlp.bias_k"] == ("attention", 0.02, False)
-
-    def test_the_mlp_of_a_transformer_layer_is_one_whatever_the_layers_name(self):
-        rows = table(Holder(attn=nn.TransformerEncoderLayer(4, 1, 8)), "vit")
-        assert rows["attn.linear1.weight"] == ("mlp", 0.03, True)
-        assert rows["attn.self_attn.in_proj_weight"] == ("attention", 0.02, True)
-
-
-class TestNamesDecideForBareParameters:
-    @pytest.mark.parametrize("name", ["cls_token", "register_tokens", "pos_embed", "pe", "position"])
-    def test_tokens_and_positions(self, name):
-        assert table(Holder(**{name: tensor(1, 2, 4)}), "vit")[name] == ("patch_and_tokens", 0.005, False)
-
-    @pytest.mark.parametrize(
-        ("name", "expected"),
-        [
-            ("q_bias", ("rest", 0.03, False)),
-            ("norm1", ("rest", 0.03, False)),
-            ("attn_out", ("attention", 0.02, True)),
-            ("ffn_in", ("mlp", 0.03, True)),
-            ("composed", ("rest", 0.03, True)),
-        ],
-    )
-    def test_others(self, name, expected):
-        assert table(Holder(**{name: tensor(4, 4)}), "vit")[name] == expected
-
-    @pytest.mark.parametrize("shape", [(), (4,)])
-    def test_scalars_and_vectors_do_not_decay(self, shape):
-        assert table(Holder(layer_scale=tensor(*shape)), "vit")["layer_scale"] == ("rest", 0.03, False)
-
-    def test_a_relative_attention_contains_weights_not_positions(self):
-        assert table(Holder(rel_attn=Holder(q=tensor(4, 4))), "vit")["rel_attn.q"] == ("attention", 0.02, True)
-
-    def test_a_linear_patch_projection(self):
-        assert table(Holder(to_patch=nn.Linear(4, 4), blocks=Holder(a=nn.Linear(4, 4))), "vit")["to_patch.weight"] == (
-            "patch_and_tokens",
-            0.005,
-            True,
-        )
+TOKENS = ("patch_and_tokens", 0.005)
+ATTENTION, MLP, REST = ("attention", 0.02), ("mlp", 0.03), ("rest", 0.03)
+PATCH, DOWN = nn.Conv2d(3, 4, 4, 4), nn.Conv2d(4, 4, 2, 2)
+BY_TYPE = [  # where the type is known, a name that suggests something different does not matter
+    *((Holder(**{name: nn.Linear(4, 4)}), f"{name}.weight", (*REST, True)) for name in ("pos_proj", "norm_mix")),
+    *((Holder(**{name: nn.Embedding(4, 4)}), f"{name}.weight", (*TOKENS, True)) for name in ("cls", "head", "attn")),
+    *(
+        (Holder(fc1=norm), "fc1.weight", (*REST, False))
+        for norm in (ChannelNorm(weight=tensor(4, 1, 1)), nn.LayerNorm((4, 4)), nn.RMSNorm((4, 4)))
+    ),
+    (Holder(mlp=Mixer(4, 1, add_bias_kv=True)), "mlp.in_proj_weight", (*ATTENTION, True)),
+    (Holder(mlp=Mixer(4, 1, add_bias_kv=True)), "mlp.bias_k", (*ATTENTION, False)),
+    (Holder(attn=nn.TransformerEncoderLayer(4, 1, 8)), "attn.linear1.weight", (*MLP, True)),
+    (Holder(attn=nn.TransformerEncoderLayer(4, 1, 8)), "attn.self_attn.in_proj_weight", (*ATTENTION, True)),
+    (Holder(to_patch=nn.Linear(4, 4), blocks=Holder(a=nn.Linear(4, 4))), "to_patch.weight", (*TOKENS, True)),
+    (nn.Sequential(PATCH, DOWN), "0.weight", (*TOKENS, True)),
+    (nn.Sequential(PATCH, DOWN), "1.weight", (*REST, True)),
+    (nn.Sequential(nn.Conv2d(3, 4, 3, 2), DOWN), "0.weight", (*REST, True)),  # its patches overlap
+]
+BY_NAME = {  # of parameters that no module with a known type has
+    **dict.fromkeys(["cls_token", "register_tokens", "pos_embed", "pe", "position"], ((1, 2, 4), *TOKENS, False)),
+    **dict.fromkeys(["q_bias", "norm1"], ((4, 4), *REST, False)),
+    "attn_out": ((4, 4), *ATTENTION, True),
+    "ffn_in": ((4, 4), *MLP, True),
+    "composed": ((4, 4), *REST, True),
+    "scalar": ((), *REST, False),
+    "layer_scale": ((4,), *REST, False),
+    "rel_attn.q": ((4, 4), *ATTENTION, True),  # relative attention: a weight and no position
+}
 
 
-def test_a_convolution_that_overlaps_or_comes_later_is_no_patch_projection():
-    stem, down, patch = nn.Conv2d(3, 4, 3, 2), nn.Conv2d(4, 4, 2, 2), nn.Conv2d(3, 4, 4, 4)
-    assert {row[0] for row in table(nn.Sequential(stem, down), "vit").values()} == {"rest"}
-    assert table(nn.Sequential(patch, down), "vit")["0.weight"][0] == "patch_and_tokens"
-    assert table(nn.Sequential(patch, down), "vit")["1.weight"][0] == "rest"
+@pytest.mark.parametrize(("model", "name", "expected"), BY_TYPE, ids=[name for _, name, _ in BY_TYPE])
+def test_types_decide_before_names(model, name, expected):
+    assert table(model, "vit")[name] == expected
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_names_decide_for_bare_parameters(name):
+    shape, *expected = BY_NAME[name]
+    parent, _, child = name.rpartition(".")
+    model = Holder(**{child: tensor(*shape)})
+    assert table(Holder(**{parent: model}) if parent else model, "vit")[name] == tuple(expected)
 
 
 @pytest.mark.parametrize("order", [("lm_head", "wte"), ("wte", "lm_head")])

@@ -40,9 +40,9 @@ def torch_layers() -> list[nn.Module]:
 
 
 class Block(nn.Module):
-    """A block of nanoGPT, with its mask, under neutral names."""
+    """A block of nanoGPT, with its mask, under neutral names, and with further attributes."""
 
-    def __init__(self, mask: Tensor | None) -> None:
+    def __init__(self, mask: Tensor | None, **attributes: object) -> None:
         super().__init__()
         self.qkv, self.out, self.up, self.down = (
             nn.Linear(*shape) for shape in ((16, 48), (16, 16), (16, 64), (64, 16))
@@ -50,6 +50,8 @@ class Block(nn.Module):
         self.norm = nn.LayerNorm(16)
         if mask is not None:
             self.register_buffer("mask", mask, persistent=False)
+        for name, value in attributes.items():
+            setattr(self, name, value)
 
 
 class CausalSelfAttention(Block):
@@ -60,7 +62,7 @@ class RobertLayer(Block):
     """A layer of a home-made BERT."""
 
 
-def tokens_and(*layers: nn.Module, **others: nn.Module) -> nn.Module:
+def tokens_and(*layers: nn.Module, **others: object) -> nn.Module:
     """A model that reads 40 tokens and predicts none."""
     return Holder(tokens=nn.Embedding(40, 16), wpe=nn.Embedding(64, 16), h=nn.ModuleList(layers), **others)
 
@@ -69,22 +71,10 @@ def nano_gpt(mask: Tensor | None = None) -> nn.Module:
     return tokens_and(Block(mask), out=nn.Linear(16, 40, bias=False))
 
 
-def declares_that_it_looks_both_ways() -> nn.Module:
-    model = nano_gpt()
-    model.h[0].is_causal = False
-    return model
-
-
 def tied_with_a_value_head() -> nn.Module:
     model = Holder(tokens=nn.Embedding(40, 16), body=Block(None), out=nn.Linear(16, 40, bias=False))
     model.out.weight = model.tokens.weight
     model.value = nn.Linear(16, 1)
-    return model
-
-
-def stores_its_mask_as_an_attribute() -> nn.Module:
-    model = tokens_and(*torch_layers()[1:])
-    model.mask = torch.full((64, 64), -torch.inf).triu(1)
     return model
 
 
@@ -99,20 +89,12 @@ def convolutional_vit() -> nn.Module:
     return Holder(patch_embed=embed, cls_token=tensor(1, 1, 16), blocks=body, head=nn.Linear(16, 10))
 
 
-def linear_vit() -> nn.Module:
-    return Holder(to_patch=nn.Linear(48, 16), blocks=nn.TransformerEncoderLayer(16, 2, 32), head=nn.Linear(16, 10))
-
-
 def unet() -> nn.Module:
     import diffusers  # only the worker that runs this needs it
 
     sizes = {"block_out_channels": (8, 16), "layers_per_block": 1, "norm_num_groups": 4, "attention_head_dim": 8}
     blocks = {"down_block_types": ("DownBlock2D", "AttnDownBlock2D"), "up_block_types": ("AttnUpBlock2D", "UpBlock2D")}
     return diffusers.UNet2DModel(sample_size=8, in_channels=1, out_channels=1, num_class_embeds=10, **sizes, **blocks)
-
-
-def labeled_decoder() -> nn.Module:
-    return Holder(label_emb=nn.Embedding(10, 16), up=nn.Sequential(nn.ConvTranspose2d(16, 3, 4)))
 
 
 def flux() -> nn.Module:
@@ -126,25 +108,6 @@ def flux() -> nn.Module:
 def seq2seq_lstm() -> nn.Module:
     tables = {"source": nn.Embedding(40, 16), "target": nn.Embedding(40, 16)}
     return Holder(**tables, encoder=nn.LSTM(16, 16), decoder=nn.LSTM(16, 16), out=nn.Linear(16, 40))
-
-
-def cross_attending() -> nn.Module:
-    block = Block(torch.ones(16, 16).tril())
-    block.cross_attn = nn.MultiheadAttention(16, 2)
-    return tokens_and(block, out=nn.Linear(16, 40))
-
-
-def word_language_model() -> nn.Module:
-    """PyTorch's example: here the encoder is an embedding, and the decoder a linear layer."""
-    return Holder(encoder=nn.Embedding(40, 16), rnn=nn.LSTM(16, 16), decoder=nn.Linear(16, 40))
-
-
-def text_cnn() -> nn.Module:
-    return Holder(embedding=nn.Embedding(40, 16), conv=nn.Conv2d(1, 8, (3, 16)), fc=nn.Linear(8, 2))
-
-
-def binary_classifier_with_segments() -> nn.Module:
-    return Holder(words=nn.Embedding(40, 16), segments=nn.Embedding(2, 16), fc=nn.Linear(16, 2))
 
 
 def vision_encoder_decoder() -> nn.Module:
@@ -170,10 +133,10 @@ VISION = [
     of_transformers("Siglip2VisionModel", "Siglip2Vision", num_patches=4, patch_size=8, **SMALL),
     residual_network,
     convolutional_vit,
-    linear_vit,
+    lambda: Holder(to_patch=nn.Linear(48, 16), blocks=nn.TransformerEncoderLayer(16, 2, 32), head=nn.Linear(16, 10)),
     unet,
     flux,
-    labeled_decoder,
+    lambda: Holder(label_emb=nn.Embedding(10, 16), up=nn.Sequential(nn.ConvTranspose2d(16, 3, 4))),
     lambda: nn.Sequential(nn.Conv1d(1, 8, 3), nn.BatchNorm1d(8), nn.Flatten(), nn.Linear(8, 2)),
 ]
 ALIBI = {"vocab_size": 40, "hidden_size": 16, "n_layer": 2, "n_head": 2}
@@ -197,11 +160,14 @@ DECODERS = [
     lambda: tokens_and(Block(torch.ones(1, 1, 100, 100).tril())),
     lambda: tokens_and(Block(torch.ones(16, 16, dtype=torch.bool).triu(1))),
     lambda: tokens_and(CausalSelfAttention(None)),
-    stores_its_mask_as_an_attribute,
+    lambda: tokens_and(*torch_layers()[1:], mask=torch.full((64, 64), -torch.inf).triu(1)),
     tied_with_a_value_head,
-    word_language_model,
+    # PyTorch's example: its encoder is an embedding, and its decoder a linear layer.
+    lambda: Holder(encoder=nn.Embedding(40, 16), rnn=nn.LSTM(16, 16), decoder=nn.Linear(16, 40)),
     hand_made,
 ]
+WAV = {"conv_dim": [8], "conv_kernel": [4], "conv_stride": [2], "num_feat_extract_layers": 1}
+WAV |= {"num_conv_pos_embeddings": 4, "num_conv_pos_embedding_groups": 2}
 LANGUAGE = [
     bert,
     t5,
@@ -211,23 +177,15 @@ LANGUAGE = [
     of_transformers("RobertaForMaskedLM", "Roberta", **TEXT),
     of_transformers("DebertaV2ForMaskedLM", "DebertaV2", **TEXT),
     of_transformers("BartForConditionalGeneration", "Bart", **BART),
-    of_transformers(
-        "Wav2Vec2ForCTC",
-        "Wav2Vec2",
-        conv_dim=[8],
-        conv_kernel=[4],
-        conv_stride=[2],
-        num_feat_extract_layers=1,
-        num_conv_pos_embeddings=4,
-        num_conv_pos_embedding_groups=2,
-        **TEXT,
-    ),
+    of_transformers("Wav2Vec2ForCTC", "Wav2Vec2", **WAV, **TEXT),
     vision_encoder_decoder,
-    cross_attending,
+    lambda: tokens_and(
+        Block(torch.ones(16, 16).tril(), cross_attn=nn.MultiheadAttention(16, 2)), out=nn.Linear(16, 40)
+    ),
     seq2seq_lstm,
-    text_cnn,
-    binary_classifier_with_segments,
-    declares_that_it_looks_both_ways,
+    lambda: Holder(embedding=nn.Embedding(40, 16), conv=nn.Conv2d(1, 8, (3, 16)), fc=nn.Linear(8, 2)),
+    lambda: Holder(words=nn.Embedding(40, 16), segments=nn.Embedding(2, 16), fc=nn.Linear(16, 2)),
+    lambda: tokens_and(Block(None, is_causal=False), out=nn.Linear(16, 40, bias=False)),
     lambda: nn.Sequential(*torch_layers(), nn.Linear(16, 2)),
     lambda: Holder(tokens=nn.Embedding(40, 16), rnn=nn.LSTM(16, 16), fc=nn.Linear(16, 2)),
     lambda: Holder(tokens=nn.Embedding(40, 16), rnn=nn.LSTM(16, 8, bidirectional=True), tags=nn.Linear(16, 40)),
@@ -254,9 +212,8 @@ def test_the_preset_is_that_of_the_model(make, preset):
 
 
 @pytest.mark.parametrize(("make", "preset"), [(vit, PsiLogicViT), (gpt2, PsiLogicGPT), (bert, PsiLogicNLP)])
-class TestArguments:
-    @pytest.mark.parametrize("options", [{}, {"gamma": 0.07, "betas": (0.8, 0.95), "weight_decay": 0.3}], ids=str)
-    def test_groups_and_numbers_are_those_of_the_preset(self, make, preset, options):
+def test_arguments_arrive_and_wrapped_models_are_recognized(make, preset):
+    for options in ({}, {"gamma": 0.07, "betas": (0.8, 0.95), "weight_decay": 0.3}):
         ours, direct = (
             [{name: value for name, value in group.items() if name != "params"} for group in optimizer.param_groups]
             for optimizer in (
@@ -265,10 +222,8 @@ class TestArguments:
             )
         )
         assert ours == direct
-
-    def test_wrapped_models_are_recognized(self, make, preset):
-        assert type(psilogic.auto(torch.compile(build(make), backend="eager"), 0.01, 100)) is preset
-        assert type(psilogic.auto(Holder(network=build(make)), 0.01, 100)) is preset
+    for wrapped in (torch.compile(build(make), backend="eager"), Holder(network=build(make))):
+        assert type(psilogic.auto(wrapped, 0.01, 100)) is preset
 
 
 def test_a_mask_without_data_is_ignored():
@@ -287,25 +242,22 @@ def test_the_choice_and_its_reason_are_logged(caplog):
     )
 
 
-class TestErrors:
-    @pytest.mark.parametrize("model", [nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)), nn.Identity()])
-    def test_an_unrecognized_model(self, model):
-        with pytest.raises(ValueError, match=f"family of this {type(model).__name__}.*PsiLogicNLP.*PsiLogic with its"):
-            psilogic.auto(model, 0.01, 100)
-
-    def test_no_module(self):
-        parameters = build(gpt2).parameters()
-        with pytest.raises(TypeError, match=r"model must be a torch\.nn\.Module, got generator"):
-            psilogic.auto(parameters, 0.01, 100)
-        with pytest.raises(TypeError, match=r"model must be a torch\.nn\.Module, got list"):
-            psilogic.auto(list(parameters), 0.01, 100)
-
-    def test_wrong_options_are_named(self):
-        with pytest.raises(TypeError, match="gama"):
-            psilogic.auto(build(gpt2), 0.01, 100, gama=0.1)
-        with pytest.raises(ValueError, match="total_steps"):
-            psilogic.auto(build(gpt2), 0.01, -1)
-
-    def test_nothing_to_train(self):
-        with pytest.raises(ValueError, match="empty parameter list"):
-            psilogic.auto(nn.Conv2d(3, 8, 3).requires_grad_(False), 0.01, 100)
+@pytest.mark.parametrize(
+    ("model", "total_steps", "options", "error", "message"),
+    [
+        (
+            nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 2)), 100, {}, ValueError,
+            "family of this Sequential.*PsiLogicNLP.*PsiLogic with its",
+        ),
+        (nn.Identity(), 100, {}, ValueError, "family of this Identity"),
+        (nn.Linear(2, 2).parameters(), 100, {}, TypeError, r"model must be a torch\.nn\.Module, got generator"),
+        ([torch.zeros(2)], 100, {}, TypeError, r"model must be a torch\.nn\.Module, got list"),
+        (nn.GRU(16, 16), 100, {"gama": 0.1}, TypeError, "gama"),
+        (nn.GRU(16, 16), -1, {}, ValueError, "total_steps"),
+        (nn.Conv2d(3, 8, 3).requires_grad_(False), 100, {}, ValueError, "empty parameter list"),
+    ],
+    ids=lambda x: x if isinstance(x, str) else "",
+)  # fmt: skip
+def test_errors(model, total_steps, options, error, message):
+    with pytest.raises(error, match=message):
+        psilogic.auto(model, 0.01, total_steps, **options)

@@ -7,6 +7,7 @@ from functools import cache
 import pytest
 import torch
 from torch import nn
+from trajectories import gradients, train
 
 from psilogic import PsiLogic, PsiLogicGPT, PsiLogicNLP, PsiLogicViT
 
@@ -36,19 +37,6 @@ def module() -> nn.Module:
 
 def decays(group: dict) -> bool:
     return not group["name"].endswith("no_decay")
-
-
-def train(model: nn.Module, optimizer: torch.optim.Optimizer, steps: int, first: int = 0) -> None:
-    for i in range(first, first + steps):
-        tokens = torch.randint(20, (4, 6), generator=torch.Generator().manual_seed(i))
-        optimizer.zero_grad()
-        nn.functional.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten()).backward()
-        optimizer.step()
-
-
-def assert_same(left: nn.Module, right: nn.Module) -> None:
-    for a, b in zip(left.parameters(), right.parameters(), strict=True):
-        torch.testing.assert_close(a, b, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -95,9 +83,10 @@ def test_values_of_a_group_have_priority(preset):
 
 
 def test_the_first_arguments_are_in_the_order_of_adamw():
-    optimizer = PsiLogicGPT(module(), 2e-3, (0.9, 0.95), 1e-6, 0.3)
-    group = optimizer.param_groups[0]
-    assert (group["lr"], group["betas"], group["eps"], group["weight_decay"]) == (2e-3, (0.9, 0.95), 1e-6, 0.3)
+    """Those of PsiLogic too."""
+    arguments = 2e-3, (0.9, 0.95), 1e-6, 0.3
+    for optimizer in (kind(module().parameters(), *arguments) for kind in (PsiLogicGPT, PsiLogic, torch.optim.AdamW)):
+        assert tuple(optimizer.defaults[name] for name in ("lr", "betas", "eps", "weight_decay")) == arguments
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -111,30 +100,23 @@ def test_wrong_arguments_are_named(preset):
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_a_step_is_the_one_of_psilogic_with_the_same_groups(preset):
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda pair: pickle.loads(pickle.dumps(pair))])
+def test_steps_are_those_of_psilogic_with_the_same_groups_also_after_a_copy(preset, copied):
     left, right = copy.deepcopy(module()), copy.deepcopy(module())
     ours = preset(left, lr=0.01, chaos_warmup=0)
     options = dict(zip(FIELDS, NUMBERS[preset], strict=True))
-    twins = dict(zip(left.parameters(), right.parameters(), strict=True))
+    pairs = dict(zip(left.parameters(), right.parameters(), strict=True))
     keys = ("gamma", "weight_decay")
-    groups = [{"params": [twins[p] for p in g["params"]]} | {k: g[k] for k in keys} for g in ours.param_groups]
-    train(left, ours, 5)
-    train(right, PsiLogic(groups, lr=0.01, chaos_warmup=0, **options), 5)
-    assert_same(left, right)
+    groups = [{"params": [pairs[p] for p in g["params"]]} | {k: g[k] for k in keys} for g in ours.param_groups]
+    theirs = PsiLogic(groups, lr=0.01, chaos_warmup=0, **options)
+    for t, grads in enumerate(gradients(6, [p.shape for p in left.parameters()], torch.float32)):
+        if t == 3:
+            left, ours = copied((left, ours))
+            assert type(ours) is preset
+        train(ours, list(left.parameters()), [grads])
+        train(theirs, list(right.parameters()), [grads])
+        torch.testing.assert_close([*left.parameters()], [*right.parameters()], rtol=0, atol=0)
     assert not torch.equal(left[0].weight, module()[0].weight)
-
-
-@pytest.mark.parametrize("preset", PRESETS)
-@pytest.mark.parametrize("copied", [copy.deepcopy, lambda pair: pickle.loads(pickle.dumps(pair))])
-def test_deepcopy_and_pickle_continue_alike(preset, copied):
-    model = copy.deepcopy(module())
-    optimizer = preset(model, lr=0.01, chaos_warmup=0)
-    train(model, optimizer, 3)
-    other_model, other = copied((model, optimizer))
-    assert type(other) is preset
-    train(model, optimizer, 3, first=3)
-    train(other_model, other, 3, first=3)
-    assert_same(model, other_model)
 
 
 def test_a_group_that_comes_later_gets_the_presets_numbers():
