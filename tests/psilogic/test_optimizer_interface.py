@@ -110,7 +110,7 @@ def test_load_state_dict_hooks():
 
 @pytest.mark.parametrize(
     ("name", "late"),
-    [(name, 20) for name in PER_TENSOR] + [(name, late) for name in TOGETHER if name in PER_TENSOR for late in (1, 45)],
+    [(name, 20) for name in PER_TENSOR] + [(name, late) for name in TOGETHER if name in PER_TENSOR for late in (1, 30)],
 )
 def test_a_group_added_later_starts_its_own_clocks(name, late):
     """Bias correction, warm-up and schedule of the newcomers begin with their own first step."""
@@ -134,7 +134,7 @@ def test_a_group_added_later_starts_its_own_clocks(name, late):
 def test_frozen_parameters_do_not_change_and_then_continue(options):
     """As if the steps in between did not exist: no decay, no count of steps."""
     script = gradients(2 * STEPS, SHAPES[:2], every=15)
-    frozen = range(25, 60)
+    frozen = range(25, 45)
     params, alone = parameters(SHAPES[:2]), parameters(SHAPES[:2])
     optimizer, snapshots = PsiLogic(params, **options), []
     for t, grads in enumerate(script):
@@ -172,13 +172,13 @@ def test_copies_in_mid_run_continue_bit_by_bit(name, copied):
     script, params = gradients(STEPS, every=15), parameters()
     optimizer = build(params, **options)
     watch(optimizer)  # what observes the original is not copied with it
-    trace(optimizer, params, script[:40])
+    trace(optimizer, params, script[:20])
     others, twin = copied((params, optimizer))
     assert all(a is b for a, b in zip(others, (p for g in twin.param_groups for p in g["params"]), strict=True))
     assert repr(twin) == repr(optimizer)
-    after = trace(twin, others, script[40:])
-    assert_same(trace(optimizer, params, script[40:]), after)
-    assert_same(after, undisturbed(options, script)[40:])
+    after = trace(twin, others, script[20:])
+    assert_same(trace(optimizer, params, script[20:]), after)
+    assert_same(after, undisturbed(options, script)[20:])
 
 
 # Forms of the argument `params`
@@ -207,20 +207,9 @@ def test_forms_of_parameters(options, form):
     optimizer = PsiLogic(form(model), **options)
     params, expected = list(model.parameters()), list(twin.parameters())
     assert_same(trace(optimizer, params, script), trace(PsiLogic(expected, **options), expected, script))
-
-
-def test_names_are_kept():
-    model = linear()
-    optimizer = PsiLogic(model.named_parameters())
-    names = [name for name, _ in model.named_parameters()]
-    assert optimizer.param_groups[0]["param_names"] == optimizer.state_dict()["param_groups"][0]["param_names"] == names
-
-
-def test_the_first_arguments_are_those_of_adamw():
-    ours = PsiLogic(parameters(), 1e-3, (0.9, 0.95), 1e-6, 0.1).defaults
-    theirs = torch.optim.AdamW(parameters(), 1e-3, (0.9, 0.95), 1e-6, 0.1).defaults
-    for name in ("lr", "betas", "eps", "weight_decay"):
-        assert ours[name] == theirs[name]
+    if form is FORMS["named"]:
+        for groups in (optimizer.param_groups, optimizer.state_dict()["param_groups"]):
+            assert groups[0]["param_names"] == [name for name, _ in model.named_parameters()]
 
 
 @pytest.mark.parametrize("set_to_none", [True, False])

@@ -4,7 +4,7 @@ import warnings
 
 import pytest
 import torch
-from configurations import ACTIVE, assert_same, trace
+from configurations import assert_same, trace
 from torch import nn
 from torch.optim import lr_scheduler as lrs
 from trajectories import gradients, parameters
@@ -68,15 +68,6 @@ def test_the_same_as_adamw(make, tensor):
     assert our_course == their_course
     assert len({str(lr) for lr in our_course}) > 1, "the schedule must do something"
     assert_same(without_detector(ours), theirs, 1e-12)
-
-
-@EVERY_SCHEDULER
-def test_cancellation_does_not_see_how_lr_is_held(make):
-    """lr is a factor of the cancellation too: an active chaos term, with a number and with a tensor."""
-    script = gradients(STEPS, every=8)
-    options = {"gamma": ACTIVE["gamma"], "chaos_warmup": 4, "quantum_decay": 0.5}
-    ours, theirs = (scheduled(PsiLogic, make, tensor, script, **options)[0] for tensor in (True, False))
-    assert_same(ours, theirs, 1e-12)
 
 
 class Overridden(PsiLogic):

@@ -21,9 +21,10 @@ def parameters(shapes=SHAPES, dtype=torch.float64, seed=0):
 def gradients(steps, shapes=SHAPES, dtype=torch.float64, seed=1, every=45):
     """One list of gradients per step: each tensor on its own scale, spikes every `every` steps and sometimes none.
 
-    Tensor 2 is frozen for the first 50 steps, tensor 3 misses every third step, and the even and the odd tensors
-    spike at different times.
+    Tensor 2 is frozen for the first 50 steps, or 24 where these are all, tensor 3 misses every third step, and the even
+    and the odd tensors spike at different times.
     """
+    frozen = 24 if steps <= 50 else 50
     generator = torch.Generator().manual_seed(seed)
     wide = torch.complex128 if dtype.is_complex else torch.float64
     script = []
@@ -32,15 +33,18 @@ def gradients(steps, shapes=SHAPES, dtype=torch.float64, seed=1, every=45):
         for i, shape in enumerate(shapes):
             spike = SPIKE if t > 5 and (t + i % 2 * 20) % every == 0 else 1.0
             g = torch.randn(shape, dtype=wide, generator=generator) * spike * 0.3 ** (i % 3)
-            absent = (i == 2 and t <= 50) or (i == 3 and t % 3 == 0)
+            absent = (i == 2 and t <= frozen) or (i == 3 and t % 3 == 0)
             grads.append(None if absent else g.to(dtype))
         script.append(grads)
     return script
 
 
 def set_gradients(params, grads):
+    """Copies of the gradients, with their strides."""
     for p, g in zip(params, grads, strict=True):
-        p.grad = None if g is None else g.clone()
+        p.grad = (
+            None if g is None else torch.empty_strided(g.shape, g.stride(), dtype=g.dtype, device=g.device).copy_(g)
+        )
 
 
 def train(optimizer, params, script):

@@ -44,13 +44,11 @@ class Processes:
 
         Args:
             world: number of processes, at most `COUNT`.
-            function: a function of a module; it finds its rank by `torch.distributed.get_rank`.
-            args: its arguments.
-            timeout: seconds after which the job has failed.
-            options: its keyword arguments.
+            function: of a module; `args` and `options` are its arguments.
+            timeout: in seconds.
 
         Returns:
-            What each process returned, by rank.
+            The result of each process, by rank.
 
         Raises:
             Failed: it raised in some process, or hangs.
@@ -149,7 +147,7 @@ def serve(descriptors):
         "sharded_cases",
         "sharded_models",
         "torch._dynamo",
-    ):  # torch.optim imports the latter at its first step
+    ):  # the last is for optimizers
         importlib.import_module(module)
     gc.freeze()  # otherwise each worker's first collection copies all shared pages
     connections = [Connection(descriptor) for descriptor in descriptors]

@@ -46,10 +46,9 @@ def script(shapes, dtype=torch.float64, change=None):
 
 
 def make(params, options, optimizer_class=PsiLogic, zero=False):
-    """The optimizer over two groups; AdamW, which collectives are counted of, knows few of the options."""
-    known = {"lr", "weight_decay", "maximize", "foreach"}
+    """The optimizer over two groups; AdamW, whose collectives are counted, has few of the options."""
     if optimizer_class is not PsiLogic:
-        options = {name: value for name, value in options.items() if name in known}
+        options = {name: options[name] for name in ("lr", "weight_decay", "maximize", "foreach") if name in options}
     half = (len(params) + 1) // 2
     groups = [{"params": list(params[:half])}, {"params": list(params[half:])}]
     if zero:
@@ -128,15 +127,8 @@ def acted(seen):
 def follow(name, option, dtype=torch.float64, change=None, **tolerance):
     """Every step of a scheme; raises at the first one after which something differs.
 
-    Args:
-        name: of the scheme.
-        option: name of the hyperparameters.
-        dtype: of the parameters.
-        change: a function of the script that changes it in place.
-        tolerance: rtol and atol.
-
-    Returns:
-        Whether cancellation acted, and whether the gate was closed after the warm-up.
+    `change` changes the script in place. Returns whether cancellation acted, and whether the gate closed after the
+    warm-up.
     """
     run = Run(name, option, dtype)
     snapshots, what_happened = truth(run.scheme.shapes, option, dtype, change)
@@ -206,25 +198,6 @@ def count(name, option, optimizer_class=PsiLogic):
     """The collectives of a few steps, one of them without any gradient."""
     run = Run(name, option, optimizer_class=optimizer_class)
     return [sum(counted(partial(run.step, grads)).values()) for grads in script(run.scheme.shapes)[12:18]]
-
-
-def one_of_each():
-    """The counter's own check: collectives called in different ways, and how many were counted."""
-    x, backend = torch.ones(2), dist.group.WORLD._get_backend(torch.device("cpu"))
-    parts = [torch.ones(2), torch.ones(2)]
-    functional = torch.ops._c10d_functional
-    calls = [
-        lambda: dist.all_reduce(x),
-        lambda: dist.all_reduce(x, async_op=True).wait(),
-        lambda: dist.broadcast(x, 0),
-        lambda: dist.all_gather(parts, x),
-        lambda: dist.reduce_scatter(x, parts),
-        lambda: dist.all_to_all_single(torch.ones(2), x),
-        lambda: dist.barrier(),
-        lambda: functional.wait_tensor(functional.all_reduce(x, "sum", dist.group.WORLD.group_name)),
-        lambda: backend.allreduce([x]).wait(),
-    ]
-    return [sum(counted(call).values()) for call in calls]
 
 
 # Optimizers that have nothing to do with the process group.

@@ -107,43 +107,21 @@ def portions(wrap):
     return dict(zip(names, held, strict=True))
 
 
-def learn(name, option):
-    """Parameters of a model under a wrapper and of the same model alone, after every step."""
-    wrapper = WRAPPERS[name]
-    indices = portions(wrapper.wrap)
-    whole, wrapped = Net(), wrapper.wrap(Net())
-    theirs = make([*whole.parameters()], OPTIONS[option])
-    mine = make([*wrapped.parameters()], OPTIONS[option], zero=name == "ZeRO")
-    seen = watch(theirs)
-    for t in range(1, STEPS + 1):
-        train(whole, theirs, t)
-        train(wrapped, mine, t, wrapper)
-        check(name, f"{option}, step {t}", (wrapped, mine), (whole, theirs), indices)
-    return acted(seen)
-
-
-def check(name, where, sharded, alone, indices):
-    """Parameters and state of the sharded model's optimizer are this process's part of the other one's."""
-    (wrapped, mine), (whole, theirs) = sharded, alone
-    states = getattr(mine, "optim", mine).state
-    for p, (key, q) in zip(wrapped.parameters(), whole.named_parameters(), strict=True):
-        at, index = f"{name}, {where}, {key}", indices[key]
-        same(p, q.detach().flatten()[index], at)
-        if p not in states and (isinstance(mine, ZeroRedundancyOptimizer) or not index.numel()):
-            continue
-        for entry, value in states[p].items():
-            expected = theirs.state[q][entry]
-            elementwise = entry.startswith("exp_avg")
-            same(value, expected.flatten()[index] if elementwise else expected, f"{at}, {entry}")
-
-
-# Checkpoints.
-
-
-def start(name, option):
-    """A wrapped model with its optimizer; the seed of the weights is that of every process."""
+def begin(name, option, at):
+    """A wrapped model and its optimizer after `at` steps; without a name neither is wrapped."""
     model = WRAPPERS[name].wrap(Net()) if name else Net()
-    return model, make([*model.parameters()], OPTIONS[option], zero=name == "ZeRO")
+    optimizer = make([*model.parameters()], OPTIONS[option], zero=name == "ZeRO")
+    steps(name, model, optimizer, 1, at)
+    return model, optimizer
+
+
+def fresh(name, option):
+    """The same with weights that differ from those that will be loaded."""
+    model, optimizer = begin(name, option, 0)
+    with torch.no_grad():
+        for p in model.parameters():
+            local(p).fill_(7.0)
+    return model, optimizer
 
 
 def steps(name, model, optimizer, first, last):
@@ -151,109 +129,97 @@ def steps(name, model, optimizer, first, last):
         train(model, optimizer, t, WRAPPERS[name] if name else None)
 
 
-def check_end(name, option, model, optimizer):
-    """After a run with an interruption all is as it is after one without, in one process."""
-    indices = portions(WRAPPERS[name].wrap if name else lambda module: module)
-    check(name or "one process", f"{option}, resumed", (model, optimizer), undisturbed(option), indices)
-
-
 @cache
 def undisturbed(option):
     """The model alone with its optimizer, after a run without an interruption."""
-    whole, theirs = start("", option)
+    whole, theirs = begin("", option, 0)
+    seen = watch(theirs)
     steps("", whole, theirs, 1, STEPS)
+    assert all(acted(seen)), "cancellation must act, and the gate must close"
     return whole, theirs
 
 
-def disturb(model):
-    """Other weights than those that will be loaded."""
-    with torch.no_grad():
-        for p in model.parameters():
-            local(p).fill_(7.0)
-
-
-def save(name, option, path, at, **state_options):
-    """Train until step `at` and write a distributed checkpoint."""
-    model, optimizer = start(name, option)
-    steps(name, model, optimizer, 1, at)
-    weights, state = get_state_dict(model, optimizer, options=StateDictOptions(**state_options))
-    dcp.save({"model": weights, "optimizer": state}, checkpoint_id=path)
-    steps(name, model, optimizer, at + 1, STEPS)  # saving changes nothing
-    check_end(name, option, model, optimizer)
-
-
-def resume(name, option, path, at, **state_options):
-    """Load a distributed checkpoint in a new model and train on."""
-    options = StateDictOptions(**state_options)
-    model, optimizer = start(name, option)
-    disturb(model)
-    weights, state = get_state_dict(model, optimizer, options=options)
-    dcp.load({"model": weights, "optimizer": state}, checkpoint_id=path)
-    set_state_dict(model, optimizer, model_state_dict=weights, optim_state_dict=state, options=options)
+def finish(name, option, model, optimizer, at):
+    """Train to the end: parameters and state are then this process's part of those of the model alone."""
     steps(name, model, optimizer, at + 1, STEPS)
-    check_end(name, option, model, optimizer)
+    whole, theirs = undisturbed(option)
+    indices = portions(WRAPPERS[name].wrap if name else lambda module: module)
+    states = getattr(optimizer, "optim", optimizer).state
+    for p, (key, q) in zip(model.parameters(), whole.named_parameters(), strict=True):
+        at, index = f"{name or 'one process'}, {option}, {key}", indices[key]
+        same(p, q.detach().flatten()[index], at)
+        if p not in states and (isinstance(optimizer, ZeroRedundancyOptimizer) or not index.numel()):
+            continue
+        for entry, value in states[p].items():
+            expected = theirs.state[q][entry]
+            elementwise = entry.startswith("exp_avg")
+            same(value, expected.flatten()[index] if elementwise else expected, f"{at}, {entry}")
 
 
-def full_state(name, option, path, at):
-    """Write the whole state, gathered, as a plain file."""
-    model, optimizer = start(name, option)
-    steps(name, model, optimizer, 1, at)
-    gathered = get_state_dict(model, optimizer, options=StateDictOptions(full_state_dict=True, cpu_offload=True))
-    if dist.get_rank() == 0:
-        torch.save(gathered, path)
+def learn(name, option):
+    """Train a model under a wrapper, and compare it with the same model alone."""
+    finish(name, option, *begin(name, option, 0), 0)
 
 
-def resume_full_state(name, option, path, at):
-    """Load that file, under a wrapper or in one process without any."""
-    options = StateDictOptions(full_state_dict=True)
-    model, optimizer = start(name, option)
-    disturb(model)
-    weights, state = torch.load(path, weights_only=False)
+# Checkpoints.
+
+
+def save(name, option, path, at, **how):
+    """Train until step `at`, write a distributed checkpoint or the gathered state as a plain file, and train on."""
+    model, optimizer = begin(name, option, at)
+    weights, state = get_state_dict(model, optimizer, options=StateDictOptions(**how))
+    if "full_state_dict" not in how:
+        dcp.save({"model": weights, "optimizer": state}, checkpoint_id=path)
+    elif dist.get_rank() == 0:
+        torch.save((weights, state), path)
+    finish(name, option, model, optimizer, at)  # saving changes nothing
+
+
+def resume(name, option, path, at, **how):
+    """Load that checkpoint or file in a new model and train on."""
+    options = StateDictOptions(**how)
+    model, optimizer = fresh(name, option)
+    if "full_state_dict" in how:
+        weights, state = torch.load(path, weights_only=False)
+    else:
+        weights, state = get_state_dict(model, optimizer, options=options)
+        dcp.load({"model": weights, "optimizer": state}, checkpoint_id=path)
     set_state_dict(model, optimizer, model_state_dict=weights, optim_state_dict=state, options=options)
-    steps(name, model, optimizer, at + 1, STEPS)
-    check_end(name, option, model, optimizer)
+    finish(name, option, model, optimizer, at)
 
 
 def fsdp1_round_trip(name, option, kind, at):
     """FSDP1's own state dict of the optimizer, into a new model and optimizer."""
-    model, optimizer = start(name, option)
-    steps(name, model, optimizer, 1, at)
+    model, optimizer = begin(name, option, at)
     kind = StateDictType[kind]
     # With offloading of a state that is on the CPU, torch 2.13 returns one buffer for exp_avg and exp_avg_sq.
     here = [FullStateDictConfig(), FullOptimStateDictConfig(offload_to_cpu=False)] if "FULL" in kind.name else []
     with FullyShardedDataParallel.state_dict_type(model, kind, *here):
         weights, state = model.state_dict(), FullyShardedDataParallel.optim_state_dict(model, optimizer)
-    fresh, optimizer = start(name, option)
-    disturb(fresh)
-    with FullyShardedDataParallel.state_dict_type(fresh, kind, *here):
-        fresh.load_state_dict(weights)
-        optimizer.load_state_dict(FullyShardedDataParallel.optim_state_dict_to_load(fresh, optimizer, state))
-    steps(name, fresh, optimizer, at + 1, STEPS)
-    check_end(name, option, fresh, optimizer)
+    model, optimizer = fresh(name, option)
+    with FullyShardedDataParallel.state_dict_type(model, kind, *here):
+        model.load_state_dict(weights)
+        optimizer.load_state_dict(FullyShardedDataParallel.optim_state_dict_to_load(model, optimizer, state))
+    finish(name, option, model, optimizer, at)
 
 
 def zero_round_trip(option, at):
     """ZeRO's consolidated state, into a new model and optimizer."""
-    model, optimizer = start("ZeRO", option)
-    steps("ZeRO", model, optimizer, 1, at)
+    model, optimizer = begin("ZeRO", option, at)
     optimizer.consolidate_state_dict(to=0)
     content = [optimizer.state_dict() if dist.get_rank() == 0 else None]
     dist.broadcast_object_list(content, 0)
-    fresh, optimizer = start("ZeRO", option)
-    fresh.load_state_dict(model.state_dict())
+    loaded, optimizer = fresh("ZeRO", option)
+    loaded.load_state_dict(model.state_dict())
     optimizer.load_state_dict(content[0])
-    steps("ZeRO", fresh, optimizer, at + 1, STEPS)
-    check_end("ZeRO", option, fresh, optimizer)
-
-
-# The monitor.
+    finish("ZeRO", option, loaded, optimizer, at)
 
 
 def watched(name, option):
-    """What the monitor reads under a wrapper, and in one process without any."""
+    """The monitor's numbers under a wrapper, and in one process without any."""
     found = []
     for which in (name, ""):
-        model, optimizer = start(which, option)
+        model, optimizer = begin(which, option, 0)
         names = [(key, p) for (key, _), p in zip(Net().named_parameters(), model.parameters(), strict=True)]
         watching = monitor(optimizer, names)
         steps(which, model, optimizer, 1, STEPS)

@@ -2,18 +2,7 @@
 
 import pytest
 import torch
-from sharded_cases import (
-    ACTIVE,
-    OPTIONS,
-    alone,
-    count,
-    faults,
-    flat_parameters,
-    follow,
-    one_of_each,
-    overflow,
-    portions,
-)
+from sharded_cases import ACTIVE, OPTIONS, alone, count, faults, flat_parameters, follow, overflow, portions
 from sharded_layouts import SCHEMES
 
 # One worker of pytest-xdist then starts the processes, and only one.
@@ -29,8 +18,9 @@ CHOSEN = {
 }
 
 
-# To other schemes.
-SIMILAR = ["Shard(0), Shard(0)", "Replicate, Shard(0)", "Replicate, Shard(1)", "FSDP1 without shards"]
+# Other schemes have the same placements, or test_sharded_models.py trains under the wrapper.
+SIMILAR = ["Shard(0) on 4", "Shard(0), Shard(0)", "Replicate, Shard(0)", "Replicate, Shard(1)", "FSDP1 without shards"]
+SIMILAR += ["HSDP", "tensor parallel"]
 
 
 def weight(name, option):
@@ -50,15 +40,13 @@ def test_the_trajectory_is_that_of_whole_tensors(processes, name, option) -> Non
         assert rested, "the gate never closed"
 
 
-ALSO_FAULTS = [(name, "AGC and GC, group") for name in ("Shard(0), Shard(1)", "Shard(1) on 4")]
-ALSO_FAULTS += [("FSDP1 on 2", "AGC of tensors")]
+FAULTS = [(name, "AGC and GC, group") for name in ("fully_shard on 4", "FSDP1 on 4", "Shard(1) on 4")]
+FAULTS += [("Shard(0), Shard(1)", "AGC of tensors"), ("FSDP1 on 2", "AGC of tensors")]
+SOAKED = ("Shard(1) on 4", "FSDP1 on 2")
 
 
 @pytest.mark.parametrize(
-    ("name", "option"),
-    [(name, "AGC and GC, group") for name in ("fully_shard on 4", "FSDP1 on 4")]
-    + [("Shard(0), Shard(1)", "AGC of tensors")]
-    + [pytest.param(*case, marks=pytest.mark.soak) for case in ALSO_FAULTS],
+    ("name", "option"), [pytest.param(*x, marks=pytest.mark.soak if x[0] in SOAKED else ()) for x in FAULTS]
 )
 def test_faults_in_gradients_do_what_they_do_to_whole_tensors(processes, name, option) -> None:
     processes.run(SCHEMES[name].world, follow, name, option, change=faults)
@@ -140,12 +128,8 @@ def test_collectives_beyond_those_of_adamw(processes, name, option, most) -> Non
     world = SCHEMES[name].world
     adamw = processes.run(world, count, name, option, torch.optim.AdamW) if "ZeRO" in name else [[0] * 6] * world
     for mine, theirs in zip(processes.run(world, count, name, option), adamw, strict=True):
-        assert max(n - m for n, m in zip(mine, theirs, strict=True)) <= most
-
-
-def test_the_counter_misses_nothing(processes) -> None:
-    for counts in processes.run(2, one_of_each):
-        assert min(counts) >= 1
+        found = max(n - m for n, m in zip(mine, theirs, strict=True))
+        assert found == most or ("ZeRO" in name and found < most)  # ZeRO's updates are collectives themselves
 
 
 def test_an_optimizer_of_one_process_uses_no_collective(processes) -> None:

@@ -1,34 +1,31 @@
-"""Real models under the wrappers of torch: training, the monitor."""
-
-import math
+"""Real models under the wrappers of torch: training, checkpoints, the monitor."""
 
 import pytest
-from sharded_models import WRAPPERS, learn, watched
+from sharded_models import WRAPPERS, fsdp1_round_trip, learn, resume, save, watched, zero_round_trip
 
 pytestmark = pytest.mark.xdist_group("processes")
 
-
-def smaller(name):
-    """Whether the same wrapper is there on more processes."""
-    return name.endswith(" on 2") and name.replace(" on 2", " on 4") in WRAPPERS
-
-
-# test_sharded.py has these wrappers with the same options.
-SIMILAR = ["fully_shard on 4", "HSDP", "FSDP1, hybrid"]
-CASES = [
-    pytest.param(name, "everything, global", marks=pytest.mark.soak if smaller(name) or name in SIMILAR else ())
-    for name in WRAPPERS
-]
-# test_sharded.py has more options, with tensors of the same wrappers.
-OTHERS = [(name, "AGC and GC, group") for name in ("fully_shard on 4", "tensor parallel and fully_shard", "FSDP1 on 4")]
-CASES += [pytest.param(*other, marks=pytest.mark.soak) for other in OTHERS]
+AT = 6
+FLAT = {"flatten_optimizer_state_dict": True}
+GATHERED = {"full_state_dict": True, "cpu_offload": True}
+EVERYTHING, GROUP = "everything, tensor", "group"
+# The state of a group is in the other checkpoints too.
+OPTIONS = [EVERYTHING, pytest.param(GROUP, marks=pytest.mark.soak)]
 
 
+def world(name):
+    return WRAPPERS[name].world if name else 1
+
+
+# test_sharded.py has more options with tensors of these wrappers; the checkpoints below train the same models.
+CASES = [(name, "everything, global") for name in WRAPPERS]
+CASES += [(name, "AGC and GC, group") for name in ("fully_shard on 4", "tensor parallel and fully_shard", "FSDP1 on 4")]
+
+
+@pytest.mark.soak
 @pytest.mark.parametrize(("name", "option"), CASES)
 def test_training_is_that_of_the_model_alone(processes, name, option) -> None:
-    for fired, rested in processes.run(WRAPPERS[name].world, learn, name, option):
-        assert fired
-        assert rested
+    processes.run(world(name), learn, name, option)
 
 
 # A mesh of two dimensions represents the others: the monitor reads what the trajectories compare.
@@ -38,14 +35,47 @@ MESHES = ["tensor parallel and fully_shard", *(pytest.param(x, marks=pytest.mark
 @pytest.mark.parametrize("name", MESHES)
 def test_the_monitor_reads_what_it_reads_of_whole_tensors(processes, name) -> None:
     for (rows, totals, spikes), (rows_alone, totals_alone, spikes_alone) in processes.run(
-        WRAPPERS[name].world, watched, name, "group"
+        world(name), watched, name, GROUP
     ):
-        assert [row.name for row in rows] == [row.name for row in rows_alone]
         for row, alone in zip(rows, rows_alone, strict=True):
             for quantity, value in vars(alone).items():
-                mine = getattr(row, quantity)
-                close = mine == value if isinstance(value, str) else math.isclose(mine, value, rel_tol=1e-9)
-                assert close, f"{row.name}, {quantity}: {mine} instead of {value}"
+                expected = value if isinstance(value, str) else pytest.approx(value, rel=1e-9)
+                assert getattr(row, quantity) == expected, f"{row.name}, {quantity}"
         assert totals == pytest.approx(totals_alone, rel=1e-9)
         assert [(spike.step, spike.name) for spike in spikes] == [(spike.step, spike.name) for spike in spikes_alone]
         assert spikes
+
+
+# Checkpoints: training resumes as if never stopped, also on more or fewer processes.
+
+
+@pytest.mark.parametrize(
+    ("saved", "loaded", "option", "how"),
+    [
+        ("fully_shard on 4", ["fully_shard on 1", "HSDP", "tensor parallel and fully_shard"], EVERYTHING, {}),
+        ("fully_shard on 2", ["fully_shard on 4"], EVERYTHING, {}),
+        ("fully_shard on 4", ["fully_shard on 2"], GROUP, FLAT),
+        pytest.param("fully_shard on 4", ["fully_shard on 4"], GROUP, FLAT, marks=pytest.mark.soak),
+        pytest.param("fully_shard on 4", ["fully_shard on 2"], EVERYTHING, {}, marks=pytest.mark.soak),
+        ("FSDP1 on 4", ["FSDP1 on 4"], GROUP, {}),
+        ("DDP", ["DDP"], GROUP, {}),
+        ("fully_shard on 4", ["", "fully_shard on 2", "tensor parallel"], EVERYTHING, GATHERED),
+        pytest.param("fully_shard on 4", [""], GROUP, GATHERED, marks=pytest.mark.soak),
+    ],
+)
+def test_a_checkpoint_resumes_on_any_number_of_processes(processes, tmp_path, saved, loaded, option, how) -> None:
+    path = str(tmp_path / "checkpoint")
+    processes.run(world(saved), save, saved, option, path, AT, **how)
+    for name in loaded:
+        processes.run(world(name), resume, name, option, path, AT, **how)
+
+
+@pytest.mark.parametrize("name", ["FSDP1 on 4", pytest.param("FSDP1, hybrid", marks=pytest.mark.soak)])
+@pytest.mark.parametrize("kind", ["FULL_STATE_DICT", "SHARDED_STATE_DICT"])
+def test_the_state_dict_of_fsdp1(processes, name, kind) -> None:
+    processes.run(world(name), fsdp1_round_trip, name, EVERYTHING, kind, AT)
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_the_consolidated_state_of_zero(processes, option) -> None:
+    processes.run(world("ZeRO"), zero_round_trip, option, AT)

@@ -2,18 +2,7 @@
 
 import pytest
 import torch
-from configurations import (
-    ACTIVE,
-    CONFIGURATIONS,
-    PROCESSING,
-    STEPS,
-    TOGETHER,
-    assert_same,
-    build,
-    snapshot,
-    trace,
-    truth,
-)
+from configurations import ACTIVE, CONFIGURATIONS, PROCESSING, STEPS, TOGETHER, assert_same, build, trace, truth
 from torch import nn
 from trajectories import SHAPES, gradients, parameters, set_gradients, train
 
@@ -73,13 +62,7 @@ def test_rows_that_do_not_lie_together(execution, monkeypatch, name):
     script = [[g.t().contiguous().t() if g.ndim > 1 else g for g in gs] for gs in gradients(18, shapes, every=15)]
     params = [nn.Parameter(p.detach().t().contiguous().t()) if p.ndim > 1 else p for p in parameters(shapes)]
     expected = truth(CONFIGURATIONS[name], 18, shapes, every=15)
-    optimizer, actual = build(params, **CONFIGURATIONS[name]), []
-    for grads in script:
-        for p, g in zip(params, grads, strict=True):
-            p.grad = g
-        optimizer.step()
-        actual.append(snapshot(optimizer, params))
-    assert_same(actual, expected, 1e-12)
+    assert_same(trace(build(params, **CONFIGURATIONS[name]), params, script), expected, 1e-12)
 
 
 @pytest.mark.parametrize(
@@ -136,9 +119,7 @@ def test_the_same_run_twice_is_the_same(execution, options):
     try:
         for _ in range(2):
             params = parameters(shapes, torch.float32)
-            optimizer = build(params, **options)
-            train(optimizer, params, script)
-            runs.append([snapshot(optimizer, params)])
+            runs.append(trace(build(params, **options), params, script))
     finally:
         torch.set_num_threads(1)
     assert_same(*runs)

@@ -235,38 +235,21 @@ def test_no_speculation_before_an_overflow_is_known(grad_scale):
     assert_same([snapshot(optimizer, params)], [before])
 
 
-@pytest.mark.parametrize("quantum_decay", [0.0, 3.0])
-@pytest.mark.parametrize("units", UNITS.values(), ids=UNITS)
-def test_groups_that_share_memory_change_it_one_after_the_other(units, quantum_decay):
-    runs, script = [], gradients(6, [(30, 40)] * 2)
-    for foreach in (None, False):
+def two_in(memory):
+    return [nn.Parameter(memory), nn.Parameter(memory)]
+
+
+def assert_one_after_the_other(groups, params_in=two_in, **options):
+    """Two groups in one memory, one parameter each, change it as with `foreach=False`."""
+    runs = []
+    for flags in ({}, {"foreach": False}):
         memory = torch.linspace(-1, 1, 1200, dtype=torch.float64).view(30, 40)
-        params = [nn.Parameter(memory), nn.Parameter(memory)]
-        optimizer = build(
-            params, foreach=foreach, quantum_decay=quantum_decay, **units, **{**ACTIVE, "chaos_warmup": 0}
-        )
-        runs.append(trace(optimizer, params, script))
-    assert_same(*runs, 1e-11)
-
-
-class OfItsOwn(nn.Parameter):
-    """A parameter of a derived class, with its values in its own memory."""
-
-
-@pytest.mark.parametrize("what", ["parameters", "parameters of a class", "a gradient of the first"])
-@pytest.mark.parametrize("first", [{"foreach": True}, UNITS["tensors and rows"]], ids=["foreach", "not speculable"])
-def test_speculation_does_not_overtake_an_earlier_group(first, what):
-    """The second one may be updated before the norms are known, but not if it shares memory with the first one."""
-    runs, script = [], gradients(6, [(30, 40)] * 2)
-    for options in ({}, {"foreach": False}):
-        memory = torch.linspace(-1, 1, 1200, dtype=torch.float64).view(30, 40)
-        kind = OfItsOwn if what == "parameters of a class" else nn.Parameter
-        params = [kind(memory.clone() if what.startswith("a gradient") else memory), nn.Parameter(memory)]
-        optimizer = PsiLogic([{"params": params[:1], **first, **options}, {"params": params[1:], **options}], **ACTIVE)
-        snapshots = []
-        for grads in script:
+        params, snapshots = params_in(memory), []
+        each = [{"params": [p], **group, **flags} for p, group in zip(params, groups, strict=True)]
+        optimizer = PsiLogic(each, **{**ACTIVE, **options})
+        for grads in gradients(6, [(30, 40)] * 2):
             set_gradients(params, grads)
-            if what.startswith("a gradient"):
+            if params[0].data_ptr() != memory.data_ptr():
                 params[0].grad = memory
             optimizer.step()
             snapshots.append(snapshot(optimizer, params))
@@ -274,18 +257,36 @@ def test_speculation_does_not_overtake_an_earlier_group(first, what):
     assert_same(*runs, 1e-11)
 
 
+@pytest.mark.parametrize("quantum_decay", [0.0, 3.0])
+@pytest.mark.parametrize("units", UNITS.values(), ids=UNITS)
+def test_groups_that_share_memory_change_it_one_after_the_other(units, quantum_decay):
+    assert_one_after_the_other([{}, {}], chaos_warmup=0, quantum_decay=quantum_decay, **units)
+
+
+class Derived(nn.Parameter):
+    """A parameter of a derived class, with its values in separate memory."""
+
+
+FIRST = {
+    "parameters": two_in,
+    "parameters of a class": lambda memory: [Derived(memory), nn.Parameter(memory)],
+    "a gradient of the first": lambda memory: [nn.Parameter(memory.clone()), nn.Parameter(memory)],
+}
+
+
+@pytest.mark.parametrize("params_in", FIRST.values(), ids=FIRST)
+@pytest.mark.parametrize("first", [{"foreach": True}, UNITS["tensors and rows"]], ids=["foreach", "not speculable"])
+def test_speculation_does_not_overtake_an_earlier_group(first, params_in):
+    """The second one may be updated before the norms are known, but not if it shares memory with the first one."""
+    assert_one_after_the_other([first, {}], params_in)
+
+
 @pytest.mark.parametrize("which", [0, 1])
 def test_memory_shared_with_a_group_without_speculation(which):
     """In both orders: all read the memory before one changes it, and the first group changes it first."""
-    runs, script = [], gradients(6, [(30, 40)] * 2)
-    for foreach in (None, False):
-        memory = torch.linspace(-1, 1, 1200, dtype=torch.float64).view(30, 40)
-        params = [nn.Parameter(memory) for _ in range(2)]
-        groups = [{"params": [p]} for p in params]
-        groups[which] |= {"maximize": True, "agc_clip": 1e-3}
-        optimizer = PsiLogic(groups, foreach=foreach, **{**ACTIVE, "chaos_warmup": 0, "gamma": 30.0})
-        runs.append(trace(optimizer, params, script))
-    assert_same(*runs, 1e-11)
+    groups = [{}, {}]
+    groups[which] = {"maximize": True, "agc_clip": 1e-3}
+    assert_one_after_the_other(groups, chaos_warmup=0, gamma=30.0)
 
 
 @pytest.mark.parametrize("units", UNITS.values(), ids=UNITS)

@@ -1,6 +1,5 @@
 """The update in Triton: in its interpreter, against foreach; and compiled for GPUs that need not be there."""
 
-import itertools
 import os
 import re
 import runpy
@@ -16,6 +15,7 @@ import torch
 triton = pytest.importorskip("triton", reason="the package triton is not installed")
 
 from grids import pairwise  # noqa: E402
+from launches import FREE  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from triton_driver import install, resources  # noqa: E402
@@ -36,21 +36,8 @@ DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 PLAIN = {}
 CLIPPED = {"scale": True, "quantum": True}
 BY_ROWS = {"scale": True, "mean": True, "quantum": True, "by_rows": True, "tensor_lr": True}
-ARCHITECTURES = (80, 90, 100)
-EACH_DTYPE = {(90, dtype) for dtype in DTYPES}
-
-
-def targets(*factors, chosen):
-    """Every combination of an architecture and the other factors; those that are not chosen get the marker soak."""
-    combinations = itertools.product(ARCHITECTURES, *factors)
-    return [pytest.param(*each, marks=() if chosen(*each) else pytest.mark.soak) for each in combinations]
-
-
-def an_update_is_chosen(arch, dtype, options):
-    """One with everything for each dtype and each architecture, and the others in float32."""
-    if options != BY_ROWS:
-        return (arch, dtype) == (90, torch.float32)
-    return (arch, dtype) in {*EACH_DTYPE, (80, torch.float32), (100, torch.bfloat16)}
+SOAK = pytest.mark.soak
+EACH_ARCHITECTURE = pytest.mark.parametrize("arch", [pytest.param(80, marks=SOAK), 90, pytest.param(100, marks=SOAK)])
 
 
 def step(dtype, *, sizes=((64, 32), (100,)), scale=False, mean=False, quantum=False, by_rows=False, tensor_lr=False,
@@ -81,7 +68,7 @@ def version(module):
     return tuple(int(part) for part in module.__version__.split(".")[:2])
 
 
-@pytest.mark.parametrize("extent", [[], pytest.param(["soak"], marks=pytest.mark.soak)], ids=["", "soak"])
+@pytest.mark.parametrize("extent", [[], pytest.param(["soak"], marks=SOAK)], ids=["", "soak"])
 def test_in_the_interpreter(extent):
     numpy = pytest.importorskip("numpy", reason="Triton's interpreter needs numpy")
     if version(triton) < (3, 7) and version(numpy) >= (2, 4):
@@ -97,9 +84,7 @@ def test_in_the_interpreter(extent):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize(
-    ("arch", "dtype", "options"), targets(DTYPES, (PLAIN, CLIPPED, BY_ROWS), chosen=an_update_is_chosen)
-)
+@pytest.mark.parametrize(("arch", "dtype", "options"), pairwise((80, 90, 100), DTYPES, (PLAIN, CLIPPED, BY_ROWS)))
 def test_the_update_moves_words_of_16_bytes_and_spills_nothing(monkeypatch, arch, dtype, options):
     driver = install(monkeypatch, arch)
     step(dtype, **options)
@@ -117,9 +102,8 @@ def test_the_update_moves_words_of_16_bytes_and_spills_nothing(monkeypatch, arch
         assert not re.search(r"cvt\.rz\.(bf16|f16)", ptx)
 
 
-@pytest.mark.parametrize(
-    ("arch", "dtype"), targets(DTYPES, chosen=lambda *each: each in ((90, torch.float32), (90, torch.bfloat16)))
-)
+@EACH_ARCHITECTURE
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_the_statistics_spill_nothing(monkeypatch, arch, dtype):
     driver = install(monkeypatch, arch)
     xs = [torch.zeros(3, 40000, dtype=dtype)]
@@ -158,18 +142,13 @@ def test_one_launch_for_an_update_and_two_at_most_for_its_statistics(monkeypatch
 class Operations(TorchDispatchMode):
     """The operations of torch that would be launches on a device: all but those that only make tensors or views."""
 
-    FREE = (
-        "empty", "new_empty", "select", "slice", "view", "unbind", "split", "detach", "alias", "_reshape_alias",
-        "unsqueeze",
-    )  # fmt: skip
-
     def __init__(self):
         super().__init__()
         self.names = []
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         name = func.overloadpacket.__name__
-        self.names += [] if name in self.FREE or name.startswith("_record_function") else [name]
+        self.names += [] if name in FREE or func.is_view or name.startswith("_record_function") else [name]
         return func(*args, **(kwargs or {}))
 
 
@@ -220,7 +199,7 @@ def test_a_captured_step_has_no_launches_more(monkeypatch):
     assert operations.names == []
 
 
-@pytest.mark.parametrize("arch", targets(chosen=lambda arch: arch == 90))
+@EACH_ARCHITECTURE
 def test_the_decision_spills_nothing(monkeypatch, arch):
     driver = install(monkeypatch, arch)
     for options in ({}, PRESET, {"agc_clip": 0.01, "agc_norm": "tensor", "adaptive_tau": False, "max_grad_norm": 1.0}):
