@@ -1,6 +1,6 @@
-"""The part of the package that is compiled: the kernels of the update on a CPU, once for each kind of processor.
+"""The compiled extensions: the kernels of the update on a CPU, once for each kind of processor, and a helper.
 
-Where that fails, the package is installed without them, and torch's own kernels do the work.
+If they cannot be compiled, the package is installed without them and uses torch's kernels.
 """
 
 import platform
@@ -14,13 +14,13 @@ SOURCES = Path("src/psilogic/updates/native/cpp")
 FLAGS = ["-std=c++17", "-O3", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off"]
 AVX2 = ["-mavx2", "-mfma"]
 AVX512 = [*AVX2, "-mavx512f", "-mavx512vl", "-mavx512bw", "-mavx512dq", "-mprefer-vector-width=512"]
-# By the names of torch.backends.cpu.get_cpu_capability(): psilogic.updates.native.kernels asks it which to load.
+# The names are those of torch.backends.cpu.get_cpu_capability(), by which psilogic.updates.native.kernels loads one.
 CAPABILITIES = {"avx2": AVX2, "avx512": AVX512}
 STABLE = not sysconfig.get_config_var("Py_GIL_DISABLED")  # Python's stable interface needs its lock
 
 
 def kernels(capability: str, flags: list[str]) -> Extension:
-    """The kernels for one kind of processor, as a module of its own."""
+    """The kernels for one kind of processor, as a separate module."""
     name = f"kernels_{capability}"
     return Extension(
         f"psilogic.updates.native.{name}",

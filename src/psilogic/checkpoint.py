@@ -23,7 +23,7 @@ CLOCKS = ("step", "chaos_start")
 """Per-parameter counts of steps: of the parameter, and at the start of the detector."""
 
 PUBLISHED = {"m": "exp_avg", "v": "exp_avg_sq", "fast": "chaos_fast", "slow": "chaos_slow", "gn_avg": "chaos_ref"}
-"""State keys of the published package psilogic 0.3 to 0.6, and ours."""
+"""State keys of the published package psilogic 0.3 to 0.6, and those of this version."""
 
 ADAM_ONLY = ("amsgrad", "decoupled_weight_decay", "fused")
 PUBLISHED_ONLY = ("use_foreach", "lion_mode", "gamma_auto")
@@ -35,7 +35,7 @@ def migrate(state_dict: Mapping[str, Any], groups: list[dict[str, Any]]) -> Stat
     """Make a state dict of this version from one of PsiLogic, torch's Adam or AdamW, or the published package.
 
     Args:
-        state_dict: what some optimizer's `state_dict()` returned; it is not changed.
+        state_dict: the result of some optimizer's `state_dict()`; it is not changed.
         groups: the groups of the loading optimizer, for hyperparameters that the state dict does not contain.
 
     Returns:

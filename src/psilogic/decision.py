@@ -1,4 +1,4 @@
-"""What the chaos detector decides for the tensors of one group: from gradient norms to decay rates."""
+"""The decision of the chaos detector for the tensors of one group: from gradient norms to decay rates."""
 
 import math
 from collections.abc import Callable
@@ -27,7 +27,7 @@ class Chaos(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What one step does to N tensors, each of shape (N,); `psilogic.monitor` shows these quantities.
+    """The effect of one step on N tensors, each of shape (N,); `psilogic.monitor` shows these quantities.
 
     Attributes:
         gn: scale-normalized norm of the processed gradient.
@@ -80,8 +80,8 @@ def by_clocks(group: dict[str, Any], t: Tensor, t_detector: Tensor) -> tuple[Ten
 
     Args:
         group: the hyperparameters, as in `torch.optim.Optimizer.param_groups`.
-        t: the parameters' own steps, from 1, shape (N,): the clock of the cosine schedule.
-        t_detector: the detector's own updates, from 1, shape (N,): the clock of the warm-up.
+        t: the number of the parameter's step, from 1, shape (N,): the clock of the cosine schedule.
+        t_detector: the number of the detector's update, from 1, shape (N,): the clock of the warm-up.
     """
     return eq.warmup_weight(t_detector, _t_warm(group)), eq.cosine_schedule(t, group["gamma_T_max"])
 
@@ -95,8 +95,8 @@ def quiet_quantum_rate(group: dict[str, Any], t: Tensor, t_detector: Tensor) -> 
 def likely_to_fire(group: dict[str, Any], memory: Chaos, t_detector: Tensor) -> Tensor:
     """Which tensors are likely to fire in a step, given the memory before it, shape (N,).
 
-    The fast EMA, once above the gate, needs several steps to fall below it. Given the memory after the step, the result
-    is which tensors do fire.
+    The fast EMA, once above the gate, needs several steps to fall below it. With the memory after the step, the result
+    is exact: the tensors that fire.
     """
     return _gate(group, memory) & (t_detector > _t_warm(group))
 
@@ -135,7 +135,7 @@ def decide(group: dict[str, Any], gn: Tensor, memory: Chaos, w: Tensor, schedule
         The decision for each tensor.
     """
     lr, eps, q_0 = group["lr"], group["eps"], group["quantum_decay"]
-    known = gn < math.inf  # a norm is not negative, and NaN is not below anything
+    known = gn < math.inf  # a norm is not negative, and a comparison with NaN is False
     memory_after = observe(gn, known, memory, eps)
     fast, slow, _ = memory_after
     ratio = eq.chaos_ratio(fast, slow, eps)

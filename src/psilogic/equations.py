@@ -1,6 +1,6 @@
 """The equations of the PsiLogic paper, one short function each.
 
-Every quantity is a vector over tensors, shape (N,), unless said otherwise: element i belongs to the i-th
+Every quantity is a vector over tensors, shape (N,), unless stated otherwise: element i belongs to the i-th
 tensor. Names are the paper's. These functions have no state, move no data between devices and know no parameter
 groups; `psilogic.decision` composes them in the order of the paper's Listing 1.
 
@@ -47,7 +47,7 @@ def chaos(slow: Tensor, ratio: Tensor) -> Tensor:
 
 
 def adaptive_gate(fast: Tensor, slow: Tensor, tau_scale: float, margin: float) -> Tensor:
-    """s = [fast > tau_scale slow + margin]: a spike relative to the tensor's own past (section 3.3).
+    """s = [fast > tau_scale slow + margin]: a spike relative to the tensor's past (section 3.3).
 
     The margin is 0 for the raw signal and eps for the relative one.
     """
@@ -63,7 +63,7 @@ def absolute_gate(slow: Tensor, chaos_tau: float) -> Tensor:
 def warmup_horizon(chaos_warmup: int, total_steps: int, gamma_T_max: int) -> float:
     """t_warm: `chaos_warmup` itself, or max(500, T/20) when it is -1 (section 3.5).
 
-    T is `total_steps`, else `gamma_T_max`; with neither known t_warm is 500.
+    T is `total_steps`, or `gamma_T_max` if that is 0; if both are 0, t_warm is 500.
     """
     return float(chaos_warmup) if chaos_warmup >= 0 else max(500.0, (total_steps or gamma_T_max) / 20)
 
@@ -89,7 +89,7 @@ def unified_decay(lr: Scalar, weight_decay: float, cancelled: Tensor) -> Tensor:
 
 
 def quantum_rate(lr: Scalar, q: Scalar, w: Tensor, s: Tensor) -> Tensor:
-    """lr q_t w (1 - s): what equation 4 multiplies tanh|g| by."""
+    """lr q_t w (1 - s): the factor of tanh|g| in equation 4."""
     return lr * q * w * ~s
 
 

@@ -281,7 +281,7 @@ def monitor(optimizer: Optimizer, names: Iterable[tuple[str, Tensor]] = ()) -> M
 
     Args:
         optimizer: the optimizer, or a framework's wrapper of it (Accelerate, Hugging Face's Trainer, Lightning).
-        names: names of the parameters, as `model.named_parameters()`; without them the optimizer's own are used.
+        names: names of the parameters, as `model.named_parameters()`; without them those of the optimizer are used.
 
     Returns:
         The monitor: `read()` for each tensor, `totals()` for all together, `spikes()` for the log of spikes,

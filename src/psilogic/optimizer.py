@@ -36,7 +36,7 @@ class PsiLogic(Observable):
     With ``gamma=0`` and ``quantum_decay=0`` it is ``torch.optim.AdamW``. The state has
     three scalars per tensor more than AdamW's (four with ``chaos_signal="relative"``). Adam's moments have the
     parameter's dtype, as in torch.
-    After `torch.amp.GradScaler` found an overflow, nothing changes.
+    If `torch.amp.GradScaler` found an overflow, the step changes nothing.
     Norms, AGC and centralization treat whole tensors, also if ranks hold pieces of them (DTensor, FSDP1).
     When gn is not finite (in float32 from a norm of 1.8e19 on) the detector keeps its memory and cancels nothing in
     that step; the update is then AdamW's.
@@ -54,7 +54,7 @@ class PsiLogic(Observable):
         tau_scale: ratio of the EMAs above which a tensor spikes, >= 0.
         chaos_tau: threshold of the gate when `adaptive_tau` is off, >= 0.
         chaos_warmup: steps without chaos term, after which it ramps up over a quarter of them; -1 means
-            max(500, T/20) where T is `total_steps`, else `gamma_T_max`, and 500 when neither is known.
+            max(500, T/20), where T is `total_steps`, or `gamma_T_max` if that is 0, and 500 if both are 0.
         total_steps: length of the training in steps, 0 when unknown; only `chaos_warmup` reads it.
         gamma_T_max: steps of the cosine schedule of gamma and quantum_decay; 0 keeps them constant.
         quantum_decay: q_0, rate of the gradient-dependent decay on quiet steps, >= 0; 0 switches it off.
@@ -73,10 +73,10 @@ class PsiLogic(Observable):
         maximize: maximize the objective.
         foreach: True uses torch's foreach operations on all tensors at once, False on one tensor after the other (less
             memory); None leaves the choice to `fused`, which has priority.
-        fused: None uses, on a CPU, kernels of our own if the package was installed with them, otherwise torch's fused
+        fused: None uses, on a CPU, psilogic's compiled kernels if it was installed with them, otherwise torch's fused
             kernel; both round less often than foreach. False uses foreach. True also uses Triton's kernels on CUDA,
             which have never run there, and announces to `torch.amp.GradScaler` that the step unscales by itself, as
-            torch's optimizers do; if Triton cannot compile, a warning says so and foreach is used. If one tensor of a
+            torch's optimizers do; if Triton cannot compile, there is a warning and foreach is used. If one tensor of a
             group is not supported (its layout, for example), foreach updates those of its dtype and device. With True
             it is an error in the first step if no tensor of the group is supported.
             `executed` counts the tensors of the last step by execution: "native", "fused", "triton" or "foreach".
@@ -87,7 +87,7 @@ class PsiLogic(Observable):
     Raises:
         ValueError: a hyperparameter is out of its range; the message names it and its value.
 
-    Reference: the PsiLogic paper, section 3; `docs/update-rule.md` defines what the paper leaves open.
+    Reference: the PsiLogic paper, section 3; `docs/update-rule.md` defines the details that the paper leaves open.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class PsiLogic(Observable):
         self._announce_scaling()
 
     def _announce_scaling(self) -> None:
-        """Set the attribute that says to `torch.amp.GradScaler` that the step unscales by itself."""
+        """Set the attribute by which `torch.amp.GradScaler` knows that the step unscales by itself."""
         self._step_supports_amp_scaling = any(group.get("fused") for group in self.param_groups)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -166,7 +166,7 @@ class PsiLogic(Observable):
         precision, also with half-precision parameters. Hyperparameters in the state dict replace the optimizer's.
 
         Args:
-            state_dict: what `state_dict()` returned; it is not changed.
+            state_dict: the result of a `state_dict()`; it is not changed.
 
         Raises:
             ValueError: a newer psilogic wrote it, or it does not fit this optimizer; nothing is changed then.
@@ -230,7 +230,7 @@ class PsiLogic(Observable):
 
     @property
     def _opt_called(self) -> bool:
-        """Whether a step was taken; schedulers warn if their own step comes first."""
+        """Whether a step was taken; schedulers warn if theirs comes first."""
         return bool(self.state)
 
     @_opt_called.setter
@@ -257,7 +257,7 @@ class PsiLogic(Observable):
         self._report(works, plans)
 
     def _report(self, works: list[Work], plans: list[UpdatePlan]) -> None:
-        """Count what ran, and pass the decisions to the observers."""
+        """Count the tensors by execution, and pass the decisions to the observers."""
         for work, plan in zip(works, plans, strict=True):
             if work.states:
                 self.executed[work.execution.name] += len(work.states)

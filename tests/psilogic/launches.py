@@ -18,15 +18,10 @@ CHUNK = 65_536  # elements of a tensor for one block
 
 
 class Capacity(NamedTuple):
-    """The most that one launch of a foreach operation takes.
+    """The most that one launch of a foreach operation takes."""
 
-    Attributes:
-        tensors: how many, by the number of lists that it reads and writes, from one.
-        blocks: of how many chunks.
-    """
-
-    tensors: tuple[int, ...]
-    blocks: int
+    tensors: tuple[int, ...]  # by the number of lists that it reads and writes, from one
+    blocks: int  # the number of chunks
 
 
 CUDA_13 = Capacity((770, 448, 336, 252, 210), 2240)
@@ -48,14 +43,9 @@ def launches_together(sizes, depth, capacity):
 
 
 class Launches(TorchDispatchMode):
-    """Counts launches: those over tensors ("lists"), and those over vectors of one number for each tensor ("vectors").
+    """Counts launches by kind and by name of the operation.
 
-    Attributes:
-        params: the tensors.
-        capacity: the capacity of a launch in this build of torch.
-        elements: how many they have together.
-        counts: launches by kind.
-        names: launches by the name of the operation.
+    The kinds are those over tensors ("lists"), and those over vectors of one number for each tensor ("vectors").
     """
 
     def __init__(self, params, capacity=CUDA_13):

@@ -3,11 +3,14 @@
 import copy
 import io
 import logging
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+import trajectories
+from configurations import assert_same, snapshot
+from torch import nn
 
 from psilogic import PsiLogic, PsiLogicGPT
 
@@ -15,9 +18,7 @@ SHAPES = [(4, 3), (5,), ()]
 ACTIVE: dict[str, Any] = {"lr": 1e-2, "chaos_warmup": 0, "gamma": 3.0, "quantum_decay": 0.1, "chaos_signal": "relative"}
 
 
-def parameters(dtype: torch.dtype) -> list[Tensor]:
-    generator = torch.Generator().manual_seed(0)
-    return [nn.Parameter(torch.randn(shape, generator=generator).to(dtype)) for shape in SHAPES]
+parameters = partial(trajectories.parameters, SHAPES)
 
 
 def train(optimizer: torch.optim.Optimizer, first: int, steps: int) -> None:
@@ -37,13 +38,8 @@ def through_a_file(state_dict: dict[str, Any]) -> dict[str, Any]:
     return torch.load(file, weights_only=True)  # type: ignore[no-any-return]
 
 
-def assert_bitwise(mine: PsiLogic, theirs: PsiLogic) -> None:
-    for a, b in zip(mine.param_groups[0]["params"], theirs.param_groups[0]["params"], strict=True):
-        assert torch.equal(a, b)
-        assert mine.state[a].keys() == theirs.state[b].keys()
-        for name, value in mine.state[a].items():
-            assert value.dtype == theirs.state[b][name].dtype, name
-            assert torch.equal(value, theirs.state[b][name]), name
+def assert_bitwise(*optimizers: PsiLogic) -> None:
+    assert_same(*([snapshot(optimizer, optimizer.param_groups[0]["params"])] for optimizer in optimizers))
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.complex64])

@@ -66,7 +66,7 @@ def forget_graphs():
 @pytest.mark.filterwarnings("error:Detected call of `lr_scheduler.step")
 @pytest.mark.parametrize(
     ("name", "compiled_as", "tensor_lr"),
-    [("everything", "a function", False), ("group", "the method", True)],
+    [pytest.param("everything", "a function", False, marks=pytest.mark.soak), ("group", "the method", True)],
 )
 def test_a_compiled_step_is_one_graph_that_is_compiled_at_most_twice(name, compiled_as, tensor_lr):
     snapshots, graphs = run(compiled_as, "aot_eager", tensor_lr, **CONFIGURATIONS[name])

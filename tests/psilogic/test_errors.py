@@ -75,12 +75,8 @@ def assert_unchanged(optimizer, before):
 
 
 @pytest.mark.parametrize(("name", "value"), BAD, ids=case)
-def test_constructor_names_the_argument_and_its_value(name, value):
+def test_the_argument_and_its_value_are_named_in_the_constructor_and_in_groups(name, value):
     assert_refused(name, value, lambda: PsiLogic([a_parameter()], **{name: value}))
-
-
-@pytest.mark.parametrize(("name", "value"), BAD, ids=case)
-def test_groups_are_checked_like_the_constructor(name, value):
     good = {"params": [a_parameter()]}
     bad = {"params": [a_parameter()], name: value}
     assert_refused(name, value, lambda: PsiLogic([good, bad]))
@@ -194,25 +190,19 @@ def test_tensors_of_zero_dimensions_or_elements(shape, dtype, scope):
 
 
 ACTIVE = {"lr": 0.02, "gamma": 1.0, "chaos_warmup": 5, "quantum_decay": 0.5}
-BAD = [math.nan, math.inf, -math.inf]
-
-
-def with_bad_element(script, bad, at):
-    """The script with one element of its tensor 1 made `bad` in the steps `at`."""
-    script = copy.deepcopy(script)
-    for t in at:
-        script[t][1].view(-1)[0] = bad
-    return script
 
 
 @pytest.mark.parametrize(
     ("bad", "at", "signal", "options"),
     pairwise(
-        BAD, [{0}, {30, 31, 32}], ["raw", "relative"], [{}, {"agc_clip": 0.1}, {"chaos_scope": "group"}, {"eps": 0.0}]
+        [math.nan, math.inf, -math.inf, 1e200],
+        [{0}, {30, 31, 32}],
+        ["raw", "relative"],
+        [{}, {"agc_clip": 0.1}, {"chaos_scope": "group"}, {"eps": 0.0}],
     ),
     ids=str,
 )
-def test_non_finite_gradients_damage_their_element_only(bad, at, signal, options):
+def test_gradients_without_a_finite_norm_damage_their_element_only(bad, at, signal, options):
     """As in AdamW; the detector keeps its memory, does nothing in that step, and works again afterwards."""
     shapes = [(2,), (3, 2)]
     params = parameters(shapes)
@@ -220,7 +210,9 @@ def test_non_finite_gradients_damage_their_element_only(bad, at, signal, options
     twins = [Tensor(p.shape, p.detach().reshape(-1).tolist()) for p in params]
     reference = ReferencePsiLogic([{"params": twins}], chaos_signal=signal, **{**ACTIVE, **options})
     seen, fired_afterwards = watch(optimizer), False
-    for t, grads in enumerate(with_bad_element(gradients(60, shapes, every=20), bad, at)):
+    for t, grads in enumerate(gradients(60, shapes, every=20)):
+        if t in at:
+            grads[1].view(-1)[0] = bad
         memory = {key: float(v) for key, v in optimizer.state[params[1]].items() if v.ndim == 0 and "chaos_" in key}
         train(optimizer, params, [grads])
         reference.step([g.reshape(-1).tolist() for g in grads])
@@ -232,17 +224,7 @@ def test_non_finite_gradients_damage_their_element_only(bad, at, signal, options
         for p, twin in zip(params, twins, strict=True):
             expected = torch.tensor(twin.theta, dtype=p.dtype).view_as(p)
             torch.testing.assert_close(p.detach(), expected, rtol=1e-10, atol=1e-12, equal_nan=True)
-    assert not params[1].view(-1)[0].isfinite()
+    assert params[1].view(-1)[0].isfinite() == math.isfinite(bad)
     assert params[1].view(-1)[1:].isfinite().all()
     assert params[0].isfinite().all()
     assert fired_afterwards, "the detector must recover"
-
-
-@pytest.mark.parametrize("bad", BAD, ids=str)
-def test_non_finite_gradients_are_adamws(bad):
-    """Step by step what AdamW does with them, where the chaos term is silent."""
-    script = with_bad_element(gradients(20, [(2,), (3, 2)]), bad, {3})
-    params, twins = parameters([(2,), (3, 2)]), parameters([(2,), (3, 2)])
-    ours = train(PsiLogic(params, weight_decay=0.1, chaos_warmup=100), params, script)
-    theirs = train(torch.optim.AdamW(twins, weight_decay=0.1), twins, script)
-    torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=0, equal_nan=True)

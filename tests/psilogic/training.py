@@ -1,19 +1,15 @@
 """What the frameworks are compared with: a training loop written by hand."""
 
-from contextlib import nullcontext
-
+import configurations
 import torch
+from configurations import snapshot
 
 
-def bfloat16():
-    return torch.autocast("cpu", torch.bfloat16)
-
-
-def train(model, optimizer, scheduler, batches, loss_of, *, accumulate, max_norm, context=nullcontext):
+def train(model, optimizer, scheduler, batches, loss_of, *, accumulate, max_norm, bf16=False):
     """One clipped step for every `accumulate` batches; `loss_of` takes a batch and returns its mean loss."""
     for first in range(0, len(batches), accumulate):
         for batch in batches[first : first + accumulate]:
-            with context():
+            with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
                 loss = loss_of(batch)
             (loss / accumulate).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm)
@@ -41,14 +37,7 @@ def classifier(seed=0):
 
 def assert_same(optimizer, other):
     """Parameters, the whole state and the hyperparameters of two optimizers are the same, bit by bit."""
-    states = optimizer.state_dict(), other.state_dict()
-    assert states[0]["param_groups"] == states[1]["param_groups"]
-    assert states[0]["state"].keys() == states[1]["state"].keys()
-    for key, state in states[0]["state"].items():
-        assert state.keys() == states[1]["state"][key].keys()
-        assert {"chaos_fast", "chaos_slow", "chaos_start"} <= state.keys()
-        for name, value in state.items():
-            assert torch.equal(value, states[1]["state"][key][name]), (key, name)
-    groups = zip(optimizer.param_groups, other.param_groups, strict=True)
-    for p, q in ((p, q) for a, b in groups for p, q in zip(a["params"], b["params"], strict=True)):
-        assert torch.equal(p, q)
+    assert optimizer.state_dict()["param_groups"] == other.state_dict()["param_groups"]
+    params = [[p for group in each.param_groups for p in group["params"]] for each in (optimizer, other)]
+    assert all({"chaos_fast", "chaos_slow", "chaos_start"} <= optimizer.state[p].keys() for p in params[0])
+    configurations.assert_same([snapshot(optimizer, params[0])], [snapshot(other, params[1])])

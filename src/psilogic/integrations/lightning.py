@@ -1,4 +1,4 @@
-"""The chaos detector of a Lightning training run, in the run's own loggers."""
+"""The chaos detector of a Lightning training run, in the loggers of the run."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -1,7 +1,7 @@
 """Parameter groups for language and vision models: which tensors decay, and the chaos gain of each part.
 
 The role of a parameter follows from the types of the modules around it; names decide only if types do not (a bare
-`nn.Parameter`, a user's own module class).
+`nn.Parameter`, a user-defined module class).
 """
 
 import re
@@ -110,7 +110,7 @@ def gpt_groups(
 ) -> list[dict[str, Any]]:
     """Parameter groups of a decoder-only language model: embeddings, blocks and head.
 
-    The chaos gains are 0.005 for embeddings, 0.01 for the head and 0.02 for everything else. A head that is
+    The chaos gains are 0.005 for embeddings, 0.01 for the head and 0.02 for all other parts. A head that is
     tied to the embeddings belongs to them. Biases, norms, other tensors with fewer than two dimensions, class
     tokens and position embeddings are not decayed.
 
@@ -138,7 +138,7 @@ def vit_groups(
     """Parameter groups of a vision model: patch projection and tokens, attention, MLP, rest.
 
     The chaos gains are 0.005 for the patch projection, the tokens and the positions, 0.02 for attention, and
-    0.03 for the MLPs and for everything else. A convolutional network is all "rest", unless its first
+    0.03 for the MLPs and all other parts. A convolutional network is all "rest", unless its first
     convolution cuts the image into patches. Decay, arguments, result and errors are those of `gpt_groups`.
     """
     return _groups(model, VIT, gamma, weight_decay)
@@ -149,7 +149,7 @@ def nlp_groups(
 ) -> list[dict[str, Any]]:
     """Parameter groups of an encoder or encoder-decoder language model: embeddings, attention, rest.
 
-    The chaos gains are 0.01 for embeddings and 0.03 for attention and for everything else. Decay, arguments, result
+    The chaos gains are 0.01 for embeddings and 0.03 for attention and all other parts. Decay, arguments, result
     and errors are those of `gpt_groups`.
     """
     return _groups(model, NLP, gamma, weight_decay)
@@ -241,7 +241,7 @@ def _decays(param: nn.Parameter, position: Position) -> bool:
     if isinstance(owner, WEIGHTS):
         return True
     if isinstance(owner, EMBEDDINGS):
-        # "relative" counts only in the embedding's own name: a relative attention may contain other embeddings.
+        # "relative" counts only in the last name: a relative attention may contain other embeddings.
         return not (POSITION.search(_names(position)) or RELATIVE.search(_names(position, 2)))
     return not (_is_token_or_position(position) or NORM.search(_names(position, 2)))
 
@@ -252,7 +252,7 @@ def _is_norm(module: nn.Module) -> bool:
 
 
 def _is_token_or_position(position: Position) -> bool:
-    """Whether a bare parameter's own name is that of a token, or its path that of a position."""
+    """Whether the last name of a bare parameter is that of a token, or its path that of a position."""
     return bool(TOKEN.search(_names(position, 1)) or POSITION.search(_names(position)))
 
 

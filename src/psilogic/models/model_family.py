@@ -48,7 +48,7 @@ MASK_CORNER = 64
 
 
 def recognize(model: nn.Module) -> Finding:
-    """Recognize the family of a model: by the types of its modules, then by what they declare, then by names.
+    """Recognize the family of a model: by the types of its modules, then by their attributes, then by names.
 
     Args:
         model: any module, also in a wrapper (compiled, data-parallel, adapters). Nothing is run.
@@ -133,7 +133,7 @@ def _predicts_tokens(model: nn.Module, tables: Sequence[Table]) -> bool:
     if not linears or not tables:
         return False
     tied = any(linear.weight is table.weight for linear in linears for table in tables)
-    # The largest table is the vocabulary: a table of two segments says nothing about a classifier of two classes.
+    # The largest table is the vocabulary: two segments and two classes do not make a language model.
     return tied or linears[-1].out_features == max(table.num_embeddings for table in tables)
 
 

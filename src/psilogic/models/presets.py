@@ -16,7 +16,7 @@ logger = logging.getLogger("psilogic")
 
 
 class Preset(PsiLogic):
-    """Base class of the presets, which have their own default hyperparameters.
+    """Base class of the presets, which replace default hyperparameters.
 
     A value in a parameter group has priority over the constructor's argument, and that over the preset. If `params` is
     a module, the preset makes the groups. Their gammas then replace the preset's, and an explicit gamma replaces all of

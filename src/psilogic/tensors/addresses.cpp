@@ -1,7 +1,7 @@
 // The addresses of many tensors in one call; tensors/memory.py calls it.
 //
-// torch exports, for the code that its compiler writes, the address of a function that returns where a tensor's elements
-// begin: nothing of torch is needed to build this.
+// torch exports, for the code that its compiler writes, the address of a function that returns the address of a
+// tensor's first element: nothing of torch is needed to build this.
 
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x030A0000
@@ -29,7 +29,7 @@ PyObject *addresses(PyObject *, PyObject *arguments) {
         if (name) tensor = PyDict_GetItemWithError(tensor, name);
         try {
             if (tensor) numbers[i] = reinterpret_cast<std::intptr_t>(address_of(tensor));
-        } catch (...) {  // what is no tensor, or one without elements of its own
+        } catch (...) {  // no tensor, or one that only wraps others
             PyErr_SetString(PyExc_TypeError, "not every element of the list is a tensor that lies in memory");
         }
         if (!tensor && !PyErr_Occurred()) PyErr_SetObject(PyExc_KeyError, name);

@@ -42,7 +42,7 @@ class Bucket:
         device: where the tensors are.
         dtype: theirs.
         ranks: the processes that hold the tensors' pieces; None when this one holds all of them.
-        cache: what is cached about the tensors from step to step.
+        cache: results about the tensors that are kept from step to step.
         params: the parameters as the optimizer has them.
         values: this rank's parts of them.
         grads: this rank's parts of their gradients.

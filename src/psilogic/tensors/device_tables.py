@@ -10,7 +10,7 @@ from torch import Tensor
 class DeviceTables:
     """Tables on the device that belong to one list of tensors.
 
-    An uploaded table is never written to, and each stream gets its own tables. The tables of a captured CUDA graph live
+    An uploaded table is never written to; each stream gets separate tables. The tables of a captured CUDA graph live
     as long as this object, since the graph reads them at each replay.
     """
 
@@ -26,7 +26,7 @@ class DeviceTables:
 
         Args:
             name: which tables; the last ones of each name are kept.
-            key: what they depend on.
+            key: everything that they depend on.
             device: the device of the tables.
             build: makes them on the host, all of one dtype.
             moves: the key may first change while a graph is captured, as the addresses of gradients do.
@@ -90,7 +90,7 @@ def upload(name: str, values: Tensor, device: torch.device) -> Tensor:
 
 
 def capturing() -> bool:
-    """Whether a CUDA graph is being captured, which repeats only what the device does."""
+    """Whether a CUDA graph is being captured, which repeats only the work of the device."""
     if torch.compiler.is_compiling():
         return False
     return torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()

@@ -63,9 +63,9 @@ def places(tensors: Foreach) -> list[int]:
 
 
 def ordinary(columns: Sequence[Foreach]) -> bool:
-    """Whether all are strided tensors with their values in their own memory.
+    """Whether all are strided tensors whose memory holds their values.
 
-    Tensor subclasses that wrap other tensors do not, nor do lazily negated tensors.
+    That of tensor subclasses that wrap other tensors does not, nor that of lazily negated tensors.
     """
     if any(any(map(Tensor.is_neg, xs)) for xs in columns):
         return False

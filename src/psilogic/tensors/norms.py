@@ -9,7 +9,7 @@ Foreach = list[Tensor]
 PART = 1 << 14
 """Longer vectors may be summed by several threads."""
 OWN_CALL = 1 << 20
-"""Tensors with more elements get their own call instead of being copied together with others."""
+"""Tensors with more elements get a separate call instead of being copied together with others."""
 
 
 def traced() -> bool:
@@ -37,7 +37,7 @@ def as_real(tensors: Sequence[Tensor]) -> Foreach:
 
 
 def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:
-    """The dtype of sums: float32 for half precision, otherwise the tensor's own."""
+    """The dtype of sums: float32 for half precision, otherwise that of the tensor."""
     return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
 
 

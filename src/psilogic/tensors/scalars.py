@@ -18,7 +18,7 @@ State = dict[str, Any]
 class Scalars:
     """Reads and writes scalars of many states at once.
 
-    Each state has its own 0-dim tensor, as in torch's optimizers. Those of one list of states are made views of one
+    Each state has a 0-dim tensor, as in torch's optimizers. Those of one list of states are made views of one
     vector, so that later steps need not gather or scatter them. When one of them has another address (it was loaded,
     moved by `x.data = ...`, or new in the list), all become views of a new vector.
     """

@@ -1,7 +1,7 @@
 """Sharded tensors: the position of this rank's piece, and the ranks that hold the other pieces.
 
 DTensors (FSDP2, HSDP, tensor parallelism) contain how they are split. FSDP1 and ZeRO-1 give an optimizer no such
-information: their own objects, which have it, are searched once among all objects of the process.
+information: the objects of these libraries that have it are searched once among all objects of the process.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The update: what each tensor's execution measures and changes. Only this package knows the executions."""
+"""The update: each tensor's execution measures, then changes it. Only this package knows the executions."""
 
 from typing import Any
 

@@ -77,7 +77,7 @@ def adam_(tensors: Tensors, step: Step, tables: DeviceTables) -> None:
 
     Args:
         tensors: the tensors, with processed gradients.
-        step: what to do to them.
+        step: the step to take.
         tables: the tables of these tensors on the device.
     """
     params, grads, exp_avgs, exp_avg_sqs = tensors
@@ -239,7 +239,7 @@ def copied(tensors: Foreach, dtype: torch.dtype) -> Foreach:
 
 
 def widen(params: Foreach, compensations: Foreach | None) -> Foreach:
-    """The float32 values of bfloat16 parameters, plus what earlier roundings cut off."""
+    """The float32 values of bfloat16 parameters, plus the errors of earlier roundings."""
     exact = copied(params, torch.float32)
     if compensations is not None:
         torch._foreach_add_(exact, copied(compensations, torch.float32))
@@ -247,7 +247,7 @@ def widen(params: Foreach, compensations: Foreach | None) -> Foreach:
 
 
 def narrow_(params: Foreach, exact: Foreach, compensations: Foreach | None) -> None:
-    """params <- exact: to nearest, with compensations <- what that cuts off; stochastically without compensations."""
+    """params <- exact: to nearest, with compensations <- the rounding errors; stochastically without compensations."""
     if compensations is None:
         torch._foreach_copy_(params, rounded_together(exact))
         return
@@ -278,7 +278,7 @@ def _rounded_at_once(tensors: Foreach) -> Foreach:
 
 
 def stochastically_rounded(x: Tensor) -> Tensor:
-    """Round float32 values to bfloat16's, up in magnitude with the probability of the part that is cut off.
+    """Round float32 values to bfloat16's, up in magnitude with a probability equal to the part that is cut off.
 
     The mean over many draws is x. The draws come from torch's global generator of the device; values that are not
     finite are returned as they are.

@@ -1,4 +1,4 @@
-"""The update on a CPU through torch's fused AdamW: one pass over a tensor and what belongs to it.
+"""The update on a CPU through torch's fused AdamW: one pass over a tensor, its gradient and its moments.
 
 A block of gradients is centered and scaled right before the pass over it, while it is in cache. The additional memory
 is that of one block.
@@ -55,7 +55,7 @@ def adamw_(tensors: Tensors, step: Step, means: Foreach | None, scales: Foreach 
 
     Args:
         tensors: the tensors, with unprocessed gradients.
-        step: what to do to them.
+        step: the step to take.
         means: subtracted from each gradient, as tensors that broadcast with it; None for 0.
         scales: multiply it after that: such tensors, or a number for each; None for 1.
     """

@@ -122,12 +122,12 @@ def _check_fused(buckets: list[Bucket], is_fused: list[bool]) -> None:
                 return
             raise RuntimeError(
                 f"fused=True cannot be honored: nothing fused updates these {bucket.dtype} tensors on {bucket.device} "
-                f"with bf16_update={bucket.group['bf16_update']!r}; pass fused=None, which takes what fits"
+                f"with bf16_update={bucket.group['bf16_update']!r}; pass fused=None"
             )
 
 
 def _with_speculation(works: list[Work]) -> list[Work]:
-    """The works, with speculation where the kernels of our own permit it and no other work could notice it."""
+    """The works, with speculation where the compiled kernels permit it and it changes the result of no other work."""
     early = [i for i, work in enumerate(works) if work.execution is native.execution and speculative.admits(work)]
     others = [work for i, work in enumerate(works) if i not in early]
     if early and speculative.independent([works[i] for i in early], others):
@@ -140,6 +140,6 @@ def _decider(works: list[Work]) -> Decider:
     """Triton's kernels if they can decide for all tensors of the step; otherwise torch's operations on vectors."""
     if not all(work.execution.skips for work in works):
         return vectorized_decider.decider
-    from psilogic.updates.triton import on_device  # here, because it needs triton
+    from psilogic.updates.triton import on_device  # not at the top, because it needs triton
 
     return on_device.decider if all(map(on_device.admits, works)) else vectorized_decider.decider

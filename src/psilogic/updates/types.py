@@ -1,4 +1,4 @@
-"""What the parts of a step pass to each other: tensors, what a step starts from, and what it does."""
+"""Types that the parts of a step pass to each other: its tensors, its start and its plan."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class Tensors(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What an update does to N tensors: vectors over them, and the hyperparameters that they share.
+    """An update of N tensors: vectors over them, and the hyperparameters that they share.
 
     Attributes:
         t: step of each parameter, from 1, shape (N,); on the host if the host has both it and lr.
@@ -66,7 +66,7 @@ class PreStep(NamedTuple):
 
     Attributes:
         steps: the new step counts, on the device of the states' counts, shape (N,).
-        t_detector: the detector's own updates, from 1, on the same device, shape (N,).
+        t_detector: the number of the detector's update, from 1, on the same device, shape (N,).
         memory: the detector's memory.
         quiet: the step of tensors that do not fire, without quantum decay.
     """
@@ -97,7 +97,7 @@ class Work:
 
 
 class UpdatePlan(NamedTuple):
-    """What is done to the tensors of a bucket: g <- scale (g - mean), then a step.
+    """The update of the tensors of a bucket: g <- scale (g - mean), then a step.
 
     Attributes:
         mean: subtracted from the gradients, unit by unit, shape (U,); None for 0.
@@ -121,8 +121,8 @@ class Execution:
     Attributes:
         name: its name in `PsiLogic.executed`.
         supports: whether it can update some tensors; the flag says whether rows of dimension 0 are units.
-        measure: reads the gradients, and may already apply what no decision can change. Its second argument is the
-            result of `Decider.pre_step`. Its result has `to_processing`, and with global clipping `total`.
+        measure: reads the gradients, and may already apply a part of the update that no decision can change. Its second
+            argument is the result of `Decider.pre_step`. Its result has `to_processing`, and with global clipping `total`.
         update_: applies the plan; gets the result of `measure`. If the last argument is above 0 it changes nothing.
         early: `measure` changes tensors. It runs after all measures that only read, and `update_` before the others'.
         skips: `update_` checks for GradScaler's overflow on the device; otherwise the host must check before.
@@ -142,9 +142,9 @@ class Decider(NamedTuple):
     """An implementation of the decision: torch's operations on vectors, or kernels on the device.
 
     Attributes:
-        pre_step: what is known about a bucket's step before its gradients are read.
+        pre_step: the part of a bucket's step that is known before its gradients are read.
         decide: makes the plans of all buckets from the results of `pre_step` and of the executions' `measure`. If the
-            last argument but one is above 0, all scalars stay as they are. The last one says whether something
+            last argument but one is above 0, all scalars stay as they are. The last one is True if something
             observes the decisions.
     """
 

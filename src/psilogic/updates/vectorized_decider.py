@@ -15,7 +15,7 @@ from psilogic.updates.types import Decider, PreStep, Step, UpdatePlan, Work
 
 
 def pre_step(work: Work) -> PreStep:
-    """What is known about a step of these tensors before their gradients are read."""
+    """The part of a step of these tensors that is known before their gradients are read."""
     bucket, group, scalars = work.owned, work.owned.group, work.owned.cache.scalars
     steps, lr = scalars.read(work.states, "step") + 1, group["lr"]
     t = steps.to(bucket.vector_dtype)

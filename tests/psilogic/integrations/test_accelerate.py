@@ -5,7 +5,7 @@ It is imported in the fixture, since xdist's workers all import this file and on
 
 import pytest
 import torch
-from training import assert_same, bfloat16, classification_batches, classifier, train
+from training import assert_same, classification_batches, classifier, train
 
 from psilogic import PsiLogic, monitor
 
@@ -59,8 +59,7 @@ def test_equals_a_loop_by_hand(accelerate, precision) -> None:
     def loss_of(batch):
         return LOSS(model(batch[0]).float(), batch[1])
 
-    context = {"context": bfloat16} if precision == "bf16" else {}
-    train(model, optimizer, scheduler, batches, loss_of, accumulate=2, max_norm=1.0, **context)
+    train(model, optimizer, scheduler, batches, loss_of, accumulate=2, max_norm=1.0, bf16=precision == "bf16")
     assert_same(accelerated[1].optimizer, optimizer)
     assert watching.totals()["cancellation"] > 0
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from training import assert_same, bfloat16, classification_batches, classifier, train
+from training import assert_same, classification_batches, classifier, train
 
 from psilogic import PsiLogic, monitor
 
@@ -75,10 +75,10 @@ def test_clipped_by_lightning_equals_a_loop_by_hand(lightning, precision) -> Non
         module, batches, precision=precision, accumulate_grad_batches=2, gradient_clip_val=1.0, callbacks=[callback]
     )
     (optimizer,), (scheduler,) = other.configure_optimizers()
-    context = {"context": bfloat16} if precision == "bf16-mixed" else {}
     train(
         other, optimizer, scheduler["scheduler"], batches,
-        lambda batch: LOSS(other.layers(batch[0]).float(), batch[1]), accumulate=2, max_norm=1.0, **context,
+        lambda batch: LOSS(other.layers(batch[0]).float(), batch[1]), accumulate=2, max_norm=1.0,
+        bf16=precision == "bf16-mixed",
     )  # fmt: skip
     assert_same(trainer.optimizers[0], optimizer)
     assert callback.monitors[0].read() == other.truth.read()
@@ -90,15 +90,8 @@ def test_resumed_equals_never_stopped(lightning, tmp_path) -> None:
     through = lightning.fit(lightning.Module(), batches, max_steps=-1, max_epochs=2)
     lightning.fit(lightning.Module(), batches, max_steps=-1, max_epochs=1).save_checkpoint(checkpoint)
     memory, callback = lightning.Memory(), lightning.ChaosMonitor(every_n_steps=4)
-    resumed = lightning.fit(
-        lightning.Module(),
-        batches,
-        max_steps=-1,
-        max_epochs=2,
-        ckpt_path=checkpoint,
-        logger=memory,
-        callbacks=[callback],
-    )
+    options = {"ckpt_path": checkpoint, "logger": memory, "callbacks": [callback]}
+    resumed = lightning.fit(lightning.Module(), batches, max_steps=-1, max_epochs=2, **options)
     assert_same(resumed.optimizers[0], through.optimizers[0])
     assert {row.steps for row in callback.monitors[0].read()} == {6}
     assert [step for step, metrics in memory.logged.items() if "chaos/gate_share" in metrics] == [7, 11]

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from training import assert_same, bfloat16, classification_batches, classifier, train
+from training import assert_same, classification_batches, classifier, train
 
 from psilogic import PsiLogic, PsiLogicGPT, monitor
 
@@ -62,10 +62,9 @@ def test_equals_a_loop_by_hand(tmp_path, bf16) -> None:
     optimizer = PsiLogic(groups, **OPTIONS)
     watching = monitor(optimizer)
     scheduler = get_cosine_schedule_with_warmup(optimizer, num_warmup_steps=2, num_training_steps=STEPS)
-    context = {"context": bfloat16} if bf16 else {}
     train(
         model, optimizer, scheduler, batches[: 2 * STEPS], lambda batch: model(**batch)["loss"], accumulate=2,
-        max_norm=0.5, **context,
+        max_norm=0.5, bf16=bf16,
     )  # fmt: skip
     assert [len(group["params"]) for group in groups] == [2, 4]
     assert_same(training.optimizer.optimizer, optimizer)

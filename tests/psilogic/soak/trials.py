@@ -16,35 +16,20 @@ FLAGS = [{"foreach": None}, {"foreach": True}, {"foreach": False}]
 
 @dataclass(frozen=True)
 class Trial:
-    """All that a seed determines.
-
-    Attributes:
-        seed: its name.
-        compiled: with kernels of our own, or an installation without.
-        threads: of torch.
-        groups: hyperparameters of each parameter group.
-        common: those that are the same in all groups.
-        members: the group of each parameter.
-        initial: the parameters.
-        shared: for each parameter the earlier one with the same memory, or None.
-        script: the gradients of each step, None for one that is absent.
-        scaler: what GradScaler leaves to the step, `grad_scale` and `found_inf`, or nothing.
-        tiny: every tensor is so small that the reference in Python is fast.
-        finite: no gradient is NaN or infinite.
-    """
+    """All that a seed determines."""
 
     seed: int
-    compiled: bool
+    compiled: bool  # with the package's compiled kernels, or an installation without them
     threads: int
-    groups: list
-    common: dict
-    members: list
-    initial: list
-    shared: list
-    script: list
-    scaler: dict
-    tiny: bool
-    finite: bool
+    groups: list  # hyperparameters of each parameter group
+    common: dict  # those that are the same in all groups
+    members: list  # the group of each parameter
+    initial: list  # the parameters
+    shared: list  # for each parameter the earlier one with the same memory, or None
+    script: list  # the gradients of each step, None for one that is absent
+    scaler: dict  # `grad_scale` and `found_inf`, as GradScaler leaves them to the step, or nothing
+    tiny: bool  # every tensor is so small that the reference in Python is fast
+    finite: bool  # no gradient is NaN or infinite
 
     def __str__(self):
         tensors = [

@@ -21,19 +21,12 @@ LINEAR = ((5, 4), (5,), (3, 5), (3,), (4,), (3, 2))  # Linear(4, 5), Linear(5, 3
 
 @dataclass
 class Share:
-    """The part of a parameter on this process.
-
-    Attributes:
-        param: what the optimizer is given.
-        index: which elements of the flattened whole tensor this process holds, in the shape in which it holds them.
-        placements: how its gradient comes; as the parameter itself when None.
-        owner: the wrapped module, which must live as long as its parameters do.
-    """
+    """The part of a parameter on this process."""
 
     param: Tensor
-    index: Tensor
-    placements: tuple | None = None
-    owner: nn.Module | None = None
+    index: Tensor  # of the elements of the flattened whole tensor that this process holds, in their shape here
+    placements: tuple | None = None  # of the gradient; those of the parameter when None
+    owner: nn.Module | None = None  # the wrapped module, which must live as long as its parameters do
 
     def of(self, whole: Tensor) -> Tensor:
         """The elements of this process of a whole tensor that is laid out like the parameter."""
@@ -62,21 +55,13 @@ def local(x: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Scheme:
-    """A layout of tensors over processes.
-
-    Attributes:
-        world: number of processes.
-        place: makes the parameters of this process, and the module that owns them, from whole tensors.
-        shapes: shapes that it can take.
-        grad_placements: placements of the i-th gradient where they are not the parameter's.
-        uneven: the shares of some tensor differ in size.
-    """
+    """A layout of tensors over processes."""
 
     world: int
-    place: Callable[[list[Tensor]], tuple[list[Tensor], nn.Module | None]]
+    place: Callable[[list[Tensor]], tuple[list[Tensor], nn.Module | None]]  # parameters here, their owner
     shapes: tuple = SHAPES
-    grad_placements: Callable[[int], tuple | None] = lambda i: None
-    uneven: bool = True
+    grad_placements: Callable[[int], tuple | None] = lambda i: None  # of the i-th gradient, if not the parameter's
+    uneven: bool = True  # the shares of some tensor differ in size
 
     def shares(self, wholes: list[Tensor]) -> list[Share]:
         """The whole tensors as this process has them.
@@ -129,11 +114,8 @@ def _with_plain(wholes):
 
 def _one_mesh_in_the_other(wholes):
     """As experts do: some tensors over all processes, the others over one dimension of a mesh, with equal copies."""
-    everyone, inner = (
-        init_device_mesh("cpu", (4,)),
-        init_device_mesh("cpu", (2, 2), mesh_dim_names=("copies", "shards")),
-    )
-    places = [(everyone, Shard(0)), (inner["shards"], Shard(1)), (inner["shards"], Shard(0))]
+    inner = init_device_mesh("cpu", (2, 2), mesh_dim_names=("copies", "shards"))["shards"]
+    places = [(init_device_mesh("cpu", (4,)), Shard(0)), (inner, Shard(1)), (inner, Shard(0))]
     return [_distributed(w, *places[i % 3]) for i, w in enumerate(wholes)], None
 
 

@@ -52,17 +52,11 @@ def _tp(model):
 
 @dataclass(frozen=True)
 class Wrapper:
-    """A wrapper, and over how many processes it spreads the batch.
-
-    Attributes:
-        world: number of processes.
-        wrap: makes the wrapped module of a module.
-        batches: parts of the batch; processes that follow each other share one.
-    """
+    """A wrapper of modules over a number of processes."""
 
     world: int
     wrap: Callable[[nn.Module], nn.Module]
-    batches: int
+    batches: int  # parts of the batch; processes that follow each other share one
 
 
 WRAPPERS = {

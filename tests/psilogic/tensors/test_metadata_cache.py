@@ -110,12 +110,7 @@ def test_a_result_is_computed_again_only_after_a_change():
         return len(asked) > before
 
     x, y = torch.ones(2, 3), torch.zeros(2, 3)
-    assert [get(1, x), get(1, x), get(1, x), get(1, y)] == [
-        True,
-        True,
-        False,
-        False,
-    ]  # no guard at first
+    assert [get(1, x), get(1, x), get(1, x), get(1, y)] == [True, True, False, False]  # no guard at first
     assert [get(2, x), get(2, x), get(2, x)] == [True, True, False]
     assert [get(2, x.double()), get(2, x.double()), get(2, x)] == [True, False, True]
     assert [get(3, x, found=None) for _ in range(3)] == [True] * 3

@@ -65,9 +65,12 @@ def test_rows_that_do_not_lie_together(execution, monkeypatch, name):
     assert_same(trace(build(params, **CONFIGURATIONS[name]), params, script), expected, 1e-12)
 
 
+ROUNDED = ["defaults", "quantum decay", *TOGETHER]  # what rounds; the other options only change the decision
+
+
 @pytest.mark.parametrize(
     ("name", "dtype"),
-    [(name, torch.bfloat16) for name in CONFIGURATIONS]
+    [pytest.param(name, torch.bfloat16, marks=() if name in ROUNDED else pytest.mark.soak) for name in CONFIGURATIONS]
     + [(name, dtype) for name in TOGETHER for dtype in (torch.float32, torch.float16)],
     ids=str,
 )
@@ -145,15 +148,6 @@ def test_quantum_decay_leaves_what_has_no_gradient(execution, quantum_decay):
     kept = torch.arange(1000) % 10 != 0
     assert torch.equal(p.detach()[kept], before[kept])
     assert not torch.equal(p.detach(), before)
-
-
-def test_moments_of_another_size_are_not_written_past(execution):
-    p = nn.Parameter(torch.zeros(4, 7))
-    optimizer = PsiLogic([p])
-    train(optimizer, [p], [[torch.ones(4, 7)]])
-    optimizer.state[p]["exp_avg"] = torch.zeros(4, 6)
-    with pytest.raises(RuntimeError):
-        train(optimizer, [p], [[torch.ones(4, 7)]])
 
 
 @pytest.mark.parametrize("options", [{}, {**ACTIVE, **PROCESSING, "quantum_decay": 1.0}], ids=["plain", "everything"])

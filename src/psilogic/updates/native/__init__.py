@@ -1,4 +1,4 @@
-"""The update on a CPU through kernels of our own: one call for the sums, one for the update."""
+"""The update on a CPU through compiled kernels: one call for the sums, one for the update."""
 
 from torch import Tensor
 

@@ -1,7 +1,7 @@
-"""Kernels of our own for a CPU: sums and update, one call and one pass over memory for all tensors of a dtype.
+"""Compiled kernels for a CPU: sums and update, one call and one pass over memory for all tensors of a dtype.
 
 The sources in the folder `cpp` are compiled when the package is installed. `kernels` is None, and `supports` returns
-False, if they were not compiled (no compiler, not Linux on x86-64) or the processor lacks their instructions.
+False, if they were not compiled (no compiler, not Linux on x86-64) or the processor has not their instructions.
 """
 
 from array import array
@@ -80,7 +80,7 @@ def update_(
 
     Args:
         tensors: the tensors, with unprocessed gradients.
-        step: what to do to them.
+        step: the step to take.
         mean: subtracted from the gradients, unit by unit, shape (U,); None for 0.
         scale: multiplies them after that, shape (U,); None for 1.
         units: the number of units of each tensor: 1 for the whole tensor, or its rows of dimension 0.
@@ -126,8 +126,8 @@ def cancel_(
 
     With u, Adam's step, theta + u is the parameter after decay and quantum decay. The quantum decay is undone:
     share = 1 - (1 - lost) / (1 - quantum_rate tanh|g|), which is `lost` without quantum decay. Here `lost` is for each
-    tensor the missing fraction of what the decay had left, shape (N,). Gradients are read only for the quantum decay.
-    The other arguments are those of the update.
+    tensor the fraction by which the decayed parameter must still shrink, shape (N,). Gradients are read only for the quantum
+    decay. The other arguments are those of the update.
     """
     _run(kernels.cancel_, tensors, units, step, [lost, step.quantum_rate, mean, scale, None])
     torch.autograd.graph.increment_version(tensors.params)

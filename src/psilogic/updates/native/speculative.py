@@ -14,7 +14,7 @@ from psilogic.updates.types import Execution, PreStep, Step, Tensors, UpdatePlan
 
 
 class Speculation(NamedTuple):
-    """What was done to N tensors before their norms were known.
+    """The update of N tensors before their norms were known.
 
     Attributes:
         processing: the processing of the gradients, also of deferred tensors; mean and scale only if `update_` needs

@@ -4,7 +4,7 @@ They compute the same as `psilogic.gradients.Statistics.to_processing` and `psil
 they are tested.
 """
 
-# Triton has no annotations, and what it compiles is not Python that could have any.
+# Triton has no annotations, and its kernels are no Python functions that could have any.
 # mypy: disallow-untyped-defs=False, disallow-incomplete-defs=False, disallow-untyped-calls=False
 # mypy: disallow-untyped-decorators=False
 

@@ -7,7 +7,7 @@ chunk, and the others take a path without assumptions. Elements are computed in 
 float64. With sums of gradients all is added in float64, so that a row of equal elements minus its mean is exactly zero.
 """
 
-# Triton has no annotations, and what it compiles is not Python that could have any.
+# Triton has no annotations, and its kernels are no Python functions that could have any.
 # mypy: disallow-untyped-defs=False, disallow-incomplete-defs=False, disallow-untyped-calls=False
 # mypy: disallow-untyped-decorators=False
 
@@ -101,7 +101,7 @@ def _part(
     PART: tl.constexpr,
 ):  # fmt: skip
     """The update of a part of a chunk: of the elements from `before` to at most the chunk's `size`."""
-    lane = before + tl.arange(0, PART)  # here, so that each path gets the layout that suits it
+    lane = before + tl.arange(0, PART)  # not shared, so that each path gets the layout that suits it
     inside = lane < size
     if BY_ROWS:
         unit += tl.where(inside, _row(lane, offset, length, CHUNK), 0)

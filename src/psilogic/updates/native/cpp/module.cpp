@@ -1,8 +1,8 @@
-// What kernels.py calls: sums over the rows of many tensors, and the update of many tensors, one call each.
+// The functions that kernels.py calls: sums over the rows of many tensors, and the update of many tensors.
 //
-// Of tensors they get addresses, so that nothing of torch is needed to build them; they run on the threads that torch
-// runs its own operations on. Elements are computed in float, those of double tensors in double. Which thread does what
-// is left to chance, the order of additions is not.
+// They get the addresses of tensors, so that nothing of torch is needed to build them; they run on torch's threads.
+// Elements are computed in float, those of double tensors in double. The order of additions does not depend on the
+// distribution of work among the threads.
 
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x030A0000
@@ -28,7 +28,7 @@ template <class Tables> bool unpack(const char *bytes, Py_ssize_t size, Tables &
     return true;
 }
 
-// A tensor whose memory was given back, as libraries do that keep it elsewhere, has elements but no address.
+// A tensor whose memory was released, as by libraries that keep it elsewhere, has elements but no address.
 bool in_memory(Index n, const Index *tensors, const Index *numels) {
     for (Index i = 0; i < n; ++i)
         if (!tensors[i] && numels[i]) {
@@ -39,7 +39,7 @@ bool in_memory(Index n, const Index *tensors, const Index *numels) {
     return true;
 }
 
-// Runs without Python's lock.
+// Runs without Python's global lock.
 template <class Run> PyObject *run_freely(const Run &run) {
     bool out_of_memory = false;
     Py_BEGIN_ALLOW_THREADS;

@@ -9,14 +9,14 @@
 
 namespace {
 
-// What becomes of a row's gradients: g <- scale (g - mean), and the sum of |g|^2 after that.
+// The processing of a row's gradients: g <- scale (g - mean), and the sum of |g|^2 after that.
 struct Processed {
     double mean = 0, scale = 1, squares = 0;
 };
 
 const double AGC_FLOOR = 1e-3, NOISE = 1000 * std::numeric_limits<double>::epsilon();
 
-// AGC, then centralization, as `gradients.plan` has them.
+// AGC, then centralization, as in `gradients.Statistics.to_processing`.
 Processed process(const Sums &grads, double param_squares, Index n, bool centered, double agc_clip) {
     Processed row;
     row.squares = grads.squares;
@@ -46,7 +46,7 @@ template <class T> RowSums measure(const UpdateTables &tables, const Hyperparame
     return found;
 }
 
-// The processing of rows that are split over pieces, for each of these; of others nothing.
+// For each piece the processing of its row if that is split over several pieces; otherwise empty.
 template <class T>
 std::vector<Processed> process_split(
     const Work &work, unsigned threads, const UpdateTables &tables, const Hyperparameters &h) {
@@ -70,7 +70,7 @@ std::vector<Processed> process_split(
     return rows;
 }
 
-// Memory stays busy if the next row is on its way into cache while this one is updated, in blocks of elements.
+// The next row is fetched into cache while this one is updated, in blocks of elements.
 const Index STRETCH = 256, LINE = 64;  // bytes in a line of cache
 
 template <class T> void fetch(const UpdateTables &tables, const Hyperparameters &h, Index i, Index from, Index to) {

@@ -10,8 +10,8 @@ struct Sums {
     double squares = 0, elements = 0;
 };
 
-// Sums in Real, of four vectors at once: side by side, or of a long row from four stretches, since memory delivers
-// several streams faster than one.
+// Sums in Real, of four vectors at once: adjacent ones, or from four parts of a long row, since several streams are read
+// faster than one.
 template <class Real, bool WITH_ELEMENTS, class T> Sums sum(const T *x, Index n) {
     const int WIDTH = 32 / sizeof(Real), STREAMS = 4;
     typedef Real Vector __attribute__((vector_size(32)));
@@ -44,7 +44,7 @@ template <class Real, bool WITH_ELEMENTS, class T> Sums sum(const T *x, Index n)
     return total;
 }
 
-// Where both are wanted, a difference of the two is, for which float would not do.
+// If both sums are computed, their difference is needed, and float is not precise enough for it.
 template <class T, bool WITH_ELEMENTS> Sums sums(const T *x, Index n) {
     return sum<std::conditional_t<WITH_ELEMENTS, double, Computed<T>>, WITH_ELEMENTS>(x, n);
 }

@@ -1,4 +1,4 @@
-// The update of many tensors, and what is missing where one did too little.
+// The update of many tensors, and the cancellation that a speculative update left out.
 
 #pragma once
 
@@ -28,7 +28,7 @@ template <class Real> inline Real tanh_of_size(Real g) {
     return (1 - e) / (1 + e);
 }
 
-// What all elements of a tensor share, or of a row.
+// The numbers that all elements of a tensor, or of a row, share.
 template <class Real> struct Numbers {
     Real keep, quantum_rate, weight1, beta2, weight2, step_size, root2, eps, mean = 0, scale = 1;
 };
@@ -38,8 +38,8 @@ template <class Real> inline Real descent(Real exp_avg, Real exp_avg_sq, const N
     return x.step_size * exp_avg / (std::sqrt(exp_avg_sq) / x.root2 + x.eps);
 }
 
-// Returns the sum of the squares of the gradients as they were. Multiplications and additions are fused where torch's
-// kernel fuses them, and lerp starts from the nearer end (FAR: the gradient), so that elements come out as AdamW's.
+// Returns the sum of the squares of the unprocessed gradients. Multiplications and additions are fused where torch's
+// kernel fuses them, and lerp starts from the nearer end (FAR: the gradient), so that elements equal AdamW's.
 template <class T, bool PROCESSED, bool QUANTUM, bool FAR, class Real = Computed<T>>
 Real update_elements(T *p, const T *g, T *m, T *v, Index n, const Numbers<Real> x) {
     Real squares = 0;
@@ -59,8 +59,8 @@ Real update_elements(T *p, const T *g, T *m, T *v, Index n, const Numbers<Real> 
     return squares;
 }
 
-// After an update that took a parameter to p: with what it descended by, it is what decay and quantum decay had left.
-// Of that it loses a share, and gets back what quantum decay took, 1 - (1 - lost) / (1 - rate tanh|g|).
+// After an update to p: p plus the descent is the parameter after decay and quantum decay. It loses a share of that, and
+// quantum decay is undone: the share is 1 - (1 - lost) / (1 - rate tanh|g|).
 template <class T, bool QUANTUM, class Real = Computed<T>>
 void cancel_elements(T *p, const T *g, const T *m, const T *v, Index n, Real lost, const Numbers<Real> x) {
 #pragma omp simd
@@ -77,8 +77,8 @@ void cancel_elements(T *p, const T *g, const T *m, const T *v, Index n, Real los
 struct UpdateTables {  // of each tensor, but for mean and scale, which are of each row
     const Index *params, *grads, *exp_avgs, *exp_avg_sqs, *numels, *units;
     const Index *centered, *waits;           // may be null
-    const double *t, *decay, *quantum_rate;  // the rate may be null; to cancel, decay is what is lost besides
-    double *mean, *scale;                    // may be null; results where they are formed in the pass of the update
+    const double *t, *decay, *quantum_rate;  // the rate may be null; to cancel, decay is the additional loss
+    double *mean, *scale;                    // may be null; results if the pass of the update computes them
     double *squares;                         // a result
 };
 
@@ -104,7 +104,7 @@ template <class T, bool PROCESSED, bool QUANTUM> auto update_of_elements(const H
                              : update_elements<T, PROCESSED, QUANTUM, true>;
 }
 
-// Where a stretch of at most TILE elements ends of which all are in one row, and what these share.
+// The end of a stretch of at most TILE elements of one row, and the numbers that these share.
 template <class Real>
 Index stretch(const Work &work, const UpdateTables &tables, Index i, Index from, Index end, Numbers<Real> &x) {
     const Index to = std::min(end, from + TILE);

@@ -1,4 +1,4 @@
-// Numbers, threads, and the pieces that tensors are cut into for these.
+// Numbers, threads, and the pieces of tensors that threads work on.
 
 #pragma once
 
@@ -13,7 +13,7 @@ namespace {
 
 using Index = std::int64_t;
 
-// Numbers as they lie in memory, and as they are computed with
+// Numbers in memory, and in computations
 
 struct bfloat16 {
     std::uint16_t bits;
@@ -89,7 +89,7 @@ struct Work {
     void cut_anywhere() {
         for (Index i = 0; i < n; ++i) cut(i, 0, numels[i], size);
     }
-    // So that a piece holds whole rows, or a part of one row.
+    // A piece then holds whole rows, or a part of one row.
     void cut_rows() {
         for (Index i = 0; i < n; ++i)
             if (const Index row = length(i); !splits(i))
