@@ -1,4 +1,4 @@
-"""What one `optimizer.step()` costs now, as a multiple of what it cost in another checkout, in one run.
+"""The cost of one `optimizer.step()` as a multiple of its cost in another checkout, in one run.
 
     python benchmarks/before_after.py OTHER/src [--sets "ViT-Tiny" ...] [--rounds 31] [--csv FILE]
 
@@ -32,7 +32,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def load(source: Path) -> Any:
-    """The psilogic of a source tree; what else has been imported under that name stays as it is."""
+    """The psilogic of a source tree; other imports of that name stay unchanged."""
     others = {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] == "psilogic"}
     sys.path.insert(0, str(source))
     try:

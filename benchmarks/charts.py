@@ -1,4 +1,4 @@
-"""Draw what `step_time.py` and `step_memory.py` have measured.
+"""Draw the results of `step_time.py` and `step_memory.py`.
 
     python benchmarks/charts.py [--results docs/results/benchmarks]
 
@@ -60,7 +60,7 @@ def draw(folder: Path) -> Figure:
     peaks = {(row["set"], row["optimizer"]): float(row["peak_per_parameter_byte"]) for row in memory}
     bars(right, sets, peaks, MEMORY)
     figure.legend(*left.get_legend_handles_labels(), loc="outside upper center", ncols=len(TIMES), fontsize=8)
-    right.set_title("memory that one step() needs besides")
+    right.set_title("additional memory of one step()")
     right.set_xlabel("multiple of the parameters' bytes")
     return figure
 

@@ -1,4 +1,4 @@
-"""What a checkpoint costs: seconds of CPU to write and to read it, and its bytes.
+"""The cost of a checkpoint: seconds of CPU to write and to read it, and its bytes.
 
 .venv/bin/python benchmarks/checkpoint.py [--csv docs/results/benchmarks/checkpoint.csv]
 """
@@ -66,7 +66,7 @@ def write(path: Path, state: State) -> None:
 
 
 def main() -> None:
-    """Print what was measured, and write it as CSV where asked to."""
+    """Print the results, and write them as CSV if requested."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--csv", type=Path)
     options = parser.parse_args()

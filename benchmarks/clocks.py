@@ -1,4 +1,4 @@
-"""Clocks for a step: the wall's on a CPU; on a GPU its own, call after call or in a graph, and the host's alone."""
+"""Clocks for a step: wall clock on a CPU; on a GPU its events, call after call or in a graph, and the host's time."""
 
 import time
 import warnings
@@ -33,18 +33,18 @@ def device(run: Run) -> float:
 
 
 def host(run: Run) -> float:
-    """Seconds until the host has told an idle GPU all that a call does."""
+    """Seconds until the host has launched all work of a call on an idle GPU."""
     torch.cuda.synchronize()
     return wall(run)
 
 
 def captured(run: Run) -> Run | None:
-    """The replay of a CUDA graph of a call that has been made before; None where it admits none."""
+    """The replay of a CUDA graph of a call that has been made before; None if it cannot be captured."""
     graph = torch.cuda.CUDAGraph()
     torch.cuda.synchronize()
     try:
         with warnings.catch_warnings(), torch.cuda.graph(graph):
-            warnings.simplefilter("ignore")  # the learning rate stays what it is
+            warnings.simplefilter("ignore")  # the learning rate does not change
             run()
     except RuntimeError as error:
         print(f"  no graph: {str(error).partition(chr(10))[0]}")

@@ -15,6 +15,6 @@ def write_csv(rows: Sequence[dict[str, Any]], path: Path) -> None:
 
 
 def read_csv(path: Path) -> list[dict[str, str]]:
-    """Read what `write_csv` has written."""
+    """Read a file of `write_csv`."""
     with path.open(newline="") as file:
         return list(csv.DictReader(file))

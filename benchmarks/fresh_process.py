@@ -1,4 +1,4 @@
-"""What a process of its own costs each trial: milliseconds from its start until its result is there and it is gone.
+"""The cost of a separate process for each trial: milliseconds from its start to its end, with its result.
 
 .venv/bin/python benchmarks/fresh_process.py [--csv docs/results/benchmarks/fresh_process.csv]
 """

@@ -1,4 +1,4 @@
-"""What the bench adds to a training: `fairbench.training.trial` against a bare loop of the same training, in one run.
+"""The overhead of the bench on a training: `fairbench.training.trial` against a bare loop of the same training, in one run.
 
     python benchmarks/harness_overhead.py [--rounds 7] [--csv FILE]
 
@@ -40,7 +40,7 @@ def specs() -> list[TrialSpec]:
 
 
 def harness_seconds(spec: TrialSpec) -> float:
-    """Seconds of the trial's training loop, as its own stopwatch gives them."""
+    """Seconds of the trial's training loop, by its record."""
     seconds = trial(spec)["cost"]["seconds"]
     return sum(seconds[phase] for phase in ("data", "forward", "backward", "step"))
 

@@ -1,4 +1,4 @@
-"""What PsiLogic costs in a training: whole training steps in the arenas of `mini`, against AdamW, in one run.
+"""The cost of PsiLogic in a training: whole training steps in the arenas of `mini`, against AdamW, in one run.
 
     python benchmarks/in_loop.py [--rounds 9] [--csv FILE]
 

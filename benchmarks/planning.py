@@ -1,4 +1,4 @@
-"""What a study of 10,000 trials costs its driver: milliseconds per finished trial, and seconds for the report.
+"""The cost of a study of 10,000 trials for its driver: milliseconds per finished trial, and seconds for the report.
 
 .venv/bin/python benchmarks/planning.py [--csv docs/results/benchmarks/planning.csv]
 """
@@ -30,7 +30,7 @@ def cpu() -> float:
 
 
 def main() -> None:
-    """Print what was measured, and write it as CSV where asked to."""
+    """Print the results, and write them as CSV if requested."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--csv", type=Path)
     options = parser.parse_args()

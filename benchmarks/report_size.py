@@ -1,4 +1,4 @@
-"""What a report costs: seconds of CPU to make, bytes of its page, for studies of 100 and of 10,000 trials.
+"""The cost of a report: seconds of CPU to make it, bytes of its page, for studies of 100 and of 10,000 trials.
 
 .venv/bin/python benchmarks/report_size.py [--csv docs/results/benchmarks/report_size.csv]
 """
@@ -93,7 +93,7 @@ def measure(shape: Shape) -> dict[str, float | str]:
 
 
 def main() -> None:
-    """Print what was measured, and write it as CSV where asked to."""
+    """Print the results, and write them as CSV if requested."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--csv", type=Path)
     options = parser.parse_args()

@@ -1,9 +1,9 @@
-"""What a study of 100,000 trials costs: to plan, to look at, to report; on disk, in memory, in CPU time.
+"""The cost of a study of 100,000 trials: to plan, to watch, to report; on disk, in memory, in CPU time.
 
 .venv/bin/python benchmarks/scale.py FOLDER [--csv docs/results/benchmarks/scale.csv]
 
 The studies are fabricated in FOLDER, a record of the size of mini's for each trial, and stay there: a second call only
-measures. What is measured runs in processes of its own, the commands as users run them.
+measures. All of it runs in separate processes, the commands as users run them.
 """
 
 import argparse
@@ -134,14 +134,14 @@ import json, os, sys
 _, status, used = os.wait4(os.posix_spawn(sys.executable, [sys.executable, *sys.argv[1:]], os.environ), 0)
 print(json.dumps([os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime, 1024 * used.ru_maxrss / 1e6]))
 """
-"""Starts a command and says how it ended, its seconds and megabytes.
+"""Starts a command and prints its exit code, its seconds and megabytes.
 
-A process inherits the peak of the one that starts it, and this one's is larger than that of many a command.
+A process inherits the peak of its parent, and the peak of this one is larger than that of many commands.
 """
 
 
 def measured(*command: str) -> dict[str, Any]:
-    """What a command takes in a process of its own, and what it prints."""
+    """The time and memory of a command in a separate process, and its output."""
     ran = subprocess.run([sys.executable, "-c", SMALL, *command], stdout=subprocess.PIPE, text=True, check=True)
     said, _, last = ran.stdout.rstrip().rpartition("\n")
     code, seconds, megabytes = json.loads(last)
@@ -151,7 +151,7 @@ def measured(*command: str) -> dict[str, Any]:
 
 
 def start(directory: Path) -> None:
-    """What a driver does with the records before its first trial: count them, plan, see what is missing."""
+    """The work of a driver with the records before its first trial: count them, plan, find the missing ones."""
     records = Snapshot(directory)
     print(records.final_trials(), Schedule(read_history(directory).study, records.reduced).outlook().trials)
     records.write_index()
@@ -160,7 +160,7 @@ def start(directory: Path) -> None:
 def planning(directory: Path) -> None:
     """Print the milliseconds of CPU that a driver plans for each trial, from the first one to the last that ends."""
     the_study, held = read_history(directory).study, Snapshot(directory)
-    Schedule(the_study, held.reduced)  # which reads them all
+    Schedule(the_study, held.reduced)  # reads all records
     records: dict[str, Any] = {}
     began = time.process_time()
     schedule = Schedule(the_study, lambda spec: records.get(spec.id))
@@ -172,7 +172,7 @@ def planning(directory: Path) -> None:
 
 
 PARTS = {"start": start, "planning": planning}
-"""What is measured in a process of its own and is no command."""
+"""Work that is no command and is measured in a separate process."""
 
 
 def measure(shape: Shape, directory: Path) -> list[dict[str, Any]]:
@@ -213,7 +213,7 @@ def measure(shape: Shape, directory: Path) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    """Print what was measured, and write it as CSV where asked to."""
+    """Print the results, and write them as CSV if requested."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--csv", type=Path)

@@ -1,9 +1,9 @@
-"""What an optimizer keeps, and what one `optimizer.step()` needs besides, in multiples of the parameters' bytes.
+"""An optimizer's state, and the additional memory of one `optimizer.step()`, in multiples of the parameters' bytes.
 
     python benchmarks/step_memory.py [--device cpu] [--sets "ViT-Tiny" ...] [--csv FILE]
 
-Kept is what `optimizer.state` holds after two steps, and what of it is beyond AdamW's, in bytes per tensor. The peak is
-the most that the third step has allocated at one time, by torch's profiler on a CPU and by the allocator on CUDA.
+The state is `optimizer.state` after two steps, and its part beyond AdamW's, in bytes per tensor. The peak is the most
+that the third step has allocated at one time, by torch's profiler on a CPU and by the allocator on CUDA.
 """
 
 import argparse
@@ -34,7 +34,7 @@ OPTIMIZERS: dict[str, Callable[..., Optimizer]] = {
 
 
 def kept(optimizer: Optimizer) -> tuple[int, int]:
-    """Bytes of the whole state, and of what AdamW has not: views count with their own elements."""
+    """Bytes of the whole state, and of the part that AdamW has not: views count with their elements."""
     entries = [(name, x.nbytes) for state in optimizer.state.values() for name, x in state.items()]
     return sum(n for _, n in entries), sum(n for name, n in entries if name not in ("step", "exp_avg", "exp_avg_sq"))
 

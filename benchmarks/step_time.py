@@ -1,17 +1,17 @@
-"""What one `optimizer.step()` costs: PsiLogic against torch's AdamW and others, in one run.
+"""The cost of one `optimizer.step()`: PsiLogic against torch's AdamW and other optimizers, in one run.
 
     python benchmarks/step_time.py [--device cpu] [--sets "ViT-Tiny" ...] [--rounds 31] [--csv FILE]
 
 Each contender is measured together with its baseline: in each round both step the same tensors once, with moments at
-the same place, in a random order, so that a disturbance of the machine meets both. A ratio is the median over the
-rounds of (contender / baseline in that round). A copy of 256 MB in each round says what the memory does at that time,
-in bytes read and written. The bytes are those that the arithmetic needs per element in float32: AdamW reads p, g, m, v
-and writes p, m, v (28); where they must be known before the update, sums read g once more (+4), AGC's p too (+4), and
-what fires all the same after an update is read and written again (+16); clipping before the step reads and writes g
-besides (+12 with its norm).
+the same place, in a random order, so that a disturbance of the machine affects both. A ratio is the median over the
+rounds of (contender / baseline in that round). A copy of 256 MB in each round measures the memory at that time, in
+bytes read and written. The bytes are those that the arithmetic needs per element in float32: AdamW reads p, g, m, v
+and writes p, m, v (28); if they must be known before the update, sums read g once more (+4), AGC's p too (+4). Tensors
+that fire after a speculative update are read and written again (+16). Clipping before the step also reads and writes g
+(+12 with its norm).
 
 With `--device cuda` a step has three times: on the GPU by its events, call after call without a wait (`milliseconds`);
-the same where its CUDA graph is replayed (`graph_`); and the host's alone, until an idle GPU has been told all
+the same with replays of its CUDA graph (`graph_`); and the host's alone, until an idle GPU has got all launches
 (`host_`). Without a graph a step costs the larger of the first and the last.
 """
 
@@ -38,7 +38,7 @@ from psilogic import PsiLogic, PsiLogicNLP, PsiLogicViT
 from psilogic.tensors import host_norms
 from psilogic.tensors.norms import tensor_squares
 
-LR = 1e-7  # small: parameters stay what they are, however many rounds there are
+LR = 1e-7  # small: parameters hardly change, regardless of the number of rounds
 WARM_UP = 3  # rounds
 COPIED = 1 << 26  # elements copied to measure the bandwidth
 FUSED, CLIPPED = "AdamW(fused=True)", "clip_grad_norm_ + AdamW(fused=True)"
@@ -101,7 +101,7 @@ def _psilogic(params: list[Tensor], kind: type[PsiLogic] = PsiLogic, **options: 
 
 
 def _foreach(params: list[Tensor]) -> Callable[[], Any]:
-    """What a GPU takes where it has no Triton."""
+    """The execution of a GPU without Triton."""
     return PsiLogic(params, LR, foreach=True).step
 
 
@@ -116,7 +116,7 @@ def _spiking(params: list[Tensor]) -> Callable[[], Any]:
 
 
 def _kernel(params: list[Tensor], with_norms: bool = False) -> Callable[[], Any]:
-    """What no step on a CPU can do without: torch's kernel, and a pass for the norms before it."""
+    """The least work of a step on a CPU: torch's kernel, after a pass for the norms."""
     grads = [p.grad for p in params]
     moments = [[torch.zeros_like(p) for p in params] for _ in range(2)]
     steps = [torch.tensor(9.0, device=params[0].device)] * len(params)
@@ -156,7 +156,7 @@ def interleaved(runs: list[Run], clock: Clock, rounds: int) -> list[list[float]]
 
 
 def share_moments(optimizer: Optimizer | None, adamw: AdamW) -> None:
-    """Let both keep their moments at the same place: what memory delivers depends on where it lies, run for run."""
+    """Let both keep their moments at the same place: the speed of memory depends on the address, in every run."""
     for p, state in adamw.state.items():
         kept = {} if optimizer is None else optimizer.state[p]
         state.update({name: kept[name] for name in ("exp_avg", "exp_avg_sq") if name in kept})
@@ -173,7 +173,7 @@ def summary(mine: list[float], baseline: list[float], prefix: str = "") -> dict[
 
 
 def in_a_graph_and_on_the_host(step: Run, baseline: Run, rounds: int) -> dict[str, Any]:
-    """What a GPU adds to the summary; nothing of a graph where one of the two admits none."""
+    """The GPU's part of the summary; without graphs if one of the two cannot be captured."""
     replays = captured(step), captured(baseline)
     of_graph = dict.fromkeys(summary([1.0], [1.0], "graph_"), "")
     if replays[0] is not None and replays[1] is not None:

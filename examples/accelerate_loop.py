@@ -1,4 +1,4 @@
-"""PsiLogic in a loop of your own with Accelerate: gradient accumulation, clipping, bfloat16 and a checkpoint.
+"""PsiLogic in a custom loop with Accelerate: gradient accumulation, clipping, bfloat16 and a checkpoint.
 
 python examples/accelerate_loop.py
 """
@@ -30,7 +30,7 @@ model = nn.Sequential(
 )
 
 accelerator = Accelerator(mixed_precision="bf16", gradient_accumulation_steps=ACCUMULATE, cpu=True)
-steps = EPOCHS * -(-len(batches) // ACCUMULATE)  # an epoch's last step accumulates what is left
+steps = EPOCHS * -(-len(batches) // ACCUMULATE)  # an epoch's last step accumulates the remaining batches
 optimizer = PsiLogicViT(model, lr=2e-3, total_steps=steps, chaos_warmup=10)
 scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
 chaos = monitor(optimizer, model.named_parameters())  # before `prepare`, which wraps the optimizer

@@ -15,7 +15,7 @@ STEPS, LENGTH = 60, 32
 
 
 class ChaosCallback(TrainerCallback):
-    """Adds the detector's totals to what the Trainer logs."""
+    """Adds the detector's totals to the Trainer's logs."""
 
     def on_train_begin(self, args, state, control, *, model, optimizer, **others):
         self.chaos = monitor(optimizer, model.named_parameters())

@@ -1,4 +1,4 @@
-"""Groups of tests for one worker, which xdist forgets with this pytest, and what `make quick` leaves out."""
+"""Groups of tests for one worker, which xdist forgets with this pytest, and tests that `make quick` leaves out."""
 
 from dataclasses import replace
 

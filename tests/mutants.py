@@ -27,7 +27,7 @@ else:
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = Path("src/psilogic")
-PATIENCE = 900  # seconds; a mutant whose tests do not come to their end is noticed as well
+PATIENCE = 900  # seconds; a mutant whose tests do not end counts as killed
 
 
 def mutants() -> dict:
@@ -36,7 +36,7 @@ def mutants() -> dict:
 
 
 def copy_repository(to: Path) -> None:
-    """What the tests need of it."""
+    """The files that the tests need."""
     for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, to)
     for name in ("src", "tests"):
@@ -58,7 +58,7 @@ def changed(root: Path, mutant: dict) -> str:
     """Make the change; returns the text as it was.
 
     Raises:
-        ValueError: what is to be changed does not occur exactly once.
+        ValueError: the text to be changed does not occur exactly once.
     """
     file = root / PACKAGE / mutant["file"]
     text = file.read_text()
@@ -69,10 +69,10 @@ def changed(root: Path, mutant: dict) -> str:
 
 
 def killed(root: Path, mutant: dict) -> str:
-    """What became of a mutant: killed, SURVIVED, or what else happened to its tests."""
+    """The result of a mutant: killed, SURVIVED, or how else its tests ended."""
     code, output = tested(root, ["-x", "-q", "-p", "no:cacheprovider", *shlex.split(mutant["tests"])])
     if code is None:
-        return "killed: its tests come to no end"
+        return "killed: its tests do not end"
     by = re.search(r"^FAILED .*?::(.*?)( - |$)", output, re.MULTILINE)
     if code == 1 and by:
         return f"killed by {by[1]}"
@@ -80,7 +80,7 @@ def killed(root: Path, mutant: dict) -> str:
 
 
 def tested(root: Path, arguments: list) -> tuple:
-    """Pytest's exit code and output in the copy; None for one that came to no end.
+    """Pytest's exit code and output in the copy; None if it did not end in time.
 
     It runs in a fork of this process, which has imported torch but not the package: that would take longer than most
     tests.

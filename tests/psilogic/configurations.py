@@ -1,4 +1,4 @@
-"""The options of PsiLogic that change what a step does, and runs that are compared step by step."""
+"""The options of PsiLogic that change a step, and runs that are compared step by step."""
 
 import torch
 from trajectories import SHAPES, gradients, parameters, set_gradients
@@ -28,10 +28,10 @@ CONFIGURATIONS = {
     "everything but clipping": {**ACTIVE, "agc_clip": 0.3, "grad_centralize": True, "quantum_decay": 1.0},
     "everything": {**ACTIVE, **PROCESSING, "quantum_decay": 1.0, "chaos_signal": "relative", "gamma_T_max": 90},
 }
-TOGETHER = {  # every option that changes how a step is computed occurs in one of these; for what is crossed with more
+TOGETHER = {  # each option that changes how a step is computed occurs here; for tests with further factors
     name: CONFIGURATIONS[name] for name in ("AGC of tensors", "everything but clipping", "everything", "global")
 }
-PER_TENSOR = {  # configurations in which no tensor sees another one
+PER_TENSOR = {  # configurations in which tensors are independent
     name: options
     for name, options in CONFIGURATIONS.items()
     if "chaos_scope" not in options and "max_grad_norm" not in options

@@ -1,4 +1,4 @@
-"""One thread for each worker that runs tests; an installation without kernels of our own; tests for a GPU."""
+"""One thread for each worker that runs tests; an installation without compiled kernels; tests for a GPU."""
 
 from importlib import import_module
 from importlib.util import find_spec
@@ -30,13 +30,13 @@ def pytest_report_header():
 
 @pytest.fixture
 def torch_kernels(monkeypatch):
-    """An installation without kernels of its own: torch's fused one does the work on a CPU."""
+    """An installation without compiled kernels: torch's fused one does the work on a CPU."""
     monkeypatch.setattr(kernels, "kernels", None)
 
 
 @pytest.fixture(params=["native", "fused"])
 def execution(request):
-    """Each execution that a CPU has besides foreach, with and without kernels of our own."""
+    """Each execution that a CPU has besides foreach, with and without compiled kernels."""
     if request.param == "fused":
         request.getfixturevalue("torch_kernels")
     return request.param

@@ -1,4 +1,4 @@
-"""How many kernels a step would launch on a GPU, counted on the meta device by what torch's CUDA code does with a call.
+"""The number of kernels that a step would launch on a GPU, counted on the meta device by rules of torch's CUDA code.
 
 A foreach operation takes its tensors together if those of each position have the same dtype, shape and strides without
 gaps; otherwise it needs one launch for each. One launch takes as many as fit into its arguments, a number that is fixed

@@ -79,7 +79,7 @@ def test_a_step_that_is_watched_stays_compiled_and_counts():
     watchers = []
     options = {**CONFIGURATIONS["everything"], "watchers": watchers}
     snapshots, graphs = run("the method", "aot_eager", **options)
-    assert 1 <= graphs <= 3  # the first watched step begins the sums
+    assert 1 <= graphs <= 3  # the first watched step creates the sums
     expected, _ = run(None, None, **options)
     torch.testing.assert_close(snapshots, expected, rtol=1e-6, atol=1e-6)
     compiled, plain = watchers

@@ -1,4 +1,4 @@
-"""Wrong input: what is refused, what is tolerated, and that nothing else changes."""
+"""Wrong input: it is refused or tolerated, and nothing changes."""
 
 import copy
 import math

@@ -64,7 +64,7 @@ def test_a_norm_below_float32_is_zero(magnitude, signal):
     assert p.isfinite().all()
 
 
-# One after the other, but what makes second moments infinite by itself: nothing would be seen after it.
+# One after the other, except those that make second moments infinite, after which nothing would be tested.
 MAGNITUDES = [(1e-45, 1e-38, 1e-30, 1e-20, 1e18, 1e19), (1e20,), (1e30,), (3e38,)]
 
 
@@ -151,7 +151,7 @@ def test_an_interrupted_step_leaves_everything_usable(how, at, config):
     torch.testing.assert_close([p.grad for p in params], script[at], rtol=0, atol=0)
     others = [nn.Parameter(p.detach().clone()) for p in params]
     twin = build(others, **options)
-    twin.load_state_dict(copy.deepcopy(optimizer.state_dict()))  # torch shares the tensors of what it loads
+    twin.load_state_dict(copy.deepcopy(optimizer.state_dict()))  # torch shares the tensors that it loads
     assert_same([snapshot(twin, others)], [snapshot(optimizer, params)])
     rest = script[at + 1 :]
     ours = trace(optimizer, params, rest)

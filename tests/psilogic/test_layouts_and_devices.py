@@ -59,7 +59,7 @@ MIXED = [torch.float32, torch.float64, torch.bfloat16, torch.complex64, torch.fl
 
 @pytest.mark.parametrize("options", MIXABLE.values(), ids=MIXABLE)
 def test_dtypes_in_one_group_are_independent(options):
-    """Each tensor as in a separate optimizer, with the dtypes of its own in its state."""
+    """Each tensor as in a separate optimizer, with its dtypes in the state."""
 
     def cast(tensors, parts):
         return [None if x is None else x.to(d) for x, d in zip(tensors, parts, strict=True)]
@@ -114,7 +114,7 @@ def test_meta_parameters(name, flags):
 
 
 class Transfers(TorchDispatchMode):
-    """Counts copies from the host to the meta device: those that the host waits for, and the others."""
+    """Counts copies from the host to the meta device: those that the host waits for, and those that it does not."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""What training loops do with an optimizer besides `step()`: closures, hooks, groups, copies."""
+"""The interface that training loops use besides `step()`: closures, hooks, groups, copies."""
 
 import copy
 import pickle
@@ -85,7 +85,7 @@ def test_step_hooks():
 
 
 def test_load_state_dict_hooks():
-    """What the hook before loading returns is what is loaded, the detector's memory included."""
+    """The result of the hook before loading is loaded, the detector's memory included."""
     params, others = parameters(), parameters()
     source, target, calls = build(params, **ACTIVE), build(others, **ACTIVE), []
     trace(source, params, gradients(STEPS))
@@ -113,7 +113,7 @@ def test_load_state_dict_hooks():
     [(name, 20) for name in PER_TENSOR] + [(name, late) for name in TOGETHER if name in PER_TENSOR for late in (1, 30)],
 )
 def test_a_group_added_later_starts_its_own_clocks(name, late):
-    """Bias correction, warm-up and schedule of the newcomers begin with their own first step."""
+    """Bias correction, warm-up and schedule of the added parameters start with their first step."""
     options = PER_TENSOR[name]
     shapes = SHAPES[:2] + SHAPES[3:]
     script = [[torch.ones(s, dtype=torch.float64) if g is None else g for s, g in zip(shapes, gs, strict=True)]
@@ -171,7 +171,7 @@ def test_copies_in_mid_run_continue_bit_by_bit(name, copied):
     options = CONFIGURATIONS[name]
     script, params = gradients(STEPS, every=15), parameters()
     optimizer = build(params, **options)
-    watch(optimizer)  # what observes the original is not copied with it
+    watch(optimizer)  # observers are not copied
     trace(optimizer, params, script[:20])
     others, twin = copied((params, optimizer))
     assert all(a is b for a, b in zip(others, (p for g in twin.param_groups for p in g["params"]), strict=True))

@@ -9,7 +9,7 @@ from trajectories import parameters, set_gradients, train, watch
 from psilogic import PsiLogic
 
 SHAPES = [(), (3,), (2, 3), (0,)]
-REMAINDER = 1e-20  # more than what is left of Adam's part with this eps
+REMAINDER = 1e-20  # more than Adam's part with this eps
 ABSORBING = 1e30  # an eps that makes Adam's part of the update vanish against any theta
 
 

@@ -31,7 +31,7 @@ class Net(nn.Module):
 
 
 def losses():
-    """For each step what turns the model into a loss; a few of them are so large that the detector fires."""
+    """For each step a function from the model to a loss; a few losses are so large that the detector fires."""
     generator = torch.Generator().manual_seed(3)
     for t in range(STEPS):
         tokens = torch.randint(7, (4, 5), generator=generator)

@@ -76,12 +76,12 @@ def test_lr_may_be_a_tensor_that_changes_in_place(options, shape, dtype):
 
 
 def as_pairs(x):
-    """(n, ...) complex as (n, ..., 2) real: what `torch.view_as_real` shows."""
+    """(n, ...) complex as (n, ..., 2) real: the result of `torch.view_as_real`."""
     return torch.view_as_real(x.detach()).clone()
 
 
 def as_rows(x):
-    """(n, ...) complex as (2n, ...) real: real and imaginary parts of a row as rows of their own."""
+    """(n, ...) complex as (2n, ...) real: real and imaginary parts of a row as separate rows."""
     return torch.cat([x.detach().real, x.detach().imag])
 
 

@@ -19,7 +19,7 @@ def parameters(shapes=SHAPES, dtype=torch.float64, seed=0):
 
 
 def gradients(steps, shapes=SHAPES, dtype=torch.float64, seed=1, every=45):
-    """One list of gradients per step: each tensor on its own scale, spikes every `every` steps and sometimes none.
+    """One list of gradients per step: each tensor on a different scale, spikes every `every` steps and sometimes none.
 
     Tensor 2 is frozen for the first 50 steps, or 24 where these are all, tensor 3 misses every third step, and the even
     and the odd tensors spike at different times.

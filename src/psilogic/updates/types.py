@@ -121,8 +121,8 @@ class Execution:
     Attributes:
         name: its name in `PsiLogic.executed`.
         supports: whether it can update some tensors; the flag says whether rows of dimension 0 are units.
-        measure: reads the gradients, and may already apply a part of the update that no decision can change. Its second
-            argument is the result of `Decider.pre_step`. Its result has `to_processing`, and with global clipping `total`.
+        measure: reads the gradients, and may already apply a part of the update that no decision can change. Its
+            second argument is the result of `Decider.pre_step`. Its result has `to_processing`, with clipping `total`.
         update_: applies the plan; gets the result of `measure`. If the last argument is above 0 it changes nothing.
         early: `measure` changes tensors. It runs after all measures that only read, and `update_` before the others'.
         skips: `update_` checks for GradScaler's overflow on the device; otherwise the host must check before.

@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 GROUPS = {"accelerate_loop": "libraries", "transformers_trainer": "libraries", "lightning_module": "lightning"}
-"""Of each example the worker that has imported what it needs."""
+"""For each example the worker that has imported its libraries."""
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 

@@ -1,4 +1,4 @@
-"""The group builders on real models: what decays, and which chaos gain each part gets."""
+"""The group builders on real models: which parameters decay, and the chaos gain of each part."""
 
 from functools import cache
 

@@ -1,4 +1,4 @@
-"""psilogic.auto: which preset a model gets, and that what the caller passes arrives."""
+"""psilogic.auto: which preset a model gets, and that arguments are passed on."""
 
 import logging
 from functools import cache

@@ -1,4 +1,4 @@
-"""The presets: their numbers, what wins over what, and that they stay torch optimizers."""
+"""The presets: their numbers, the priority of arguments, and that they stay torch optimizers."""
 
 import copy
 import pickle

@@ -81,7 +81,7 @@ def start(trial: Trial, params, **overrides) -> Run:
 
 
 def fresh(trial: Trial, offset=0) -> list:
-    """The trial's initial parameters in memory of their own."""
+    """The trial's initial parameters in separate memory."""
     return model([moved(x, offset) for x in trial.initial], trial.shared)
 
 
@@ -92,7 +92,7 @@ def snapshot(run: Run) -> list:
 
 @contextmanager
 def setting(trial: Trial, threads=None):
-    """The trial's number of threads, or another one, and an installation with or without kernels of our own."""
+    """The trial's number of threads, or a different one, and an installation with or without compiled kernels."""
     before = torch.get_num_threads()
     torch.set_num_threads(threads or trial.threads)
     kernels.kernels = COMPILED if trial.compiled else None
@@ -187,7 +187,7 @@ def compare_step(trial, before, after, expected, grads, what):
         norms = 1e-11 if trial.dtypes == {torch.float64} else 1e-4  # others may be pooled with this one
         if torch.bfloat16 in trial.dtypes and any(o.get("bf16_update") == "kahan" for o in trial.groups):
             norms = 1e-2  # AGC compares with parameters as they are rounded
-        spared = 1 + g.numel() // 50 if centered else 0  # what is left of an element near the mean has few digits
+        spared = 1 + g.numel() // 50 if centered else 0  # an element near the mean keeps few digits
         ok = torch.ones(g.shape, dtype=torch.bool)
         if dtype == torch.float16:  # which cannot hold every square
             ok = (z["exp_avg_sq"] > 1e-3) & (z["exp_avg_sq"] < 6e4)
@@ -203,7 +203,7 @@ def compare_step(trial, before, after, expected, grads, what):
         theta, old, new = exact(y), exact(x), z["param"]
         rounding = eps if "compensation" not in y else eps * torch.finfo(dtype).eps
         descent = descent_of(z, options).abs()
-        # A moment may be what two larger numbers leave, both rounded, or scaled by a norm that halves are in.
+        # A moment may be the difference of two larger numbers, both rounded, or scaled by a norm over halves.
         if "exp_avg" in x and (dtype in HALVES or trial.dtypes & HALVES):
             descent = descent_of({**z, "exp_avg": sizes(z["exp_avg"]) + 2 * sizes(x["exp_avg"])}, options).abs()
         made_of = descent + (new - old).abs()
@@ -255,7 +255,7 @@ def the_training_is_that_of_the_reference(trial, run):
 
 
 def near(actual, expected, what):
-    """Equal to 1e-10 of the largest element: differences grow with the steps, and with what centralizes."""
+    """Equal to 1e-10 of the largest element: differences grow with the steps, and with centralization."""
     finite = expected[expected.isfinite()].abs()
     bound = 1e-10 * (finite.max().item() if finite.numel() else 0.0) + 1e-14
     assert_close(actual.double(), expected, bound, what)
@@ -345,7 +345,7 @@ CHECKS = [
 
 
 def attempt(trial: Trial, counts: Counter) -> list:
-    """Run a trial and all checks; returns what failed."""
+    """Run a trial and all checks; returns the failures."""
     given = [[None if g is None else g.clone() for g in grads] for grads in trial.script]
     failures = []
 

@@ -8,7 +8,7 @@ def test_a_few_trials(capsys):
 
 
 def test_a_fault_is_found(monkeypatch, capsys):
-    """A decay that one execution has and the others have not."""
+    """A decay that only one execution has."""
     update_ = fuzz.kernels.update_
 
     def faulty(tensors, step, *rest):

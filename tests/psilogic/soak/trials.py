@@ -52,7 +52,7 @@ class Trial:
 
 
 def placed(values: Tensor, strides, offset: int) -> Tensor:
-    """A copy with these strides that begins some elements behind the beginning of its memory."""
+    """A copy with these strides at an offset, in elements, from the start of its memory."""
     extent = 1 + sum((size - 1) * stride for size, stride in zip(values.shape, strides, strict=True))
     memory = torch.zeros(offset + max(extent, 0) + 8, dtype=values.dtype)
     return memory.as_strided(values.shape, strides, offset).copy_(values.detach())
@@ -81,7 +81,7 @@ def draw(seed: int, small: bool = False) -> Trial:
     common, usual = {"max_grad_norm": r.choice([None, None, 10 ** r.uniform(-1, 2)])}, _flags(r)
     groups = [_group(r) | (usual if r.random() < 0.7 else _flags(r)) for _ in range(r.randint(1, 3))]
     if torch.float16 in kinds:
-        groups = [{**group, "eps": 1e-3} for group in groups]  # what is not 0 in float16
+        groups = [{**group, "eps": 1e-3} for group in groups]  # not 0 in float16
     initial, shared = [], []
     for shape in shapes:
         x = _normal(shape, r.choice(kinds), generator, r.choice([1, 1, 1, 1e-2, 1e-5]))
@@ -96,7 +96,7 @@ def draw(seed: int, small: bool = False) -> Trial:
     compensated = any(group.get("bf16_update", "nearest") != "nearest" for group in groups)
     everything = [x for xs in (initial, *script) for x in xs if x is not None]
     if compensated or not all(x.is_contiguous() and x.dtype in DTYPES[:3] for x in everything):
-        groups = [{**group, "fused": None} for group in groups]  # what nothing can honor is refused
+        groups = [{**group, "fused": None} for group in groups]  # fused=True is refused if no execution supports it
     members = [r.randrange(len(groups)) for _ in initial]
     used = sorted(set(members))
     return Trial(

@@ -1,4 +1,4 @@
-"""Four processes that do jobs together over gloo: started once, because importing torch is what takes the time.
+"""Four processes that do jobs together over gloo: started once, because most of the time is the import of torch.
 
 This file is also the program that the processes run: it imports everything, then forks them.
 """
@@ -26,7 +26,7 @@ from torch.distributed.tensor.debug import _clear_sharding_prop_cache
 COUNT = 4
 TIMEOUT = 60.0  # seconds; the longest job takes a tenth of it
 STARTUP = 120.0
-GRACE = 5.0  # seconds for the others, which may wait forever in a collective, after one has failed
+GRACE = 5.0  # seconds after one has failed: the other processes may wait forever in a collective
 
 
 class Failed(AssertionError):
@@ -80,7 +80,7 @@ class Processes:
         raise Failed("\n".join(f"--- {who} of {world}:\n{text}" for who, text in _distinct(failures).items()))
 
     def close(self) -> str:
-        """End the processes; returns the end of what they wrote to stderr."""
+        """End the processes; returns the last part of their stderr."""
         if self._server is None:
             return ""
         for connection in self._connections:
@@ -124,7 +124,7 @@ class Processes:
                 try:
                     answers[rank] = connection.recv()
                 except (EOFError, ConnectionError):
-                    return answers  # it died; the pool is of no use any more
+                    return answers  # it died: the pool must start again
                 if not answers[rank][0]:
                     deadline = min(deadline, time.monotonic() + GRACE)
         return answers
@@ -142,7 +142,7 @@ def _distinct(failures):
 
 
 def serve(descriptors):
-    """Import once what the jobs need, fork one worker for each pipe, wait for them."""
+    """Import the modules of the jobs once, fork one worker for each pipe, wait for them."""
     for module in (
         "sharded_cases",
         "sharded_models",
@@ -185,7 +185,7 @@ def work(connection):
 
 
 def do(store, rank, world, timeout, module, function, args, options):
-    """(True, what the function returned) or (False, its traceback)."""
+    """(True, the function's result) or (False, its traceback)."""
     limit = timedelta(seconds=timeout)
     try:
         dist.init_process_group("gloo", store=dist.FileStore(store, world), rank=rank, world_size=world, timeout=limit)

@@ -58,7 +58,7 @@ def make(params, options, optimizer_class=PsiLogic, zero=False):
 
 @cache
 def truth(shapes, option, dtype=torch.float64, change=None):
-    """The same steps on whole tensors: a snapshot after each, and what active cancellation did."""
+    """The same steps on whole tensors: a snapshot after each, and whether active cancellation acted."""
     params, steps = parameters(shapes, dtype), script(shapes, dtype, change)
     optimizer = make(params, OPTIONS[option])
     seen = watch(optimizer)
@@ -81,7 +81,7 @@ class Run:
         self.optimizer.step()
 
     def check(self, snapshot, where, **tolerance):
-        """Parameters and state are what they are on whole tensors, each process's part of them."""
+        """Parameters and state are this process's part of those of whole tensors."""
         inner = getattr(self.optimizer, "optim", self.optimizer)  # ZeRO's optimizer of this process
         for i, (share, (whole, theirs)) in enumerate(zip(self.shares, snapshot, strict=True)):
             at = f"{self.name}, {where}, tensor {i} of shape {tuple(whole.shape)}"
@@ -204,7 +204,7 @@ def count(name, option, optimizer_class=PsiLogic):
 
 
 def alone():
-    """Only the first process steps, and its model is its own: nothing must wait for the others."""
+    """Only the first process steps, with a model that is not sharded: nothing may wait for the other processes."""
     if dist.get_rank() > 0:
         return {}
     params = parameters()

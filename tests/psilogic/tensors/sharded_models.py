@@ -75,7 +75,7 @@ WRAPPERS = {
 
 
 def batch(t, parts=1, part=0):
-    """The inputs of step t, or one of their equal parts, and what the loss is multiplied by."""
+    """The inputs of step t, or one of their equal parts, and the factor of the loss."""
     generator = torch.Generator().manual_seed(t)
     x = torch.randn(BATCH, 3, 3, 3, dtype=torch.float64, generator=generator)
     return x.chunk(parts)[part], SPIKE if t in SPIKES else 1.0

@@ -1,4 +1,4 @@
-"""Tables on a device: when they are uploaded again, and what a captured CUDA graph keeps."""
+"""Tables on a device: when they are uploaded again, and which ones a captured CUDA graph keeps."""
 
 import torch
 
@@ -6,7 +6,7 @@ from psilogic.tensors import device_tables
 
 
 class Device:
-    """A CUDA device that is not there: what would be uploaded stays on the host."""
+    """A simulated CUDA device: uploaded tables stay on the host."""
 
     def __init__(self, monkeypatch):
         self.stream, self.capturing, self.pinned = 0, False, 0

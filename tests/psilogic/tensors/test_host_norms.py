@@ -39,7 +39,7 @@ VIEWS = {"transposed": torch.Tensor.t, "strided": lambda x: x[:, ::2], "expanded
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_squares_of_views(view):
-    x = VIEWS[view](torch.randn(100, 170))  # long enough for a call of its own
+    x = VIEWS[view](torch.randn(100, 170))  # long enough for a separate call
     expected = x.double().square().sum().reshape(1)
     torch.testing.assert_close(host_norms.squares([x]), expected, rtol=3e-6, atol=0.0)
     assert torch.equal(host_norms.squares([x, x[:1, :1]])[:1], host_norms.squares([x]))

@@ -35,7 +35,7 @@ def with_gaps(x):
 
 CHANGES = {
     "dtype": torch.Tensor.double,
-    "strides": transposed,  # as long as they are not those of the others
+    "strides": transposed,  # if they differ from those of the other tensors
     "gaps": with_gaps,
     "shape": lambda x: torch.cat([x, x]),
     "a negation to come": torch._neg_view,

@@ -14,7 +14,7 @@ TOGETHER = ["AGC and GC, group", "everything, global"]
 CHOSEN = {
     "Shard(1) on 4": [*TOGETHER, "everything, tensor"],
     "FSDP1 on 4": [*TOGETHER, "everything, tensor"],
-    "ZeRO on 4": [*TOGETHER, "max_grad_norm"],  # each tensor takes its own of the norms of all
+    "ZeRO on 4": [*TOGETHER, "max_grad_norm"],  # each tensor takes its norm from those of all
 }
 
 

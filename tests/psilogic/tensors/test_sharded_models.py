@@ -28,7 +28,7 @@ def test_training_is_that_of_the_model_alone(processes, name, option) -> None:
     processes.run(world(name), learn, name, option)
 
 
-# A mesh of two dimensions represents the others: the monitor reads what the trajectories compare.
+# A mesh of two dimensions represents the others: the trajectories compare the same numbers.
 MESHES = ["tensor parallel and fully_shard", *(pytest.param(x, marks=pytest.mark.soak) for x in ("HSDP", "DDP"))]
 
 

@@ -198,5 +198,5 @@ def test_stochastic_rounding_takes_no_launch_for_each_small_tensor():
     ],
 )
 def test_tensors_that_are_launched_together(sizes, depth, launches):
-    """By hand, from what torch's multi_tensor_apply does."""
+    """Counted by hand, by the rules of torch's multi_tensor_apply."""
     assert launches_together(sizes, depth, OLDER) == launches

@@ -1,4 +1,4 @@
-"""The update through torch's fused kernel, block by block, against foreach tensor by tensor; and what is picked."""
+"""The update through torch's fused kernel, block by block, against foreach tensor by tensor."""
 
 import pytest
 import torch
@@ -65,7 +65,7 @@ def test_rows_that_do_not_lie_together(execution, monkeypatch, name):
     assert_same(trace(build(params, **CONFIGURATIONS[name]), params, script), expected, 1e-12)
 
 
-ROUNDED = ["defaults", "quantum decay", *TOGETHER]  # what rounds; the other options only change the decision
+ROUNDED = ["defaults", "quantum decay", *TOGETHER]  # the others only change the decision
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The update through kernels of our own: against torch's kernels and foreach, speculation, installation."""
+"""The update through compiled kernels: against torch's kernels and foreach, speculation, installation."""
 
 import copy
 import os
@@ -190,7 +190,7 @@ def test_what_fires_for_long_is_deferred(monkeypatch):
 
 @pytest.mark.parametrize("options", [{"chaos_warmup": 0}, {"chaos_warmup": 90, "gamma_T_max": 400}], ids=str)
 def test_quantum_decay_after_a_start_from_adamw(options):
-    """The cosine goes by the parameter's own steps, the warm-up by the detector's."""
+    """The cosine depends on the parameter's steps, the warm-up on the detector's."""
     shapes, runs = [(8, 5), (40,)], []
     script = gradients(120, shapes, every=1000)
     adamw = AdamW(params := parameters(shapes))
@@ -410,10 +410,10 @@ def test_an_installation_with_and_without_a_compiler(tmp_path, compiler):
     if compiler == "c++":
         if not CAN_BE_BUILT:
             pytest.skip("nothing here builds the kernels")
-        hasty = tmp_path / "c++"  # the result is not run
-        hasty.write_text('#!/bin/sh\nexec c++ "$@" -O0\n')
-        hasty.chmod(0o755)
-        environment = {**os.environ, "CC": str(hasty), "CXX": str(hasty)}
+        quick = tmp_path / "c++"  # the result is not run
+        quick.write_text('#!/bin/sh\nexec c++ "$@" -O0\n')
+        quick.chmod(0o755)
+        environment = {**os.environ, "CC": str(quick), "CXX": str(quick)}
     else:
         environment = {**os.environ, "CC": compiler, "CXX": compiler}
     for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):

@@ -497,7 +497,7 @@ def by_torch(bucket, memory, steps, start, grad_scale):
 
 @case
 def decisions_are_those_of_torch():
-    """Every option, what is not finite, rows in parts; and what a state keeps after an overflow."""
+    """Every option, numbers that are not finite, rows in parts; and the state after an overflow."""
     with nullcontext() if SOAK else smaller_parts():
         check_decisions(decided_shapes())
 

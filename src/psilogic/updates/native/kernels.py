@@ -126,8 +126,8 @@ def cancel_(
 
     With u, Adam's step, theta + u is the parameter after decay and quantum decay. The quantum decay is undone:
     share = 1 - (1 - lost) / (1 - quantum_rate tanh|g|), which is `lost` without quantum decay. Here `lost` is for each
-    tensor the fraction by which the decayed parameter must still shrink, shape (N,). Gradients are read only for the quantum
-    decay. The other arguments are those of the update.
+    tensor the fraction by which the decayed parameter must still shrink, shape (N,). Gradients are read only for
+    quantum decay. The other arguments are those of the update.
     """
     _run(kernels.cancel_, tensors, units, step, [lost, step.quantum_rate, mean, scale, None])
     torch.autograd.graph.increment_version(tensors.params)
