@@ -1,4 +1,4 @@
-"""The overhead of the bench on a training: `fairbench.training.trial` against a bare loop of the same training, in one run.
+"""The bench's overhead in a training: `fairbench.training.trial` against a bare loop of the same training, in one run.
 
     python benchmarks/harness_overhead.py [--rounds 7] [--csv FILE]
 

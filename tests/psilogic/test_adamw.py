@@ -103,14 +103,16 @@ EVERY_STAGE = {**CONFIGURATIONS["everything"], "eps": 1e-3}  # not 0 in float16
 
 @pytest.mark.parametrize(
     ("options", "dtype"),
-    pairwise(
-        [{}, EVERY_STAGE, *({k: EVERY_STAGE[k], "eps": 1e-3} for k in EVERY_STAGE)],
-        [torch.float64, torch.complex64, torch.bfloat16, torch.float16],
-    ),
+    [({k: v}, torch.float64) for k, v in EVERY_STAGE.items()]
+    + [
+        (options, dtype)
+        for options in ({}, EVERY_STAGE)
+        for dtype in (torch.float64, torch.complex64, torch.bfloat16, torch.float16)
+    ],
     ids=str,
 )
 def test_foreach_false_is_the_same_and_gradients_are_never_modified(options, dtype):
-    script, runs = small(gradients(30, dtype=dtype, every=15)), []
+    script, runs = small(gradients(26, dtype=dtype, every=15)), []
     for foreach in (None, True, False):
         params = parameters(dtype=dtype)
         optimizer = PsiLogic(params, foreach=foreach, **options)
