@@ -13,7 +13,7 @@ from torch import nn
 from torch.profiler import ProfilerActivity, profile
 from trajectories import SHAPES, gradients, parameters, set_gradients
 
-from psilogic import PsiLogic, PsiLogicNLP, monitor
+from psilogic import PsiLogic, monitor
 
 pytestmark = pytest.mark.gpu
 
@@ -27,6 +27,7 @@ EXECUTIONS = {
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 2e-4, torch.bfloat16: 4e-2, torch.float16: 2e-2}
 EPS = {torch.bfloat16: {"eps": 1e-3}, torch.float16: {"eps": 0.1}}  # second moments below 6e-8 are 0 in float16
 STEPS = 30
+EACH = pytest.mark.parametrize("flags", [{"fused": True}, {"foreach": True}], ids=str)
 
 
 @pytest.fixture
@@ -174,13 +175,11 @@ def test_a_graph_that_keeps_the_learning_rate_is_warned_of():
         captured(optimizer)
 
 
-@pytest.mark.parametrize("flags", [{"fused": True}, {"foreach": True}], ids=str)
+@EACH
 def test_an_overflow_changes_nothing(flags, never_waits):
     params = on_gpu(parameters(SIZES, torch.float32))
-    optimizer, scaler = (
-        PsiLogic(params, 1e-3, chaos_warmup=0, **flags),
-        torch.amp.GradScaler("cuda", init_scale=2.0**12),
-    )
+    optimizer = PsiLogic(params, 1e-3, chaos_warmup=0, **flags)
+    scaler = torch.amp.GradScaler("cuda", init_scale=2.0**12)
     scaler.scale(torch.ones((), device=CUDA))
     for t in range(6):
         set_gradients(params, [torch.randn_like(p) * 2.0**12 for p in params])
@@ -198,7 +197,7 @@ def test_an_overflow_changes_nothing(flags, never_waits):
             assert not torch.equal(after[-1][0], before[-1][0])
 
 
-@pytest.mark.parametrize("flags", [{"fused": True}, {"foreach": True}], ids=str)
+@EACH
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 def test_factors_are_not_rounded_to_half_precision(dtype, flags):
     """A clip factor that half precision does not hold: the sum over many elements shows what one element hides."""
@@ -213,7 +212,7 @@ def test_factors_are_not_rounded_to_half_precision(dtype, flags):
 
 
 @pytest.mark.parametrize(("shape", "by_rows"), [((2**31 + 5003,), False), ((3, 2**30 + 5), True)], ids=["flat", "rows"])
-@pytest.mark.parametrize("flags", [{"fused": True}, {"foreach": True}], ids=str)
+@EACH
 def test_more_than_two_to_the_31_elements(shape, by_rows, flags):
     needed = 4 * torch.Size(shape).numel() * (5 if "fused" in flags else 7)
     if torch.cuda.get_device_properties(CUDA).total_memory < needed:
@@ -232,7 +231,7 @@ def test_more_than_two_to_the_31_elements(shape, by_rows, flags):
         torch.testing.assert_close(optimizer.state[p]["chaos_fast"].double(), 0.1 * norm, rtol=1e-5, atol=0.0)
 
 
-@pytest.mark.parametrize("flags", [{"fused": True}, {"foreach": True}], ids=str)
+@EACH
 def test_two_devices_in_one_group(flags):
     if torch.cuda.device_count() < 2:
         pytest.skip("needs two GPUs")
@@ -249,7 +248,7 @@ def test_two_devices_in_one_group(flags):
         assert torch.equal(q.to(CUDA), r)
 
 
-@pytest.mark.parametrize("flags", [{"fused": True}, {"foreach": True}], ids=str)
+@EACH
 def test_steps_on_other_streams(flags):
     """Gradients are made and steps are taken on a stream that changes, behind work that keeps the GPU busy."""
     script, streams = gradients(12, SIZES, torch.float32, every=5), [torch.cuda.Stream(CUDA) for _ in range(2)]
@@ -265,11 +264,3 @@ def test_steps_on_other_streams(flags):
     torch.cuda.synchronize()
     trace(expected, others, [[None if g is None else g.to(CUDA) for g in grads] for grads in script])
     assert_same([snapshot(ours, params)], [snapshot(expected, others)])
-
-
-def test_presets_run_and_say_what_ran():
-    params = on_gpu(parameters(SIZES, torch.float32))
-    optimizer = PsiLogicNLP(params, 1e-3, fused=True)
-    set_gradients(params, [torch.ones_like(p) for p in params])
-    optimizer.step()
-    assert optimizer.executed == {"triton": len(params)}

@@ -14,11 +14,6 @@ from psilogic import PsiLogic
 EVERY_PER_TENSOR = pytest.mark.parametrize("options", PER_TENSOR.values(), ids=PER_TENSOR)
 
 
-def undisturbed(options, script):
-    params = parameters()
-    return trace(build(params, **options), params, script)
-
-
 # Closures
 
 
@@ -59,25 +54,21 @@ def test_closures(name, outside):
 def test_step_hooks():
     """The hook before sees, and may change, the gradients that the step takes; the hook after sees its result."""
     params, twins = parameters(), parameters()
-    optimizer, calls = build(params, **ACTIVE), []
+    optimizer, theirs, calls = build(params, **ACTIVE), build(twins, **ACTIVE), []
 
     def before(opt, args, kwargs):
-        calls.append(("before", opt, [p.detach().clone() for p in params]))
+        after(opt, args, kwargs)
         for p in params:
             p.grad.mul_(0.5)
 
-    handles = [
-        optimizer.register_step_pre_hook(before),
-        optimizer.register_step_post_hook(lambda opt, args, kwargs: calls.append(("after", opt, params))),
-    ]
-    (grads,) = gradients(1, SHAPES[:2])
-    grads += [torch.ones_like(p) for p in params[2:]]
-    start = [p.detach().clone() for p in params]
-    ours = trace(optimizer, params, [grads])
-    assert [(when, opt) for when, opt, _ in calls] == [("before", optimizer), ("after", optimizer)]
-    torch.testing.assert_close(calls[0][2], start, rtol=0, atol=0)
-    theirs = build(twins, **ACTIVE)
-    assert_same(ours, trace(theirs, twins, [[g * 0.5 for g in grads]]))
+    def after(opt, args, kwargs):
+        assert opt is optimizer
+        calls.append([p.detach().clone() for p in params])
+
+    handles = [optimizer.register_step_pre_hook(before), optimizer.register_step_post_hook(after)]
+    grads, start = [torch.ones_like(p) for p in params], [p.detach().clone() for p in params]
+    assert_same(trace(optimizer, params, [grads]), trace(theirs, twins, [[g * 0.5 for g in grads]]))
+    torch.testing.assert_close(calls, [start, [p.detach() for p in params]], rtol=0, atol=0)
     for handle in handles:
         handle.remove()
     assert_same(trace(optimizer, params, [grads]), trace(theirs, twins, [grads]))
@@ -178,7 +169,7 @@ def test_copies_in_mid_run_continue_bit_by_bit(name, copied):
     assert repr(twin) == repr(optimizer)
     after = trace(twin, others, script[20:])
     assert_same(trace(optimizer, params, script[20:]), after)
-    assert_same(after, undisturbed(options, script)[20:])
+    assert_same(after, trace(build(fresh := parameters(), **options), fresh, script)[20:])
 
 
 # Forms of the argument `params`

@@ -1,7 +1,6 @@
 """What holds for every hyperparameter and every gradient."""
 
 import hypothesis.strategies as st
-import pytest
 import torch
 from hypothesis import example, given, settings
 from trajectories import parameters, set_gradients, train, watch
@@ -182,13 +181,3 @@ def test_a_tensor_of_its_own_scope_ignores_the_others(options, processing, magni
         set_gradients(disturbed, [*others[:2], grads[2], others[3]])
         theirs.step()
     torch.testing.assert_close(disturbed[2], params[2], rtol=0, atol=0)
-
-
-@pytest.mark.parametrize("scope", ["group", "global"])
-def test_pooled_scopes_do_not_ignore_the_others(scope):
-    params, disturbed = parameters(SHAPES), parameters(SHAPES)
-    active = {"lr": 0.1, "gamma": 1.0, "chaos_warmup": 0, "chaos_scope": scope}
-    steps = list(script([1.0] * 10, seed=0))
-    train(PsiLogic(params, **active), params, steps)
-    train(PsiLogic(disturbed, **active), disturbed, [[None, None, *grads[2:]] for grads in steps])
-    assert not torch.equal(params[2], disturbed[2])

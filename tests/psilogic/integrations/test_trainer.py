@@ -81,20 +81,14 @@ def test_resumed_equals_never_stopped(tmp_path) -> None:
 
 
 def test_the_groups_of_a_preset(tmp_path) -> None:
-    from transformers import GPT2Config, GPT2LMHeadModel
-
-    sizes = {"vocab_size": 32, "n_positions": 16, "n_embd": 16, "n_layer": 1, "n_head": 2}
-    model = GPT2LMHeadModel(GPT2Config(**sizes, bos_token_id=0, eos_token_id=0))
-    sequences = torch.randint(32, (16, 12), generator=torch.Generator().manual_seed(0))
+    model = Classifier()
     optimizer = PsiLogicGPT(model, lr=0.01, total_steps=STEPS)
 
     def groups():
         return [(group["name"], group["gamma"], group["weight_decay"]) for group in optimizer.param_groups]
 
     before = groups()
-    training = trainer(
-        tmp_path, model, [{"input_ids": row, "labels": row} for row in sequences], {"optimizers": (optimizer, None)}
-    )
+    training = trainer(tmp_path, model, examples(), {"optimizers": (optimizer, None)})
     training.train()
     assert training.optimizer.optimizer is optimizer
     assert groups() == before

@@ -1,10 +1,10 @@
 """The group builders on real models: which parameters decay, and the chaos gain of each part."""
 
+import importlib
 from functools import cache
 
 import pytest
 import torch
-import transformers
 from torch import nn
 
 from psilogic import gpt_groups, nlp_groups, vit_groups
@@ -14,6 +14,13 @@ pytestmark = pytest.mark.xdist_group("libraries")  # one worker loads the models
 BUILDERS = {"gpt": gpt_groups, "vit": vit_groups, "nlp": nlp_groups}
 NORMS = ("LayerNorm", "BatchNorm2d", "LlamaRMSNorm", "T5LayerNorm")
 ENCODER = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+TEXT = {"vocab_size": 40, "max_position_embeddings": 16, **ENCODER}
+MARKS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+BART = {"vocab_size": 40, "d_model": 16, "decoder_start_token_id": 1, **MARKS} | {
+    f"{side}_{key}": n
+    for side in ("encoder", "decoder")
+    for key, n in (("layers", 1), ("ffn_dim", 32), ("attention_heads", 2))
+}
 
 
 def hand_made() -> nn.Module:
@@ -21,40 +28,34 @@ def hand_made() -> nn.Module:
     return nn.Sequential(nn.Embedding(40, 16), layer, nn.LayerNorm(16), nn.Linear(16, 40))
 
 
-def bert() -> nn.Module:
-    config = transformers.BertConfig(vocab_size=40, max_position_embeddings=16, **ENCODER)
-    return transformers.BertForSequenceClassification(config)
+def of_transformers(name: str, config: str, **sizes: object):
+    """A function that builds a model of transformers, with random weights; its name is that of the model."""
+
+    def make() -> nn.Module:
+        transformers = importlib.import_module("transformers")  # only in the worker that needs it
+        return getattr(transformers, name)(getattr(transformers, f"{config}Config")(**sizes))
+
+    make.__name__ = name
+    return make
 
 
-def gpt2() -> nn.Module:
-    sizes = {"vocab_size": 40, "n_positions": 16, "n_embd": 16, "n_layer": 2, "n_head": 2}
-    return transformers.GPT2LMHeadModel(transformers.GPT2Config(bos_token_id=0, eos_token_id=1, **sizes))
-
-
-def llama() -> nn.Module:
-    return transformers.LlamaForCausalLM(transformers.LlamaConfig(vocab_size=40, num_key_value_heads=1, **ENCODER))
-
-
-def vit() -> nn.Module:
-    return transformers.ViTForImageClassification(transformers.ViTConfig(image_size=16, patch_size=8, **ENCODER))
-
-
-def resnet() -> nn.Module:
-    config = transformers.ResNetConfig(embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], layer_type="basic")
-    return transformers.ResNetForImageClassification(config)
-
-
-def whisper() -> nn.Module:
-    sizes = {"d_model": 16, "num_mel_bins": 8, "max_source_positions": 16, "max_target_positions": 16}
-    sides = {f"{side}_{key}": n for side in ("encoder", "decoder") for key, n in (("layers", 1), ("ffn_dim", 32))}
-    heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2}
-    tokens = {"vocab_size": 40, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1}
-    return transformers.WhisperForConditionalGeneration(transformers.WhisperConfig(**sizes, **sides, **heads, **tokens))
-
-
-def t5() -> nn.Module:
-    sizes = {"vocab_size": 40, "d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 2, "num_heads": 2}
-    return transformers.T5ForConditionalGeneration(transformers.T5Config(**sizes))
+bert = of_transformers("BertForSequenceClassification", "Bert", **TEXT)
+llama = of_transformers("LlamaForCausalLM", "Llama", vocab_size=40, num_key_value_heads=1, **ENCODER)
+vit = of_transformers("ViTForImageClassification", "ViT", image_size=16, patch_size=8, **ENCODER)
+gpt2 = of_transformers(
+    "GPT2LMHeadModel", "GPT2", vocab_size=40, n_positions=16, n_embd=16, n_layer=2, n_head=2, bos_token_id=0,
+    eos_token_id=1,
+)  # fmt: skip
+resnet = of_transformers(
+    "ResNetForImageClassification", "ResNet", embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], layer_type="basic"
+)
+whisper = of_transformers(
+    "WhisperForConditionalGeneration", "Whisper", num_mel_bins=8, max_source_positions=16, max_target_positions=16,
+    **BART,
+)  # fmt: skip
+t5 = of_transformers(
+    "T5ForConditionalGeneration", "T5", vocab_size=40, d_model=16, d_kv=8, d_ff=32, num_layers=2, num_heads=2
+)
 
 
 def transformer() -> nn.Module:

@@ -1,38 +1,17 @@
 """psilogic.auto: which preset a model gets, and that arguments are passed on."""
 
 import logging
-from functools import cache
 
 import pytest
+import test_groups as models
 import torch
-import transformers
-from test_groups import Holder, bert, gpt2, hand_made, llama, resnet, t5, tensor, trainable, transformer, vit, whisper
+from test_groups import ENCODER, TEXT, Holder, bert, build, gpt2, of_transformers, t5, vit
 from torch import Tensor, nn
 
 import psilogic
 from psilogic import PsiLogicGPT, PsiLogicNLP, PsiLogicViT
 
 pytestmark = pytest.mark.xdist_group("libraries")  # one worker loads the models
-
-SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
-TEXT = {"vocab_size": 40, "max_position_embeddings": 16, **SMALL}
-MARKS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
-BART = {"vocab_size": 40, "d_model": 16, "decoder_start_token_id": 1, **MARKS} | {
-    f"{side}_{key}": n
-    for side in ("encoder", "decoder")
-    for key, n in (("layers", 1), ("ffn_dim", 32), ("attention_heads", 2))
-}
-build = cache(lambda make: make())
-
-
-def of_transformers(name: str, config: str, **sizes: object):
-    """A function that builds a model of transformers, with random weights; its name is that of the model."""
-
-    def make() -> nn.Module:
-        return getattr(transformers, name)(getattr(transformers, f"{config}Config")(**sizes))
-
-    make.__name__ = name
-    return make
 
 
 def torch_layers() -> list[nn.Module]:
@@ -86,7 +65,7 @@ def residual_network() -> nn.Module:
 def convolutional_vit() -> nn.Module:
     body = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 32), 2, enable_nested_tensor=False)
     embed = Holder(proj=nn.Conv2d(3, 16, 4, 4))
-    return Holder(patch_embed=embed, cls_token=tensor(1, 1, 16), blocks=body, head=nn.Linear(16, 10))
+    return Holder(patch_embed=embed, cls_token=models.tensor(1, 1, 16), blocks=body, head=nn.Linear(16, 10))
 
 
 def unet() -> nn.Module:
@@ -111,14 +90,18 @@ def seq2seq_lstm() -> nn.Module:
 
 
 def vision_encoder_decoder() -> nn.Module:
-    image = transformers.ViTConfig(image_size=16, patch_size=8, **SMALL)
+    import transformers  # only the worker that runs this needs it
+
+    image = transformers.ViTConfig(image_size=16, patch_size=8, **ENCODER)
     text = transformers.GPT2Config(vocab_size=40, n_positions=16, n_embd=16, n_layer=1, n_head=2)
     config = transformers.VisionEncoderDecoderConfig.from_encoder_decoder_configs(image, text)
     return transformers.VisionEncoderDecoderModel(config)
 
 
 def llava() -> nn.Module:
-    image = transformers.CLIPVisionConfig(image_size=16, patch_size=8, **SMALL)
+    import transformers
+
+    image = transformers.CLIPVisionConfig(image_size=16, patch_size=8, **ENCODER)
     config = transformers.LlavaConfig(vision_config=image, text_config=transformers.LlamaConfig(**TEXT))
     return transformers.LlavaForConditionalGeneration(config)
 
@@ -126,11 +109,11 @@ def llava() -> nn.Module:
 SWIN = {"image_size": 16, "patch_size": 2, "embed_dim": 8, "depths": [1, 1], "num_heads": [1, 2], "window_size": 2}
 VISION = [
     vit,
-    resnet,
+    models.resnet,
     of_transformers("SwinForImageClassification", "Swin", **SWIN),
     of_transformers("ConvNextForImageClassification", "ConvNext", hidden_sizes=[8, 8, 8, 8], depths=[1, 1, 1, 1]),
-    of_transformers("CLIPVisionModel", "CLIPVision", image_size=16, patch_size=8, **SMALL),
-    of_transformers("Siglip2VisionModel", "Siglip2Vision", num_patches=4, patch_size=8, **SMALL),
+    of_transformers("CLIPVisionModel", "CLIPVision", image_size=16, patch_size=8, **ENCODER),
+    of_transformers("Siglip2VisionModel", "Siglip2Vision", num_patches=4, patch_size=8, **ENCODER),
     residual_network,
     convolutional_vit,
     lambda: Holder(to_patch=nn.Linear(48, 16), blocks=nn.TransformerEncoderLayer(16, 2, 32), head=nn.Linear(16, 10)),
@@ -143,7 +126,7 @@ ALIBI = {"vocab_size": 40, "hidden_size": 16, "n_layer": 2, "n_head": 2}
 STATE = {"vocab_size": 40, "hidden_size": 16, "num_hidden_layers": 2, "state_size": 4}
 DECODERS = [
     gpt2,
-    llama,
+    models.llama,
     of_transformers("GPTNeoXForCausalLM", "GPTNeoX", **TEXT),
     of_transformers("MistralForCausalLM", "Mistral", num_key_value_heads=1, **TEXT),
     of_transformers("Qwen2ForCausalLM", "Qwen2", num_key_value_heads=1, **TEXT),
@@ -154,7 +137,7 @@ DECODERS = [
     of_transformers("LlamaForSequenceClassification", "Llama", num_key_value_heads=1, pad_token_id=0, **TEXT),
     of_transformers("LlamaModel", "Llama", num_key_value_heads=1, **TEXT),
     of_transformers("BertLMHeadModel", "Bert", is_decoder=True, **TEXT),
-    of_transformers("BartForCausalLM", "Bart", is_encoder_decoder=False, is_decoder=True, **BART),
+    of_transformers("BartForCausalLM", "Bart", is_encoder_decoder=False, is_decoder=True, **models.BART),
     llava,
     nano_gpt,
     lambda: tokens_and(Block(torch.ones(1, 1, 100, 100).tril())),
@@ -164,19 +147,19 @@ DECODERS = [
     tied_with_a_value_head,
     # PyTorch's example: its encoder is an embedding, and its decoder a linear layer.
     lambda: Holder(encoder=nn.Embedding(40, 16), rnn=nn.LSTM(16, 16), decoder=nn.Linear(16, 40)),
-    hand_made,
+    models.hand_made,
 ]
 WAV = {"conv_dim": [8], "conv_kernel": [4], "conv_stride": [2], "num_feat_extract_layers": 1}
 WAV |= {"num_conv_pos_embeddings": 4, "num_conv_pos_embedding_groups": 2}
 LANGUAGE = [
     bert,
     t5,
-    whisper,
-    transformer,
+    models.whisper,
+    models.transformer,
     of_transformers("BertForMaskedLM", "Bert", **TEXT),
     of_transformers("RobertaForMaskedLM", "Roberta", **TEXT),
     of_transformers("DebertaV2ForMaskedLM", "DebertaV2", **TEXT),
-    of_transformers("BartForConditionalGeneration", "Bart", **BART),
+    of_transformers("BartForConditionalGeneration", "Bart", **models.BART),
     of_transformers("Wav2Vec2ForCTC", "Wav2Vec2", **WAV, **TEXT),
     vision_encoder_decoder,
     lambda: tokens_and(
@@ -208,7 +191,7 @@ def test_the_preset_is_that_of_the_model(make, preset):
     assert type(optimizer) is preset
     listed = [id(p) for group in optimizer.param_groups for p in group["params"]]
     assert len(listed) == len(set(listed))
-    assert set(listed) == {id(p) for p in trainable(model).values()}
+    assert set(listed) == {id(p) for p in models.trainable(model).values()}
 
 
 @pytest.mark.parametrize(("make", "preset"), [(vit, PsiLogicViT), (gpt2, PsiLogicGPT), (bert, PsiLogicNLP)])

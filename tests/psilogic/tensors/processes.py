@@ -40,18 +40,10 @@ class Processes:
         self._server: subprocess.Popen[bytes] | None = None
 
     def run(self, world, function, *args, timeout=TIMEOUT, **options):
-        """Call the function in `world` processes at once, each in a process group of that size.
+        """Call a function of a module in `world` processes at once, each in a process group of that size.
 
-        Args:
-            world: number of processes, at most `COUNT`.
-            function: of a module; `args` and `options` are its arguments.
-            timeout: in seconds.
-
-        Returns:
-            The result of each process, by rank.
-
-        Raises:
-            Failed: it raised in some process, or hangs.
+        `args` and `options` are its arguments, `timeout` is in seconds. Returns the result of each process, by rank.
+        Raises `Failed` if the function raised in some process, or hangs.
         """
         __tracebackhide__ = True
         call = (function.__module__, function.__name__, args, options)
@@ -143,11 +135,7 @@ def _distinct(failures):
 
 def serve(descriptors):
     """Import the modules of the jobs once, fork one worker for each pipe, wait for them."""
-    for module in (
-        "sharded_cases",
-        "sharded_models",
-        "torch._dynamo",
-    ):  # the last is for optimizers
+    for module in ("sharded_cases", "sharded_models", "torch._dynamo"):  # the last is for optimizers
         importlib.import_module(module)
     gc.freeze()  # otherwise each worker's first collection copies all shared pages
     connections = [Connection(descriptor) for descriptor in descriptors]

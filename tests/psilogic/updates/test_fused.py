@@ -105,16 +105,8 @@ def test_quantum_decay_of_bfloat16_rounds_the_parameter_only(execution):
     assert ((ours - exact).abs() <= 0.51 * ulp + 2e-6).all()
 
 
-def test_a_hundred_tiny_tensors(execution):
-    options = {**ACTIVE, **PROCESSING, "quantum_decay": 1.0}
-    shapes = [(1 + i % 7,) for i in range(90)] + [(2, 1 + i % 5) for i in range(10)]
-    params = parameters(shapes)
-    actual = trace(build(params, **options), params, gradients(13, shapes, every=8))
-    assert_same(actual, truth(options, 13, shapes, every=8), 1e-12)
-
-
 @pytest.mark.parametrize("options", TOGETHER.values(), ids=TOGETHER)
-def test_the_same_run_twice_is_the_same(execution, options):
+def test_the_same_run_twice_is_the_same(torch_kernels, options):
     """With two threads; all other tests use one."""
     shapes = [(90_000,), (40, 170), (5,)]  # the first is large enough for two threads
     script, runs = gradients(7, shapes, torch.float32, every=6), []

@@ -1,6 +1,5 @@
 """The update through compiled kernels: against torch's kernels and foreach, speculation, installation."""
 
-import copy
 import os
 import platform
 import shutil
@@ -186,23 +185,6 @@ def test_what_fires_for_long_is_deferred(monkeypatch):
     fired = [decision.gate & (decision.warmup > 0) for *_, decision in seen]
     assert sum(int(gate.sum()) for gate in fired) > 4 * 58
     assert cancelled == [1]  # at the spike, not in the steps that follow, nor when the warm-up ends
-
-
-@pytest.mark.parametrize("options", [{"chaos_warmup": 0}, {"chaos_warmup": 90, "gamma_T_max": 400}], ids=str)
-def test_quantum_decay_after_a_start_from_adamw(options):
-    """The cosine depends on the parameter's steps, the warm-up on the detector's."""
-    shapes, runs = [(8, 5), (40,)], []
-    script = gradients(120, shapes, every=1000)
-    adamw = AdamW(params := parameters(shapes))
-    train(adamw, params, gradients(150, shapes))
-    for foreach in (None, False):
-        params = parameters(shapes)
-        optimizer = PsiLogic(params, foreach=foreach, **{**ACTIVE, "quantum_decay": 3.0, **options})
-        hyperparameters = optimizer.state_dict()["param_groups"]
-        moments = copy.deepcopy(adamw.state_dict()["state"])
-        optimizer.load_state_dict({"state": moments, "param_groups": hyperparameters})
-        runs.append(trace(optimizer, params, script))
-    assert_same(*runs, 1e-12)
 
 
 @pytest.mark.parametrize("flags", [{}, {"max_grad_norm": 1e9}, {"foreach": True}], ids=str)
