@@ -19,7 +19,7 @@ def pytest_collection_modifyitems(config, items):
 def _name(item, group):
     """Write the group behind the test's id, where xdist looks for it.
 
-    xdist 3.8 does so itself, but from pytest 9.2 on in vain, and without a word:
+    xdist 3.8 does so itself, but from pytest 9.2 on without effect and without a message:
     https://github.com/pytest-dev/pytest-xdist/issues/1386.
     """
     if hasattr(item, "_id") and not item.nodeid.endswith(f"@{group}"):

@@ -15,7 +15,9 @@ from fairbench.optimizers.resolve import known_optimizers
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # What no text of the field says: metaphors, literal idioms, and words that a reader must translate.
-ODD = ("anew", "whoever", "mend(?:s|ed|ing)?", "beside", "so many", "moods?", "tells of", "of one's own", "somebody")
+ODD = ("anew", "whoever", "mend(?:s|ed|ing)?", "beside", "so many", "moods?", "tells of", "of one's own", "somebody",
+       "of our own", "wanting", "heard", "hereby", "thereby", "in vain", "midst", "hasty", "given back", "all the same",
+       "comes? to (?:no|an|its) end")  # fmt: skip
 TEXTS = ("py", "md", "toml", "j2", "js", "txt", "cpp", "h")
 
 

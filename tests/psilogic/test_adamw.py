@@ -55,7 +55,7 @@ def test_double_precision(options, dtype):
     ids=str,
 )
 def test_low_precision_is_bitwise(torch_kernels, options, dtype, execution):
-    """The same kernels in the same order, hence the same rounding (torch's loop rounds halves otherwise).
+    """The same kernels in the same order, with the same rounding (torch's loop rounds halves differently).
 
     Element by element NaN too: eps is 0 in float16 with foreach.
     """

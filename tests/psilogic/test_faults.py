@@ -75,7 +75,7 @@ MAGNITUDES = [(1e-45, 1e-38, 1e-30, 1e-20, 1e18, 1e19), (1e20,), (1e30,), (3e38,
     ids=str,
 )
 def test_no_finite_gradient_makes_a_parameter_infinite(name, foreach, magnitudes):
-    """In the midst of ordinary ones, and the detector's memory stays finite as well."""
+    """Among ordinary ones; the detector's memory stays finite as well."""
     script = gradients(20, dtype=torch.float32)
     for t, magnitude in enumerate(magnitudes, 12):
         script[t] = [None if g is None else torch.full_like(g, magnitude) for g in script[t]]

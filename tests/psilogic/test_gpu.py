@@ -114,7 +114,7 @@ LAUNCHES = {"plain": {}, "clipping": {"max_grad_norm": 1.0}, "rows": {"agc_clip"
 
 @pytest.mark.parametrize("options", LAUNCHES.values(), ids=LAUNCHES)
 def test_launches_of_triton(options):
-    """Three kernels, one more for clipping and one for rows; addresses of gradients that moved are copied besides."""
+    """Three kernels, one more for clipping and one for rows; addresses of gradients that moved are also copied."""
     params = on_gpu(parameters([(768, 2304), (768,), (50257, 768), (33, 65), (), (7,)] * 4, torch.float32))
     optimizer = PsiLogic(params, 1e-7, fused=True, **options)
     set_gradients(params, [torch.randn_like(p) for p in params])

@@ -114,7 +114,7 @@ PRESETS: Mapping[ModelFamily, type[Preset]] = MappingProxyType(
 def auto(model: nn.Module, lr: float | Tensor, total_steps: int, **options: Any) -> Preset:
     """Make the optimizer with the preset of a model's family: vision, decoder-only or other language.
 
-    The family is recognized from modules and their attributes, not from `forward`. Hence the limits:
+    The family is recognized from modules and their attributes, not from `forward`. This has limits:
 
     * A model that reads and predicts the same tokens is assumed to be causal, like most of them. A masked language
       model is recognized only by a class name.
