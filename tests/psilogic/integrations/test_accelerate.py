@@ -33,9 +33,11 @@ def model_and_optimizer():
 
 
 def prepared(accelerate, **options):
-    """An accelerator, and a model, optimizer and scheduler that it prepared."""
-    accelerator = accelerate.Accelerator(cpu=True, **options)
-    return accelerator, accelerator.prepare(*model_and_optimizer())
+    """An accelerator, and a model, optimizer and scheduler that it prepared, with monitors from before and after."""
+    accelerator, (model, optimizer, scheduler) = accelerate.Accelerator(cpu=True, **options), model_and_optimizer()
+    monitors = [monitor(optimizer, model.named_parameters())]
+    wrapped = accelerator.prepare(model, optimizer, scheduler)
+    return accelerator, wrapped, [*monitors, monitor(wrapped[1], model.named_parameters())]
 
 
 def run(accelerator, model, optimizer, scheduler, batches):
@@ -52,8 +54,8 @@ def run(accelerator, model, optimizer, scheduler, batches):
 @pytest.mark.parametrize("precision", ["no", "bf16"])
 def test_equals_a_loop_by_hand(accelerate, precision) -> None:
     model, optimizer, scheduler = model_and_optimizer()
-    batches, watching = classification_batches(24), monitor(optimizer)
-    accelerator, accelerated = prepared(accelerate, mixed_precision=precision, gradient_accumulation_steps=2)
+    batches, watching = classification_batches(24), monitor(optimizer, model.named_parameters())
+    accelerator, accelerated, monitors = prepared(accelerate, mixed_precision=precision, gradient_accumulation_steps=2)
     run(accelerator, *accelerated, batches)
 
     def loss_of(batch):
@@ -62,34 +64,20 @@ def test_equals_a_loop_by_hand(accelerate, precision) -> None:
     train(model, optimizer, scheduler, batches, loss_of, accumulate=2, max_norm=1.0, bf16=precision == "bf16")
     assert_same(accelerated[1].optimizer, optimizer)
     assert watching.totals()["cancellation"] > 0
+    assert [each.read() for each in monitors] == [watching.read()] * 2
 
 
 def test_resumed_equals_never_stopped(accelerate, tmp_path) -> None:
     batches = classification_batches(12)
-    accelerator, through = prepared(accelerate)
+    accelerator, through, _ = prepared(accelerate)
     run(accelerator, *through, batches)
-    accelerator, first = prepared(accelerate)
+    accelerator, first, _ = prepared(accelerate)
     run(accelerator, *first, batches[:5])
     accelerator.save_state(str(tmp_path))
-    accelerator, second = prepared(accelerate)
+    accelerator, second, _ = prepared(accelerate)
     accelerator.load_state(str(tmp_path))
     run(accelerator, *second, batches[5:])
     assert_same(second[1].optimizer, through[1].optimizer)
-
-
-@pytest.mark.parametrize("before_prepare", [True, False])
-def test_a_monitor_watches_the_wrapped_optimizer(accelerate, before_prepare) -> None:
-    model, optimizer, _ = model_and_optimizer()
-    watching = monitor(optimizer, model.named_parameters())
-    accelerator = accelerate.Accelerator(cpu=True)
-    model, prepared_optimizer = accelerator.prepare(model, optimizer)
-    if not before_prepare:
-        watching = monitor(prepared_optimizer, model.named_parameters())
-    for x, y in classification_batches(4):
-        accelerator.backward(LOSS(model(x), y))
-        prepared_optimizer.step()
-        prepared_optimizer.zero_grad()
-    assert {row.name: row.steps for row in watching.read()} == dict.fromkeys(dict(model.named_parameters()), 4)
 
 
 def test_an_overflow_is_a_skipped_step_for_accelerate_too(accelerate) -> None:

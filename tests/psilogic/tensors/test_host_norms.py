@@ -18,14 +18,6 @@ def rows(x):
     return x.double().reshape(len(x), -1) if x.ndim > 1 and x.numel() else x.double().reshape(1, -1)
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16], ids=str)
-@pytest.mark.parametrize("shapes", [SHAPES, [(3,)] * 9, [(3,)], [(4, 3)]], ids=len)
-def test_squares(dtype, shapes):
-    xs = tensors(dtype, shapes=shapes)
-    expected = torch.stack([x.double().square().sum() for x in xs])
-    torch.testing.assert_close(host_norms.squares(xs), expected, rtol=3e-6, atol=0.0)
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
 def test_where_a_tensor_begins_changes_no_bit(dtype):
     """As a dot product does on some processors: a run that resumes elsewhere in memory has the same bits."""
@@ -45,10 +37,12 @@ def test_squares_of_views(view):
     assert torch.equal(host_norms.squares([x, x[:1, :1]])[:1], host_norms.squares([x]))
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("shapes", [SHAPES, [(3,)] * 9], ids=len)
-def test_rows(dtype, shapes):
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("shapes", [SHAPES, [(3,)] * 9, [(3,)], [(4, 3)]], ids=len)
+def test_sums_of_tensors_and_of_rows(dtype, shapes):
     xs = tensors(dtype, shapes=shapes)
+    expected = torch.stack([x.double().square().sum() for x in xs])
+    torch.testing.assert_close(host_norms.squares(xs), expected, rtol=3e-6, atol=0.0)
     parts = [rows(x) if x.ndim <= 1 or len(x) else x.new_zeros(0, 1).double() for x in xs]
     parts = [x.double().reshape(len(x), -1) if x.shape == (3, 0) else part for x, part in zip(xs, parts, strict=True)]
     squares = torch.cat([part.square().sum(1) for part in parts])

@@ -5,7 +5,7 @@ from importlib import import_module
 import pytest
 import torch
 from configurations import CONFIGURATIONS, assert_same, build, trace, truth
-from launches import CHUNK, CUDA_13, OLDER, count, launches_together
+from launches import CUDA_13, OLDER, count
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from trajectories import gradients, parameters
@@ -182,21 +182,3 @@ def test_stochastic_rounding_takes_no_launch_for_each_small_tensor():
     params = tensors_on_a_device(GPT2, torch.bfloat16)
     counts = count(PsiLogic(params, bf16_update="stochastic"), params).counts
     assert counts.total() <= 278
-
-
-@pytest.mark.parametrize(
-    ("sizes", "depth", "launches"),
-    [
-        ([CHUNK] * 320, 1, 3),  # by their number, 110 at most
-        ([CHUNK] * 320, 4, 9),
-        ([320 * CHUNK], 1, 1),  # by their blocks, 320 at most
-        ([320 * CHUNK + 1], 1, 2),
-        ([320 * CHUNK + 1, *[1] * 109], 1, 2),  # the rest of the first one takes a place in the second launch
-        ([320 * CHUNK + 1, *[1] * 110], 1, 3),
-        ([0, 1, 0], 2, 1),
-        ([], 2, 0),
-    ],
-)
-def test_tensors_that_are_launched_together(sizes, depth, launches):
-    """Counted by hand, by the rules of torch's multi_tensor_apply."""
-    assert launches_together(sizes, depth, OLDER) == launches
