@@ -69,11 +69,7 @@ def truth_of(name, dtype):
     start = [p.detach().to(dtype).double() for p in parameters(SIZES)]
     script = [[None if g is None else g.to(dtype).double() for g in gs] for gs in gradients(STEPS, SIZES, every=9)]
     params = on_gpu(start, device=torch.device("cpu"))
-    optimizer = build(params, **options, foreach=True)
-    for grads in script:
-        set_gradients(params, grads)
-        optimizer.step()
-    return options, start, script, snapshot(optimizer, params)
+    return options, start, script, trace(build(params, **options, foreach=True), params, script)[-1]
 
 
 @pytest.mark.parametrize("execution", EXECUTIONS)

@@ -1,7 +1,6 @@
 """The monitor: its numbers are the optimizer's, and its log names the tensors that spiked."""
 
 import copy
-import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,22 +16,6 @@ from trajectories import gradients, parameters, set_gradients, watch
 from psilogic import PsiLogic, monitor
 
 NAMES = ["scalar", "empty", "vector", "matrix", "hollow", "kernel"]
-
-
-def test_one_step_by_hand() -> None:
-    p = nn.Parameter(torch.ones(4, dtype=torch.float64))
-    optimizer = PsiLogic([p], lr=0.1, weight_decay=0.01, gamma=2.0, chaos_warmup=0)
-    watching = monitor(optimizer, [("weights", p)])
-    p.grad = torch.full_like(p, 3.0)
-    optimizer.step()
-    (row,) = watching.read()
-    chaos = math.tanh(0.03) * (1 + 0.5 * math.tanh(9.0))
-    expected = {"gn": 3.0, "fast": 0.3, "slow": 0.03, "ratio": 10.0, "chaos": chaos, "cancellation": chaos * 0.1 * 2.0}
-    for name, value in expected.items():
-        assert getattr(row, name) == pytest.approx(value, rel=1e-6), name
-    assert (row.name, row.group, row.gate, row.warmup) == ("weights", "0", True, 1.0)
-    assert (row.steps, row.gate_steps, row.active_steps) == (1, 1, 1)
-    assert row.total_weight_decay == pytest.approx(0.001)
 
 
 @pytest.mark.parametrize("name", ["defaults", "absolute gate", "relative", "everything but clipping", "max_grad_norm"])
@@ -68,7 +51,9 @@ def test_sums_are_those_of_the_decisions() -> None:
         assert row.active_steps == sum((d.cancellation[k] > 0).item() for d, k in mine)
         assert row.total_cancellation == pytest.approx(sum(d.cancellation[k].item() for d, k in mine), rel=1e-12)
         assert row.total_weight_decay == pytest.approx(0.05 * 1e-4 * len(mine), rel=1e-9)
-        assert (row.gn, row.fast, row.slow) == (last.gn[i], last.memory.fast[i], last.memory.slow[i])
+        now = (last.gn, *last.memory[:2], last.ratio, last.chaos, last.gate, last.warmup, last.cancellation)
+        shown = (row.gn, row.fast, row.slow, row.ratio, row.chaos, row.gate, row.warmup, row.cancellation)
+        assert shown == tuple(quantity[i].item() for quantity in now)
     assert {row.group for row in rows.values()} == {"first", "1"}
     totals = watching.totals()
     assert totals["tensor_steps"] == sum(row.steps for row in rows.values())

@@ -99,20 +99,14 @@ def draw(seed: int, small: bool = False) -> Trial:
         groups = [{**group, "fused": None} for group in groups]  # fused=True is refused if no execution supports it
     members = [r.randrange(len(groups)) for _ in initial]
     used = sorted(set(members))
-    return Trial(
-        seed,
-        compiled,
+    threads, groups, members = (
         1 if small else r.randint(1, 3),
         [groups[i] for i in used],
-        common,
         [used.index(i) for i in members],
-        initial,
-        shared,
-        script,
-        scaler,
-        tiny=sizes is SMALL,
-        finite=all(g is None or bool(g.isfinite().all()) for grads in script for g in grads),
     )
+    finite = all(g is None or bool(g.isfinite().all()) for grads in script for g in grads)
+    drawn = threads, groups, common, members, initial, shared, script, scaler
+    return Trial(seed, compiled, *drawn, tiny=sizes is SMALL, finite=finite)
 
 
 def _normal(shape, dtype, generator: torch.Generator, scale: float) -> Tensor:
