@@ -99,11 +99,8 @@ def draw(seed: int, small: bool = False) -> Trial:
         groups = [{**group, "fused": None} for group in groups]  # fused=True is refused if no execution supports it
     members = [r.randrange(len(groups)) for _ in initial]
     used = sorted(set(members))
-    threads, groups, members = (
-        1 if small else r.randint(1, 3),
-        [groups[i] for i in used],
-        [used.index(i) for i in members],
-    )
+    threads = 1 if small else r.randint(1, 3)
+    groups, members = [groups[i] for i in used], [used.index(i) for i in members]
     finite = all(g is None or bool(g.isfinite().all()) for grads in script for g in grads)
     drawn = threads, groups, common, members, initial, shared, script, scaler
     return Trial(seed, compiled, *drawn, tiny=sizes is SMALL, finite=finite)

@@ -34,8 +34,6 @@ def test_double_precision(execution, name, flags):
 PROCESSED = [  # configurations that need more than AdamW's part, and therefore blocks
     name for name, options in CONFIGURATIONS.items() if {*PROCESSING, "quantum_decay"} & options.keys()
 ]
-
-
 BLOCKS = [(17, name) for name in PROCESSED] + [
     (size, name) for size in (1, 256) for name in TOGETHER if name in PROCESSED
 ]

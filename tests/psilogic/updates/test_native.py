@@ -127,8 +127,6 @@ UNITS = {
     "tensors": {"agc_clip": 0.3, "agc_norm": "tensor"},
     "tensors and rows": {"agc_clip": 0.3, "agc_norm": "tensor", "grad_centralize": True},
 }
-
-
 DECAYS = [(0.1, 0.0), (31.0, 0.0), (33.0, 0.0), (64.0, 0.0), (0.1, 31.0), (31.0, 64.0)]
 
 
