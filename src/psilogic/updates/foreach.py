@@ -73,13 +73,7 @@ def _rows_at_once(bucket: Bucket, by_unit: Tensor) -> bool:
 
 
 def adam_(tensors: Tensors, step: Step, tables: DeviceTables) -> None:
-    """One step for N tensors of one device and dtype, in place: decay, quantum decay, Adam.
-
-    Args:
-        tensors: the tensors, with processed gradients.
-        step: the step to take.
-        tables: the tables of these tensors on the device.
-    """
+    """One step for N tensors of one device and dtype with processed gradients, in place: decay, quantum decay, Adam."""
     params, grads, exp_avgs, exp_avg_sqs = tensors
     scale_(params, 1 - step.decay, tables)
     if step.quantum_rate is not None:
@@ -156,13 +150,8 @@ def expanded(vector: Tensor, tensors: Foreach, tables: DeviceTables) -> Foreach:
 def expanded_rows(by_unit: Tensor, units: list[int], tensors: Foreach, tables: DeviceTables) -> Foreach:
     """One value for each unit of N tensors, shape (U,), repeated in the shapes of the tensors.
 
-    In the dtype of sums; one launch for all rows of the same length.
-
-    Args:
-        by_unit: the values.
-        units: the number of units of each tensor: its rows of dimension 0, or 1.
-        tensors: the tensors.
-        tables: their tables on the device.
+    In the dtype of sums; one launch for all rows of the same length. `units` has the number of units of each tensor:
+    rows of dimension 0, or 1.
     """
     by_length: dict[int, list[int]] = {}
     for i, (x, count) in enumerate(zip(tensors, units, strict=True)):

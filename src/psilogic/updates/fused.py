@@ -54,8 +54,8 @@ def adamw_(tensors: Tensors, step: Step, means: Foreach | None, scales: Foreach 
     """One step for N tensors that `supports` accepts, in place: mean and scale, decay, quantum decay, Adam.
 
     Args:
-        tensors: the tensors, with unprocessed gradients.
-        step: the step to take.
+        tensors: with unprocessed gradients.
+        step: how to update them.
         means: subtracted from each gradient, as tensors that broadcast with it; None for 0.
         scales: multiply it after that: such tensors, or a number for each; None for 1.
     """

@@ -17,11 +17,7 @@ from psilogic.tensors.scalars import State
 class Tensors(NamedTuple):
     """N tensors of one device and real dtype with their gradients and moments: this rank's parts of them.
 
-    Attributes:
-        params: the parameters.
-        grads: the gradients; an update never writes them.
-        exp_avgs: Adam's first moments.
-        exp_avg_sqs: Adam's second moments.
+    An update never writes the gradients.
     """
 
     params: Foreach
