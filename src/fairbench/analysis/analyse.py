@@ -20,34 +20,32 @@ from fairbench.study.plan import Lookup
 
 
 def analyse(history: History, lookup: Lookup) -> Analyses:
-    """Every analysis of the study in force, as far as its records go.
+    """Every analysis of the last plan of a study, as far as its records go.
 
     Args:
-        history: the plans of the study; the last one is analysed.
         lookup: returns the record of a trial, or None; always the same one.
     """
     results = collect(history.study, lookup)
-    comparisons, first = compare_as_declared(history, results, lookup)
-    spent, learning = costs(results), curves(results)
-    equal, places = equal_times(results.study.suite, spent, learning), ranking(results, comparisons)
-    times = times_to_target(results, spent)
-    profiles = profile(times)
+    suite = results.study.suite
+    comparisons, first_comparisons = compare_as_declared(history, results, lookup)
+    arm_costs, learning_curves, ranks = costs(results), curves(results), ranking(results, comparisons)
+    times = times_to_target(results, arm_costs)
     analyses = Analyses(
         history,
         results,
         comparisons,
-        first,
+        first_comparisons,
         hash_checks(results),
         aggregates(results),
-        spent,
-        learning,
-        equal,
+        arm_costs,
+        learning_curves,
+        equal_times(suite, arm_costs, learning_curves),
         mechanisms(results),
         contributions(results),
-        places if results.study.suite.compare == "all" else [],
-        leaderboard(results, comparisons, places, spent),
+        ranks if suite.compare == "all" else [],
+        leaderboard(results, comparisons, ranks, arm_costs),
         times,
-        profiles,
+        profile(times),
         shock_costs(results),
     )
     return replace(analyses, flags=audit(analyses))

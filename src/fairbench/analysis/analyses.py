@@ -1,4 +1,4 @@
-"""Everything that is computed from the records of a study: what tables, figures, page and audit show."""
+"""All analyses of a study; tables, figures, page and audit are functions of them."""
 
 from __future__ import annotations
 
@@ -30,19 +30,13 @@ class Analyses:
         results: its records by arm.
         comparisons: the verdict table, in the order of the suite.
         first_comparisons: the verdict table by the plan that was declared before the first final trial.
-        hash_checks: whether trials that share arena, stage and seed had the same start and data.
-        aggregates: mean and spread of each metric of each arm.
-        costs: time and memory of each arm.
         curves: the learning curve of each arm, by arena and optimizer.
-        equal_times: every arm after the training time of the fastest arm of its arena.
-        mechanisms: what the optimizers' own mechanisms did.
-        contributions: what each rung of the suite's control ladder adds; empty without a ladder.
-        ranking: the place of each arm; empty unless all pairs are compared.
-        leaderboard: the optimizers over all arenas; empty with fewer than 3 optimizers or 2 arenas.
-        times_to_target: when each arm reached its target; empty without targets.
-        profiles: performance profiles of these times.
-        shock_costs: what shocks cost; empty without a disturbed arena.
-        flags: what the audit raises.
+        contributions: empty without a ladder.
+        ranking: empty unless all pairs are compared.
+        leaderboard: empty with fewer than 3 optimizers or 2 arenas.
+        times_to_target, profiles: empty without targets.
+        shock_costs: empty without a disturbed arena.
+        flags: the flags that the audit raises.
     """
 
     history: History

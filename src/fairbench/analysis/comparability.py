@@ -13,10 +13,9 @@ class HashCheck:
 
     Attributes:
         stage: "sweep" or "final".
-        trials: how many are compared.
-        initial_weights: whether all had the initial weights of a process that knew no optimizer.
-        batches: whether their batch orders agree; trials that stopped early are left out.
-        noise: whether the noise of their training losses agrees; likewise.
+        trials: number of trials that are compared.
+        initial_weights: whether all had the initial weights of a process without an optimizer.
+        batches, noise: whether the batch orders and the noise of all trials agree that did not stop early.
     """
 
     arena: str
@@ -29,7 +28,7 @@ class HashCheck:
 
     @property
     def agrees(self) -> bool:
-        """Whether everything agrees."""
+        """Whether all three agree."""
         return self.initial_weights and self.batches and self.noise
 
 
@@ -42,10 +41,10 @@ def hash_checks(results: Results) -> list[HashCheck]:
 
 
 def _hash_check(results: Results, arena: str, stage: str, seed: int, runs: list[Run]) -> HashCheck:
-    start = results.study.arenas[arena].starts[str(seed)]
+    same_start = {run.hash("initial_weights") for run in runs} == {results.study.arenas[arena].starts[str(seed)]}
     complete = [run for run in runs if run.status == "finished"]
     same = (len({run.hash(name) for run in complete}) <= 1 for name in ("batches", "noise"))
-    return HashCheck(arena, stage, seed, len(runs), {run.hash("initial_weights") for run in runs} == {start}, *same)
+    return HashCheck(arena, stage, seed, len(runs), same_start, *same)
 
 
 Compared = tuple[str, str, str]
@@ -54,13 +53,13 @@ Compared = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Mixture:
-    """Facts of machine and versions that are not the same in all trials, and the comparisons that this concerns.
+    """Facts about machine and versions that differ between trials, and the comparisons that this concerns.
 
     Attributes:
-        facts: each fact with its values, in the order of the alphabet.
+        facts: each fact with its values, sorted.
         comparisons: arena and pair of each comparison in which they differ between trials, sweeps included.
-        confounded: those in which no final trial of one arm has a value that one of the other arm has: what the
-            optimizer did cannot be separated from what the machine did.
+        confounded: those in which the final trials of the two arms share no value: the effect of the optimizer cannot
+            be separated from that of the environment.
     """
 
     facts: Mapping[str, tuple[str, ...]]
@@ -69,7 +68,7 @@ class Mixture:
 
 
 def mixtures(results: Results) -> list[Mixture]:
-    """What differs, facts that concern the same comparisons together."""
+    """The facts that differ, grouped by the comparisons that they concern."""
     values = environment_values(run.environment for run in results.select(lambda run: run.result is not None))
     groups: dict[tuple[tuple[Compared, ...], tuple[Compared, ...]], dict[str, tuple[str, ...]]] = {}
     for fact, several in values.items():
@@ -79,7 +78,7 @@ def mixtures(results: Results) -> list[Mixture]:
 
 
 def _concerned(results: Results, fact: str) -> tuple[tuple[Compared, ...], tuple[Compared, ...]]:
-    """The comparisons in which a fact differs between trials, and those of them in which it goes with the arm."""
+    """The comparisons in which a fact differs between trials, and those of them in which it depends on the arm."""
     suite = results.study.suite
     mixed, confounded = [], []
     for arena in suite.arenas:

@@ -4,25 +4,24 @@ from dataclasses import dataclass
 from statistics import median
 
 from fairbench.analysis.results import ArmResults, Results
+from fairbench.study.records import Record
 
 STEP_PHASES = ("data", "forward", "backward", "step")
-"""The phases of a training step; evaluation is none."""
+"""The phases of a training step, without evaluation."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of training an arm; medians over finished trials that shared their device with no other.
+    """The cost of training an arm; medians over finished trials that had their device to themselves.
 
     Attributes:
-        source: "timing" for trials that took turns with those of the other optimizers, "final" where there are none.
-        trials: trials that are counted.
-        data_ms: milliseconds per training step to get the batch.
-        forward_ms: milliseconds per step of the forward pass.
-        backward_ms: milliseconds per step of the backward pass.
-        step_ms: milliseconds per step of clipping, optimizer and schedule.
-        train_ms: milliseconds per training step in all.
+        source: "timing" for trials that alternated with those of the other optimizers, "final" where there are none.
+        trials: number of these trials.
+        data_ms, forward_ms, backward_ms: milliseconds of this phase of a training step.
+        step_ms: the same of clipping, optimizer and schedule.
+        train_ms: the same of all phases.
         eval_s: seconds of evaluation in a trial.
-        trial_s: seconds of a trial in all.
+        trial_s: seconds of a whole trial.
         total_s: seconds of all the arm's trials, both stages, summed.
         data_on: kind of the device that holds the data; "cpu" with training on a GPU if they did not fit there.
         peak_memory_mb: highest peak memory of a final trial, in 10^6 bytes.
@@ -45,14 +44,17 @@ class Cost:
 
 
 def costs(results: Results) -> list[Cost]:
-    """The cost of every arm with a final trial; alone among all tables it is not the same twice."""
+    """The cost of every arm with a final trial; the only table that another run of the study would change."""
     return [cost for arm in results.arms if (cost := _cost(arm)) is not None]
 
 
+def timed_records(arm: ArmResults) -> list[Record]:
+    """The records with the times that make up the cost of an arm, if they had their device to themselves."""
+    return [run.record for run in arm.timing or arm.final if run.record and run.record["cost"]]
+
+
 def _cost(arm: ArmResults) -> Cost | None:
-    costly = [run.record for run in arm.timing or arm.final if run.record and run.record["cost"]]
-    records = [record for record in costly if record["cost"]["alone"]]
-    everything = [run.record for run in arm.runs if run.record and run.record["cost"]]
+    records = [record for record in timed_records(arm) if record["cost"]["alone"]]
     if not records:
         return None
 
@@ -68,14 +70,11 @@ def _cost(arm: ArmResults) -> Cost | None:
         arm.optimizer,
         source="timing" if arm.timing else "final",
         trials=len(records),
-        data_ms=per_step("data"),
-        forward_ms=per_step("forward"),
-        backward_ms=per_step("backward"),
-        step_ms=per_step("step"),
+        **{f"{phase}_ms": per_step(phase) for phase in STEP_PHASES},
         train_ms=per_step(*STEP_PHASES),
         eval_s=per_trial("eval"),
         trial_s=per_trial("total"),
-        total_s=sum(record["cost"]["seconds"]["total"] for record in everything),
+        total_s=sum(x.record["cost"]["seconds"]["total"] for x in arm.runs if x.record and x.record["cost"]),
         data_on=" ".join(sorted({record["cost"]["data_on"] for record in records})),
         peak_memory_mb=max(record["cost"]["peak_memory_bytes"] for record in records) / 1e6,
     )

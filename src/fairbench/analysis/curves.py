@@ -16,7 +16,8 @@ Curve = list[tuple[float, float, float]]
 def curves(results: Results) -> dict[tuple[str, str], Curve]:
     """The learning curve of every arm, by arena and optimizer.
 
-    It is the primary metric on the validation split over the final seeds, as long as every seed with a record has it.
+    It is the primary metric on the validation split over the final seeds, at the steps that every seed with a record
+    has.
     """
     arenas = results.study.suite.arenas
     return {(arm.arena, arm.optimizer): _curve(arm, arenas[arm.arena].metric) for arm in results.arms}
@@ -31,11 +32,11 @@ def _curve(arm: ArmResults, metric: str) -> Curve:
 
 @dataclass(frozen=True)
 class EqualTime:
-    """An arm after as much training time as the fastest arm of its arena needs for all its steps.
+    """An arm after the training time that the fastest arm of its arena needs for all its steps.
 
     Attributes:
         seconds: that time.
-        steps: how many steps the arm has done by then.
+        steps: the steps of the arm in that time.
         value: mean of the metric on the validation split there, linear between evaluations; None before the first.
         final: the same at the end.
     """
@@ -50,16 +51,9 @@ class EqualTime:
 
 
 def equal_times(suite: Suite, costs: Sequence[Cost], curves: Mapping[tuple[str, str], Curve]) -> list[EqualTime]:
-    """Every arm after the same training time as the fastest of its arena; evaluation and start are not counted.
+    """Every arm of an arena in which at least two have a cost, after the training time of the fastest one.
 
-        steps(arm) = min over arms (steps * train_ms) / train_ms(arm)
-
-    Args:
-        costs: the time of a step of each arm, from trials that had their device to themselves.
-        curves: the learning curves by arena and optimizer.
-
-    Returns:
-        A row for each arm of an arena in which at least two have a cost.
+    steps(arm) = min over arms (steps * train_ms) / train_ms(arm)
     """
     rows = []
     for arena, plan in suite.arenas.items():

@@ -13,20 +13,20 @@ from fairbench.study.preflight import Preflight, trial_seconds
 from fairbench.study.trial_spec import TrialSpec
 
 RECORD_BYTES = 1450
-"""Bytes of a record without its spec, losses and evaluations: hashes, counts, times, machine and versions."""
+"""Bytes of a record without its spec, losses and evaluations."""
 FINAL_VALUES = {"sweep": 1, "final": 2}
-"""Splits whose last evaluation a record repeats, by stage."""
+"""Number of splits whose last evaluation a record repeats, by stage."""
 LOSS_BYTES, EVALUATION_BYTES, METRIC_BYTES = 42, 46, 36
-"""Of a number in the loss curve; of an evaluation, and of each of its metrics."""
+"""Bytes of a number in the loss curve, of an evaluation, and of each of its metrics."""
 ROW_BYTES = 67
-"""Of a row of `steps.csv`, which is nearly all of the tables."""
+"""Bytes of a row of `steps.csv`, by far the largest of the tables."""
 FIGURE_BYTES = 430_000
-"""Of the figures and the page, for each arena: those of the suite `mini`."""
+"""Bytes of the figures and the page, for each arena, as in the suite `mini`."""
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """What an arena takes, all its arms together, and what it can find.
+    """The trials, time, disk space and statistical power of an arena, all its arms together.
 
     Attributes:
         sweep_trials: trials of stage 1, without extensions of a grid.
@@ -35,7 +35,7 @@ class Forecast:
         seconds: of training and evaluation, one trial at a time, without extensions.
         most_seconds: the same with all extensions.
         disk: bytes of records, tables, figures and page, with all extensions.
-        effect: the smallest difference that is found with 80% power at the strictest step of Holm's correction, in
+        effect: the smallest difference that is detected with 80% power at the strictest step of Holm's correction, in
             standard deviations between seeds; None if alpha cannot be reached.
         spread: standard deviation between seeds of the primary metric, pooled over the arms that have records; None
             where there are none.
@@ -53,21 +53,14 @@ class Forecast:
 
 
 def forecast(preflight: Preflight, lookup: Lookup) -> list[Forecast]:
-    """What each arena takes and can find.
-
-    Args:
-        preflight: the study, and how long its steps and evaluations take.
-        lookup: returns the record of a trial, or None; recorded seeds give the spread.
-    """
-    study = preflight.study
-    results = collect(study, lookup)
-    return [_forecast(preflight, arena, results) for arena in study.suite.arenas]
+    """The forecast of each arena; the seeds with a record give the spread."""
+    results = collect(preflight.study, lookup)
+    return [_forecast(preflight, arena, results) for arena in preflight.study.suite.arenas]
 
 
 def _forecast(preflight: Preflight, arena: str, results: Results) -> Forecast:
-    from fairbench.analysis.statistics.power import (
-        minimum_detectable_effect,  # scipy, which `fairbench status` does without
-    )
+    # it imports scipy, which `fairbench status` does not need
+    from fairbench.analysis.statistics.power import minimum_detectable_effect
 
     study, seconds = preflight.study, trial_seconds(preflight, arena)
     suite = study.suite
@@ -92,7 +85,7 @@ def _forecast(preflight: Preflight, arena: str, results: Results) -> Forecast:
 
 
 def _trial_bytes(preflight: Preflight, arena: str, optimizer: str, stage: str) -> float:
-    """What a trial adds to the disk: its record, and its rows in `steps.csv`."""
+    """Bytes of a trial on disk: its record, and its rows in `steps.csv`."""
     suite = preflight.study.suite
     spec = typical_trial(preflight.study, arena, optimizer, stage, 0)
     metrics = len(suite.facts(arena).metrics)
@@ -101,29 +94,29 @@ def _trial_bytes(preflight: Preflight, arena: str, optimizer: str, stage: str) -
 
 
 def record_bytes(spec: TrialSpec, metrics: int, mechanism: Mapping[str, Any] | None = None) -> int:
-    """About how large the record of a trial is.
+    """The approximate size of the record of a trial.
 
     Args:
-        metrics: how many metrics an evaluation has.
-        mechanism: the report of the optimizer's mechanism over a few steps; a final trial has its curve, too.
+        metrics: number of metrics of an evaluation.
+        mechanism: the report of the optimizer's mechanism over a few steps; a final trial also has its curve.
     """
-    its_spec = len(json.dumps({"spec": spec.as_stored}, indent=1))
+    identity = len(json.dumps({"spec": spec.as_stored}, indent=1))
     evaluations = spec.training.evaluations + FINAL_VALUES[spec.stage]
     measured = LOSS_BYTES * losses(spec) + evaluations * (EVALUATION_BYTES + METRIC_BYTES * metrics)
     described = 0
     if mechanism and spec.stage == "final":
         whole = {**mechanism, "course": mechanism["course"] * losses(spec)}
         described = len(json.dumps({"result": {"mechanism": whole}}, indent=1))
-    return RECORD_BYTES + its_spec + measured + described
+    return RECORD_BYTES + identity + measured + described
 
 
 def losses(spec: TrialSpec) -> int:
-    """How many windows of the training loss a trial records."""
+    """The number of windows of the training loss that a trial records."""
     return ceil(spec.training.steps / spec.training.log_every)
 
 
 def _spread(results: Results, arena: str) -> float | None:
-    """The standard deviation between seeds, pooled over the arms that have two or more with a record."""
+    """The standard deviation between seeds, pooled over the arms with at least two recorded seeds."""
     metric = results.study.suite.arenas[arena].metric
     known = [scores for arm in results.of(arena) if len(scores := arm.scores(metric)) > 1]
     freedom = sum(len(scores) - 1 for scores in known)

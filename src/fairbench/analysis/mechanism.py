@@ -10,15 +10,15 @@ from fairbench.analysis.results import ArmResults, Results
 
 @dataclass(frozen=True)
 class Quantity:
-    """What a mechanism did of one kind; means over the final seeds.
+    """One quantity that a mechanism reports; means over the final seeds.
 
     Attributes:
         value: its total over tensors and steps.
         per_tensor_step: the same for each pair of tensor and step; None where they are not counted.
         of_way: the distance that it moved the weights as a share of the path length of all steps; only of decays.
         most_in: the tensor that has most of it.
-        most_share: how much of it that tensor has; None where the total is 0.
-        half_by: after which share of the training half of the total was reached; None where it is 0.
+        most_share: the share of that tensor; None where the total is 0.
+        half_by: the share of the training after which half of the total was reached; None where the total is 0.
     """
 
     arena: str
@@ -39,9 +39,8 @@ class Mechanism:
 
     Attributes:
         n: final seeds that did not fail.
-        quantities: what it did.
         acted: share of the pairs of tensor and step in which it changed something; None where they are not counted.
-        state: what it did in words.
+        state: its effect in words.
     """
 
     arena: str
@@ -54,12 +53,12 @@ class Mechanism:
 
 def mechanisms(results: Results) -> list[Mechanism]:
     """The mechanism of every arm whose optimizer has one and that has records, in the order of the suite."""
-    found = [(arm, [run.result for run in arm.final if run.result]) for arm in results.arms]
-    return [_mechanism(arm, seeds) for arm, seeds in found if seeds and all(seed["mechanism"] for seed in seeds)]
+    arms = [(arm, [run.result for run in arm.final if run.result]) for arm in results.arms]
+    return [_mechanism(arm, seeds) for arm, seeds in arms if seeds and all(seed["mechanism"] for seed in seeds)]
 
 
 def quantity_curve(arm: ArmResults, quantity: str) -> list[tuple[int, float]]:
-    """How much of a quantity was added by each logged step since the one before, mean over the final seeds."""
+    """The increase of a quantity at each logged step since the one before, mean over the final seeds."""
     by_step: dict[int, list[float]] = {}
     for run in arm.final:
         for step, added in ((run.result or {}).get("mechanism") or {}).get("course", []):
@@ -76,10 +75,10 @@ def _mechanism(arm: ArmResults, seeds: Sequence[Mapping[str, Any]]) -> Mechanism
 
 
 def _quantity(arm: ArmResults, seeds: Sequence[Mapping[str, Any]], name: str, unit: str) -> Quantity:
-    found = [seed["mechanism"] for seed in seeds]
-    value, pairs = _mean(found, "totals", name), _mean(found, "totals", "tensor_steps")
-    moved = [seed for seed in seeds if seed["way"] and name in seed["mechanism"]["way"]]  # not of what diverged
-    tensors = [one["tensors"].get(name, {}) for one in found]
+    reports = [seed["mechanism"] for seed in seeds]
+    value, pairs = (fmean(x["totals"].get(total, 0.0) for x in reports) for total in (name, "tensor_steps"))
+    moved = [seed for seed in seeds if seed["way"] and name in seed["mechanism"]["way"]]  # diverged seeds have none
+    tensors = [report["tensors"].get(name, {}) for report in reports]
     totals = {tensor: fmean(each.get(tensor, 0.0) for each in tensors) for tensor in tensors[0]}
     most = max(totals, key=lambda tensor: totals[tensor], default="")
     return Quantity(
@@ -96,12 +95,8 @@ def _quantity(arm: ArmResults, seeds: Sequence[Mapping[str, Any]], name: str, un
     )
 
 
-def _mean(found: Sequence[Mapping[str, Any]], of: str, name: str) -> float:
-    return fmean(one[of].get(name, 0.0) for one in found)
-
-
 def _half_by(added: Sequence[tuple[int, float]], total: float) -> float | None:
-    """After which share of the steps half of a total was reached."""
+    """The share of the steps after which half of a total was reached."""
     so_far = 0.0
     for step, amount in added:
         so_far += amount
@@ -111,7 +106,7 @@ def _half_by(added: Sequence[tuple[int, float]], total: float) -> float | None:
 
 
 def _state(rows: Mapping[str, Quantity]) -> str:
-    """What a mechanism did, in words, by the quantities that it counts."""
+    """The effect of a mechanism in words, by the quantities that it counts."""
     if "acted" not in rows:
         return ", ".join(f"{row.quantity}: {row.value:.3g} {row.unit}" for row in rows.values())
     if rows["acted"].value == 0:

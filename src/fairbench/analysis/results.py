@@ -1,4 +1,4 @@
-"""The records of a study sorted by arm: what verdicts, tables, figures and the page read."""
+"""The records of a study sorted by arm; all analyses are functions of them."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -15,13 +15,12 @@ from fairbench.suites.search import Setting
 
 
 class Run(NamedTuple):
-    """A planned trial and what became of it.
+    """A planned trial and its record.
 
     Attributes:
         stage: "sweep" or "final".
-        setting: what of it is searched; None where the sweep has not selected yet.
+        setting: its searched hyperparameters; None where the sweep has not selected yet.
         options: the optimizer's hyperparameters; empty where the sweep has not selected yet.
-        record: the record, None when there is none yet.
     """
 
     arena: str
@@ -39,7 +38,7 @@ class Run(NamedTuple):
 
     @property
     def weight_decay(self) -> float | None:
-        """The weight decay, None where there is none, or none is selected yet."""
+        """The weight decay; None where there is none, or none is selected yet."""
         value = self.options.get("weight_decay")
         return None if value is None else float(value)
 
@@ -50,7 +49,7 @@ class Run(NamedTuple):
 
     @property
     def result(self) -> dict[str, Any] | None:
-        """What was measured; None when the trial failed or is missing."""
+        """The measurements; None when the trial failed or is missing."""
         return self.record["result"] if self.record else None
 
     def metric(self, split: str, name: str) -> float | None:
@@ -78,7 +77,7 @@ class ArmResults:
     """One optimizer in one arena.
 
     Attributes:
-        setting: what the search selected; None while the sweep is incomplete, and for good if it diverged.
+        setting: the selected setting; None while the sweep is incomplete, and if it diverged.
         tuned: whether there is a search, here or in the arena that this one is tuned on.
         sweep: trials of stage 1, by rising learning rate.
         final: trials of stage 2, one for each planned seed; none if the sweep diverged.
@@ -111,16 +110,16 @@ class ArmResults:
         return sorted({run.lr for run in self.sweep if run.lr is not None})
 
     def selected(self, run: Run) -> bool:
-        """Whether a sweep trial has the setting that was selected."""
+        """Whether a sweep trial has the selected setting."""
         return run.setting == self.setting
 
     def count(self, *statuses: str) -> int:
-        """How many final trials have one of the statuses."""
+        """The number of final trials with one of the statuses."""
         return sum(self._statuses[status] for status in statuses)
 
     @cached_property
     def _statuses(self) -> Counter[str]:
-        """How many final trials have each status; every comparison with the arm asks."""
+        """The number of final trials with each status, cached since every comparison needs it."""
         return Counter(run.status for run in self.final)
 
     @property
@@ -165,11 +164,7 @@ class Results:
 
 
 def collect(study: Study, lookup: Lookup) -> Results:
-    """The results of a study, as far as its records go; every record is read once.
-
-    Args:
-        lookup: returns the record of a trial, or None.
-    """
+    """The results of a study, as far as its records go; every record is read once."""
     planned = arms(study, lookup)
     timing: dict[tuple[str, str], list[TrialSpec]] = {}
     for spec in timing_trials(study):
@@ -196,16 +191,13 @@ def _collect_arm(study: Study, arm: Arm, timing: list[TrialSpec], lookup: Lookup
 
 @dataclass(frozen=True)
 class Aggregate:
-    """A metric of an arm over the finished seeds, and how many seeds did not finish.
+    """A metric of an arm over the finished seeds, and the number of the remaining seeds by status.
 
     Attributes:
         split: always "test".
         mean: mean over the finished seeds, None when there are none.
         std: standard deviation, ddof = 1; None for fewer than two seeds.
         n: finished seeds.
-        diverged: diverged seeds.
-        failed: failed seeds.
-        missing: seeds without a record.
     """
 
     arena: str
@@ -226,7 +218,7 @@ def aggregates(results: Results) -> list[Aggregate]:
     def one(arm: ArmResults, metric: str) -> Aggregate:
         values = arm.scores(metric)
         mean, std = (fmean(values) if values else None), (stdev(values) if len(values) > 1 else None)
-        lost = arm.count("diverged"), arm.count("failed"), arm.count("missing")
+        lost = map(arm.count, ("diverged", "failed", "missing"))
         return Aggregate(arm.arena, arm.optimizer, metric, "test", mean, std, len(values), *lost)
 
     return [one(arm, metric) for arm in results.arms for metric in results.metrics[arm.arena]]

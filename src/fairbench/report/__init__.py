@@ -18,13 +18,7 @@ from fairbench.study.plan import Lookup
 
 @dataclass(frozen=True)
 class Report:
-    """The report of a study.
-
-    Attributes:
-        analyses: every analysis of the study: verdicts, flags, costs and the others.
-        findings: the verdicts in sentences.
-        files: everything that was written, the page last.
-    """
+    """The analyses of a study, its verdicts in sentences, and the written files, the page last."""
 
     analyses: Analyses
     findings: list[Finding]
@@ -39,7 +33,7 @@ class Report:
 def write_report(history: History, lookup: Lookup, directory: Path) -> Report:
     """Write every table, figure and the HTML page; an incomplete study gives an incomplete report that says so.
 
-    All of it is a function of the plans and the records: the same records give the same bytes.
+    The same plans and records give the same bytes.
 
     Args:
         history: the plans of the study, the last of which is reported.

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -22,21 +23,27 @@ NARROW = 72
 """Columns of a terminal below which the interval is left out."""
 
 
-def print_verdicts(report: Report, directory: Path, console: Console) -> None:
-    """Print the flags, the verdict table, the findings and where the files lie.
-
-    Args:
-        report: what `write_report` returned.
-    """
+def plain_table(*names: str, **options: Any) -> Table:
+    """A table without lines whose first columns hold names."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for name in names:
+        table.add_column(name, **options)
+    return table
+
+
+def add_numbers(table: Table, *titles: str, **options: Any) -> None:
+    """Add columns of numbers."""
+    for title in titles:
+        table.add_column(title, justify="right", **options)
+
+
+def print_verdicts(report: Report, directory: Path, console: Console) -> None:
+    """Print the flags, the verdict table, the findings and the paths of the files."""
     comparisons, flags = report.analyses.comparisons, report.analyses.flags
-    several = len({c.reference for c in comparisons}) > 1
-    for column in ("arena", *(("optimizer",) if several else ()), "baseline"):
-        table.add_column(column, no_wrap=True)
+    several, wide = len({c.reference for c in comparisons}) > 1, console.width >= NARROW
+    table = plain_table("arena", *(("optimizer",) if several else ()), "baseline", no_wrap=True)
     table.add_column("verdict", min_width=12)
-    wide = console.width >= NARROW
-    for column in ("advantage", "95% CI", "Holm p") if wide else ("advantage", "Holm p"):
-        table.add_column(column, justify="right", no_wrap=True)
+    add_numbers(table, "advantage", *(("95% CI",) if wide else ()), "Holm p", no_wrap=True)
     for c in comparisons:
         interval = "–" if c.ci_low is None else f"[{signed(c.ci_low)}, {signed(c.ci_high)}]"
         numbers = [signed(c.advantage), interval, p_value(c.p_holm)]
@@ -59,7 +66,7 @@ def print_flags(flags: Iterable[Flag], console: Console) -> None:
 
 
 def print_audit(flags: Sequence[Flag], console: Console) -> None:
-    """Print every flag with what to do about it, and how many there are."""
+    """Print every flag with its advice, and their number by severity."""
     for flag in flags:
         console.print(Text.assemble(f"{flag.severity}  ", (flag.text, STYLES[flag.severity])))
         console.print(Text(f"      {flag.advice}", "dim"))
@@ -70,10 +77,9 @@ def print_audit(flags: Sequence[Flag], console: Console) -> None:
 def print_plan(
     study: Study, forecasts: Sequence[Forecast], workers: int, history: History, directory: Path, console: Console
 ) -> None:
-    """Print what a study would run, what that takes, and what it can find.
+    """Print the trials of a study, the time and disk space that they take, and the differences that they can detect.
 
     Args:
-        forecasts: what each arena takes and can find.
         workers: trials at a time.
         history: the plans of its directory, this one the last.
     """
@@ -84,7 +90,7 @@ def print_plan(
         console.print(
             f"{f.arena}: {count(arms, 'optimizer')}, each {f.sweep_trials // searched} sweep trials of "
             f"{arena.sweep_steps} steps (at most {f.extensions // searched} more) and {f.final_trials // arms} final "
-            f"ones of {arena.steps}; {arena.metric}, margin {arena.margin:g}\n  {_finds(f, arena.margin)}",
+            f"ones of {arena.steps}; {arena.metric}, margin {arena.margin:g}\n  {_detects(f, arena.margin)}",
             highlight=False,
         )
     if untuned := [name for name in suite.optimizers if not study.tuned(name)]:
@@ -107,29 +113,22 @@ def print_plan(
         console.print(f"frozen in {directory}: sha256 {history.frozen}", highlight=False, soft_wrap=True)
 
 
-def _finds(f: Forecast, margin: float) -> str:
-    """What differences an arena can find, in the metric's units if seeds were seen, and what it cannot."""
+def _detects(f: Forecast, margin: float) -> str:
+    """The differences that an arena can detect, in the metric's units if seeds have records."""
     if f.effect is None:
         return "cannot reach alpha: with fewer than 2 seeds there is no test"
-    power = f"finds {f.effect:.1f} standard deviations between seeds with 80% power"
+    power = f"detects {f.effect:.1f} standard deviations between seeds with 80% power"
     if not f.spread:  # no seeds yet, or none that differ
         return f"{power}, so its margin only if seeds differ by {margin / f.effect:.2g} or less"
-    found = f"{power}: {f.effect * f.spread:.2g}, by the seeds that have a record"
-    return found if f.effect * f.spread <= margin else f"{found}; it cannot tell differences from the margin up to that"
+    detected = f"{power}: {f.effect * f.spread:.2g}, by the seeds that have a record"
+    return detected if f.effect * f.spread <= margin else f"{detected}, which exceeds its margin"
 
 
 def print_publication_verdicts(judged: Sequence[PublishedComparison], alpha: float, console: Console) -> None:
-    """Print a row for each comparison, and what the columns are.
-
-    Args:
-        judged: the comparisons.
-        alpha: family-wise error rate.
-    """
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for name in ("arena", "metric", "baseline", "verdict"):
-        table.add_column(name, no_wrap=True)
-    for name in (judged[0].comparison.reference, "baseline", "g", "p", "Holm p", "printed p", "Holm p"):
-        table.add_column(name, justify="right", no_wrap=True)
+    """Print a row for each comparison, and explain the columns; alpha is the family-wise error rate."""
+    table = plain_table("arena", "metric", "baseline", "verdict", no_wrap=True)
+    numbers = (judged[0].comparison.reference, "baseline", "g", "p", "Holm p", "printed p", "Holm p")
+    add_numbers(table, *numbers, no_wrap=True)
     for row in judged:
         c = row.comparison
         measured = number(c.mean_reference), number(c.mean_baseline), number(c.hedges_g, 2)

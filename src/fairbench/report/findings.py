@@ -13,19 +13,14 @@ from fairbench.study.history import History
 
 @dataclass(frozen=True)
 class Finding:
-    """A statement about the study.
-
-    Attributes:
-        topic: what it is about, in a word or two.
-        text: one or more sentences.
-    """
+    """A statement about the study: its topic in a few words, and one or more sentences."""
 
     topic: str
     text: str
 
 
 def find(analyses: Analyses) -> list[Finding]:
-    """Every statement that flags and tables do not make, the most important first."""
+    """The statements that flags and tables do not make, the most important first."""
     texts = {
         "Frozen plan": _frozen(analyses.history),
         "Verdicts": _verdicts(analyses),
@@ -50,11 +45,10 @@ def _verdicts(analyses: Analyses) -> str:
         return "There is no baseline, so nothing is compared."
     parts = []
     for verdict in VERDICTS:
-        found = [c for c in comparisons if c.verdict == verdict]
-        if found or verdict == "better":
-            titles = suite.pair_titles((c.arena, c.reference, c.baseline) for c in found)
-            where = f" ({titles})" if found and verdict != "inconclusive" else ""
-            parts.append(f"{verdict} in {len(found)}{where}")
+        pairs = [(c.arena, c.reference, c.baseline) for c in comparisons if c.verdict == verdict]
+        if pairs or verdict == "better":
+            where = f" ({suite.pair_titles(pairs)})" if pairs and verdict != "inconclusive" else ""
+            parts.append(f"{verdict} in {len(pairs)}{where}")
     compared = f"{suite.reference} with a baseline" if suite.compare == "reference" else "every two optimizers"
     return (
         f"Of {count(len(comparisons), 'comparison')} of {compared}, the verdict is "
@@ -77,7 +71,7 @@ def _lost_to_correction(analyses: Analyses) -> str:
 
 
 def _mechanism(analyses: Analyses) -> str:
-    """What the first few mechanisms that acted did, the reference's before others; the audit names the idle ones."""
+    """The effects of the first few mechanisms that acted, the reference's first; the audit names the inactive ones."""
     mechanisms = sorted(analyses.mechanisms, key=lambda m: m.optimizer != analyses.suite.reference)
     sentences = [f"{m.arena}, {m.optimizer}: {m.state}." for m in mechanisms if m.acted != 0][:SHOWN]
     if others := len(mechanisms) - len(sentences):
@@ -90,20 +84,20 @@ def _equal_conditions(checks: Sequence[HashCheck]) -> str:
         return ""
     return (
         f"In all {len(checks)} groups of trials that share arena, stage and seed, the sha256 agree: of the initial "
-        "weights (those of a process that knew no optimizer), and of batch order and noise of the trials that finished."
+        "weights (those of a process without an optimizer), and of batch order and noise of the trials that finished."
     )
 
 
 def causes(analyses: Analyses) -> str:
-    """What each rung contributes in each arena, and which intervals leave out 0; empty without a ladder."""
+    """The contribution of each rung in each arena, and the intervals without 0; empty without a ladder."""
     if not analyses.contributions:
         return ""
     arenas = dict.fromkeys(x.arena for x in analyses.contributions)
     sentences = [_arena([x for x in analyses.contributions if x.arena == arena]) for arena in arenas]
     return (
         f"{' '.join(sentences)} Differences of neighbors on the ladder {' '.join(analyses.suite.ladder)}, positive "
-        "where the later one is better, with 95% intervals that are paired by seed and not corrected: they show where "
-        "a gain comes from; whether there is one, the verdicts decide."
+        "where the later one is better, with 95% intervals that are paired by seed and not corrected. They show the "
+        "source of a gain; the verdicts decide whether there is a gain."
     )
 
 

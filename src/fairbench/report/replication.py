@@ -6,7 +6,6 @@ from decimal import Decimal
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from fairbench.analysis.analyse import analyse
@@ -15,7 +14,7 @@ from fairbench.analysis.published.publication import Entry, Publication
 from fairbench.analysis.published.replication import ValueRow, VerdictRow, value_rows, verdict_rows
 from fairbench.common.checks import Flag
 from fairbench.common.files import write_atomically
-from fairbench.report.console import print_flags
+from fairbench.report.console import add_numbers, plain_table, print_flags
 from fairbench.report.findings import Finding
 from fairbench.report.replication_findings import find_replication, in_words, other_settings
 from fairbench.report.tables.csv_files import of_dataclass
@@ -33,10 +32,9 @@ class CostRow:
 
     Attributes:
         place: where it is printed.
-        published_wall_s: wall time that is printed, in seconds; the paper does not define it.
-        our_trial_s: median seconds of our final trials, all included.
-        published_peak_mb: peak memory that is printed.
-        our_peak_mb: our highest peak memory, in 10^6 bytes.
+        published_wall_s: the printed wall time in seconds; the paper does not define it.
+        our_trial_s: median seconds of our final trials, all phases included.
+        published_peak_mb, our_peak_mb: peak memory, ours in 10^6 bytes.
         baseline: the optimizer that the ratio refers to, empty where none is printed.
         published_ratio: wall time over the baseline's, as it is printed.
         our_ratio: our time of a training step over the baseline's.
@@ -56,16 +54,7 @@ class CostRow:
 
 @dataclass(frozen=True)
 class Replication:
-    """The comparison of a study with a publication.
-
-    Attributes:
-        values: published means and values of a seed with ours.
-        verdicts: published comparisons with ours.
-        costs: published costs with ours.
-        flags: the flags of severity fail.
-        findings: the tables in sentences.
-        files: the CSV files, in this order.
-    """
+    """The comparison of a study with a publication: tables, failed checks, the tables in sentences, and CSV files."""
 
     values: list[ValueRow]
     verdicts: list[VerdictRow]
@@ -76,12 +65,7 @@ class Replication:
 
 
 def write_replication(publication: Publication, history: History, lookup: Lookup, directory: Path) -> Replication:
-    """Compare a study with a publication and write the tables; an incomplete study gives incomplete tables.
-
-    Args:
-        history: the plans of the study, the last of which is compared.
-        lookup: the record of a trial, always the same one.
-        directory: where the files go.
+    """Compare the last plan of a study with a publication and write the tables, incomplete if the study is.
 
     Raises:
         UsageError: the directory cannot be written.
@@ -105,11 +89,7 @@ def write_replication(publication: Publication, history: History, lookup: Lookup
 
 
 def cost_rows(publication: Publication, costs: Iterable[Cost]) -> list[CostRow]:
-    """The published cost of every arm with ours, in the order of the publication.
-
-    Args:
-        costs: the cost of our arms.
-    """
+    """The published cost of every arm with ours, in the order of the publication."""
     ours = {(cost.arena, cost.optimizer): cost for cost in costs}
     return [_cost_row(publication, entry, ours) for entry in publication.all("wall_s")]
 
@@ -134,12 +114,9 @@ def _cost_row(publication: Publication, entry: Entry, costs: dict[tuple[str, str
 
 
 def print_replication(replication: Replication, console: Console) -> None:
-    """Print the flags, a table for each arena that both sides have, verdicts, costs, and the other findings.
+    """Print the flags, a table for each arena that both sides have, verdicts, costs and findings.
 
-    Values of single seeds are in the files alone.
-
-    Args:
-        replication: what `write_replication` returned.
+    Values of single seeds are only in the files.
     """
     print_flags(replication.flags, console)
     _print_values([row for row in replication.values if not row.seed], console)
@@ -155,19 +132,17 @@ def _print_values(rows: Sequence[ValueRow], console: Console) -> None:
     for arena in dict.fromkeys(row.arena for row in rows if row.our_mean is not None):
         shown = [row for row in rows if row.arena == arena]
         console.print(Text(f"{arena}, {shown[0].place}", "bold"))
-        table = _table(("metric", "optimizer"))
-        for column in ("published", "ours", *(("n",) if wide else ()), "difference", "inside"):
-            table.add_column(column, justify="right")
-        for column in ("published rate", "our rate") if wide else ():
-            table.add_column(column, justify="right")
+        table = plain_table("metric", "optimizer")
+        rates = ("published rate", "our rate") if wide else ()
+        add_numbers(table, "published", "ours", *(("n",) if wide else ()), "difference", "inside", *rates)
         for row in shown:
             theirs, ours = str(row.published_mean), number(row.our_mean)
             theirs += f" ± {row.published_std}" if row.published_std is not None else ""
             ours += f" ± {number(row.our_std, 2)}" if row.our_std is not None else ""
-            count = [str(row.n)] if wide else []
-            rates = [str(row.published_lr or "–"), rate(row.our_lr)] if wide else []
-            compared = [signed(row.difference), yes(row.inside)]
-            table.add_row(row.metric, row.optimizer, theirs, ours, *count, *compared, *rates)
+            cells = [signed(row.difference), yes_or_no(row.inside)]
+            if wide:
+                cells = [str(row.n), *cells, str(row.published_lr or "–"), rate(row.our_lr)]
+            table.add_row(row.metric, row.optimizer, theirs, ours, *cells)
         console.print(table)
 
 
@@ -176,14 +151,13 @@ def _print_verdicts(rows: Sequence[VerdictRow], console: Console) -> None:
         return
     wide = console.width >= WIDE
     console.print(Text(f"{rows[0].optimizer} against each baseline, {rows[0].place}", "bold"))
-    table = _table(("arena", "metric", "baseline"))
-    for column in ("published", "ours", *(("Welch p",) if wide else ()), "Holm", "agree"):
-        table.add_column(column)
+    p = ("Welch p",) if wide else ()
+    table = plain_table("arena", "metric", "baseline", "published", "ours", *p, "Holm", "agree")
     for row in rows:
         theirs = in_words(row.published_direction, row.published_significant)
         ours = in_words(row.our_direction, row.our_significant)
         tested = [*([p_value(row.our_p)] if wide else []), row.holm or "–"]
-        table.add_row(row.arena, row.metric, row.baseline, theirs, ours, *tested, yes(row.agree))
+        table.add_row(row.arena, row.metric, row.baseline, theirs, ours, *tested, yes_or_no(row.agree))
     console.print(table)
 
 
@@ -191,22 +165,13 @@ def _print_costs(rows: Sequence[CostRow], console: Console) -> None:
     if not rows:
         return
     console.print(Text(f"time of {rows[0].optimizer} / {rows[0].baseline}, {rows[0].place}", "bold"))
-    table = _table(("arena",))
-    for column in ("published", "ours"):
-        table.add_column(column, justify="right")
+    table = plain_table("arena")
+    add_numbers(table, "published", "ours")
     for row in rows:
         table.add_row(row.arena, str(row.published_ratio), number(row.our_ratio, 3))
     console.print(table)
 
 
-def _table(names: Iterable[str]) -> Table:
-    """A table whose first columns hold names."""
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for name in names:
-        table.add_column(name)
-    return table
-
-
-def yes(value: bool | None) -> str:
-    """A truth for reading."""
+def yes_or_no(value: bool | None) -> str:
+    """A boolean as text; a dash for None."""
     return "–" if value is None else "yes" if value else "no"

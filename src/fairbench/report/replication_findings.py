@@ -8,10 +8,10 @@ from fairbench.analysis.results import Results
 from fairbench.common.checks import Flag
 from fairbench.report.findings import Finding
 
-WHAT = (
+COMPARED = (
     "The published values are of a validation split, ours of the test split, which no selection has read. Our "
-    "perplexity is exp(loss) of each seed, then mean and standard deviation; it is the loss once more, not a second "
-    "result. Times of different machines are compared by their ratios only: of published wall times, of our training "
+    "perplexity is exp(loss) of each seed, then mean and standard deviation; it restates the loss and is no second "
+    "result. Times of different machines are compared only by ratios: of published wall times, and of our training "
     "steps."
 )
 
@@ -22,14 +22,9 @@ def find_replication(
     values: Sequence[ValueRow],
     verdicts: Sequence[VerdictRow],
 ) -> list[Finding]:
-    """Every statement that flags and tables do not make, the most important first.
-
-    Args:
-        values: its values with the published ones.
-        verdicts: its comparisons with the published ones.
-    """
+    """The statements that flags and tables do not make, the most important first."""
     texts = {
-        "What is compared": WHAT,
+        "What is compared": COMPARED,
         "Values": _values(values),
         "Verdicts": _verdicts(verdicts),
         "Not compared": _not_compared(gaps(publication, results), verdicts, results),
@@ -39,7 +34,7 @@ def find_replication(
 
 
 def other_settings(publication: Publication, results: Results) -> list[Flag]:
-    """The flag of a study that does something else than the publication; none if its suite follows it."""
+    """The flag of a study whose suite does not follow the publication; none otherwise."""
     suite = results.study.suite.name
     if suite.startswith(publication.name):
         return []
@@ -51,17 +46,18 @@ def other_settings(publication: Publication, results: Results) -> list[Flag]:
 
 
 def _values(values: Sequence[ValueRow]) -> str:
-    """How many of our means lie inside the published spread, and how many of our rates are the published ones.
+    """The number of our means inside the published spread, and of our rates that are the published ones.
 
-    The difference of two means of 3 seeds, over the first one's s sqrt(2/3), has Student's t with 2 degrees of freedom.
+    With three seeds a third of exact repetitions lies outside: the difference of two means, over the first one's
+    s sqrt(2/3), has Student's t with 2 degrees of freedom.
     """
     spread = [row for row in values if row.published_std is not None]
     judged = [row for row in spread if row.inside is not None]
     inside = sum(row.inside is True for row in judged)
     rates = [row.same_lr for row in {(row.arena, row.optimizer): row for row in values}.values()]
     return (
-        f"Of {len(spread)} published means with a spread, {len(judged)} can be compared with ours; it lies inside "
-        f"mean ± std for {inside} of these. With three seeds a third of exact repetitions would lie outside by chance. "
+        f"Of {len(spread)} published means with a spread, {len(judged)} can be compared with ours; ours lies inside "
+        f"mean ± std for {inside} of these. With three seeds a third of exact repetitions lies outside by chance. "
         f"The selected learning rate is the published one for {rates.count(True)} of {len(rates) - rates.count(None)} "
         "arms."
     )
@@ -71,8 +67,8 @@ def _verdicts(verdicts: Sequence[VerdictRow]) -> str:
     judged = [row for row in verdicts if row.agree is not None]
     differing = [
         f"{row.arena} {row.metric} against {row.baseline} "
-        f"({in_words(row.published_direction, row.published_significant)} there; "
-        f"{in_words(row.our_direction, row.our_significant)} here)"
+        f"(published {in_words(row.published_direction, row.published_significant)}; "
+        f"ours {in_words(row.our_direction, row.our_significant)})"
         for row in judged
         if not row.agree
     ]
@@ -89,10 +85,10 @@ def in_words(direction: str | None, significant: bool | None) -> str:
     return "–" if direction is None else direction if significant else f"{direction}, n.s."
 
 
-def _not_compared(found: Sequence[Gap], verdicts: Sequence[VerdictRow], results: Results) -> str:
-    """What one side lacks, and where the study is not far enough for a test."""
-    parts = [f"{gap.kind} that the study lacks: {', '.join(gap.only_published)}" for gap in found if gap.only_published]
-    parts += [f"{gap.kind} that were not published: {', '.join(gap.only_ours)}" for gap in found if gap.only_ours]
+def _not_compared(gaps: Sequence[Gap], verdicts: Sequence[VerdictRow], results: Results) -> str:
+    """The names that only one side has, and the comparisons that the study cannot test yet."""
+    parts = [f"{gap.kind} missing in the study: {', '.join(gap.only_published)}" for gap in gaps if gap.only_published]
+    parts += [f"{gap.kind} that were not published: {', '.join(gap.only_ours)}" for gap in gaps if gap.only_ours]
     arms = {(arm.arena, arm.optimizer) for arm in results.arms}
     untested: dict[str, list[str]] = {}
     for row in verdicts:
@@ -107,6 +103,4 @@ def _divergence(results: Results) -> str:
     if not lost:
         return ""
     names = ", ".join(f"{arm.arena} {arm.optimizer}" for arm in lost)
-    return (
-        f"Trials diverged in {names}; our means there are of the seeds that finished, if any, which may flatter them."
-    )
+    return f"Trials diverged in {names}; our means there are of the seeds that finished, if any, and may be too good."

@@ -175,7 +175,7 @@ def test_the_plan_in_words() -> None:
     text = shown(the_study)
     assert "vit: 2 optimizers, each 3 sweep trials of 10 steps (at most 1 more) and 3 final ones of 10;" in text
     assert (
-        "finds 3.1 standard deviations between seeds with 80% power, so its margin only if seeds differ by 0.0065"
+        "detects 3.1 standard deviations between seeds with 80% power, so its margin only if seeds differ by 0.0065"
         in text
     )
     assert "PsiLogic in 1 comparison at 0.05" in text
@@ -185,7 +185,7 @@ def test_the_plan_in_words() -> None:
 
     noisy, quiet = ([0.5, 0.6, 0.7], [0.500, 0.505, 0.510])
     seen = shown(the_study, Records(finals(the_study, PsiLogic=noisy, AdamW=noisy)))
-    assert "0.31, by the seeds that have a record; it cannot tell differences from the margin up to that" in seen
+    assert "0.31, by the seeds that have a record, which exceeds its margin" in seen
     seen = shown(the_study, Records(finals(the_study, PsiLogic=quiet, AdamW=quiet)))
     assert "0.015, by the seeds that have a record\n" in seen
     assert "vit: 2 optimizers, each 3 sweep trials of 10 steps (at most 1 more) and 1 final" in shown(

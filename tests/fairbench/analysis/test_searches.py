@@ -106,7 +106,7 @@ def test_rates_are_the_grids_times_the_scale() -> None:
     results = collect(the_study, Scored(the_study, near(1.0)))
     extended = {(row[1], row[2]) for row in lr_sweep(results).rows if row[-1]}
     assert extended == {("AdamW", 0.1), ("Lion", 3e-2), ("PsiLogic", 0.1)}
-    assert "3 rates from 0.0001 to 0.01, times the optimizer's own scale, and up to" in rate_table(results).caption
+    assert "3 rates from 0.0001 to 0.01, times the optimizer's `lr_scale`, and up to" in rate_table(results).caption
 
 
 @pytest.fixture(scope="module")

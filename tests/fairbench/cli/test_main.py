@@ -217,7 +217,7 @@ def test_a_changed_plan_is_reported(ran: Path, folder: Path, capsys: pytest.Capt
     suite.write_text(suite.read_text().replace("margin = 0.02", "margin = 0.5"))
     assert main(HERE) == 0
     shown = capsys.readouterr().out
-    assert shown.startswith("CHANGED AFTERWARDS: what was declared 20")
+    assert shown.startswith("CHANGED AFTERWARDS: the plan that was declared 20")
     assert "suite.arenas.vit.margin from 0.02 to 0.5" in " ".join(shown.split())
 
 

@@ -223,11 +223,11 @@ def test_findings(tmp_path):
     assert texts["other settings"].startswith("OTHER SETTINGS: suite 'fabricated' does not follow 'paper'")
     assert texts["incomplete"].startswith("INCOMPLETE: of ")
     assert texts["Values"].startswith("Of 20 published means with a spread, 3 can be compared with ours")
-    assert "it lies inside mean ± std for 2 of these." in texts["Values"]
+    assert "ours lies inside mean ± std for 2 of these." in texts["Values"]
     assert "is the published one for 0 of 3 arms." in texts["Values"]
     assert texts["Verdicts"].startswith("Of 15 published comparisons, 1 can be made here; 1 of these agree")
     assert texts["Not compared"] == (
-        "arenas that the study lacks: ddpm, gpt, resnet; optimizers that the study lacks: Adam; metrics that were not "
+        "arenas missing in the study: ddpm, gpt, resnet; optimizers missing in the study: Adam; metrics that were not "
         "published: vit loss; not tested, since Lion finished 2 of 3 seeds: vit accuracy against Lion."
     )
     assert "Divergence" not in texts
@@ -237,7 +237,7 @@ def test_findings_of_disagreement_and_divergence(tmp_path):
     the_study = study(("vit",))
     scores = finals(the_study, PsiLogic=[0.2, 0.3, 0.4], AdamW=[0.25, 0.35, 0.45], Lion=[0.3, "diverged", 0.5])
     texts = said(tmp_path, the_study, scores)
-    assert "Differing: vit accuracy against AdamW (better there; worse, n.s. here)." in texts["Verdicts"]
+    assert "Differing: vit accuracy against AdamW (published better; ours worse, n.s.)." in texts["Verdicts"]
     assert texts["Divergence"].startswith("Trials diverged in vit Lion;")
 
 

@@ -252,7 +252,7 @@ def test_incomplete_study_has_a_banner_with_counts(tmp_path):
     text = " ".join(page(tmp_path).text)
     assert banner in text
     assert "failed, RuntimeError: no <luck>" in text
-    assert "found at step 5" in text
+    assert "detected at step 5" in text
     assert "1 trial diverged, 1 of them final" in flagged(report)["diverged trials"]
     assert report.analyses.failed == 1
 

@@ -52,7 +52,7 @@ def test_an_arm_that_goes_with_the_machine_is_confounded(tmp_path, monkeypatch):
     report = write_report(history(the_study), records, tmp_path)
     (warning,) = failing(report)
     assert warning.startswith("MIXED MACHINES: Trials differ in device (new / old). Concerned: vit against AdamW.")
-    assert "In vit against AdamW it goes with the optimizer" in warning
+    assert "In vit against AdamW it depends on the optimizer" in warning
     lines = (tmp_path / "summary.csv").read_text().splitlines()
     column = lines[0].split(",").index("environment_device")
     assert {(line.split(",")[1], line.split(",")[column]) for line in lines[1:]} == {

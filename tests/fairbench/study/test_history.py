@@ -49,7 +49,7 @@ def test_a_margin_that_was_widened_afterwards_is_a_warning_and_the_first_verdict
     result = report(tmp_path, (MORNING, first, 0), (NOON, wider, 4))
     assert verdicts(result)["vit", "AdamW"] == ("equivalent", "inconclusive")
     assert warned(result).startswith(
-        f"CHANGED AFTERWARDS: what was declared {MORNING} was changed {NOON}, when 4 final"
+        f"CHANGED AFTERWARDS: the plan that was declared {MORNING} was changed {NOON}, when 4 final"
     )
     assert "suite.arenas.vit.margin from 0.01 to 0.5" in warned(result)
     assert "vit against AdamW inconclusive (now equivalent)" in warned(result)

@@ -1,4 +1,4 @@
-"""A check of the audit, which sees every analysis of a study."""
+"""A check of the audit and helpers for the text of its flag."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -7,19 +7,16 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.common.checks import Flag, Severity
 
 SHOWN = 4
-"""Values of a fact that a flag lists."""
+"""The largest number of values that a flag lists."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that may be wrong.
+    """One possible problem of a study.
 
     Attributes:
-        name: the name of its flag.
-        severity: how much it weighs.
-        raised: when its flag is raised, in a sentence.
-        advice: what to do then.
-        evidence: what a case has of it, in sentences; empty where nothing is wrong.
+        raised: the condition that raises its flag, in a sentence.
+        evidence: returns the evidence in sentences; empty where nothing is wrong.
     """
 
     name: str
@@ -35,13 +32,7 @@ class Check:
 
 
 def check(name: str, severity: Severity, advice: str) -> Callable[[Callable[[Analyses], str]], Check]:
-    """Make a check of a function that returns the evidence; its docstring says when the flag is raised.
-
-    Args:
-        name: the name of the flag.
-        severity: how much it weighs.
-        advice: what to do about it.
-    """
+    """Make a check of a function that returns the evidence and whose docstring is the condition of the flag."""
 
     def made(evidence: Callable[[Analyses], str]) -> Check:
         return Check(name, severity, evidence.__doc__ or "", advice, evidence)
@@ -50,17 +41,13 @@ def check(name: str, severity: Severity, advice: str) -> Callable[[Callable[[Ana
 
 
 def some(values: Sequence[str], separator: str = ", ") -> str:
-    """Values, the first of many."""
+    """The first few values, and the number of the remaining ones."""
     more = f" and {len(values) - SHOWN} more" if len(values) > SHOWN else ""
     return separator.join(values[:SHOWN]) + more
 
 
 def merged(statements: Iterable[tuple[str, str]]) -> str:
-    """Statements with their places; a statement that holds in several places stands once.
-
-    Args:
-        statements: place and statement of each.
-    """
+    """Statements, given as place and statement, as text; a statement that holds in several places is written once."""
     places: dict[str, list[str]] = {}
     for place, statement in statements:
         places.setdefault(statement, []).append(place)
@@ -68,5 +55,5 @@ def merged(statements: Iterable[tuple[str, str]]) -> str:
 
 
 def count(n: int, noun: str) -> str:
-    """A number of things."""
+    """A number with its noun: "1 trial", "2 trials"."""
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"

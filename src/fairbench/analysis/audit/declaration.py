@@ -1,4 +1,4 @@
-"""Checks of how the study came to be what it is: its plans, and the rules that it breaks on purpose."""
+"""Checks of the history of a study: its plans, and the rules that it breaks on purpose."""
 
 from collections.abc import Iterable
 
@@ -15,12 +15,12 @@ def unknown_plan(case: Analyses) -> str:
     if case.history.declared is not None:
         return ""
     older = f"{case.history.plans[0].final_trials} final trials are older than the first plan on record"
-    return f"{older}; what was declared before them is unknown."
+    return f"{older}; the plan that was declared before them is unknown."
 
 
 @check("changed afterwards", "fail", "Report the verdicts of the plan that was declared first, or run new seeds.")
 def changed_afterwards(case: Analyses) -> str:
-    """The plan was changed when final trials could have been looked at."""
+    """The plan was changed when results of final trials could already be seen."""
     first = case.history.declared
     if first is None or not case.history.late:
         return ""
@@ -28,12 +28,11 @@ def changed_afterwards(case: Analyses) -> str:
         f"{plan.declared}, when {plan.final_trials} final trials had a record: {_changed(differing)}"
         for plan, differing in case.history.late
     ]
-    changed = f"what was declared {first.declared} was changed {'; '.join(steps)}."
-    return f"{changed} {_instead(case)}"
+    return f"the plan that was declared {first.declared} was changed {'; '.join(steps)}. {_instead(case)}"
 
 
 def _changed(differing: Iterable[Change]) -> str:
-    """Changes in words; a change that several places share, such as that of a version, stands once."""
+    """Changes in words; a change that several entries share, such as that of a version, is written once."""
     places: dict[tuple[str, str, str], list[str]] = {}
     for change in differing:
         where, _, entry = change.path.rpartition(".")
@@ -45,34 +44,34 @@ def _changed(differing: Iterable[Change]) -> str:
 
 
 def _instead(case: Analyses) -> str:
-    """Where the plan that was declared first comes to another verdict."""
-    shown = {(c.arena, c.reference, c.baseline) for c in case.comparisons}
-    other = [
+    """The verdicts that differ by the plan that was declared first."""
+    compared = {(c.arena, c.reference, c.baseline) for c in case.comparisons}
+    differing = [
         f"{case.title(c)} {c.declared} (now {c.verdict})"
         for c in case.comparisons
         if c.declared not in (c.verdict, NOT_DECLARED)
     ]
-    other += [
+    differing += [
         f"{c.arena}, {c.reference} against {c.baseline} {c.verdict} (no longer compared)"
         for c in case.first_comparisons
-        if (c.arena, c.reference, c.baseline) not in shown
+        if (c.arena, c.reference, c.baseline) not in compared
     ]
     new = [case.title(c) for c in case.comparisons if c.declared == NOT_DECLARED]
     added = f" Not declared then: {', '.join(new)}." if new else ""
-    if not other:
-        return f"By the plan that was declared first, the verdicts on what it compares are the same.{added}"
-    return f"By the plan that was declared first, the same records give: {', '.join(other)}.{added}"
+    if not differing:
+        return f"By the plan that was declared first, the verdicts on its comparisons are the same.{added}"
+    return f"By the plan that was declared first, the same records give: {', '.join(differing)}.{added}"
 
 
 @check("selection on what is reported", "fail", "Separate the split and the seeds of the sweep from the final ones.")
 def selection_on_report(case: Analyses) -> str:
-    """Learning rates are selected on the split or with the seeds that the report is about."""
+    """Learning rates are selected on the split or with the seeds that the report shows."""
     runs = case.results.select(lambda run: run.record is not None)
     sweep = [run for run in runs if run.stage == "sweep"]
     shared = {run.seed for run in sweep} & {run.seed for run in runs if run.stage == "final"}
     splits = {run.record["spec"]["training"]["selection"] for run in sweep if run.record}
-    found = {"split": "test" in splits, "seeds": bool(shared)}
-    return " ".join(f"By choice of the suite, {RULES[rule]}." for rule, broken in found.items() if broken)
+    rules = {"split": "test" in splits, "seeds": bool(shared)}
+    return " ".join(f"By choice of the suite, {RULES[rule]}." for rule, broken in rules.items() if broken)
 
 
 @check("deviations", "warn", "Read the verdicts with them; the suite declares them itself.")

@@ -1,4 +1,4 @@
-"""Checks of whether the result depends on the length of training; differences below the margin never count."""
+"""Checks of whether the result depends on the length of training; differences within the margin never count."""
 
 import json
 from collections.abc import Iterator
@@ -18,22 +18,22 @@ DECIDED = ("better", "worse", "equivalent")
 LENGTH = ("steps", "sweep_steps", "margin", "task", "tuned_on")
 """Fields of an arena's plan that may differ between two horizons; without `task`, the arena's name is the task."""
 SeedCurves = list[dict[int, float]]
-"""Of each seed the validation metric by step, higher being better."""
+"""The validation metric of each seed by step, with the sign that makes higher better."""
 
 
 @check(
     "flip between horizons", "warn", "Claim nothing beyond the horizon; add a longer one to see which verdict stays."
 )
 def flips_between_horizons(case: Analyses) -> str:
-    """The verdict, or the order by more than the margin, is another one at the last of two or more horizons."""
-    found = {(c.arena, c.reference, c.baseline): c for c in case.comparisons}
+    """The verdict, or the order by more than the margin, differs between the last two horizons of a task."""
+    comparisons = {(c.arena, c.reference, c.baseline): c for c in case.comparisons}
+    longer = _last_horizons(case.suite)
 
     def flips() -> Iterator[str]:
-        for (arena, reference, baseline), short in found.items():
-            longer = _last_horizons(case.suite).get(arena)
-            long = found.get((longer, reference, baseline)) if longer else None
+        for (arena, reference, baseline), short in comparisons.items():
+            long = comparisons.get((longer.get(arena, ""), reference, baseline))
             if long and (_contradict(short, long) or _flip(short.advantage, long.advantage, case.margin(long))):
-                yield f"{case.title(short)} {_told(short)}, {case.title(long)} {_told(long)}"
+                yield f"{case.title(short)} {_in_words(short)}, {case.title(long)} {_in_words(long)}"
 
     return some(list(flips()), "; ")
 
@@ -48,24 +48,24 @@ def _last_horizons(suite: Suite) -> dict[str, str]:
     return {names[-2]: names[-1] for names in several}
 
 
-def _contradict(one: Comparison, other: Comparison) -> bool:
-    return one.verdict in DECIDED and other.verdict in DECIDED and one.verdict != other.verdict
+def _contradict(a: Comparison, b: Comparison) -> bool:
+    return a.verdict in DECIDED and b.verdict in DECIDED and a.verdict != b.verdict
 
 
 def _flip(before: float | None, after: float | None, margin: float) -> bool:
-    """Whether a difference changes its sign, and is not below the margin on both sides."""
+    """Whether a difference changes its sign, and exceeds the margin on at least one side."""
     if before is None or after is None:
         return False
     return before * after < 0 and max(abs(before), abs(after)) > margin
 
 
-def _told(c: Comparison) -> str:
+def _in_words(c: Comparison) -> str:
     return c.verdict if c.advantage is None else f"{c.verdict} ({c.advantage:+.3g})"
 
 
 @check("order not settled", "warn", "Take the order of these two as open; train longer, or evaluate more often.")
 def order_not_settled(case: Analyses) -> str:
-    """Between the last two validation evaluations two means change places, and were not within the margin before."""
+    """Between the last two validation evaluations two means change their order, and differ by more than the margin."""
 
     def flips() -> Iterator[str]:
         for c, ours, theirs in _pairs(case):
@@ -79,7 +79,7 @@ def order_not_settled(case: Analyses) -> str:
 
 @check("gap still changes", "warn", "Claim nothing beyond the horizon; add a longer one.")
 def gap_changes(case: Analyses) -> str:
-    """In the last third one of two arms gains more than the other, by more than the margin and more than by chance."""
+    """In the last third one of two arms gains more, by more than the margin and significantly."""
     alpha = case.suite.alpha
 
     def changes() -> Iterator[str]:
@@ -95,14 +95,13 @@ def gap_changes(case: Analyses) -> str:
 @check("still improving", "note", "Read the verdicts as being about short training; add a longer horizon.")
 def still_improving(case: Analyses) -> str:
     """The validation metric of an arm improves by more than the margin in the last third, where the rate falls to 0."""
-    found = []
-    curves = _curves(case)
+    flagged, curves = [], _curves(case)
     for arena, plan in case.suite.arenas.items():
         gains = {arm.optimizer: _gains(curves[arena, arm.optimizer]) for arm in case.results.of(arena)}
         means = {name: fmean(of_arm) for name, of_arm in gains.items() if of_arm}
         if more := [f"{name} {mean:.2g}" for name, mean in means.items() if mean > plan.margin]:
-            found.append(f"{arena}: {', '.join(more)} (margin {plan.margin:g})")
-    return "; ".join(found)
+            flagged.append(f"{arena}: {', '.join(more)} (margin {plan.margin:g})")
+    return "; ".join(flagged)
 
 
 def _pairs(case: Analyses) -> Iterator[tuple[Comparison, SeedCurves, SeedCurves]]:
@@ -116,12 +115,10 @@ def _pairs(case: Analyses) -> Iterator[tuple[Comparison, SeedCurves, SeedCurves]
 
 def _curves(case: Analyses) -> dict[tuple[str, str], SeedCurves]:
     """The curves of the finished seeds of every arm."""
-    signs = {}
-    for arena, plan in case.suite.arenas.items():
-        signs[arena] = plan.metric, -1.0 if case.suite.facts(arena).metrics[plan.metric] == "min" else 1.0
 
     def of(arm: ArmResults) -> SeedCurves:
-        metric, sign = signs[arm.arena]
+        metric = case.suite.arenas[arm.arena].metric
+        sign = -1.0 if case.suite.facts(arm.arena).metrics[metric] == "min" else 1.0
         seeds = (run.curve(metric) for run in arm.final if run.status == "finished")
         return [{step: sign * value for step, value in seed.items()} for seed in seeds]
 
@@ -129,7 +126,7 @@ def _curves(case: Analyses) -> dict[tuple[str, str], SeedCurves]:
 
 
 def _gains(curves: SeedCurves) -> list[float]:
-    """What each seed gains in the last third: since the last evaluation that is not in it."""
+    """The gain of each seed in the last third, since the last evaluation before it."""
     steps = sorted(curves[0]) if curves else []
     before = [step for step in steps if step <= 2 * steps[-1] / 3]
     return [curve[steps[-1]] - curve[before[-1]] for curve in curves] if before else []

@@ -4,12 +4,10 @@ from collections.abc import Iterator
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.audit.check import check, merged
-from fairbench.analysis.cost import STEP_PHASES
-from fairbench.analysis.results import ArmResults
-from fairbench.study.records import Record
+from fairbench.analysis.cost import STEP_PHASES, timed_records
 
 DATA_BOUND = 0.2
-"""Share of a training step above which loading, not the optimizer, determines its time."""
+"""Share of a training step above which loading the batch dominates its time."""
 
 
 @check("data-bound timing", "note", "Do not compare step times there; bring the data nearer to the device.")
@@ -18,7 +16,7 @@ def data_bound(case: Analyses) -> str:
 
     def shares() -> Iterator[tuple[str, str]]:
         for arm in case.results.arms:
-            seconds = [record["cost"]["seconds"] for record in _timed(arm)]
+            seconds = [record["cost"]["seconds"] for record in timed_records(arm)]
             whole = sum(x[phase] for x in seconds for phase in STEP_PHASES)
             share = sum(x["data"] for x in seconds) / whole if whole else 0.0
             if share >= DATA_BOUND:
@@ -29,18 +27,13 @@ def data_bound(case: Analyses) -> str:
 
 @check("shared device", "note", "Time with `--timing`, or run fewer trials at a time on the device.")
 def shared_device(case: Analyses) -> str:
-    """Trials whose times make up the cost of an arm shared their device with others."""
+    """Trials whose times make up the cost of an arm shared their device with other trials."""
 
     def shared() -> Iterator[tuple[str, str]]:
         for arm in case.results.arms:
-            timed = _timed(arm)
+            timed = timed_records(arm)
             busy = sum(not record["cost"]["alone"] for record in timed)
             if busy:
-                yield arm.arena, f"{arm.optimizer} {busy} of {len(timed)} trials, which no cost is made of"
+                yield arm.arena, f"{arm.optimizer} {busy} of {len(timed)} trials, which are not part of any cost"
 
     return merged(shared())
-
-
-def _timed(arm: ArmResults) -> list[Record]:
-    """The records that an arm's cost is made of."""
-    return [run.record for run in arm.timing or arm.final if run.record and run.record["cost"]]

@@ -32,9 +32,7 @@ def mixed_machines(case: Analyses) -> str:
 def _mixture(suite: Suite, mixture: Mixture) -> str:
     facts = "; ".join(f"{fact} ({some(values, ' / ')})" for fact, values in mixture.facts.items())
     where, both = suite.pair_titles(mixture.comparisons), suite.pair_titles(mixture.confounded)
-    confounded = (
-        f" In {both} it goes with the optimizer: no final trial of one has what one of the other has." if both else ""
-    )
+    confounded = f" In {both} it depends on the optimizer: final trials of the two share no value." if both else ""
     return f"Trials differ in {facts}. Concerned: {where}.{confounded}"
 
 
@@ -52,7 +50,7 @@ def unequal_conditions(case: Analyses) -> str:
 
 @check("unverified data", "fail", "Get the authors' files, `fairbench data verify` compares their hashes.")
 def unverified_data(case: Analyses) -> str:
-    """The data may not be what their authors published."""
+    """The data may differ from those that their authors published."""
     runs = case.results.select(lambda run: UNVERIFIED in run.environment.get("data", ""))
     arenas = dict.fromkeys(run.arena for run in runs)
     return f"in {', '.join(arenas)} their hash differs from the known one, or none is known." if arenas else ""
@@ -65,13 +63,11 @@ def diverged(case: Analyses) -> str:
     if not lost:
         return ""
     final = sum(run.stage == "final" for run in lost)
-    hopeless = ", ".join(f"{arm.arena} {arm.optimizer}" for arm in case.results.arms if arm.diverged)
-    no_final = (
-        f" At every rate of its sweep a trial diverged, so no final trial was run: {hopeless}." if hopeless else ""
-    )
+    no_rate = ", ".join(f"{arm.arena} {arm.optimizer}" for arm in case.results.arms if arm.diverged)
     return (
         f"{count(len(lost), 'trial')} diverged, {final} of them final. A rate whose sweep trial diverged ranks last; "
-        f"an arm with a diverged final trial is not tested, since the mean of the others would flatter it.{no_final}"
+        "an arm with a diverged final trial is not tested, since the mean of its finished trials would be too good."
+        + (f" At every rate of its sweep a trial diverged, so no final trial was run: {no_rate}." if no_rate else "")
     )
 
 

@@ -17,12 +17,11 @@ class Contribution:
 
     Attributes:
         part: "rung" for neighbors on the ladder, "whole" for its ends.
-        optimizer: the optimizer that has more.
-        before: the one that has less.
+        optimizer: the upper one of the two.
+        before: the lower one.
         n: seeds.
         contribution: mean difference of the seeds, positive where `optimizer` is better; None unless both are complete.
-        ci_low: lower end of its 95% confidence interval, paired by seed, not corrected for the number of rungs.
-        ci_high: its upper end.
+        ci_low, ci_high: its 95% confidence interval, paired by seed, not corrected for the number of rungs.
         note: why there is no contribution or interval, may be empty.
     """
 
@@ -57,12 +56,9 @@ def _contribution(results: Results, arena: str, part: str, before: str, optimize
     metric = suite.arenas[arena].metric
     arms = [results.arm(arena, name) for name in (optimizer, before)]
     about = (arena, metric, part, optimizer, before)
-    if lost := [
-        f"{arm.optimizer} finished {len(arm.scores(metric))} of {len(suite.final.seeds)} seeds"
-        for arm in arms
-        if not arm.complete
-    ]:
-        return Contribution(*about, 0, None, None, None, ", ".join(lost))
+    if incomplete := [arm for arm in arms if not arm.complete]:
+        counts = (f"{x.optimizer} finished {x.count('finished')} of {len(suite.final.seeds)} seeds" for x in incomplete)
+        return Contribution(*about, 0, None, None, None, ", ".join(counts))
     sign = -1.0 if suite.facts(arena).metrics[metric] == "min" else 1.0
     test = paired_t(*([sign * score for score in arm.scores(metric)] for arm in arms))
     return Contribution(*about, len(suite.final.seeds), test.difference, test.ci_low, test.ci_high, test.reason)

@@ -1,4 +1,4 @@
-"""All optimizers of a study side by side: places over the arenas, verdicts against the reference, price."""
+"""All optimizers of a study side by side: ranks over the arenas, verdicts against the reference, cost."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from fairbench.analysis.results import Results
 from fairbench.optimizers.resolve import state_per_weight
 
 FROM_BASELINE = {"better": "worse", "equivalent": "equivalent", "worse": "better", "inconclusive": "inconclusive"}
-"""Verdicts on the reference against a baseline, as they are seen from the baseline; others decide nothing."""
+"""Verdicts on the reference against a baseline, seen from the baseline; all the rest are undecided."""
 
 
 @dataclass(frozen=True)
@@ -20,17 +20,15 @@ class Standing:
     """An optimizer over all arenas of a study.
 
     Attributes:
-        mean_rank: mean over the arenas of its place, 1 is best; None while trials are missing.
+        mean_rank: mean of its ranks over the arenas, 1 is best; None while trials are missing.
         groups: numbers of the groups to which it belongs; mean ranks do not separate two optimizers that share one.
         critical_difference: the smallest difference of mean ranks that separates two; None without a test.
-        better: arenas in which it is better than the suite's reference; None of the reference.
-        equivalent: arenas in which the two are equivalent.
-        worse: arenas in which it is worse.
-        inconclusive: arenas in which these seeds cannot decide.
+        better, equivalent, worse, inconclusive: numbers of arenas with this verdict on it against the suite's
+            reference; None for the reference.
         undecided: arenas without such a verdict: one of the two diverged, trials are missing, or both are identical.
         step_ratio: time of clipping, optimizer and schedule over the reference's, median over the arenas.
         train_ratio: time of a training step over the reference's, median over the arenas.
-        state: numbers that it keeps for each weight, and what else grows with the model; empty if not known.
+        state: numbers that it keeps for each weight, and other state that grows with the model; empty if not known.
         tuned: whether a learning rate was searched.
     """
 
@@ -52,12 +50,7 @@ class Standing:
 def leaderboard(
     results: Results, comparisons: Sequence[Comparison], ranking: Sequence[Rank], costs: Sequence[Cost]
 ) -> list[Standing]:
-    """The optimizers from the best mean rank to the worst; none where there are too few to have ranks over arenas.
-
-    Args:
-        comparisons: its verdicts, among them those on the reference.
-        ranking: the places in and over the arenas.
-        costs: the time of a step of each arm, as far as it was measured.
+    """The optimizers from the best mean rank to the worst; empty with fewer than 3 optimizers or 2 arenas.
 
     Source of the groups: Demsar, "Statistical Comparisons of Classifiers over Multiple Data Sets", JMLR 2006.
     """
@@ -68,7 +61,7 @@ def leaderboard(
     tuned = {arm.optimizer: arm.tuned for arm in results.arms}
     standings = []
     for name in [*ranks, *(name for name in suite.optimizers if name not in ranks)]:
-        rank, seen = ranks.get(name), _verdicts(comparisons, suite.reference, name)
+        rank, counts = ranks.get(name), _verdicts(comparisons, suite.reference, name)
         step_ratio, train_ratio = _ratios(costs, suite.reference, name)
         standings.append(
             Standing(
@@ -76,11 +69,7 @@ def leaderboard(
                 mean_rank=rank.rank if rank else None,
                 groups=rank.groups if rank else "",
                 critical_difference=rank.critical_difference if rank else None,
-                better=seen.get("better"),
-                equivalent=seen.get("equivalent"),
-                worse=seen.get("worse"),
-                inconclusive=seen.get("inconclusive"),
-                undecided=seen.get("undecided"),
+                **counts,
                 step_ratio=step_ratio,
                 train_ratio=train_ratio,
                 state=state_per_weight(results.study.optimizers[name].factory),
@@ -90,17 +79,15 @@ def leaderboard(
     return standings
 
 
-def _verdicts(comparisons: Sequence[Comparison], reference: str, name: str) -> dict[str, int]:
-    """In how many arenas an optimizer has each verdict against the reference; nothing of the reference itself."""
-    if name == reference:
-        return {}
+def _verdicts(comparisons: Sequence[Comparison], reference: str, name: str) -> dict[str, int | None]:
+    """The number of arenas with each verdict on an optimizer against the reference; None for the reference."""
     against = [c.verdict for c in comparisons if (c.reference, c.baseline) == (reference, name)]
-    seen = Counter(FROM_BASELINE.get(verdict, "undecided") for verdict in against)
-    return {verdict: seen[verdict] for verdict in (*FROM_BASELINE, "undecided")}
+    counts = Counter(FROM_BASELINE.get(verdict, "undecided") for verdict in against)
+    return {x: None if name == reference else counts[x] for x in (*FROM_BASELINE, "undecided")}
 
 
 def _ratios(costs: Sequence[Cost], reference: str, name: str) -> tuple[float | None, float | None]:
-    """The time of the optimizer's part of a step and of a whole step, over the reference's; medians over the arenas."""
+    """The times of the optimizer's part of a step and of a whole step over the reference's; medians over arenas."""
     by_arm = {(cost.arena, cost.optimizer): cost for cost in costs}
     arenas = [arena for arena, optimizer in by_arm if optimizer == name and (arena, reference) in by_arm]
     if not arenas:

@@ -8,28 +8,28 @@ from statistics import fmean
 from scipy import stats
 
 from fairbench.analysis.comparison.verdicts import Comparison
-from fairbench.analysis.results import ArmResults, Results
+from fairbench.analysis.results import Results
 
 ALL_ARENAS = "all arenas"
 Pairs = Collection[tuple[str, str]]
-"""Pairs of which the first was found better than the second."""
+"""Pairs of optimizers of which the first is better than the second."""
 
 
 @dataclass(frozen=True)
 class Rank:
-    """The place of an optimizer, in one arena or over all of them.
+    """The rank of an optimizer, in one arena or over all of them.
 
     Attributes:
         arena: name of the arena, or "all arenas".
-        mean: mean of the primary metric over the seeds, None unless all finished and over all arenas.
-        rank: 1 is best; those that share places have their average, and an arm that diverged is last; over all arenas
-            the mean of the ranks; None while trials are missing.
-        rank_low: the best place that is not ruled out: 1 + those that were found better.
-        rank_high: the worst: all - those that were found worse.
+        mean: mean of the primary metric over the seeds; None unless all finished, and over all arenas.
+        rank: 1 is best; ties have their average, and an arm that diverged is last. Over all arenas the mean of the
+            ranks. None while trials are missing.
+        rank_low: the best rank that is not ruled out: 1 + the number of optimizers that are better.
+        rank_high: the worst one: the number of all optimizers - the number of those that are worse.
         groups: numbers of the groups to which it belongs; optimizers that share one are not separated.
         method: the test that separates them.
-        p: p-value of Friedman's test that no optimizer differs from another over the arenas, None within an arena.
-        critical_difference: the smallest difference of mean ranks that separates two, None within an arena.
+        p: p-value of Friedman's test that the optimizers do not differ over the arenas; None within an arena.
+        critical_difference: the smallest difference of mean ranks that separates two; None within an arena.
     """
 
     arena: str
@@ -45,16 +45,16 @@ class Rank:
 
 
 def ranking(results: Results, comparisons: Sequence[Comparison]) -> list[Rank]:
-    """The places in each arena in the order of the suite, then those over all arenas, best first."""
+    """The ranks in each arena in the order of the suite, then those over all arenas; the best first."""
     within = [within_arena(results, arena, comparisons) for arena in results.study.suite.arenas]
     return [rank for ranks in (*within, over_arenas(within, results.study.suite.alpha)) for rank in ranks]
 
 
 def within_arena(results: Results, arena: str, comparisons: Sequence[Comparison]) -> list[Rank]:
-    """The places in an arena.
+    """The ranks in an arena.
 
     Two arms are separated where the verdict on them is better or worse. All these verdicts are right with probability
-    1 - alpha, since Holm's correction is over all pairs; so all bounds of the places are.
+    1 - alpha, since Holm's correction is over all pairs; so are all bounds of the ranks.
 
     Source: Al Mohamad, Goeman and van Zwet, "Simultaneous confidence intervals for ranks ...", CSDA 2019.
     """
@@ -66,27 +66,22 @@ def within_arena(results: Results, arena: str, comparisons: Sequence[Comparison]
     judged = [c for c in comparisons if c.arena == arena]
     better = {(c.reference, c.baseline) for c in judged if c.verdict == "better"}
     better |= {(c.baseline, c.reference) for c in judged if c.verdict == "worse"}
-    complete = not any(_unfinished(arm) for arm in arms)
+    complete = all(arm.diverged or not arm.count("missing", "failed") for arm in arms)
     ranks = dict(zip(scores, stats.rankdata(list(scores.values())).tolist(), strict=True)) if complete else {}
     order = sorted(scores, key=scores.__getitem__)
     return [
-        Rank(arena, name, means.get(name), ranks.get(name), *place, "verdicts on all pairs")
-        for name, place in _places(order, better).items()
+        Rank(arena, name, means.get(name), ranks.get(name), *bounds, "verdicts on all pairs")
+        for name, bounds in _bounds(order, better).items()
     ]
 
 
-def _unfinished(arm: ArmResults) -> bool:
-    """Whether an arm has missing or failed trials."""
-    return not arm.diverged and arm.count("missing", "failed") > 0
-
-
 def over_arenas(within: Sequence[Sequence[Rank]], alpha: float) -> list[Rank]:
-    """The places over the arenas in which everything is known; none without such an arena.
+    """The ranks over the arenas in which all ranks are known; none without such an arena.
 
     Friedman's test asks whether the ranks differ at all; where they do, Nemenyi's critical difference separates two
-    optimizers. With so few arenas that it exceeds the distance from always first to always last, there is no test.
+    optimizers. There is no test where the critical difference exceeds the distance from always first to always last.
     (Friedman's p is that of chi squared, too large for few arenas.)
-    Both count every arena as one of its own: a task at two horizons counts twice.
+    Both treat the arenas as independent: a task at two horizons counts twice.
 
     Source: Demsar, "Statistical Comparisons of Classifiers over Multiple Data Sets", JMLR 2006, section 3.2.
     """
@@ -100,13 +95,13 @@ def over_arenas(within: Sequence[Sequence[Rank]], alpha: float) -> list[Rank]:
     k, n = len(means), len(complete)
     difference = critical_difference(k, n, alpha) if k > 2 else math.inf
     if difference >= k - 1:
-        places = _places(order, set())
-        return [Rank(ALL_ARENAS, x, None, means[x], *place, "too few arenas") for x, place in places.items()]
+        unseparated = _bounds(order, set()).items()
+        return [Rank(ALL_ARENAS, name, None, means[name], *bounds, "too few arenas") for name, bounds in unseparated]
     p = friedman([[block[name] for name in order] for block in complete])
     apart = {(a, b) for a in order for b in order if p < alpha and means[b] - means[a] > difference}
     return [
-        Rank(ALL_ARENAS, name, None, means[name], *place, "Friedman, Nemenyi", p, difference)
-        for name, place in _places(order, apart).items()
+        Rank(ALL_ARENAS, name, None, means[name], *bounds, "Friedman, Nemenyi", p, difference)
+        for name, bounds in _bounds(order, apart).items()
     ]
 
 
@@ -129,8 +124,8 @@ def critical_difference(k: int, n: int, alpha: float) -> float:
         CD = q_alpha sqrt(k (k + 1) / (6 n)),    q_alpha: the studentized range of k and infinity, over sqrt(2)
 
     Args:
-        k: optimizers.
-        n: arenas.
+        k: number of optimizers.
+        n: number of arenas.
         alpha: level of the test.
 
     Source: Demsar 2006; Nemenyi, "Distribution-free multiple comparisons", thesis, Princeton 1963.
@@ -139,14 +134,14 @@ def critical_difference(k: int, n: int, alpha: float) -> float:
     return q * math.sqrt(k * (k + 1) / (6 * n))
 
 
-def _places(order: Sequence[str], better: Pairs) -> Mapping[str, tuple[int, int, str]]:
-    """Best and worst place and the groups of each, in the order given."""
-    found = groups(order, better)
+def _bounds(order: Sequence[str], better: Pairs) -> Mapping[str, tuple[int, int, str]]:
+    """The best and the worst rank and the groups of each optimizer, in the order given."""
+    numbered = list(enumerate(groups(order, better), 1))
     return {
         name: (
             1 + sum(loser == name for _, loser in better),
             len(order) - sum(winner == name for winner, _ in better),
-            " ".join(str(number) for number, group in enumerate(found, 1) if name in group),
+            " ".join(str(number) for number, group in numbered if name in group),
         )
         for name in order
     }
@@ -155,8 +150,8 @@ def _places(order: Sequence[str], better: Pairs) -> Mapping[str, tuple[int, int,
 def groups(order: Sequence[str], apart: Pairs) -> list[frozenset[str]]:
     """The largest groups in which no two are separated: two share a group if and only if they are not.
 
-    Each pair that is separated splits every group that has both into one without the first and one without the second;
-    a group within another is dropped.
+    Each separated pair splits every group that has both into one without the first and one without the second; a group
+    that is part of a larger one is dropped.
 
     Args:
         order: all names, the best first.
@@ -167,8 +162,8 @@ def groups(order: Sequence[str], apart: Pairs) -> list[frozenset[str]]:
 
     Source: Piepho, "An Algorithm for a Letter-Based Representation of All-Pairwise Comparisons", JCGS 2004.
     """
-    found = {frozenset(order)}
+    largest = {frozenset(order)}
     for pair in apart:
-        halves = {group - {name} if group.issuperset(pair) else group for group in found for name in pair}
-        found = {group for group in halves if not any(group < other for other in halves)}
-    return sorted(found, key=lambda group: [order.index(name) for name in order if name in group])
+        halves = {group - {name} if group.issuperset(pair) else group for group in largest for name in pair}
+        largest = {group for group in halves if not any(group < other for other in halves)}
+    return sorted(largest, key=lambda group: [order.index(name) for name in order if name in group])

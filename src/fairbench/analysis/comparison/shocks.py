@@ -1,4 +1,4 @@
-"""The cost of a disturbance, against the undisturbed twin: excess loss, steps to recover, final metric."""
+"""The cost of shocks, against the same training without them: excess loss, steps to recover, final metric."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from fairbench.analysis.statistics.paired import paired_t
 from fairbench.arenas.shocks.registry import shock_starts
 
 RECOVERED = 1.05
-"""A training has recovered when its loss is at most this multiple of its undisturbed twin's."""
+"""A training has recovered when its loss is at most this multiple of the undisturbed one."""
 LossCurve = Mapping[int, float]
 """Training loss by logged step."""
 
@@ -23,14 +23,13 @@ class ShockCost:
         calm: name of the arena without shocks.
         n: seeds that finished in both.
         diverged: seeds that diverged under the shocks.
-        excess: sum over the steps from the first shock on of how much higher the training loss is, mean over seeds.
+        excess: disturbed minus calm training loss, summed over the steps from the first shock on, mean over seeds.
         recovery: steps from a shock until the loss is within 5% of the calm one, median over shocks and seeds; a shock
             that is not overcome before the next one, or the end, counts with all the steps until then.
         recovered: share of the shocks that were overcome.
         lost: how much worse the final primary metric on the test split is, mean over seeds.
-        lost_low: lower end of its 95% confidence interval, paired by seed.
-        lost_high: its upper end.
-        note: why there is nothing lost or no interval, may be empty.
+        lost_low, lost_high: its 95% confidence interval, paired by seed.
+        note: why `lost` or its interval is missing, may be empty.
     """
 
     arena: str
@@ -49,9 +48,9 @@ class ShockCost:
 
 def shock_costs(results: Results) -> list[ShockCost]:
     """A row for each arm of a disturbed arena that has a calm twin, in the order of the suite."""
-    arenas = results.study.suite.arenas
-    found = [arm for arm in results.arms if (plan := arenas[arm.arena]).shock and plan.tuned_on]
-    return [_cost(results, arm, results.arm(arenas[arm.arena].tuned_on, arm.optimizer)) for arm in found]
+    plans = results.study.suite.arenas
+    planned = ((arm, plans[arm.arena]) for arm in results.arms)
+    return [_cost(results, x, results.arm(y.tuned_on, x.optimizer)) for x, y in planned if y.shock and y.tuned_on]
 
 
 def _cost(results: Results, arm: ArmResults, calm: ArmResults) -> ShockCost:
@@ -62,7 +61,6 @@ def _cost(results: Results, arm: ArmResults, calm: ArmResults) -> ShockCost:
     starts = shock_starts(plan.shock, plan.steps)
     curves = [(_loss_curve(run), _loss_curve(twin)) for run, twin in pairs]
     waits = [wait for pair in curves for wait in recoveries(*pair, starts)]
-    more = fmean(excess(*pair, starts[0]) for pair in curves) if curves else None
     lost, low, high, note = _lost(pairs, plan.metric, sign)
     return ShockCost(
         arena=arm.arena,
@@ -70,7 +68,7 @@ def _cost(results: Results, arm: ArmResults, calm: ArmResults) -> ShockCost:
         optimizer=arm.optimizer,
         n=len(pairs),
         diverged=arm.count("diverged"),
-        excess=more,
+        excess=fmean(excess(*pair, starts[0]) for pair in curves) if curves else None,
         recovery=median(steps for steps, _ in waits) if waits else None,
         recovered=fmean(overcome for _, overcome in waits) if waits else None,
         lost=lost,
@@ -96,14 +94,9 @@ def _loss_curve(run: Run) -> LossCurve:
 
 
 def excess(disturbed: LossCurve, calm: LossCurve, start: int) -> float:
-    """Sum over the steps after `start` of the disturbed minus the calm training loss.
+    """Sum over the steps after `start`, the last one before the shock, of the disturbed minus the calm training loss.
 
-        sum over logged steps s > start of (s - the one before) (disturbed(s) - calm(s))
-
-    Args:
-        disturbed: loss by logged step; each stands for the steps since the one before.
-        calm: the same of the calm twin.
-        start: step before the first disturbed one.
+    sum over logged steps s > start of (s - the logged step before) (disturbed(s) - calm(s))
     """
     total, before = 0.0, start
     for step in sorted(disturbed.keys() & calm.keys()):
@@ -114,17 +107,15 @@ def excess(disturbed: LossCurve, calm: LossCurve, start: int) -> float:
 
 
 def recoveries(disturbed: LossCurve, calm: LossCurve, starts: Sequence[int]) -> list[tuple[int, bool]]:
-    """Of each shock, how many steps after its start the loss was within 5% of the calm one, and whether it ever was.
+    """For each shock the steps until the loss was within 5% of the calm one, and whether it ever was.
 
     Args:
-        disturbed: loss by logged step.
-        calm: the same of the calm twin.
-        starts: steps before the first disturbed one of each shock, rising.
+        starts: the last step before each shock, rising.
     """
     logged = sorted(disturbed.keys() & calm.keys())
-    found = []
+    waits = []
     for start, end in zip(starts, [*starts[1:], logged[-1] if logged else 0], strict=True):
         back = (step for step in logged if start < step <= end and disturbed[step] <= RECOVERED * calm[step])
         first = next(back, None)
-        found.append((end - start, False) if first is None else (first - start, True))
-    return found
+        waits.append((end - start, False) if first is None else (first - start, True))
+    return waits

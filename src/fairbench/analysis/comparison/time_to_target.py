@@ -13,8 +13,8 @@ from fairbench.analysis.results import ArmResults, Results, Run
 class TimeToTarget:
     """When the final trials of an arm first reached the arena's target on the validation split.
 
-    A trial is looked at when it evaluates, so steps are multiples of that distance. What a trial does after it reached
-    the target does not matter, even if it diverges.
+    Only evaluations count, so steps are multiples of their distance. What a trial does after it reached the target does
+    not matter, even if it diverges.
 
     Attributes:
         target: the value that must be reached.
@@ -22,7 +22,7 @@ class TimeToTarget:
         reached: how many of them reached it.
         share: reached / seeds.
         steps_by_seed: steps of each seed in the order of the suite, "never" for one that did not reach it.
-        median_steps: their median, a seed that never reached it counting as infinitely many; None where it is infinite.
+        median_steps: their median, infinite for a seed that never reached it; None where the median is infinite.
         median_seconds: the same in seconds of training, where timing trials give the time of a step.
     """
 
@@ -40,13 +40,13 @@ class TimeToTarget:
 
 @dataclass(frozen=True)
 class ProfilePoint:
-    """A point at which the performance profile of an optimizer may rise; from there on it is level.
+    """A point at which the performance profile of an optimizer may rise; between points it is level.
 
     Attributes:
         measure: "steps" or "seconds".
         tau: multiple of the fastest optimizer's time.
         share: share of the arenas that it solves within that multiple.
-        arenas: how many arenas there are.
+        arenas: number of arenas.
     """
 
     measure: str
@@ -59,9 +59,8 @@ class ProfilePoint:
 def times_to_target(results: Results, costs: Sequence[Cost]) -> list[TimeToTarget]:
     """The time to target of every arm in an arena with a target, in the order of the suite.
 
-    Args:
-        costs: the cost of each arm. Seconds are given only where it comes from timing trials: final trials of two
-            optimizers ran at different times.
+    Seconds are given only where the cost comes from timing trials: final trials of two optimizers ran at different
+    times.
 
     Source: Dahl et al., "Benchmarking Neural Network Training Algorithms", 2023, section 4.
     """
@@ -93,13 +92,7 @@ def _time_to_target(
 
 
 def first_step(run: Run, metric: str, target: float, higher: bool) -> int | None:
-    """The step of the first evaluation that reaches a target, None if none does.
-
-    Args:
-        run: a trial with a result.
-        target: the value that must be reached.
-        higher: whether higher values are better.
-    """
+    """The step of the first evaluation that reaches a target, None if none does; `higher` if higher is better."""
     values = run.curve(metric).items()
     return next((step for step, value in values if (value >= target if higher else value <= target)), None)
 
@@ -110,9 +103,6 @@ def profile(times: Sequence[TimeToTarget]) -> list[ProfilePoint]:
         rho(tau) = share of the arenas in which the optimizer's median time is at most tau times the fastest one's
 
     An arena counts when all its arms are known; one that an optimizer does not solve counts against it for every tau.
-
-    Args:
-        times: the times to target of all arms.
 
     Returns:
         For each measure and optimizer a point at every tau at which any profile rises, the first at tau = 1.
@@ -132,18 +122,11 @@ def _profile(measure: str, times: Mapping[tuple[str, str], float | None]) -> lis
     arenas = list(dict.fromkeys(arena for arena, _ in times))
     optimizers = list(dict.fromkeys(optimizer for _, optimizer in times))
     solved = {key: time for key, time in times.items() if time is not None}
-    fastest = {
-        arena: min((t for (where, _), t in solved.items() if where == arena), default=math.inf) for arena in arenas
-    }
+    fastest = {arena: min(t for (where, _), t in solved.items() if where == arena) for arena, _ in solved}
     ratios = {key: time / fastest[key[0]] for key, time in solved.items()}
-    return [
-        ProfilePoint(
-            measure,
-            optimizer,
-            tau,
-            sum(ratios.get((arena, optimizer), math.inf) <= tau for arena in arenas) / len(arenas),
-            len(arenas),
-        )
-        for optimizer in optimizers
-        for tau in sorted({1.0, *ratios.values()})
-    ]
+
+    def share(optimizer: str, tau: float) -> float:
+        return sum(ratios.get((arena, optimizer), math.inf) <= tau for arena in arenas) / len(arenas)
+
+    points = [(name, tau) for name in optimizers for tau in sorted({1.0, *ratios.values()})]
+    return [ProfilePoint(measure, name, tau, share(name, tau), len(arenas)) for name, tau in points]

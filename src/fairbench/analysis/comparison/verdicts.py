@@ -40,42 +40,33 @@ class Comparison:
     Attributes:
         direction: "min" or "max", which is better.
         reference: the optimizer that is compared: the suite's reference, unless the suite compares all pairs.
-        baseline: the one it is compared with.
+        baseline: the optimizer that it is compared with.
         verdict: the conclusion; only "better" is a win.
         note: the reason or a restriction, may be empty.
-        mean_reference: mean over the reference's seeds, None unless all of them finished.
-        mean_baseline: mean over the baseline's seeds, None unless all of them finished.
+        mean_reference, mean_baseline: means over the seeds of each, None unless all of both finished.
         advantage: difference of the means.
-        ci_low: lower end of its 95% confidence interval, not corrected for the number of comparisons.
-        ci_high: upper end.
+        ci_low, ci_high: its 95% confidence interval, not corrected for the number of comparisons.
         hedges_g: the difference in pooled standard deviations, see `hedges_g`.
-        t: Welch's statistic.
-        df: its degrees of freedom.
-        p: its two-sided p-value.
+        t, df, p: Welch's statistic, degrees of freedom and two-sided p-value.
         p_holm: `p` corrected for all comparisons of the suite.
         p_equivalence: p-value of the test that the difference is within the margin, not corrected.
         margin: the largest difference that does not matter, from the suite; None without a declared margin.
-        std_reference: standard deviation over the reference's seeds, ddof = 1.
-        std_baseline: standard deviation over the baseline's seeds.
-        g_low: lower end of the 95% confidence interval of the effect, see `effect_interval`.
-        g_high: its upper end.
+        std_reference, std_baseline: standard deviations over the seeds of each, ddof = 1.
+        g_low, g_high: the 95% confidence interval of the effect, see `effect_interval`.
         p_paired: p-value of the t-test by seeds, not corrected, see `paired_t`.
-        paired_low: lower end of its 95% confidence interval of the advantage.
-        paired_high: its upper end.
+        paired_low, paired_high: its 95% confidence interval of the advantage.
         seed_correlation: correlation of the two arms over the seeds.
         p_permutation: exact p-value without assuming a distribution, not corrected, see `permutation_p`.
         p_permutation_floor: the smallest p-value that this number of seeds can give.
         p_spread: p-value of the test of equal spread, not corrected, see `brown_forsythe`.
-        seeds_needed: seeds of each arm to find a difference of the margin with 80% power at the observed spread and the
-            strictest step of Holm's correction, see `seeds_needed`.
-        n_reference: finished seeds of the reference.
-        n_baseline: finished seeds of the baseline.
-        diverged_reference: diverged seeds of the reference.
-        diverged_baseline: diverged seeds of the baseline.
+        seeds_needed: seeds of each arm to detect a difference of the margin with 80% power at the observed spread and
+            the strictest step of Holm's correction, see `seeds_needed`.
+        n_reference, n_baseline: finished seeds of each.
+        diverged_reference, diverged_baseline: diverged seeds of each.
         seeds: planned seeds of each.
         identical_seeds: seeds in which both ended with the same weights, bit by bit.
         declared: the verdict by the plan that was declared before the first final trial, "not declared" if that plan
-            has no such comparison; empty where no plan is known to be so old.
+            has no such comparison; empty where no plan is older than the first final trial.
         untuned: which of the two had no search for a learning rate; empty if both had.
     """
 
@@ -121,29 +112,24 @@ class Comparison:
 
     @property
     def is_win(self) -> bool:
-        """Whether the reference won; nothing else decides what is emphasized."""
+        """Whether the reference won; this alone decides what is emphasized."""
         return self.verdict == "better"
 
     @property
     def statement(self) -> str:
         """The verdict with its note, the declared verdict if it differs, and untuned optimizers; for tables."""
         first = "not declared before" if self.declared == NOT_DECLARED else f"as declared: {self.declared}"
-        searchless = f"{self.untuned} untuned" if self.untuned else ""
-        notes = [self.note, first if self.declared not in ("", self.verdict) else "", searchless]
+        untuned = f"{self.untuned} untuned" if self.untuned else ""
+        notes = [self.note, first if self.declared not in ("", self.verdict) else "", untuned]
         return f"{self.verdict} ({'; '.join(filter(None, notes))})" if any(notes) else self.verdict
 
 
 def compare_as_declared(
     history: History, results: Results, lookup: Lookup
 ) -> tuple[list[Comparison], list[Comparison]]:
-    """The verdict table, and the one that the same records give by the plan that was declared before the first final.
+    """The verdict tables by the last plan and by the plan that was declared before the first final trial.
 
-    Args:
-        results: the results by the last plan.
-        lookup: returns the record of a trial, or None.
-
-    Returns:
-        Both tables; the first one names the verdict as declared. They are the same where no plan is known to be so old.
+    The first table names the verdicts of the second as declared. They are the same where no plan is that old.
     """
     comparisons, declared = compare(results), history.declared
     if declared is None:
@@ -156,31 +142,22 @@ def compare_as_declared(
 
 
 def compare(results: Results) -> list[Comparison]:
-    """Compare the reference with every other optimizer, or every pair, in every arena.
+    """Compare the reference with every other optimizer, or every pair, in every arena, in the order of the suite.
 
     The family of Holm's correction is arenas x pairs as the suite plans them, finished or not.
-
-    Returns:
-        A comparison for each arena and pair, in the order of the suite.
     """
     suite = results.study.suite
-    found = [_compare(results, arena, *pair) for arena in suite.arenas for pair in suite.pairs]
-    return judge(found, suite.alpha)
+    return judge([_compare(results, arena, *pair) for arena in suite.arenas for pair in suite.pairs], suite.alpha)
 
 
 def judge(family: Sequence[Comparison], alpha: float) -> list[Comparison]:
-    """Give each comparison of a family its corrected p-value and its verdict.
-
-    Args:
-        family: the comparisons that are corrected together.
-        alpha: their family-wise error rate.
-    """
+    """Give each comparison of a family its corrected p-value and its verdict; alpha is the family-wise error rate."""
     adjusted = holm([comparison.p for comparison in family])
     return [_judge(replace(c, p_holm=p), alpha, alpha / len(family)) for c, p in zip(family, adjusted, strict=True)]
 
 
 def _compare(results: Results, arena: str, reference: str, baseline: str) -> Comparison:
-    """A comparison without Holm's correction and what depends on it."""
+    """A comparison before Holm's correction."""
     suite = results.study.suite
     plan = suite.arenas[arena]
     ours, theirs = results.arm(arena, reference), results.arm(arena, baseline)
@@ -202,8 +179,8 @@ def _compare(results: Results, arena: str, reference: str, baseline: str) -> Com
     )
     if note := _shortage((ours, theirs), "missing", "failed"):
         return replace(begun, verdict="incomplete", note=note)
-    hopeless = [f"{arm.optimizer} diverged at every rate of the sweep" for arm in (ours, theirs) if arm.diverged]
-    if note := ", ".join(hopeless) or _shortage((ours, theirs), "diverged"):
+    no_rate = [f"{arm.optimizer} diverged at every rate of the sweep" for arm in (ours, theirs) if arm.diverged]
+    if note := ", ".join(no_rate) or _shortage((ours, theirs), "diverged"):
         return replace(begun, verdict="diverged", note=note)
     same = a == b and begun.identical_seeds < begun.seeds
     tested = _seed_by_seed(summarized(begun, summary(a), summary(b)), a, b)
@@ -211,13 +188,7 @@ def _compare(results: Results, arena: str, reference: str, baseline: str) -> Com
 
 
 def summarized(begun: Comparison, ours: Summary, theirs: Summary) -> Comparison:
-    """Fill in everything that n, mean and standard deviation of two complete arms give.
-
-    Args:
-        begun: the comparison so far.
-        ours: the reference's arm, in units of the metric.
-        theirs: the baseline's arm.
-    """
+    """Fill in all statistics that need only n, mean and standard deviation of two complete arms."""
     sign = _sign(begun)
     a, b = (replace(arm, mean=sign * arm.mean) for arm in (ours, theirs))
     test, (g_low, g_high) = welch(a, b), effect_interval(a, b)
@@ -242,7 +213,7 @@ def summarized(begun: Comparison, ours: Summary, theirs: Summary) -> Comparison:
 
 
 def _seed_by_seed(begun: Comparison, a: Values, b: Values) -> Comparison:
-    """Fill in what needs the values of every seed, in the same order in both arms."""
+    """Fill in the statistics that need the values of every seed, in the same order in both arms."""
     sign = _sign(begun)
     test = paired_t([sign * x for x in a], [sign * x for x in b])
     return replace(
@@ -258,7 +229,7 @@ def _seed_by_seed(begun: Comparison, a: Values, b: Values) -> Comparison:
 
 
 def _sign(comparison: Comparison) -> float:
-    """What makes more of the metric better."""
+    """The factor that makes higher values of the metric better."""
     return -1.0 if comparison.direction == "min" else 1.0
 
 

@@ -1,4 +1,4 @@
-"""What others have published of their own runs: each publication is a CSV file here, a row for each printed number."""
+"""Published results: each publication is a CSV file here, with a row for each printed number."""
 
 import csv
 from dataclasses import dataclass
@@ -40,12 +40,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Publication:
-    """Everything that is known of a publication.
-
-    Attributes:
-        name: its name, with which the names of the suites begin that follow its settings.
-        entries: what it prints, in its order.
-    """
+    """The printed numbers of a publication, in its order; suites that follow its settings have names that begin so."""
 
     name: str
     entries: tuple[Entry, ...]
@@ -56,14 +51,13 @@ class Publication:
 
     def number(self, statistic: str, **where: str) -> Decimal | None:
         """The first number of a statistic with some properties, such as arena="vit"; None if none is printed."""
-        found = (x for x in self.all(statistic) if all(getattr(x, key) == value for key, value in where.items()))
-        return next((entry.number for entry in found), None)
+        entries = (x for x in self.all(statistic) if all(getattr(x, key) == value for key, value in where.items()))
+        return next((entry.number for entry in entries), None)
 
 
 def publication_names() -> list[str]:
     """Names of the publications that come with fairbench."""
-    files = FOLDER.iterdir()
-    return sorted(file.name.removesuffix(".csv") for file in files if file.name.endswith(".csv"))
+    return sorted(file.name.removesuffix(".csv") for file in FOLDER.iterdir() if file.name.endswith(".csv"))
 
 
 def load_publication(name: str) -> Publication:

@@ -14,10 +14,10 @@ from fairbench.analysis.statistics.significance import TTest, summary, welch
 from fairbench.arenas.registry import ARENAS
 
 LEVEL = 0.05
-"""Publications call a difference significant below it."""
+"""The level below which publications call a difference significant."""
 NOT_SIGNIFICANT = "n.s."
 HIGHEST_LOSS = 100.0
-"""Above it a perplexity is written as that of this loss: the square of a larger one may be no float."""
+"""A larger loss gets the perplexity of this one: the square of a larger perplexity may overflow."""
 
 Direction = Literal["better", "worse", "equal"]
 
@@ -29,16 +29,12 @@ class ValueRow:
     Attributes:
         place: where it is printed.
         seed: the seed of both sides, empty for a mean over seeds.
-        published_mean: what is printed.
-        published_std: the standard deviation that is printed with it.
-        our_mean: mean over our finished seeds.
-        our_std: their standard deviation, ddof = 1.
-        n: how many they are.
+        published_mean, published_std: as printed.
+        our_mean, our_std, n: mean, standard deviation (ddof = 1) and number of our finished seeds.
         difference: ours - published.
         inside: whether our mean lies within the published mean +- std, ends included, as they are printed.
-        published_lr: the selected learning rate that is printed.
-        our_lr: the one that our sweep selected.
-        same_lr: whether they are the same in the three digits that such rates are printed with.
+        published_lr, our_lr: the selected learning rates.
+        same_lr: whether they are the same in three digits, as published rates are printed.
     """
 
     place: str
@@ -59,20 +55,15 @@ class ValueRow:
 
 
 class Judgement(NamedTuple):
-    """The result of an optimizer against a baseline before any correction.
-
-    Attributes:
-        direction: where the optimizer's mean lies.
-        significant: whether the difference is called significant at `LEVEL`.
-    """
+    """The result of an optimizer against a baseline before any correction, significant at `LEVEL` or not."""
 
     direction: Direction
     significant: bool
 
 
-def agree(one: Judgement, other: Judgement) -> bool:
+def agree(a: Judgement, b: Judgement) -> bool:
     """Whether two judgements are significant in the same direction, or neither is significant."""
-    return one == other or not (one.significant or other.significant)
+    return a == b or not (a.significant or b.significant)
 
 
 @dataclass(frozen=True)
@@ -81,18 +72,15 @@ class VerdictRow:
 
     Attributes:
         place: where it is printed.
-        optimizer: the optimizer that is compared.
-        baseline: the one it is compared with.
         published_mark: the mark that is printed, "*" or "n.s.".
         published_p: the p-value, where one is printed.
-        published_direction: where the published mean of the optimizer lies.
+        published_direction, our_direction: whether the mean of the optimizer is better or worse than the baseline's.
         published_significant: whether the mark means significant.
         our_p: Welch's p on our values, not corrected.
-        our_direction: where our mean of the optimizer lies.
         our_significant: whether our p is below `LEVEL`.
-        holm: the verdict of the suite, corrected; None where it does not make this comparison.
+        holm: the verdict of the suite, corrected; None where the suite does not make this comparison.
         agree: whether both are significant in the same direction, or neither is significant.
-        note: why ours cannot be made or tested, may be empty.
+        note: why our test is missing or degenerate, may be empty.
     """
 
     place: str
@@ -114,13 +102,7 @@ class VerdictRow:
 
 @dataclass(frozen=True)
 class Gap:
-    """What only one side has, of one kind.
-
-    Attributes:
-        kind: "arenas", "optimizers" or "metrics".
-        only_published: names that the study lacks.
-        only_ours: names that the publication lacks.
-    """
+    """The names of one kind ("arenas", "optimizers" or "metrics") that only the publication or only the study has."""
 
     kind: str
     only_published: list[str]
@@ -168,27 +150,21 @@ def _arm(results: Results, arena: str, optimizer: str) -> ArmResults | None:
 
 
 def our_scores(results: Results, arena: str, metric: str, optimizer: str) -> dict[int, float]:
-    """A metric of the finished final trials of an arm on the test split, by seed.
+    """A metric of the finished final trials on the test split, by seed; empty without such an arm.
 
-    Args:
-        arena: name of the arena; the study need not have it.
-        metric: name of the metric; the perplexity of a seed is exp of its loss.
-        optimizer: name of the optimizer; the study need not have it.
+    The perplexity of a seed is exp of its loss.
     """
     arm = _arm(results, arena, optimizer)
     measured = "loss" if metric == "perplexity" else metric
-    found = {run.seed: run.metric("test", measured) for run in arm.final} if arm else {}
-    scores = {seed: value for seed, value in found.items() if value is not None}
+    runs = arm.final if arm else []
+    scores = {run.seed: value for run in runs if (value := run.metric("test", measured)) is not None}
     return {s: math.exp(min(x, HIGHEST_LOSS)) for s, x in scores.items()} if metric == "perplexity" else scores
 
 
 def verdict_rows(publication: Publication, results: Results, comparisons: Sequence[Comparison]) -> list[VerdictRow]:
     """Every published comparison of two optimizers with ours, in the order of the publication.
 
-    An arm with a final trial that did not finish is not tested: the mean of the others may flatter it.
-
-    Args:
-        comparisons: the study's own verdicts.
+    An arm with a final trial that did not finish is not tested: the mean of its finished trials may be too good.
     """
     return [_verdict_row(publication, entry, results, comparisons) for entry in publication.all("verdict")]
 
@@ -220,10 +196,10 @@ def _verdict_row(
 def _published_judgement(publication: Publication, entry: Entry) -> Judgement:
     """Direction and significance by the mark and the published means."""
     pair = (entry.optimizer, entry.baseline)
-    one, other = (publication.number("mean", arena=entry.arena, metric=entry.metric, optimizer=name) for name in pair)
-    assert one is not None
-    assert other is not None
-    return Judgement(direction(entry.arena, entry.metric, float(one - other)), entry.value != NOT_SIGNIFICANT)
+    ours, theirs = (publication.number("mean", arena=entry.arena, metric=entry.metric, optimizer=x) for x in pair)
+    assert ours is not None
+    assert theirs is not None
+    return Judgement(direction(entry.arena, entry.metric, float(ours - theirs)), entry.value != NOT_SIGNIFICANT)
 
 
 def _our_judgement(entry: Entry, test: TTest | None) -> Judgement | None:
@@ -234,7 +210,7 @@ def _our_judgement(entry: Entry, test: TTest | None) -> Judgement | None:
 
 
 def _test(results: Results, arena: str, metric: str, optimizer: str, baseline: str) -> tuple[TTest | None, str]:
-    """Welch's test of two complete arms, and what keeps it from being made or proper."""
+    """Welch's test of two complete arms, and the reason why it is missing or degenerate."""
     if arena not in results.study.suite.arenas:
         return None, f"no {arena} in the study"
     planned, notes = len(results.study.suite.final.seeds), []
@@ -250,25 +226,21 @@ def _test(results: Results, arena: str, metric: str, optimizer: str, baseline: s
 
 
 def direction(arena: str, metric: str, difference: float) -> Direction:
-    """The direction of an optimizer whose metric exceeds another's by a difference."""
-    higher_is_better = ARENAS[arena].metrics.get(metric) == "max"  # of one that is derived here, perplexity, lower is
+    """The direction of an optimizer whose metric exceeds the baseline's by a difference."""
+    higher_is_better = ARENAS[arena].metrics.get(metric) == "max"  # perplexity, which arenas do not have, is a minimum
     return "equal" if difference == 0 else "better" if (difference > 0) == higher_is_better else "worse"
 
 
 def gaps(publication: Publication, results: Results) -> list[Gap]:
-    """What of arenas, optimizers and metrics only one side has; of metrics, in the arenas that both have."""
+    """The arenas, optimizers and metrics that only one side has; metrics only of the arenas that both have."""
     suite, printed = results.study.suite, publication.all("mean")
     both = [arena for arena in suite.arenas if any(entry.arena == arena for entry in printed)]
     theirs = {f"{entry.arena} {entry.metric}" for entry in printed if entry.arena in both}
     ours = {f"{arena} {metric}" for arena in both for metric in results.metrics[arena]}
     ours |= theirs & {f"{arena} perplexity" for arena in both if "loss" in results.metrics[arena]}
-    found = [
-        _gap("arenas", {entry.arena for entry in printed}, set(suite.arenas)),
-        _gap("optimizers", {entry.optimizer for entry in printed}, set(suite.optimizers)),
-        _gap("metrics", theirs, ours),
-    ]
-    return [gap for gap in found if gap.only_published or gap.only_ours]
-
-
-def _gap(kind: str, published: set[str], ours: set[str]) -> Gap:
-    return Gap(kind, sorted(published - ours), sorted(ours - published))
+    names = {
+        "arenas": ({entry.arena for entry in printed}, set(suite.arenas)),
+        "optimizers": ({entry.optimizer for entry in printed}, set(suite.optimizers)),
+        "metrics": (theirs, ours),
+    }
+    return [Gap(kind, sorted(a - b), sorted(b - a)) for kind, (a, b) in names.items() if a != b]

@@ -15,9 +15,9 @@ class PublishedComparison:
     """A comparison by the printed means and standard deviations, with the printed p-value.
 
     Attributes:
-        comparison: by Welch's test of the printed numbers, whose rounding p feels; nobody declared a margin, and of
-            single seeds nothing is known.
-        printed_p: the p-value that is printed, None if none is.
+        comparison: by Welch's test of the printed numbers, so p depends on their rounding; without a margin, and
+            without statistics of single seeds.
+        printed_p: the printed p-value, None if none is printed.
         printed_p_holm: the same, corrected for the same family; None unless all of them are printed.
     """
 
@@ -29,18 +29,14 @@ class PublishedComparison:
 def published_comparisons(
     publication: Publication, alpha: float, baselines: Sequence[str] = ()
 ) -> list[PublishedComparison]:
-    """Judge what a publication compares, one metric for each arena: the first that it prints.
+    """Judge the comparisons of a publication in its order, with one metric for each arena: the first that it prints.
 
     Args:
-        publication: what was published; it prints the number of seeds.
         alpha: family-wise error rate.
-        baselines: the baselines whose comparisons are the family; none for all that are compared.
-
-    Returns:
-        The comparisons, in the order of the publication.
+        baselines: the baselines whose comparisons are the family; empty for all.
 
     Raises:
-        UsageError: it does not compare with such a baseline, or does not print what a test needs.
+        UsageError: it does not compare with such a baseline, or does not print a number that a test needs.
     """
     compared = publication.all("verdict")
     known = {entry.baseline for entry in compared}
@@ -69,9 +65,9 @@ def _summarized(publication: Publication, arena: str, metric: str, optimizer: st
 
 
 def _arm(publication: Publication, **where: str) -> Summary:
-    """What is printed of an arm."""
+    """The printed summary of an arm."""
     n, mean, std = publication.number("n"), *(publication.number(x, **where) for x in ("mean", "std"))
     if n is None or mean is None or std is None:
-        missing = [x for x, found in (("n", n), ("mean", mean), ("std", std)) if found is None]
+        missing = [x for x, number in (("n", n), ("mean", mean), ("std", std)) if number is None]
         raise UsageError(f"{publication.name} prints no {', '.join(missing)} of {', '.join(where.values())}")
     return Summary(int(n), float(mean), float(std))

@@ -1,4 +1,4 @@
-"""Two arms seed by seed: what the same initial weights and batches in both arms let a test know."""
+"""Comparison of two arms seed by seed: both have the same initial weights and batches in each seed."""
 
 import math
 from statistics import correlation, fmean, stdev
@@ -6,7 +6,7 @@ from statistics import correlation, fmean, stdev
 from fairbench.analysis.statistics.significance import TTest, Values, t_test
 
 ROUNDING = 1e-12
-"""Differences that scatter by less than this share of the values are the same: it is the rounding of a subtraction."""
+"""Differences that vary by less than this share of the values are equal: subtraction rounds."""
 
 
 def paired_t(a: Values, b: Values) -> TTest:
@@ -14,15 +14,11 @@ def paired_t(a: Values, b: Values) -> TTest:
 
         t = mean(d) / (std(d) / sqrt(n)),    d_i = a_i - b_i,    n - 1 degrees of freedom
 
-    Seeds that are lucky for both arms cancel: the higher the correlation between the arms, the more this test sees that
-    Welch's does not. Without correlation it sees less, since it has half the degrees of freedom.
-
-    Args:
-        a: one arm, by seed.
-        b: the other, by the same seeds.
+    The effect of a seed that both arms share cancels: the higher their correlation over seeds, the more powerful is
+    this test compared with Welch's. Without correlation it is less powerful, with half the degrees of freedom.
 
     Returns:
-        The test. p = 1 where no seed differs; no test where all differ by the same, or with fewer than 2 seeds.
+        The test. p = 1 where no seed differs; no test where all seeds differ equally, or with fewer than 2 seeds.
 
     Source: Student, "The probable error of a mean", Biometrika 1908.
     """
@@ -39,15 +35,7 @@ def paired_t(a: Values, b: Values) -> TTest:
 
 
 def seed_correlation(a: Values, b: Values) -> float | None:
-    """Pearson's correlation of two arms over the seeds: how much of luck and misfortune they share.
-
-    Args:
-        a: one arm, by seed.
-        b: the other, by the same seeds.
-
-    Returns:
-        The correlation; None for fewer than 3 seeds, of which any two lie on a line, and for a constant arm.
-    """
+    """Pearson's correlation of two arms over the seeds; None for fewer than 3 seeds, and for a constant arm."""
     if len(a) < 3 or len(set(a)) == 1 or len(set(b)) == 1:
         return None
     return correlation(a, b)

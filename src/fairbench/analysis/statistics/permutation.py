@@ -12,17 +12,13 @@ from fairbench.analysis.statistics.significance import Values
 MOST_SPLITS = 200_000
 """The largest number of splits that is enumerated: 10 against 10 seeds have 184,756."""
 ROUNDING = 1e-9
-"""Differences of means closer than this share of the largest one are equal: sums depend on their order in rounding."""
+"""Differences of means closer than this share of the largest one are equal: how a sum rounds depends on its order."""
 
 
 def permutation_p(a: Values, b: Values) -> float | None:
     """The exact p-value of the difference of two means, two-sided.
 
         p = share of all splits of the n + m values into n and m with |difference of means| >= the observed one
-
-    Args:
-        a: one sample.
-        b: the other.
 
     Returns:
         The p-value; None for fewer than 2 values in a sample, and for more than `MOST_SPLITS` splits.
@@ -33,8 +29,8 @@ def permutation_p(a: Values, b: Values) -> float | None:
     if min(n, m) < 2 or math.comb(n + m, n) > MOST_SPLITS:
         return None
     values = np.array([*a, *b], float)
-    centred = values - values.mean()
-    sizes = abs(centred[_splits(n, m)].sum(axis=1))  # the difference of means, but for a factor
+    centered = values - values.mean()
+    sizes = abs(centered[_splits(n, m)].sum(axis=1))  # proportional to the difference of means
     return float(np.mean(sizes >= sizes[0] - ROUNDING * sizes.max()))
 
 
@@ -46,8 +42,5 @@ def _splits(n: int, m: int) -> npt.NDArray[np.intp]:
 
 
 def smallest_p(n: int) -> float:
-    """The floor of `permutation_p` for n against n seeds, its value where the two arms do not overlap: 2 / C(2n, n).
-
-    Where it is not below alpha, no result of n seeds is significant without assuming a distribution.
-    """
+    """The smallest `permutation_p` of n against n seeds, reached where the arms do not overlap: 2 / C(2n, n)."""
     return min(1.0, 2 / math.comb(2 * n, n))

@@ -1,4 +1,4 @@
-"""Statistical power: the effect that n seeds can find, and the seeds that an effect needs."""
+"""Statistical power: the effect that n seeds can detect, and the seeds that an effect needs."""
 
 import math
 from bisect import bisect_left
@@ -12,19 +12,19 @@ MOST_SEEDS = 100_000
 
 
 def minimum_detectable_effect(n: int, alpha: float, power: float = 0.8) -> float | None:
-    """The true difference, in standard deviations of one arm, that a two-sided t-test of n against n seeds finds.
+    """The true difference, in standard deviations of one arm, that a two-sided t-test of n against n seeds detects.
 
         P(T > t_(1-alpha/2)) = power,    T noncentral t with df = 2n - 2 and noncentrality d sqrt(n/2)
 
-    A rejection in the wrong direction is no find.
+    A rejection in the wrong direction does not count as a detection.
 
     Args:
         n: seeds of each arm.
         alpha: level of the test.
-        power: chance of finding the difference.
+        power: probability of detecting the difference.
 
     Returns:
-        d; None when n < 2: there is no test, so no difference can reach alpha.
+        d; None for n < 2, where there is no test.
 
     Source: Cohen, "Statistical Power Analysis for the Behavioral Sciences", 1988, chapter 2.
     """
@@ -41,22 +41,20 @@ def minimum_detectable_effect(n: int, alpha: float, power: float = 0.8) -> float
 
 
 def seeds_needed(margin: float, std_a: float, std_b: float, alpha: float, power: float = 0.8) -> int | None:
-    """The seeds of each arm with which Welch's test finds a true difference of the margin, at the observed spread.
+    """The seeds of each arm with which Welch's test detects a true difference of the margin, at the observed spread.
 
         smallest n with P(T > t_(1-alpha/2)) >= power,    T noncentral t with the df of Welch's test
                                                           and noncentrality margin / sqrt((std_a^2 + std_b^2) / n)
 
-    The margin, not the observed difference: it was declared before the study, and is the smallest difference that
-    matters. The power at the observed difference says nothing that p does not say (it is a function of p), and where
-    nothing was found it asks for seeds until noise is significant. The spread of few seeds is itself uncertain: the
-    true need is often half or twice this number.
+    The margin is the smallest difference that matters, and was declared before the study. The power at the observed
+    difference would only restate p, of which it is a function. The spread of few seeds is itself uncertain: the true
+    number is often half or twice this one.
 
     Args:
-        margin: the difference that must be found, positive.
-        std_a: standard deviation of one arm.
-        std_b: standard deviation of the other.
+        margin: the difference that must be detected, positive.
+        std_a, std_b: standard deviation of each arm.
         alpha: level of the test.
-        power: chance of finding the difference.
+        power: probability of detecting the difference.
 
     Returns:
         n; None without any spread, or for more than `MOST_SEEDS`.
@@ -66,10 +64,10 @@ def seeds_needed(margin: float, std_a: float, std_b: float, alpha: float, power:
     if not (std_a > 0 or std_b > 0):
         return None
 
-    def finds(n: int) -> bool:
+    def detects(n: int) -> bool:
         a, b = Summary(n, 0.0, std_a), Summary(n, 0.0, std_b)
         df = degrees_of_freedom(a, b)
         return float(stats.nct.sf(critical_t(alpha / 2, df), df, margin / standard_error(a, b))) >= power
 
-    needed = 2 + bisect_left(range(2, MOST_SEEDS + 1), True, key=finds)
+    needed = 2 + bisect_left(range(2, MOST_SEEDS + 1), True, key=detects)
     return needed if needed <= MOST_SEEDS else None

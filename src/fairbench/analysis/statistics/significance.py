@@ -1,7 +1,7 @@
-"""Two arms against each other: Welch's test, effect size, equivalence, and Holm's correction.
+"""Comparison of two arms: Welch's test, effect size, equivalence, and Holm's correction.
 
-All of it needs n, mean and standard deviation of each arm alone, so that numbers that others print are tested by the
-same functions as records. Nothing here returns nan: what cannot be computed is None, and `TTest.reason` says why.
+All but `brown_forsythe` need only n, mean and standard deviation of each arm. So the same functions test records and
+published numbers. No function returns nan: an undefined value is None, and `TTest.reason` says why.
 """
 
 import math
@@ -14,18 +14,12 @@ from scipy import optimize, special, stats
 
 Values = Sequence[float]
 FAR = 1000.0
-"""Beyond such a t only the noise of the standard deviation counts, and noncentral t has no numbers."""
+"""Beyond this t the noncentral t distribution overflows, and only the noise of the standard deviation counts."""
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What the tests here read of a sample.
-
-    Attributes:
-        n: how many values.
-        mean: their mean.
-        std: their standard deviation, ddof = 1; 0 for a single value.
-    """
+    """Number of values, mean and standard deviation (ddof = 1; 0 for a single value) of a sample."""
 
     n: int
     mean: float
@@ -39,16 +33,13 @@ def summary(values: Values) -> Summary:
 
 @dataclass(frozen=True)
 class TTest:
-    """A t-test of a difference of means; None stands for what degenerate values do not define.
+    """A t-test of a difference of means; None where degenerate values define nothing.
 
     Attributes:
         difference: mean of the first minus mean of the second.
-        ci_low: lower end of the 95% confidence interval of the difference.
-        ci_high: its upper end.
-        t: the statistic.
-        df: degrees of freedom.
+        ci_low, ci_high: the 95% confidence interval of the difference.
         p: two-sided p-value.
-        reason: why there is no proper test, empty when there is one.
+        reason: why there is no proper test; empty when there is one.
     """
 
     difference: float
@@ -61,19 +52,13 @@ class TTest:
 
 
 def t_test(difference: float, error: float, df: float) -> TTest:
-    """The t-test of a difference.
-
-    Args:
-        difference: the difference.
-        error: its standard error, positive.
-        df: degrees of freedom of the standard error.
-    """
+    """The t-test of a difference with a positive standard error and its degrees of freedom."""
     t, half = difference / error, critical_t(0.025, df) * error
     return TTest(difference, difference - half, difference + half, t, df, 2 * upper_tail(abs(t), df))
 
 
 def upper_tail(t: float, df: float) -> float:
-    """P(T > t) of Student's t, by the function behind `scipy.stats.t.sf`, whose checks take nearly all of its time."""
+    """P(T > t) of Student's t: what `scipy.stats.t.sf` calls after checks that take most of its time."""
     return float(special.stdtr(df, -t))
 
 
@@ -83,7 +68,7 @@ def critical_t(share: float, df: float) -> float:
 
 
 def no_test_reason(a: Summary, b: Summary) -> str:
-    """Why Welch's test does not exist for two samples, empty when it does."""
+    """Why Welch's test does not exist for two samples; empty when it does."""
     if min(a.n, b.n) < 2:
         return "fewer than 2 seeds, no test"
     if a.std > 0 or b.std > 0:
@@ -97,10 +82,6 @@ def welch(a: Summary, b: Summary) -> TTest:
         t = (mean(a) - mean(b)) / sqrt(var(a)/n + var(b)/m)
 
     Two constant samples have p = 1 when they are equal; when they differ, no variance is known and there is no test.
-
-    Args:
-        a: one sample, at least 1 value.
-        b: the other, at least 1 value.
 
     Source: Welch, "The generalization of 'Student's' problem when several different population variances are
     involved", Biometrika 1947.
@@ -117,20 +98,18 @@ def standard_error(a: Summary, b: Summary) -> float:
 
 
 def degrees_of_freedom(a: Summary, b: Summary) -> float:
-    """Those of Welch's test, by Welch and Satterthwaite.
+    """The degrees of freedom of Welch's test, by Welch and Satterthwaite.
 
     (var(a)/n + var(b)/m)^2 / ((var(a)/n)^2 / (n - 1) + (var(b)/m)^2 / (m - 1))
     """
-    one, other = a.std**2 / a.n, b.std**2 / b.n
-    return (one + other) ** 2 / (one**2 / (a.n - 1) + other**2 / (b.n - 1))
+    first, second = a.std**2 / a.n, b.std**2 / b.n
+    return (first + second) ** 2 / (first**2 / (a.n - 1) + second**2 / (b.n - 1))
 
 
 def tost(a: Summary, b: Summary, margin: float) -> float | None:
     """Test that two means differ by less than a margin: two one-sided Welch tests.
 
     Args:
-        a: one sample.
-        b: the other.
         margin: the largest difference that does not matter, positive.
 
     Returns:
@@ -148,10 +127,6 @@ def hedges_g(a: Summary, b: Summary) -> float | None:
     """The difference of two means in pooled standard deviations, without the bias of small samples.
 
         g = J(n + m - 2) (mean(a) - mean(b)) / s_pooled,    J(k) = Gamma(k/2) / (sqrt(k/2) Gamma((k-1)/2))
-
-    Args:
-        a: one sample.
-        b: the other.
 
     Returns:
         The effect size; None for fewer than 2 values in a sample, or no variance in both.
@@ -176,10 +151,6 @@ def effect_interval(a: Summary, b: Summary) -> tuple[float, float] | tuple[None,
 
     T is noncentral t with k = n + m - 2 degrees of freedom, t = (mean(a) - mean(b)) / (s_pooled u). It covers the true
     effect with 95% where both arms are normal with the same spread, however few the seeds; it needs no correction J.
-
-    Args:
-        a: one sample.
-        b: the other.
 
     Returns:
         Both ends; None where there is no `hedges_g`.
@@ -230,28 +201,21 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     return adjusted
 
 
-EPSILON = sys.float_info.epsilon
-
-
 def brown_forsythe(a: Values, b: Values) -> float | None:
     """Test that two arms have the same spread, regardless of their means: an F-test of |x - median|.
-
-    Args:
-        a: one sample.
-        b: the other.
 
     Returns:
         The p-value; None where the distances from the median are constant in both samples, as those of two seeds are.
 
     Source: Brown and Forsythe, "Robust tests for the equality of variances", J. Am. Stat. Assoc. 1974.
     """
-    if all(map(_as_far_from_the_median, (a, b))):
+    if all(map(_equally_far_from_median, (a, b))):
         return None
     return float(stats.levene(a, b, center="median").pvalue)
 
 
-def _as_far_from_the_median(values: Values) -> bool:
-    """Whether all lie as far from the median, but for the rounding of the values and of their subtraction."""
+def _equally_far_from_median(values: Values) -> bool:
+    """Whether all values are equally far from the median, except for rounding of the values and their subtraction."""
     distances = [abs(x - median(values)) for x in values]
-    rounding = 4 * EPSILON * max(map(abs, values))
+    rounding = 4 * sys.float_info.epsilon * max(map(abs, values))
     return max(distances) - min(distances) <= max(1e-9 * max(distances), rounding)

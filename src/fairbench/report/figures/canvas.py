@@ -1,14 +1,14 @@
-"""What all figures share: style, the look of each arm, panels, labels, and files that are the same bytes every time.
+"""The parts that all figures share: style, the look of each arm, panels, labels, and reproducible files.
 
 A figure has a panel for each arena. A drawing function takes `panels`, draws into each with `draw_line` and the like,
-or with matplotlib on `panel.axes` and `mark` for what belongs to an arm, and hands everything to `finished`:
+or with matplotlib on `panel.axes` and `mark` for the artists of an arm, and passes everything to `finished`:
 
     figure, by_arena = panels(titles, height=3.4)
     for panel in by_arena.values():
         draw_line(panel, looks["AdamW"], steps, values, [f"AdamW, step {step}: {value}" ...])
-    return finished(figure, by_arena, "name", "Title", "What it shows.")
+    return finished(figure, by_arena, "name", "Title", "A caption.")
 
-The page shows each panel by itself, in its own colors; it can hide what was marked, and shows the texts of points.
+The page shows each panel separately, in the page's colors; it can hide marked artists, and shows the texts of points.
 """
 
 import io
@@ -39,7 +39,7 @@ STYLE: dict[Any, Any] = {
     "axes.titleweight": "bold",
     "axes.titlelocation": "left",
     "axes.titlepad": 10,
-    "axes.titley": 1.0,  # no look for ticks above the panel, of which there are none
+    "axes.titley": 1.0,  # skips the search for ticks above the panel
     "axes.labelsize": 9,
     "axes.labelcolor": LIGHT["soft"],
     "axes.edgecolor": LIGHT["edge"],
@@ -55,7 +55,7 @@ STYLE: dict[Any, Any] = {
     "ytick.color": LIGHT["soft"],
     "legend.frameon": False,
     "svg.hashsalt": "fairbench",
-    "svg.fonttype": "none",  # text stays text: it is read aloud, found, and has the page's font
+    "svg.fonttype": "none",  # text stays text: screen readers and search see it, and it has the page's font
     "pdf.fonttype": 42,
 }
 
@@ -63,10 +63,10 @@ ARM_COLORS = [color for role, color in LIGHT.items() if role.startswith("arm-")]
 REFERENCE_COLOR = ARM_COLORS[0]
 DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)), (0, (9, 2)))
 MARKERS = ("s", "^", "D", "v", "X", "P", "<", ">")
-"""Colors, dashes and markers are taken in turn: only the 121st baseline looks like the first."""
+"""Colors, dashes and markers each repeat in a cycle: only the 121st baseline looks like the first."""
 
 LONGEST = 24
-"""Characters of a name in a figure; of a longer one the middle is left out."""
+"""The most characters of a name in a figure; a longer one loses its middle."""
 
 PANEL_WIDTH = 5.0
 LEFT, TOP, BOTTOM = 0.95, 0.45, 0.65
@@ -74,18 +74,17 @@ LEFT, TOP, BOTTOM = 0.95, 0.45, 0.65
 
 POINTS_PER_INCH = 72
 DPI, MOST_PIXELS = 160, 6_000_000
-"""Of a PNG; with hundreds of arms it is coarser than the PDF and the SVG; otherwise it would take longer than both."""
+"""Resolution of a PNG. With hundreds of arms it is reduced, since it would take longer than PDF and SVG together."""
 
 
 @dataclass(frozen=True)
 class Look:
-    """How an arm is drawn in every figure; dash and marker distinguish it where colors repeat.
+    """The style of an arm in every figure; dash and marker distinguish it where colors repeat.
 
     Attributes:
-        index: its place: 0 for the suite's reference, the baselines follow in the order of the suite.
+        index: 0 for the suite's reference; the baselines follow in the order of the suite.
         color: the color of its lines, markers and text.
-        dash: of its lines, as matplotlib takes it.
-        marker: at its values, as matplotlib takes it.
+        dash, marker: of its lines and values, in matplotlib's notation.
     """
 
     index: int
@@ -95,7 +94,7 @@ class Look:
 
     @property
     def wide(self) -> bool:
-        """Whether its line lies wide under the others, so that one which coincides with it leaves both visible."""
+        """Whether its line is wide, so that it stays visible under a line that coincides with it."""
         return self.index == 0
 
 
@@ -113,12 +112,11 @@ class Panel:
     """One arena's part of a figure, while it is drawn.
 
     Attributes:
-        number: its place in the figure.
-        axes: where it is drawn.
+        number: its index in the figure.
         box: its place in the SVG.
         inner_height: inches of its axes.
-        marked: what belongs to an arm, see `mark`.
-        points: what there is to point at: position in data coordinates, the arm's index, a sentence.
+        marked: the artists of arms, see `mark`.
+        points: the values with a tooltip: position in data coordinates, the arm's index, a sentence.
         summary: the panel in words, for screen readers.
     """
 
@@ -137,9 +135,9 @@ class Part:
     """One arena's part of a finished figure.
 
     Attributes:
-        summary: what it shows, in words.
+        summary: the panel in words, for screen readers.
         box: its place in the SVG.
-        points: what there is to point at: position in the SVG, the arm's index, a sentence.
+        points: the values with a tooltip: position in the SVG, the arm's index, a sentence.
     """
 
     arena: str
@@ -154,11 +152,8 @@ class Drawing:
     """A finished figure.
 
     Attributes:
-        name: file name without ending.
-        caption: what it shows.
-        png: the picture as PNG.
-        svg: the picture as SVG; a panel is its group `panel0`, `panel1`, ..., what belongs to an arm `panel0.arm2.7`.
-        pdf: the picture as PDF.
+        name: file name without extension.
+        svg: the figure as SVG; a panel is its group `panel0`, `panel1`, ..., an artist of an arm `panel0.arm2.7`.
         parts: its panels.
     """
 
@@ -173,7 +168,7 @@ class Drawing:
 
 @contextmanager
 def style() -> Iterator[None]:
-    """Our style alone, regardless of a user's matplotlibrc."""
+    """Use only our style, regardless of a user's matplotlibrc."""
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(STYLE)
@@ -187,11 +182,9 @@ Looks = Mapping[str, Look]
 def looks_of(suite: Suite) -> Looks:
     """The look of each optimizer, the same in all figures."""
     baselines = [name for name in suite.optimizers if name != suite.reference]
-    turns = zip(cycle(ARM_COLORS[1:]), cycle(DASHES), cycle(MARKERS), strict=False)
-    found = {suite.reference: Look(0, REFERENCE_COLOR, "-", "o")}
-    for name, (color, dash, marker) in zip(baselines, turns, strict=False):
-        found[name] = Look(len(found), color, dash, marker)
-    return found
+    styles = zip(cycle(ARM_COLORS[1:]), cycle(DASHES), cycle(MARKERS), strict=False)
+    looks = {suite.reference: Look(0, REFERENCE_COLOR, "-", "o")}
+    return looks | {name: Look(i, *x) for i, (name, x) in enumerate(zip(baselines, styles, strict=False), 1)}
 
 
 def panels(
@@ -202,16 +195,14 @@ def panels(
     Args:
         titles: title of each panel by its arena, at least one.
         height: inches of a panel with its title and labels.
-        left: inches to leave free at the left of each panel.
-        right: inches to leave free at its right.
-        bottom: inches to leave free below it.
+        left, right, bottom: margins of each panel in inches.
     """
     columns = min(len(titles), 2)
     rows = -(-len(titles) // columns)
     size = columns * PANEL_WIDTH, rows * height
     figure = Figure(figsize=size)
     FigureCanvasAgg(figure)
-    found, inner_height = {}, height - TOP - bottom
+    by_arena, inner_height = {}, height - TOP - bottom
     for i, (arena, title) in enumerate(titles.items()):
         row, column = divmod(i, columns)
         x, y = column * PANEL_WIDTH + left, (rows - row - 1) * height + bottom
@@ -219,8 +210,8 @@ def panels(
         inner = (x / size[0], y / size[1], width / size[0], inner_height / size[1])
         axes = figure.add_axes(inner, title=title, gid=f"panel{i}")
         outer = Box(column * PANEL_WIDTH, row * height, PANEL_WIDTH, height)
-        found[arena] = Panel(i, title, axes, Box(*(round(POINTS_PER_INCH * x, 2) for x in outer)), inner_height)
-    return figure, found
+        by_arena[arena] = Panel(i, title, axes, Box(*(round(POINTS_PER_INCH * x, 2) for x in outer)), inner_height)
+    return figure, by_arena
 
 
 def short(name: str) -> str:
@@ -230,7 +221,7 @@ def short(name: str) -> str:
 
 
 def log_axis(axes: Axes, which: Literal["x", "y"], values: Sequence[float]) -> None:
-    """Make an axis logarithmic, with plain numbers at its ticks, of which there are some even within a decade."""
+    """Make an axis logarithmic, with plain numbers at its ticks, some of them even within a decade."""
     axes.set(**{f"{which}scale": "log"})
     axis = axes.xaxis if which == "x" else axes.yaxis
     wide = max(values) >= 10 * min(values)
@@ -249,47 +240,32 @@ def mark(panel: Panel, look: Look, *artists: Artist) -> None:
 
 
 def draw_line(panel: Panel, look: Look, x: Sequence[float], y: Sequence[float], texts: Sequence[str]) -> None:
-    """Draw an arm's values in a line; the reference's belongs first.
-
-    Args:
-        panel: where.
-        look: the arm's.
-        x: one coordinate of each value.
-        y: the other.
-        texts: a sentence about each.
-    """
+    """Draw an arm's values with a line, each with a sentence about it; draw the reference's first."""
     width, alpha, dash = (4.5, 0.75, "-") if look.wide else (1.6, 1.0, look.dash)
-    line = {"color": to_rgba(look.color, alpha), "linewidth": width, "linestyle": dash}
-    _draw_points(panel, look, x, y, texts, **line)
+    draw_values(panel, look, x, y, texts, color=to_rgba(look.color, alpha), linewidth=width, linestyle=dash)
 
 
-def draw_values(panel: Panel, look: Look, x: Sequence[float], y: Sequence[float], texts: Sequence[str]) -> None:
-    """Draw an arm's values by themselves, as `draw_line` does without the line."""
-    _draw_points(panel, look, x, y, texts, linestyle="")
-
-
-def _draw_points(
+def draw_values(
     panel: Panel, look: Look, x: Sequence[float], y: Sequence[float], texts: Sequence[str], **line: Any
 ) -> None:
-    """Draw an arm's values, each with its marker, and what joins them: one artist for all, since each takes long."""
-    markers: dict[str, Any] = {
-        "marker": look.marker,
-        "markersize": 4,
-        "markerfacecolor": look.color,
-        "markeredgecolor": look.color,
-    }
-    mark(panel, look, *panel.axes.plot(x, y, **markers, **line))
+    """Draw an arm's values, each with its marker and a sentence about it, in one artist since each takes long.
+
+    Args:
+        line: matplotlib's style of a line that joins the values; none by default.
+    """
+    line = {"markersize": 4, "markerfacecolor": look.color, "markeredgecolor": look.color, "linestyle": "", **line}
+    mark(panel, look, *panel.axes.plot(x, y, marker=look.marker, **line))
     panel.points.extend(zip(x, y, [look.index] * len(texts), texts, strict=True))
 
 
 def draw_band(panel: Panel, look: Look, x: Sequence[float], low: Sequence[float], high: Sequence[float]) -> None:
-    """Fill what lies between two values of an arm."""
+    """Fill the area between two values of an arm."""
     outline = [*x, *reversed(x)], [*low, *reversed(high)]
     mark(panel, look, *panel.axes.fill(*outline, color=look.color, alpha=0.16, linewidth=0))
 
 
 def finished(figure: Figure, by_arena: Mapping[str, Panel], name: str, title: str, caption: str) -> Drawing:
-    """All formats, without the date and version that would make the bytes of each run differ."""
+    """The figure in all formats, without date and version, which would change the bytes of each run."""
     unset = {"Creator": None, "Date": None}
     png, svg, pdf = io.BytesIO(), io.StringIO(), io.BytesIO()
     dpi = min(DPI, math.sqrt(MOST_PIXELS / math.prod(figure.get_size_inches())))
@@ -315,5 +291,5 @@ def _part(arena: str, panel: Panel, figure: Figure) -> Part:
 
 
 def titles(suite: Suite, arenas: Sequence[str]) -> dict[str, str]:
-    """The title of each arena's panel: its task, and the arena where that has another name."""
+    """The title of each arena's panel: its task, and the arena if its name differs from the task's."""
     return {x: suite.facts(x).title + ("" if suite.task(x) == x else f" ({x})") for x in arenas}

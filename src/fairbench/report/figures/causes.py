@@ -1,4 +1,4 @@
-"""The figures of causes: contributions of a ladder, what shocks cost, and when mechanisms acted."""
+"""The figures of causes: contributions of a ladder, costs of shocks, and activity of mechanisms."""
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.ladder import WHOLE
@@ -11,7 +11,7 @@ from fairbench.report.tables.numbers import percent
 
 
 def draw_causes(analyses: Analyses, looks: Looks) -> Drawing | None:
-    """What each rung of the suite's ladder contributes in each arena."""
+    """The contribution of each rung of the suite's ladder in each arena."""
     rows: dict[str, list[Interval]] = {}
     for x in analyses.contributions:
         if x.contribution is not None:
@@ -19,14 +19,14 @@ def draw_causes(analyses: Analyses, looks: Looks) -> Drawing | None:
             row = Interval(label, looks[x.optimizer], x.contribution, x.ci_low, x.ci_high)
             rows.setdefault(x.arena, []).append(row)
     caption = (
-        "Causes: what each rung of the control ladder adds to the primary metric on the test split, to the right where "
-        "it is better; mean over the seeds with its 95% confidence interval, paired by seed."
+        "Causes: the contribution of each rung of the control ladder to the primary metric on the test split, to the "
+        "right where it is better; mean over the seeds with its 95% confidence interval, paired by seed."
     )
     return draw_intervals(rows, "causes", "Causes", "contribution (right is better)", caption)
 
 
 def draw_shocks(analyses: Analyses, looks: Looks) -> Drawing | None:
-    """What the shocks of each disturbed arena cost each optimizer at the end."""
+    """How much worse the final metric of each optimizer is with the shocks of each disturbed arena."""
     rows: dict[str, list[Interval]] = {}
     for x in analyses.shock_costs:
         if x.lost is not None:
@@ -42,7 +42,7 @@ def draw_shocks(analyses: Analyses, looks: Looks) -> Drawing | None:
 
 
 def draw_mechanism(analyses: Analyses, looks: Looks) -> Drawing | None:
-    """In which share of the pairs of tensor and step each mechanism acted, over the training."""
+    """The share of the pairs of tensor and step in which each mechanism acted, over the training."""
     watched = [(arm, shares) for arm in analyses.results.arms if (shares := acted(arm))]
     curves = [(arm, shares) for arm, shares in watched if any(share for _, share in shares)]
     arenas = list(dict.fromkeys(arm.arena for arm, _ in curves))
@@ -66,7 +66,7 @@ def draw_mechanism(analyses: Analyses, looks: Looks) -> Drawing | None:
         label_ends(panel, ends)
     caption = (
         "When mechanisms acted: the share of the pairs of tensor and step in which an optimizer's own mechanism "
-        "changed something, in each window of logged steps, mean over the final seeds. What never acted has no line."
+        "changed something, in each window of logged steps, mean over the final seeds. A missing line: it never acted."
     )
     return finished(figure, by_arena, "mechanism", "When mechanisms acted", caption)
 

@@ -1,6 +1,6 @@
 """Every color of page and figures by its role, for light and for dark.
 
-A figure is drawn with the light ones, each of which has one role alone: so the page can put the role in its place.
+Figures are drawn with the light colors. Each has exactly one role, so that the page can replace it by the role.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The figures: learning curves, learning-rate sensitivity, step time, and those of causes."""
+"""All figures in their order; among them learning curves, learning-rate sensitivity and step time."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -49,7 +49,7 @@ Draw = Callable[[Analyses, Looks], Drawing | None]
 
 
 def draw_figures(analyses: Analyses) -> list[Drawing]:
-    """All figures for which there is something to draw."""
+    """All figures that have data."""
     looks = looks_of(analyses.suite)
     with style():
         drawings = [draw(analyses, looks) for draw in FIGURES]
@@ -60,7 +60,7 @@ def _reference_first(results: Results, arena: str) -> list[ArmResults]:
     return sorted(results.of(arena), key=lambda arm: arm.optimizer != results.study.suite.reference)
 
 
-def _direction(suite: Suite, arena: str) -> tuple[str, bool]:
+def _axis(suite: Suite, arena: str) -> tuple[str, bool]:
     """Label of a validation axis, and whether higher is better."""
     metric = suite.arenas[arena].metric
     maximize = suite.facts(arena).metrics[metric] == "max"
@@ -77,14 +77,15 @@ def _learning_curves(analyses: Analyses, looks: Looks, logarithmic: bool = False
     for arena, panel in by_arena.items():
         arms = _reference_first(results, arena)
         curves = [(arm, curve) for arm in arms if (curve := analyses.curves[arena, arm.optimizer])]
-        label, maximize = _direction(suite, arena)
+        label, maximize = _axis(suite, arena)
         panel.axes.set_xlabel("training step" + _no_line(arms, [arm for arm, _ in curves]))
         panel.axes.set_ylabel(label)
         if logarithmic:
-            log_axis(panel.axes, "x", [step for _, curve in curves for step, _, _ in curve])
-            lows = [mean - std for _, curve in curves for _, mean, std in curve]
+            points = [point for _, curve in curves for point in curve]
+            log_axis(panel.axes, "x", [step for step, _, _ in points])
+            lows = [mean - std for _, mean, std in points]
             if not maximize and min(lows) > 0:
-                log_axis(panel.axes, "y", [*lows, *(mean for _, curve in curves for _, mean, _ in curve)])
+                log_axis(panel.axes, "y", [*lows, *(mean for _, mean, _ in points)])
         _draw_curves(panel, curves, looks)
     caption = (
         "Learning curves: mean and standard deviation over the final seeds, validation split. "
@@ -92,7 +93,7 @@ def _learning_curves(analyses: Analyses, looks: Looks, logarithmic: bool = False
         "†: seeds that finished, where not all did."
     )
     if logarithmic:
-        caption += " Steps, and values of which lower is better, are on logarithmic axes."
+        caption += " Steps, and values where lower is better, are on logarithmic axes."
     name, title = ("learning_curves_log", " on logarithmic axes") if logarithmic else ("learning_curves", "")
     return finished(figure, by_arena, name, f"Learning curves{title}", caption)
 
@@ -129,7 +130,7 @@ def draw_lr_sensitivity(analyses: Analyses, looks: Looks) -> Drawing | None:
     scales = {results.study.optimizers[name].lr_scale for name in suite.optimizers if results.study.tuned(name)}
     figure, by_arena = panels(titles(suite, arenas), height_for(len(looks)), right=right)
     for arena, panel in by_arena.items():
-        label, maximize = _direction(suite, arena)
+        label, maximize = _axis(suite, arena)
         arms = _reference_first(results, arena)
         means = {arm.optimizer: _means(results, arm) for arm in arms}
         panel.axes.set_xlabel("learning rate" + _no_line(arms, [arm for arm in arms if means[arm.optimizer]]))
@@ -146,32 +147,31 @@ def draw_lr_sensitivity(analyses: Analyses, looks: Looks) -> Drawing | None:
         label_ends(panel, {short(name): (looks[name], end) for name, end in ends.items() if end})
     caption = (
         "Learning-rate sensitivity: validation metric at the end of the sweep trials. Rings mark the selected rates, "
-        f"crosses at the panel's edge rates that diverged. {_what_is_searched(suite, len(scales) > 1)}"
+        f"crosses at the panel's edge rates that diverged. {_searched(suite, len(scales) > 1)}"
     )
     return finished(figure, by_arena, "lr_sensitivity", "Learning-rate sensitivity", caption)
 
 
-def _what_is_searched(suite: Suite, scaled: bool) -> str:
-    """What the dotted lines are, and what lies between and beyond them."""
-    whose = ", each at its own scale" if scaled else ""
+def _searched(suite: Suite, scaled: bool) -> str:
+    """The meaning of the dotted lines, and of the points between and beyond them."""
+    scale = ", each scaled by its `lr_scale`" if scaled else ""
     if suite.sweep.search == "random":
-        return f"Points are draws of the rate between the dotted lines, the same draws for every optimizer{whose}."
-    others = "".join(f" Thin lines have the other values of {name}." for name in suite.sweep.extra)
+        return f"Points are draws of the rate between the dotted lines, the same draws for every optimizer{scale}."
+    thin = "".join(f" Thin lines have the other values of {name}." for name in suite.sweep.extra)
     return (
-        f"Dotted lines are the edges of the grid that every optimizer searches{whose}; what lies beyond them extends "
-        f"it.{others} The wide line is {suite.reference}."
+        f"Dotted lines are the edges of the grid that every optimizer searches{scale}; points beyond them are "
+        f"extensions of the grid.{thin} The wide line is {suite.reference}."
     )
 
 
 def _means(results: Results, arm: ArmResults) -> dict[Setting, float]:
     """The mean over the sweep's seeds of each setting with which all of them finished."""
     metric = results.study.suite.arenas[arm.arena].metric
-    values: dict[Setting, list[float | None]] = {}
+    values: dict[Setting, list[Any]] = {}
     for run in arm.sweep:
         assert run.setting is not None
         values.setdefault(run.setting, []).append(run.metric("val", metric))
-    complete = {x: [value for value in of_x if value is not None] for x, of_x in values.items() if None not in of_x}
-    return {setting: fmean(of_setting) for setting, of_setting in complete.items()}
+    return {setting: fmean(scores) for setting, scores in values.items() if None not in scores}
 
 
 def _of_selected(arm: ArmResults, means: Mapping[Setting, float]) -> list[tuple[float, float]]:
@@ -182,7 +182,7 @@ def _of_selected(arm: ArmResults, means: Mapping[Setting, float]) -> list[tuple[
 
 
 def _draw_settings(panel: Panel, arm: ArmResults, look: Look, means: Mapping[Setting, float], joined: bool) -> None:
-    """An arm's values, in a line if they are those of a grid, thin where the extra is not the selected one; a ring."""
+    """Draw an arm's values and a ring at the selected one; those of a grid in lines, thin for extras not selected."""
     chosen = {arm.setting: ", selected"}
     wide = _of_selected(arm, means)
     for extra in dict.fromkeys(setting.extra for setting in means):
@@ -207,14 +207,10 @@ def _in_words(arm: ArmResults, setting: Setting) -> str:
 
 
 def _draw_lost(panel: Panel, arm: ArmResults, look: Look, worst: float) -> None:
-    """Crosses at the rates at which trials diverged."""
+    """Draw crosses at the rates at which trials diverged."""
     lost = sorted({run.lr for run in arm.sweep if run.status == "diverged" and run.lr})
-    height = [worst] * len(lost)
-    mark(
-        panel,
-        look,
-        *panel.axes.plot(lost, height, color=look.color, transform=panel.axes.get_xaxis_transform(), **CROSS),
-    )
+    at_edge = {"color": look.color, "transform": panel.axes.get_xaxis_transform(), **CROSS}
+    mark(panel, look, *panel.axes.plot(lost, [worst] * len(lost), **at_edge))
 
 
 def _step_time(analyses: Analyses, looks: Looks) -> Drawing | None:
@@ -238,7 +234,7 @@ def _step_time(analyses: Analyses, looks: Looks) -> Drawing | None:
         "and backward are the same work for every optimizer: where they differ, the machine was busy with other work."
     )
     if "AdamW" in suite.optimizers:
-        caption += " The factor compares whole training steps with AdamW's, that noise included."
+        caption += " The factor compares whole training steps with AdamW's, including that noise."
     return finished(figure, by_arena, "step_time", "Step time", caption)
 
 

@@ -1,7 +1,11 @@
 """Values with their intervals, a row for each: the figures of causes, shocks and the leaderboard."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
+
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, NullLocator
 
 from fairbench.report.figures.canvas import BOTTOM, TOP, Drawing, Look, Panel, finished, mark, panels
 from fairbench.report.figures.colors import LIGHT
@@ -9,19 +13,16 @@ from fairbench.report.figures.labels import name_rows, width_for
 from fairbench.report.tables.numbers import interval
 
 ROW = 0.3
-"""Inches of a row with an interval."""
+"""The height in inches of a row."""
 
 
 class Interval(NamedTuple):
-    """A value with its interval, in a row of its own.
+    """A row with a value and its interval.
 
     Attributes:
-        label: its name.
         look: of the arm that it belongs to.
-        value: the value.
-        low: lower end, None without an interval.
-        high: upper end.
-        sure: whether it is filled.
+        low, high: None without an interval.
+        sure: whether its marker is filled.
     """
 
     label: str
@@ -32,20 +33,30 @@ class Interval(NamedTuple):
     sure: bool = True
 
 
-def draw_intervals(rows: dict[str, list[Interval]], name: str, title: str, axis: str, caption: str) -> Drawing | None:
-    """A panel for each arena, with a row for each value."""
+def draw_intervals(
+    rows: dict[str, list[Interval]],
+    name: str,
+    title: str,
+    axis: str,
+    caption: str,
+    row_height: float = ROW,
+    margins: Mapping[str, float] | None = None,
+) -> Drawing | None:
+    """A panel for each arena, with a row for each value, and the band of its margin if there are margins."""
     if not rows:
         return None
     left = min(2.9, width_for(row.label for of_arena in rows.values() for row in of_arena))
-    height = TOP + BOTTOM + ROW * max(map(len, rows.values()))
+    height = TOP + BOTTOM + row_height * max(map(len, rows.values()))
     figure, by_arena = panels({arena: arena for arena in rows}, height, left=left)
     for arena, panel in by_arena.items():
         panel.axes.set_xlabel(axis)
-        draw_rows(panel, rows[arena])
+        _draw_rows(panel, rows[arena])
+        if margins:
+            _draw_margin(panel.axes, margins[arena])
     return finished(figure, by_arena, name, title, caption)
 
 
-def draw_rows(panel: Panel, rows: Sequence[Interval]) -> None:
+def _draw_rows(panel: Panel, rows: Sequence[Interval]) -> None:
     """Draw rows of values with their intervals, the first at the top, and a line at 0."""
     axes = panel.axes
     axes.axvline(0, color=LIGHT["edge"], linewidth=1)
@@ -61,3 +72,15 @@ def draw_rows(panel: Panel, rows: Sequence[Interval]) -> None:
         panel.points.append((row.value, i, look.index, text))
         panel.summary.append(f"{text}.")
     name_rows(panel, [(row.label, row.look) for row in rows], size=8)
+
+
+def _draw_margin(axes: Axes, margin: float) -> None:
+    """Draw the margin as a band as wide as a decade beyond it, where the axis is logarithmic."""
+    axes.axvspan(-margin, margin, color=LIGHT["rule"], linewidth=0, zorder=0)
+    axes.set_xscale("symlog", linthresh=margin)
+    farthest = float(max(map(abs, axes.get_xlim())))
+    lowest, highest = math.floor(math.log10(margin)) + 1, math.floor(math.log10(farthest))
+    ticks = [margin, *(10.0**k for k in range(lowest, highest + 1))]
+    axes.xaxis.set_major_locator(FixedLocator([*(-x for x in ticks), 0, *ticks]))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter("{x:g}")

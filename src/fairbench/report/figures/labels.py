@@ -9,7 +9,7 @@ from matplotlib.transforms import ScaledTranslation, Transform
 from fairbench.report.figures.canvas import BOTTOM, POINTS_PER_INCH, TOP, Look, Panel, mark
 
 LABEL_HEIGHT = 0.18
-"""Inches."""
+"""The height of a label in inches."""
 
 
 def width_for(labels: Iterable[str]) -> float:
@@ -26,7 +26,6 @@ def label_ends(panel: Panel, ends: Mapping[str, tuple[Look, tuple[float, float]]
     """Write labels at the right of the panel, each at the end of its line, moved where they would overlap.
 
     Args:
-        panel: the panel, with all its lines.
         ends: of each label the look of its arm and the last point of its line.
     """
     axes = panel.axes
@@ -43,12 +42,9 @@ def label_ends(panel: Panel, ends: Mapping[str, tuple[Look, tuple[float, float]]
 
 
 def name_rows(panel: Panel, names: Sequence[tuple[str, Look]], size: float) -> None:
-    """Write a name at the left of each row 0, 1, ..., counted from the top; ticks would take several times as long.
+    """Write a name at the left of each row 0, 1, ... of height 1, from the top; ticks would take several times as long.
 
-    Args:
-        panel: the panel, a row of which is 1 high.
-        names: of each row the name, and the look of its arm.
-        size: of the font, in points.
+    The size of the font is in points.
     """
     axes = panel.axes
     left = moved(axes.get_yaxis_transform(), axes, -3.5)
@@ -60,24 +56,24 @@ def name_rows(panel: Panel, names: Sequence[tuple[str, Look]], size: float) -> N
 
 
 def moved(transform: Transform, axes: Axes, points: float) -> Transform:
-    """A transform that leads some points further to the right."""
+    """A transform that ends some points further to the right."""
     return transform + ScaledTranslation(points / POINTS_PER_INCH, 0, axes.figure.dpi_scale_trans)
 
 
 def separate(heights: Sequence[float], gap: float) -> list[float]:
     """Move rising heights as little as needed so that they do not overlap and all lie in 0..1, if they fit."""
-    clusters: list[tuple[float, int]] = []  # centre and size; those that touch merge around their common centre
+    clusters: list[tuple[float, int]] = []  # center and size; those that touch merge around their common center
     for height in heights:
         clusters.append(_inside(height, 1, gap))
         while len(clusters) > 1 and _touch(clusters[-2], clusters[-1], gap):
             (low, n), (high, m) = clusters[-2:]
             clusters[-2:] = [_inside((low * n + high * m) / (n + m), n + m, gap)]
-    return [centre + (i - (size - 1) / 2) * gap for centre, size in clusters for i in range(size)]
+    return [center + (i - (size - 1) / 2) * gap for center, size in clusters for i in range(size)]
 
 
-def _inside(centre: float, size: int, gap: float) -> tuple[float, int]:
+def _inside(center: float, size: int, gap: float) -> tuple[float, int]:
     half = size * gap / 2
-    return min(max(centre, half), 1 - half), size
+    return min(max(center, half), 1 - half), size
 
 
 def _touch(below: tuple[float, int], above: tuple[float, int], gap: float) -> bool:

@@ -1,4 +1,4 @@
-"""The HTML report: one file that opens offline, in light and dark, and can be read without its script."""
+"""The HTML report: one file that works offline, in light and dark, and without its script."""
 
 import base64
 import hashlib
@@ -18,33 +18,26 @@ from fairbench.report.findings import Finding
 from fairbench.report.page.inline import inline
 from fairbench.report.tables.model import TableView
 from fairbench.report.tables.numbers import interval, rate
-from fairbench.report.tables.provenance import groups_of
+from fairbench.report.tables.provenance import trial_counts
 from fairbench.report.tables.verdict_text import VerdictText
 from fairbench.suites.schema import Suite
 
 SIGNS = {"better": "▲", "worse": "▼", "equivalent": "=", "identical": "=", "identical values": "="}
-"""A sign for each verdict, so that they differ without color; the others get a question mark."""
+"""A sign for each verdict, so that they differ without color; the remaining ones get a question mark."""
 
 
 def render_page(
     analyses: Analyses, findings: Sequence[Finding], figures: Sequence[Drawing], tables: Mapping[str, TableView]
 ) -> str:
-    """The report of a study as one self-contained page.
-
-    Args:
-        analyses: every analysis of the study.
-        findings: their statements, from `fairbench.report.findings.find`.
-        figures: the figures, which are embedded.
-        tables: every table by its name, from `fairbench.report.tables.results.all_tables`.
-    """
+    """The report of a study as one self-contained page, with embedded figures."""
     suite, results = analyses.suite, analyses.results
-    script = _own("script.js")
+    script = _text("script.js")
     return _template().render(
         suite=suite,
         device=results.study.device,
         light=declarations(dark=False),
         dark=declarations(dark=True),
-        style=_own("style.css"),
+        style=_text("style.css"),
         script=script,
         script_sha256=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         findings=findings,
@@ -56,11 +49,12 @@ def render_page(
         arms=sorted(suite.optimizers, key=lambda name: name != suite.reference),
         history=analyses.history,
         tracebacks=_tracebacks(results),
-        missing=groups_of(results.select(lambda run: run.status == "missing")),
+        missing=trial_counts(results.select(lambda run: run.status == "missing")),
     )
 
 
-def _own(name: str) -> str:
+def _text(name: str) -> str:
+    """A file of this folder."""
     return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
@@ -79,32 +73,33 @@ def _template() -> jinja2.Template:
 
 
 def verdict_table(suite: Suite, comparisons: Sequence[Comparison]) -> dict[str, Any]:
-    """Arenas and baselines, or pairs, the more numerous as rows: `head`, `columns`, and `rows` of a name and its cells.
+    """The verdicts by arena and pair: `head`, `columns`, and `rows`, each with a name and its cells.
 
-    A cell is the comparison's verdict, its sign, its statement, and its advantage with the interval.
+    The rows are the arenas or the pairs, whichever are more. A cell has the verdict, its sign, its statement, and the
+    advantage with its interval.
     """
     every = suite.compare == "all"
     titles = [f"{c.reference} against {c.baseline}" if every else c.baseline for c in comparisons]
     arenas = list(dict.fromkeys(c.arena for c in comparisons))
     pairs = list(dict.fromkeys(titles))
-    found = {(c.arena, title): _verdict(c) for c, title in zip(comparisons, titles, strict=True)}
+    cells = {(c.arena, title): _verdict(c) for c, title in zip(comparisons, titles, strict=True)}
     if len(arenas) >= len(pairs):
-        rows = [(arena, [found[arena, pair] for pair in pairs]) for arena in arenas]
+        rows = [(arena, [cells[arena, pair] for pair in pairs]) for arena in arenas]
         return {"head": "Arena", "columns": pairs, "rows": rows}
-    rows = [(pair, [found[arena, pair] for arena in arenas]) for pair in pairs]
+    rows = [(pair, [cells[arena, pair] for arena in arenas]) for pair in pairs]
     return {"head": "Pair" if every else "Baseline", "columns": arenas, "rows": rows}
 
 
 def _verdict(c: Comparison) -> dict[str, Any]:
-    shown = interval(c.advantage, c.ci_low, c.ci_high)
+    advantage = interval(c.advantage, c.ci_low, c.ci_high)
     sign = SIGNS.get(c.verdict, "?")
-    return {"verdict": c.verdict, "sign": sign, "statement": VerdictText(c), "advantage": shown}
+    return {"verdict": c.verdict, "sign": sign, "statement": VerdictText(c), "advantage": advantage}
 
 
 def _tracebacks(results: Results) -> dict[str, list[str]]:
     """Each traceback with its trials, since many trials may fail for the same reason."""
-    found: dict[str, list[str]] = {}
+    trials: dict[str, list[str]] = {}
     for run in results.select(lambda run: run.status == "failed"):
         name = f"{run.arena} {run.optimizer}, {run.stage}, learning rate {rate(run.lr)}, seed {run.seed}"
-        found.setdefault((run.record or {})["error"]["traceback"], []).append(name)
-    return found
+        trials.setdefault((run.record or {})["error"]["traceback"], []).append(name)
+    return trials

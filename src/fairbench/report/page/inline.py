@@ -1,4 +1,4 @@
-"""A figure for the page: each panel an SVG element of its own, in the page's colours."""
+"""A figure for the page: a separate SVG element for each panel, in the page's colors."""
 
 import re
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ ARM = re.compile(r"panel\d+\.arm(\d+)\.\d+")
 def inline(drawing: Drawing) -> list[str]:
     """The panels of a figure as SVG elements for an HTML page, in their order.
 
-    Colours become the CSS variables of their roles, ids get the figure's name and the panel's number before them, and
+    Colors become the CSS variables of their roles, ids get the figure's name and the panel's number as a prefix, and
     an element of an arm has its index in `data-arm`.
     """
     root = _without_namespaces(ElementTree.fromstring(drawing.svg))
@@ -37,7 +37,7 @@ def _without_namespaces(root: Element) -> Element:
 
 
 def _panel(group: Element, part: Part, shared: dict[str, Element], prefix: str, title: str) -> str:
-    """One panel with all that it refers to."""
+    """One panel with the definitions that it refers to."""
     for parent in list(group.iter()):
         for defs in parent.findall("defs"):
             parent.remove(defs)
@@ -61,7 +61,7 @@ def _references(group: Element) -> Iterator[str]:
 
 
 def _adopt(element: Element, prefix: str, needed: dict[str, Element]) -> None:
-    """Rewrite one element's ids, references and colours."""
+    """Rewrite one element's id, references and colors."""
     name = element.attrib.pop("id", "")
     if name in needed:
         element.set("id", f"{prefix}-{name}")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.ladder import WHOLE, Contribution
-from fairbench.analysis.comparison.leaderboard import Standing
+from fairbench.analysis.comparison.leaderboard import FROM_BASELINE, Standing
 from fairbench.analysis.comparison.ranking import Rank
 from fairbench.analysis.comparison.shocks import ShockCost
 from fairbench.analysis.comparison.time_to_target import TimeToTarget
@@ -14,7 +14,7 @@ from fairbench.report.tables.numbers import interval, number, percent, rate, thr
 
 
 def analysis_tables(analyses: Analyses) -> list[TableView]:
-    """Every such table; one without rows is not shown."""
+    """All tables of this module."""
     return [
         leaderboard_table(analyses.leaderboard, analyses.suite.reference),
         ranking_table(analyses.ranking),
@@ -28,30 +28,26 @@ def analysis_tables(analyses: Analyses) -> list[TableView]:
 
 def leaderboard_table(standings: Sequence[Standing], reference: str) -> TableView:
     """All optimizers over all arenas."""
-    apart = next((x.critical_difference for x in standings if x.critical_difference is not None), None)
+    difference = next((x.critical_difference for x in standings if x.critical_difference is not None), None)
     separation = (
         "There are too few arenas to separate mean ranks."
-        if apart is None
-        else f"Mean ranks that differ by less than {three(apart)} are not separated (Nemenyi): they share a group."
+        if difference is None
+        else f"Mean ranks that differ by less than {three(difference)} are not separated (Nemenyi): they share a group."
     )
     caption = (
-        f"Every optimizer over all arenas, by its mean rank. In how many arenas it is better than {reference}, "
-        f"equivalent to it, worse, or undecided. {separation} Times are multiples of {reference}’s, state is "
-        "numbers for each weight."
+        "Every optimizer over all arenas, by its mean rank, with the number of arenas in which it is better than "
+        f"{reference}, equivalent to it, worse, or undecided. {separation} Times are multiples of {reference}’s; state "
+        "is the number of values for each weight."
     )
     columns = (
         words("Optimizer", "optimizer"),
         numbers("Mean rank", "mean_rank", three),
         words("Groups", "groups"),
-        numbers("Better", "better", rate),
-        numbers("Equivalent", "equivalent", rate),
-        numbers("Worse", "worse", rate),
-        numbers("Inconclusive", "inconclusive", rate),
-        numbers("Undecided", "undecided", rate),
+        *(numbers(verdict.capitalize(), verdict, rate) for verdict in (*FROM_BASELINE, "undecided")),
         numbers("Step time", "step_ratio", three),
         numbers("Training time", "train_ratio", three),
         words("State", "state"),
-        Column("Rate", lambda x: "searched" if x.tuned else "its own"),
+        Column("Rate", lambda x: "searched" if x.tuned else "fixed"),
     )
     return table_view("leaderboard", caption, columns, standings)
 
@@ -59,13 +55,13 @@ def leaderboard_table(standings: Sequence[Standing], reference: str) -> TableVie
 def ranking_table(ranking: Sequence[Rank]) -> TableView:
     """The rank of each arm with its bounds."""
     caption = (
-        "Places by the primary metric, 1 is best, with the best and the worst place that is not ruled out. Those that "
-        "share a group are not separated."
+        "Ranks by the primary metric, 1 is best, with the best and the worst rank that is not ruled out. Optimizers "
+        "that share a group are not separated."
     )
     columns = (
         *ARM,
         numbers("Mean", "mean", number),
-        numbers("Place", "rank", rate),
+        numbers("Rank", "rank", rate),
         numbers("At best", "rank_low", rate),
         numbers("At worst", "rank_high", rate),
         words("Groups", "groups"),
@@ -74,24 +70,19 @@ def ranking_table(ranking: Sequence[Rank]) -> TableView:
     return table_view("ranking", caption, columns, ranking)
 
 
-def rung(cause: Contribution) -> str:
-    """What a contribution is of."""
-    return f"{cause.before} → {cause.optimizer}" + (" (the whole)" if cause.part == WHOLE else "")
-
-
 def cause_table(causes: Sequence[Contribution]) -> TableView:
-    """What each rung of the control ladder contributes."""
+    """The contribution of each rung of the control ladder."""
     caption = (
-        "What each rung of the control ladder adds to the primary metric, positive where it is better; mean over the "
-        "seeds and its 95% confidence interval, paired by seed, not corrected. The rungs of an arena sum to the whole."
+        "The contribution of each rung of the control ladder to the primary metric, positive where it is better; mean "
+        "over the seeds and its 95% confidence interval, paired by seed, not corrected. The rungs of an arena sum to "
+        "the whole."
     )
+    shown = "Contribution [95% CI]"
     columns = (
         words("Arena", "arena"),
-        Column("Rung", rung),
+        Column("Rung", lambda c: f"{c.before} → {c.optimizer}" + (" (the whole)" if c.part == WHOLE else "")),
         words("Metric", "metric"),
-        Column(
-            "Contribution [95% CI]", lambda c: interval(c.contribution, c.ci_low, c.ci_high), lambda c: c.contribution
-        ),
+        Column(shown, lambda c: interval(c.contribution, c.ci_low, c.ci_high), lambda c: c.contribution),
         count("Seeds", "n"),
         words("Note", "note"),
     )
@@ -99,11 +90,11 @@ def cause_table(causes: Sequence[Contribution]) -> TableView:
 
 
 def shock_table(shocks: Sequence[ShockCost]) -> TableView:
-    """What shocks cost."""
+    """The cost of shocks."""
     caption = (
-        "The cost of the shocks of a disturbed arena, each seed against its undisturbed twin: how much higher the "
-        "training loss is, summed over the steps; steps until it is within 5% again, median; how much worse the "
-        "final test metric is, with a 95% confidence interval, paired by seed, that is not corrected."
+        "The cost of the shocks of a disturbed arena, each seed against its undisturbed twin: the excess of the "
+        "training loss, summed over the steps; steps until it is within 5% again, median; how much worse the final "
+        "test metric is, with a 95% confidence interval, paired by seed, that is not corrected."
     )
     columns = (
         *ARM,
@@ -119,14 +110,14 @@ def shock_table(shocks: Sequence[ShockCost]) -> TableView:
 
 
 def mechanism_table(mechanisms: Sequence[Mechanism]) -> TableView:
-    """What each optimizer's mechanism did, in words."""
-    caption = "What the optimizers’ own mechanisms did in the final trials. A tensor step is one tensor in one step."
+    """The effect of each optimizer's mechanism in words."""
+    caption = "The effect of the optimizers’ mechanisms in the final trials. A tensor step is one tensor in one step."
     columns = (*ARM, count("Seeds", "n"), words("In words", "state"))
     return table_view("mechanism", caption, columns, mechanisms)
 
 
 def quantity_table(quantities: Sequence[Quantity]) -> TableView:
-    """What each optimizer's mechanism did, in numbers."""
+    """The effect of each optimizer's mechanism in numbers."""
     caption = (
         "Totals over tensors and steps, means over the final seeds. Of the path: the distance that it moved the "
         "weights as a share of the path length of all steps; half by: the share of the training after which half of "
@@ -147,8 +138,8 @@ def quantity_table(quantities: Sequence[Quantity]) -> TableView:
 
 
 def time_to_target_table(times: Sequence[TimeToTarget]) -> TableView:
-    """How long each arm takes to the targets that the suite declares."""
-    caption = "Steps until the validation metric reaches the target: the median over the seeds, and how many reach it."
+    """The time of each arm to the targets that the suite declares."""
+    caption = "Steps until the validation metric reaches the target, median over seeds, and the share that reaches it."
     columns = (
         *ARM,
         numbers("Target", "target", rate),

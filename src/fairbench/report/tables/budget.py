@@ -19,19 +19,13 @@ class Budget:
     """The budget and treatment of an arm; only trials with a record count.
 
     Attributes:
-        factory: where it comes from.
-        options: what the suite sets, in words.
-        search: rates from where to where, or that it is untuned.
-        settings: settings that were tried.
-        sweep_trials: trials that searched.
-        sweep_steps: their steps.
-        final_trials: trials at the selected setting.
-        final_steps: their steps.
+        options: the options that the suite sets, in words.
+        search: the range of the searched rates in words, or that the optimizer is untuned.
+        settings: number of settings that were tried.
+        sweep_trials, sweep_steps: trials of the search, and their steps.
+        final_trials, final_steps: trials at the selected setting, and their steps.
         clipping: of the gradients' global norm, by the training loop or by the optimizer.
-        centralization: of the gradients.
         adaptive_clipping: of the gradients, by the weights' norms.
-        groups: parameter groups.
-        schedule: of the learning rate.
         decay: weight decay, and whether it is coupled to the gradient.
         tuned: whether there was a search.
     """
@@ -64,10 +58,10 @@ def _budget(results: Results, arm: ArmResults) -> Budget:
     resolved, plan = results.study.optimizers[arm.optimizer], results.study.suite.optimizers[arm.optimizer]
     options = {**resolved.options, **resolved.arenas.get(arm.arena, {})}
     chosen = {**plan.options, **plan.arenas.get(arm.arena, {})}
-    unsaid = BY_PRESET if resolved.factory in PRESETS else "none"
+    default = BY_PRESET if resolved.factory in PRESETS else "none"
     norm = results.study.suite.clip_norm(arm.optimizer)
-    everyone = [f"norm {rate(norm)}"] if norm > 0 else []
-    own = _amount(options, "gradient clipping of its own", "")
+    by_loop = [f"norm {rate(norm)}"] if norm > 0 else []
+    by_optimizer = _amount(options, "gradient clipping of its own", "")
     return Budget(
         arm.arena,
         arm.optimizer,
@@ -77,12 +71,12 @@ def _budget(results: Results, arm: ArmResults) -> Budget:
         len({run.setting for run in arm.sweep if run.record is not None}),
         *_count(arm.sweep),
         *_count(arm.final),
-        clipping=", ".join([*everyone, *([f"its own {own}"] if own else [])]) or "none",
-        centralization=_amount(options, "gradient centralization", unsaid),
-        adaptive_clipping=_amount(options, "adaptive gradient clipping", unsaid),
+        clipping=", ".join([*by_loop, *([f"its own {by_optimizer}"] if by_optimizer else [])]) or "none",
+        centralization=_amount(options, "gradient centralization", default),
+        adaptive_clipping=_amount(options, "adaptive gradient clipping", default),
         groups=resolved.groups or "one for all",
         schedule=schedule(resolved.needs),
-        decay=_decay(resolved.factory, options, arm.setting, unsaid),
+        decay=_decay(resolved.factory, options, arm.setting, default),
         tuned=arm.tuned,
     )
 
@@ -100,8 +94,8 @@ def search_in_words(study: Study) -> str:
     sweep = study.suite.sweep
     extra = "".join(f", each with {name} {', '.join(map(str, values))}" for name, values in sweep.extra.items())
     scales = {study.optimizers[name].lr_scale for name in study.suite.optimizers if study.tuned(name)}
-    whose = "" if scales <= {1.0} else ", times the optimizer's own scale"
-    ends = f"from {rate(sweep.lr_min)} to {rate(sweep.lr_max)}{whose}"
+    scaled = "" if scales <= {1.0} else ", times the optimizer's `lr_scale`"
+    ends = f"from {rate(sweep.lr_min)} to {rate(sweep.lr_max)}{scaled}"
     if sweep.search == "random":
         drawn = "".join(f", and of {name} among {', '.join(map(str, x))}" for name, x in sweep.extra.items())
         return f"{sweep.budget} draws of a rate {ends}{drawn}, with seed {sweep.search_seed}"
@@ -116,9 +110,9 @@ def equality(arms: Sequence[Budget]) -> str:
         if len(set(tried.values())) > 1:
             unequal.append((arena, ", ".join(f"{name} {n}" for name, n in tried.items())))
     untuned = list(dict.fromkeys(x.optimizer for x in arms if not x.tuned))
-    said = f"The budget of the searches was not equal, in settings: {merged(unequal)}." if unequal else ""
-    said = said or "The budget was equal: in each arena every search had the same number of settings."
-    return said + (f" Untuned, without any search: {', '.join(untuned)}." if untuned else "")
+    text = f"The budget of the searches was not equal, in settings: {merged(unequal)}." if unequal else ""
+    text = text or "The budget was equal: in each arena every search had the same number of settings."
+    return text + (f" Untuned, without any search: {', '.join(untuned)}." if untuned else "")
 
 
 def _count(runs: list[Run]) -> tuple[int, int]:
@@ -127,20 +121,20 @@ def _count(runs: list[Run]) -> tuple[int, int]:
     return len(done), sum(run.result["steps"] for run in done if run.result)
 
 
-def _amount(options: Mapping[str, Any], treatment: str, unsaid: str) -> str:
-    """The first option for a treatment that is set; what it is if none of them is."""
+def _amount(options: Mapping[str, Any], treatment: str, default: str) -> str:
+    """The first option for a treatment that is on, or the default if none of them is set."""
     names = [name for name, words in TREATMENTS.items() if words == treatment]
-    found = [options[name] for name in names if options.get(name) is not None]
-    if not found:
-        return unsaid
-    chosen = next(filter(None, found), None)
+    values = [options[name] for name in names if options.get(name) is not None]
+    if not values:
+        return default
+    chosen = next(filter(None, values), None)
     return "none" if chosen is None else "on" if chosen is True else str(chosen)
 
 
-def _decay(factory: str, options: Mapping[str, Any], setting: Setting | None, unsaid: str) -> str:
+def _decay(factory: str, options: Mapping[str, Any], setting: Setting | None, default: str) -> str:
     value = {**options, **dict(setting.extra if setting else ())}.get("weight_decay")
     if value is None:
-        return NONE if unsaid == "none" else unsaid
+        return NONE if default == "none" else default
     kind = decay_kind(factory, options)
     known = f", {kind}" if kind in ("coupled", "decoupled") else ""
     return f"{rate(value)}{known}" if value else "0"

@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Table:
-    """Columns and rows, in the order in which they are written."""
+    """The columns and rows of a CSV file."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]]
 
     def to_csv(self) -> str:
-        """The table as CSV: floats by `repr`, None as an empty cell, truth as yes or no, no text as a formula."""
+        """The table as CSV: floats by `repr`, None as an empty cell, booleans as yes or no, no text as a formula."""
         return "".join(map(_line, (self.columns, *self.rows)))
 
 
 class _Echo:
-    """A file that gives back what is written into it, so that `csv.writer` gives back each line."""
+    """A file whose `write` returns the text, so that `csv.writer` returns each line."""
 
     def write(self, text: str) -> str:
         return text
@@ -51,16 +51,16 @@ def _line(cells: Iterable[Any]) -> str:
 
 
 def _cell(value: Any) -> Any:
-    """A value as `csv` writes what we want; of itself it writes floats by `repr`, and nothing for None."""
+    """The value to pass to `csv`, which writes floats by `repr` and None as an empty cell."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, str) and value.startswith(("=", "+", "-", "@")):
-        return f"'{value}"  # spreadsheets compute what begins so
+        return f"'{value}"  # spreadsheets would read a formula
     return value
 
 
 def lr_sweep(results: Results) -> Table:
-    """A row for each sweep trial and metric: what the setting was selected from."""
+    """A row for each sweep trial and metric, from which the setting was selected."""
     trial = _Trial(results)
 
     def rows() -> Iterator[tuple[Any, ...]]:
@@ -103,6 +103,8 @@ def steps(results: Results) -> Iterator[str]:
 
 
 HASHES = ("initial_weights", "batches", "noise", "final_weights")
+ALWAYS = ("aggregate.csv", "significance.csv", "mechanism.csv", "cost.csv")
+"""Files that are written even without a row."""
 
 
 def summary(results: Results) -> Table:
@@ -139,24 +141,22 @@ def summary(results: Results) -> Table:
 
 def _mechanism(run: Run) -> dict[str, float]:
     """The totals of a trial's mechanism; empty if it has none."""
-    found = (run.result or {}).get("mechanism")
-    return found["totals"] if found else {}
+    mechanism = (run.result or {}).get("mechanism")
+    return mechanism["totals"] if mechanism else {}
 
 
 def of_dataclass(kind: type[DataclassInstance], values: Iterable[DataclassInstance]) -> Table:
-    """Columns are the dataclass's fields."""
+    """A table with a column for each field of a dataclass."""
     return Table([field.name for field in fields(kind)], [tuple(asdict(value).values()) for value in values])
 
 
 def csv_files(analyses: Analyses) -> dict[str, Content]:
-    """The content of every CSV file by its name; what a suite does not ask for has no file."""
-    always: dict[str, tuple[type[DataclassInstance], Sequence[DataclassInstance]]] = {
+    """The content of every CSV file by its name; a study without the data of an optional file has none."""
+    tables: dict[str, tuple[type[DataclassInstance], Sequence[DataclassInstance]]] = {
         "aggregate.csv": (Aggregate, analyses.aggregates),
         "significance.csv": (Comparison, analyses.comparisons),
         "mechanism.csv": (Quantity, analyses.quantities),
         "cost.csv": (Cost, analyses.costs),
-    }
-    sometimes: dict[str, tuple[type[DataclassInstance], Sequence[DataclassInstance]]] = {
         "leaderboard.csv": (Standing, analyses.leaderboard),
         "ranking.csv": (Rank, analyses.ranking),
         "time_to_target.csv": (TimeToTarget, analyses.times_to_target),
@@ -164,11 +164,10 @@ def csv_files(analyses: Analyses) -> dict[str, Content]:
         "shocks.csv": (ShockCost, analyses.shock_costs),
         "causes.csv": (Contribution, analyses.contributions),
     }
-    rows = {**always, **{name: table for name, table in sometimes.items() if table[1]}}
     results = analyses.results
     return {
         "lr_sweep.csv": lr_sweep(results).to_csv(),
         "steps.csv": steps(results),
         "summary.csv": summary(results).to_csv(),
-        **{name: of_dataclass(*table).to_csv() for name, table in rows.items()},
+        **{name: of_dataclass(*x).to_csv() for name, x in tables.items() if x[1] or name in ALWAYS},
     }

@@ -8,19 +8,14 @@ from fairbench.report.tables.verdict_text import VerdictText
 
 
 def to_latex(table: TableView) -> str:
-    r"""A table as a `tabular` to be `\input` where the document puts it; it needs the packages booktabs and textcomp.
-
-    Args:
-        table: the table.
-    """
+    r"""A table as a `tabular` for `\input`; it needs the packages booktabs and textcomp."""
     columns = "".join("r" if column.value else "l" for column in table.columns)
-    head = _row([Cell(column.title) for column in table.columns])
     lines = [
         f"% {escape(table.caption)}",
         "% needs the packages booktabs and textcomp",
         rf"\begin{{tabular}}{{{columns}}}",
         r"\toprule",
-        head,
+        _row([Cell(column.title) for column in table.columns]),
         r"\midrule",
         *map(_row, table.rows),
         r"\bottomrule",

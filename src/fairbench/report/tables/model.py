@@ -1,4 +1,4 @@
-"""Tables to be shown: the text and the sort value of each cell; the page and LaTeX lay them out."""
+"""Tables independent of their layout by the page and LaTeX: the text and the sort value of each cell."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -7,17 +7,12 @@ from typing import Any
 from fairbench.report.tables.verdict_text import VerdictText
 
 Row = Any
-"""What a table has a row for: any object with attributes."""
+"""The object that a row shows."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell.
-
-    Attributes:
-        text: the text; a verdict carries its own style.
-        value: the number that it is sorted by; None sorts it by its text.
-    """
+    """One cell, sorted by its value, or by its text without one."""
 
     text: str | VerdictText
     value: float | None = None
@@ -28,9 +23,8 @@ class Column:
     """One column.
 
     Attributes:
-        title: its heading.
         show: returns the text for a row.
-        value: the number behind that, for a column of numbers; they stand at the right.
+        value: returns the number that the text shows; a column with it is aligned right.
     """
 
     title: str
@@ -44,14 +38,7 @@ class Column:
 
 @dataclass(frozen=True)
 class TableView:
-    """A table whose first column names the subject of each row.
-
-    Attributes:
-        name: file name without ending.
-        caption: what it shows.
-        columns: its columns.
-        rows: its cells.
-    """
+    """A table whose first column names the subject of each row; `name` is its file name without extension."""
 
     name: str
     caption: str
@@ -60,7 +47,7 @@ class TableView:
 
     @property
     def grouped(self) -> bool:
-        """Whether several rows are about the same."""
+        """Whether several rows have the same subject."""
         return len({row[0].text for row in self.rows}) < len(self.rows)
 
 

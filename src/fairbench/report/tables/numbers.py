@@ -1,4 +1,4 @@
-"""Numbers as people read them, on the page, in LaTeX and in a terminal; a dash is what could not be computed."""
+"""Numbers as text for the page, LaTeX and a terminal; a dash stands for None."""
 
 NONE = "–"
 
@@ -24,7 +24,7 @@ def p_value(value: float | None) -> str:
 
 
 def rate(value: float | None) -> str:
-    """A learning rate or another chosen number, as short as it is."""
+    """A learning rate or another declared number, as short as possible."""
     return NONE if value is None else f"{value:g}"
 
 

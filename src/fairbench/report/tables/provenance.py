@@ -1,5 +1,6 @@
-"""The tables of budget, treatment and provenance: which rows, which columns, in which words."""
+"""The tables of budget, treatment and provenance."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -9,13 +10,13 @@ from fairbench.analysis.results import Results, Run
 from fairbench.data.registry import SOURCES
 from fairbench.optimizers.resolve import known_optimizers
 from fairbench.report.tables.budget import Budget, budgets, equality
-from fairbench.report.tables.model import ARM, Column, Row, TableView, count, numbers, table_view, words
+from fairbench.report.tables.model import ARM, Column, TableView, count, numbers, table_view, words
 from fairbench.report.tables.numbers import rate
 from fairbench.study.environments import environment_values
 
 
 def provenance_tables(analyses: Analyses) -> list[TableView]:
-    """Every such table, in the order of the report."""
+    """All tables of this module, in the order of the report."""
     results = analyses.results
     arms = budgets(results)
     return [
@@ -48,7 +49,7 @@ def budget_table(arms: Sequence[Budget]) -> TableView:
 
 
 def treatment_table(arms: Sequence[Budget]) -> TableView:
-    """What is done to gradients and weights in each arm."""
+    """The treatment of gradients and weights in each arm."""
     caption = (
         "Treatment of each arm by the options that built it: clipping of the gradients’ global norm, "
         "gradient centralization, adaptive gradient clipping (AGC), parameter groups, the schedule of the rate, weight "
@@ -57,11 +58,9 @@ def treatment_table(arms: Sequence[Budget]) -> TableView:
     columns = (
         *ARM,
         words("From", "factory"),
-        words("Clipping", "clipping"),
-        words("Centralization", "centralization"),
+        *(words(x.capitalize(), x) for x in ("clipping", "centralization")),
         words("AGC", "adaptive_clipping"),
-        words("Groups", "groups"),
-        words("Schedule", "schedule"),
+        *(words(x.capitalize(), x) for x in ("groups", "schedule")),
         words("Weight decay", "decay"),
         words("Set by the suite", "options"),
     )
@@ -69,23 +68,19 @@ def treatment_table(arms: Sequence[Budget]) -> TableView:
 
 
 def condition_table(checks: Sequence[HashCheck]) -> TableView:
-    """Whether all had the same start and the same data."""
+    """Whether all trials had the same start and the same data."""
     caption = (
         "Whether the sha256 of trials agree that share arena, stage and seed; initial weights also with those of a "
         "process without an optimizer, batch order and noise among the trials that finished."
     )
-
-    def same(title: str, attribute: str) -> Column:
-        return Column(title, lambda check: "agree" if getattr(check, attribute) else "DIFFER")
-
     columns = (
         words("Arena", "arena"),
         words("Stage", "stage"),
         count("Seed", "seed"),
         count("Trials", "trials"),
-        same("Initial weights", "initial_weights"),
-        same("Batch order", "batches"),
-        same("Noise", "noise"),
+        Column("Initial weights", lambda check: "agree" if check.initial_weights else "DIFFER"),
+        Column("Batch order", lambda check: "agree" if check.batches else "DIFFER"),
+        Column("Noise", lambda check: "agree" if check.noise else "DIFFER"),
     )
     return table_view("conditions", caption, columns, checks)
 
@@ -98,26 +93,26 @@ def lost_table(results: Results) -> TableView:
         numbers("Learning rate", "lr", rate),
         numbers("Weight decay", "weight_decay", rate),
         count("Seed", "seed"),
-        Column("What became of it", what_became),
+        Column("Outcome", _outcome),
     )
     caption = "Trials that diverged or failed."
     return table_view("lost", caption, columns, results.select(lambda run: run.status in ("failed", "diverged")))
 
 
-def what_became(run: Run) -> str:
-    """The end of a trial that diverged or failed, in a few words."""
+def _outcome(run: Run) -> str:
     if run.status == "diverged":
-        return f"diverged, found at step {(run.result or {})['steps']}"
+        return f"diverged, detected at step {(run.result or {})['steps']}"
     error = (run.record or {})["error"]
     return f"failed, {error['type']}: {error['message']}"
 
 
 def arena_table(results: Results) -> TableView:
-    """The tasks."""
+    """The task, data and training of each arena."""
     suite = results.study.suite
 
-    def of_plan(attribute: str) -> Callable[[Row], Any]:
-        return lambda name: getattr(suite.arenas[name], attribute)
+    def planned(title: str, attribute: str, form: Callable[[Any], str] = str) -> Column:
+        value: Callable[[str], Any] = lambda name: getattr(suite.arenas[name], attribute)  # noqa: E731
+        return Column(title, lambda name: form(value(name)), value)
 
     def metric(name: str) -> str:
         chosen = suite.arenas[name].metric
@@ -125,7 +120,7 @@ def arena_table(results: Results) -> TableView:
 
     def data(name: str) -> str:
         source = suite.arenas[name].data.get("source")
-        return SOURCES[source].title if source else "the arena’s own"
+        return SOURCES[source].title if source else "defined by the arena"
 
     columns = (
         Column("Arena", str),
@@ -133,16 +128,16 @@ def arena_table(results: Results) -> TableView:
         Column("Data", data),
         Column("Data’s sha256", lambda name: results.study.arenas[name].fingerprint[:12]),
         Column("Primary metric", metric),
-        Column("Margin", lambda name: rate(suite.arenas[name].margin), of_plan("margin")),
-        Column("Steps", lambda name: str(suite.arenas[name].steps), of_plan("steps")),
-        Column("Sweep steps", lambda name: str(suite.arenas[name].sweep_steps), of_plan("sweep_steps")),
-        Column("Batch size", lambda name: str(suite.arenas[name].batch_size), of_plan("batch_size")),
+        planned("Margin", "margin", rate),
+        planned("Steps", "steps"),
+        planned("Sweep steps", "sweep_steps"),
+        planned("Batch size", "batch_size"),
     )
     return table_view("arenas", "Arenas.", columns, suite.arenas)
 
 
 def optimizer_table(results: Results) -> TableView:
-    """The optimizers, as the suite declares them, and what fairbench adds to that."""
+    """The optimizers with the options that the suite and fairbench set."""
     suite, resolved = results.study.suite, results.study.optimizers
 
     def chosen(name: str) -> Iterator[str]:
@@ -163,7 +158,7 @@ def optimizer_table(results: Results) -> TableView:
         Column("Set by fairbench", added),
     )
     caption = (
-        "Optimizers; what neither the suite nor fairbench sets keeps its default, and every record states all of it."
+        "Optimizers; options that neither the suite nor fairbench sets keep their defaults. Records have all options."
     )
     return table_view("optimizers", caption, columns, suite.optimizers)
 
@@ -173,7 +168,7 @@ def _listed(options: Mapping[str, Any]) -> str:
 
 
 def environment_table(results: Results) -> TableView:
-    """Machine and versions, with all values over the records; the study's own where there are no records."""
+    """Machine and versions, with all values over the records; those of the study where there are no records."""
     measured = results.select(lambda run: run.result is not None)
     facts = environment_values(run.environment for run in measured) or environment_values([results.study.environment])
     mixed = ", ".join(fact for fact, values in facts.items() if len(values) > 1)
@@ -184,10 +179,9 @@ def environment_table(results: Results) -> TableView:
     return table_view("environment", caption, columns, facts)
 
 
-def groups_of(rows: Iterable[Run]) -> dict[str, dict[str, int]]:
-    """How many trials there are of each arena and optimizer."""
-    found: dict[str, dict[str, int]] = {}
+def trial_counts(rows: Iterable[Run]) -> dict[str, Counter[str]]:
+    """The number of trials of each arena and optimizer."""
+    counts: dict[str, Counter[str]] = {}
     for run in rows:
-        of_arena = found.setdefault(run.arena, {})
-        of_arena[run.optimizer] = of_arena.get(run.optimizer, 0) + 1
-    return found
+        counts.setdefault(run.arena, Counter())[run.optimizer] += 1
+    return counts

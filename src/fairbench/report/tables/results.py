@@ -1,4 +1,4 @@
-"""The tables of what a study shows: which rows, which columns, in which words."""
+"""The tables of results, learning rates and cost, and the list of all tables."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -63,7 +63,7 @@ def comparison_table(analyses: Analyses) -> TableView:
 
 
 def statistic_table(analyses: Analyses) -> TableView:
-    """Further statistics of every comparison, which decide nothing."""
+    """Further statistics of every comparison, on which no verdict depends."""
     caption = (
         "Further statistics, not corrected; no verdict depends on them: the t-test paired by seed and the correlation "
         "of the arms over seeds, the exact permutation p and the smallest p that this number of seeds can give, the "
@@ -89,7 +89,7 @@ def metric_table(analyses: Analyses) -> TableView:
     """Every metric of every arm."""
     caption = (
         "Test split, mean and standard deviation over the finished seeds. Where seeds diverged, failed or are missing, "
-        "the mean is that of the others and is compared with nothing."
+        "the mean is that of the finished ones and is not compared."
     )
     arenas = analyses.suite.arenas
     places = [(arena, metric) for arena in arenas for metric in analyses.results.metrics[arena]]
@@ -100,9 +100,7 @@ def metric_table(analyses: Analyses) -> TableView:
         numbers("Mean", "mean", number),
         numbers("Std", "std", lambda std: number(std, 2)),
         count("Finished", "n"),
-        count("Diverged", "diverged"),
-        count("Failed", "failed"),
-        count("Missing", "missing"),
+        *(count(x.capitalize(), x) for x in ("diverged", "failed", "missing")),
     )
     order = {place: i for i, place in enumerate(places)}
     rows = sorted(analyses.aggregates, key=lambda a: order[a.arena, a.metric])
@@ -110,11 +108,11 @@ def metric_table(analyses: Analyses) -> TableView:
 
 
 def rate_table(results: Results) -> TableView:
-    """The search of each arm and what it selected."""
+    """The search of each arm and the selected setting."""
     sweep = results.study.suite.sweep
     caption = (
         f"Selected on the validation split by the same rule for every optimizer: {search_in_words(results.study)}. "
-        "The test split and the final seeds had no part in it."
+        "Neither the test split nor the final seeds were used for it."
     )
     columns = (
         *ARM,
@@ -150,12 +148,12 @@ def _place(arm: ArmResults) -> str:
 
 
 def cost_table(costs: Sequence[Cost]) -> TableView:
-    """What training costs, by phases."""
+    """The cost of training by phases."""
     caption = (
-        "Medians over the timing trials, in which the optimizers took turns, or over the final trials where there are "
+        "Medians over the timing trials, in which the optimizers alternated, or over the final trials where there are "
         "none (source); all trials: both stages, summed. A training step is data, forward, backward and optimizer; the "
-        "optimizer’s part is clipping, step and schedule. Timings are not the same twice; on a CPU, trials may have "
-        "shared the machine."
+        "optimizer’s part is clipping, step and schedule. Repeated timings differ; on a CPU, trials may share the "
+        "machine."
     )
     phases = ("Data", "data"), ("Forward", "forward"), ("Backward", "backward"), ("Optimizer", "step")
     columns = (
@@ -173,12 +171,12 @@ def cost_table(costs: Sequence[Cost]) -> TableView:
 
 
 def equal_time_table(rows: Sequence[EqualTime]) -> TableView:
-    """Where each arm is when the fastest of its arena is done."""
+    """Every arm after the training time of the fastest arm of its arena."""
     caption = (
         "Every arm after the training time that the fastest of its arena needs for all its steps, evaluation and start "
         "not counted: steps times the milliseconds of a step. Validation split, mean over the final seeds, linear "
-        "between evaluations. A slower arm is then not at the end of its schedule; with one for that time it would do "
-        "better than this."
+        "between evaluations. A slower arm is then not at the end of its schedule; with a schedule for that time it "
+        "would do better."
     )
     columns = (
         *ARM,
@@ -192,6 +190,6 @@ def equal_time_table(rows: Sequence[EqualTime]) -> TableView:
 
 
 def flag_table(flags: Sequence[Flag]) -> TableView:
-    """What the audit raises."""
+    """The flags of the audit."""
     columns = tuple(words(title.capitalize(), title) for title in ("name", "severity", "evidence", "advice"))
-    return table_view("audit", "What the audit raises, and what to do about it.", columns, flags)
+    return table_view("audit", "The flags of the audit, with their evidence and advice.", columns, flags)

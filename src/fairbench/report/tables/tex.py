@@ -1,4 +1,4 @@
-"""Text in LaTeX."""
+"""Text as LaTeX source."""
 
 ESCAPED = {
     "\\": r"\textbackslash{}",
@@ -15,7 +15,7 @@ ESCAPED = {
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
     '"': r"{\ttfamily\char34}",  # the roman fonts have no such quote in every encoding
-    "[": "{[}",  # at the head of a row it would be an argument of the line break before it
+    "[": "{[}",  # at the start of a row it would be an argument of the line break before it
     "]": "{]}",
     "-": "{-}",  # two of them would be a dash
     "'": r"{\textquotesingle}",
@@ -37,5 +37,5 @@ ESCAPED = {
 
 
 def escape(text: str) -> str:
-    """Text as LaTeX prints it; a character that it cannot print becomes its number in Unicode, U+4E2D."""
+    """Text as LaTeX source; a character that LaTeX cannot print becomes its code point, U+4E2D."""
     return "".join(ESCAPED.get(c) or (c if " " <= c <= "~" else rf"\texttt{{U+{ord(c):04X}}}") for c in text)

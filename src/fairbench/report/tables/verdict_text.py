@@ -1,4 +1,4 @@
-"""The text of a verdict; it alone decides what is bold."""
+"""The text of a verdict; no other code makes text bold."""
 
 from markupsafe import Markup, escape
 from rich.text import Text
@@ -8,13 +8,7 @@ from fairbench.report.tables.tex import escape as tex
 
 
 class VerdictText:
-    """The verdict of a comparison with its notes, for pages, terminals and LaTeX.
-
-    It is bold where the comparison is a win, and nowhere else.
-
-    Args:
-        comparison: the comparison, with its verdict.
-    """
+    """The verdict of a comparison with its notes, for pages, terminals and LaTeX; bold only if it is a win."""
 
     __slots__ = ("_comparison",)
 
@@ -25,15 +19,13 @@ class VerdictText:
         return self._comparison.statement
 
     def __html__(self) -> str:
-        """The statement for a template, which need not escape it again."""
+        """The statement for a template, already escaped."""
         text = escape(self._comparison.statement)
         return Markup('<strong class="win">{}</strong>').format(text) if self._comparison.is_win else text
 
     def __latex__(self) -> str:
-        """The statement for LaTeX."""
         text = tex(self._comparison.statement)
         return rf"\textbf{{{text}}}" if self._comparison.is_win else text
 
     def __rich__(self) -> Text:
-        """The statement for a terminal."""
         return Text(self._comparison.statement, "bold" if self._comparison.is_win else "")
