@@ -1,7 +1,8 @@
-"""A small study and records that nobody trained: the tests say what each final trial scored."""
+"""A small study with invented records: the tests give the score of each final trial."""
 
 import hashlib
 
+from fairbench.analysis.analyse import analyse
 from fairbench.optimizers.spec import OptimizerPlan, ResolvedOptimizer
 from fairbench.study.history import History, Plan
 from fairbench.study.plan import ResolvedArena, Study
@@ -137,3 +138,8 @@ def finals(the_study, **scores):
 def history(the_study):
     """The plans of a study that was never changed."""
     return History((Plan(the_study, "2026-11-22T10:00:00+00:00", 0),))
+
+
+def flags_of(the_study, records):
+    """The evidence of each flag that the audit of a study raises, by its name."""
+    return {flag.name: flag.evidence for flag in analyse(history(the_study), records).flags}

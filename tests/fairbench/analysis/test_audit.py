@@ -1,4 +1,4 @@
-"""Each check at its threshold, by made-up records; `test_audit_of_trials.py` has trials that really ran."""
+"""Each check at its threshold, with invented records; `test_audit_of_trials.py` has trials that really ran."""
 
 import io
 import re
@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from audited import evidence, found, names, specs
-from fabricated import Records, finals, history, study
+from fabricated import Records, finals, flags_of, history, study
 from rich.console import Console
 
 from fairbench.analysis.audit import CHECKS
@@ -18,6 +17,7 @@ from fairbench.optimizers.resolve import decay_kind
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.report.console import print_audit, print_flags
 from fairbench.study.history import write_history
+from fairbench.study.plan import arms
 from fairbench.study.records import Record, Store
 from fairbench.study.schedule import Schedule
 from fairbench.study.trial_spec import TrialSpec
@@ -47,10 +47,10 @@ TWO = ("AdamW", "PsiLogic")
 FLAT = {5: 0.5, 8: 0.5, 10: 0.5}
 
 
-def shaped(ours: dict[int, float], theirs: dict[int, float] = FLAT, margin: float = 0.02) -> list[Flag]:
+def shaped(ours: dict[int, float], theirs: dict[int, float] = FLAT, margin: float = 0.02) -> dict[str, str]:
     the_study = study(("vit",), TWO, margin=margin)
     curves = {("vit", "PsiLogic"): ours, ("vit", "AdamW"): theirs}
-    return found(the_study, Shaped(finals(the_study), curves))
+    return flags_of(the_study, Shaped(finals(the_study), curves))
 
 
 @pytest.mark.parametrize(
@@ -59,23 +59,23 @@ def shaped(ours: dict[int, float], theirs: dict[int, float] = FLAT, margin: floa
 def test_an_order_that_flips_at_the_end(before: float, after: float, raised: bool) -> None:
     """The arm that leads at the end led before, or both were within the margin of 0.02."""
     flags = shaped({5: 0.3, 8: before, 10: after})
-    assert ("order not settled" in names(flags)) == raised
+    assert ("order not settled" in flags) == raised
     if raised:
-        assert f"against AdamW {before - 0.5:+.3g} at step 8" in evidence(flags, "order not settled")
+        assert f"against AdamW {before - 0.5:+.3g} at step 8" in flags["order not settled"]
 
 
 def test_a_gain_that_both_share_is_the_schedules() -> None:
     both = {5: 0.5, 10: 0.6}
-    assert "gap still changes" not in names(shaped(both, both))
-    assert evidence(shaped(both, both), "still improving") == "vit: AdamW 0.1, PsiLogic 0.1 (margin 0.02)"
+    assert "gap still changes" not in shaped(both, both)
+    assert shaped(both, both)["still improving"] == "vit: AdamW 0.1, PsiLogic 0.1 (margin 0.02)"
     one = shaped(both)
-    assert evidence(one, "gap still changes") == "vit against AdamW gains +0.1 more, margin 0.02"
-    assert evidence(one, "still improving") == "vit: PsiLogic 0.1 (margin 0.02)"
-    assert not {"gap still changes", "still improving"} & names(shaped(both, margin=0.2))
-    assert not {"gap still changes", "still improving"} & names(shaped({10: 0.6}, {10: 0.5})), "one evaluation: no gain"
+    assert one["gap still changes"] == "vit against AdamW gains +0.1 more, margin 0.02"
+    assert one["still improving"] == "vit: PsiLogic 0.1 (margin 0.02)"
+    assert not {"gap still changes", "still improving"} & shaped(both, margin=0.2).keys()
+    assert not {"gap still changes", "still improving"} & shaped({10: 0.6}, {10: 0.5}).keys(), "one evaluation: no gain"
 
 
-def two_horizons(short: dict[str, Any], long: dict[str, Any], **changed: Any) -> list[Flag]:
+def two_horizons(short: dict[str, Any], long: dict[str, Any], **changed: Any) -> dict[str, str]:
     """Two arenas of one task; `changed` are entries of the longer one."""
     base = study(("vit",), TWO, margin=0.02)
     arena = base.suite.arenas["vit"]
@@ -91,7 +91,7 @@ def two_horizons(short: dict[str, Any], long: dict[str, Any], **changed: Any) ->
         for name, of_arena in (("vit", short), ("vit-4x", long))
         for optimizer in TWO
     }
-    return found(the_study, Horizons(scores))
+    return flags_of(the_study, Horizons(scores))
 
 
 class Horizons(Records):
@@ -118,43 +118,51 @@ HIGH, LOW, NOISY = [0.90, 0.91, 0.92], [0.10, 0.11, 0.12], [0.40, 0.5, 0.60]
 )
 def test_what_flips_between_horizons(short: dict[str, Any], long: dict[str, Any], raised: bool) -> None:
     flags = two_horizons(short, long)
-    assert ("flip between horizons" in names(flags)) == raised
+    assert ("flip between horizons" in flags) == raised
     if raised:
         assert re.match(
             r"vit against AdamW \w+ \(\+.*\), vit-4x against AdamW \w+ \(-.*\)",
-            evidence(flags, "flip between horizons"),
+            flags["flip between horizons"],
         )
 
 
 def test_another_model_is_no_horizon() -> None:
     other = two_horizons({"PsiLogic": HIGH}, {"PsiLogic": LOW}, model={"hidden_size": 9, "layers": 1, "heads": 1})
-    assert "flip between horizons" not in names(other)
+    assert "flip between horizons" not in other
 
 
-def fabricated(sweeps: Any = None, records: type[Records] = Records, **scores: Any) -> list[Flag]:
+def fabricated(sweeps: Any = None, records: type[Records] = Records, **scores: Any) -> dict[str, str]:
     the_study = study(("vit",), TWO, margin=0.02)
     given = {"PsiLogic": HIGH, "AdamW": LOW} | scores
-    return found(the_study, records(finals(the_study, **given), sweeps))
+    return flags_of(the_study, records(finals(the_study, **given), sweeps))
 
 
 def test_a_complete_study_of_good_practice_raises_nothing() -> None:
-    assert fabricated() == []
+    assert fabricated() == {}
 
 
 def test_few_seeds_that_cannot_tell() -> None:
     flags = fabricated(PsiLogic=NOISY, AdamW=[0.40, 0.52, 0.60])
-    assert "at least 3.1 standard deviations between seeds (a single comparison at 0.05)." in evidence(
-        flags, "low power"
-    )
-    assert "vit against AdamW (0.3" in evidence(flags, "low power")
+    assert "at least 3.1 standard deviations between seeds (a single comparison at 0.05)." in flags["low power"]
+    assert "vit against AdamW (0.3" in flags["low power"]
 
 
 def test_searches() -> None:
     close = {("vit", "AdamW"): {1e-4: 0.495}}  # 0.5 at 1e-3, final seeds differ by 0.01
-    assert evidence(fabricated(close), "selected by chance") == "vit AdamW (leads by 0.005, seeds differ by 0.01)."
+    assert fabricated(close)["selected by chance"] == "vit AdamW (leads by 0.005, seeds differ by 0.01)."
     longer = {("vit", "PsiLogic"): {1e-2: 0.7, 0.1: 0.5}}
-    assert evidence(fabricated(longer), "fewer rates") == "vit AdamW 3, PsiLogic 4."
-    assert "fewer rates" not in names(fabricated({("vit", "AdamW"): {1e-2: 0.7, 0.1: 0.5}}))
+    assert fabricated(longer)["fewer rates"] == "vit AdamW 3, PsiLogic 4."
+    assert "fewer rates" not in fabricated({("vit", "AdamW"): {1e-2: 0.7, 0.1: 0.5}})
+
+
+def test_arms_without_final_trials_are_named() -> None:
+    rates = (1e-5, 1e-4, 1e-3, 1e-2)
+    assert (
+        "no final trial was run: vit AdamW."
+        in fabricated({("vit", "AdamW"): dict.fromkeys(rates, "diverged")})["diverged trials"]
+    )
+    failed = fabricated({("vit", "AdamW"): {1e-3: "failed"}})["incomplete"]
+    assert "1 failed. No learning rate is selected yet for vit AdamW." in failed
 
 
 class Slow(Records):
@@ -167,7 +175,7 @@ class Slow(Records):
 
 
 def test_data_bound_timing() -> None:
-    assert evidence(fabricated(records=Slow), "data-bound timing") == "vit: AdamW 40% of the step"
+    assert fabricated(records=Slow)["data-bound timing"] == "vit: AdamW 40% of the step"
 
 
 def test_an_option_that_a_plan_gets_later_is_compared_too() -> None:
@@ -178,13 +186,11 @@ def test_an_option_that_a_plan_gets_later_is_compared_too() -> None:
     the_study = study(("vit",), TWO)
     clipped = {"AdamW": OptimizerPlan(), "PsiLogic": OptimizerPlan(clip_norm=0.5)}
     own = replace(the_study, suite=replace(the_study.suite, optimizers=clipped))
-    assert evidence(found(own, Records(finals(own))), "unequal treatment") == (
-        "vit: clip_norm 1 (AdamW), 0.5 (PsiLogic)"
-    )
+    assert flags_of(own, Records(finals(own)))["unequal treatment"] == ("vit: clip_norm 1 (AdamW), 0.5 (PsiLogic)")
     plans: dict[str, OptimizerPlan] = {"AdamW": Wider(), "PsiLogic": Wider(wrapped={"ema": 0.5})}
     grouped = replace(the_study, suite=replace(the_study.suite, optimizers=plans))
-    flags = found(grouped, Records(finals(grouped, PsiLogic=HIGH)))
-    assert evidence(flags, "unequal treatment") == "vit: wrapped off (AdamW), {'ema': 0.5} (PsiLogic)"
+    flags = flags_of(grouped, Records(finals(grouped, PsiLogic=HIGH)))
+    assert flags["unequal treatment"] == "vit: wrapped off (AdamW), {'ema': 0.5} (PsiLogic)"
 
 
 def test_groups_and_schedule_of_the_registry_are_unequal_treatment() -> None:
@@ -192,7 +198,7 @@ def test_groups_and_schedule_of_the_registry_are_unequal_treatment() -> None:
     known = {"groups": "fairbench.optimizers.matrix_groups:norms", "needs": ("modes", "constant_lr")}
     own = {**the_study.optimizers, "AdamW": replace(the_study.optimizers["AdamW"], **known)}  # type: ignore[arg-type]
     the_study = replace(the_study, optimizers=own)
-    assert evidence(found(the_study, Records(finals(the_study))), "unequal treatment") == (
+    assert flags_of(the_study, Records(finals(the_study)))["unequal treatment"] == (
         "vit: groups fairbench.optimizers.matrix_groups:norms (AdamW), off (PsiLogic); "
         "vit: schedule warm-up only (AdamW), warm-up and cosine (PsiLogic)"
     )
@@ -233,7 +239,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         store.write(records(spec))
     assert main(["audit", str(tmp_path)]) == 1
     assert "fail  INCOMPLETE: of 12 trials" in capsys.readouterr().out
-    for spec in specs(the_study, records):
+    for spec in (spec for arm in arms(the_study, records) for spec in arm.trials):
         store.write(records(spec))
     before = sorted(tmp_path.rglob("*"))
     assert main(["audit", str(tmp_path)]) == 0

@@ -8,8 +8,6 @@ from fabricated import Records, finals, history, study
 from fairbench.analysis.analyse import analyse
 from fairbench.analysis.comparison.leaderboard import leaderboard
 from fairbench.analysis.comparison.ranking import ranking
-from fairbench.report.figures.canvas import looks_of, style
-from fairbench.report.figures.leaderboard import draw_leaderboard
 
 SEEDS = (1, 2, 3, 4)
 # accuracy in vit, where high is better; the same numbers are the loss of gpt, where low is better
@@ -83,14 +81,3 @@ def test_state_is_what_the_registry_knows(judgement):
 def test_two_optimizers_or_one_arena_have_no_leaderboard():
     assert of(arenas=("gpt",)).leaderboard == []
     assert of(optimizers=("AdamW", "PsiLogic")).leaderboard == []
-
-
-def test_the_figure_has_each_panel_from_the_best_to_the_worst_and_fills_what_is_decided():
-    four, other = of(optimizers=("Adam", "AdamW", "Lion", "PsiLogic")), of()
-    with style():
-        drawing = draw_leaderboard(four, looks_of(four.suite))
-        assert draw_leaderboard(other, looks_of(other.suite)) is None  # a baseline of three diverged: two are too few
-    gpt, vit = drawing.parts
-    assert [said.partition(":")[0] for *_, said in gpt.points] == ["Lion", "Adam", "AdamW"]
-    assert [said.partition(" [")[0] for *_, said in vit.points][:2] == ["AdamW: +0.400", "Adam: +0.195"]
-    assert drawing.svg.count("fill: #ffffff; stroke") >= 2  # the hollow marks of Lion

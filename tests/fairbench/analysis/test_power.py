@@ -1,7 +1,6 @@
-"""What n seeds can find, against R's documented outputs, statsmodels and simulation."""
+"""Statistical power against R's documented outputs, statsmodels and simulation."""
 
 import math
-import random
 
 import numpy as np
 import pytest
@@ -18,7 +17,7 @@ def test_seeds_needed_is_statsmodels_solution(margin, alpha):
     assert seeds_needed(margin, 2.0, 2.0, alpha) == math.ceil(solved)
 
 
-def test_so_many_seeds_of_unequal_spread_find_the_margin_and_one_less_does_not():
+def test_this_number_of_seeds_detects_the_margin_and_fewer_do_not():
     needed = seeds_needed(1.0, 0.3, 1.5, 0.05)
     rng = np.random.default_rng(0)
     for n, enough in ((needed, True), (needed - 2, False)):
@@ -27,11 +26,8 @@ def test_so_many_seeds_of_unequal_spread_find_the_margin_and_one_less_does_not()
         assert (np.mean((test.pvalue < 0.05) & (test.statistic > 0)) > 0.795) == enough
 
 
-def test_one_constant_arm_halves_the_noise():
-    assert seeds_needed(1.0, 0.0, 2.0, 0.05) < seeds_needed(1.0, 2.0, 2.0, 0.05)
-
-
 def test_no_number_of_seeds():
+    assert minimum_detectable_effect(1, 0.05) is None
     assert seeds_needed(1.0, 0.0, 0.0, 0.05) is None
     assert seeds_needed(1e-3, 1.0, 1.0, 0.05) is None  # fifteen million
     assert seeds_needed(1e6, 1.0, 1.0, 0.05) == 2
@@ -43,20 +39,7 @@ def test_minimum_detectable_effect_is_r_power_t_test():
     assert minimum_detectable_effect(22, 0.05, 0.90) > 1 > minimum_detectable_effect(23, 0.05, 0.90)
 
 
-def test_minimum_detectable_effect_has_its_power():
-    rng = random.Random(0)
-    d, found = minimum_detectable_effect(5, 0.05), 0
-    for _ in range(400):
-        a, b = [rng.gauss(d, 1) for _ in range(5)], [rng.gauss(0, 1) for _ in range(5)]
-        found += stats.ttest_ind(a, b).pvalue < 0.05
-    assert found / 400 == pytest.approx(0.8, abs=0.06)
-
-
 @pytest.mark.parametrize(("n", "alpha"), [(2, 0.05), (2, 1e-6), (3, 0.05 / 12), (50, 0.05)])
 def test_minimum_detectable_effect_always_exists_from_two_seeds(n, alpha):
     assert 0 < minimum_detectable_effect(n, alpha) < math.inf
     assert minimum_detectable_effect(n + 1, alpha) < minimum_detectable_effect(n, alpha)
-
-
-def test_alpha_cannot_be_reached_with_one_seed():
-    assert minimum_detectable_effect(1, 0.05) is None

@@ -1,17 +1,22 @@
-"""The statistics against R's documented outputs, scipy, statsmodels and arithmetic by hand."""
+"""The tests of two arms against R's documented outputs, scipy, statsmodels and arithmetic by hand."""
 
 import math
 import random
 
+import numpy as np
 import pytest
-from hypothesis import assume, given, strategies
+from hypothesis import assume, given, settings, strategies
 from samples import AFFINE, ARMS, SLEEP_1, SLEEP_2
 from scipy import stats
+from statsmodels.stats.oneway import test_scale_oneway as scale_test
 from statsmodels.stats.weightstats import CompareMeans, ttost_ind
 
+from fairbench.analysis.statistics.paired import paired_t, seed_correlation
+from fairbench.analysis.statistics.permutation import MOST_SPLITS, permutation_p, smallest_p
 from fairbench.analysis.statistics.significance import (
     FAR,
     Summary,
+    brown_forsythe,
     effect_interval,
     hedges_g,
     holm,
@@ -25,14 +30,43 @@ def both(a, b):
     return summary(a), summary(b)
 
 
+def in_unit(arms, unit):
+    """The arms in another unit of the metric."""
+    factor, shift = unit
+    return [[factor * x + shift for x in arm] for arm in arms]
+
+
+@given(ARMS, AFFINE)
+def test_no_p_depends_on_the_unit_of_the_metric(arms, unit):
+    there = in_unit(arms, unit)
+    assert permutation_p(*reversed(there)) == permutation_p(*arms), "nor on the order of the arms"
+    for one, other in ((paired_t(*arms).p, paired_t(*there).p), (brown_forsythe(*arms), brown_forsythe(*there))):
+        assert one is other is None or other == pytest.approx(one, rel=1e-6, abs=1e-9)
+    a, b = both(*arms)
+    assume(a.std > 0 or b.std > 0)
+    assert welch(*both(*there)).p == pytest.approx(welch(a, b).p, rel=1e-6, abs=1e-9)
+    assert abs(hedges_g(*both(*there))) == pytest.approx(abs(hedges_g(a, b)), rel=1e-6, abs=1e-9)
+    assert tost(*both(*there), abs(unit[0]) * 0.1) == pytest.approx(tost(a, b, 0.1), rel=1e-6, abs=1e-9)
+
+
+@given(ARMS)
+def test_swapped_arms_are_mirrored(arms):
+    a, b = both(*arms)
+    for one, other in ((welch(a, b), welch(b, a)), (paired_t(*arms), paired_t(*reversed(arms)))):
+        assert (one.p, one.df, one.difference, one.t or 0) == (other.p, other.df, -other.difference, -(other.t or 0))
+        assert (one.ci_low or 0, one.ci_high or 0) == pytest.approx((-(other.ci_high or 0), -(other.ci_low or 0)))
+    (low, high), mirrored = effect_interval(a, b), effect_interval(b, a)
+    if a.mean != b.mean and low is not None:
+        assert mirrored == (-high, -low)
+
+
 def test_welch_is_r_t_test_on_the_sleep_data():
     test = welch(*both(SLEEP_1, SLEEP_2))
     assert test.t == pytest.approx(-1.8608, abs=5e-5)
     assert test.df == pytest.approx(17.776, abs=5e-4)
     assert test.p == pytest.approx(0.07939, abs=5e-6)
     assert (test.ci_low, test.ci_high) == pytest.approx((-3.3654832, 0.2054832), abs=5e-8)
-    assert test.difference == pytest.approx(0.75 - 2.33)
-    assert test.reason == ""
+    assert (test.difference, test.reason) == (pytest.approx(0.75 - 2.33), "")
 
 
 def test_welch_of_a_summary_is_scipys_and_statsmodels():
@@ -43,59 +77,27 @@ def test_welch_of_a_summary_is_scipys_and_statsmodels():
     assert (test.ci_low, test.ci_high) == pytest.approx(interval, rel=1e-12)
 
 
-@given(ARMS, AFFINE)
-def test_another_unit_of_the_metric_changes_no_p_and_no_effect(arms, unit):
-    (factor, shift), (a, b) = unit, both(*arms)
-    there = both(*([factor * x + shift for x in arm] for arm in arms))
-    assume(a.std > 0 or b.std > 0)
-    assert welch(*there).p == pytest.approx(welch(a, b).p, rel=1e-6, abs=1e-9)
-    assert abs(hedges_g(*there)) == pytest.approx(abs(hedges_g(a, b)), rel=1e-6, abs=1e-9)
-    assert tost(*there, abs(factor) * 0.1) == pytest.approx(tost(a, b, 0.1), rel=1e-6, abs=1e-9)
-
-
-@given(ARMS)
-def test_swapped_arms_are_mirrored(arms):
-    a, b = both(*arms)
-    one, other = welch(a, b), welch(b, a)
-    assert (one.p, one.df, one.difference, one.t or 0) == (other.p, other.df, -other.difference, -(other.t or 0))
-    (low, high), mirrored = effect_interval(a, b), effect_interval(b, a)
-    if a.mean != b.mean and low is not None:
-        assert mirrored == (-high, -low)
-
-
 def test_welch_by_hand():
     # means 2 and 5, variances 1 and 4, n 3 and 3: se^2 = 5/3, df = (5/3)^2 / ((1/3)^2/2 + (4/3)^2/2) = 50/17
     test = welch(*both([1, 2, 3], [3, 5, 7]))
-    assert test.t == pytest.approx(-3 / math.sqrt(5 / 3))
-    assert test.df == pytest.approx(50 / 17)
+    assert (test.t, test.df) == pytest.approx((-3 / math.sqrt(5 / 3), 50 / 17))
     assert test.p == pytest.approx(2 * stats.t.cdf(-3 / math.sqrt(5 / 3), 50 / 17))
 
 
-def test_welch_swaps_sign_with_its_arguments():
-    one, other = welch(*both(SLEEP_1, SLEEP_2)), welch(*both(SLEEP_2, SLEEP_1))
-    assert (one.t, one.ci_low, one.ci_high) == pytest.approx((-other.t, -other.ci_high, -other.ci_low))
-
-
-def test_identical_samples():
-    test = welch(*both(SLEEP_1, SLEEP_1))
-    assert (test.difference, test.t, test.p) == (0, 0, 1)
-    assert hedges_g(*both(SLEEP_1, SLEEP_1)) == 0
-
-
-def test_constant_and_equal_is_p_1_without_a_statistic():
-    test = welch(*both([0.1] * 3, [0.1] * 3))  # numpy's variance of [0.1] * 3 is not 0
-    assert (test.p, test.t, test.df, test.ci_low) == (1, None, None, None)
-    assert test.reason == "all values are equal"
-    assert hedges_g(*both([0.1] * 3, [0.1] * 3)) is None
-    assert tost(*both([0.1] * 3, [0.1] * 3), 1) is None
-
-
-def test_constant_and_different_is_no_test():
-    test = welch(*both([0.1] * 3, [0.2] * 3))
-    assert test.p is None
-    assert "no variance" in test.reason
-    assert hedges_g(*both([0.1] * 3, [0.2] * 3)) is None
-    assert tost(*both([0.1] * 3, [0.2] * 3), 1) is None
+@pytest.mark.parametrize(
+    ("a", "b", "p", "reason"),
+    [
+        ([0.1] * 3, [0.1] * 3, 1, "all values are equal"),  # numpy's variance of [0.1] * 3 is not 0
+        ([0.1] * 3, [0.2] * 3, None, "no variance in either arm, no test"),
+        ([1.0], [2.0, 3.0], None, "fewer than 2 seeds, no test"),
+        ([1.0, 2.0], [3.0], None, "fewer than 2 seeds, no test"),
+        ([1.0], [1.0], None, "fewer than 2 seeds, no test"),
+    ],
+)
+def test_degenerate_arms_have_no_statistics(a, b, p, reason):
+    test = welch(*both(a, b))
+    assert (test.p, test.t, test.df, test.ci_low, test.reason) == (p, None, None, None, reason)
+    assert hedges_g(*both(a, b)) is tost(*both(a, b), 1) is None
 
 
 def test_one_constant_arm_is_a_one_sample_test():
@@ -103,23 +105,10 @@ def test_one_constant_arm_is_a_one_sample_test():
     assert (test.t, test.df, test.p) == pytest.approx((-reference.statistic, 3, reference.pvalue))
 
 
-@pytest.mark.parametrize(("a", "b"), [([1.0], [2.0, 3.0]), ([1.0, 2.0], [3.0]), ([1.0], [1.0])])
-def test_fewer_than_two_seeds_is_no_test(a, b):
-    test = welch(*both(a, b))
-    assert test.p is None
-    assert "fewer than 2 seeds" in test.reason
-    assert hedges_g(*both(a, b)) is None
-    assert tost(*both(a, b), 1) is None
-
-
 def test_hedges_g_by_hand():
     # difference -3, pooled variance 2.5; J(4) = Gamma(2) / (sqrt(2) Gamma(1.5)) = 2 / sqrt(2 pi)
     assert hedges_g(*both([1, 2, 3], [3, 5, 7])) == pytest.approx(2 / math.sqrt(2 * math.pi) * -3 / math.sqrt(2.5))
-
-
-def test_hedges_g_is_close_to_the_usual_approximation():
-    d = (0.75 - 2.33) / math.sqrt((stats.tvar(SLEEP_1) + stats.tvar(SLEEP_2)) / 2)
-    assert hedges_g(*both(SLEEP_1, SLEEP_2)) == pytest.approx(d * (1 - 3 / (4 * 18 - 1)), rel=1e-3)
+    assert hedges_g(*both(SLEEP_1, SLEEP_1)) == 0
 
 
 def test_the_interval_of_the_effect_is_that_of_mbess():
@@ -139,7 +128,7 @@ def test_the_interval_of_the_effect_covers_it():
     assert covered / 300 == pytest.approx(0.95, abs=0.04)
 
 
-def test_the_interval_of_a_huge_effect_goes_on_where_noncentral_t_ends():
+def test_the_interval_of_a_huge_effect_exists_where_noncentral_t_overflows():
     near, far = (effect_interval(Summary(3, FAR * x, 1.0), Summary(3, 0.0, 1.0)) for x in (0.816, 0.817))
     assert far == pytest.approx([x * 0.817 / 0.816 for x in near], rel=1e-3)
     assert all(map(math.isfinite, effect_interval(Summary(3, 1.0, 1e-12), Summary(3, 0.0, 1e-12))))
@@ -156,18 +145,80 @@ def test_tost_is_the_larger_of_two_one_sided_tests(margin):
     assert by_hand == pytest.approx(ttost_ind(SLEEP_1, SLEEP_2, -margin, margin, usevar="unequal")[0])
 
 
-def test_tost_rejects_just_when_the_90_percent_interval_lies_within_the_margin():
-    interval = stats.ttest_ind(SLEEP_1, SLEEP_2, equal_var=False).confidence_interval(0.90)
-    edge = max(-interval.low, interval.high)
-    assert tost(*both(SLEEP_1, SLEEP_2), edge * 1.001) < 0.05 < tost(*both(SLEEP_1, SLEEP_2), edge * 0.999)
+def test_the_paired_test_is_r_t_test_on_the_sleep_data():
+    # R: t.test(extra ~ group, data = sleep, paired = TRUE), the data of Student's own example
+    test = paired_t(SLEEP_1, SLEEP_2)
+    assert test.t == pytest.approx(-4.0621, abs=5e-5)
+    assert (test.df, test.p) == (9, pytest.approx(0.002833, abs=5e-7))
+    assert (test.ci_low, test.ci_high) == pytest.approx((-2.4598858, -0.7001142), abs=5e-8)
+
+
+@given(ARMS)
+def test_the_paired_test_is_scipys(arms):
+    test = paired_t(*arms)
+    if test.t is not None:
+        assert (test.t, test.p) == pytest.approx(tuple(stats.ttest_rel(*arms)), rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "p", "reason"),
+    [
+        ([0.5, 0.6, 0.7], [0.5, 0.6, 0.7], 1, "no seed differs"),
+        ([0.5, 0.6, 0.7], [0.4, 0.5, 0.6], None, "the same difference in every seed, no test"),  # except for rounding
+        ([0.5], [0.4], None, "fewer than 2 seeds, no test"),
+    ],
+)
+def test_degenerate_differences(a, b, p, reason):
+    assert (paired_t(a, b).p, paired_t(a, b).reason) == (p, reason)
+
+
+def test_the_correlation_of_the_sleep_data():
+    assert seed_correlation(SLEEP_1, SLEEP_2) == pytest.approx(0.7951702, abs=5e-8)
+    assert seed_correlation([0.5, 0.5, 0.5], [0.1, 0.2, 0.3]) is None
+    assert seed_correlation([0.5, 0.6], [0.1, 0.2]) is None
+
+
+@settings(max_examples=15)
+@given(ARMS)
+def test_the_permutation_test_is_scipys(arms):
+    whole = [np.round(1000 * np.array(arm)) for arm in arms]  # scipy misses ties of rounded sums
+    reference = stats.permutation_test(
+        whole, lambda x, y, axis: x.mean(axis) - y.mean(axis), vectorized=True, n_resamples=math.inf
+    )
+    assert permutation_p(*arms) == pytest.approx(reference.pvalue)
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 10])
+def test_arms_that_do_not_overlap_have_the_smallest_p(n):
+    assert permutation_p(list(range(n)), list(range(100, 100 + n))) == pytest.approx(smallest_p(n))
+
+
+def test_the_permutation_test_by_hand():
+    # 3 of 6 in 20 ways, two of which are as far apart: no result of three seeds reaches 0.05
+    assert [smallest_p(n) for n in (1, 3, 4)] == pytest.approx([1, 0.1, 2 / 70])
+    assert permutation_p([1.0], [2.0]) is None
+    assert math.comb(22, 11) > MOST_SPLITS > math.comb(20, 10)
+    assert permutation_p(list(range(11)), list(range(11))) is None
+
+
+@pytest.mark.parametrize("b", [SLEEP_2, [3 * x for x in SLEEP_2], [0.1] * 10])
+def test_the_test_of_spread_is_statsmodels(b):
+    reference = scale_test([SLEEP_1, b], method="equal", center="median", transform="abs")
+    assert brown_forsythe(SLEEP_1, b) == pytest.approx(reference.pvalue)
+
+
+def test_two_seeds_have_no_test_of_spread():
+    assert brown_forsythe([-4.999999, -4.999999], [-4.999999, -4.999998]) is None  # a rounding error is no spread
+    assert brown_forsythe([0.1, 0.3], [0.5, 0.9]) is None  # equally far from their median
+    assert brown_forsythe([0.1] * 4, [0.2] * 4) is None
 
 
 def test_holm_is_r_p_adjust():
-    # R: p.adjust(c(0.01, 0.02, 0.03, 0.04, 0.05), "holm"), in any order
+    # R: p.adjust(c(0.01, 0.02, 0.03, 0.04, 0.05), "holm"), in any order; p.adjust(c(0.01, 0.02), "holm", n = 4)
     assert holm([0.01, 0.02, 0.03, 0.04, 0.05]) == pytest.approx([0.05, 0.08, 0.09, 0.09, 0.09])
     assert holm([0.05, 0.01, 0.04, 0.02, 0.03]) == pytest.approx([0.09, 0.05, 0.09, 0.08, 0.09])
-    assert holm([0.5, 0.6]) == [1, 1]
-    assert holm([]) == []
+    assert (holm([0.5, 0.6]), holm([])) == ([1, 1], [])
+    assert holm([None, 0.01, None, 0.02]) == [None, pytest.approx(0.04), None, pytest.approx(0.06)]
 
 
 P_VALUES = strategies.lists(strategies.none() | strategies.floats(0, 1), min_size=1, max_size=8)
@@ -182,32 +233,17 @@ def test_holm_corrects_upwards_and_keeps_the_order(family):
 
 @given(P_VALUES, strategies.integers(0, 7), strategies.floats(0, 1))
 def test_a_smaller_p_makes_no_other_one_larger(family, index, smaller):
+    """A missing test has no smaller p than it will have: a claim survives the tests that are still missing."""
     index %= len(family)
     assume(family[index] is None or smaller <= family[index])
     after = holm([*family[:index], smaller, *family[index + 1 :]])
     assert all(b <= a for a, b in zip(holm(family), after, strict=True) if a is not None)
 
 
-def test_holm_counts_missing_tests():
-    # R: p.adjust(c(0.01, 0.02), "holm", n = 4)
-    assert holm([None, 0.01, None, 0.02]) == [None, pytest.approx(0.04), None, pytest.approx(0.06)]
-
-
-def test_a_claim_survives_the_tests_that_are_still_missing():
-    before = holm([0.01, None, 0.2])
-    for late in (0.0001, 0.01, 0.5, 1.0):
-        assert holm([0.01, late, 0.2])[0] <= before[0]
-
-
-def test_type_1_error():
+def test_type_1_error_and_family_wise_error():
     rng = random.Random(1)
     samples = [[rng.gauss(0, 1) for _ in range(5)] + [rng.gauss(0, 3) for _ in range(5)] for _ in range(1000)]
-    rejected = sum(welch(*both(s[:5], s[5:])).p < 0.05 for s in samples)
-    assert 0.03 < rejected / 1000 < 0.07
-
-
-def test_family_wise_error_after_holm():
-    rng = random.Random(2)
+    assert 0.03 < sum(welch(*both(s[:5], s[5:])).p < 0.05 for s in samples) / 1000 < 0.07
 
     def family():
         samples = [[rng.gauss(0, 1) for _ in range(10)] for _ in range(6)]

@@ -16,28 +16,17 @@ from fairbench.analysis.analyse import analyse
 from fairbench.report import write_report
 from fairbench.report.console import print_verdicts
 from fairbench.report.figures.canvas import STYLE
-from fairbench.report.figures.labels import separate
 from fairbench.report.findings import find
 
 TABLES = {f"{name}.csv" for name in ("lr_sweep", "steps", "summary", "aggregate", "significance", "mechanism", "cost")}
 FIGURES = ("learning_curves", "learning_curves_log", "lr_sensitivity", "mechanism", "step_time")
 LATEX = (
-    "comparisons",
-    "statistics",
-    "metrics",
-    "learning_rates",
-    "mechanism",
-    "quantities",
-    "cost",
-    "equal_time",
-    "budget",
-    "treatment",
-    "conditions",
+    *("comparisons", "statistics", "metrics", "learning_rates", "mechanism", "quantities", "cost", "equal_time"),
+    *("budget", "treatment", "conditions", "arenas", "optimizers", "environment"),
 )
-SUITE = ("arenas", "optimizers", "environment")
 FILES = {
     *(*TABLES, "report.html"),
-    *(f"tables/{name}.tex" for name in (*LATEX, *SUITE)),
+    *(f"tables/{name}.tex" for name in LATEX),
     *(f"figures/{name}.{ending}" for name in FIGURES for ending in ("pdf", "png", "svg")),
 }
 NOT_REPRODUCIBLE = {
@@ -49,12 +38,12 @@ HIGH, LOW, NOISY = [0.90, 0.91, 0.92], [0.50, 0.51, 0.52], [0.50, 0.60, 0.70]
 
 @pytest.fixture
 def figures():
-    """Asked for by the tests that look at figures."""
+    """For the tests that need figures."""
 
 
 @pytest.fixture
 def fonts():
-    """Asked for by the tests that look at the fonts of PDF files."""
+    """For the tests that need embedded fonts."""
 
 
 @pytest.fixture(autouse=True)
@@ -140,7 +129,7 @@ def test_steps(tmp_path):
     assert len(table) == 6 * (2 * 3 + 2 * 3)  # 6 rows of each trial; 2 optimizers, 3 sweep and 3 final trials
 
 
-def test_summary_has_a_row_for_every_history_seed(tmp_path):
+def test_summary_has_a_row_for_every_planned_seed(tmp_path):
     write(tmp_path, scores={"PsiLogic": [0.9, "diverged", None], "AdamW": ["failed", 0.5, 0.6]})
     table = rows(tmp_path, "summary")
     assert [(row["optimizer"], row["seed"], row["status"], row["steps"], row["test_accuracy"]) for row in table] == [
@@ -289,11 +278,8 @@ def test_tables_that_a_suite_asks_for(tmp_path):
     latex = {f"tables/{name}.tex" for name in ("ranking", "time_to_target", "causes")}
     assert {name for name in contents(tmp_path) if not name.startswith("figures/")} >= TABLES | extra | latex
     assert {str(file.relative_to(tmp_path)) for file in report.files} == set(contents(tmp_path))
-    assert [row["optimizer"] for row in rows(tmp_path, "ranking") if row["arena"] == "vit"] == [
-        "PsiLogic",
-        "Lion",
-        "AdamW",
-    ]
+    in_vit = [row["optimizer"] for row in rows(tmp_path, "ranking") if row["arena"] == "vit"]
+    assert in_vit == ["PsiLogic", "Lion", "AdamW"]
     reached = {row["optimizer"]: (row["reached"], row["median_steps"]) for row in rows(tmp_path, "time_to_target")}
     assert reached == {"AdamW": ("0", ""), "Lion": ("1", ""), "PsiLogic": ("3", "5")}
     assert ("PsiLogic", "1.0", "1.0") in [(x["optimizer"], x["tau"], x["share"]) for x in rows(tmp_path, "profiles")]
@@ -325,13 +311,7 @@ NO_SWEEP = {("vit", name): {1e-4: None, 1e-3: None, 1e-2: None} for name in ("Ad
         {"the_study": study(("vit",), ("AdamW", "PsiLogic"), seeds=(1,)), "scores": {"PsiLogic": [1.0]}},
     ],
     ids=[
-        "no-final",
-        "no-record",
-        "all-lost",
-        "sweep-diverged",
-        "sweep-failed",
-        "no-mechanism",
-        "no-baseline",
+        *("no-final", "no-record", "all-lost", "sweep-diverged", "sweep-failed", "no-mechanism", "no-baseline"),
         "one-seed",
     ],
 )
@@ -359,14 +339,6 @@ def test_the_terminal_counts_notes(tmp_path):
     print_verdicts(report, tmp_path, Console(file=text, width=300))
     assert text.getvalue().startswith(f"1 note; fairbench audit {tmp_path} shows them\n")
     assert "AdamW (leads by 0.005, seeds differ by 0.01)" in " ".join(page(tmp_path).text)
-
-
-def test_labels_are_spread():
-    assert separate([0.5], 0.1) == [0.5]
-    assert separate([0.2, 0.8], 0.1) == [0.2, 0.8]
-    assert separate([0.5, 0.5, 0.5], 0.1) == pytest.approx([0.4, 0.5, 0.6])
-    assert separate([0.0, 0.0], 0.1) == pytest.approx([0.05, 0.15])
-    assert separate([1.0, 1.0], 0.1) == pytest.approx([0.85, 0.95])
 
 
 @pytest.mark.usefixtures("figures")

@@ -123,7 +123,7 @@ def test_a_change_that_was_taken_back_is_still_told_of(tmp_path: Path) -> None:
     result = report(tmp_path, (MORNING, study(), 0), (NOON, study(alpha=0.2), 1), (NIGHT, study(), 2))
     assert "alpha from 0.05 to 0.2" in warned(result)
     assert "alpha from 0.2 to 0.05" in warned(result)
-    assert "the verdicts on what it compares are the same" in warned(result)
+    assert "the verdicts on its comparisons are the same" in warned(result)
 
 
 def test_final_trials_older_than_any_plan_are_told_of(tmp_path: Path) -> None:

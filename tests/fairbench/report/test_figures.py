@@ -1,13 +1,18 @@
-"""The figures of causes draw what the tables say, and are absent where there is nothing to draw."""
+"""Figures draw the values of the tables, and are absent without values; sizes and labels."""
 
+import io
 from dataclasses import replace
 
 import pytest
 from fabricated import QUANTITIES, Records, finals, history, study
+from matplotlib.figure import Figure
+from PIL import Image
 
 from fairbench.analysis.analyse import analyse
-from fairbench.report.figures.canvas import looks_of, style
+from fairbench.report.figures.canvas import MOST_PIXELS, finished, looks_of, style
 from fairbench.report.figures.causes import acted, draw_causes, draw_mechanism, draw_shocks
+from fairbench.report.figures.labels import separate
+from fairbench.report.figures.leaderboard import draw_leaderboard
 
 
 def analyses_of(the_study, **options):
@@ -36,7 +41,7 @@ def test_every_rung_is_in_its_panel():
     assert sorted(range(3), key=at.__getitem__) == sorted(range(3), key=lambda i: rows[i].contribution)
 
 
-def test_shocks_are_drawn_beside_their_calm_twin():
+def test_shocks_are_drawn_against_their_calm_twin():
     the_study = study(("vit",))
     calm = the_study.suite.arenas["vit"]
     twin = replace(calm, task="vit", tuned_on="vit", shock={"kind": "loss", "at": [0.2]})
@@ -65,3 +70,32 @@ def test_when_a_mechanism_acted():
     assert drawn(draw_mechanism, analyses_of(study(("vit",)), quantities=never)) is None
     (part,) = drawn(draw_mechanism, analyses).parts
     assert [said for *_, said in part.points] == [f"PsiLogic, until step {s}: acted in 25.0%" for s in (5, 10)]
+
+
+def test_the_leaderboard_sorts_each_panel_and_fills_the_decided():
+    the_study = study(("gpt", "vit"), ("Adam", "AdamW", "Lion", "PsiLogic"), (1, 2, 3, 4), margin=0.1)
+    scores = {"PsiLogic": [0.5, 0.51, 0.52, 0.5], "AdamW": [0.9, 0.91, 0.92, 0.9], "Adam": [0.7, 0.71, 0.7, 0.7]}
+    scores["Lion"] = [0.5, 0.512, 0.518, 0.5]
+    drawing = drawn(draw_leaderboard, analyse(history(the_study), Records(finals(the_study, **scores))))
+    gpt, vit = drawing.parts
+    assert [text.partition(":")[0] for *_, text in gpt.points] == ["Lion", "Adam", "AdamW"]
+    assert [text.partition(" [")[0] for *_, text in vit.points][:2] == ["AdamW: +0.400", "Adam: +0.195"]
+    assert drawing.svg.count("fill: #ffffff; stroke") >= 2  # the hollow marks of Lion
+    scores["Adam"] = ["diverged", 0.7, 0.7, 0.7]  # two baselines are too few
+    assert drawn(draw_leaderboard, analyse(history(the_study), Records(finals(the_study, **scores)))) is None
+
+
+@pytest.mark.parametrize(("inches", "pixels"), [((10.0, 5.0), (1600, 800)), ((10.0, 500.0), (346, 17320))])
+def test_a_png_has_a_limited_number_of_pixels(inches, pixels):
+    """At the usual dpi one of 500 inches would be higher than matplotlib can draw."""
+    picture = Image.open(io.BytesIO(finished(Figure(figsize=inches), {}, "name", "Title", "A caption.").png))
+    assert picture.size == pytest.approx(pixels, abs=2)
+    assert picture.width * picture.height <= 1.001 * MOST_PIXELS
+
+
+def test_labels_are_spread():
+    assert separate([0.5], 0.1) == [0.5]
+    assert separate([0.2, 0.8], 0.1) == [0.2, 0.8]
+    assert separate([0.5, 0.5, 0.5], 0.1) == pytest.approx([0.4, 0.5, 0.6])
+    assert separate([0.0, 0.0], 0.1) == pytest.approx([0.05, 0.15])
+    assert separate([1.0, 1.0], 0.1) == pytest.approx([0.85, 0.95])
