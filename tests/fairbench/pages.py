@@ -22,7 +22,7 @@ VOID = ("meta", "img", "link", "br", "input")
 
 
 class Page(HTMLParser):
-    """The page's text, headings, tables, links and colours; every element must be closed in order.
+    """The page's text, headings, tables, links and colors; every element must be closed in order.
 
     Attributes:
         text: what is between the tags, style and script left out.
@@ -135,7 +135,7 @@ BACKGROUNDS = {
 
 
 def contrast(one: str, other: str) -> float:
-    """How well two colours are told apart by their light alone: 1 for the same, 21 for black and white.
+    """How well two colors are told apart by their light alone: 1 for the same, 21 for black and white.
 
         (L1 + 0.05) / (L2 + 0.05),    L = 0.2126 R + 0.7152 G + 0.0722 B,    R, G, B linear, L1 >= L2
 

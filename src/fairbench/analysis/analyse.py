@@ -28,8 +28,10 @@ def analyse(history: History, lookup: Lookup) -> Analyses:
     results = collect(history.study, lookup)
     suite = results.study.suite
     comparisons, first_comparisons = compare_as_declared(history, results, lookup)
-    arm_costs, learning_curves, ranks = costs(results), curves(results), ranking(results, comparisons)
+    arm_costs, learning_curves = costs(results), curves(results)
+    at_equal_time, ranks = equal_times(suite, arm_costs, learning_curves), ranking(results, comparisons)
     times = times_to_target(results, arm_costs)
+    profiles = profile(times)
     analyses = Analyses(
         history,
         results,
@@ -39,13 +41,13 @@ def analyse(history: History, lookup: Lookup) -> Analyses:
         aggregates(results),
         arm_costs,
         learning_curves,
-        equal_times(suite, arm_costs, learning_curves),
+        at_equal_time,
         mechanisms(results),
         contributions(results),
         ranks if suite.compare == "all" else [],
         leaderboard(results, comparisons, ranks, arm_costs),
         times,
-        profile(times),
+        profiles,
         shock_costs(results),
     )
     return replace(analyses, flags=audit(analyses))

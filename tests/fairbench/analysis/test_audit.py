@@ -111,7 +111,7 @@ HIGH, LOW, NOISY = [0.90, 0.91, 0.92], [0.10, 0.11, 0.12], [0.40, 0.5, 0.60]
         ({"PsiLogic": HIGH}, {"PsiLogic": LOW}, True),  # better, then worse
         ({"PsiLogic": HIGH}, {"PsiLogic": [0.499, 0.510, 0.518]}, True),  # better, then equivalent
         ({"PsiLogic": HIGH}, {"PsiLogic": HIGH}, False),
-        ({"PsiLogic": HIGH}, {"PsiLogic": [0.4, 0.55, 0.7]}, False),  # better, then nobody knows
+        ({"PsiLogic": HIGH}, {"PsiLogic": [0.4, 0.55, 0.7]}, False),  # better, then inconclusive
         ({"PsiLogic": [0.4, 0.55, 0.7]}, {"PsiLogic": [0.3, 0.45, 0.6]}, True),  # the order, by more than the margin
         ({"PsiLogic": [0.4, 0.51, 0.63]}, {"PsiLogic": [0.4, 0.51, 0.60]}, False),  # the order, by less
     ],
@@ -126,7 +126,7 @@ def test_what_flips_between_horizons(short: dict[str, Any], long: dict[str, Any]
         )
 
 
-def test_another_model_is_no_horizon() -> None:
+def test_a_different_model_is_no_horizon() -> None:
     other = two_horizons({"PsiLogic": HIGH}, {"PsiLogic": LOW}, model={"hidden_size": 9, "layers": 1, "heads": 1})
     assert "flip between horizons" not in other
 

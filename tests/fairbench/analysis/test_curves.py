@@ -1,4 +1,4 @@
-"""Courses and equal times, by hand."""
+"""Learning curves and equal times, by hand."""
 
 from types import SimpleNamespace
 
@@ -56,7 +56,7 @@ def test_equal_time_lies_between_evaluations():
 
 
 @pytest.mark.parametrize("milliseconds", [0.1, 1 / 3, 7.3])
-def test_the_fastest_is_at_its_end_whatever_the_rounding(milliseconds):
+def test_the_fastest_arm_is_at_its_end_despite_rounding(milliseconds):
     fast = equal(times(AdamW=milliseconds, PsiLogic=milliseconds * 3))[0]
     assert fast.value == fast.final
 

@@ -1,4 +1,4 @@
-"""What a study will take, against what it took."""
+"""The forecast of a study against its real trials, time and disk space."""
 
 import io
 from dataclasses import replace
@@ -114,7 +114,7 @@ def test_an_evaluation_is_scaled_to_the_larger_split(tiny_suite: Suite, monkeypa
     assert found["evaluation_seconds"] == {"vit": 449.0}
 
 
-def test_the_rehearsal_knows_how_large_what_a_mechanism_tells_will_be(tiny_suite: Suite, tmp_path: Path) -> None:
+def test_the_preflight_gives_the_size_of_a_mechanism_report(tiny_suite: Suite, tmp_path: Path) -> None:
     prepared = run_preflight(tiny_suite, Place(), here)
     assert min(prepared.step_seconds["vit"], prepared.evaluation_seconds["vit"]) > 0
     for optimizer in ("AdamW", "PsiLogic"):
@@ -124,7 +124,7 @@ def test_the_rehearsal_knows_how_large_what_a_mechanism_tells_will_be(tiny_suite
         assert size == pytest.approx(Store(tmp_path).path(spec).stat().st_size, rel=0.1)
 
 
-def test_the_disk_is_what_a_real_study_took(finished: Finished) -> None:
+def test_the_disk_space_is_that_of_a_real_study(finished: Finished) -> None:
     """Records one by one, and the tables; within a tenth."""
     plans, lookup = open_study(finished.output)
     the_study = plans.study

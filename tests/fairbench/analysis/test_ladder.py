@@ -1,4 +1,4 @@
-"""What the rungs of a ladder contribute: by hand, and as a whole."""
+"""Contributions of the rungs of a ladder: by hand, and their sum."""
 
 from statistics import fmean
 

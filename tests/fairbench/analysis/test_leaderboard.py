@@ -1,4 +1,4 @@
-"""The leaderboard: places, verdicts seen from each optimizer, and prices, by hand."""
+"""The leaderboard: ranks, verdicts seen from each optimizer, and times, by hand."""
 
 from typing import NamedTuple
 
@@ -54,15 +54,15 @@ def test_a_verdict_is_seen_from_the_optimizer_and_not_from_the_reference(judgeme
     assert (found["PsiLogic"].better, found["PsiLogic"].undecided) == (None, None)
 
 
-def test_who_has_the_best_mean_rank_stands_first_and_who_diverged_last(judgement):
+def test_the_best_mean_rank_is_first_and_diverged_arms_are_last(judgement):
     found = standings(judgement)
     # Lion and PsiLogic share the best mean of gpt, AdamW is third there and first in vit, SGD is last in both
     assert [(x.optimizer, x.mean_rank) for x in found][-1] == ("SGD", 4)
     assert {x.optimizer: x.mean_rank for x in found} == {"Lion": 2, "PsiLogic": 2, "AdamW": 2, "SGD": 4}
-    assert {x.groups for x in found} == {"1"}  # two arenas tell nobody apart
+    assert {x.groups for x in found} == {"1"}  # two arenas separate no optimizers
 
 
-def test_prices_are_medians_over_the_arenas_beside_the_reference(judgement):
+def test_times_are_ratios_to_the_reference_and_medians_over_arenas(judgement):
     times = {("gpt", "PsiLogic"): (2.0, 10.0), ("vit", "PsiLogic"): (4.0, 10.0)}
     times |= {("gpt", "Lion"): (1.0, 9.0), ("vit", "Lion"): (6.0, 12.0), ("vit", "AdamW"): (5.0, 11.0)}
     found = {x.optimizer: x for x in standings(judgement, [Timed(*arm, *ms) for arm, ms in times.items()])}

@@ -1,4 +1,4 @@
-"""Rankings: groups and places by hand, Demsar's worked example, and what is not known yet."""
+"""Rankings: groups and ranks by hand, Demsar's worked example, and missing trials."""
 
 import math
 
@@ -54,8 +54,8 @@ def test_where_the_mean_ranks_are_far_enough_apart_there_are_groups():
     assert [(found[name].rank_low, found[name].rank_high) for name in NAMES] == [(3, 4), (1, 3), (1, 4), (1, 3)]
 
 
-def test_where_friedman_finds_nothing_no_two_are_told_apart():
-    """One of ten is first in all three arenas and one last, which Nemenyi alone would tell apart."""
+def test_nothing_is_separated_if_friedmans_test_is_not_significant():
+    """One of ten is first in all three arenas and one last, which Nemenyi alone would separate."""
     middle = range(2, 10)
     rows = [[1, *middle, 10], [1, *reversed(middle), 10], [1, 5, 7, 3, 9, 2, 8, 4, 6, 10]]
     found = over_arenas(ranks_of(rows, "ABCDEFGHIJ"), 0.05)
@@ -76,7 +76,7 @@ def test_ties_everywhere_are_no_difference():
 
 
 @given(strategies.sets(strategies.tuples(*[strategies.sampled_from("abcdef")] * 2).filter(lambda x: x[0] < x[1])))
-def test_two_share_a_group_if_and_only_if_they_are_not_told_apart(apart):
+def test_two_share_a_group_if_and_only_if_they_are_not_separated(apart):
     found = groups("abcdef", apart)
     for a in "abcdef":
         for b in "abcdef":
@@ -105,13 +105,13 @@ def test_places_within_an_arena_follow_the_verdicts():
     assert found["vit", "PsiLogic"].mean == pytest.approx(0.91)
 
 
-def test_what_diverged_is_last_and_is_told_apart_from_nothing():
+def test_an_arm_that_diverged_is_last_and_not_separated():
     found = ranked(study(("vit",), compare="all"), PsiLogic=["diverged", 0.9, 0.9], AdamW=[0.5, 0.51, 0.52])
     last = found["vit", "PsiLogic"]
     assert (last.rank, last.rank_low, last.rank_high, last.mean) == (3, 1, 3, None)
 
 
-def test_an_arena_with_missing_trials_has_no_ranks_and_no_part_in_the_others():
+def test_an_arena_with_missing_trials_has_no_ranks_and_no_part_in_the_mean_ranks():
     found = ranked(study(("vit",), compare="all"), PsiLogic=[None, 0.9, 0.9])
     assert {rank.rank for rank in found.values()} == {None}
     assert not [key for key in found if key[0] == "all arenas"]

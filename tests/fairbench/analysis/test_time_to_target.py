@@ -54,7 +54,7 @@ def test_most_seeds_must_reach_it():
     assert (found.reached, found.share, found.median_steps) == (1, pytest.approx(1 / 3), None)
 
 
-def test_what_happens_after_the_target_does_not_matter():
+def test_steps_after_the_target_do_not_matter():
     found = times("vit", 0.5, {"PsiLogic": {1: [0.9, 0.0]}}, PsiLogic=["diverged", 0.5, 0.5])["PsiLogic"]
     assert found.steps_by_seed == "10 10 10"
 

@@ -1,4 +1,4 @@
-"""What may be said of a comparison, and what may not."""
+"""Verdicts: each condition, and invariance under swapped arms."""
 
 from dataclasses import fields, replace
 
@@ -95,7 +95,7 @@ def test_diverged_seeds_are_never_dropped(winner):
     assert found.p is found.p_holm is found.advantage is found.p_equivalence is None
 
 
-def test_a_reference_whose_survivors_win_is_not_better():
+def test_a_reference_whose_finished_seeds_win_is_not_better():
     assert one(PsiLogic=["diverged", 0.99, 0.99], AdamW=LOW).verdict == "diverged"
     assert one(PsiLogic=["diverged"] * 3, AdamW=["diverged"] * 3).note == "PsiLogic diverged 3/3, AdamW diverged 3/3"
 
@@ -146,7 +146,7 @@ def test_one_seed_is_no_verdict():
     assert found.advantage == pytest.approx(0.8)
 
 
-def test_the_tests_beside_welch():
+def test_the_further_statistics():
     found = one(PsiLogic=NOISY, AdamW=NOISIER, margin=0.05)
     assert (found.std_reference, found.std_baseline) == pytest.approx((0.1, 0.1193035), abs=1e-7)
     assert found.p_paired == pytest.approx(stats.ttest_rel(NOISY, NOISIER).pvalue)
@@ -250,6 +250,6 @@ def test_mechanism_when_where_and_how_much():
     assert found.acted == 0.25
 
 
-def test_a_mechanism_that_counts_other_things_is_told_as_it_is():
+def test_a_mechanism_with_different_quantities_is_described_by_them():
     (found,) = mechanisms_of({"restarts": ("times", {"": 3.0})})
     assert (found.state, found.acted) == ("restarts: 3 times", None)

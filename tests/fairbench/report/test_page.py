@@ -49,7 +49,7 @@ def test_sections_stand_in_this_order(page):
     assert page.headings == [(1, "FairBench: fabricated"), *((2, title) for title in SECTIONS)]
 
 
-def test_what_is_empty_is_absent():
+def test_empty_sections_are_absent():
     the_study = study(("vit",), ("AdamW", "PsiLogic"))
     nothing = Records(finals(the_study, PsiLogic=[None] * 3, AdamW=[None] * 3), sweeps=_no_sweep(the_study))
     page = Page(rendered(the_study, nothing))
@@ -111,7 +111,7 @@ def _drawn(group, namespace):
     return paths, texts, [(use.get("x"), use.get("y")) for use in group.iter(f"{namespace}use")]
 
 
-def test_what_is_said_of_a_value_stands_where_it_is_drawn(text):
+def test_the_text_of_a_value_is_where_it_is_drawn(text):
     panel = re.search(r'<svg [^>]*aria-labelledby="lr_sensitivity-1-title.*?</script>', text, flags=re.DOTALL)[0]
     svg, script = panel.split("<script")
     points = json.loads(script.partition(">")[2].removesuffix("</script>"))
@@ -127,7 +127,7 @@ def test_what_is_said_of_a_value_stands_where_it_is_drawn(text):
     assert [0, "PsiLogic, rate 0.001: 0.5000, selected"] in [point[2:] for point in points]
 
 
-def test_every_colour_of_a_figure_is_a_variable(page):
+def test_every_color_of_a_figure_is_a_variable(page):
     used = {name for style in page.styles for name in re.findall(r"var\(--([\w-]+)\)", style)}
     assert used <= set(COLORS)
     assert {"arm-0", "arm-1", "arm-2", "arm-3", "ink", "soft", "rule", "phase-step"} <= used
@@ -149,11 +149,11 @@ def test_contrast_is_that_of_the_guidelines():
     assert contrast("#ff0000", "#0000ff") == pytest.approx(2.149, abs=1e-3)  # by the W3C's worked formula
 
 
-def test_a_colour_has_one_role():
+def test_a_color_has_one_role():
     assert len({light for light, _ in COLORS.values()}) == len(COLORS)
 
 
-def test_arms_are_told_apart_without_colour():
+def test_arms_differ_without_color():
     names = [f"O{i}" for i in range(1, 41)]
     found = looks_of(study(optimizers=("PsiLogic", *names)).suite)
     baselines = [(str(found[name].dash), found[name].marker) for name in names]

@@ -1,4 +1,4 @@
-"""The page in a real Chromium, started once: what it shows, what the script adds, who can use it."""
+"""The page in a real Chromium, started once: content, script, accessibility."""
 
 import base64
 import re
@@ -58,7 +58,7 @@ def show(driver, width, theme):
     driver.get(driver.page)
 
 
-def test_nothing_is_said_on_the_console_and_nothing_is_fetched(browser):
+def test_the_console_is_empty_and_nothing_is_fetched(browser):
     browser.get_log("performance")
     browser.get_log("browser")
     browser.get(browser.page)
@@ -81,7 +81,7 @@ def test_tables_are_sorted(browser):
         assert browser.execute_script(COLUMN) == sorted(values, key=float, reverse=reverse) != values
 
 
-def test_what_has_no_value_comes_last(browser):
+def test_missing_values_come_last(browser):
     table = "const table = document.querySelector('#results table');"
     column = f"{table} return [...table.tBodies[0].rows].map((row) => row.cells[9].textContent)"
     assert "–" in browser.execute_script(column)[:-1]
@@ -281,7 +281,7 @@ def test_it_is_read_without_script(browser):
         )
         assert browser.execute_script("return document.querySelectorAll('th button').length") == 0, "no script ran"
         assert not any(browser.execute_script(seen, "fieldset"))
-        assert all(browser.execute_script(seen, "table, h2, .reading, dd, #rates svg, figure > div:first-of-type svg"))
+        assert all(browser.execute_script(seen, "table, h2, .summary, dd, #rates svg, figure > div:first-of-type svg"))
     finally:
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
 

@@ -111,7 +111,7 @@ def test_a_loss_that_no_perplexity_can_hold_is_no_error():
     assert 0 < row_of(verdict_rows(PAPER, results, comparisons), metric="perplexity", baseline="AdamW").our_p < 1
 
 
-def test_single_seeds_stand_beside_the_same_seed_and_have_no_spread():
+def test_single_seeds_are_compared_with_the_same_seed_and_have_no_spread():
     the_study = study(("vit",), ("PsiLogic",))
     rows = value_rows(PAPER, judged(the_study, finals(the_study, PsiLogic=[0.25, 0.26, 0.27]))[0])
     one, zero = (row_of(rows, place="Table 7", optimizer="PsiLogic", seed=seed) for seed in "10")
@@ -186,7 +186,7 @@ def test_gaps_are_listed():
     assert "gpt perplexity" not in found["metrics"].only_ours
 
 
-def test_what_is_absent_on_our_side_leaves_its_cells_empty():
+def test_values_that_only_the_paper_has_leave_our_cells_empty():
     the_study = study(("vit",), ("AdamW", "PsiLogic"))
     results, comparisons = judged(the_study, finals(the_study))
     value = row_of(value_rows(PAPER, results), arena="ddpm", optimizer="Lion")

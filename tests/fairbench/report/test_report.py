@@ -160,7 +160,7 @@ def test_aggregate(tmp_path):
     ]
 
 
-def test_significance_states_what_the_comparison_does(tmp_path):
+def test_significance_has_the_numbers_of_the_comparison(tmp_path):
     (comparison,) = write(tmp_path).analyses.comparisons
     (row,) = rows(tmp_path, "significance")
     assert (row["verdict"], row["arena"], row["baseline"]) == ("better", "vit", "AdamW")

@@ -115,7 +115,7 @@ def test_every_character_is_itself(character):
     assert (escape(character) != character) == special
 
 
-def test_what_latex_cannot_print_is_named():
+def test_characters_that_latex_cannot_print_are_named():
     assert escape("中\n\x00") == r"\texttt{U+4E2D} \texttt{U+0000}"
 
 

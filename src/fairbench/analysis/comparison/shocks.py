@@ -61,6 +61,7 @@ def _cost(results: Results, arm: ArmResults, calm: ArmResults) -> ShockCost:
     starts = shock_starts(plan.shock, plan.steps)
     curves = [(_loss_curve(run), _loss_curve(twin)) for run, twin in pairs]
     waits = [wait for pair in curves for wait in recoveries(*pair, starts)]
+    more = fmean(excess(*pair, starts[0]) for pair in curves) if curves else None
     lost, low, high, note = _lost(pairs, plan.metric, sign)
     return ShockCost(
         arena=arm.arena,
@@ -68,7 +69,7 @@ def _cost(results: Results, arm: ArmResults, calm: ArmResults) -> ShockCost:
         optimizer=arm.optimizer,
         n=len(pairs),
         diverged=arm.count("diverged"),
-        excess=fmean(excess(*pair, starts[0]) for pair in curves) if curves else None,
+        excess=more,
         recovery=median(steps for steps, _ in waits) if waits else None,
         recovered=fmean(overcome for _, overcome in waits) if waits else None,
         lost=lost,

@@ -147,7 +147,8 @@ def compare(results: Results) -> list[Comparison]:
     The family of Holm's correction is arenas x pairs as the suite plans them, finished or not.
     """
     suite = results.study.suite
-    return judge([_compare(results, arena, *pair) for arena in suite.arenas for pair in suite.pairs], suite.alpha)
+    family = [_compare(results, arena, *pair) for arena in suite.arenas for pair in suite.pairs]
+    return judge(family, suite.alpha)
 
 
 def judge(family: Sequence[Comparison], alpha: float) -> list[Comparison]:

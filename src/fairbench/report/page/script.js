@@ -1,7 +1,7 @@
 "use strict";
-// For comfort alone: everything can be read without it.
+// Optional: everything can be read without this script.
 
-// Tables: a click on a column's title sorts by it, a second one in reverse; missing values come last.
+// Tables: a click on a column's title sorts by it, a second click in reverse; missing values come last.
 
 const collator = new Intl.Collator("en", { numeric: true });
 
@@ -38,11 +38,11 @@ for (const table of document.querySelectorAll("table.sortable")) {
   });
 }
 
-// Figures: which arms are shown, the same in all of them, and on which axes.
+// Figures: the choice of arms, in all figures together, and of axes.
 
 const off = new Set();
 
-for (const controls of document.querySelectorAll(".comfort")) {
+for (const controls of document.querySelectorAll(".controls")) {
   controls.hidden = false;
   controls.addEventListener("change", ({ target }) => {
     if (target.classList.contains("log")) {
@@ -59,7 +59,7 @@ for (const controls of document.querySelectorAll(".comfort")) {
   });
 }
 
-// Values: the one nearest to the pointer, or the next one by the arrow keys; up and down go to another arm.
+// Tooltips: the value nearest to the pointer, or the next one by the arrow keys; up and down change the arm.
 
 const FAR = 24;
 
