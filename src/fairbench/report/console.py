@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fairbench.analysis.audit.check import count
+from fairbench.analysis.audit.check import plural
 from fairbench.analysis.forecast import Forecast
 from fairbench.analysis.published.verdicts import PublishedComparison
 from fairbench.common.checks import SEVERITIES, STYLES, Flag
@@ -51,7 +51,7 @@ def print_verdicts(report: Report, directory: Path, console: Console) -> None:
         table.add_row(*names, VerdictText(c), *(numbers if wide else numbers[::2]))
     print_flags(flags, console)
     if notes := sum(flag.severity == "note" for flag in flags):
-        console.print(Text(f"{count(notes, 'note')}; fairbench audit {directory} shows them"), soft_wrap=True)
+        console.print(Text(f"{plural(notes, 'note')}; fairbench audit {directory} shows them"), soft_wrap=True)
     console.print(table)
     for finding in report.findings:
         console.print(Text.assemble((finding.topic, "bold"), ": ", finding.text))
@@ -88,7 +88,7 @@ def print_plan(
         arena, arms = suite.arenas[f.arena], len(suite.optimizers)
         searched = max(sum(map(study.tuned, suite.optimizers)), 1)
         console.print(
-            f"{f.arena}: {count(arms, 'optimizer')}, each {f.sweep_trials // searched} sweep trials of "
+            f"{f.arena}: {plural(arms, 'optimizer')}, each {f.sweep_trials // searched} sweep trials of "
             f"{arena.sweep_steps} steps (at most {f.extensions // searched} more) and {f.final_trials // arms} final "
             f"ones of {arena.steps}; {arena.metric}, margin {arena.margin:g}\n  {_detects(f, arena.margin)}",
             highlight=False,
@@ -97,11 +97,11 @@ def print_plan(
         console.print(f"untuned, without sweep trials: {', '.join(untuned)}", highlight=False)
     family = len(suite.arenas) * len(suite.pairs)
     compared = suite.reference if suite.compare == "reference" else "all pairs"
-    console.print(f"{compared} in {count(family, 'comparison')} at {suite.alpha:g}", highlight=False)
+    console.print(f"{compared} in {plural(family, 'comparison')} at {suite.alpha:g}", highlight=False)
     trials, more = sum(f.sweep_trials + f.final_trials for f in forecasts), sum(f.extensions for f in forecasts)
     usual, most = (sum(getattr(f, name) for f in forecasts) / workers for name in ("seconds", "most_seconds"))
     console.print(
-        f"{count(trials, 'trial')}, at most {more} more; about {duration(usual)} of training and evaluation, at most "
+        f"{plural(trials, 'trial')}, at most {more} more; about {duration(usual)} of training and evaluation, at most "
         f"{duration(most)}, with {workers} at a time; {sum(f.disk for f in forecasts) / 1e6:.1f} MB on disk",
         highlight=False,
     )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.audit.check import SHOWN, count
+from fairbench.analysis.audit.check import SHOWN, plural
 from fairbench.analysis.comparability import HashCheck
 from fairbench.analysis.comparison.ladder import WHOLE, Contribution
 from fairbench.analysis.comparison.verdicts import VERDICTS
@@ -51,7 +51,7 @@ def _verdicts(analyses: Analyses) -> str:
             parts.append(f"{verdict} in {len(pairs)}{where}")
     compared = f"{suite.reference} with a baseline" if suite.compare == "reference" else "every two optimizers"
     return (
-        f"Of {count(len(comparisons), 'comparison')} of {compared}, the verdict is "
+        f"Of {plural(len(comparisons), 'comparison')} of {compared}, the verdict is "
         f"{'; '.join(parts)}. Only better is a win. Better and worse need a Holm-corrected p below {suite.alpha:g}; "
         f"equivalent needs an equivalence test with p below {suite.alpha:g}, which is not corrected; "
         "inconclusive means that these seeds cannot decide, not that there is no difference."
@@ -65,7 +65,7 @@ def _lost_to_correction(analyses: Analyses) -> str:
         return ""
     pairs = ", ".join(f"{analyses.title(c)} (p = {c.p:.2g}, Holm p = {c.p_holm:.2g})" for c in lost)
     return (
-        f"{count(len(lost), 'comparison')} with p below {alpha:g} before Holm's correction and not after it: {pairs}. "
+        f"{plural(len(lost), 'comparison')} with p below {alpha:g} before Holm's correction and not after it: {pairs}. "
         f"A family of {len(comparisons)} can give such values by chance; they do not count."
     )
 
@@ -75,7 +75,7 @@ def _mechanism(analyses: Analyses) -> str:
     mechanisms = sorted(analyses.mechanisms, key=lambda m: m.optimizer != analyses.suite.reference)
     sentences = [f"{m.arena}, {m.optimizer}: {m.state}." for m in mechanisms if m.acted != 0][:SHOWN]
     if others := len(mechanisms) - len(sentences):
-        sentences.append(f"{count(others, 'other arm')} {'has' if others == 1 else 'have'} one: see mechanism.csv.")
+        sentences.append(f"{plural(others, 'other arm')} {'has' if others == 1 else 'have'} one: see mechanism.csv.")
     return " ".join(sentences)
 
 

@@ -8,7 +8,7 @@ from fairbench.analysis.results import Results
 from fairbench.common.checks import Flag
 from fairbench.report.findings import Finding
 
-COMPARED = (
+BASIS = (
     "The published values are of a validation split, ours of the test split, which no selection has read. Our "
     "perplexity is exp(loss) of each seed, then mean and standard deviation; it restates the loss and is no second "
     "result. Times of different machines are compared only by ratios: of published wall times, and of our training "
@@ -24,7 +24,7 @@ def find_replication(
 ) -> list[Finding]:
     """The statements that flags and tables do not make, the most important first."""
     texts = {
-        "What is compared": COMPARED,
+        "What is compared": BASIS,
         "Values": _values(values),
         "Verdicts": _verdicts(verdicts),
         "Not compared": _not_compared(gaps(publication, results), verdicts, results),

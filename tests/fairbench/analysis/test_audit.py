@@ -10,7 +10,7 @@ import pytest
 from fabricated import Records, finals, flags_of, history, study
 from rich.console import Console
 
-from fairbench.analysis.audit import CHECKS
+from fairbench.analysis.audit import AUDIT_CHECKS
 from fairbench.cli.main import main
 from fairbench.common.checks import SEVERITIES, Flag
 from fairbench.optimizers.resolve import decay_kind
@@ -219,14 +219,14 @@ def test_kinds_of_decay(factory: str, options: dict[str, Any], kind: str) -> Non
 
 
 def test_flags_come_by_severity() -> None:
-    order = [SEVERITIES.index(check.severity) for check in CHECKS]
+    order = [SEVERITIES.index(check.severity) for check in AUDIT_CHECKS]
     assert order == sorted(order)
-    assert len({check.name for check in CHECKS}) == len(CHECKS)
+    assert len({check.name for check in AUDIT_CHECKS}) == len(AUDIT_CHECKS)
 
 
 def test_the_table_of_the_docs_is_the_code() -> None:
     rows = re.findall(r"^\| ([^|]+) \| (fail|warn|note) \| ([^|]+) \| ([^|]+) \|$", PAGE.read_text(), re.MULTILINE)
-    assert rows == [(check.name, check.severity, check.raised, check.advice) for check in CHECKS]
+    assert rows == [(check.name, check.severity, check.raised, check.advice) for check in AUDIT_CHECKS]
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,14 +20,14 @@ from fairbench.analysis.statistics.significance import (
     effect_interval,
     hedges_g,
     holm,
-    summary,
+    summarize,
     tost,
     welch,
 )
 
 
 def both(a, b):
-    return summary(a), summary(b)
+    return summarize(a), summarize(b)
 
 
 def in_unit(arms, unit):

@@ -8,11 +8,11 @@ from hypothesis import given
 from samples import ARMS
 from scipy import stats
 
-from fairbench.analysis.comparison.verdicts import compare
+from fairbench.analysis.comparison.verdicts import compare_arms
 from fairbench.analysis.mechanism import mechanisms
 from fairbench.analysis.results import collect
 from fairbench.analysis.statistics.power import seeds_needed
-from fairbench.analysis.statistics.significance import holm, summary, welch
+from fairbench.analysis.statistics.significance import holm, summarize, welch
 
 LOW, HIGH = [0.50, 0.51, 0.52], [0.90, 0.91, 0.92]
 NOISY, NOISIER = [0.50, 0.60, 0.70], [0.52, 0.58, 0.75]
@@ -22,7 +22,7 @@ NEAR = [0.5001, 0.5102, 0.5199]
 def comparisons(the_study, **options):
     scores = {name: options.pop(name) for name in list(options) if name in the_study.suite.optimizers}
     records = Records(finals(the_study, **scores), **options)
-    return compare(collect(the_study, records))
+    return compare_arms(collect(the_study, records))
 
 
 def one(arena="vit", margin=0.01, seeds=(1, 2, 3), **options):
@@ -55,7 +55,7 @@ def test_raw_means_and_numbers():
     found = one("gpt", PsiLogic=LOW, AdamW=HIGH)
     assert (found.mean_reference, found.mean_baseline) == pytest.approx((0.51, 0.91))
     assert found.advantage == pytest.approx(0.40)
-    assert found.p == pytest.approx(welch(summary(LOW), summary(HIGH)).p)
+    assert found.p == pytest.approx(welch(summarize(LOW), summarize(HIGH)).p)
     assert (found.n_reference, found.n_baseline, found.seeds) == (3, 3, 3)
 
 

@@ -12,7 +12,7 @@ from fabricated import Records, finals, history, study
 from rich.console import Console
 from scipy import stats
 
-from fairbench.analysis.comparison.verdicts import compare
+from fairbench.analysis.comparison.verdicts import compare_arms
 from fairbench.analysis.cost import costs
 from fairbench.analysis.published.publication import load_publication
 from fairbench.analysis.published.replication import (
@@ -38,7 +38,7 @@ PAPER = load_publication("paper")
 def judged(the_study, scores, **options):
     """Results and verdicts of records that score so."""
     results = collect(the_study, Records(scores, **options))
-    return results, compare(results)
+    return results, compare_arms(results)
 
 
 def with_suite(the_study, **fields):

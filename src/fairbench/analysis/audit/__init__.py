@@ -1,7 +1,7 @@
 """The audit of a study: named flags, each with its evidence and what to do about it; `docs/audit.md` lists them."""
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.audit.check import Check
+from fairbench.analysis.audit.check import AuditCheck
 from fairbench.analysis.audit.declaration import changed_afterwards, deviations, selection_on_report, unknown_plan
 from fairbench.analysis.audit.horizon import flips_between_horizons, gap_changes, order_not_settled, still_improving
 from fairbench.analysis.audit.power import cannot_reach_alpha, low_power
@@ -18,7 +18,7 @@ from fairbench.analysis.audit.trials import (
 )
 from fairbench.common.checks import SEVERITIES, Flag
 
-CHECKS: tuple[Check, ...] = (
+AUDIT_CHECKS: tuple[AuditCheck, ...] = (
     unknown_plan,
     changed_afterwards,
     incomplete,
@@ -51,6 +51,6 @@ CHECKS: tuple[Check, ...] = (
 
 
 def audit(case: Analyses) -> list[Flag]:
-    """Every flag that a study raises, by severity, then in the order of `CHECKS`."""
-    flags = [flag for check in CHECKS for flag in check.flags(case)]
+    """Every flag that a study raises, by severity, then in the order of `AUDIT_CHECKS`."""
+    flags = [flag for check in AUDIT_CHECKS for flag in check.flags(case)]
     return sorted(flags, key=lambda flag: SEVERITIES.index(flag.severity))

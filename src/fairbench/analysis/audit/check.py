@@ -11,7 +11,7 @@ SHOWN = 4
 
 
 @dataclass(frozen=True)
-class Check:
+class AuditCheck:
     """One possible problem of a study.
 
     Attributes:
@@ -31,11 +31,11 @@ class Check:
         return [Flag(self.name, self.severity, evidence, self.advice)] if evidence else []
 
 
-def check(name: str, severity: Severity, advice: str) -> Callable[[Callable[[Analyses], str]], Check]:
+def flag(name: str, severity: Severity, advice: str) -> Callable[[Callable[[Analyses], str]], AuditCheck]:
     """Make a check of a function that returns the evidence and whose docstring is the condition of the flag."""
 
-    def made(evidence: Callable[[Analyses], str]) -> Check:
-        return Check(name, severity, evidence.__doc__ or "", advice, evidence)
+    def made(evidence: Callable[[Analyses], str]) -> AuditCheck:
+        return AuditCheck(name, severity, evidence.__doc__ or "", advice, evidence)
 
     return made
 
@@ -54,6 +54,6 @@ def merged(statements: Iterable[tuple[str, str]]) -> str:
     return "; ".join(f"{', '.join(where)}: {statement}" for statement, where in places.items())
 
 
-def count(n: int, noun: str) -> str:
+def plural(n: int, noun: str) -> str:
     """A number with its noun: "1 trial", "2 trials"."""
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"

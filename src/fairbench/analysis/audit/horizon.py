@@ -7,10 +7,10 @@ from itertools import pairwise
 from statistics import fmean
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.audit.check import check, some
+from fairbench.analysis.audit.check import flag, some
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.results import ArmResults
-from fairbench.analysis.statistics.significance import summary, welch
+from fairbench.analysis.statistics.significance import summarize, welch
 from fairbench.suites.schema import Suite
 
 DECIDED = ("better", "worse", "equivalent")
@@ -21,9 +21,7 @@ SeedCurves = list[dict[int, float]]
 """The validation metric of each seed by step, with the sign that makes higher better."""
 
 
-@check(
-    "flip between horizons", "warn", "Claim nothing beyond the horizon; add a longer one to see which verdict stays."
-)
+@flag("flip between horizons", "warn", "Claim nothing beyond the horizon; add a longer one to see which verdict stays.")
 def flips_between_horizons(case: Analyses) -> str:
     """The verdict, or the order by more than the margin, differs between the last two horizons of a task."""
     comparisons = {(c.arena, c.reference, c.baseline): c for c in case.comparisons}
@@ -63,7 +61,7 @@ def _in_words(c: Comparison) -> str:
     return c.verdict if c.advantage is None else f"{c.verdict} ({c.advantage:+.3g})"
 
 
-@check("order not settled", "warn", "Take the order of these two as open; train longer, or evaluate more often.")
+@flag("order not settled", "warn", "Take the order of these two as open; train longer, or evaluate more often.")
 def order_not_settled(case: Analyses) -> str:
     """Between the last two validation evaluations two means change their order, and differ by more than the margin."""
 
@@ -77,7 +75,7 @@ def order_not_settled(case: Analyses) -> str:
     return some([*flips()], "; ")
 
 
-@check("gap still changes", "warn", "Claim nothing beyond the horizon; add a longer one.")
+@flag("gap still changes", "warn", "Claim nothing beyond the horizon; add a longer one.")
 def gap_changes(case: Analyses) -> str:
     """In the last third one of two arms gains more, by more than the margin and significantly."""
     alpha = case.suite.alpha
@@ -85,14 +83,14 @@ def gap_changes(case: Analyses) -> str:
     def changes() -> Iterator[str]:
         for c, ours, theirs in _pairs(case):
             gains = _gains(ours), _gains(theirs)
-            test = welch(*map(summary, gains)) if all(gains) else None
+            test = welch(*map(summarize, gains)) if all(gains) else None
             if test and test.p is not None and test.p < alpha and abs(test.difference) > case.margin(c):
                 yield f"{case.title(c)} gains {test.difference:+.3g} more, margin {case.margin(c):g}"
 
     return some([*changes()], "; ")
 
 
-@check("still improving", "note", "Read the verdicts as being about short training; add a longer horizon.")
+@flag("still improving", "note", "Read the verdicts as being about short training; add a longer horizon.")
 def still_improving(case: Analyses) -> str:
     """The validation metric of an arm improves by more than the margin in the last third, where the rate falls to 0."""
     flagged, curves = [], _curves(case)

@@ -6,17 +6,17 @@ from statistics import fmean
 from typing import Any
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.audit.check import check, merged, some
+from fairbench.analysis.audit.check import flag, merged, some
 from fairbench.optimizers.resolve import PRESETS, TREATMENTS, decay_kind, schedule
 from fairbench.study.plan import Study
 
-ALWAYS = 0.95
+CLIPPED_ALWAYS = 0.95
 """Share of clipped steps from which clipping is the rule."""
 SPECIFIC = ("factory", "options", "arenas", "needs", "lr_scale", "lr")
 """Fields of an `OptimizerPlan` that are specific to an optimizer; the remaining ones could be given to any."""
 
 
-@check("unequal treatment", "warn", "Give it to all, or add an arm that has all of it but the mechanism.")
+@flag("unequal treatment", "warn", "Give it to all, or add an arm that has all of it but the mechanism.")
 def unequal_treatment(case: Analyses) -> str:
     """Optimizers differ in a treatment that any could have: clipping, groups, schedule, preset or weight decay."""
     study = case.results.study
@@ -61,7 +61,7 @@ def _by_value(values: Mapping[str, str]) -> str:
     return ", ".join(f"{value} ({some(names)})" for value, names in optimizers.items())
 
 
-@check("coupled decay", "warn", "Search the decay for each optimizer (`sweep.extra`), or leave it out for all.")
+@flag("coupled decay", "warn", "Search the decay for each optimizer (`sweep.extra`), or leave it out for all.")
 def coupled_decay(case: Analyses) -> str:
     """Coupled and decoupled weight decay have the same number, which has a different effect in each."""
     study = case.results.study
@@ -84,20 +84,20 @@ def coupled_decay(case: Analyses) -> str:
     return merged(same_number())
 
 
-@check("inactive mechanism", "warn", "Do not ascribe any difference to it; see its warm-up, thresholds and signal.")
+@flag("inactive mechanism", "warn", "Do not ascribe any difference to it; see its warm-up, thresholds and signal.")
 def inactive_mechanism(case: Analyses) -> str:
     """The mechanism of an optimizer never acted in the final trials of an arena."""
     return merged((m.arena, f"{m.optimizer} {m.state}") for m in case.mechanisms if m.acted == 0)
 
 
-@check("clipped in every step", "warn", "Raise `clip_norm`, or turn it off for all.")
+@flag("clipped in every step", "warn", "Raise `clip_norm`, or turn it off for all.")
 def clipped(case: Analyses) -> str:
     """Gradient clipping acted in at least 95% of the steps of an arm: its gradients all have the same norm."""
 
     def often() -> Iterator[tuple[str, str]]:
         for arm in case.results.arms:
             rates = [run.result["clip_rate"] for run in arm.final if run.result]
-            if rates and fmean(rates) >= ALWAYS:
+            if rates and fmean(rates) >= CLIPPED_ALWAYS:
                 norm = case.suite.clip_norm(arm.optimizer)
                 yield arm.arena, f"{arm.optimizer} in {100 * fmean(rates):.0f}% of the steps, at {norm:g}"
 

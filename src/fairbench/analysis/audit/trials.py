@@ -3,14 +3,14 @@
 from itertools import groupby
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.audit.check import check, count, some
+from fairbench.analysis.audit.check import flag, plural, some
 from fairbench.analysis.comparability import Mixture, mixtures
 from fairbench.analysis.results import Run
 from fairbench.data.registry import UNVERIFIED
 from fairbench.suites.schema import Suite
 
 
-@check("incomplete", "fail", "Run the same command again: it runs the missing trials and retries the failed ones.")
+@flag("incomplete", "fail", "Run the same command again: it runs the missing trials and retries the failed ones.")
 def incomplete(case: Analyses) -> str:
     """Trials are missing or failed."""
     runs = case.results.select(lambda run: True)
@@ -23,7 +23,7 @@ def incomplete(case: Analyses) -> str:
     return f"of {len(runs)} trials known to be needed, {' and '.join(parts)}.{more}"
 
 
-@check("mixed machines", "fail", "Run all trials of a comparison on one machine with one set of versions.")
+@flag("mixed machines", "fail", "Run all trials of a comparison on one machine with one set of versions.")
 def mixed_machines(case: Analyses) -> str:
     """Trials of a comparison ran on different devices, versions or code revisions."""
     return " ".join(_mixture(case.suite, mixture) for mixture in mixtures(case.results))
@@ -36,7 +36,7 @@ def _mixture(suite: Suite, mixture: Mixture) -> str:
     return f"Trials differ in {facts}. Concerned: {where}.{confounded}"
 
 
-@check("unequal conditions", "fail", "Find what draws random numbers or changes the data for one optimizer alone.")
+@flag("unequal conditions", "fail", "Find what draws random numbers or changes the data for one optimizer alone.")
 def unequal_conditions(case: Analyses) -> str:
     """Trials that share arena, stage and seed did not have the same initial weights, batches or noise."""
     differing = [f"{x.arena} {x.stage} seed {x.seed}" for x in case.hash_checks if not x.agrees]
@@ -48,7 +48,7 @@ def unequal_conditions(case: Analyses) -> str:
     )
 
 
-@check("unverified data", "fail", "Get the authors' files, `fairbench data verify` compares their hashes.")
+@flag("unverified data", "fail", "Get the authors' files, `fairbench data verify` compares their hashes.")
 def unverified_data(case: Analyses) -> str:
     """The data may differ from those that their authors published."""
     runs = case.results.select(lambda run: UNVERIFIED in run.environment.get("data", ""))
@@ -56,7 +56,7 @@ def unverified_data(case: Analyses) -> str:
     return f"in {', '.join(arenas)} their hash differs from the known one, or none is known." if arenas else ""
 
 
-@check("diverged trials", "warn", "Look at the loss curves; compare again with lower rates or more warm-up for all.")
+@flag("diverged trials", "warn", "Look at the loss curves; compare again with lower rates or more warm-up for all.")
 def diverged(case: Analyses) -> str:
     """The loss or a metric of a trial was not finite."""
     lost = case.results.select(lambda run: run.status == "diverged")
@@ -65,13 +65,13 @@ def diverged(case: Analyses) -> str:
     final = sum(run.stage == "final" for run in lost)
     no_rate = ", ".join(f"{arm.arena} {arm.optimizer}" for arm in case.results.arms if arm.diverged)
     return (
-        f"{count(len(lost), 'trial')} diverged, {final} of them final. A rate whose sweep trial diverged ranks last; "
+        f"{plural(len(lost), 'trial')} diverged, {final} of them final. A rate whose sweep trial diverged ranks last; "
         "an arm with a diverged final trial is not tested, since the mean of its finished trials would be too good."
         + (f" At every rate of its sweep a trial diverged, so no final trial was run: {no_rate}." if no_rate else "")
     )
 
 
-@check("duplicate results", "warn", "See whether an option or a seed is ignored; the same trial twice is one trial.")
+@flag("duplicate results", "warn", "See whether an option or a seed is ignored; the same trial twice is one trial.")
 def duplicates(case: Analyses) -> str:
     """Final trials of different arms, or with different seeds, ended with the same weights, bit by bit."""
 

@@ -15,7 +15,7 @@ from fairbench.analysis.statistics.significance import (
     effect_interval,
     hedges_g,
     holm,
-    summary,
+    summarize,
     tost,
     welch,
 )
@@ -131,17 +131,17 @@ def compare_as_declared(
 
     The first table names the verdicts of the second as declared. They are the same where no plan is that old.
     """
-    comparisons, declared = compare(results), history.declared
+    comparisons, declared = compare_arms(results), history.declared
     if declared is None:
         return comparisons, comparisons
-    first = comparisons if declared is history.plans[-1] else compare(collect(declared.study, lookup))
+    first = comparisons if declared is history.plans[-1] else compare_arms(collect(declared.study, lookup))
     verdicts = {(c.arena, c.reference, c.baseline): c.verdict for c in first}
     return [
         replace(c, declared=verdicts.get((c.arena, c.reference, c.baseline), NOT_DECLARED)) for c in comparisons
     ], first
 
 
-def compare(results: Results) -> list[Comparison]:
+def compare_arms(results: Results) -> list[Comparison]:
     """Compare the reference with every other optimizer, or every pair, in every arena, in the order of the suite.
 
     The family of Holm's correction is arenas x pairs as the suite plans them, finished or not.
@@ -184,7 +184,7 @@ def _compare(results: Results, arena: str, reference: str, baseline: str) -> Com
     if note := ", ".join(no_rate) or _shortage((ours, theirs), "diverged"):
         return replace(begun, verdict="diverged", note=note)
     same = a == b and begun.identical_seeds < begun.seeds
-    tested = _seed_by_seed(summarized(begun, summary(a), summary(b)), a, b)
+    tested = _seed_by_seed(summarized(begun, summarize(a), summarize(b)), a, b)
     return replace(tested, verdict="identical values", note="in every seed") if same else tested
 
 

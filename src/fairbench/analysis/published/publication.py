@@ -7,7 +7,7 @@ from importlib import resources
 
 from fairbench.common.errors import unknown
 
-FOLDER = resources.files("fairbench") / "analysis" / "published"
+PUBLICATIONS = resources.files("fairbench") / "analysis" / "published"
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Publication:
 
 def publication_names() -> list[str]:
     """Names of the publications that come with fairbench."""
-    return sorted(file.name.removesuffix(".csv") for file in FOLDER.iterdir() if file.name.endswith(".csv"))
+    return sorted(file.name.removesuffix(".csv") for file in PUBLICATIONS.iterdir() if file.name.endswith(".csv"))
 
 
 def load_publication(name: str) -> Publication:
@@ -68,5 +68,5 @@ def load_publication(name: str) -> Publication:
     """
     if name not in publication_names():
         raise unknown("publication", name, publication_names())
-    text = (FOLDER / f"{name}.csv").read_text(encoding="utf-8")
+    text = (PUBLICATIONS / f"{name}.csv").read_text(encoding="utf-8")
     return Publication(name, tuple(Entry(**row) for row in csv.DictReader(text.splitlines())))

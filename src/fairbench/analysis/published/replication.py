@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.published.publication import Entry, Publication
 from fairbench.analysis.results import ArmResults, Results
-from fairbench.analysis.statistics.significance import TTest, summary, welch
+from fairbench.analysis.statistics.significance import TTest, summarize, welch
 from fairbench.arenas.registry import ARENAS
 
 LEVEL = 0.05
@@ -221,7 +221,7 @@ def _test(results: Results, arena: str, metric: str, optimizer: str, baseline: s
             notes.append(f"{name} finished {finished} of {planned} seeds")
     if notes:
         return None, ", ".join(notes)
-    test = welch(*(summary([*our_scores(results, arena, metric, name).values()]) for name in (optimizer, baseline)))
+    test = welch(*(summarize([*our_scores(results, arena, metric, name).values()]) for name in (optimizer, baseline)))
     return test, test.reason
 
 

@@ -5,7 +5,7 @@ from statistics import correlation, fmean, stdev
 
 from fairbench.analysis.statistics.significance import TTest, Values, t_test
 
-ROUNDING = 1e-12
+EQUAL_DIFFERENCES = 1e-12
 """Differences that vary by less than this share of the values are equal: subtraction rounds."""
 
 
@@ -29,7 +29,7 @@ def paired_t(a: Values, b: Values) -> TTest:
     if len(differences) < 2:
         return TTest(mean, reason="fewer than 2 seeds, no test")
     spread = stdev(differences)
-    if spread <= ROUNDING * max(map(abs, (*a, *b))):
+    if spread <= EQUAL_DIFFERENCES * max(map(abs, (*a, *b))):
         return TTest(mean, reason="the same difference in every seed, no test")
     return t_test(mean, spread / math.sqrt(len(differences)), len(differences) - 1)
 

@@ -14,7 +14,7 @@ from fairbench.analysis.statistics.significance import Values
 
 MOST_SPLITS = 200_000
 """The largest number of splits that is enumerated: 10 against 10 seeds have 184,756."""
-ROUNDING = 1e-9
+EQUAL_SUMS = 1e-9
 """Differences of means closer than this share of the largest one are equal: how a sum rounds depends on its order."""
 
 
@@ -34,7 +34,7 @@ def permutation_p(a: Values, b: Values) -> float | None:
     values = np.array([*a, *b], float)
     centered = values - values.mean()
     sizes = abs(centered[_splits(n, m)].sum(axis=1))  # proportional to the difference of means
-    return float(np.mean(sizes >= sizes[0] - ROUNDING * sizes.max()))
+    return float(np.mean(sizes >= sizes[0] - EQUAL_SUMS * sizes.max()))
 
 
 @lru_cache(maxsize=4)

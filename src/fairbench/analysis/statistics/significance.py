@@ -26,7 +26,7 @@ class Summary:
     std: float
 
 
-def summary(values: Values) -> Summary:
+def summarize(values: Values) -> Summary:
     """The summary of a sample of at least 1 value."""
     return Summary(len(values), fmean(values), stdev(values) if len(values) > 1 else 0.0)
 

@@ -65,7 +65,7 @@ DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)), (0, (9, 
 MARKERS = ("s", "^", "D", "v", "X", "P", "<", ">")
 """Colors, dashes and markers each repeat in a cycle: only the 121st baseline looks like the first."""
 
-LONGEST = 24
+LONGEST_NAME = 24
 """The most characters of a name in a figure; a longer one loses its middle."""
 
 PANEL_WIDTH = 5.0
@@ -131,7 +131,7 @@ class Panel:
 
 
 @dataclass(frozen=True)
-class Part:
+class DrawnPanel:
     """One arena's part of a finished figure.
 
     Attributes:
@@ -163,7 +163,7 @@ class Drawing:
     png: bytes
     svg: str
     pdf: bytes
-    parts: list[Part]
+    parts: list[DrawnPanel]
 
 
 @contextmanager
@@ -216,7 +216,7 @@ def panels(
 
 def short(name: str) -> str:
     """A name shortened for figures, with dollar signs escaped."""
-    shown = name if len(name) <= LONGEST else f"{name[: LONGEST // 2]}…{name[1 - LONGEST // 2 :]}"
+    shown = name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME // 2]}…{name[1 - LONGEST_NAME // 2 :]}"
     return shown.replace("$", r"\$")
 
 
@@ -280,14 +280,14 @@ def finished(figure: Figure, by_arena: Mapping[str, Panel], name: str, title: st
     return Drawing(name, title, caption, png.getvalue(), described, pdf.getvalue(), parts)
 
 
-def _part(arena: str, panel: Panel, figure: Figure) -> Part:
+def _part(arena: str, panel: Panel, figure: Figure) -> DrawnPanel:
     """A panel without matplotlib: positions from the figure's top left corner, in points."""
     to_points = POINTS_PER_INCH / figure.dpi
     height = float(figure.get_figheight()) * POINTS_PER_INCH
     ends: Any = panel.axes.transData.transform([point[:2] for point in panel.points]) if panel.points else []
     positions = [(round(float(x) * to_points, 1), round(height - float(y) * to_points, 1)) for x, y in ends]
     points = [(*position, *point[2:]) for position, point in zip(positions, panel.points, strict=True)]
-    return Part(arena, panel.title, " ".join(panel.summary), panel.box, points)
+    return DrawnPanel(arena, panel.title, " ".join(panel.summary), panel.box, points)
 
 
 def titles(suite: Suite, arenas: Sequence[str]) -> dict[str, str]:

@@ -6,12 +6,12 @@ from copy import deepcopy
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
-from fairbench.report.figures.canvas import Drawing, Part
+from fairbench.report.figures.canvas import Drawing, DrawnPanel
 from fairbench.report.figures.colors import LIGHT
 
 ROLES = {color: role for role, color in LIGHT.items()}
 REFERENCE = re.compile(r"#([\w.-]+)")
-ARM = re.compile(r"panel\d+\.arm(\d+)\.\d+")
+ARM_ID = re.compile(r"panel\d+\.arm(\d+)\.\d+")
 
 
 def inline(drawing: Drawing) -> list[str]:
@@ -36,7 +36,7 @@ def _without_namespaces(root: Element) -> Element:
     return root
 
 
-def _panel(group: Element, part: Part, shared: dict[str, Element], prefix: str, title: str) -> str:
+def _panel(group: Element, part: DrawnPanel, shared: dict[str, Element], prefix: str, title: str) -> str:
     """One panel with the definitions that it refers to."""
     for parent in list(group.iter()):
         for defs in parent.findall("defs"):
@@ -65,7 +65,7 @@ def _adopt(element: Element, prefix: str, needed: dict[str, Element]) -> None:
     name = element.attrib.pop("id", "")
     if name in needed:
         element.set("id", f"{prefix}-{name}")
-    if arm := ARM.fullmatch(name):
+    if arm := ARM_ID.fullmatch(name):
         element.set("data-arm", arm[1])
     for attribute in ("href", "clip-path"):
         if attribute in element.attrib:

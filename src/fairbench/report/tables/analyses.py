@@ -9,7 +9,7 @@ from fairbench.analysis.comparison.ranking import Rank
 from fairbench.analysis.comparison.shocks import ShockCost
 from fairbench.analysis.comparison.time_to_target import TimeToTarget
 from fairbench.analysis.mechanism import Mechanism, Quantity
-from fairbench.report.tables.model import ARM, Column, TableView, count, numbers, table_view, words
+from fairbench.report.tables.model import ARM, Column, TableView, integers, numbers, table_view, words
 from fairbench.report.tables.numbers import interval, number, percent, rate, three
 
 
@@ -83,7 +83,7 @@ def cause_table(causes: Sequence[Contribution]) -> TableView:
         Column("Rung", lambda c: f"{c.before} → {c.optimizer}" + (" (the whole)" if c.part == WHOLE else "")),
         words("Metric", "metric"),
         Column(shown, lambda c: interval(c.contribution, c.ci_low, c.ci_high), lambda c: c.contribution),
-        count("Seeds", "n"),
+        integers("Seeds", "n"),
         words("Note", "note"),
     )
     return table_view("causes", caption, columns, causes)
@@ -98,8 +98,8 @@ def shock_table(shocks: Sequence[ShockCost]) -> TableView:
     )
     columns = (
         *ARM,
-        count("Seeds", "n"),
-        count("Diverged", "diverged"),
+        integers("Seeds", "n"),
+        integers("Diverged", "diverged"),
         numbers("Excess loss, sum", "excess", three),
         numbers("Steps to recover", "recovery", rate),
         numbers("Shocks overcome", "recovered", percent),
@@ -112,7 +112,7 @@ def shock_table(shocks: Sequence[ShockCost]) -> TableView:
 def mechanism_table(mechanisms: Sequence[Mechanism]) -> TableView:
     """The effect of each optimizer's mechanism in words."""
     caption = "The effect of the optimizers’ mechanisms in the final trials. A tensor step is one tensor in one step."
-    columns = (*ARM, count("Seeds", "n"), words("In words", "state"))
+    columns = (*ARM, integers("Seeds", "n"), words("In words", "state"))
     return table_view("mechanism", caption, columns, mechanisms)
 
 

@@ -103,11 +103,11 @@ def steps(results: Results) -> Iterator[str]:
 
 
 HASHES = ("initial_weights", "batches", "noise", "final_weights")
-ALWAYS = ("aggregate.csv", "significance.csv", "mechanism.csv", "cost.csv")
+ALWAYS_WRITTEN = ("aggregate.csv", "significance.csv", "mechanism.csv", "cost.csv")
 """Files that are written even without a row."""
 
 
-def summary(results: Results) -> Table:
+def trial_summary(results: Results) -> Table:
     """A row for each planned final trial, finished or not."""
     metrics = list(dict.fromkeys(name for arena in results.study.suite.arenas for name in results.metrics[arena]))
     measured = [(split, metric) for split in ("val", "test") for metric in metrics]
@@ -168,6 +168,6 @@ def csv_files(analyses: Analyses) -> dict[str, Content]:
     return {
         "lr_sweep.csv": lr_sweep(results).to_csv(),
         "steps.csv": steps(results),
-        "summary.csv": summary(results).to_csv(),
-        **{name: of_dataclass(*x).to_csv() for name, x in tables.items() if x[1] or name in ALWAYS},
+        "summary.csv": trial_summary(results).to_csv(),
+        **{name: of_dataclass(*x).to_csv() for name, x in tables.items() if x[1] or name in ALWAYS_WRITTEN},
     }

@@ -61,7 +61,7 @@ def numbers(title: str, attribute: str, form: Callable[[Any], str]) -> Column:
     return Column(title, lambda row: form(getattr(row, attribute)), lambda row: getattr(row, attribute))
 
 
-def count(title: str, attribute: str) -> Column:
+def integers(title: str, attribute: str) -> Column:
     """A column of whole numbers."""
     return numbers(title, attribute, str)
 

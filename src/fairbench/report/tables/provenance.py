@@ -10,7 +10,7 @@ from fairbench.analysis.results import Results, Run
 from fairbench.data.registry import SOURCES
 from fairbench.optimizers.resolve import known_optimizers
 from fairbench.report.tables.budget import Budget, budgets, equality
-from fairbench.report.tables.model import ARM, Column, TableView, count, numbers, table_view, words
+from fairbench.report.tables.model import ARM, Column, TableView, integers, numbers, table_view, words
 from fairbench.report.tables.numbers import rate
 from fairbench.study.environments import environment_values
 
@@ -39,11 +39,11 @@ def budget_table(arms: Sequence[Budget]) -> TableView:
     columns = (
         *ARM,
         words("Rates", "search"),
-        count("Settings", "settings"),
-        count("Search, trials", "sweep_trials"),
-        count("Search, steps", "sweep_steps"),
-        count("Final, trials", "final_trials"),
-        count("Final, steps", "final_steps"),
+        integers("Settings", "settings"),
+        integers("Search, trials", "sweep_trials"),
+        integers("Search, steps", "sweep_steps"),
+        integers("Final, trials", "final_trials"),
+        integers("Final, steps", "final_steps"),
     )
     return table_view("budget", caption, columns, arms)
 
@@ -76,8 +76,8 @@ def condition_table(checks: Sequence[HashCheck]) -> TableView:
     columns = (
         words("Arena", "arena"),
         words("Stage", "stage"),
-        count("Seed", "seed"),
-        count("Trials", "trials"),
+        integers("Seed", "seed"),
+        integers("Trials", "trials"),
         Column("Initial weights", lambda check: "agree" if check.initial_weights else "DIFFER"),
         Column("Batch order", lambda check: "agree" if check.batches else "DIFFER"),
         Column("Noise", lambda check: "agree" if check.noise else "DIFFER"),
@@ -92,7 +92,7 @@ def lost_table(results: Results) -> TableView:
         words("Stage", "stage"),
         numbers("Learning rate", "lr", rate),
         numbers("Weight decay", "weight_decay", rate),
-        count("Seed", "seed"),
+        integers("Seed", "seed"),
         Column("Outcome", _outcome),
     )
     caption = "Trials that diverged or failed."

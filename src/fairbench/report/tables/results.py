@@ -11,7 +11,7 @@ from fairbench.analysis.results import ArmResults, Results
 from fairbench.common.checks import Flag
 from fairbench.report.tables.analyses import analysis_tables
 from fairbench.report.tables.budget import search_in_words
-from fairbench.report.tables.model import ARM, Column, TableView, count, numbers, table_view, words
+from fairbench.report.tables.model import ARM, Column, TableView, integers, numbers, table_view, words
 from fairbench.report.tables.numbers import NONE, interval, number, p_value, rate, three
 from fairbench.report.tables.provenance import provenance_tables
 from fairbench.report.tables.verdict_text import VerdictText
@@ -99,8 +99,8 @@ def metric_table(analyses: Analyses) -> TableView:
         words("Optimizer", "optimizer"),
         numbers("Mean", "mean", number),
         numbers("Std", "std", lambda std: number(std, 2)),
-        count("Finished", "n"),
-        *(count(x.capitalize(), x) for x in ("diverged", "failed", "missing")),
+        integers("Finished", "n"),
+        *(integers(x.capitalize(), x) for x in ("diverged", "failed", "missing")),
     )
     order = {place: i for i, place in enumerate(places)}
     rows = sorted(analyses.aggregates, key=lambda a: order[a.arena, a.metric])
@@ -159,7 +159,7 @@ def cost_table(costs: Sequence[Cost]) -> TableView:
     columns = (
         *ARM,
         words("Source", "source"),
-        count("Trials", "trials"),
+        integers("Trials", "trials"),
         numbers("Training step, ms", "train_ms", three),
         *(numbers(f"{title}, ms", f"{phase}_ms", three) for title, phase in phases),
         numbers("Evaluation, s", "eval_s", three),
