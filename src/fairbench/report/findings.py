@@ -74,8 +74,8 @@ def _mechanism(analyses: Analyses) -> str:
     """The effects of the first few mechanisms that acted, the reference's first; the audit names the inactive ones."""
     mechanisms = sorted(analyses.mechanisms, key=lambda m: m.optimizer != analyses.suite.reference)
     sentences = [f"{m.arena}, {m.optimizer}: {m.state}." for m in mechanisms if m.acted != 0][:SHOWN]
-    if others := len(mechanisms) - len(sentences):
-        sentences.append(f"{plural(others, 'other arm')} {'has' if others == 1 else 'have'} one: see mechanism.csv.")
+    if rest := len(mechanisms) - len(sentences):
+        sentences.append(f"{plural(rest, 'other arm')} {'has' if rest == 1 else 'have'} one: see mechanism.csv.")
     return " ".join(sentences)
 
 

@@ -36,7 +36,7 @@ def _mixture(suite: Suite, mixture: Mixture) -> str:
     return f"Trials differ in {facts}. Concerned: {where}.{confounded}"
 
 
-@flag("unequal conditions", "fail", "Find what draws random numbers or changes the data for one optimizer alone.")
+@flag("unequal conditions", "fail", "Find the code that draws random numbers or changes the data for one optimizer.")
 def unequal_conditions(case: Analyses) -> str:
     """Trials that share arena, stage and seed did not have the same initial weights, batches or noise."""
     differing = [f"{x.arena} {x.stage} seed {x.seed}" for x in case.hash_checks if not x.agrees]

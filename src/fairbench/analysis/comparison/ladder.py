@@ -1,4 +1,4 @@
-"""What each rung of a control ladder contributes to the gain of the whole."""
+"""The contribution of each rung of a control ladder to the gain of the whole."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -11,7 +11,7 @@ WHOLE = "whole"
 
 @dataclass(frozen=True)
 class Contribution:
-    """What one optimizer of a ladder gains over another, seed by seed, on the test split.
+    """The gain of one optimizer of a ladder over a lower one, seed by seed, on the test split.
 
     The contributions of an arena's rungs sum to its whole.
 
@@ -42,7 +42,7 @@ def contributions(results: Results) -> list[Contribution]:
 
         contribution of rung k = mean over seeds of m_k - m_(k-1),    whole = mean over seeds of m_K - m_0
 
-    where m is the primary metric, turned so that more is better.
+    where m is the primary metric, with the sign that makes higher better.
     """
     ladder = results.study.suite.ladder
     if not ladder:

@@ -79,12 +79,12 @@ class _Trial:
     """The columns that identify a trial, the searched hyperparameters among them."""
 
     def __init__(self, results: Results) -> None:
-        self._others = [name for name in results.study.suite.sweep.extra if name != "weight_decay"]
-        self.columns = ("arena", "optimizer", "lr", "weight_decay", *self._others, "seed")
+        self._extra = [name for name in results.study.suite.sweep.extra if name != "weight_decay"]
+        self.columns = ("arena", "optimizer", "lr", "weight_decay", *self._extra, "seed")
 
     def cells(self, run: Run) -> tuple[Any, ...]:
-        others = (run.options.get(name) for name in self._others)
-        return (run.arena, run.optimizer, run.lr, run.weight_decay, *others, run.seed)
+        extra = (run.options.get(name) for name in self._extra)
+        return (run.arena, run.optimizer, run.lr, run.weight_decay, *extra, run.seed)
 
 
 def steps(results: Results) -> Iterator[str]:
