@@ -52,6 +52,10 @@ def test_a_verdict_is_seen_from_the_optimizer_and_not_from_the_reference(judgeme
     assert (lion.better, lion.worse, lion.equivalent, lion.inconclusive) == (0, 0, 2, 0)
     assert (sgd.better, sgd.worse, sgd.equivalent, sgd.inconclusive, sgd.undecided) == (0, 0, 0, 0, 2)
     assert (found["PsiLogic"].better, found["PsiLogic"].undecided) == (None, None)
+    the_study = judgement.results.study
+    scores = finals(the_study, **SCORES) | {("gpt", "AdamW"): dict(zip(SEEDS, [0.1, 0.11, 0.12, 0.1], strict=True))}
+    adamw = {x.optimizer: x for x in standings(analyse(history(the_study), Records(scores)))}["AdamW"]
+    assert (adamw.better, adamw.worse) == (2, 0)  # low loss, high accuracy
 
 
 def test_the_best_mean_rank_is_first_and_diverged_arms_are_last(judgement):
