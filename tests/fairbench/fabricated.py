@@ -2,7 +2,6 @@
 
 import hashlib
 
-from fairbench.analysis.analyse import analyse
 from fairbench.optimizers.spec import OptimizerPlan, ResolvedOptimizer
 from fairbench.study.history import History, Plan
 from fairbench.study.plan import ResolvedArena, Study
@@ -142,4 +141,6 @@ def history(the_study):
 
 def flags_of(the_study, records):
     """The evidence of each flag that the audit of a study raises, by its name."""
+    from fairbench.analysis.analyse import analyse  # scipy, which most users of this module do not need
+
     return {flag.name: flag.evidence for flag in analyse(history(the_study), records).flags}
