@@ -1,4 +1,9 @@
-"""Durations and sizes as text."""
+"""Durations, sizes, counts and lists as text."""
+
+from collections.abc import Iterable, Sequence
+
+SHOWN = 4
+"""The largest number of values that a list shows."""
 
 
 def duration(seconds: float) -> str:
@@ -16,3 +21,22 @@ def format_bytes(size: int) -> str:
             return f"{amount:.3g} {unit}"
         amount /= 1000
     return f"{amount:.3g} GB"
+
+
+def some(values: Sequence[str], separator: str = ", ") -> str:
+    """The first few values, and the number of the remaining ones."""
+    more = f" and {len(values) - SHOWN} more" if len(values) > SHOWN else ""
+    return separator.join(values[:SHOWN]) + more
+
+
+def merged(statements: Iterable[tuple[str, str]]) -> str:
+    """Statements, given as place and statement, as text; a statement that holds in several places is written once."""
+    places: dict[str, list[str]] = {}
+    for place, statement in statements:
+        places.setdefault(statement, []).append(place)
+    return "; ".join(f"{', '.join(where)}: {statement}" for statement, where in places.items())
+
+
+def plural(n: int, noun: str) -> str:
+    """A number with its noun: "1 trial", "2 trials"."""
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"

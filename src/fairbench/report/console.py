@@ -8,11 +8,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fairbench.analysis.audit.check import plural
 from fairbench.analysis.forecast import Forecast
 from fairbench.analysis.published.verdicts import PublishedComparison
 from fairbench.common.checks import SEVERITIES, STYLES, Flag
-from fairbench.common.formatting import duration
+from fairbench.common.formatting import duration, plural
 from fairbench.report import Report
 from fairbench.report.tables.numbers import number, p_value, signed
 from fairbench.report.tables.verdict_text import VerdictText

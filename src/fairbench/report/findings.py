@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.audit.check import SHOWN, plural
 from fairbench.analysis.comparability import HashCheck
 from fairbench.analysis.comparison.ladder import WHOLE, Contribution
 from fairbench.analysis.comparison.verdicts import VERDICTS
+from fairbench.common.formatting import SHOWN, plural
 from fairbench.study.history import History
 
 

@@ -1,7 +1,6 @@
 """The audit of a study: named flags, each with its evidence and what to do about it; `docs/audit.md` lists them."""
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.audit.check import AuditCheck
 from fairbench.analysis.audit.declaration import changed_afterwards, deviations, selection_on_report, unknown_plan
 from fairbench.analysis.audit.horizon import flips_between_horizons, gap_changes, order_not_settled, still_improving
 from fairbench.analysis.audit.power import cannot_reach_alpha, low_power
@@ -16,9 +15,9 @@ from fairbench.analysis.audit.trials import (
     unequal_conditions,
     unverified_data,
 )
-from fairbench.common.checks import SEVERITIES, Flag
+from fairbench.common.checks import SEVERITIES, Check, Flag
 
-AUDIT_CHECKS: tuple[AuditCheck, ...] = (
+AUDIT_CHECKS: tuple[Check[Analyses], ...] = (
     unknown_plan,
     changed_afterwards,
     incomplete,
@@ -52,5 +51,5 @@ AUDIT_CHECKS: tuple[AuditCheck, ...] = (
 
 def audit(case: Analyses) -> list[Flag]:
     """Every flag that a study raises, by severity, then in the order of `AUDIT_CHECKS`."""
-    flags = [flag for check in AUDIT_CHECKS for flag in check.flags(case)]
-    return sorted(flags, key=lambda flag: SEVERITIES.index(flag.severity))
+    raised = [flag for check in AUDIT_CHECKS if (flag := check.flag(case)).severity != "pass"]
+    return sorted(raised, key=lambda flag: SEVERITIES.index(flag.severity))

@@ -3,13 +3,13 @@
 from collections.abc import Iterable
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.audit.check import flag
 from fairbench.analysis.comparison.verdicts import NOT_DECLARED
+from fairbench.common.checks import check
 from fairbench.study.history import Change
 from fairbench.suites.schema import RULES
 
 
-@flag("unknown plan", "fail", "Run the study again in a new directory, its plan frozen before the first final trial.")
+@check("unknown plan", "fail", "Run the study again in a new directory, its plan frozen before the first final trial.")
 def unknown_plan(case: Analyses) -> str:
     """Final trials are older than the first plan on record."""
     if case.history.declared is not None:
@@ -18,7 +18,7 @@ def unknown_plan(case: Analyses) -> str:
     return f"{older}; the plan that was declared before them is unknown."
 
 
-@flag("changed afterwards", "fail", "Report the verdicts of the plan that was declared first, or run new seeds.")
+@check("changed afterwards", "fail", "Report the verdicts of the plan that was declared first, or run new seeds.")
 def changed_afterwards(case: Analyses) -> str:
     """The plan was changed when results of final trials could already be seen."""
     first = case.history.declared
@@ -63,7 +63,7 @@ def _instead(case: Analyses) -> str:
     return f"By the plan that was declared first, the same records give: {', '.join(differing)}.{added}"
 
 
-@flag("selection on what is reported", "fail", "Separate the split and the seeds of the sweep from the final ones.")
+@check("selection on what is reported", "fail", "Separate the split and the seeds of the sweep from the final ones.")
 def selection_on_report(case: Analyses) -> str:
     """Learning rates are selected on the split or with the seeds that the report shows."""
     runs = case.results.select(lambda run: run.record is not None)
@@ -74,7 +74,7 @@ def selection_on_report(case: Analyses) -> str:
     return " ".join(f"By choice of the suite, {RULES[rule]}." for rule, broken in rules.items() if broken)
 
 
-@flag("deviations", "warn", "Read the verdicts with them; the suite declares them itself.")
+@check("deviations", "warn", "Read the verdicts with them; the suite declares them itself.")
 def deviations(case: Analyses) -> str:
     """The suite declares departures from good practice."""
     return " ".join(case.suite.deviations)

@@ -7,10 +7,11 @@ from itertools import pairwise
 from statistics import fmean
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.audit.check import flag, some
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.results import ArmResults
 from fairbench.analysis.statistics.significance import summarize, welch
+from fairbench.common.checks import check
+from fairbench.common.formatting import some
 from fairbench.suites.schema import Suite
 
 DECIDED = ("better", "worse", "equivalent")
@@ -21,7 +22,9 @@ SeedCurves = list[dict[int, float]]
 """The validation metric of each seed by step, with the sign that makes higher better."""
 
 
-@flag("flip between horizons", "warn", "Claim nothing beyond the horizon; add a longer one to see which verdict stays.")
+@check(
+    "flip between horizons", "warn", "Claim nothing beyond the horizon; add a longer one to see which verdict stays."
+)
 def flips_between_horizons(case: Analyses) -> str:
     """The verdict, or the order by more than the margin, differs between the last two horizons of a task."""
     comparisons = {(c.arena, c.reference, c.baseline): c for c in case.comparisons}
@@ -61,7 +64,7 @@ def _in_words(c: Comparison) -> str:
     return c.verdict if c.advantage is None else f"{c.verdict} ({c.advantage:+.3g})"
 
 
-@flag("order not settled", "warn", "Take the order of these two as open; train longer, or evaluate more often.")
+@check("order not settled", "warn", "Take the order of these two as open; train longer, or evaluate more often.")
 def order_not_settled(case: Analyses) -> str:
     """Between the last two validation evaluations two means change their order, and differ by more than the margin."""
 
@@ -75,7 +78,7 @@ def order_not_settled(case: Analyses) -> str:
     return some([*flips()], "; ")
 
 
-@flag("gap still changes", "warn", "Claim nothing beyond the horizon; add a longer one.")
+@check("gap still changes", "warn", "Claim nothing beyond the horizon; add a longer one.")
 def gap_changes(case: Analyses) -> str:
     """In the last third one of two arms gains more, by more than the margin and significantly."""
     alpha = case.suite.alpha
@@ -90,7 +93,7 @@ def gap_changes(case: Analyses) -> str:
     return some([*changes()], "; ")
 
 
-@flag("still improving", "note", "Read the verdicts as being about short training; add a longer horizon.")
+@check("still improving", "note", "Read the verdicts as being about short training; add a longer horizon.")
 def still_improving(case: Analyses) -> str:
     """The validation metric of an arm improves by more than the margin in the last third, where the rate falls to 0."""
     flagged, curves = [], _curves(case)

@@ -3,12 +3,13 @@
 from math import sqrt
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.audit.check import flag, some
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.statistics.power import minimum_detectable_effect
+from fairbench.common.checks import check
+from fairbench.common.formatting import some
 
 
-@flag("cannot reach alpha", "warn", "Take more final seeds.")
+@check("cannot reach alpha", "warn", "Take more final seeds.")
 def cannot_reach_alpha(case: Analyses) -> str:
     """There are too few seeds for any difference to be significant."""
     suite = case.suite
@@ -17,7 +18,7 @@ def cannot_reach_alpha(case: Analyses) -> str:
     return f"alpha = {suite.alpha:g}: with fewer than 2 seeds there is no test."
 
 
-@flag("low power", "warn", "Take more final seeds, or read inconclusive as it is meant: these seeds cannot decide.")
+@check("low power", "warn", "Take more final seeds, or read inconclusive as it is meant: these seeds cannot decide.")
 def low_power(case: Analyses) -> str:
     """A comparison is inconclusive, and its seeds can detect only differences that exceed the margin."""
     suite, family = case.suite, len(case.comparisons)

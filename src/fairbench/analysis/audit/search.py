@@ -3,8 +3,9 @@
 from statistics import fmean, stdev
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.audit.check import flag, some
 from fairbench.analysis.results import ArmResults
+from fairbench.common.checks import check
+from fairbench.common.formatting import some
 from fairbench.suites.search import Setting, are_numbers
 
 
@@ -15,7 +16,9 @@ def edge(arm: ArmResults) -> str:
     return {arm.rates[0]: "lowest", arm.rates[-1]: "highest"}.get(arm.lr, "inside")
 
 
-@flag("rate at the edge", "warn", "Widen the range of rates, or allow a grid more extensions (`sweep.max_extensions`).")
+@check(
+    "rate at the edge", "warn", "Widen the range of rates, or allow a grid more extensions (`sweep.max_extensions`)."
+)
 def at_edge(case: Analyses) -> str:
     """A selected learning rate is the lowest or the highest that was tried, extensions of the grid included."""
     tuned = [arm for arm in case.results.arms if edge(arm)]
@@ -28,7 +31,7 @@ def at_edge(case: Analyses) -> str:
     )
 
 
-@flag("selected by chance", "note", "Use more sweep seeds; or take the rates as equally good.")
+@check("selected by chance", "note", "Use more sweep seeds; or take the rates as equally good.")
 def by_chance(case: Analyses) -> str:
     """The best setting of a sweep leads the second-best by less than the standard deviation between final seeds."""
     flagged = [text for arm in case.results.arms if (text := _narrow_lead(case, arm))]
@@ -50,7 +53,7 @@ def _narrow_lead(case: Analyses, arm: ArmResults) -> str:
     return f"{arm.arena} {arm.optimizer} (leads by {means[1] - means[0]:.2g}, seeds differ by {stdev(seeds):.2g})"
 
 
-@flag("fewer rates", "note", "See whether the baseline's best rate lies well inside the rates that it tried.")
+@check("fewer rates", "note", "See whether the baseline's best rate lies well inside the rates that it tried.")
 def fewer_rates(case: Analyses) -> str:
     """A baseline tried fewer learning rates than the reference, whose best rate lay at the edge more often."""
     pairs = [[case.results.arm(c.arena, x) for x in (c.baseline, c.reference)] for c in case.comparisons]
@@ -62,7 +65,7 @@ def fewer_rates(case: Analyses) -> str:
     return f"{some(flagged, '; ')}." if flagged else ""
 
 
-@flag("untuned", "note", "Read its verdicts as those of an untuned optimizer, or set `lr_scale` to search its rate.")
+@check("untuned", "note", "Read its verdicts as those of an untuned optimizer, or set `lr_scale` to search its rate.")
 def untuned(case: Analyses) -> str:
     """An optimizer has a fixed learning rate and no search, while the rates of other optimizers are searched."""
     study = case.results.study
@@ -70,7 +73,7 @@ def untuned(case: Analyses) -> str:
     return f"{', '.join(fixed)}: final trials only." if fixed else ""
 
 
-@flag("searched value at the end", "note", "Add values beyond it (`sweep.extra`) for all optimizers.")
+@check("searched value at the end", "note", "Add values beyond it (`sweep.extra`) for all optimizers.")
 def extra_at_end(case: Analyses) -> str:
     """The selected value of a hyperparameter that is searched with the rate is its lowest or its highest."""
     flagged = []

@@ -3,14 +3,15 @@
 from collections.abc import Iterator
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.audit.check import flag, merged
 from fairbench.analysis.cost import STEP_PHASES, timed_records
+from fairbench.common.checks import check
+from fairbench.common.formatting import merged
 
 DATA_BOUND = 0.2
 """Share of a training step above which loading the batch dominates its time."""
 
 
-@flag("data-bound timing", "note", "Do not compare step times there; bring the data nearer to the device.")
+@check("data-bound timing", "note", "Do not compare step times there; bring the data nearer to the device.")
 def data_bound(case: Analyses) -> str:
     """Getting the batch takes a fifth of an arm's training step or more."""
 
@@ -25,7 +26,7 @@ def data_bound(case: Analyses) -> str:
     return merged(shares())
 
 
-@flag("shared device", "note", "Time with `--timing`, or run fewer trials at a time on the device.")
+@check("shared device", "note", "Time with `--timing`, or run fewer trials at a time on the device.")
 def shared_device(case: Analyses) -> str:
     """Trials whose times make up the cost of an arm shared their device with other trials."""
 

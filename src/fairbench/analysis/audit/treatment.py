@@ -6,7 +6,8 @@ from statistics import fmean
 from typing import Any
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.audit.check import flag, merged, some
+from fairbench.common.checks import check
+from fairbench.common.formatting import merged, some
 from fairbench.optimizers.resolve import PRESETS, TREATMENTS, decay_kind, schedule
 from fairbench.study.plan import Study
 
@@ -16,7 +17,7 @@ SPECIFIC = ("factory", "options", "arenas", "needs", "lr_scale", "lr")
 """Fields of an `OptimizerPlan` that are specific to an optimizer; the remaining ones could be given to any."""
 
 
-@flag("unequal treatment", "warn", "Give it to all, or add an arm that has all of it but the mechanism.")
+@check("unequal treatment", "warn", "Give it to all, or add an arm that has all of it but the mechanism.")
 def unequal_treatment(case: Analyses) -> str:
     """Optimizers differ in a treatment that any could have: clipping, groups, schedule, preset or weight decay."""
     study = case.results.study
@@ -61,7 +62,7 @@ def _by_value(values: Mapping[str, str]) -> str:
     return ", ".join(f"{value} ({some(names)})" for value, names in optimizers.items())
 
 
-@flag("coupled decay", "warn", "Search the decay for each optimizer (`sweep.extra`), or leave it out for all.")
+@check("coupled decay", "warn", "Search the decay for each optimizer (`sweep.extra`), or leave it out for all.")
 def coupled_decay(case: Analyses) -> str:
     """Coupled and decoupled weight decay have the same number, which has a different effect in each."""
     study = case.results.study
@@ -84,13 +85,13 @@ def coupled_decay(case: Analyses) -> str:
     return merged(same_number())
 
 
-@flag("inactive mechanism", "warn", "Do not ascribe any difference to it; see its warm-up, thresholds and signal.")
+@check("inactive mechanism", "warn", "Do not ascribe any difference to it; see its warm-up, thresholds and signal.")
 def inactive_mechanism(case: Analyses) -> str:
     """The mechanism of an optimizer never acted in the final trials of an arena."""
     return merged((m.arena, f"{m.optimizer} {m.state}") for m in case.mechanisms if m.acted == 0)
 
 
-@flag("clipped in every step", "warn", "Raise `clip_norm`, or turn it off for all.")
+@check("clipped in every step", "warn", "Raise `clip_norm`, or turn it off for all.")
 def clipped(case: Analyses) -> str:
     """Gradient clipping acted in at least 95% of the steps of an arm: its gradients all have the same norm."""
 

@@ -3,14 +3,15 @@
 from itertools import groupby
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.audit.check import flag, plural, some
 from fairbench.analysis.comparability import Mixture, mixtures
 from fairbench.analysis.results import Run
+from fairbench.common.checks import check
+from fairbench.common.formatting import plural, some
 from fairbench.data.registry import UNVERIFIED
 from fairbench.suites.schema import Suite
 
 
-@flag("incomplete", "fail", "Run the same command again: it runs the missing trials and retries the failed ones.")
+@check("incomplete", "fail", "Run the same command again: it runs the missing trials and retries the failed ones.")
 def incomplete(case: Analyses) -> str:
     """Trials are missing or failed."""
     runs = case.results.select(lambda run: True)
@@ -23,7 +24,7 @@ def incomplete(case: Analyses) -> str:
     return f"of {len(runs)} trials known to be needed, {' and '.join(parts)}.{more}"
 
 
-@flag("mixed machines", "fail", "Run all trials of a comparison on one machine with one set of versions.")
+@check("mixed machines", "fail", "Run all trials of a comparison on one machine with one set of versions.")
 def mixed_machines(case: Analyses) -> str:
     """Trials of a comparison ran on different devices, versions or code revisions."""
     return " ".join(_mixture(case.suite, mixture) for mixture in mixtures(case.results))
@@ -36,7 +37,7 @@ def _mixture(suite: Suite, mixture: Mixture) -> str:
     return f"Trials differ in {facts}. Concerned: {where}.{confounded}"
 
 
-@flag("unequal conditions", "fail", "Find the code that draws random numbers or changes the data for one optimizer.")
+@check("unequal conditions", "fail", "Find the code that draws random numbers or changes the data for one optimizer.")
 def unequal_conditions(case: Analyses) -> str:
     """Trials that share arena, stage and seed did not have the same initial weights, batches or noise."""
     differing = [f"{x.arena} {x.stage} seed {x.seed}" for x in case.hash_checks if not x.agrees]
@@ -48,7 +49,7 @@ def unequal_conditions(case: Analyses) -> str:
     )
 
 
-@flag("unverified data", "fail", "Get the authors' files, `fairbench data verify` compares their hashes.")
+@check("unverified data", "fail", "Get the authors' files, `fairbench data verify` compares their hashes.")
 def unverified_data(case: Analyses) -> str:
     """The data may differ from those that their authors published."""
     runs = case.results.select(lambda run: UNVERIFIED in run.environment.get("data", ""))
@@ -56,7 +57,7 @@ def unverified_data(case: Analyses) -> str:
     return f"in {', '.join(arenas)} their hash differs from the known one, or none is known." if arenas else ""
 
 
-@flag("diverged trials", "warn", "Look at the loss curves; compare again with lower rates or more warm-up for all.")
+@check("diverged trials", "warn", "Look at the loss curves; compare again with lower rates or more warm-up for all.")
 def diverged(case: Analyses) -> str:
     """The loss or a metric of a trial was not finite."""
     lost = case.results.select(lambda run: run.status == "diverged")
@@ -71,7 +72,7 @@ def diverged(case: Analyses) -> str:
     )
 
 
-@flag("duplicate results", "warn", "See whether an option or a seed is ignored; the same trial twice is one trial.")
+@check("duplicate results", "warn", "See whether an option or a seed is ignored; the same trial twice is one trial.")
 def duplicates(case: Analyses) -> str:
     """Final trials of different arms, or with different seeds, ended with the same weights, bit by bit."""
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fairbench.analysis.audit.check import merged
 from fairbench.analysis.results import ArmResults, Results, Run
+from fairbench.common.formatting import merged
 from fairbench.optimizers.resolve import PRESETS, TREATMENTS, decay_kind, schedule
 from fairbench.report.tables.numbers import NONE, rate
 from fairbench.study.plan import Study

@@ -3,13 +3,13 @@
 from dataclasses import asdict
 from typing import Any
 
-from fairbench.common.checks import Flag
+from fairbench.common.checks import Check, Flag
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.training.check import cost, gradients, learning, repeating
-from fairbench.training.check.case import case_of, error_text, trained
+from fairbench.training.check.case import Case, case_of, error_text, trained
 from fairbench.training.determinism import one_thread
 
-CHECKS = (
+CONTRACT_CHECKS: tuple[Check[Case], ...] = (
     learning.trains,
     learning.lr_schedule,
     learning.parameter_groups,
@@ -45,4 +45,12 @@ def check_optimizer(name: str, plan: OptimizerPlan) -> list[dict[str, Any]]:
             case = trained(untrained)
         except Exception as error:
             return [asdict(Flag(learning.trains.name, "fail", error_text(error), NO_STEP))]
-        return [asdict(check.flag(case)) for check in CHECKS]
+        return [asdict(_flag(check, case)) for check in CONTRACT_CHECKS]
+
+
+def _flag(check: Check[Case], case: Case) -> Flag:
+    """The result of a check; an exception of the optimizer is evidence like any other."""
+    try:
+        return check.flag(case)
+    except Exception as error:
+        return Flag(check.name, check.severity, error_text(error), check.advice)

@@ -1,6 +1,5 @@
 """The case of a check: an optimizer on a small task; and the check itself."""
 
-import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from fairbench.arenas.registry import load_arena
-from fairbench.common.checks import Flag, Severity
 from fairbench.optimizers.resolve import build_optimizer, resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan, ResolvedOptimizer
 from fairbench.study.plan import ResolvedArena, Study, trial_spec
@@ -166,37 +164,3 @@ def distance(old: Sequence[Tensor], new: Sequence[Tensor]) -> float:
 def error_text(error: Exception) -> str:
     """An exception in one line."""
     return shorten(f"it raises {type(error).__name__}: {error}", 160, placeholder=" ...")
-
-
-Judge = Callable[[Case], tuple[Severity, str]]
-"""Judges a case; returns the severity of the result, and the evidence."""
-
-
-@dataclass(frozen=True)
-class Check:
-    """One requirement of an optimizer; `check` makes it of a function.
-
-    Attributes:
-        name: the requirement, in a few words.
-        advice: what to do if the optimizer does not meet it.
-        raised: the severity if the optimizer raises an exception.
-        judge: the function.
-    """
-
-    name: str
-    advice: str
-    raised: Severity
-    judge: Judge
-
-    def flag(self, case: Case) -> Flag:
-        """The result of the check; an exception of the optimizer is evidence like any other."""
-        try:
-            severity, evidence = self.judge(case)
-        except Exception as error:
-            severity, evidence = self.raised, error_text(error)
-        return Flag(self.name, severity, evidence, self.advice if severity in ("fail", "warn") else "")
-
-
-def check(name: str, advice: str, raised: Severity = "fail") -> Callable[[Judge], Check]:
-    """Make a check of a function that judges a case; the arguments are attributes of `Check`."""
-    return functools.partial(Check, name, advice, raised)

@@ -4,9 +4,9 @@ import time
 from dataclasses import replace
 from statistics import median
 
-from fairbench.common.checks import Severity
+from fairbench.common.checks import Severity, check
 from fairbench.optimizers.spec import OptimizerPlan
-from fairbench.training.check.case import Case, ShortTraining, around_step, case_of, check, tensors
+from fairbench.training.check.case import Case, ShortTraining, around_step, case_of, tensors
 from fairbench.training.determinism import one_thread
 from fairbench.training.trainer import Trainer
 
@@ -27,7 +27,7 @@ def state_bytes(trainer: Trainer) -> float:
     return sum(x.numel() * x.element_size() for x in state.values()) / sum(p.numel() for p in trainer.params)
 
 
-@check("state", "", raised="note")
+@check("state", "note", "")
 def state(case: Case) -> tuple[Severity, str]:
     """The memory of the optimizer's state."""
     own, other = (state_bytes(each.training(3)) for each in (case, baseline()))
@@ -42,7 +42,7 @@ def timed(trainer: Trainer) -> tuple[float, float]:
         return after - before, time.perf_counter() - began
 
 
-@check("step time", "", raised="note")
+@check("step time", "note", "")
 def step_time(case: Case) -> tuple[Severity, str]:
     """The median duration of steps, which alternate with AdamW's."""
     own, other = case.training(TIMED_STEPS), baseline().training(TIMED_STEPS)

@@ -4,13 +4,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from fairbench.common.checks import Severity
-from fairbench.training.check.case import Case, around_step, check, tensors, weights
+from fairbench.common.checks import Severity, check
+from fairbench.training.check.case import Case, around_step, tensors, weights
 
 
-@check(
-    "gradients untouched", "work on a copy: p.grad may be accumulated, logged or clipped after the step", raised="warn"
-)
+@check("gradients untouched", "warn", "work on a copy: p.grad may be accumulated, logged or clipped after the step")
 def gradients_untouched(case: Case) -> tuple[Severity, str]:
     """A step does not change p.grad."""
     if "closure" in case.optimizer.needs:
@@ -28,7 +26,7 @@ def gradients_untouched(case: Case) -> tuple[Severity, str]:
     return "pass", "p.grad is the same after a step, bit for bit"
 
 
-@check("missing gradients", "skip a parameter whose p.grad is None, and create its state at its first gradient")
+@check("missing gradients", "fail", "skip a parameter whose p.grad is None, and create its state at its first gradient")
 def missing_gradients(case: Case) -> tuple[Severity, str]:
     """A parameter without a gradient does not move, and is trained once it has one."""
     if "closure" in case.optimizer.needs:
@@ -50,7 +48,7 @@ def missing_gradients(case: Case) -> tuple[Severity, str]:
     return "pass", "a parameter without a gradient does not move, and is trained once it has one"
 
 
-@check("zero gradients", "add eps to norms and roots of the gradient before dividing by them")
+@check("zero gradients", "fail", "add eps to norms and roots of the gradient before dividing by them")
 def zero_gradients(case: Case) -> tuple[Severity, str]:
     """The weights stay finite if all gradients are zero."""
     trainer = case.training(0)
@@ -67,7 +65,7 @@ def zero_gradients(case: Case) -> tuple[Severity, str]:
     return "pass", "the weights stay finite"
 
 
-@check("sparse gradients", "", raised="note")
+@check("sparse gradients", "note", "")
 def sparse_gradients(case: Case) -> tuple[Severity, str]:
     """Whether the optimizer takes the gradients of nn.Embedding(sparse=True)."""
     model = nn.Embedding(8, 4, sparse=True)
@@ -77,7 +75,7 @@ def sparse_gradients(case: Case) -> tuple[Severity, str]:
     return "pass", f"it takes them; with gradients in rows 1 and 2 of 0 to 7 it moves {moved}"
 
 
-@check("bfloat16 weights", "compute in float32, or cast to p.dtype", raised="warn")
+@check("bfloat16 weights", "warn", "compute in float32, or cast to p.dtype")
 def bfloat16_weights(case: Case) -> tuple[Severity, str]:
     """Weights in bfloat16 are trained."""
     model = nn.Linear(8, 4).bfloat16()
@@ -93,8 +91,8 @@ def bfloat16_weights(case: Case) -> tuple[Severity, str]:
 
 @check(
     "closure",
+    "warn",
     "begin step(self, closure=None) with `with torch.enable_grad(): loss = closure()` and return the loss",
-    raised="warn",
 )
 def closure(case: Case) -> tuple[Severity, str]:
     """A step takes a closure, as torch's optimizers do, and returns its loss."""

@@ -2,8 +2,8 @@
 
 import torch
 
-from fairbench.common.checks import Severity
-from fairbench.training.check.case import Case, check, distance, weights
+from fairbench.common.checks import Severity, check
+from fairbench.training.check.case import Case, distance, weights
 
 LEAST_FALL = 0.05
 """Relative fall of the loss that a short training must reach."""
@@ -15,7 +15,9 @@ def halves(model: torch.nn.Module) -> list[dict[str, list[torch.nn.Parameter]]]:
     return [{"params": params[: len(params) // 2]}, {"params": params[len(params) // 2 :]}]
 
 
-@check("trains", "see that step() moves p against p.grad; if it needs other rates, set lr_scale in a suite file")
+@check(
+    "trains", "fail", "see that step() moves p against p.grad; if it needs other rates, set lr_scale in a suite file"
+)
 def trains(case: Case) -> tuple[Severity, str]:
     """The loss falls at some learning rate."""
     best, tried = case.best, ", ".join(f"{training.lr:g}" for training in case.trainings)
@@ -29,7 +31,7 @@ def trains(case: Case) -> tuple[Severity, str]:
     return "fail" if best.end >= best.start else "warn", f"the best result of lr {tried}: {fall}"
 
 
-@check("lr schedule", "multiply every change of a weight, decay included, by the current group['lr']")
+@check("lr schedule", "fail", "multiply every change of a weight, decay included, by the current group['lr']")
 def lr_schedule(case: Case) -> tuple[Severity, str]:
     """A learning rate that a scheduler has changed applies to the next step."""
     distances = []
@@ -48,7 +50,7 @@ def lr_schedule(case: Case) -> tuple[Severity, str]:
     return "pass", f"half the lr moves the weights {half / whole:.2f} times as far, lr 0 not at all"
 
 
-@check("parameter groups", "read lr and the other hyperparameters from each group in step(), not from self")
+@check("parameter groups", "fail", "read lr and the other hyperparameters from each group in step(), not from self")
 def parameter_groups(case: Case) -> tuple[Severity, str]:
     """Every group has its own learning rate."""
     trainer = case.training(0, f"{__name__}:halves")

@@ -2,8 +2,8 @@
 
 import torch
 
-from fairbench.common.checks import Severity
-from fairbench.training.check.case import Case, around_step, check, distance, weights
+from fairbench.common.checks import Severity, check
+from fairbench.training.check.case import Case, around_step, distance, weights
 from fairbench.training.checkpoint import content_digest
 from fairbench.training.determinism import generator_states, weights_hash
 from fairbench.training.resume_check import resume_check
@@ -13,7 +13,9 @@ STEPS = 3
 
 
 @check(
-    "resumes", "keep everything that step() remembers in self.state[p] or in the groups, as tensors and plain numbers"
+    "resumes",
+    "fail",
+    "keep everything that step() remembers in self.state[p] or in the groups, as tensors and plain numbers",
 )
 def resumes(case: Case) -> tuple[Severity, str]:
     """A training resumes from a checkpoint as if it had never stopped."""
@@ -22,7 +24,7 @@ def resumes(case: Case) -> tuple[Severity, str]:
     return "pass", "it resumes from a checkpoint bit for bit"
 
 
-@check("deterministic", "draw random numbers from a separate torch.Generator, seeded in the constructor")
+@check("deterministic", "fail", "draw random numbers from a separate torch.Generator, seeded in the constructor")
 def deterministic(case: Case) -> tuple[Severity, str]:
     """Two runs end with the same bits."""
     first, second = case.training(STEPS), case.training(STEPS)
@@ -41,8 +43,8 @@ def random_states() -> dict[str, str]:
 
 @check(
     "global random state",
+    "warn",
     "draw from a separate torch.Generator: dropout and data must not depend on the optimizer",
-    raised="warn",
 )
 def global_random_state(case: Case) -> tuple[Severity, str]:
     """Neither the constructor nor step() changes a global random generator."""
