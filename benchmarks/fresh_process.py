@@ -29,7 +29,7 @@ def measure(arenas: str, workers: int) -> float:
     suite = load_suite("mini")
     suite = replace(suite, arenas={name: suite.arenas[name] for name in arenas.split(",")})
     seconds = []
-    with ProcessExecutor([Place()], lambda spec, step, loss: None, preload(suite), server=workers > 0) as executor:
+    with ProcessExecutor([Place()], preload=preload(suite), server=workers > 0) as executor:
         for _ in range(ROUNDS):
             began = time.perf_counter()
             executor.call(nothing)

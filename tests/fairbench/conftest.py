@@ -2,8 +2,6 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import torch
@@ -11,16 +9,14 @@ from hypothesis import settings
 from tiny import OUTSIDE_OF_GIT, TINY, Finished, study_of, write_tiny
 
 from fairbench.optimizers.resolve import known_optimizers
-from fairbench.study.plan import Study
 from fairbench.suites.loader import load_suite
-from fairbench.suites.schema import Suite
 
 settings.register_profile("the same in every run", deadline=None, derandomize=True)
 settings.load_profile("the same in every run")
 
 
 @pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
+def one_thread():
     """Some tests fork this process, and a fork of one in which torch had several threads waits for them for ever."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -29,7 +25,7 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.fixture
-def forgetful() -> Iterator[None]:
+def forgetful():
     """The registry is read again in the test, and after it."""
     known_optimizers.cache_clear()
     yield
@@ -37,12 +33,12 @@ def forgetful() -> Iterator[None]:
 
 
 @pytest.fixture
-def tiny_file(tmp_path: Path) -> Path:
+def tiny_file(tmp_path):
     return write_tiny(tmp_path)
 
 
 @pytest.fixture(scope="session")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+def finished(tmp_path_factory):
     """The tiny study with an own optimizer, by the command, in trials long enough to be killed in their middle."""
     folder = tmp_path_factory.mktemp("finished")
     write_tiny(folder, TINY.replace("steps = 40", "steps = 160").replace("sweep_steps = 10", "sweep_steps = 60"))
@@ -54,11 +50,11 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
 
 
 @pytest.fixture
-def tiny_suite(tiny_file: Path) -> Suite:
+def tiny_suite(tiny_file):
     return load_suite(str(tiny_file))
 
 
 @pytest.fixture(scope="session")
-def tiny_study(tmp_path_factory: pytest.TempPathFactory) -> Study:
+def tiny_study(tmp_path_factory):
     """Rehearsed once: it is frozen, and belongs to no folder."""
     return study_of(load_suite(str(write_tiny(tmp_path_factory.mktemp("tiny")))))

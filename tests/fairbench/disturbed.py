@@ -9,9 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -22,42 +20,37 @@ TIMED = {"cost.csv", "cost.tex", "equal_time.tex", "report.html"}
 """Derived files that contain durations."""
 NO_TABLES = {"trials", "checkpoints", "claims", "drivers"}
 DONE, FAILED, REFUSED, TO_BE_CONTINUED, STOPPED = 0, 1, 2, 75, 130
-SMALL_DISK = "size=16m"
 PATIENCE = 300.0
 """Seconds in which an expected event must happen."""
 
 
-def suite_text(seeds: int, steps: int) -> str:
+def suite_text(seeds, steps):
     """The tiny suite with other numbers of final seeds and steps."""
     text = TINY.replace("seeds = [1, 2]", f"seeds = {list(range(1, seeds + 1))}")
     return text.replace("steps = 40", f"steps = {steps}").replace("sweep_steps = 10", f"sweep_steps = {steps}")
 
 
-def below(pid: int) -> list[int]:
-    """The processes below a process."""
+def below(pid):
     parents = {}
     for status in Path("/proc").glob("[0-9]*/stat"):
         try:
             parents[int(status.parent.name)] = int(status.read_text().rpartition(")")[2].split()[1])
         except (OSError, IndexError):
             continue
-    found, new = [], [pid]
+    descendants, new = [], [pid]
     while new:
         new = [child for child, parent in parents.items() if parent in new]
-        found += new
-    return found
+        descendants += new
+    return descendants
 
 
-def send(signal_number: int, pids: list[int]) -> None:
-    """Send a signal to those processes that still exist."""
+def send(signal_number, pids):
     for pid in pids:
-        try:
+        with suppress(ProcessLookupError):
             os.kill(pid, signal_number)
-        except ProcessLookupError:
-            continue
 
 
-def tables(folder: Path) -> dict[str, bytes]:
+def tables(folder):
     """Every derived file that must be identical, without the time of declaration and the shared trials."""
     files = [path for path in folder.rglob("*") if path.is_file() and not NO_TABLES & {*path.relative_to(folder).parts}]
     return {
@@ -67,55 +60,34 @@ def tables(folder: Path) -> dict[str, bytes]:
     }
 
 
-def results(folder: Path) -> dict[str, object]:
+def results(folder):
     """The parts of every record that do not depend on time or place."""
     records = {path.name: json.loads(path.read_text()) for path in folder.glob("trials/*.json")}
     return {name: (record["spec"], record["status"], record["result"]) for name, record in records.items()}
 
 
-@dataclass
 class Driver:
     """A driver, its output, and the exit codes that it may return."""
 
-    process: subprocess.Popen[bytes]
-    log: Path
-    may_end: set[int] = field(default_factory=lambda: {DONE, FAILED})
+    def __init__(self, process, log):
+        self.process, self.log, self.may_end = process, log, {DONE, FAILED}
 
-    def check_end(self) -> None:
-        """Check that it ended with a permitted code."""
-        said = self.log.read_text()
-        assert self.process.returncode in self.may_end, (self.process.returncode, self.may_end, self.log, said)
-        if self.process.returncode in (TO_BE_CONTINUED, REFUSED):
-            assert "Traceback" not in said, said
+    def check_end(self):
+        output, code = self.log.read_text(), self.process.returncode
+        assert code in self.may_end, (code, self.may_end, self.log, output)
+        assert code not in (TO_BE_CONTINUED, REFUSED) or "Traceback" not in output, output
 
 
 class Disturbed:
-    """A study in `folder/out` that some drivers run.
+    """A study in a folder that some drivers run; the random generator `chance` draws the disturbances."""
 
-    Args:
-        folder: holds the suite.
-        chance: the random generator.
-        words: arguments of the drivers.
-        output: the output directory, in `folder`.
-        every: seconds between the checkpoints of a trial.
-    """
-
-    def __init__(
-        self,
-        folder: Path,
-        chance: random.Random,
-        words: Sequence[str] = ("run", "--suite", "tiny.toml"),
-        output: str = "out",
-        every: float = 0.5,
-    ) -> None:
+    def __init__(self, folder, chance, words=("run", "--suite", "tiny.toml"), output="out", every=0.5):
         self.folder, self.chance, self.words, self.every = folder, chance, words, every
         self.output, self.out = output, folder / output
         self.logs = Path(tempfile.mkdtemp(prefix="disturbed-"))
-        self.drivers: list[Driver] = []
-        self.started, self.done = 0, list[str]()
+        self.drivers, self.started, self.done = [], 0, []
 
-    def start(self, workers: int = 1) -> Driver:
-        """Start another driver."""
+    def start(self, workers=1):
         self.started += 1
         log = self.logs / f"{self.started}.log"
         words = [*self.words, "--output-dir", self.output, "--workers", str(workers)]
@@ -133,21 +105,20 @@ class Disturbed:
         self.drivers.append(Driver(process, log))
         return self.drivers[-1]
 
-    def running(self) -> list[Driver]:
+    def running(self):
         """The drivers that still run; the end of the others is checked."""
         for driver in [driver for driver in self.drivers if driver.process.poll() is not None]:
             driver.check_end()
             self.drivers.remove(driver)
         return list(self.drivers)
 
-    def wait_for(self, what: Callable[[], object]) -> None:
-        """Wait until a condition holds."""
+    def wait_for(self, condition):
         deadline = time.monotonic() + PATIENCE
-        while not what():
+        while not condition():
             assert time.monotonic() < deadline, f"timeout; {self.done}"
             time.sleep(0.01)
 
-    def go_on(self, drivers: int, seconds: float) -> bool:
+    def keep_running(self, drivers, seconds):
         """Let a number of drivers run for some seconds; returns whether any still runs."""
         for _ in range(drivers - len(self.running())):
             self.start(self.chance.choice((0, 1, 2)))
@@ -156,23 +127,23 @@ class Disturbed:
             time.sleep(0.02)
         return bool(self.running())
 
-    def ended_records(self) -> list[Path]:
+    def ended_records(self):
         """The records of trials that finished or diverged."""
         return [path for path in self.out.glob("trials/*.json") if b'"status": "failed"' not in path.read_bytes()]
 
-    def end(self) -> None:
+    def end(self):
         """Wait for the running drivers, then let one driver complete the study, with failed trials tried again."""
         self.wait_for(lambda: not self.running())
         last = self.start(2)
         last.may_end = {DONE}
         self.wait_for(lambda: not self.running())
 
-    def disturb(self, kind: str) -> None:
+    def disturb(self, kind):
         """Do one of `KINDS`, to one of the drivers."""
         self.done.append(kind)
         self.KINDS[kind](self, self.chance.choice(self.running()))
 
-    def kill_driver(self, driver: Driver) -> None:
+    def kill_driver(self, driver):
         """Kill a driver; its workers must end by themselves."""
         workers = below(driver.process.pid)
         driver.may_end = {-signal.SIGKILL}
@@ -180,26 +151,26 @@ class Disturbed:
         driver.process.wait()
         self.wait_for(lambda: not any(map(is_running, workers)))
 
-    def kill_worker(self, driver: Driver) -> None:
+    def kill_worker(self, driver):
         """Kill a process below the driver: a trial, the process server, a resource tracker."""
         if workers := below(driver.process.pid):
             driver.may_end |= {REFUSED}  # no server, no trials
             send(signal.SIGKILL, [self.chance.choice(workers)])
 
-    def kill_all(self, driver: Driver) -> None:
+    def kill_all(self, driver):
         """Kill the driver and all processes below it."""
         driver.may_end = {-signal.SIGKILL}
         send(signal.SIGKILL, [driver.process.pid, *below(driver.process.pid)])
         driver.process.wait()
 
-    def stop(self, driver: Driver, signal_number: int, to_all: bool = False) -> None:
+    def stop(self, driver, signal_number, to_all=False):
         """The driver gets a signal that asks it to stop; `to_all` sends it to its workers too, as a cluster does."""
         code = STOPPED if signal_number == signal.SIGINT else TO_BE_CONTINUED
         driver.may_end |= {code, -signal_number}  # before it has set its handlers, the signal kills it
         send(signal_number, [driver.process.pid, *(below(driver.process.pid) if to_all else [])])
         self.wait_for(lambda: driver.process.poll() is not None)
 
-    def fill_disk(self, driver: Driver) -> None:
+    def fill_disk(self, driver):
         """Fill the disk for some seconds: drivers that must write a record end with an error."""
         for each in self.running():
             each.may_end |= {REFUSED}
@@ -212,7 +183,7 @@ class Disturbed:
             time.sleep(0.01)
         filler.unlink()
 
-    def truncate_record(self, driver: Driver) -> None:
+    def truncate_record(self, driver):
         """Truncate a record: the next driver that reads it names the file and ends; then it is deleted."""
         records = self.ended_records()
         if not records:
@@ -225,20 +196,16 @@ class Disturbed:
         reader = self.start()
         reader.may_end = {REFUSED}
         self.wait_for(lambda: reader.process.poll() is not None)
-        said = reader.log.read_text()
-        assert f"damaged record {self.output}/trials/{record.name}" in said, said
+        output = reader.log.read_text()
+        assert f"damaged record {self.output}/trials/{record.name}" in output, output
         record.unlink()
 
-    def damage_checkpoint(self, driver: Driver) -> None:
+    def damage_checkpoint(self, driver):
         """Truncate a checkpoint or flip a bit in it, after its driver was killed."""
         self.kill_all(driver)
-        checkpoints = [*self.out.glob("checkpoints/*.pt")]
-        if checkpoints:
-            path = self.chance.choice(checkpoints)
-            try:
-                content = bytearray(path.read_bytes())
-            except FileNotFoundError:  # another driver has just ended that trial
-                return
+        with suppress(FileNotFoundError, IndexError):  # there is none, or another driver has just ended its trial
+            path = self.chance.choice([*self.out.glob("checkpoints/*.pt")])
+            content = bytearray(path.read_bytes())
             if self.chance.random() < 0.5:
                 del content[self.chance.randrange(len(content)) :]
             else:
@@ -246,13 +213,13 @@ class Disturbed:
             if path.exists():
                 path.write_bytes(content)
 
-    def suspend(self, driver: Driver) -> None:
+    def suspend(self, driver):
         """Suspend the driver for some seconds, but not its workers."""
         send(signal.SIGSTOP, [driver.process.pid])
         time.sleep(self.chance.uniform(0.5, 3))
         send(signal.SIGCONT, [driver.process.pid])
 
-    KINDS: ClassVar[dict[str, Callable[["Disturbed", Driver], None]]] = {
+    KINDS: ClassVar = {
         "kill -9 of a driver": kill_driver,
         "kill -9 of a worker": kill_worker,
         "kill -9 of all": kill_all,
@@ -268,7 +235,7 @@ class Disturbed:
     }
 
 
-def is_running(pid: int) -> bool:
+def is_running(pid):
     """Whether a process exists and is no zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
@@ -277,17 +244,17 @@ def is_running(pid: int) -> bool:
 
 
 @contextmanager
-def small_disk(folder: Path) -> Iterator[Path]:
+def small_disk(folder):
     """A disk of 16 MB."""
     folder.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", SMALL_DISK, "tmpfs", str(folder)], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(folder)], check=True)
     try:
         yield folder
     finally:
         subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
-def undisturbed(folder: Path, text: str) -> Path:
+def undisturbed(folder, text):
     """Run the study with one driver and no disturbance; returns its output directory."""
     folder.mkdir()
     write_tiny(folder, text)

@@ -5,11 +5,8 @@ import os
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from fairbench.runner.preflight import run_preflight
-from fairbench.study.plan import Study
-from fairbench.suites.schema import Suite
 from fairbench.training.place import Place
 
 OUTSIDE_OF_GIT = {**os.environ, "GIT_DIR": os.devnull}
@@ -87,19 +84,10 @@ class Raises(Signs):
         if self.defaults["lr"] > 5e-3:
             raise ArithmeticError("this optimizer cannot go on")
         return super().step(closure)
-
-
-class Dies(Signs):
-    '''Takes its process with it, at its highest learning rate only.'''
-
-    def step(self, closure=None):
-        if self.defaults["lr"] > 5e-3:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return super().step(closure)
 """
 
 
-def write_tiny(folder: Path, text: str = TINY) -> Path:
+def write_tiny(folder, text=TINY):
     """The tiny suite as a file, with a module of own optimizers."""
     (folder / "own_optimizers.py").write_text(textwrap.dedent(OWN_OPTIMIZERS))
     path = folder / "tiny.toml"
@@ -107,7 +95,7 @@ def write_tiny(folder: Path, text: str = TINY) -> Path:
     return path
 
 
-def here(function: Any, *arguments: Any) -> Any:
+def here(function, *arguments):
     """Calls a function in this process: what an executor does in another one.
 
     With one thread, since a process that has had several cannot be forked: a child would wait for threads it has not.
@@ -118,7 +106,7 @@ def here(function: Any, *arguments: Any) -> Any:
         return json.loads(json.dumps(function(*arguments)))
 
 
-def study_of(suite: Suite) -> Study:
+def study_of(suite):
     return run_preflight(suite, Place(), here).study
 
 
@@ -131,5 +119,5 @@ class Finished:
     stdout: str
 
     @property
-    def output(self) -> Path:
+    def output(self):
         return self.folder / "out"

@@ -194,10 +194,10 @@ def status(options: argparse.Namespace) -> int:
 
 def watch(options: argparse.Namespace) -> int:
     """`fairbench watch`; Ctrl-C ends it normally."""
-    from fairbench.runner.progress.watch import watch
+    from fairbench.runner.progress.watch import watch_study
 
     with suppress(KeyboardInterrupt):
-        watch(options.directory, console())
+        watch_study(options.directory, console())
     return 0
 
 

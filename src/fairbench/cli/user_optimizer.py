@@ -23,7 +23,7 @@ def run_checks(options: argparse.Namespace, console: Console) -> int:
     """Check an optimizer in a separate process, which it may crash; 1 if a check failed."""
     known = load_suite(options.suite).optimizers if options.suite else {}
     ((name, plan),) = with_settings(named_optimizers([options.optimizer], known), options.set).items()
-    with ProcessExecutor([Place()], lambda spec, step, loss: None, server=False) as executor:
+    with ProcessExecutor([Place()], server=False) as executor:
         flags = [Flag(**each) for each in executor.call(check_optimizer, name, plan)]
     print_checks(flags, console)
     return 1 if any(flag.severity == "fail" for flag in flags) else 0

@@ -1,7 +1,7 @@
 """The code that a trial's numbers depend on: a user's modules by content, installed ones by name and version.
 
 A module takes part if it defines the optimizer or the arena, if a module that takes part refers to it, or if it was
-first loaded when the optimizer was built and took a step.
+loaded while the optimizer was built and took its first step.
 """
 
 import ast
@@ -18,13 +18,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from fairbench.arenas.registry import load_arena
+from fairbench.arenas.base import Arena
 
 Code = dict[str, str]
 """sha256 of a module by its name, version of a distribution by its name."""
 
 OURS = ("fairbench", "psilogic")
-"""Packages of which numbers depend only on some modules."""
+"""Packages whose modules do not all affect the numbers of a trial."""
 TRIAL = (
     "fairbench.training.trial",
     "fairbench.training.trainer",
@@ -39,11 +39,10 @@ TRIAL = (
 """Modules on which the numbers of every trial depend."""
 
 
-def arena_code(task: str, before: Iterable[str]) -> Code:
+def arena_code(arena: Arena, before: Iterable[str]) -> Code:
     """The code that takes part in every trial of an arena, with any optimizer.
 
     Args:
-        task: reference by which the arena is loaded.
         before: names of the modules that were loaded before the arena.
     """
 
@@ -56,15 +55,15 @@ def arena_code(task: str, before: Iterable[str]) -> Code:
                 code |= _installed(other)
         return code, further
 
-    arena = sys.modules[type(load_arena(task)).__module__]
     late = [sys.modules[name] for name in sys.modules.keys() - set(before)]
-    return _walk([arena, *filter(_is_users, late), *map(importlib.import_module, TRIAL)], visit)
+    return _walk(
+        [sys.modules[type(arena).__module__], *filter(_is_users, late), *map(importlib.import_module, TRIAL)], visit
+    )
 
 
-def arena_libraries(task: str) -> list[str]:
-    """The modules, except the user's, that an arena's module refers to: those that its processes need."""
-    referred = _referred(sys.modules[type(load_arena(task)).__module__])
-    return [_name(module) for module in referred if not _is_users(module)]
+def arena_libraries(arena: Arena) -> set[str]:
+    """The modules, except the user's, that an arena's module refers to."""
+    return {_name(module) for module in _referred(sys.modules[type(arena).__module__]) if not _is_users(module)}
 
 
 def optimizer_code(factories: Iterable[Any], before: Iterable[str]) -> Code:
@@ -79,13 +78,14 @@ def optimizer_code(factories: Iterable[Any], before: Iterable[str]) -> Code:
 
     def visit(module: ModuleType) -> tuple[Code, list[ModuleType]]:
         of_psilogic = [other for other in _referred(module) if _top(other) == "psilogic"]
-        if _top(module) == "fairbench":  # only a control arm takes part, and not the modules of fairbench that it uses
+        if _top(module) == "fairbench":  # only a control arm takes part, without the modules of fairbench that it uses
             return (_content(module), of_psilogic) if module in modules else ({}, [])
         code = _installed(module)
         if not _where(module) and _file(module):
             return code | _content(module), _referred(module)
         if _top(module) == "psilogic":  # installed, with extensions that were compiled during the installation
-            return code | (_content(module) if _is_extension(module) else {}), of_psilogic
+            is_extension = str(_file(module)).endswith(tuple(EXTENSION_SUFFIXES))
+            return code | (_content(module) if is_extension else {}), of_psilogic
         return code, []
 
     late = sys.modules.keys() - set(before)
@@ -94,7 +94,7 @@ def optimizer_code(factories: Iterable[Any], before: Iterable[str]) -> Code:
 
 
 def _walk(modules: list[ModuleType], visit: Callable[[ModuleType], tuple[Code, list[ModuleType]]]) -> Code:
-    """The code of modules and of those that they lead to; `visit` gives a module's own code and the next modules."""
+    """The code of modules and of all that they lead to; `visit` gives the code of one module and the next modules."""
     code: Code = {}
     seen: set[str] = set()
     waiting = list(modules)
@@ -102,10 +102,10 @@ def _walk(modules: list[ModuleType], visit: Callable[[ModuleType], tuple[Code, l
         module = waiting.pop()
         if _name(module) not in seen:
             seen.add(_name(module))
-            own, further = visit(module)
-            code |= own
+            of_module, further = visit(module)
+            code |= of_module
             waiting += further
-    return dict(sorted(code.items()))  # the order does not depend on what was loaded before
+    return dict(sorted(code.items()))  # whatever was loaded before
 
 
 def _referred(module: ModuleType) -> list[ModuleType]:
@@ -150,15 +150,9 @@ def _is_users(module: ModuleType) -> bool:
     return _file(module) is not None and not _where(module) and _top(module) not in OURS
 
 
-def _is_extension(module: ModuleType) -> bool:
-    file = _file(module)
-    return file is not None and file.name.endswith(tuple(EXTENSION_SUFFIXES))
-
-
 @cache
-def _roots() -> dict[str, list[Path]]:
-    paths = {"standard library": ("stdlib", "platstdlib"), "installed": ("purelib", "platlib")}
-    return {where: [Path(sysconfig.get_path(name)).resolve() for name in names] for where, names in paths.items()}
+def _folders(*names: str) -> list[Path]:
+    return [Path(sysconfig.get_path(name)).resolve() for name in names]
 
 
 def _where(module: ModuleType) -> str:
@@ -166,9 +160,10 @@ def _where(module: ModuleType) -> str:
     file = _file(module)
     if file is None:
         return "" if getattr(module, "__path__", None) else "standard library"
-    if {"site-packages", "dist-packages"} & set(file.parts) or any(map(file.is_relative_to, _roots()["installed"])):
+    installed = any(map(file.is_relative_to, _folders("purelib", "platlib")))
+    if installed or {"site-packages", "dist-packages"} & set(file.parts):
         return "installed"
-    return "standard library" if any(map(file.is_relative_to, _roots()["standard library"])) else ""
+    return "standard library" if any(map(file.is_relative_to, _folders("stdlib", "platstdlib"))) else ""
 
 
 def _installed(module: ModuleType) -> Code:

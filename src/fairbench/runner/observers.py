@@ -1,9 +1,10 @@
 """Observers of a running study."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from types import TracebackType
+from functools import partialmethod
+from typing import Any
 
 from fairbench.study.records import Record
 from fairbench.study.schedule import Outlook
@@ -14,12 +15,10 @@ class Observer:
     """Gets the events of a study; subclasses override the methods that they need."""
 
     def __enter__(self) -> "Observer":
-        """The study begins."""
+        """The study starts."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """The study ends, or is stopped."""
 
     def say(self, text: str) -> None:
@@ -31,8 +30,8 @@ class Observer:
     def recorded(self, spec: TrialSpec, read: Callable[[], Record | None]) -> None:
         """A trial has a record already; `read` reads it."""
 
-    def started(self, spec: TrialSpec) -> None:
-        """A trial starts or resumes."""
+    def started(self, spec: TrialSpec, label: str) -> None:
+        """A trial starts or resumes; `label` names it in messages."""
 
     def running(self, spec: TrialSpec, step: int, loss: float) -> None:
         """A trial has done `step` steps; `loss` is its training loss."""
@@ -61,25 +60,17 @@ class Observers(Observer):
             self._entered = entered.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: Any) -> None:
         """Exit them all, the last one first."""
-        self._entered.__exit__(kind, error, trace)
+        self._entered.__exit__(*error)
 
-
-def _forwarding(event: str) -> Callable[..., None]:
-    """A method that calls the method of the same name of every observer."""
-
-    def forward(self: Observers, *arguments: object) -> None:
+    def _notify(self, event: str, *arguments: object) -> None:
         for observer in self._observers:
             getattr(observer, event)(*arguments)
 
-    return forward
-
 
 for _event in [name for name in vars(Observer) if not name.startswith("_")]:
-    setattr(Observers, _event, _forwarding(_event))
+    setattr(Observers, _event, partialmethod(Observers._notify, _event))
 
 
 @dataclass
@@ -87,10 +78,7 @@ class RunningTrial:
     """A trial that runs; times in seconds, by the clock of its follower.
 
     Attributes:
-        label: short name of the trial.
-        started: time of its start.
         updated: time of its last message.
-        step: steps done by then.
         loss: the training loss by then; None before the first message.
         driver: host and process of its driver; empty for this one.
     """
@@ -112,26 +100,28 @@ class RunningTrial:
 
 
 class Follower(Observer):
-    """An observer that keeps the progress of each running trial.
+    """An observer that keeps the progress of each running trial; subclasses may override `changed`."""
 
-    Args:
-        searched: hyperparameters that the suite searches besides the learning rate.
-    """
-
-    def __init__(self, clock: Callable[[], float], searched: Iterable[str] = ()) -> None:
-        self.clock, self.searched = clock, tuple(searched)
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.clock = clock
         self.trials: dict[str, RunningTrial] = {}
 
-    def started(self, spec: TrialSpec) -> None:
+    def started(self, spec: TrialSpec, label: str) -> None:
         now = self.clock()
-        self.trials[spec.id] = RunningTrial(spec.label(self.searched), spec.training.steps, now, now)
+        self.trials[spec.id] = RunningTrial(label, spec.training.steps, now, now)
+        self.changed()
 
     def running(self, spec: TrialSpec, step: int, loss: float) -> None:
         trial = self.trials[spec.id]
         trial.step, trial.loss, trial.updated = step, loss, self.clock()
+        self.changed()
 
     def paused(self, spec: TrialSpec) -> None:
         del self.trials[spec.id]
+        self.changed()
 
     def ended(self, spec: TrialSpec, record: Record) -> None:
-        del self.trials[spec.id]
+        self.paused(spec)
+
+    def changed(self) -> None:
+        """The running trials or their progress have changed."""

@@ -8,7 +8,7 @@ from types import FrameType
 
 from fairbench.common.errors import Preempted
 
-SIGNALS = [number for name in ("SIGTERM", "SIGUSR1") if (number := getattr(signal, name, None))]  # Windows lacks some
+SIGNALS = [number for name in ("SIGTERM", "SIGUSR1") if (number := getattr(signal, name, None))]  # not all on Windows
 TO_BE_CONTINUED = 75
 """Exit code of a driver that a signal stopped; EX_TEMPFAIL of BSD's sysexits.h."""
 ECHO = 1.0

@@ -1,6 +1,6 @@
 """The preflight of a suite: resolves and measures its arenas and optimizers before any trial runs.
 
-Each part runs in a process of its own, so that no optimizer sees the state that an arena or another optimizer has left.
+Each part runs in a separate process, so that no optimizer sees the state of an arena or of another optimizer.
 """
 
 import inspect
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from fairbench.data.splits import Data
 
 
-STEPS = 2
+FIRST_STEPS = 2
 """Steps of every optimizer in every arena."""
 Call = Callable[..., Any]
-"""Calls a module's function in a process of its own; arguments are plain, the result is plain JSON."""
+"""Calls a module's function in a separate process; arguments are plain, the result is plain JSON."""
 
 
 def run_preflight(suite: Suite, place: Place, call: Call) -> Preflight:
@@ -72,16 +72,16 @@ def arenas_and_environment(suite: Suite, place: Place) -> dict[str, Any]:
     check_device(place.device)
     arenas, seconds = {}, {}
     for name, plan in suite.arenas.items():
-        before, task = set(sys.modules), suite.task(name)
-        arena = load_arena(task)
-        with _named(f"arenas.{name}.data: {dict(plan.data)} is impossible"):
+        before = set(sys.modules)
+        arena = load_arena(suite.task(name))
+        with _explained(f"arenas.{name}.data: {dict(plan.data)} is impossible"):
             data = checked_data(arena, plan.data, Path(place.data_root), suite.facts(name).labelled)
         if plan.batch_size > (most := len(data.train)):
             raise UsageError(
                 f"arenas.{name}.batch_size must be at most {most}, the training examples; got {plan.batch_size}"
             )
         starts = {}
-        with one_thread(), _named(f"arenas.{name}.model: {dict(plan.model)} is impossible"):
+        with one_thread(), _explained(f"arenas.{name}.model: {dict(plan.model)} is impossible"):
             for seed in (*suite.sweep.seeds, *suite.final.seeds):
                 torch.manual_seed(seed)
                 model = arena.build_model(data, **plan.model)
@@ -90,7 +90,7 @@ def arenas_and_environment(suite: Suite, place: Place) -> dict[str, Any]:
             check_loss(arena, model, batch)
             check_scores(arena, model, batch, data, suite.facts(name).metrics)
             seconds[name] = _evaluation_seconds(arena, model.to(place.device), data, suite.training)
-        arenas[name] = asdict(ResolvedArena(data.fingerprint, arena_code(task, before), starts))
+        arenas[name] = asdict(ResolvedArena(data.fingerprint, arena_code(arena, before), starts))
     return {"arenas": arenas, "evaluation_seconds": seconds, "environment": environment(place.device)}
 
 
@@ -113,13 +113,13 @@ def _evaluation_seconds(arena: "Arena", model: "nn.Module", data: "Data", traini
 
 
 def optimizer_and_seconds(study: Study, name: str, plan: OptimizerPlan, place: Place) -> dict[str, Any]:
-    """One resolved optimizer with the code of its steps, their cost, and the mechanism's measurements.
+    """An optimizer, resolved, with the code and the cost of its first steps, and the mechanism's measurements.
 
-    A checkpoint after these steps also shows whether its trials can resume: a training that is restored from it and one
-    that continues must take the same step.
+    A checkpoint after these steps shows whether its trials can resume: a training that is restored from it and one that
+    continues must take the same step.
 
     Raises:
-        UsageError: it is missing, cannot be built, or fails in its first steps.
+        UsageError: the optimizer is missing, cannot be built, or fails in its first steps.
     """
     from fairbench.runner.code_identity import optimizer_code
     from fairbench.training import environment
@@ -127,25 +127,25 @@ def optimizer_and_seconds(study: Study, name: str, plan: OptimizerPlan, place: P
     from fairbench.training.resume_check import resume_check
     from fairbench.training.trainer import Trainer
 
-    # An arena loads its own modules with the first training, and those are not the optimizer's.
+    # The first training loads the arena's modules, which are not the optimizer's.
     before = {*sys.modules, *(module for arena in study.arenas.values() for module in arena.code)}
-    with _named(f"optimizers.{name}: cannot be loaded"):
+    with _explained(f"optimizers.{name}: cannot be loaded"):
         resolved = resolve_optimizer(name, plan, study.suite.sweep.extra)
     alone = replace(study, optimizers={name: resolved})
     seconds, gpu_bytes, mechanisms, restart_reasons = {}, {}, {}, {}
     for arena in study.suite.arenas:
-        with _named(f"optimizers.{name}: {resolved.factory} cannot be built"):
+        with _explained(f"optimizers.{name}: {resolved.factory} cannot be built"):
             lowest, seed = alone.search(name).first()[0], study.suite.sweep.seeds[0]
             trainer = Trainer(trial_spec(alone, arena, name, "final", lowest.lr, seed, lowest.extra), place)
-        with _named(f"optimizers.{name}: {resolved.factory} fails in its first steps in arena {arena}"):
-            for _ in range(STEPS):
+        with _explained(f"optimizers.{name}: {resolved.factory} fails in its first steps in arena {arena}"):
+            for _ in range(FIRST_STEPS):
                 seconds[arena] = trainer.timed_step()
-            trainer.mechanism.read(STEPS)
+            trainer.mechanism.read(FIRST_STEPS)
         mechanisms[arena] = trainer.mechanism.to_json()
         gpu_bytes[arena], gpu_free_bytes, _ = environment.gpu_memory(trainer.device)
         exact = place.kind == "cpu" or study.suite.training.deterministic
         with one_thread():
-            restart_reason = resume_check(trainer, STEPS, int(exact))
+            restart_reason = resume_check(trainer, FIRST_STEPS, int(exact))
             del trainer  # its memory is needed for the next one
             restart_reasons[arena] = restart_reason()
     factories = [load_factory(x) for x in (resolved.factory, resolved.groups) if x]
@@ -161,11 +161,11 @@ def optimizer_and_seconds(study: Study, name: str, plan: OptimizerPlan, place: P
 
 
 @contextmanager
-def _named(what: str) -> Iterator[None]:
-    """Turn any exception, and SystemExit, into a UsageError that begins with `what`."""
+def _explained(cause: str) -> Iterator[None]:
+    """Turn any exception, and SystemExit, into a UsageError whose message starts with `cause`."""
     try:
         yield
     except UsageError:
         raise
     except (Exception, SystemExit) as error:
-        raise UsageError(f"{what}: {type(error).__name__}: {error}") from error
+        raise UsageError(f"{cause}: {type(error).__name__}: {error}") from error

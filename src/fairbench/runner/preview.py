@@ -12,23 +12,14 @@ from fairbench.runner.run_study import check_data, preload
 from fairbench.study.plan import trial_spec
 from fairbench.study.preflight import time_limits
 from fairbench.study.records import Record
-from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.schema import Suite, Sweep
 from fairbench.suites.search import search_for
 from fairbench.training.place import Place
 
-PARTS = ("forward", "backward", "step")
-"""The phases of a trial that belong to its training steps."""
-
 
 @dataclass(frozen=True)
 class Preview:
-    """The records of a preview.
-
-    Attributes:
-        suite: the suite, with one arena.
-        records: of each optimizer, its record at each learning rate.
-    """
+    """The records of a preview, by optimizer and learning rate; the suite has one arena."""
 
     suite: Suite
     records: Mapping[str, Mapping[float, Record]]
@@ -57,7 +48,8 @@ class Preview:
     def step_seconds(self, optimizer: str) -> float | None:
         """Seconds of a training step, the median over the learning rates; None if no trial finished."""
         costs = [x["cost"] for x in self.records[optimizer].values() if x["status"] == "finished"]
-        return median(sum(c["seconds"][part] for part in PARTS) / c["steps"] for c in costs) if costs else None
+        phases = ("forward", "backward", "step")
+        return median(sum(c["seconds"][phase] for phase in phases) / c["steps"] for c in costs) if costs else None
 
     @property
     def failed(self) -> list[Record]:
@@ -66,7 +58,7 @@ class Preview:
 
 
 def rates(optimizer: ResolvedOptimizer, sweep: Sweep, chosen: Sequence[float]) -> list[float]:
-    """The learning rates of an optimizer in a preview: its own fixed one, the chosen ones, or three of its grid."""
+    """The learning rates of an optimizer in a preview: its fixed one, the chosen ones, or three of its grid."""
     if chosen and optimizer.lr is None:
         return list(chosen)
     known = [setting.lr for setting in search_for(sweep, optimizer.lr_scale, optimizer.lr).first()]
@@ -78,7 +70,6 @@ def run_preview(suite: Suite, chosen: Sequence[float], places: Sequence[Place]) 
 
     Args:
         chosen: the learning rates; empty takes three of the grid.
-        places: where trials run concurrently.
 
     Raises:
         UsageError: an optimizer, a hyperparameter or data is missing or cannot work.
@@ -86,29 +77,23 @@ def run_preview(suite: Suite, chosen: Sequence[float], places: Sequence[Place]) 
     (arena,), seed = suite.arenas, suite.sweep.seeds[0]
     check_data(suite, places[0].data_root)
     measured = replace(suite, sweep=replace(suite.sweep, seeds=[seed]), final=replace(suite.final, seeds=[seed + 1]))
-    with ProcessExecutor(places, lambda spec, step, loss: None, preload(suite), server=False) as executor:
+    with ProcessExecutor(places, preload=preload(suite), server=False) as executor:
         preflight = run_preflight(measured, places[0], executor.call)
         limit = time_limits(preflight, suite.trial_timeout)[arena]
-        waiting = [
+        specs = [
             trial_spec(preflight.study, arena, name, "sweep", lr, seed)
             for name, optimizer in preflight.study.optimizers.items()
             for lr in rates(optimizer, suite.sweep, chosen)
         ]
-        records = run_all(waiting, executor, limit)
+        waiting, records = list(reversed(specs)), dict[str, Record]()
+        while len(records) < len(specs):
+            while waiting and executor.has_free_slot():
+                executor.submit(waiting.pop(), limit)
+            records |= {record["id"]: record for record in executor.collect()}
     by_rate: dict[str, dict[float, Record]] = {name: {} for name in suite.optimizers}
-    for spec in waiting:
+    for spec in specs:
         by_rate[spec.optimizer.name][spec.lr] = records[spec.id]
     return Preview(suite, by_rate)
-
-
-def run_all(specs: Sequence[TrialSpec], executor: ProcessExecutor, limit: float) -> dict[str, Record]:
-    """The record of each trial, by id."""
-    waiting, records = list(reversed(specs)), dict[str, Record]()
-    while len(records) < len(specs):
-        while waiting and executor.has_room():
-            executor.submit(waiting.pop(), limit)
-        records |= {record["id"]: record for record in executor.collect()}
-    return records
 
 
 def read_rates(text: str) -> list[float]:

@@ -18,7 +18,7 @@ class RunOptions:
         checkpoint_every: seconds between the checkpoints of a trial, 0 for none until it is paused; None takes the
             suite's.
         timing: whether to time the optimizers' steps after all other trials.
-        allow_mixed: whether trials may run in another environment than those that have a record.
+        allow_mixed: whether trials may run in a different environment from those that have a record.
         ray: address of a Ray cluster that runs the trials, "local" to start one on this machine; None for none.
     """
 

@@ -1,13 +1,13 @@
 """Runs a study: preflight, admission, then every trial without a record."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from fairbench.arenas.registry import ARENAS
+from fairbench.arenas.registry import ARENAS, load_arena
 from fairbench.common.errors import UsageError
 from fairbench.data.dataset_config import configs_of
 from fairbench.optimizers.resolve import known_optimizers
@@ -21,14 +21,13 @@ from fairbench.runner.executors.base import Executor
 from fairbench.runner.executors.local import CALL_LIMIT, ProcessExecutor
 from fairbench.runner.observers import Observer, Observers
 from fairbench.runner.preflight import run_preflight
-from fairbench.runner.progress.live import Progress
+from fairbench.runner.progress.live import LiveProgress
 from fairbench.runner.run_options import RunOptions
 from fairbench.runner.trial_loop import TrialLoop
 from fairbench.study.environments import environment_differences
 from fairbench.study.history import History, check_directory, declare, write_history
-from fairbench.study.plan import Study
 from fairbench.study.preflight import Preflight, check_gpu_memory, time_limits
-from fairbench.study.records import Record, Store
+from fairbench.study.records import Store
 from fairbench.study.snapshot import Snapshot
 from fairbench.suites.schema import Suite
 from fairbench.training.place import Checkpointing, Place
@@ -49,14 +48,9 @@ def run_study(
 ) -> None:
     """Run every trial of a suite that has no record yet.
 
-    Args:
-        options: how it is run.
-        console: for progress.
-        observers: further observers of the study.
-
     Raises:
-        UsageError: the directory holds another suite, another plan that is running, or records of another environment;
-            it cannot be written, or has a damaged record; or trials that share a GPU do not fit on it.
+        UsageError: the directory holds another suite, a different plan that is running, a damaged record, or records of
+            a different environment; it cannot be written; or trials that share a GPU do not fit on it.
         KeyboardInterrupt: the user stopped it; finished trials are kept.
         Preempted: a signal stopped it, likewise.
     """
@@ -64,22 +58,13 @@ def run_study(
     check_directory(suite, directory)
     store = Store(directory)
     store.prepare()
-    heartbeat = Heartbeat(directory, searched=suite.sweep.extra)
-    progress = Progress(console, searched=suite.sweep.extra)
-    all_observers = Observers(progress, heartbeat, Contention(heartbeat, store), *observers)
-    with all_observers as observer, open_claims(store, heartbeat) as claims:
-        _run_trials(suite, options, store, observer, heartbeat, claims)
-    store.clear()
-
-
-def _run_trials(
-    suite: Suite, options: RunOptions, store: Store, observer: Observer, heartbeat: Heartbeat, claims: Claims
-) -> None:
-    """Run the preflight of a suite, declare its plan, and run its missing trials."""
-    limit = options.trial_timeout or suite.trial_timeout
-    every = suite.checkpoint_every if options.checkpoint_every is None else options.checkpoint_every
-    checkpointing = Checkpointing(str(store.checkpoints), every)
-    with executor_of(options, observer, preload(suite), max(limit, CALL_LIMIT), checkpointing) as executor:
+    heartbeat = Heartbeat(directory)
+    all_observers = Observers(LiveProgress(console), heartbeat, Contention(heartbeat, store), *observers)
+    with (
+        all_observers as observer,
+        open_claims(store, heartbeat) as claims,
+        _executor(suite, options, store, observer) as executor,
+    ):
 
         def call(*function_and_arguments: Any) -> Any:
             observer.beat()
@@ -87,70 +72,56 @@ def _run_trials(
 
         preflight = run_preflight(suite, options.places[0], call)
         check_gpu_memory(preflight, max(Counter(place.device for place in options.places).values()))
-        limits = time_limits(preflight, limit)
+        limits = time_limits(preflight, options.trial_timeout or suite.trial_timeout)
+        restart_notice = preflight.restart_notice()
         loop = TrialLoop(preflight.study, store, observer, options.timing)
         observer.say(admit(loop, store, claims, heartbeat, options.allow_mixed))
         if not loop.complete:
-            observer.say(preflight.restart_notice())
+            observer.say(restart_notice)
         loop.run(claims, executor, limits, preflight.resumes)
+    store.clear()
 
 
-def executor_of(
-    options: RunOptions,
-    observer: Observer,
-    preload: Sequence[str] = (),
-    call_limit: float = CALL_LIMIT,
-    checkpointing: Checkpointing | None = None,
-) -> Executor:
-    """The executor for these options: processes of this machine, or a Ray cluster.
-
-    Args:
-        options: how the study is run.
-        observer: notified of the progress of trials, and of nodes that get none.
-        preload: modules that the trials will need.
-        call_limit: seconds that a call may take.
-        checkpointing: where trials write checkpoints, and how often; None for none.
+def _executor(suite: Suite, options: RunOptions, store: Store, observer: Observer) -> Executor:
+    """The executor for a suite: processes of this machine, or a Ray cluster.
 
     Raises:
         UsageError: Ray is requested, and is not installed.
     """
+    modules = preload(suite)
+    every = suite.checkpoint_every if options.checkpoint_every is None else options.checkpoint_every
+    checkpointing = Checkpointing(str(store.checkpoints), every)
+    call_limit = max(options.trial_timeout or suite.trial_timeout, CALL_LIMIT)
     if options.ray is None:
-        return ProcessExecutor(options.places, observer.running, preload, call_limit, options.server, checkpointing)
+        report, server = observer.running, options.server
+        return ProcessExecutor(options.places, report, modules, call_limit, server, checkpointing)
     from fairbench.runner.executors.ray.executor import RayExecutor
 
-    report, say = observer.running, observer.say
-    return RayExecutor(
-        options.ray, options.places, report, say, preload, call_limit, checkpointing, options.allow_mixed
-    )
+    return RayExecutor(options, observer, modules, call_limit, checkpointing)
 
 
 def plan_study(suite: Suite, directory: Path, place: Place, freeze: bool) -> tuple[Preflight, History]:
     """Run the preflight of a suite and declare its plan, without any trial.
 
     Args:
-        place: where the preflight runs.
         freeze: whether to write the plan into the directory and freeze it.
 
     Raises:
-        UsageError: the directory holds another suite, another plan that is frozen or running, or final trials.
+        UsageError: the directory holds another suite, a different plan that is frozen or running, or final trials.
     """
     check_data(suite, place.data_root)
     check_directory(suite, directory)
-    with ProcessExecutor([place], _ignore_progress, preload(suite), server=False) as executor:
+    with ProcessExecutor([place], preload=preload(suite), server=False) as executor:
         preflight = run_preflight(suite, place, executor.call)
-    store, final_trials = Store(directory), Snapshot(directory).final_trials()
     if not freeze:
-        return preflight, declare(preflight.study, directory, final_trials)
+        return preflight, declare(preflight.study, directory, Snapshot(directory).final_trials())
+    store = Store(directory)
     store.prepare()
     with Heartbeat(directory) as heartbeat, open_claims(store, heartbeat) as claims, claims.holding("plan"):
         running = names(heartbeat.other_drivers())
         history = declare(preflight.study, directory, Snapshot(directory).final_trials(), running, EXPIRY, freeze)
         write_history(directory, history)
     return preflight, history
-
-
-def _ignore_progress(*_: object) -> None:
-    """Progress of the calls in a preflight, which run no trials."""
 
 
 def check_data(suite: Suite, data_root: str) -> None:
@@ -170,54 +141,46 @@ def check_data(suite: Suite, data_root: str) -> None:
 
 
 def preload(suite: Suite) -> list[str]:
-    """The modules that the trials of a suite need."""
+    """The modules that the trials of a suite need, except user-defined ones, which each process loads itself."""
     known = (known_optimizers()[name] for name, plan in suite.optimizers.items() if not plan.factory)
-    arenas = sorted({module for name in suite.arenas for module in _modules_of(suite.task(name))})
-    return [*PRELOAD, *arenas, *(facts.factory.partition(":")[0] for facts in known)]
-
-
-def _modules_of(task: str) -> list[str]:
-    """The modules that an arena needs, except a user's own file, which each process loads itself."""
-    return [ARENAS[task].factory.partition(":")[0]] if task in ARENAS else arena_libraries(task)
+    built_in, modules = [facts.factory for facts in known], set[str]()
+    for task in map(suite.task, suite.arenas):
+        if task in ARENAS:
+            built_in.append(ARENAS[task].factory)
+        else:
+            modules |= arena_libraries(load_arena(task))
+    return [*PRELOAD, *sorted(modules | {factory.partition(":")[0] for factory in built_in})]
 
 
 def admit(loop: TrialLoop, store: Store, claims: Claims, heartbeat: Heartbeat, allow_mixed: bool) -> str:
     """Declare the study in its directory and announce this driver: same plan, same environment, no conflict.
 
     Args:
-        store: their records.
-        allow_mixed: whether trials may run in another environment than the finished ones.
+        allow_mixed: whether trials may run in a different environment from the finished ones.
 
     Returns:
         A warning about a different environment; empty if there is none.
 
     Raises:
-        UsageError: the directory has a conflicting plan or environment, see `declare` and `check_environment`; nothing
-            was changed.
+        UsageError: the directory has a conflicting plan or environment; nothing was changed.
     """
     with claims.holding("plan", heartbeat.beat):
         others, final_trials = heartbeat.other_drivers(), Snapshot(store.directory).final_trials()
         history = declare(loop.study, store.directory, final_trials, names(others), EXPIRY)
-        warning = "" if loop.complete else check_environment(loop.study, loop.records, others, allow_mixed)
+        warning = "" if loop.complete else _environment_warning(loop, others, allow_mixed)
         write_history(store.directory, history)
         heartbeat.announce(loop.study.environment)
     return warning
 
 
-def check_environment(
-    study: Study, records: Iterable[Record], others: Sequence[DriverStatus], allow_mixed: bool
-) -> str:
-    """Check that the environment here is that of the finished trials and of the other drivers' trials.
-
-    Returns:
-        A warning if it differs and `allow_mixed` permits that; empty if it is the same.
+def _environment_warning(loop: TrialLoop, others: Sequence[DriverStatus], allow_mixed: bool) -> str:
+    """How the environment here differs from that of the finished trials and of the other drivers; empty if it does not.
 
     Raises:
         UsageError: it differs, and that is not allowed.
     """
-    environments = [record["environment"] for record in records if record["environment"]]
-    differing = environment_differences([*environments, *(x.environment for x in others)], study.environment)
-    if not differing:
+    environments = [*(x["environment"] for x in loop.records.successful()), *(x.environment for x in others)]
+    if not (differing := environment_differences(environments, loop.study.environment)):
         return ""
     finished = f"the finished ones{f' and those of {names(others)}' if others else ''}"
     if not allow_mixed:
@@ -225,7 +188,5 @@ def check_environment(
             f"the remaining trials would run in a different environment from {finished}:\n{differing}\n"
             "--allow-mixed runs them, and the report says so; or choose another --output-dir"
         )
-    return (
-        f"warning: the following trials run in a different environment from {finished}; the report will say so\n"
-        f"{differing}"
-    )
+    warning = f"warning: the following trials run in a different environment from {finished}"
+    return f"{warning}; the report will say so\n{differing}"

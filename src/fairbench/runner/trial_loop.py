@@ -6,6 +6,7 @@ from functools import partial
 
 from fairbench.common.errors import Preempted
 from fairbench.runner.coordination.claims import Claims
+from fairbench.runner.coordination.liveness import LOOK, LOOK_EACH
 from fairbench.runner.executors.base import Executor
 from fairbench.runner.observers import Observer
 from fairbench.study.plan import Study
@@ -15,29 +16,23 @@ from fairbench.study.schedule import Schedule
 from fairbench.study.snapshot import Snapshot
 from fairbench.study.trial_spec import TrialSpec
 
-PATIENCE = 2.0
-"""Seconds that a driver waits for its own trials between two heartbeats."""
-LOOK, LOOK_EACH = 1.0, 0.01
-"""Seconds between two looks at the trials that others have claimed: a constant, and a part for each trial."""
+COLLECT_SECONDS = 2.0
+"""Longest wait for the end of trials between two heartbeats."""
 
 
 class KnownRecords:
-    """The records of a study as planning needs them; a failure of an earlier run counts as no record.
-
-    Args:
-        store: the records on disk; those that exist now are read from a snapshot.
-        observer: notified of each existing record.
-    """
+    """The records of a study as planning needs them; a failure of an earlier run counts as no record."""
 
     def __init__(self, store: Store, observer: Observer) -> None:
-        self._store, self._observer, self._snapshot = store, observer, Snapshot(store.directory)
+        self._store, self._observer = store, observer
+        self.snapshot = Snapshot(store.directory)  # the records at the start
         self._reduced: dict[str, Record | None] = {}
         self._earlier_failures: dict[str, Stamp] = {}
 
     def __call__(self, spec: TrialSpec) -> Record | None:
         """The reduced record of a trial, read once; None if the trial has to run."""
         if spec.id not in self._reduced:
-            record = self._snapshot.reduced(spec) or self.new(spec)
+            record = self.snapshot.reduced(spec) or self.new(spec)
             if record and record["status"] == "failed":
                 self._earlier_failures[spec.id], record = self._store.stamp(spec), None
             self._reduced[spec.id] = record and reduced(record)
@@ -58,35 +53,19 @@ class KnownRecords:
         """The reduced records that are known, except failures of earlier runs."""
         return [record for record in self._reduced.values() if record]
 
-    def write_index(self) -> None:
-        """Write the index of the records that were read."""
-        self._snapshot.write_index()
 
-
-class ClaimedElsewhere:
-    """Trials that other drivers have claimed; each is offered again from time to time, since its driver may die."""
+class ClaimedElsewhere(dict[str, TrialSpec]):
+    """Trials by id that this driver could not claim; it tries each again regularly, since their drivers may die."""
 
     def __init__(self) -> None:
-        self._trials: dict[str, TrialSpec] = {}
         self._due: list[TrialSpec] = []
         self._last_look = float("-inf")
-
-    def __len__(self) -> int:
-        return len(self._trials)
-
-    def add(self, spec: TrialSpec) -> None:
-        """Add a trial that could not be claimed."""
-        self._trials[spec.id] = spec
-
-    def discard(self, spec: TrialSpec) -> None:
-        """Remove a trial that this driver has claimed."""
-        self._trials.pop(spec.id, None)
 
     def next(self) -> TrialSpec | None:
         """A trial to claim again; None until the next look is due."""
         if not self._due and time.monotonic() - self._last_look >= max(LOOK, LOOK_EACH * len(self)):
             self._last_look = time.monotonic()
-            self._due = list(self._trials.values())
+            self._due = list(self.values())
         return self._due.pop() if self._due else None
 
 
@@ -94,30 +73,24 @@ class TrialLoop:
     """Runs the trials of a study until none is missing; drivers communicate only through the records.
 
     Args:
-        observer: observes the study.
         timing: whether to time the optimizers' steps after all other trials.
     """
 
     def __init__(self, study: Study, store: Store, observer: Observer, timing: bool = False) -> None:
         self.study = study
         self._store, self._observer = store, observer
-        self._records = KnownRecords(store, observer)
+        self.records = KnownRecords(store, observer)
         self._running: dict[str, TrialSpec] = {}
         self._elsewhere = ClaimedElsewhere()
         self._collected: list[Record] = []
         self._is_waiting = False
-        self._schedule = Schedule(study, self._records, timing)
-        self._records.write_index()
+        self._schedule = Schedule(study, self.records, timing)
+        self.records.snapshot.write_index()
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is left to run."""
+        """Whether no trial has to run."""
         return not any(self._schedule.outlook().steps_left.values())
-
-    @property
-    def records(self) -> list[Record]:
-        """The reduced records of the study, except those of failed trials."""
-        return self._records.successful()
 
     def run(
         self, claims: Claims, executor: Executor, limits: Mapping[str, float], resumes: Callable[[TrialSpec], bool]
@@ -125,7 +98,6 @@ class TrialLoop:
         """Run trials; each record is on disk before the next trial is planned.
 
         Args:
-            executor: runs the trials.
             limits: seconds that a trial may take, by arena.
             resumes: whether a trial can resume from a checkpoint.
 
@@ -136,9 +108,9 @@ class TrialLoop:
         try:
             while True:
                 self._observer.planned(self._schedule.outlook())
-                while executor.has_room() and (spec := self._claim(claims)):
+                while executor.has_free_slot() and (spec := self._claim(claims)):
                     self._running[spec.id] = spec
-                    self._observer.started(spec)
+                    self._observer.started(spec, self._label(spec))
                     executor.submit(spec, limits[spec.arena.name], resumes(spec))
                 if not self._running and not self._elsewhere:
                     return
@@ -148,24 +120,28 @@ class TrialLoop:
             self._pause(executor)
             raise
 
+    def _label(self, spec: TrialSpec) -> str:
+        """The name of a trial in messages."""
+        return spec.label(self.study.suite.sweep.extra)
+
     def _claim(self, claims: Claims) -> TrialSpec | None:
         """A trial to run, which this driver has claimed and which still has no record; None if there is none now."""
         while spec := self._schedule.next() or self._elsewhere.next():
             # One driver runs all timing trials, so that they never overlap.
             if not claims.take("timing" if spec.stage == "timing" else spec.id):
-                self._elsewhere.add(spec)
+                self._elsewhere[spec.id] = spec
                 continue
-            self._elsewhere.discard(spec)
-            if not (record := self._records.new(spec)):
+            self._elsewhere.pop(spec.id, None)
+            if not (record := self.records.new(spec)):
                 return spec
             self._end(claims, spec, record)
         return None
 
     def _wait(self, executor: Executor) -> None:
-        """Wait until trials end, at most PATIENCE seconds; observers run before the records are written."""
+        """Wait until trials end, at most COLLECT_SECONDS; observers run before the records are written."""
         if self._running:
             self._is_waiting = False
-            self._collected += executor.collect(PATIENCE)
+            self._collected += executor.collect(COLLECT_SECONDS)
         else:
             if not self._is_waiting:
                 self._is_waiting = True
@@ -179,7 +155,7 @@ class TrialLoop:
             record = self._collected[0]
             spec = self._running[record["id"]]
             if record["status"] == "paused":
-                self._elsewhere.add(spec)
+                self._elsewhere[spec.id] = spec
                 if spec.stage != "timing":
                     claims.release(spec.id)
                 self._observer.paused(spec)
@@ -195,7 +171,7 @@ class TrialLoop:
         """Note that a claimed trial has a record; the claim on timing is kept for the next timing trial."""
         if spec.stage != "timing":
             claims.complete(spec.id)
-        self._records.add(record)
+        self.records.add(record)
         self._schedule.ended(spec)
 
     def _pause(self, executor: Executor) -> None:
@@ -205,6 +181,6 @@ class TrialLoop:
             if record["status"] != "paused":
                 self._store.write(record)
             elif unsaved := record.get("unsaved"):
-                self._observer.say(f"{self._running[record['id']].label()} could not be saved: {unsaved}")
+                self._observer.say(f"{self._label(self._running[record['id']])} could not be saved: {unsaved}")
         if saved := sum(self._store.checkpoint(trial).exists() for trial in self._running):
             self._observer.say(f"{saved} running trials have a checkpoint")

@@ -1,4 +1,4 @@
-"""The environments that trials ran in (machine, versions, revision), and what differs between them."""
+"""The environments that trials ran in (machine, versions, revision), and their differences."""
 
 from collections.abc import Iterable, Mapping
 

@@ -14,11 +14,11 @@ from fairbench.common.hashing import digest
 from fairbench.study.plan import Study
 from fairbench.suites.schema import Suite
 
-FILE = "config.json"
+CONFIG_FILE = "config.json"
 TOUCHES_NO_VERDICT = ("description", "trial_timeout", "checkpoint_every")
 """Keys of a suite that may be changed at any time."""
 ABSENT = "nothing"
-"""Shown where one of two plans lacks an entry."""
+"""Shown in place of an entry that one of two plans does not have."""
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Change:
-    """An entry that differs between two plans.
-
-    Attributes:
-        path: its keys, such as "suite.alpha".
-    """
+    """An entry that differs between two plans; its path is as "suite.alpha"."""
 
     path: str
     before: Any
@@ -83,7 +79,7 @@ class History:
     def declare(self, study: Study, now: str, final_trials: int) -> "History":
         """The history with this study in force: a new plan, or the old one if no verdict depends on the changes.
 
-        The old plan keeps its environment when another machine declares it again; records have their own.
+        The old plan keeps its environment when a different machine declares it again; each record has its environment.
 
         Raises:
             UsageError: the plan is frozen, and this study differs from it.
@@ -99,10 +95,7 @@ class History:
         return replace(self, plans=(*self.plans, Plan(study, now, final_trials)))
 
     def freeze(self, final_trials: int) -> "History":
-        """The history with the current plan frozen.
-
-        Args:
-            final_trials: final trials that have a record.
+        """The history with the current plan frozen, if none of the final trials has a record.
 
         Raises:
             UsageError: there are final trials, and the plan is not frozen yet.
@@ -118,7 +111,7 @@ class History:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any], where: str) -> "History":
-        """The history that `to_json` wrote; errors call it `where`."""
+        """The history that `to_json` wrote; error messages name it `where`."""
         plans = [Plan(**{**plan, "study": Study.from_json(plan["study"], where)}) for plan in value["plans"]]
         history = cls(tuple(plans), value["frozen"])
         if not plans or (history.frozen and history.frozen != digest(promise(history.study))):
@@ -140,12 +133,8 @@ def changes(old: Any, new: Any, path: str = "") -> list[Change]:
         keys = dict.fromkeys([*old, *new])
         deeper = (changes(old.get(key, ABSENT), new.get(key, ABSENT), f"{path}.{key}".lstrip(".")) for key in keys)
         return [change for each in deeper for change in each]
-    return [] if old == new else [Change(path, _shown(old), _shown(new))]
-
-
-def _shown(value: Any) -> Any:
-    """A value as a change shows it; a whole table is too long."""
-    return "a table" if isinstance(value, dict) else value
+    before, after = ("a table" if isinstance(x, dict) else x for x in (old, new))  # a whole table is too long
+    return [] if old == new else [Change(path, before, after)]
 
 
 def _listed(differing: list[Change]) -> str:
@@ -154,12 +143,12 @@ def _listed(differing: list[Change]) -> str:
 
 
 def read_history(directory: Path) -> History:
-    """The history of an output directory; empty if there is none yet.
+    """The history of an output directory; empty without one.
 
     Raises:
         UsageError: the file is damaged.
     """
-    path = directory / FILE
+    path = directory / CONFIG_FILE
     try:
         return History.from_json(json.loads(path.read_text()), str(path))
     except FileNotFoundError:
@@ -171,7 +160,7 @@ def read_history(directory: Path) -> History:
 
 def write_history(directory: Path, history: History) -> None:
     """Write the history of an output directory, unless its file has that content already."""
-    path, text = directory / FILE, json.dumps(history.to_json(), indent=1) + "\n"
+    path, text = directory / CONFIG_FILE, json.dumps(history.to_json(), indent=1) + "\n"
     if not path.exists() or path.read_text() != text:
         write_atomically(path, text)
 
@@ -185,38 +174,29 @@ def declare(
         final_trials: final trials with a record there, of any plan.
         running: the drivers that run trials there, as text; empty if there are none.
         expiry: seconds after which a lost driver is known to be dead.
-        freeze: whether to freeze the plan.
 
     Raises:
-        UsageError: the directory holds another suite, or another plan that is frozen or running; or the plan should be
-            frozen after final trials have run.
+        UsageError: the directory holds another suite, or a different plan that is frozen or running; or `freeze` is set
+            after final trials have run.
     """
-    history = read_history(directory)
-    _check_suite(study.suite, directory, history)
+    history = check_directory(study.suite, directory)
     if history.plans and running and (differing := changes(promise(history.study), promise(study))):
         raise UsageError(
             f"{running} runs the plan of {directory}, which this run would change{_listed(differing)}\n"
             "wait until it has ended, or choose another --output-dir; "
             f"if it was lost with its machine, that is known after {expiry:.0f} s"
         )
-    history = history.declare(study, now(), final_trials)
+    history = history.declare(study, datetime.now(timezone.utc).isoformat(timespec="seconds"), final_trials)
     return history.freeze(final_trials) if freeze else history
 
 
-def check_directory(suite: Suite, directory: Path) -> None:
-    """Refuse to mix two suites in one output directory.
+def check_directory(suite: Suite, directory: Path) -> History:
+    """The history of an output directory for a suite.
 
     Raises:
-        UsageError: the directory holds another suite's study.
+        UsageError: the directory holds a study of another suite.
     """
-    _check_suite(suite, directory, read_history(directory))
-
-
-def _check_suite(suite: Suite, directory: Path, history: History) -> None:
+    history = read_history(directory)
     if history.plans and (name := history.study.suite.name) != suite.name:
         raise UsageError(f"{directory} holds suite {name!r}, not {suite.name!r}; choose another --output-dir")
-
-
-def now() -> str:
-    """The time in UTC, to the second, ISO 8601."""
-    return datetime.now(timezone.utc).isoformat(timespec="seconds")
+    return history

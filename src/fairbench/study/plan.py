@@ -17,8 +17,8 @@ from fairbench.suites.schema import Suite
 from fairbench.suites.search import Extra, Search, Setting, search_for
 
 Lookup = Callable[[TrialSpec], Record | None]
-"""The record of a trial, None when there is none yet."""
-TURNS = 5
+"""The record of a trial; None without one."""
+TIMING_TRIALS = 5
 """Timing trials of each optimizer in each arena."""
 TIMED_STEPS = 60
 """Training steps of a timing trial."""
@@ -41,12 +41,10 @@ class ResolvedArena:
 
 @dataclass(frozen=True)
 class Study:
-    """A suite as it is resolved on this machine; planning and reporting need nothing else.
+    """A suite as it is resolved on this machine; planning and reporting need only this.
 
     Attributes:
         device: kind of device of all trials.
-        arenas: the suite's arenas, resolved.
-        optimizers: the suite's optimizers with every hyperparameter.
         environment: versions, device and git revision.
     """
 
@@ -85,8 +83,6 @@ class Arm:
     """One optimizer in one arena, as far as its records determine it.
 
     Attributes:
-        arena: name of the arena.
-        optimizer: name of the optimizer.
         sweep: trials of stage 1, by rising learning rate, with extensions of the grid; empty in an arena that is tuned
             on another one, and for an optimizer that is not tuned.
         setting: the selected setting; None while the sweep is incomplete, and if it diverged.
@@ -186,7 +182,7 @@ def _mean(scores: list[tuple[float, ...]]) -> tuple[float, ...]:
 def trial_spec(
     study: Study, arena: str, optimizer: str, stage: str, lr: float, seed: int, extra: Extra = ()
 ) -> TrialSpec:
-    """One trial of a study; hyperparameters not in `extra` have the optimizer's own values."""
+    """One trial of a study; hyperparameters that are not in `extra` have the optimizer's values."""
     suite, plan, resolved = study.suite, study.suite.arenas[arena], study.arenas[arena]
     steps = {"sweep": plan.sweep_steps, "final": plan.steps, "timing": TIMED_STEPS}[stage]
     evaluations = 1 if stage == "timing" else getattr(suite, stage).evaluations
@@ -211,11 +207,11 @@ def trial_spec(
 def timing_trials(study: Study) -> list[TrialSpec]:
     """Short trials that measure the cost of a step, interleaved so that drift of the machine affects all alike."""
     suite = study.suite
-    undisturbed = [arena for arena, plan in suite.arenas.items() if not plan.shock]  # a shock does not change the cost
     trials: list[TrialSpec] = []
-    for arena in undisturbed:
-        of_each = [Specs([typical_trial(study, arena, name, "timing", 0)], range(TURNS)) for name in suite.optimizers]
-        trials += chain.from_iterable(zip(*of_each, strict=True))
+    for arena, plan in suite.arenas.items():
+        if not plan.shock:  # a shock does not change the cost of a step
+            of_each = [typical_trial(study, arena, name, "timing", 0) for name in suite.optimizers]
+            trials += chain.from_iterable(zip(*(Specs([spec], range(TIMING_TRIALS)) for spec in of_each), strict=True))
     return trials
 
 

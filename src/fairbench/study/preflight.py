@@ -1,4 +1,4 @@
-"""What the preflight of a study measured: what its trials need, and how long they take."""
+"""The measurements of a study's preflight: the memory and the duration of its trials."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,21 +8,17 @@ from fairbench.common.errors import UsageError
 from fairbench.study.plan import Study
 from fairbench.study.trial_spec import TrialSpec
 
-LEAST_LIMIT = 300.0
-"""Seconds that every trial may take, since loading takes time that the preflight does not measure."""
-GENEROSITY = 50
-"""Limit of a trial, as a multiple of its expected duration."""
-GB = 1e9
+LEAST_LIMIT, LIMIT_RATIO = 300.0, 50
+"""Limit of a trial: these seconds, for loading, which is not measured, and this multiple of its expected duration."""
 CONTEXT_BYTES = 600_000_000
 """GPU memory that CUDA itself takes in each process, approximately; torch does not report it."""
 
 
 @dataclass(frozen=True)
 class Preflight:
-    """A study that can begin, with the measurements of its first steps; no result depends on them.
+    """A study that can start, with the measurements of its first steps; no result depends on them.
 
     Attributes:
-        study: the study, with everything resolved on this machine.
         step_seconds: of each arena, the duration of the slowest optimizer's step.
         evaluation_seconds: of each arena, the duration of an evaluation of the larger split, scaled from one batch.
         mechanisms: of each optimizer and arena, the mechanism's measurements over a few steps; None if it has none.
@@ -67,14 +63,11 @@ def trial_seconds(preflight: Preflight, arena: str) -> Mapping[str, float]:
 def time_limits(preflight: Preflight, trial_timeout: float) -> dict[str, float]:
     """Seconds that a trial of each arena may take: the given limit, or if that is 0 a generous one."""
     longest = {name: max(trial_seconds(preflight, name).values()) for name in preflight.study.suite.arenas}
-    return {name: trial_timeout or LEAST_LIMIT + GENEROSITY * seconds for name, seconds in longest.items()}
+    return {name: trial_timeout or LEAST_LIMIT + LIMIT_RATIO * seconds for name, seconds in longest.items()}
 
 
 def check_gpu_memory(preflight: Preflight, sharing: int) -> None:
-    """Check that trials which share a GPU fit on it together, by the memory that their first steps took.
-
-    Args:
-        sharing: concurrent trials on one GPU.
+    """Check that `sharing` concurrent trials fit on one GPU, by the memory that their first steps took.
 
     Raises:
         UsageError: they do not fit in some arena; the message says how many do.
@@ -83,6 +76,6 @@ def check_gpu_memory(preflight: Preflight, sharing: int) -> None:
     taken, free = preflight.gpu_bytes[largest] + CONTEXT_BYTES, preflight.gpu_free_bytes + CONTEXT_BYTES
     if preflight.gpu_free_bytes and free < sharing * taken and sharing > 1:
         raise UsageError(
-            f"--trials-per-gpu {sharing}: a trial of arena {largest} takes {taken / GB:.1f} GB of a GPU with "
-            f"{free / GB:.1f} GB free; at most {max(free // taken, 1)} fit"
+            f"--trials-per-gpu {sharing}: a trial of arena {largest} takes {taken / 1e9:.1f} GB of a GPU with "
+            f"{free / 1e9:.1f} GB free; at most {max(free // taken, 1)} fit"
         )

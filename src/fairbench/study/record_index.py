@@ -1,8 +1,8 @@
-"""An index of the records: what planning needs of each, so that not every file must be read.
+"""An index of the records: the facts that planning needs, so that not every file must be read.
 
 The index is the file `DIR/index.jsonl`. Nothing depends on it: it may be deleted at any time, and any process may
 replace it as a whole; the last writer wins. An entry holds for the file that was read and verified, identified by size,
-times and inode; it says nothing about any other file.
+times and inode, and for no other file.
 """
 
 import hashlib
@@ -14,20 +14,18 @@ import orjson
 
 from fairbench.study.records import Record, Stamp
 
-FILE = "index.jsonl"
+INDEX_FILE = "index.jsonl"
 VERSION = 2
-"""An index of another version is not read."""
+"""An index of a different version is not read."""
 
 
 class IndexEntry(NamedTuple):
     """The facts of a record that the index holds.
 
     Attributes:
-        environment: machine and versions; None when the trial failed.
+        environment: machine and versions; None, like `seconds` and `steps`, when the trial failed.
         stage: "sweep", "final" or "timing".
         status: "finished", "diverged" or "failed".
-        seconds: duration of the trial; None when it failed.
-        steps: training steps done; None when it failed.
         val: the final validation metrics of a finished sweep trial, the only ones that select.
     """
 
@@ -70,15 +68,10 @@ def reduced(record: Record) -> Record:
 
 
 class Index:
-    """The entries of records that were read and verified.
-
-    Args:
-        content: bytes written by `content`; anything else gives an empty index.
-    """
+    """The entries of records that were read and verified; bytes that `content` has not made give an empty index."""
 
     def __init__(self, content: bytes = b"") -> None:
-        self.added = 0
-        """Entries added since the index was read."""
+        self.added = 0  # entries since the index was read
         self._environments: list[Any] = []
         self._rows: dict[str, list[Any]] = {}  # state of the file, number of the environment, the other facts
         head, _, body = content.partition(b"\n")
@@ -87,11 +80,7 @@ class Index:
             self._environments, self._rows = value["environments"], value["records"]
 
     def content(self, present: Iterable[str]) -> bytes:
-        """The index as bytes for its file.
-
-        Args:
-            present: ids of the existing records; other entries are dropped.
-        """
+        """The index as bytes for its file, with the entries of the records with these ids."""
         rows = {trial: self._rows[trial] for trial in sorted(present) if trial in self._rows}
         body = json.dumps({"environments": self._environments, "records": rows}, separators=(",", ":")).encode()
         return _head(body) + b"\n" + body

@@ -1,4 +1,4 @@
-"""Records on disk, content-addressed: each is complete or absent. Everything else in a study is derived from them."""
+"""Records on disk, named by the hash of their spec; each is complete or absent. All else is derived from them."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from fairbench.study.trial_spec import ID_DIGITS, TrialSpec
 
 Record = dict[str, Any]
 Stamp = list[int]
-"""The state of a file: size, time of its content, time of its inode (which cannot be set back), number of its inode."""
+"""The state of a file: size, modification time, change time (which cannot be set back), inode."""
 ABANDONED = 600.0
 """Seconds after which a temporary file is no longer being written."""
 
@@ -30,7 +30,7 @@ class Store:
         self.trials, self.checkpoints, self.claims = (directory / name for name in ("trials", "checkpoints", "claims"))
 
     def prepare(self) -> None:
-        """Make the folders that drivers write to, and remove what killed drivers have left.
+        """Make the folders that drivers write to, and remove leftovers of killed drivers.
 
         Raises:
             UsageError: the directory cannot be written.
@@ -44,7 +44,7 @@ class Store:
             raise UsageError(f"{reason}; choose another --output-dir") from error
 
     def clear(self) -> None:
-        """Remove what killed drivers have left: partly written files, checkpoints and claims of ended trials."""
+        """Remove leftovers of killed drivers: partly written files, checkpoints and claims of ended trials."""
         with tempfile.TemporaryFile(dir=self.trials) as file:
             now = os.fstat(file.fileno()).st_mtime  # by the clock of the file system, as the other files' times
         for leftover in (*self.directory.glob(".*.tmp"), *self.directory.glob("*/.*.tmp")):
@@ -97,14 +97,14 @@ class Store:
         return self.checkpoints / f"{trial}.shared"
 
     def stamp(self, spec: TrialSpec) -> Stamp:
-        """A value that changes whenever the record of a trial is written; empty while there is none."""
+        """A value that changes whenever the record of a trial is written; empty without a record."""
         try:
             return stamp(self.path(spec).stat())
         except FileNotFoundError:
             return []
 
     def read(self, spec: TrialSpec) -> Record | None:
-        """The record of a trial, None when there is none.
+        """The record of a trial; None without one.
 
         Raises:
             UsageError: the record is damaged; it is left unchanged.
@@ -114,10 +114,10 @@ class Store:
 
 
 def read_record(path: Path, is_verified: Callable[[Stamp], bool]) -> tuple[Record, Stamp] | None:
-    """A record and the state of its file, None when there is none.
+    """A record and the stamp of its file; None without one.
 
     Args:
-        is_verified: whether a file in such a state is known to hold the right record, undamaged.
+        is_verified: whether a file with this stamp is known to hold the right record, undamaged.
 
     Raises:
         UsageError: the record is damaged; it is left unchanged.
@@ -125,7 +125,11 @@ def read_record(path: Path, is_verified: Callable[[Stamp], bool]) -> tuple[Recor
     try:
         with path.open("rb", buffering=0) as file:  # it is read in one piece
             state = stamp(os.fstat(file.fileno()))
-            record = _parsed(file.read())
+            content = file.read()
+        try:
+            record: Record = orjson.loads(content)
+        except ValueError:  # json accepts what orjson rejects, such as a lone surrogate in a path
+            record = json.loads(content)
         checksum = record.pop("sha256")
         if not is_verified(state):
             if checksum != digest(record):
@@ -139,15 +143,6 @@ def read_record(path: Path, is_verified: Callable[[Stamp], bool]) -> tuple[Recor
             f"damaged record {path} ({error}); nothing was changed: delete that file to run this trial again"
         ) from error
     return record, state
-
-
-def _parsed(text: bytes) -> Record:
-    """A record from its JSON text; json accepts what orjson rejects, such as a lone surrogate in a path."""
-    try:
-        record: Record = orjson.loads(text)
-    except ValueError:
-        record = json.loads(text)
-    return record
 
 
 def stamp(state: os.stat_result) -> Stamp:

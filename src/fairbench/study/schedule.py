@@ -1,9 +1,10 @@
 """Which trial runs next."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fairbench.study.plan import Arm, Lookup, Study, Trials, timing_trials
+from fairbench.study.plan import Lookup, Study, Trials, timing_trials
 from fairbench.study.trial_spec import TrialSpec
 
 
@@ -23,10 +24,8 @@ class Outlook:
 
     def after(self, spec: TrialSpec) -> "Outlook":
         """The outlook once one more trial has its record."""
-        arena = spec.arena.name
-        return Outlook(
-            self.done + 1, self.trials, {**self.steps_left, arena: self.steps_left[arena] - spec.training.steps}
-        )
+        left = self.steps_left[spec.arena.name] - spec.training.steps
+        return Outlook(self.done + 1, self.trials, {**self.steps_left, spec.arena.name: left})
 
 
 class Schedule:
@@ -42,10 +41,11 @@ class Schedule:
 
     def __init__(self, study: Study, lookup: Lookup, timing: bool = False) -> None:
         self._study, self._lookup = study, lookup
-        suite, timed = study.suite, timing_trials(study) if timing else []
+        self._trials = {(a, o): Trials(study, a, o) for a in study.suite.arenas for o in study.suite.optimizers}
+        timed = timing_trials(study) if timing else []
         self._untimed = [spec for spec in reversed(timed) if lookup(spec) is None]
-        self._timing_runs, self._timing_outlook = False, _outlook_of(suite.arenas, len(timed), self._untimed)
-        self._trials = {(a, o): Trials(study, a, o) for a in suite.arenas for o in suite.optimizers}
+        steps = [(spec.arena.name, spec.training.steps) for spec in self._untimed]
+        self._timing_runs, self._timing_outlook = False, _outlook(len(timed) - len(self._untimed), steps)
         self._given: set[str] = set()
         self._waiting: dict[str, dict[tuple[str, str], list[TrialSpec]]] = {"sweep": {}, "final": {}}
         self._unfinished: dict[tuple[str, str], set[str]] = {}
@@ -60,7 +60,10 @@ class Schedule:
         for stage, waiting in self._waiting.items():
             waiting[pair] = [x for x in reversed(left) if x.stage == stage and x.id not in self._given]
         self._unfinished[pair] = {spec.id for spec in left}
-        self._outlooks[pair] = _outlook(self._study, arm, left)
+        done, steps = len(arm.trials) - len(left), [(arm.arena, spec.training.steps) for spec in left]
+        if arm.setting is None and not arm.diverged:  # its final trials are not known yet
+            steps += [(arm.arena, self._study.suite.arenas[arm.arena].steps)] * len(self._study.suite.final.seeds)
+        self._outlooks[pair] = _outlook(done, steps)
 
     def next(self) -> TrialSpec | None:
         """A trial that can run now and was not given before; None if there is none at the moment."""
@@ -91,25 +94,13 @@ class Schedule:
     def outlook(self) -> Outlook:
         """The progress of the whole study."""
         each = [*self._outlooks.values(), self._timing_outlook]
-        steps = dict.fromkeys(self._study.suite.arenas, 0)
-        for outlook in each:
-            for arena, left in outlook.steps_left.items():
-                steps[arena] += left
+        steps = {arena: sum(x.steps_left.get(arena, 0) for x in each) for arena in self._study.suite.arenas}
         return Outlook(sum(x.done for x in each), sum(x.trials for x in each), steps)
 
 
-def _outlook(study: Study, arm: Arm, left: Sequence[TrialSpec]) -> Outlook:
-    """The progress of an arm, given its trials without a record."""
-    steps = [spec.training.steps for spec in left]
-    done = len(arm.trials) - len(left)
-    if arm.setting is None and not arm.diverged:
-        steps += [study.suite.arenas[arm.arena].steps] * len(study.suite.final.seeds)
-    return Outlook(done, done + len(steps), {arm.arena: sum(steps)})
-
-
-def _outlook_of(arenas: Mapping[str, object], trials: int, left: Sequence[TrialSpec]) -> Outlook:
-    """The progress of trials in any arenas, given those without a record."""
-    steps = dict.fromkeys(arenas, 0)
-    for spec in left:
-        steps[spec.arena.name] += spec.training.steps
-    return Outlook(trials - len(left), trials, steps)
+def _outlook(done: int, left: Sequence[tuple[str, int]]) -> Outlook:
+    """The progress of trials: how many have a record, then arena and steps of each that has none."""
+    steps: Counter[str] = Counter()
+    for arena, steps_of_trial in left:
+        steps[arena] += steps_of_trial
+    return Outlook(done, done + len(left), steps)

@@ -4,34 +4,32 @@ import marshal
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from fairbench.common.errors import UsageError
 from fairbench.common.files import write_atomically
-from fairbench.study import record_index
 from fairbench.study.history import History, read_history
-from fairbench.study.record_index import Index, IndexEntry
+from fairbench.study.record_index import INDEX_FILE, Index, IndexEntry
 from fairbench.study.records import Record, Stamp, read_record, stamp
 from fairbench.study.trial_spec import TrialSpec
 
 SUFFIX = ".json"
-"""Of a record's file; the rest of its name is the trial's id."""
+"""End of a record's file name, after the trial's id."""
 WORTHWHILE = 100
-"""Records that must be new to the index before it is written again."""
+"""New entries from which the index is written again."""
 
 
 class Snapshot:
     """The records of a study, each as it is when it is first read; later records are absent.
 
-    `snapshot(spec)` reads the whole record; `reduced` and `entry` use the index, and read the record only if the index
-    lacks it.
+    `snapshot(spec)` reads the whole record; `reduced` and `entry` read it only if the index does not have it.
     """
 
     def __init__(self, directory: Path) -> None:
         self._directory, self._trials = directory, str(directory / "trials")
-        self._index_file = directory / record_index.FILE
+        self._index_file = directory / INDEX_FILE
         self._present: set[str] = set()  # ids of the trials with a record
         with suppress(FileNotFoundError), os.scandir(self._trials) as files:
             self._present = {x.name.removesuffix(SUFFIX) for x in files if x.name.endswith(SUFFIX)}
@@ -47,7 +45,7 @@ class Snapshot:
             return Index()
 
     def __call__(self, spec: TrialSpec) -> Record | None:
-        """The whole record of a trial, compact (see `Compactor`); None when there is none.
+        """The whole record of a trial, compact (see `Compactor`); None without one.
 
         Raises:
             UsageError: the record is damaged; it is left unchanged.
@@ -58,16 +56,12 @@ class Snapshot:
         return self._whole.get(trial)
 
     def reduced(self, spec: TrialSpec) -> Record | None:
-        """The parts of a trial's record that planning needs, None when there is no record.
-
-        Raises:
-            UsageError: the record is damaged; it is left unchanged.
-        """
+        """The parts of a trial's record that planning needs; None without a record. Raises as `entry` does."""
         entry = self.entry(spec.id)
         return entry and entry.as_record(spec.id)
 
     def entry(self, trial: str) -> IndexEntry | None:
-        """The index entry of the trial with that id, None when there is no record.
+        """The index entry of the trial with that id; None without a record.
 
         Raises:
             UsageError: the record is damaged; it is left unchanged.
@@ -75,19 +69,13 @@ class Snapshot:
         if trial not in self._present:
             return None
         if trial not in self._entries:
-            self._entries[trial] = self._indexed(trial) or self._entry_of_record(trial)
+            entry = None
+            with suppress(OSError):  # reading the record will give the reason
+                entry = self._index.entry(trial, stamp(os.stat(self._path(trial))))  # noqa: PTH116 - no Path for each
+            if entry is None and (record := self._read(trial)) is not None:
+                entry = IndexEntry.of(record)
+            self._entries[trial] = entry
         return self._entries[trial]
-
-    def _indexed(self, trial: str) -> IndexEntry | None:
-        """The entry in the index file, if the record's file has not changed since."""
-        try:
-            return self._index.entry(trial, stamp(os.stat(self._path(trial))))  # noqa: PTH116 - no Path for each
-        except OSError:  # reading the record will give the reason
-            return None
-
-    def _entry_of_record(self, trial: str) -> IndexEntry | None:
-        record = self._read(trial)
-        return None if record is None else IndexEntry.of(record)
 
     def _path(self, trial: str) -> str:
         return f"{self._trials}/{trial}{SUFFIX}"
@@ -100,7 +88,15 @@ class Snapshot:
 
     def final_trials(self) -> int:
         """How many final trials have a record, of any plan; a damaged record counts."""
-        return sum(map(self._may_be_final, self._present))
+
+        def may_be_final(trial: str) -> bool:
+            try:
+                entry = self.entry(trial)
+            except UsageError:
+                return True
+            return entry is not None and entry.stage == "final"
+
+        return sum(map(may_be_final, self._present))
 
     def write_index(self) -> None:
         """Write the index, if it gained enough entries to save the next reader time."""
@@ -108,33 +104,23 @@ class Snapshot:
             with suppress(UsageError):  # read-only, or the disk is full: the next reader reads the records
                 write_atomically(self._index_file, self._index.content(self._present))
 
-    def _may_be_final(self, trial: str) -> bool:
-        try:
-            entry = self.entry(trial)
-        except UsageError:
-            return True
-        return entry is not None and entry.stage == "final"
-
     def _read(self, trial: str) -> Record | None:
-        """A record, which is added to the index and verified, unless the index has it."""
-        record_and_stamp = read_record(Path(self._path(trial)), partial(self._is_indexed, trial))
+        """A record, which is verified and added to the index, unless the index has it."""
+
+        def is_indexed(state: Stamp) -> bool:
+            return self._index.entry(trial, state) is not None
+
+        record_and_stamp = read_record(Path(self._path(trial)), is_indexed)
         if record_and_stamp is None:
             return None
         record, state = record_and_stamp
-        if not self._is_indexed(trial, state):
+        if not is_indexed(state):
             self._index.add(trial, state, record)
         return record
 
-    def _is_indexed(self, trial: str, state: Stamp) -> bool:
-        return self._index.entry(trial, state) is not None
-
 
 def open_study(directory: Path) -> tuple[History, Snapshot]:
-    """The plans of an output directory and its records as they are now; nothing is locked or written.
-
-    Raises:
-        UsageError: there is no study, or its configuration is damaged.
-    """
+    """The plans of an output directory and its records as they are now; raises as `read_plans` does."""
     return read_plans(directory), Snapshot(directory)
 
 
@@ -185,13 +171,13 @@ class PackedDict(Packed, Mapping[str, Any]):
 
 
 class Compactor:
-    """Makes the records of a study compact: equal parts are shared, so records must not be changed."""
+    """Makes the records of a study compact: equal parts are shared, so records must not be changed afterwards."""
 
     def __init__(self) -> None:
         self._known: dict[Any, Any] = {}
 
     def __call__(self, spec: TrialSpec, record: Record) -> Record:
-        """The record of a trial, compact; the record passed in is changed."""
+        """The record of a trial, which is changed, compact."""
         if result := record["result"]:
             result["loss_curve"] = PackedList(result["loss_curve"])
             result["evaluations"] = PackedList(result["evaluations"])

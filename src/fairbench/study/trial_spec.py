@@ -19,10 +19,8 @@ class ArenaSpec(Part):
     """The task: data, model and batch size.
 
     Attributes:
-        name: name of the arena.
         data: the source of its data, see `fairbench.data.registry`.
         model: options of the arena's `build_model`.
-        batch_size: examples in a training batch.
         fingerprint: sha256 of the data.
         code: the code that takes part with every optimizer, see `fairbench.runner.code_identity`.
     """
@@ -41,7 +39,6 @@ class TrainingSpec(Part):
     """The training, apart from task and optimizer.
 
     Attributes:
-        steps: optimizer steps.
         warmup_steps: steps of linear learning-rate warm-up before the cosine.
         clip_norm: bound on the global gradient norm; 0 is off.
         evaluations: evaluations on the validation split, the last at the end.
@@ -49,10 +46,9 @@ class TrainingSpec(Part):
         evaluation_batch_size: examples in an evaluation batch; no metric depends on it.
         precision: "float32", or "bfloat16" for autocast.
         deterministic: whether a GPU must use deterministic algorithms.
-        compile: whether model and optimizer step are compiled.
         selection: the split evaluated during training, "val"; "test" where the suite breaks that rule.
         shock: the disturbance, see `fairbench.arenas.shocks.registry`; empty for none.
-        device: kind of device of model and data.
+        device: the kind of device.
     """
 
     steps: int
@@ -70,12 +66,12 @@ class TrainingSpec(Part):
 
 
 def _head(arena: str, optimizer: str) -> str:
-    """The beginning of a spec's text, which all its seeds share."""
+    """The first part of a spec's text, which all its seeds share."""
     return f'{{"arena":{arena},"optimizer":{optimizer},"seed":'
 
 
 @lru_cache(maxsize=10_000)
-def _begun(arena: str, optimizer: str) -> "hashlib._Hash":
+def _head_state(arena: str, optimizer: str) -> "hashlib._Hash":
     """The sha256 state after the text that all seeds share: most of the work, done once."""
     return hashlib.sha256(_head(arena, optimizer).encode())
 
@@ -85,7 +81,6 @@ class TrialSpec:
     """One training run.
 
     Attributes:
-        optimizer: the optimizer with every hyperparameter.
         stage: "sweep" (selects the setting, never sees the test split), "final", or "timing" (no metric is read).
         seed: seed of the initial weights and of the batch order.
     """
@@ -120,7 +115,7 @@ class TrialSpec:
 
     @property
     def text(self) -> str:
-        """The spec's canonical JSON text, joined from those of its parts: sorted keys."""
+        """The spec's canonical JSON text, with sorted keys, joined from the texts of its parts."""
         return f"{_head(self.arena.text, self.optimizer.text)}{self.seed:d}{self._tail}"
 
     @property
@@ -139,18 +134,14 @@ class TrialSpec:
 
     def ids(self, seeds: Iterable[int]) -> Iterator[str]:
         """The identities of this trial with other seeds."""
-        begun, tail = _begun(self.arena.text, self.optimizer.text), self._tail.encode()
+        head, tail = _head_state(self.arena.text, self.optimizer.text), self._tail.encode()
         for seed in seeds:
-            sha = begun.copy()
+            sha = head.copy()
             sha.update(b"%d%b" % (seed, tail))
             yield sha.hexdigest()[:ID_DIGITS]
 
     def label(self, searched: Iterable[str] = ()) -> str:
-        """A short name of the trial.
-
-        Args:
-            searched: hyperparameters to name, besides the learning rate, where the optimizer has them.
-        """
+        """A short name of the trial, with its learning rate and those of the `searched` hyperparameters that it has."""
         options = self.optimizer.options
         extras = "".join(f" {name}={options[name]}" for name in searched if name in options)
         return f"{self.arena.name} {self.optimizer.name} lr={self.lr:.3g}{extras} {self.stage} seed {self.seed}"

@@ -16,7 +16,7 @@ from fairbench.report.console import print_plan
 from fairbench.runner import preflight as rehearsals
 from fairbench.runner.preflight import run_preflight
 from fairbench.study.plan import trial_spec
-from fairbench.study.preflight import GENEROSITY, LEAST_LIMIT, Preflight, time_limits, trial_seconds
+from fairbench.study.preflight import LEAST_LIMIT, LIMIT_RATIO, Preflight, time_limits, trial_seconds
 from fairbench.study.records import Store
 from fairbench.study.schedule import Schedule
 from fairbench.study.snapshot import open_study
@@ -94,7 +94,7 @@ def test_seconds_by_hand(tmp_path: Path) -> None:
     (vit,) = forecast(prepared, nothing)
     assert vit.seconds == pytest.approx(2 * (3 * 0.6 + 3 * 1.6))
     assert vit.most_seconds == pytest.approx(vit.seconds + 2 * 0.6)
-    assert time_limits(prepared, 0.0) == {"vit": pytest.approx(LEAST_LIMIT + GENEROSITY * 1.6)}
+    assert time_limits(prepared, 0.0) == {"vit": pytest.approx(LEAST_LIMIT + LIMIT_RATIO * 1.6)}
     assert time_limits(prepared, 7.0) == {"vit": 7.0}
 
 

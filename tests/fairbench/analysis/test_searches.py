@@ -5,6 +5,7 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from fabricated import Records, finals, history, study
@@ -24,7 +25,6 @@ from fairbench.report.tables.budget import budgets, equality
 from fairbench.report.tables.csv_files import lr_sweep
 from fairbench.report.tables.provenance import optimizer_table
 from fairbench.report.tables.results import rate_table
-from fairbench.runner.progress.live import Progress
 from fairbench.runner.progress.watch import arm_statuses, status_table
 from fairbench.study.plan import Study, arms, timing_trials
 from fairbench.study.record_index import IndexEntry
@@ -140,7 +140,8 @@ def test_an_untuned_optimizer_is_marked(untuned: Study) -> None:
     console = Console(file=io.StringIO(), width=300)
     trials = [spec for arm in arms(untuned, records) for spec in arm.trials]
     entries = {spec.id: IndexEntry.of(records(spec)) for spec in trials}
-    console.print(status_table(arm_statuses(untuned, entries.get)))
+    snapshot = SimpleNamespace(entry=entries.get, reduced=records)
+    console.print(status_table(arm_statuses(untuned, snapshot)))
     print_plan(untuned, forecast(rehearsed(untuned), records), 2, plans, Path("out"), console)
     shown = console.file.getvalue()
     assert "untuned, without sweep trials: AdamW, Lion" in shown
@@ -243,9 +244,6 @@ def test_the_label_of_a_trial_has_the_searched_hyperparameter() -> None:
     spec = arms(searching({"extra": DECAYS}), lambda spec: None)[0].sweep[1]
     assert spec.label() == "vit AdamW lr=0.0001 sweep seed 0"
     assert spec.label(["momentum", "weight_decay"]) == "vit AdamW lr=0.0001 weight_decay=0.01 sweep seed 0"
-    shown = Progress(Console(file=io.StringIO()), searched=DECAYS)
-    shown.started(spec)
-    assert shown.trials[spec.id].label == spec.label(DECAYS)
 
 
 def test_settings_of_fairbench_and_of_the_suite_have_two_columns() -> None:

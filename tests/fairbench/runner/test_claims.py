@@ -1,10 +1,8 @@
-"""Claims: every order of the drivers' steps, and faults of disks and clocks."""
+"""Claims in every order of the drivers' steps, and faults of disks and clocks."""
 
 import errno
-import threading
-from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,48 +12,40 @@ from fairbench.runner.coordination.heartbeat import Heartbeat
 from fairbench.runner.coordination.liveness import EXPIRY, Liveness
 from fairbench.study.records import Store
 
-Answers = tuple[Any, ...]
-Files = frozenset[tuple[str, str]]
-
 
 class Pending(Exception):
-    """What a driver does next."""
+    """Has the next operation of a driver."""
 
 
 class Driver:
-    """A driver stopped in its course: it does again what it has done, as often as it is asked what it does next.
+    """A driver that repeats its operations, with the answers that it got, up to the next one, which raises Pending."""
 
-    Args:
-        token: the driver.
-        answers: what it was told so far.
-    """
-
-    def __init__(self, token: str, answers: Answers) -> None:
+    def __init__(self, token, answers):
         self.token, self._answers = token, iter(answers)
 
-    def ask(self, *operation: str) -> Any:
+    def ask(self, *operation):
         for answer in self._answers:
             return answer
         raise Pending(*operation)
 
-    def create(self, name: str, content: str) -> bool:
+    def create(self, name, content):
         return bool(self.ask("create", name, content))
 
-    def read(self, name: str) -> str | None:
-        return self.ask("read", name)  # type: ignore[no-any-return]
+    def read(self, name):
+        return self.ask("read", name)
 
-    def remove(self, name: str) -> None:
+    def remove(self, name):
         self.ask("remove", name)
 
-    def is_dead(self, token: str) -> bool:
+    def is_dead(self, token):
         return token.startswith("dead")
 
-    def claims(self) -> Claims:
-        return Claims(self, self.token, self)  # type: ignore[arg-type]
+    def claims(self):
+        return Claims(self, self.token, self)
 
 
-def runs(driver: Driver) -> None:
-    """Take the trial, run it unless it has a record, and write that."""
+def runs(driver):
+    """Take the trial, run it unless it has a record, and write the record."""
     claims = driver.claims()
     if not claims.take("trial"):
         return
@@ -66,7 +56,7 @@ def runs(driver: Driver) -> None:
     claims.complete("trial")
 
 
-def stops(driver: Driver) -> None:
+def stops(driver):
     """Take the trial, and be stopped before its end."""
     claims = driver.claims()
     if claims.take("trial"):
@@ -76,10 +66,10 @@ def stops(driver: Driver) -> None:
         claims.release("trial")
 
 
-def asleep(ends: Callable[[Claims], None], record: bool) -> Callable[[Driver], None]:
-    """One that had the trial and was thought gone, and wakes up."""
+def asleep(ends, record):
+    """A driver that held the trial, was thought dead, and wakes up."""
 
-    def wakes(driver: Driver) -> None:
+    def wakes(driver):
         claims = driver.claims()
         claims._held["trial"] = 0
         if record:
@@ -89,8 +79,8 @@ def asleep(ends: Callable[[Claims], None], record: bool) -> Callable[[Driver], N
     return wakes
 
 
-def explore(files: dict[str, str], *programs: Callable[[Driver], None]) -> set[tuple[Files, int, int]]:
-    """All ends of all orders in which drivers can do what they do: files, trials begun, and how many at once."""
+def explore(files, *programs):
+    """The final states of every order of the drivers' operations: files, trials begun, most trials at once."""
     start = (frozenset(files.items()), tuple(() for _ in programs), (0, 0, 0))
     seen, left, ends = {start}, [start], set()
     while left:
@@ -110,8 +100,8 @@ def explore(files: dict[str, str], *programs: Callable[[Driver], None]) -> set[t
                 answer = after.get(words[0])
             elif verb == "remove":
                 after.pop(words[0], None)
-            told = (*histories[:i], (*histories[i], answer), *histories[i + 1 :])
-            state = frozenset(after.items()), told, (begun + (verb == "begin"), runs_now, max(most, runs_now))
+            answered = (*histories[:i], (*histories[i], answer), *histories[i + 1 :])
+            state = frozenset(after.items()), answered, (begun + (verb == "begin"), runs_now, max(most, runs_now))
             if state not in seen:
                 seen.add(state)
                 left.append(state)
@@ -124,24 +114,24 @@ CHAIN = {"trial": "dead 7", "trial.1": "dead 8"}
 
 
 @pytest.mark.parametrize("files", [{}, {"trial": "dead 7"}, CHAIN])
-def test_in_every_order_one_of_all_takers_runs_a_trial(files: dict[str, str]) -> None:
+def test_in_every_order_one_of_all_takers_runs_a_trial(files):
     for there, begun, most in explore(files, runs, runs, runs):
         assert {name for name, _ in there} == {"record"}
         assert (begun, most) == (1, 1)
 
 
 @pytest.mark.parametrize("files", [{}, {"trial": "dead 7"}, CHAIN])
-def test_in_every_order_what_a_stopped_driver_releases_can_be_taken(files: dict[str, str]) -> None:
+def test_in_every_order_what_a_stopped_driver_releases_can_be_taken(files):
     for there, begun, most in explore(files, stops, runs):
         names = {name for name, _ in there}
         assert most == 1
         assert 1 <= begun <= 2
-        assert names in ({"record"}, set(files))  # the second was there too early; a third takes it, see above
+        assert names in ({"record"}, set(files))  # the second driver was too early; a third would take it
 
 
 @pytest.mark.parametrize("record", [True, False])
-def test_an_owner_that_wakes_up_loses_no_trial(record: bool) -> None:
-    """With its record all others are spared; without, two may run the trial at the same time, and no more."""
+def test_an_owner_that_wakes_up_loses_no_trial(record):
+    """If it has written the record, no other driver runs the trial again; otherwise two may run it at once."""
     program = asleep(lambda claims: (claims.complete if record else claims.release)("trial"), record)
     for there, begun, most in explore({"trial": "dead 0"}, program, runs, runs):
         assert {name for name, _ in there} == {"record"}
@@ -149,38 +139,34 @@ def test_an_owner_that_wakes_up_loses_no_trial(record: bool) -> None:
         assert record or begun >= 1
 
 
-def test_an_owner_that_wakes_up_releases_no_claim_of_another_driver() -> None:
+def test_an_owner_that_wakes_up_releases_no_claim_of_another_driver():
     files = {"trial": "dead 0", "trial.1": "driver 9"}
     program = asleep(lambda claims: claims.release("trial"), record=False)
     assert explore(files, program, runs) == {(frozenset(files.items()), 0, 0)}
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> ClaimFolder:
+def folder(tmp_path):
     (tmp_path / "claims").mkdir()
     return ClaimFolder(tmp_path / "claims")
 
 
-def no_links(self: Path, target: Path) -> None:
+def no_links(self, target):
     raise PermissionError(errno.EPERM, "Operation not permitted")
 
 
 @pytest.mark.parametrize("links", [True, False])
-def test_of_many_that_make_a_file_at_once_one_does(
-    folder: ClaimFolder, monkeypatch: pytest.MonkeyPatch, links: bool
-) -> None:
+def test_of_several_threads_one_creates_a_file(folder, monkeypatch, links):
     if not links:
         monkeypatch.setattr(Path, "hardlink_to", no_links)
-    made: list[tuple[str, str]] = []
 
-    def make(me: str) -> None:
+    made = []
+
+    def make(me):
         made.extend((name, me) for name in map(str, range(40)) if folder.create(name, me))
 
-    threads = [threading.Thread(target=make, args=(f"thread {i}",)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(make, [f"thread {i}" for i in range(4)]))
     assert sorted(name for name, _ in made) == sorted(map(str, range(40)))
     assert all(folder.read(name) == me for name, me in made)
     assert len(list(folder.path.iterdir())) == 40
@@ -189,12 +175,12 @@ def test_of_many_that_make_a_file_at_once_one_does(
     assert folder.read("7") is None
 
 
-def test_a_link_whose_answer_was_lost_counts(folder: ClaimFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_link_whose_reply_was_lost_counts(folder, monkeypatch):
     real = Path.hardlink_to
 
-    def lost(self: Path, target: Path) -> None:
+    def lost(self, target):
         real(self, target)
-        real(self, target)  # what the client of NFS sends when it hears nothing
+        real(self, target)  # an NFS client repeats a request without a reply
 
     monkeypatch.setattr(Path, "hardlink_to", lost)
     assert folder.create("x", "me")
@@ -202,13 +188,13 @@ def test_a_link_whose_answer_was_lost_counts(folder: ClaimFolder, monkeypatch: p
     assert folder.read("x") == "me"
 
 
-def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_named(tmp_path):
     with pytest.raises(UsageError, match=r"cannot write .*nowhere/x: No such file"):
         ClaimFolder(tmp_path / "nowhere").create("x", "me")
 
 
-def test_an_empty_claim_expires(tmp_path: Path, folder: ClaimFolder) -> None:
-    """Its owner was killed between two moments where there are no hard links."""
+def test_an_empty_claim_expires(tmp_path, folder):
+    """Without hard links, an owner can be killed before it writes its token."""
     now = [0.0]
     (folder.path / "trial").touch()
     claims = Claims(folder, "me", Liveness(tmp_path, lambda: now[0]))
@@ -219,9 +205,9 @@ def test_an_empty_claim_expires(tmp_path: Path, folder: ClaimFolder) -> None:
     assert not list(folder.path.iterdir())
 
 
-def test_claims_end_with_their_block(tmp_path: Path, folder: ClaimFolder) -> None:
+def test_claims_end_with_their_block(tmp_path, folder):
     with Heartbeat(tmp_path) as mine, Heartbeat(tmp_path) as theirs:
-        waited: list[str] = []
+        waited = []
         with open_claims(Store(tmp_path), mine) as claims:
             other = open_claims(Store(tmp_path), theirs)
             assert claims.take("trial")
@@ -230,7 +216,7 @@ def test_claims_end_with_their_block(tmp_path: Path, folder: ClaimFolder) -> Non
                 assert not other.take("plan")
                 assert {path.name for path in folder.path.iterdir()} == {"trial", "plan"}
 
-            def waits() -> None:
+            def waits():
                 waited.append("")
                 other.release("plan")
 

@@ -1,9 +1,6 @@
-"""Trials that ran while another driver of this machine ran trials say so in their records."""
+"""A record shows that its trial shared this machine with another driver's trials."""
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import fabricated
 import pytest
@@ -17,53 +14,48 @@ from fairbench.study.schedule import Schedule
 
 
 class World:
-    """A study that this driver runs, and another driver of this machine, on a moved clock."""
+    """A study that this driver runs, and another driver of this machine; `now` is the time."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory):
         study = fabricated.study(arenas=("gpt",), optimizers=("AdamW", "PsiLogic"))
-        schedule = Schedule(study, lambda spec: None)
-        self.specs = [spec for spec in iter(schedule.next, None) if spec is not None]
+        self.specs = [*iter(Schedule(study, lambda spec: None).next, None)]
         self.truth, self.now, self.store = Records(fabricated.finals(study)), 0.0, Store(directory)
         self.store.prepare()
-        self.mine, self.theirs = (Heartbeat(directory, pace=self.pace) for _ in range(2))
-        self.contention = Contention(self.mine, self.store, self.pace)
+        self.mine, self.theirs = (Heartbeat(directory, pace=lambda: self.now) for _ in range(2))
+        self.contention = Contention(self.mine, self.store, lambda: self.now)
 
-    def pace(self) -> float:
-        return self.now
-
-    def start(self, heartbeat: Heartbeat, number: int) -> None:
-        heartbeat.started(self.specs[number])
+    def start(self, heartbeat, number):
+        heartbeat.started(self.specs[number], "a trial")
         if heartbeat is self.mine:
-            self.contention.started(self.specs[number])
+            self.contention.started(self.specs[number], "a trial")
         self.wait()
 
-    def wait(self) -> None:
+    def wait(self):
         self.now += 2
         self.theirs.beat()
         self.contention.beat()
 
-    def end_theirs(self, number: int) -> None:
+    def end_theirs(self, number):
         self.theirs.ended(self.specs[number], {})
         self.wait()
 
-    def is_alone(self, number: int) -> bool:
-        """End a trial of this driver; what its record says."""
+    def is_alone(self, number):
+        """End a trial of this driver; whether its record says that it was alone."""
         record, spec = self.truth(self.specs[number]), self.specs[number]
         self.store.write(record)
         self.mine.ended(spec, record)
         assert not list(self.store.checkpoints.glob(f"{spec.id}*"))
-        written: Any = self.store.read(spec)
-        return bool(written["cost"]["alone"])
+        return bool(self.store.read(spec)["cost"]["alone"])
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
+def world(tmp_path):
     world = World(tmp_path)
     with world.mine, world.theirs:
         yield world
 
 
-def test_a_trial_is_not_alone_if_another_driver_runs_trials_at_any_time_of_it(world: World) -> None:
+def test_a_trial_is_not_alone_if_another_driver_runs_trials_meanwhile(world):
     world.start(world.mine, 0)
     assert world.is_alone(0)  # the other driver runs no trial
     world.start(world.mine, 1)
@@ -74,17 +66,16 @@ def test_a_trial_is_not_alone_if_another_driver_runs_trials_at_any_time_of_it(wo
     assert world.is_alone(3)
 
 
-def test_a_resumed_trial_keeps_its_mark_and_a_restarted_one_does_not(world: World) -> None:
+def test_a_resumed_trial_keeps_its_mark_and_a_restarted_one_does_not(world):
     world.start(world.theirs, 2)
     for number in (0, 1):
         world.start(world.mine, number)
         world.mine.paused(world.specs[number])
     world.store.checkpoint(world.specs[0].id).touch()
     world.end_theirs(2)
-    world.start(world.mine, 1)
-    assert world.is_alone(1)
-    world.start(world.mine, 0)
-    assert not world.is_alone(0)
+    for number, alone in ((1, True), (0, False)):
+        world.start(world.mine, number)
+        assert world.is_alone(number) is alone
 
 
 @pytest.mark.parametrize(
@@ -95,7 +86,7 @@ def test_a_resumed_trial_keeps_its_mark_and_a_restarted_one_does_not(world: Worl
         ({"machine": f"{this_machine().split()[0]} pid:[1]"}, False),  # it runs in a container of this machine
     ],
 )
-def test_only_live_drivers_of_this_machine_count(world: World, change: dict[str, Any], alone: bool) -> None:
+def test_only_live_drivers_of_this_machine_count(world, change, alone):
     world.theirs.status = replace(world.theirs.status, **change)
     world.start(world.theirs, 2)
     world.start(world.mine, 0)

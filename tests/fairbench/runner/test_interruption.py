@@ -1,4 +1,4 @@
-"""Real processes, really killed: the same command again ends as if nothing had happened."""
+"""Processes are killed and stopped: the same command resumes, and the records are those of an undisturbed study."""
 
 import os
 import random
@@ -22,7 +22,7 @@ from disturbed import (
     tables,
     undisturbed,
 )
-from tiny import Finished, write_tiny
+from tiny import write_tiny
 
 from fairbench.cli.main import main
 from fairbench.common.errors import Preempted
@@ -36,11 +36,11 @@ pytestmark = [
 ]
 KILLS = 50
 DRIVERS = (1, 1, 2, 4)
-"""How many drivers run the study, of which one is drawn after each disturbance."""
+"""Numbers of drivers; one is drawn after each disturbance."""
 
 
-def check_same(study: Disturbed, calm: Path) -> None:
-    """The study has the records and tables of one that nobody disturbed, and nothing of its course is left."""
+def check_same(study, calm):
+    """The study has the records and tables of an undisturbed one, and no file of its drivers remains."""
     assert results(study.out) == results(calm), study.done
     mine, theirs = tables(study.out), tables(calm)
     assert {"summary.csv", "aggregate.csv", "significance.csv", "lr_sweep.csv", "steps.csv"} <= mine.keys()
@@ -50,12 +50,11 @@ def check_same(study: Disturbed, calm: Path) -> None:
         assert [*study.out.glob(f"{left}/*")] == [], (left, study.done)
 
 
-def test_an_interrupted_study_ends_like_an_undisturbed_one(finished: Finished, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Drivers and workers are killed and stopped in the middle of trials; the last run ends it in this process."""
+def test_an_interrupted_study_ends_like_an_undisturbed_one(finished, monkeypatch):
     study = Disturbed(finished.folder, random.Random(0), finished.words, "disturbed", every=0.05)
 
-    def wait_for_checkpoint() -> None:
-        def checkpoints() -> set[tuple[str, int]]:
+    def wait_for_checkpoint():
+        def checkpoints():
             return {(path.name, path.stat().st_mtime_ns) for path in study.out.glob("checkpoints/*.pt")}
 
         before = checkpoints()
@@ -64,7 +63,7 @@ def test_an_interrupted_study_ends_like_an_undisturbed_one(finished: Finished, m
     first = study.start(2)
     wait_for_checkpoint()
     study.kill_driver(first)
-    assert [*study.out.glob("drivers/*.json")]  # for who watches
+    assert [*study.out.glob("drivers/*.json")]
 
     second = study.start(0)
     wait_for_checkpoint()
@@ -72,9 +71,9 @@ def test_an_interrupted_study_ends_like_an_undisturbed_one(finished: Finished, m
     os.killpg(second.process.pid, signal.SIGINT)  # as Ctrl-C in a terminal: to the whole group
     assert second.process.wait() == STOPPED
     study.wait_for(lambda: not any(map(is_running, workers)))
-    said = second.log.read_text()
-    assert "finished trials are kept" in said
-    assert not any(word in said for word in ("Traceback", "Exception ignored", "leaked")), said
+    output = second.log.read_text()
+    assert "finished trials are kept" in output
+    assert not any(word in output for word in ("Traceback", "Exception ignored", "leaked")), output
 
     third = study.start(2)
     wait_for_checkpoint()
@@ -85,7 +84,7 @@ def test_an_interrupted_study_ends_like_an_undisturbed_one(finished: Finished, m
     monkeypatch.chdir(finished.folder)
     monkeypatch.syspath_prepend(finished.folder)
     monkeypatch.setattr(environment, "LOADED_REVISION", "none")
-    environment.environment.cache_clear()  # the trials are forked from here, with what is known by now
+    environment.environment.cache_clear()  # the trials are forked from this process, and inherit its cache
     assert main([*finished.words, "--output-dir", "disturbed", "--workers", "0"]) == DONE
     assert {path: path.stat().st_mtime_ns for path in records} == records, "finished trials were run again"
     check_same(study, finished.output)
@@ -93,8 +92,8 @@ def test_an_interrupted_study_ends_like_an_undisturbed_one(finished: Finished, m
 
 @pytest.mark.soak
 @pytest.mark.skipif(os.getuid() != 0 or not shutil.which("mount"), reason="a small disk is mounted, which needs root")
-def test_a_study_that_is_disturbed_fifty_times_ends_like_an_undisturbed_one(tmp_path: Path) -> None:
-    """At random moments, by any of `Disturbed.KINDS`, with up to four drivers; SOAK_SEED repeats what was drawn."""
+def test_a_study_that_is_disturbed_fifty_times_ends_like_an_undisturbed_one(tmp_path):
+    """At random moments, by any of `Disturbed.KINDS`, with up to four drivers; SOAK_SEED repeats a run."""
     kills, seed = KILLS, int(os.environ.get("SOAK_SEED", time.time_ns() % 10_000))
     chance, text = random.Random(seed), suite_text(seeds=6, steps=1500)
     calm = undisturbed(tmp_path / "calm", text)
@@ -102,7 +101,7 @@ def test_a_study_that_is_disturbed_fifty_times_ends_like_an_undisturbed_one(tmp_
         with small_disk(tmp_path / f"kleine Platte {kills}") as folder:
             write_tiny(folder, text)
             study = Disturbed(folder, chance)
-            while kills > 0 and study.go_on(chance.choice(DRIVERS), chance.uniform(0, 14)):
+            while kills > 0 and study.keep_running(chance.choice(DRIVERS), chance.uniform(0, 14)):
                 study.disturb(chance.choice([*Disturbed.KINDS]))
                 kills -= 1
             study.end()
@@ -111,7 +110,7 @@ def test_a_study_that_is_disturbed_fifty_times_ends_like_an_undisturbed_one(tmp_
 
 
 @pytest.mark.parametrize(("kill", "code"), [(signal.SIGINT, STOPPED), (signal.SIGTERM, TO_BE_CONTINUED)])
-def test_a_signal_while_libraries_load_is_quiet(finished: Finished, kill: signal.Signals, code: int) -> None:
+def test_a_signal_while_libraries_load_is_quiet(finished, kill, code):
     driver = Disturbed(finished.folder, random.Random(0), finished.words, "early").start()
     while not below(driver.process.pid):  # the workers' server
         time.sleep(0.01)
@@ -121,12 +120,12 @@ def test_a_signal_while_libraries_load_is_quiet(finished: Finished, kill: signal
     assert "Traceback" not in driver.log.read_text()
 
 
-def test_a_second_signal_interrupts_what_is_done_upon_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_signal_interrupts_the_handling_of_the_first(monkeypatch):
     outside = signal.getsignal(signal.SIGUSR1)
     with preemptible():
         with pytest.raises(Preempted, match="SIGUSR1"):
             os.kill(os.getpid(), signal.SIGUSR1)
-        os.kill(os.getpid(), signal.SIGTERM)  # a job system that says it twice
+        os.kill(os.getpid(), signal.SIGTERM)  # a job system that sends two signals at once
         monkeypatch.setattr(preemption, "ECHO", 0.0)
         with pytest.raises(Preempted, match="SIGTERM"):
             os.kill(os.getpid(), signal.SIGTERM)

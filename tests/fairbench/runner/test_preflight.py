@@ -2,9 +2,7 @@
 
 import io
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -17,10 +15,9 @@ from fairbench.runner import run_study as studies
 from fairbench.runner.executors.local import ProcessExecutor
 from fairbench.runner.preflight import run_preflight
 from fairbench.runner.run_options import RunOptions
-from fairbench.study.plan import Study, trial_spec
+from fairbench.study.plan import trial_spec
 from fairbench.study.preflight import check_gpu_memory
 from fairbench.suites.overrides import named_arenas
-from fairbench.suites.schema import Suite
 from fairbench.training.place import Place
 
 pytestmark = pytest.mark.xdist_group("servers")  # one worker has the server of processes
@@ -50,7 +47,7 @@ FILES = {
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     """An optimizer in several files, in the working directory."""
     for name, text in FILES.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -61,45 +58,35 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def executor() -> Iterator[ProcessExecutor]:
+def executor():
     preload = [*studies.PRELOAD, "fairbench.arenas.vit", "pytorch_optimizer"]
-    with ProcessExecutor([Place()], lambda spec, step, loss: None, preload) as running:
+    with ProcessExecutor([Place()], preload=preload) as running:
         yield running
 
 
-def with_optimizer(suite: Suite, factory: str, **options: object) -> Suite:
+def with_optimizer(suite, factory, **options):
     return replace(suite, optimizers={"Own": OptimizerPlan(factory, options)}, reference="Own")
 
 
-def own_id(study: Study) -> str:
-    return trial_spec(study, "vit", "Own", "final", 1e-3, 1).id
+def test_an_edit_of_the_code_that_takes_part_changes_the_trials(folder, tiny_suite, executor):
+    """Helper modules, those of a package, and those that only a step imports; but not one that nothing imports."""
 
-
-def test_an_edit_of_whatever_took_part_makes_other_trials(
-    folder: Path, tiny_suite: Suite, executor: ProcessExecutor
-) -> None:
-    """Helper modules, those of a package, and those that only a step imports; but not what nobody imports."""
-
-    def found() -> Study:
+    def resolved():
         return run_preflight(with_optimizer(tiny_suite, "helped:Helped"), Place(), executor.call).study
 
-    first = found()
+    first = resolved()
     assert [*first.optimizers["Own"].code] == [
         "helped", "helper", "late", "package", "package.deep", "package.deeper", "torch",
     ]  # fmt: skip
-    ids = {own_id(first)}
-    for i, name in enumerate(("helper.py", "late.py", "package/deeper.py"), 2):
+    ids = {trial_spec(first, "vit", "Own", "final", 1e-3, 1).id}
+    edited = ("helper.py", "late.py", "package/deeper.py", "package/unrelated.py")
+    for name, number in zip(edited, (2, 3, 4, 4), strict=True):
         (folder / name).write_text(FILES[name] + "# edited\n")
-        ids.add(own_id(found()))
-        assert len(ids) == i, name
-    (folder / "package/unrelated.py").write_text("x = 1")
-    ids.add(own_id(found()))
-    assert len(ids) == 4
+        ids.add(trial_spec(resolved(), "vit", "Own", "final", 1e-3, 1).id)
+        assert len(ids) == number, name
 
 
-def test_installed_code_counts_by_version_and_kernels_of_our_own_by_content(
-    tiny_suite: Suite, executor: ProcessExecutor
-) -> None:
+def test_installed_code_counts_by_version_and_our_kernels_by_content(tiny_suite, executor):
     suite = replace(tiny_suite, optimizers={**tiny_suite.optimizers, "Lion": OptimizerPlan()})
     study = run_preflight(suite, Place(), executor.call).study
     assert study.optimizers["AdamW"].code.keys() == {"torch"}
@@ -111,25 +98,17 @@ def test_installed_code_counts_by_version_and_kernels_of_our_own_by_content(
     assert set(compiled) <= psilogic.keys()
     assert not {"psilogic.models.presets", "fairbench.training.trial"} & psilogic.keys()
     arena = study.arenas["vit"].code
-    assert {
-        "fairbench.training.trial",
-        "fairbench.arenas.vit",
-        "fairbench.data.loading",
-        "torch",
-        "transformers",
-    } <= arena.keys()
+    of_fairbench = {"fairbench.training.trial", "fairbench.arenas.vit", "fairbench.data.loading"}
+    assert {*of_fairbench, "torch", "transformers"} <= arena.keys()
     assert not {"fairbench.cli.main", "fairbench.report"} & arena.keys()
 
 
-def test_an_own_arena_is_found_in_processes_and_is_no_part_of_an_optimizers_code(
-    folder: Path, tiny_suite: Suite, executor: ProcessExecutor
-) -> None:
+def test_a_user_defined_arena_is_no_part_of_an_optimizers_code(folder, tiny_suite, executor):
     path = write_template("arena", "noisy_sine")
     arenas = named_arenas([f"{path}:NoisySine"], tiny_suite.arenas)
-    study = run_preflight(
-        replace(with_optimizer(tiny_suite, "helped:Helped"), arenas=arenas), Place(), executor.call
-    ).study
-    assert [*study.arenas["NoisySine"].code] == sorted(study.arenas["NoisySine"].code)  # whatever was loaded when
+    suite = replace(with_optimizer(tiny_suite, "helped:Helped"), arenas=arenas)
+    study = run_preflight(suite, Place(), executor.call).study
+    assert [*study.arenas["NoisySine"].code] == sorted(study.arenas["NoisySine"].code)
     assert "noisy_sine_py" in study.arenas["NoisySine"].code
     assert "noisy_sine_py" not in study.optimizers["Own"].code
     assert {"helped", "helper", "late"} <= study.optimizers["Own"].code.keys()
@@ -137,7 +116,7 @@ def test_an_own_arena_is_found_in_processes_and_is_no_part_of_an_optimizers_code
     assert {"torch", "fairbench.data.splits"} <= set(studies.preload(study.suite))
 
 
-def _is_compiled(module: object) -> bool:
+def _is_compiled(module):
     return str(getattr(module, "__file__", "")).endswith(".so")
 
 
@@ -180,17 +159,13 @@ class HandsOn(Horizon):
         ("Leaves", "optimizers.Own: odd:Leaves cannot be built: SystemExit: 0"),
     ],
 )
-def test_what_cannot_work_is_said_before_anything_runs(
-    folder: Path, tiny_suite: Suite, executor: ProcessExecutor, name: str, complaint: str
-) -> None:
+def test_an_optimizer_that_cannot_work_is_an_error_before_any_trial(folder, tiny_suite, executor, name, complaint):
     (folder / "odd.py").write_text(ODD)
     with pytest.raises(UsageError, match=complaint):
         run_preflight(with_optimizer(tiny_suite, f"odd:{name}"), Place(), executor.call)
 
 
-def test_a_first_step_without_end_does_not_keep_anybody_waiting(
-    folder: Path, tiny_suite: Suite, executor: ProcessExecutor, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_first_step_without_end_is_an_error(folder, tiny_suite, executor, monkeypatch):
     (folder / "odd.py").write_text(ODD)
     monkeypatch.setattr(executor, "_call_limit", 3.0)
     with pytest.raises(UsageError, match=r"optimizer_and_seconds of Own: no end after 3 s(.|\n)*in step"):
@@ -198,48 +173,37 @@ def test_a_first_step_without_end_does_not_keep_anybody_waiting(
 
 
 @pytest.mark.parametrize("name", ["Horizon", "HandsOn"])
-def test_an_argument_total_steps_gets_the_horizon(
-    folder: Path, tiny_suite: Suite, executor: ProcessExecutor, name: str
-) -> None:
+def test_an_argument_total_steps_gets_the_horizon(folder, tiny_suite, executor, name):
     (folder / "odd.py").write_text(ODD)
-    suite = with_optimizer(tiny_suite, f"odd:{name}")
-    study = run_preflight(suite, Place(), executor.call).study
-    plan = suite.arenas["vit"]
-    for stage, steps in (("sweep", plan.sweep_steps), ("final", plan.steps)):
-        assert trial_spec(study, "vit", "Own", stage, 1e-3, 1).optimizer.options["total_steps"] == steps
-    fixed = run_preflight(with_optimizer(tiny_suite, f"odd:{name}", total_steps=7), Place(), executor.call).study
-    assert trial_spec(fixed, "vit", "Own", "final", 1e-3, 1).optimizer.options["total_steps"] == 7
+    plan = tiny_suite.arenas["vit"]
+    for options, sweep, final in (({}, plan.sweep_steps, plan.steps), ({"total_steps": 7}, 7, 7)):
+        study = run_preflight(with_optimizer(tiny_suite, f"odd:{name}", **options), Place(), executor.call).study
+        specs = [trial_spec(study, "vit", "Own", stage, 1e-3, 1) for stage in ("sweep", "final")]
+        assert [spec.optimizer.options["total_steps"] for spec in specs] == [sweep, final]
 
 
-def test_the_start_of_each_seed_is_known(tiny_suite: Suite) -> None:
+def test_the_initial_weights_of_each_seed_are_hashed(tiny_suite):
     starts = study_of(tiny_suite).arenas["vit"].starts
     assert starts.keys() == {"0", "1", "2"}
     assert len(set(starts.values())) == 3
 
 
-def test_trials_that_do_not_fit_on_a_gpu_together_are_refused_before_anything_runs(
-    tiny_suite: Suite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By what their first steps take, and CUDA itself in each process; the GPU is pretended."""
+def test_trials_that_do_not_fit_on_a_gpu_together_are_refused(tiny_suite, tmp_path, monkeypatch):
+    """By the memory of their first steps, and that of CUDA in each process; the GPU is simulated."""
+    without = run_preflight(tiny_suite, Place(), here)
+    assert (without.gpu_bytes, without.gpu_free_bytes) == ({"vit": 0}, 0)
+    check_gpu_memory(without, 99)
     memory = 1_400_000_000, 5_500_000_000, 8_000_000_000
     monkeypatch.setattr("fairbench.training.environment.gpu_memory", lambda device: memory)
     preflight = run_preflight(tiny_suite, Place(), here)
     assert (preflight.gpu_bytes, preflight.gpu_free_bytes) == ({"vit": 1_400_000_000}, 5_500_000_000)
-    for sharing in (1, 2, 3):
-        check_gpu_memory(preflight, sharing)
-    alone = replace(preflight, gpu_free_bytes=1_000_000_000)
-    check_gpu_memory(alone, 1)
+    check_gpu_memory(preflight, 3)
+    check_gpu_memory(replace(preflight, gpu_free_bytes=1_000_000_000), 1)
 
     monkeypatch.setattr(studies, "run_preflight", lambda *arguments: preflight)
     complaint = "--trials-per-gpu 4: a trial of arena vit takes 2.0 GB of a GPU with 6.1 GB free; at most 3 fit"
-    conduct = RunOptions([Place()] * 4, server=False)
+    options = RunOptions([Place()] * 4, server=False)
     with pytest.raises(UsageError, match=complaint):
-        studies.run_study(tiny_suite, tmp_path / "out", conduct, Console(file=io.StringIO()))
+        studies.run_study(tiny_suite, tmp_path / "out", options, Console(file=io.StringIO()))
     assert not (tmp_path / "out" / "config.json").exists()
     assert not list((tmp_path / "out" / "trials").iterdir())
-
-
-def test_without_a_gpu_any_number_fits(tiny_suite: Suite) -> None:
-    preflight = run_preflight(tiny_suite, Place(), here)
-    assert (preflight.gpu_bytes, preflight.gpu_free_bytes) == ({"vit": 0}, 0)
-    check_gpu_memory(preflight, 99)

@@ -1,11 +1,9 @@
-"""Event files as TensorBoard reads them: every point of every record once, however often the study was stopped."""
+"""Event files as TensorBoard reads them: every point of every record once, even if the study was stopped."""
 
 import importlib.util
 import io
 import json
 import shutil
-from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.console import Console
@@ -23,25 +21,24 @@ pytest.importorskip("tensorboard", reason="the package tensorboard is not instal
 pytestmark = pytest.mark.xdist_group("servers")  # one worker has the server of processes
 
 RUN = ["run", "--suite", "tiny.toml", "--output-dir", "out", "--workers", "2", "--tensorboard"]
-Points = dict[str, list[tuple[int, float]]]
 
 
 @pytest.fixture
-def out(tiny_file: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def out(tiny_file, monkeypatch):
     monkeypatch.chdir(tiny_file.parent)
     return tiny_file.parent / "out"
 
 
-def records(out: Path) -> list[dict[str, Any]]:
+def records(out):
     return [json.loads(path.read_text()) for path in sorted(out.glob("trials/*.json"))]
 
 
-def folder(out: Path, record: dict[str, Any]) -> Path:
+def folder(out, record):
     return TensorBoard(out / "tensorboard").folder(TrialSpec.from_json(record["spec"]))
 
 
-def points(folder: Path) -> Points:
-    """What TensorBoard shows of a trial."""
+def points(folder):
+    """The points of a trial in TensorBoard."""
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     events = EventAccumulator(str(folder)).Reload()
@@ -49,29 +46,28 @@ def points(folder: Path) -> Points:
     return {tag: [(x.step, x.value) for x in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
 
 
-def expected(record: dict[str, Any]) -> Points:
+def expected(record):
     result = record["result"]
-    found: Points = {"loss/train": [(step, loss) for step, loss in result["loss_curve"]]}
+    points = {"loss/train": [(step, loss) for step, loss in result["loss_curve"]]}
     for metric in result["final"]["val"]:
-        found[f"{metric}/val"] = [(at["step"], at["val"][metric]) for at in result["evaluations"]]
+        points[f"{metric}/val"] = [(at["step"], at["val"][metric]) for at in result["evaluations"]]
         if record["spec"]["stage"] == "final":
-            found[f"{metric}/test"] = [(result["steps"], result["final"]["test"][metric])]
-    return found
+            points[f"{metric}/test"] = [(result["steps"], result["final"]["test"][metric])]
+    return points
 
 
-def check(out: Path) -> None:
-    found = records(out)
-    assert len(found) >= 8
-    assert len({folder(out, record) for record in found}) == len(found)
-    for record in found:
+def check(out):
+    assert len(records(out)) >= 8
+    assert len({folder(out, record) for record in records(out)}) == len(records(out))
+    for record in records(out):
         shown, wanted = points(folder(out, record)), expected(record)
         assert shown.keys() == wanted.keys()
         for tag, values in wanted.items():
             assert shown[tag] == [(step, pytest.approx(value, rel=1e-6)) for step, value in values]
 
 
-def test_a_resumed_study_neither_loses_nor_repeats_points(out: Path) -> None:
-    """The second run meets what kills leave: a trial in its middle, a record without its metrics, no events at all."""
+def test_a_resumed_study_neither_loses_nor_repeats_points(out):
+    """A kill can leave an unfinished trial, a record whose metrics are not written, or a record without events."""
     assert main(RUN) == 0
     check(out)
     assert (out / "tensorboard" / "vit" / "AdamW" / "sweep lr=0.001 wd=0.01 seed 0").is_dir()
@@ -86,12 +82,12 @@ def test_a_resumed_study_neither_loses_nor_repeats_points(out: Path) -> None:
     shutil.rmtree(folder(out, without))
     *_, resumed, last = records(out)
     spec = TrialSpec.from_json(resumed["spec"])
-    with TensorBoard(out / "tensorboard") as going_on:  # from a checkpoint: what was before it is in the record only
-        going_on.started(spec)
-        going_on.paused(spec)
-        going_on.started(spec)
-        going_on.running(spec, *resumed["result"]["loss_curve"][-1])
-        going_on.ended(spec, resumed)
+    with TensorBoard(out / "tensorboard") as resuming:  # from a checkpoint: earlier steps are in the record only
+        resuming.started(spec)
+        resuming.paused(spec)
+        resuming.started(spec)
+        resuming.running(spec, *resumed["result"]["loss_curve"][-1])
+        resuming.ended(spec, resumed)
     kept = folder(out, last)
     before = {path: path.stat().st_mtime_ns for path in kept.iterdir()}
     console = Console(file=io.StringIO())
@@ -100,9 +96,7 @@ def test_a_resumed_study_neither_loses_nor_repeats_points(out: Path) -> None:
     assert {path: path.stat().st_mtime_ns for path in kept.iterdir()} == before
 
 
-def test_without_tensorboard_nothing_runs(
-    out: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_tensorboard_nothing_runs(out, monkeypatch, capsys):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert main(RUN) == 2
     assert "--tensorboard needs the package tensorboard: pip install tensorboard" in capsys.readouterr().err

@@ -1,45 +1,40 @@
 """Planning: the same search for everyone, from the records alone."""
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from fairbench.optimizers.spec import ResolvedOptimizer
-from fairbench.study.plan import Arm, ResolvedArena, Study, arms
+from fairbench.study.plan import ResolvedArena, Study, arms
 from fairbench.study.schedule import Schedule
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.loader import load_suite, parse_suite
-from fairbench.suites.schema import Suite
 from fairbench.suites.search import Grid, Setting
-
-Records = dict[str, dict[str, Any]]
 
 
 @pytest.fixture
-def study() -> Study:
+def study():
     """The arena gpt of `mini` with one optimizer: nothing heavy is loaded."""
     content = load_suite("mini").to_json()
     content["arenas"] = {"gpt": content["arenas"]["gpt"]}
     content["optimizers"] = {"PsiLogic": content["optimizers"]["PsiLogic"]}
-    suite: Suite = parse_suite(content, "test")
+    suite = parse_suite(content, "test")
     code = {"psilogic.optimizer": "0"}
     optimizer = ResolvedOptimizer("PsiLogic", "psilogic:PsiLogic", {"lr": 1e-3}, {}, True, "", code)
     return Study(suite, "cpu", {"gpt": ResolvedArena("data", {"torch": "2"}, {})}, {"PsiLogic": optimizer}, {})
 
 
-def complete(study: Study, val_loss: Callable[[float], float], status: str = "finished") -> tuple[Arm, Records]:
-    """Run the study with made-up results: the validation loss is a function of the learning rate."""
-    records: Records = {}
+def complete(study, val_loss, status="finished", gain=0.0):
+    """Run the study: the validation loss is a function of the learning rate, and falls by `gain` times the decay."""
+    records = {}
 
-    def lookup(spec: TrialSpec) -> dict[str, Any] | None:
+    def lookup(spec):
         return records.get(spec.id)
 
     schedule = Schedule(study, lookup)
     while spec := schedule.next():
-        loss = val_loss(spec.lr)
+        loss = val_loss(spec.lr) - gain * (spec.weight_decay or 0)
         state = "diverged" if math.isnan(loss) else status
         metrics = dict.fromkeys(("loss", "perplexity", "bits_per_byte"), loss)
         final = {"val": metrics, "test": {"loss": -spec.lr}} if state == "finished" else None
@@ -49,16 +44,16 @@ def complete(study: Study, val_loss: Callable[[float], float], status: str = "fi
     return arm, records
 
 
-def distance(best: float) -> Callable[[float], float]:
+def distance(best):
     """A loss that is lowest at the best rate."""
     return lambda lr: abs(math.log(lr / best))
 
 
-def grid(arm: Arm) -> list[float]:
+def grid(arm):
     return [spec.lr for spec in arm.sweep]
 
 
-def test_the_grid_is_log_spaced_and_the_best_inside_is_selected(study: Study) -> None:
+def test_the_grid_is_log_spaced_and_the_best_inside_is_selected(study):
     arm, _ = complete(study, distance(1e-3))
     assert grid(arm) == [1e-4, 3.16228e-4, 1e-3, 3.16228e-3, 1e-2]
     assert arm.lr == 1e-3
@@ -76,16 +71,14 @@ def test_the_grid_is_log_spaced_and_the_best_inside_is_selected(study: Study) ->
         (1e-9, [3.16228e-5, 1e-5, 3.16228e-6], 3.16228e-6),
     ],
 )
-def test_a_best_rate_on_the_edge_extends_the_grid(
-    study: Study, best: float, added: list[float], selected: float
-) -> None:
+def test_a_best_rate_on_the_edge_extends_the_grid(study, best, added, selected):
     arm, _ = complete(study, distance(best))
     base = {Grid(study.suite.sweep).rate(i) for i in range(5)}
     assert sorted(set(grid(arm)) - base) == sorted(added)
     assert arm.lr == selected
 
 
-def test_selection_reads_the_validation_split_only(study: Study) -> None:
+def test_selection_reads_the_validation_split_only(study):
     arm, records = complete(study, distance(1e-3))
     for record in records.values():
         record["result"]["final"]["test"] = {"loss": -1e9}
@@ -93,12 +86,12 @@ def test_selection_reads_the_validation_split_only(study: Study) -> None:
     assert again == arm
 
 
-def test_a_diverged_trial_ranks_last(study: Study) -> None:
+def test_a_diverged_trial_ranks_last(study):
     arm, _ = complete(study, lambda lr: math.nan if lr > 5e-4 else 100 - lr)
     assert arm.lr == 3.16228e-4
 
 
-def test_when_everything_diverges_the_grid_goes_down_and_no_final_trial_is_run(study: Study) -> None:
+def test_when_everything_diverges_the_grid_goes_down_and_no_final_trial_is_run(study):
     arm, records = complete(study, lambda lr: math.nan)
     assert min(grid(arm)) == 3.16228e-6
     assert (arm.lr, [*arm.final], arm.diverged, len(records)) == (None, [], True, 8)
@@ -106,11 +99,11 @@ def test_when_everything_diverges_the_grid_goes_down_and_no_final_trial_is_run(s
     assert (view.done, view.trials, view.steps_left["gpt"]) == (8, 8, 0)
 
 
-def test_of_equal_rates_the_lowest_wins(study: Study) -> None:
+def test_of_equal_rates_the_lowest_wins(study):
     assert complete(study, lambda lr: 0.0 if 5e-4 < lr < 5e-3 else 1.0)[0].lr == 1e-3
 
 
-def test_an_incomplete_sweep_selects_nothing(study: Study) -> None:
+def test_an_incomplete_sweep_selects_nothing(study):
     arm, records = complete(study, distance(1e-3), status="failed")
     assert arm.lr is None
     assert not arm.final
@@ -118,36 +111,29 @@ def test_an_incomplete_sweep_selects_nothing(study: Study) -> None:
     assert (view.done, view.trials, view.steps_left["gpt"]) == (5, 10, 5 * study.suite.arenas["gpt"].steps)
 
 
-def test_the_horizon_follows_the_stage(study: Study) -> None:
+def test_the_horizon_follows_the_stage(study):
     arm, _ = complete(study, distance(1e-3))
     plan = study.suite.arenas["gpt"]
     assert {spec.optimizer.options["total_steps"] for spec in arm.sweep} == {plan.sweep_steps}
     assert {spec.optimizer.options["total_steps"] for spec in arm.final} == {plan.steps}
 
 
-def test_weight_decays_are_searched_with_every_rate(study: Study) -> None:
+def test_weight_decays_are_searched_with_every_rate(study):
     suite = replace(study.suite, sweep=replace(study.suite.sweep, extra={"weight_decay": [0, 0.1]}))
-    records: Records = {}
-    schedule = Schedule(searching := replace(study, suite=suite), lambda spec: records.get(spec.id))
-    while spec := schedule.next():
-        loss = distance(1e-1)(spec.lr) - (spec.weight_decay or 0)
-        metrics = dict.fromkeys(("loss", "perplexity", "bits_per_byte"), loss)
-        records[spec.id] = {"status": "finished", "result": {"final": {"val": metrics}}}
-        schedule.ended(spec)
-    (arm,) = arms(searching, lambda spec: records.get(spec.id))
+    arm, _ = complete(replace(study, suite=suite), distance(1e-1), gain=1.0)
     assert len(arm.sweep) == 2 * (5 + 3)  # extended for both decays alike
     assert arm.setting == Setting(1e-1, (("weight_decay", 0.1),))
     assert {(spec.lr, spec.weight_decay) for spec in arm.final} == {(1e-1, 0.1)}
 
 
-def test_options_of_an_arena_replace_the_optimizers_own(study: Study) -> None:
+def test_options_of_an_arena_replace_the_optimizers_own(study):
     resolved = replace(study.optimizers["PsiLogic"], options={"gamma": 1, "p_ext": 2}, arenas={"gpt": {"gamma": 3}})
     assert resolved.spec("gpt", {"lr": 0.1}, 7).options == {"gamma": 3, "p_ext": 2, "lr": 0.1, "total_steps": 7}
     assert resolved.spec("vit", {"lr": 0.1, "weight_decay": 0.5}, 7).options["gamma"] == 1
     assert resolved.spec("vit", {"lr": 0.1, "weight_decay": 0.5}, 7).options["weight_decay"] == 0.5
 
 
-def test_everything_that_determines_a_trial_changes_its_id(study: Study) -> None:
+def test_everything_that_determines_a_trial_changes_its_id(study):
     spec = complete(study, distance(1e-3))[0].final[0]
     ids = {spec.id}
     for path in ("arena.fingerprint", "arena.code.torch", "optimizer.code.helper", "training.steps", "stage", "seed"):

@@ -1,7 +1,7 @@
 """Which driver runs a trial: claims in the output directory, which several drivers share, also over NFS.
 
-A claim is a file `claims/<name>` with its owner's token. It is made under another name and then linked, which only one
-driver can do; no lock is involved. Where a file system has no hard links, the file is opened in exclusive mode. An
+A claim is a file `claims/<name>` with its owner's token. It is made under a temporary name and then linked, which only
+one driver can do; no lock is involved. Where a file system has no hard links, the file is opened in exclusive mode. An
 owner renews all its claims at once with its heartbeat (`heartbeat.py`). An owner is dead when
 
 * it has no status file: a driver releases its claims before it removes its status, so this one was removed as dead;
@@ -10,7 +10,7 @@ owner renews all its claims at once with its heartbeat (`heartbeat.py`). An owne
 
 The claim of a dead owner is never changed: the next owner links `<name>.1`, the one after that `<name>.2`. The last
 file of such a chain holds. Each file can be made by one driver only, and is tried only when the previous owner is dead:
-of all drivers that take over an expired claim, one wins. A driver that ends without a record removes its own file,
+of all drivers that take over an expired claim, one wins. A driver that stops without a record removes its file,
 which restores the chain. A driver that has written the record removes the chain from its end. A gap in the chain can
 appear only while the trial has a record, which every driver reads again after taking a claim, or when an owner that
 was thought dead wakes up (a suspended machine, a network interruption of minutes). Two drivers may then run one trial,
@@ -22,7 +22,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 
 from fairbench.common.errors import UsageError
 from fairbench.runner.coordination.heartbeat import Heartbeat
@@ -31,17 +30,13 @@ from fairbench.study.records import Store
 
 
 class ClaimFolder:
-    """The folder of claims, possibly on a network file system.
-
-    Args:
-        path: the folder, which exists.
-    """
+    """The folder of claims, possibly on a network file system."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def create(self, name: str, content: str) -> bool:
-        """Make a file with all of its content at once; False if there is one of that name.
+        """Make a file with all of its content at once; False if the name is taken.
 
         Raises:
             UsageError: the folder cannot be written.
@@ -76,7 +71,7 @@ class ClaimFolder:
         return True
 
     def read(self, name: str) -> str | None:
-        """The content of a file, empty if it cannot be read now; None if there is none."""
+        """The content of a file, empty if it cannot be read now; None if it does not exist."""
         try:
             return (self.path / name).read_text()
         except FileNotFoundError:
@@ -94,7 +89,7 @@ class Claims:
 
     Args:
         token: of this driver, which has written a status.
-        liveness: tells which drivers are dead.
+        liveness: decides which drivers are dead.
     """
 
     def __init__(self, folder: ClaimFolder, token: str, liveness: Liveness) -> None:
@@ -102,13 +97,9 @@ class Claims:
         self._held: dict[str, int] = {}
 
     def __enter__(self) -> "Claims":
-        """Begin without claims."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Release the claims that are still held."""
+    def __exit__(self, *error: object) -> None:
         for name in list(self._held):
             self.release(name)
 
@@ -143,11 +134,7 @@ class Claims:
 
     @contextmanager
     def holding(self, name: str, wait: Callable[[], None] = lambda: None) -> Iterator[None]:
-        """Wait for a claim, and hold it for the block.
-
-        Args:
-            wait: called repeatedly while another driver holds it.
-        """
+        """Wait for a claim, and hold it for the block; `wait` is called repeatedly while another driver holds it."""
         while not self.take(name):
             wait()
             time.sleep(POLL)
@@ -165,4 +152,4 @@ def _file(name: str, generation: int) -> str:
 
 def open_claims(store: Store, heartbeat: Heartbeat) -> Claims:
     """The claims of a driver on the trials of a store."""
-    return Claims(ClaimFolder(store.claims), heartbeat.token, heartbeat.liveness)
+    return Claims(ClaimFolder(store.claims), heartbeat.status.token, heartbeat.liveness)

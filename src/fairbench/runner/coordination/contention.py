@@ -1,7 +1,7 @@
 """Marks trials that ran while another driver of this machine ran trials: their timings are not comparable.
 
-The mark is a file next to the trial's checkpoint and lasts as long. The record therefore says `alone: false`, whichever
-driver completes the trial.
+The mark is a file next to the trial's checkpoint, and exists as long as the checkpoint. The record therefore has
+`alone: false`, whichever driver completes the trial.
 """
 
 import time
@@ -9,27 +9,20 @@ from collections.abc import Callable
 
 from fairbench.common.files import write_atomically
 from fairbench.runner.coordination.heartbeat import Heartbeat
+from fairbench.runner.coordination.liveness import LOOK, LOOK_EACH
 from fairbench.runner.observers import Observer
 from fairbench.study.records import Store
 from fairbench.study.trial_spec import TrialSpec
 
-LOOK, LOOK_EACH = 1.0, 0.01
-"""Seconds between two looks at the other drivers: a constant, and a part for each of them."""
-
 
 class Contention(Observer):
-    """Marks this driver's trials while another driver of this machine runs trials of the study.
-
-    Args:
-        heartbeat: of this driver; it observes each event first.
-        clock: monotonic seconds; tests pass their own.
-    """
+    """Marks this driver's trials while another driver of this machine runs trials; the heartbeat comes first."""
 
     def __init__(self, heartbeat: Heartbeat, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
         self._heartbeat, self._store, self._clock = heartbeat, store, clock
         self._next_look, self._is_shared = float("-inf"), False
 
-    def started(self, spec: TrialSpec) -> None:
+    def started(self, spec: TrialSpec, label: str) -> None:
         """Remove the mark of an earlier attempt, unless the trial resumes from its checkpoint."""
         if not self._store.checkpoint(spec.id).exists():
             self._store.shared(spec.id).unlink(missing_ok=True)

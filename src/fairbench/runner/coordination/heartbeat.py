@@ -1,7 +1,7 @@
 """Heartbeat: writes the driver's status at least every `BEAT` seconds, for other drivers and for `fairbench watch`.
 
 A monotonic clock paces it. Timestamps in the status come from the driver's calendar clock and are for people;
-`liveness.py` says what may be concluded from them.
+`liveness.py` explains what they show.
 """
 
 import json
@@ -9,104 +9,69 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from types import TracebackType
 
 from fairbench.common.files import write_atomically
 from fairbench.runner.coordination.liveness import Liveness
 from fairbench.runner.coordination.status import DriverStatus, start_of, status_path, this_machine
 from fairbench.runner.observers import Follower
-from fairbench.study.records import Record
-from fairbench.study.trial_spec import TrialSpec
 
-SECONDS = 1.0
-"""Shortest time between two statuses."""
-BEAT = 10.0
-"""Longest time between two statuses."""
+SHORTEST_BEAT, BEAT = 1.0, 10.0
+"""Shortest and longest seconds between two statuses."""
 
 
 class Heartbeat(Follower):
     """Writes which trials run and their progress; use it in a `with` block.
 
     Args:
-        clock: seconds since 1970, which people can compare; tests pass their own.
+        clock: seconds since 1970, which people can compare.
         pace: monotonic seconds.
-        searched: hyperparameters that the suite searches besides the learning rate.
 
     Attributes:
-        liveness: tells which other drivers are alive.
+        liveness: decides which other drivers are alive.
     """
 
     def __init__(
-        self,
-        directory: Path,
-        clock: Callable[[], float] = time.time,
-        pace: Callable[[], float] = time.monotonic,
-        searched: Iterable[str] = (),
+        self, directory: Path, clock: Callable[[], float] = time.time, pace: Callable[[], float] = time.monotonic
     ) -> None:
-        super().__init__(clock, searched)
+        super().__init__(clock)
         self._directory, self._pace = directory, pace
         host, pid = socket.gethostname(), os.getpid()
         self.status = DriverStatus(secrets.token_hex(8), host, pid, this_machine(), start_of(pid))
         self.liveness = Liveness(directory)
         self._last_write, self._is_new = float("-inf"), True
 
-    @property
-    def token(self) -> str:
-        """The driver's name in the directory."""
-        return self.status.token
-
     def __enter__(self) -> "Heartbeat":
-        """Write the first status."""
         self.liveness.remove_dead()
         self.beat()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Remove the status."""
-        status_path(self._directory, self.token).unlink(missing_ok=True)
+    def __exit__(self, *error: object) -> None:
+        status_path(self._directory, self.status.token).unlink(missing_ok=True)
         self.liveness.remove_dead()
 
     def announce(self, environment: Mapping[str, str]) -> None:
-        """Write at once in which environment this driver runs trials."""
+        """Write at once the environment in which this driver runs trials."""
         self.status = replace(self.status, environment=environment)
         self._write()
 
     def other_drivers(self) -> list[DriverStatus]:
         """The other live drivers that run trials; waits up to BEAT_WAIT seconds for drivers that may be alive."""
         alive = self.liveness.wait_until_known(self.beat)
-        return [status for status in alive if status.environment and status.token != self.token]
+        return [status for status in alive if status.environment and status.token != self.status.token]
 
-    def started(self, spec: TrialSpec) -> None:
-        super().started(spec)
-        self._update()
-
-    def running(self, spec: TrialSpec, step: int, loss: float) -> None:
-        super().running(spec, step, loss)
-        self._update()
-
-    def paused(self, spec: TrialSpec) -> None:
-        super().paused(spec)
-        self._update()
-
-    def ended(self, spec: TrialSpec, record: Record) -> None:
-        super().ended(spec, record)
-        self._update()
-
-    def _update(self) -> None:
+    def changed(self) -> None:
         self._is_new = True
         self.beat()
 
     def beat(self) -> None:
         """Write the status if it is due."""
-        if self._pace() - self._last_write >= (SECONDS if self._is_new else BEAT):
+        if self._pace() - self._last_write >= (SHORTEST_BEAT if self._is_new else BEAT):
             self._write()
 
     def _write(self) -> None:
         self._last_write, self._is_new = self._pace(), False
         self.status = replace(self.status, beat=self.status.beat + 1, written=self.clock(), trials=self.trials)
-        write_atomically(status_path(self._directory, self.token), json.dumps(asdict(self.status)))
+        write_atomically(status_path(self._directory, self.status.token), json.dumps(asdict(self.status)))

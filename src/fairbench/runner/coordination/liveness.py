@@ -3,14 +3,14 @@
 A driver of this machine is alive while its process exists. A driver of another machine is alive while its beat changes,
 and dead when the beat has not changed for `EXPIRY` seconds of the observer's monotonic clock. Before a change was seen,
 a timestamp close to our calendar time shows that the driver is alive; no timestamp ever shows that it is dead. A reader
-that must know at its first look waits for a beat (`Liveness.wait_until_known`). It then finds a driver whose clock is
-wrong, and none in a directory that was copied.
+that must decide at its first look waits for a beat (`Liveness.wait_until_known`). It then notices a live driver whose
+clock is wrong, and takes no driver of a copied directory for a live one.
 """
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from fairbench.runner.coordination.status import DriverStatus, read_status, read_statuses, status_path
 
@@ -22,15 +22,16 @@ FRESH = 1.0
 """Seconds for which a driver that was seen alive is not checked again."""
 POLL = 0.2
 """Seconds between two attempts of a process that waits."""
+LOOK, LOOK_EACH = 1.0, 0.01
+"""Seconds between two looks at other drivers or at their trials: a constant, and a part for each of them."""
 
 
-@dataclass(frozen=True)
-class Sighting:
+class Sighting(NamedTuple):
     """The last seen value of something that a live driver changes.
 
     Attributes:
-        since: time of its first sight, by the observer's clock.
-        changed: whether another value was seen before.
+        since: when it was first seen, by the observer's clock.
+        changed: whether a different value was seen before.
     """
 
     value: object
@@ -39,18 +40,15 @@ class Sighting:
 
 
 class Liveness:
-    """Tells which drivers are alive, by its own clock.
+    """Decides which drivers of a directory are alive.
 
     Args:
-        clock: monotonic seconds; tests pass their own.
-        calendar: seconds since 1970; tests pass their own.
+        clock: monotonic seconds.
+        calendar: seconds since 1970.
     """
 
     def __init__(
-        self,
-        directory: Path,
-        clock: Callable[[], float] = time.monotonic,
-        calendar: Callable[[], float] = time.time,
+        self, directory: Path, clock: Callable[[], float] = time.monotonic, calendar: Callable[[], float] = time.time
     ) -> None:
         self._directory, self._clock, self._calendar = directory, clock, calendar
         self._seen: dict[str, Sighting] = {}
@@ -61,7 +59,6 @@ class Liveness:
         return [self._corrected(status) for status in read_statuses(self._directory) if self._is_alive(status)]
 
     def _is_alive(self, status: DriverStatus) -> bool:
-        """Whether the driver is known to be alive."""
         if status.alive is not None:
             return status.alive
         sighting = self._sighting(status.token, status.beat)
@@ -69,11 +66,7 @@ class Liveness:
         return plausible and self._clock() - sighting.since <= EXPIRY
 
     def wait_until_known(self, wait: Callable[[], None] = lambda: None) -> list[DriverStatus]:
-        """The statuses of the live drivers; waits up to BEAT_WAIT seconds for drivers that may be alive.
-
-        Args:
-            wait: called repeatedly in the meantime.
-        """
+        """The statuses of the live drivers; calls `wait` for up to BEAT_WAIT seconds while some may be alive."""
         statuses = read_statuses(self._directory)
         while sum(self._is_unknown(status) for status in statuses):  # look at each of them every time
             wait()

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from fairbench.runner.observers import RunningTrial
 
-FOLDER = "drivers"
 UNKNOWN = "unknown"
 """Start time of a process that cannot be read."""
 
@@ -22,8 +21,6 @@ class DriverStatus:
 
     Attributes:
         token: unique name of the driver in this directory.
-        host: name of its machine.
-        pid: number of its process.
         machine: boot id and PID namespace of its machine, see `this_machine`.
         started: start time of the process, as its machine counts it.
         beat: number of statuses written before this one.
@@ -75,11 +72,11 @@ def names(statuses: Sequence[DriverStatus]) -> str:
 
 def status_path(directory: Path, token: str) -> Path:
     """The status file of a driver."""
-    return directory / FOLDER / f"{token}.json"
+    return directory / "drivers" / f"{token}.json"
 
 
 def read_status(directory: Path, token: str) -> DriverStatus | None:
-    """The last status of a driver; None if there is none.
+    """The last status of a driver; None without one.
 
     A status that cannot be read is returned with beat 0: it may be readable at the next attempt.
     """
@@ -96,7 +93,7 @@ def read_status(directory: Path, token: str) -> DriverStatus | None:
 
 def read_statuses(directory: Path) -> list[DriverStatus]:
     """The last statuses of all drivers of a directory, including killed ones."""
-    tokens = sorted(path.stem for path in (directory / FOLDER).glob("*.json"))
+    tokens = sorted(path.stem for path in (directory / "drivers").glob("*.json"))
     return [status for token in tokens if (status := read_status(directory, token)) is not None]
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from math import inf
-from types import TracebackType
 from typing import Any, Protocol
 
 from fairbench.study.records import Record
@@ -16,19 +15,20 @@ ReportProgress = Callable[[TrialSpec, int, float], None]
 class Executor(Protocol):
     """Runs trials; use it in a `with` block."""
 
-    def __enter__(self) -> "Executor":
-        """Begin."""
+    def __enter__(self) -> "Executor": ...
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Stop what still runs."""
+    def __exit__(self, *error: object) -> None:
+        """End the processes that still run."""
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """The result of a module's function, in a process of its own where trials run."""
+        """The result of a module's function, called in a separate process where trials run.
 
-    def has_room(self) -> bool:
-        """Whether another trial would start at once."""
+        Raises:
+            UsageError: the function raised one, or did not return.
+        """
+
+    def has_free_slot(self) -> bool:
+        """Whether a trial would start at once."""
 
     def submit(self, spec: TrialSpec, limit: float, resumes: bool = True) -> None:
         """Start a trial with a time limit in seconds; a timing trial is submitted only while no other runs."""
@@ -41,11 +41,7 @@ class Executor(Protocol):
 
 
 def paused(spec: TrialSpec, unsaved: str = "") -> Record:
-    """The placeholder for the record of a trial that stopped with a checkpoint and will be resumed.
-
-    Args:
-        unsaved: why no checkpoint of its last steps could be written; empty if it was.
-    """
+    """The placeholder for the record of a trial that will be resumed; `unsaved` says why it has no new checkpoint."""
     return {"id": spec.id, "status": "paused", "unsaved": unsaved}
 
 
@@ -56,7 +52,6 @@ def run_trial(
 
     Args:
         send: called with "progress", the number of steps done, and the training loss.
-        place: where it runs.
         checkpointing: where it writes checkpoints and resumes from; None for neither.
 
     Raises:

@@ -1,8 +1,7 @@
-"""Trials in processes of their own, one thread each: no trial sees the state that another one has left.
+"""Trials in separate processes, with one thread each: no trial sees the state of another one.
 
 Processes are forked from a server that has loaded the heavy libraries and has done no arithmetic: a new one starts at
-once and shares the libraries' memory with the others. With `--workers 0` they are forked from this process, which then
-loads the libraries itself.
+once and shares the libraries' memory. With `--workers 0` they are forked from this process, which loads the libraries.
 """
 
 import gc
@@ -16,7 +15,6 @@ from math import inf
 from multiprocessing import forkserver
 from multiprocessing.connection import wait
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from fairbench.common.errors import UsageError
@@ -29,18 +27,15 @@ from fairbench.training.place import Checkpointing, Place
 FROZEN = "fairbench.runner.executors.frozen"
 CALL_LIMIT = 600.0
 """Seconds that a call may take: to load data and build models, or to take two steps in every arena."""
-PATIENCE = 120.0
+PAUSE_LIMIT = 120.0
 """Seconds that paused trials have to complete their current step and write a checkpoint."""
 
 
 class ProcessExecutor:
-    """Runs each trial in a new process; whatever a trial does to its process fails only that trial.
+    """Runs each trial in a new process; a trial that breaks its process fails alone.
 
     Args:
         places: where trials run concurrently, one at each; timing trials run at the first.
-        report: called with the progress of the trials.
-        preload: modules that the trials will need.
-        call_limit: seconds that a call may take.
         server: whether processes are forked from a server; otherwise from this process.
         checkpointing: where trials write checkpoints and resume from; None for neither.
     """
@@ -48,7 +43,7 @@ class ProcessExecutor:
     def __init__(
         self,
         places: Sequence[Place],
-        report: ReportProgress,
+        report: ReportProgress = lambda spec, step, loss: None,
         preload: Sequence[str] = (),
         call_limit: float = CALL_LIMIT,
         server: bool = True,
@@ -74,10 +69,7 @@ class ProcessExecutor:
             gc.freeze()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Stop what still runs."""
+    def __exit__(self, *error: object) -> None:
         for _, _, process in self._running.values():
             process.end()
         if self._start == "fork":
@@ -89,11 +81,6 @@ class ProcessExecutor:
         return Process(self._start, Path(self._folder.name) / str(self._started), job, arguments, limit)
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """The result of a module's function, called in a process of its own.
-
-        Raises:
-            UsageError: the function raised one, or did not return.
-        """
         name = f"{function.__name__} of {_names(arguments)}"
         process = self._process(_call, (function, *arguments), self._call_limit)
         try:
@@ -113,19 +100,16 @@ class ProcessExecutor:
             raise UsageError(message[2] if usage else f"{name}:\n{message[3]}")
         return message[1]
 
-    def has_room(self) -> bool:
-        """Whether another trial would start at once."""
+    def has_free_slot(self) -> bool:
         return bool(self._free)
 
     def submit(self, spec: TrialSpec, limit: float, resumes: bool = True) -> None:
-        """Start a trial with a time limit in seconds; a timing trial is submitted only while no other runs."""
         slot = self._free.pop()
         place = replace(self._places[0], alone=True) if spec.stage == "timing" else slot
         arguments = (spec, place, self._checkpointing if resumes else None)
         self._running[spec.id] = spec, slot, self._process(run_trial, arguments, limit)
 
     def collect(self, patience: float = inf) -> list[Record]:
-        """The records of trials that have ended, after waiting at most `patience` seconds."""
         records: list[Record] = []
         until = time.monotonic() + patience
         while not records and self._running and (now := time.monotonic()) < until:
@@ -140,17 +124,16 @@ class ProcessExecutor:
         return records
 
     def pause(self) -> list[Record]:
-        """Stop every trial with a checkpoint: for each its `paused` record, or its record if it ended."""
         records: list[Record] = []
         for _, _, process in self._running.values():
             process.pause()
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + PAUSE_LIMIT
         while self._running and time.monotonic() < until:
             records += self.collect(until - time.monotonic())
         for spec, _, process in list(self._running.values()):
             self._free_slot(spec)
             process.end()
-            records.append(paused(spec, f"its step did not end within {PATIENCE:.0f} s"))
+            records.append(paused(spec, f"its step did not end within {PAUSE_LIMIT:.0f} s"))
         return records
 
     def _receive(self, spec: TrialSpec, process: Process) -> list[Record]:

@@ -32,7 +32,7 @@ def do(pipe: Connection, output: str, job: Callable[..., Any], arguments: tuple[
         job: called with a function that sends a message, and with the arguments.
     """
     me = os.getpid()
-    os.setsid()  # a process group of its own, which is killed as a whole
+    os.setsid()  # a new process group, which is killed as a whole
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     threading.Thread(target=_die_with_parent, daemon=True).start()
     printed = Path(output).open("a", buffering=1, errors="replace")  # noqa: SIM115

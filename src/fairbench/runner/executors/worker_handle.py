@@ -26,8 +26,7 @@ class Process:
 
     Args:
         start: the start method, "forkserver" or "fork".
-        output: file for its output.
-        job: its job, see `fairbench.runner.executors.worker.do`.
+        job, arguments: see `fairbench.runner.executors.worker.do`.
         limit: seconds that it may take.
     """
 
@@ -58,19 +57,16 @@ class Process:
     def receive(self) -> list[Any] | None:
         """Its next message; None when it has ended."""
         try:
-            message: list[Any] = json.loads(self.pipe.recv_bytes())
+            return list(json.loads(self.pipe.recv_bytes()))
         except (EOFError, OSError):
             return None
-        return message
 
     def end(self, patience: float = 0.0) -> str:
         """End it with all its children; returns the end of its output."""
         self._process.join(patience)
         for kill in (lambda: os.killpg(self._process.pid, signal.SIGKILL), self._process.kill):
-            try:
+            with suppress(ProcessLookupError):  # it has ended, or does not lead a process group yet
                 kill()
-            except ProcessLookupError:  # it has ended, or does not lead a process group yet
-                continue
         self._process.join()
         self.pipe.close()
         return self.output.read_text(errors="replace")[-KEPT_OUTPUT:] if self.output.exists() else ""

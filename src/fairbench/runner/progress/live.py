@@ -3,7 +3,6 @@
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from types import TracebackType
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -16,21 +15,20 @@ from fairbench.study.records import Record
 from fairbench.study.schedule import Outlook
 from fairbench.study.trial_spec import TrialSpec
 
-PLAIN_SECONDS = 15.0
+LINE_SECONDS = 15.0
 """Seconds between two lines of progress without a terminal."""
 QUIET_SECONDS = 10.0
-"""Seconds without a message of a trial after which the table says so."""
+"""Seconds without a message of a trial after which the table shows them."""
 
 
 def time_left(
     seconds: Mapping[str, float], steps: Mapping[str, int], steps_left: Mapping[str, int], workers: int
 ) -> float | None:
-    """Seconds until a study is complete, at each arena's own pace; None before any step.
+    """Seconds until a study is complete, at the pace of each arena; None before any step.
 
     Args:
         seconds: spent in ended trials, by arena.
-        steps: done in them.
-        steps_left: steps that remain, by arena.
+        steps: done in these trials.
         workers: concurrent trials.
     """
     if not any(steps.values()):
@@ -40,7 +38,7 @@ def time_left(
     return sum(left * pace.get(arena, mean) for arena, left in steps_left.items()) / workers
 
 
-def summary(done: int, trials: int, left: float | None) -> str:
+def progress_line(done: int, trials: int, left: float | None) -> str:
     """The progress of a study in one line."""
     return f"{done} of {trials} trials" + (f", about {duration(left)} left" if left is not None else "")
 
@@ -70,21 +68,11 @@ def trials_table(trials: Iterable[RunningTrial], now: float) -> Table:
     return table
 
 
-class Progress(Follower):
-    """Shows the progress of a study, its running trials with their losses, and the time left.
+class LiveProgress(Follower):
+    """Shows the progress of a study, its running trials with their losses, and the time left."""
 
-    Args:
-        clock: the time in seconds; tests pass their own.
-        searched: hyperparameters that the suite searches besides the learning rate.
-    """
-
-    def __init__(
-        self,
-        console: Console,
-        clock: Callable[[], float] = time.monotonic,
-        searched: Iterable[str] = (),
-    ) -> None:
-        super().__init__(clock, searched)
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(clock)
         self._console = console
         self._outlook = Outlook(0, 0, {})
         self._seconds: dict[str, float] = defaultdict(float)  # spent in finished trials, by arena
@@ -93,16 +81,12 @@ class Progress(Follower):
         self._last_line = clock()
         self._live = Live(console=console, get_renderable=self._view, refresh_per_second=4, transient=True)
 
-    def __enter__(self) -> "Progress":
-        """Start the display on a terminal."""
+    def __enter__(self) -> "LiveProgress":
         if self._console.is_terminal:
             self._live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Stop the display."""
+    def __exit__(self, *error: object) -> None:
         self._live.stop()
 
     def say(self, text: str) -> None:
@@ -115,7 +99,7 @@ class Progress(Follower):
 
     def running(self, spec: TrialSpec, step: int, loss: float) -> None:
         super().running(spec, step, loss)
-        if not self._console.is_terminal and self.clock() - self._last_line >= PLAIN_SECONDS:
+        if not self._console.is_terminal and self.clock() - self._last_line >= LINE_SECONDS:
             self._last_line = self.clock()
             line = f"{self._summary()} | {trials_line(self.trials.values())}"
             self._console.print(line, highlight=False, soft_wrap=True)
@@ -131,11 +115,7 @@ class Progress(Follower):
         self._steps[spec.arena.name] += record["result"]["steps"]
         if record["status"] == "diverged":
             self._console.print(f"diverged: {label} at step {record['result']['steps']}", highlight=False)
-        self._report_data_location(spec, record["cost"]["data_on"])
-
-    def _report_data_location(self, spec: TrialSpec, data_on: str) -> None:
-        """Print once per arena that its data do not fit on the GPU."""
-        if data_on != spec.training.device and spec.arena.name not in self._sent:
+        if record["cost"]["data_on"] != spec.training.device and spec.arena.name not in self._sent:
             self._sent.add(spec.arena.name)
             self.say(f"{spec.arena.name}: the data do not fit on the GPU, batches are sent from pinned memory")
 
@@ -144,7 +124,7 @@ class Progress(Follower):
         return time_left(self._seconds, self._steps, self._outlook.steps_left, max(len(self.trials), 1))
 
     def _summary(self) -> str:
-        return summary(self._outlook.done, self._outlook.trials, self.eta())
+        return progress_line(self._outlook.done, self._outlook.trials, self.eta())
 
     def _view(self) -> Group:
         table = trials_table(list(self.trials.values()), self.clock())  # the display has its own thread

@@ -8,7 +8,6 @@ import importlib.util
 import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -30,7 +29,6 @@ class TensorBoard(Observer):
     """Writes losses, metrics and hyperparameters of sweep and final trials.
 
     Args:
-        directory: of the event files.
         extra: hyperparameters that are searched besides the learning rate; they distinguish trials.
 
     Raises:
@@ -44,19 +42,15 @@ class TensorBoard(Observer):
         self._writers: dict[str, SummaryWriter] = {}
         self._since: dict[str, int] = {}  # the first step of a trial that was written
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close the files of trials that were stopped."""
+    def __exit__(self, *error: object) -> None:
         for writer in self._writers.values():
             writer.close()
 
     def folder(self, spec: TrialSpec) -> Path:
         """The folder of a trial's event file."""
+        options = spec.optimizer.options
         decay = "" if spec.weight_decay is None else f" wd={spec.weight_decay:g}"
-        others = "".join(
-            f" {name}={spec.optimizer.options[name]}" for name in self._others & spec.optimizer.options.keys()
-        )
+        others = "".join(f" {name}={options[name]}" for name in self._others & options.keys())
         trial = f"{spec.stage} lr={spec.lr:g}{decay}{others} seed {spec.seed}"
         return self._directory / _name(spec.arena.name) / _name(spec.optimizer.name) / _name(trial)
 
@@ -73,7 +67,7 @@ class TensorBoard(Observer):
             self.running(spec, step, loss)
         self.ended(spec, record)
 
-    def started(self, spec: TrialSpec) -> None:
+    def started(self, spec: TrialSpec, label: str = "") -> None:
         """Start the event file of a trial, with its hyperparameters."""
         if spec.stage == "timing":
             return

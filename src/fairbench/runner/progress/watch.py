@@ -13,18 +13,16 @@ from rich.table import Table
 
 from fairbench.runner.coordination.liveness import Liveness
 from fairbench.runner.observers import RunningTrial
-from fairbench.runner.progress.live import PLAIN_SECONDS, summary, time_left, trials_line, trials_table
-from fairbench.study.history import FILE
+from fairbench.runner.progress.live import LINE_SECONDS, progress_line, time_left, trials_line, trials_table
+from fairbench.study.history import CONFIG_FILE
 from fairbench.study.plan import Arm, Study, arms
 from fairbench.study.record_index import IndexEntry
-from fairbench.study.records import Record
 from fairbench.study.snapshot import Snapshot, read_plans
-from fairbench.study.trial_spec import TrialSpec
 
-SECONDS = 1.5
+REFRESH_SECONDS = 1.5
 """Seconds between two reads of the directory."""
 NAMED = 4
-"""Most drivers that are named; each trial also names its own."""
+"""Most drivers that are named; each running trial names its driver, too."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +30,6 @@ class ArmStatus:
     """The progress of one optimizer in one arena.
 
     Attributes:
-        tuned: whether a learning rate is searched.
         sweep: the index entry of each trial of stage 1; None for a missing record.
         final: the same for stage 2; None for each planned seed while no setting is selected.
     """
@@ -42,26 +39,11 @@ class ArmStatus:
     sweep: Sequence[IndexEntry | None]
     final: Sequence[IndexEntry | None]
 
-    @property
-    def awaited(self) -> Sequence[IndexEntry | None]:
-        """The entries of the trials that can run or have run."""
-        return self.sweep if self.arm.setting is None else [*self.sweep, *self.final]
 
-
-def arm_statuses(study: Study, entry: Callable[[str], IndexEntry | None]) -> list[ArmStatus]:
-    """The progress of every arm of a study.
-
-    Args:
-        entry: gives the index entry of the trial with an id; None without a record.
-    """
-
-    def reduced(spec: TrialSpec) -> Record | None:
-        known = entry(spec.id)
-        return known and known.as_record(spec.id)
-
-    seeds = len(study.suite.final.seeds)
-    statuses = []
-    for arm in arms(study, reduced):
+def arm_statuses(study: Study, snapshot: Snapshot) -> list[ArmStatus]:
+    """The progress of every arm of a study."""
+    seeds, entry, statuses = len(study.suite.final.seeds), snapshot.entry, []
+    for arm in arms(study, snapshot.reduced):
         final = [None] * seeds if arm.setting is None and not arm.diverged else [*map(entry, arm.final.ids)]
         statuses.append(ArmStatus(arm, study.tuned(arm.optimizer), [*map(entry, arm.sweep.ids)], final))
     return statuses
@@ -72,7 +54,6 @@ class StudyStatus:
     """The progress of a study.
 
     Attributes:
-        arms: its arms, in the order of the suite.
         running: the running trials, from the statuses of their drivers.
         drivers: host and process of each live driver.
         now: the time, in seconds since 1970.
@@ -85,22 +66,18 @@ class StudyStatus:
     now: float
 
     @property
-    def is_running(self) -> bool:
-        """Whether a driver runs the study."""
-        return bool(self.drivers)
-
-    @property
     def summary(self) -> str:
         """The progress of the study, the time left, and whether a driver runs it, in one line."""
         trials = [entry for arm in self.arms for entry in (*arm.sweep, *arm.final)]
         done = len(trials) - trials.count(None)
-        idle = "" if self.is_running or self.complete else "; no driver runs it now"
-        return summary(done, len(trials), self.left if self.is_running else None) + idle
+        idle = "" if self.drivers or self.complete else "; no driver runs it now"
+        return progress_line(done, len(trials), self.left if self.drivers else None) + idle
 
     @property
     def complete(self) -> bool:
         """Whether every trial that can run has a record, and no driver runs."""
-        return not self.is_running and not any(None in arm.awaited for arm in self.arms)
+        can_run = [entry for x in self.arms for entry in (*x.sweep, *(x.final if x.arm.setting else ()))]
+        return not self.drivers and None not in can_run
 
     @property
     def left(self) -> float | None:
@@ -130,11 +107,7 @@ class StudyStatus:
 
 @dataclass(frozen=True)
 class Preparation:
-    """A study without a plan, whose first drivers run the preflight.
-
-    Attributes:
-        drivers: host and process of each.
-    """
+    """A study without a plan, whose first drivers run the preflight."""
 
     drivers: list[str]
     complete: ClassVar = False
@@ -151,7 +124,7 @@ class Preparation:
 
 
 def status_table(statuses: Iterable[ArmStatus]) -> Table:
-    """A table with the progress of each arm."""
+    """The progress of each arm."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for column in ("arena", "optimizer", "sweep", "rate", "final", "diverged", "failed"):
         table.add_column(column, justify="left" if column in ("arena", "optimizer") else "right", no_wrap=True)
@@ -167,11 +140,7 @@ def status_table(statuses: Iterable[ArmStatus]) -> Table:
 
 
 class Watcher:
-    """Reads the status of a study repeatedly; final records are read once.
-
-    Args:
-        clock: seconds since 1970; tests pass their own.
-    """
+    """Reads the status of a study repeatedly; final records are read once."""
 
     def __init__(self, directory: Path, clock: Callable[[], float] = time.time) -> None:
         self._directory, self._clock = directory, clock
@@ -185,29 +154,23 @@ class Watcher:
             UsageError: there is no study, or something in it is damaged.
         """
         alive, now = self._liveness.wait_until_known(), self._clock()
-        if alive and not (self._directory / FILE).exists():
+        if alive and not (self._directory / CONFIG_FILE).exists():
             return Preparation([driver.name for driver in alive])
         study = read_plans(self._directory).study
         # The records are read after the statuses: a trial that has ended in between has its record.
         snapshot = self._snapshot = self._snapshot.refreshed() if self._snapshot else Snapshot(self._directory)
-        arm_status = arm_statuses(study, snapshot.entry)
+        arm_status = arm_statuses(study, snapshot)
         snapshot.write_index()
-        trials = sorted((x for driver in alive for x in driver.trials.items()), key=lambda x: x[1].updated)
-        # Of two statuses of a trial the later one counts.
-        running = {name: trial for name, trial in trials if _is_missing(snapshot.entry(name))}
+        running: dict[str, RunningTrial] = {}
+        for name, trial in sorted((x for driver in alive for x in driver.trials.items()), key=lambda x: x[1].updated):
+            entry = snapshot.entry(name)
+            if entry is None or entry.status == "failed":  # it has no record, or that of an earlier failure
+                running[name] = trial  # if two statuses name a trial, the later one counts
         return StudyStatus(study, arm_status, list(running.values()), [driver.name for driver in alive], now)
 
 
-def _is_missing(entry: IndexEntry | None) -> bool:
-    """Whether a trial has no record, or only that of an earlier failure."""
-    return entry is None or entry.status == "failed"
-
-
-def watch(directory: Path, console: Console, sleep: Callable[[float], None] = time.sleep) -> None:
+def watch_study(directory: Path, console: Console, sleep: Callable[[float], None] = time.sleep) -> None:
     """Show a study until it is complete: a view that updates on a terminal, plain lines elsewhere.
-
-    Args:
-        sleep: waits for a number of seconds; tests pass their own.
 
     Raises:
         UsageError: there is no study, or something in it is damaged.
@@ -217,12 +180,12 @@ def watch(directory: Path, console: Console, sleep: Callable[[float], None] = ti
     if console.is_terminal:
         with Live(status.view(), console=console, auto_refresh=False) as live:
             while not status.complete:
-                sleep(SECONDS)
+                sleep(REFRESH_SECONDS)
                 status = watcher.status()
                 live.update(status.view(), refresh=True)
         return
     while not status.complete:
         console.print(f"{status.summary} | {trials_line(status.running)}", highlight=False, soft_wrap=True)
-        sleep(PLAIN_SECONDS)
+        sleep(LINE_SECONDS)
         status = watcher.status()
     console.print(status.view(), highlight=False)

@@ -26,9 +26,9 @@ ADDRESSES = "give HOST:PORT as `ray start --head` printed it, auto on a node of 
 ANSWER = 10.0
 """Seconds in which a connection to an address must succeed."""
 HEAD_ANSWER = 30.0
-"""Seconds in which a lost head must answer again; after 60 Ray ends this process with a message of its own."""
+"""Seconds in which a lost head must answer again; after 60, Ray ends this process with its own message."""
 LOCAL = {"include_dashboard": False, "object_store_memory": 100_000_000, "_node_ip_address": "127.0.0.1"}
-"""A cluster on this machine: not reachable from others, with little storage, since records are small."""
+"""A cluster on this machine: not reachable from other machines, with little storage, since records are small."""
 
 
 def check_address(address: str) -> None:
@@ -72,7 +72,7 @@ def connected(address: str) -> Iterator[None]:
     """A connection to a cluster; a local one is started for it, ends with it, and is reachable from this machine only.
 
     Raises:
-        UsageError: there is no such cluster, or it has another version of Ray or Python.
+        UsageError: there is no such cluster, or it has a different version of Ray or Python.
     """
     check_address(address)
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}

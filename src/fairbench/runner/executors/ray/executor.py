@@ -5,15 +5,14 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from fairbench.common.errors import UsageError
-from fairbench.runner.executors.base import ReportProgress, failure, paused
-from fairbench.runner.executors.local import CALL_LIMIT
+from fairbench.runner.executors.base import failure, paused
+from fairbench.runner.executors.local import CALL_LIMIT, PAUSE_LIMIT
 from fairbench.runner.executors.ray.cluster import await_head, connected, ray
 from fairbench.runner.executors.ray.node import (
     EXCHANGE,
@@ -25,69 +24,48 @@ from fairbench.runner.executors.ray.node import (
     read_environment,
     run_on_node,
 )
+from fairbench.runner.observers import Observer
+from fairbench.runner.run_options import RunOptions
 from fairbench.study.environments import environment_differences
 from fairbench.study.records import Record
 from fairbench.study.trial_spec import TrialSpec
-from fairbench.training.place import Checkpointing, Place
+from fairbench.training.place import Checkpointing
 
 RETRIES = 3
 """How often a trial is tried again after its worker or node was lost."""
-PAUSE_LIMIT = 150.0
-"""Seconds that running trials have to stop: a cluster that reclaims machines gives about three minutes."""
+NODE_PAUSE_LIMIT = PAUSE_LIMIT + 30.0
+"""Seconds that nodes have to stop their trials: a cluster that reclaims machines gives about three minutes."""
 HARDWARE = ("device", "platform", "cuda", "cudnn", "tf32")
 """Facts in which nodes may differ from the driver's machine."""
 NODE = "ray.io/node-id"
 """Ray's label for the id of a node."""
 
 
-@dataclass(frozen=True)
-class Task:
-    """A trial that is submitted to Ray.
-
-    Attributes:
-        limit: seconds that it may take.
-        resumes: whether it can resume from a checkpoint.
-        reference: Ray's reference to its reply.
-    """
-
-    spec: TrialSpec
-    limit: float
-    resumes: bool
-    reference: Any = None
-
-
 class RayExecutor:
     """Runs trials on a Ray cluster, as many as its nodes have cores or GPUs for; nodes may join later.
 
     Args:
-        address: of the cluster; "local" starts one on this machine, "auto" finds the one that runs here.
-        places: their device is that of the trials; as many trials share a GPU as there are places on the first one.
-        report: called with the progress of the trials.
-        say: called with messages about the cluster.
-        preload: modules that the trials will need.
-        call_limit: seconds that a call may take.
+        options: trials run on devices of the kind of the first place; as many share a GPU as there are such places.
         checkpointing: where trials write checkpoints, and how often; None for none.
-        allow_mixed: whether nodes with another environment get trials.
     """
 
     def __init__(
         self,
-        address: str,
-        places: Sequence[Place],
-        report: ReportProgress,
-        say: Callable[[str], None],
+        options: RunOptions,
+        observer: Observer,
         preload: Sequence[str] = (),
         call_limit: float = CALL_LIMIT,
         checkpointing: Checkpointing | None = None,
-        allow_mixed: bool = False,
     ) -> None:
-        self._address, self._report, self._say, self._call_limit = address, report, say, call_limit
-        self._sharing = list(places).count(places[0])
-        place = replace(places[0], device=places[0].kind)  # Ray shows a task only its own GPU
+        assert options.ray is not None
+        self._address, self._observer, self._call_limit = options.ray, observer, call_limit
+        first = options.places[0]
+        self._sharing = list(options.places).count(first)
+        place = replace(first, device=first.kind)  # Ray shows a task only its own GPU
         kept = checkpointing and replace(checkpointing, folder=str(Path(checkpointing.folder).absolute()))
         self._work = Work(place, tuple(preload), str(Path.cwd()), kept)
-        self._allow_mixed = allow_mixed
-        self._running: dict[Future[Reply], Task] = {}
+        self._allow_mixed = options.allow_mixed
+        self._running: dict[Future[Reply], tuple[Any, tuple[TrialSpec, float, bool]]] = {}  # reference, submission
         self._rejected: set[str] = set()
         self._unshared: set[str] = set()
         self._head_address, self._home, self._slots = "", "", 0
@@ -101,21 +79,17 @@ class RayExecutor:
             self._actor = ray.remote(num_cpus=0)(ProgressActor).options(scheduling_strategy=_on(self._home)).remote()
             self._count_slots()
             self._work = replace(self._work, sentinel=entered.enter_context(sentinel_file(self._work.checkpointing)))
-            environment = self._common_environment()
-            self._work = replace(self._work, environment=None if self._allow_mixed else environment)
+            self._work = replace(self._work, environment=self._common_environment())
             self._entered = entered.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Stop what still runs, and leave the cluster."""
-        for task in self._running.values():
-            ray.cancel(task.reference, force=True)
-        self._entered.__exit__(kind, error, trace)
+    def __exit__(self, *error: Any) -> None:
+        for reference, _ in self._running.values():
+            ray.cancel(reference, force=True)
+        self._entered.__exit__(*error)
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """The result of a module's function, called in a process of its own on a node.
+        """The result of a module's function, called in a separate process on a node.
 
         Raises:
             UsageError: the function raised one, or did not return, or no node could run it.
@@ -130,30 +104,24 @@ class RayExecutor:
             raise UsageError(reply["usage"])
         return reply["result"]
 
-    def has_room(self) -> bool:
-        """Whether another trial would start at once."""
+    def has_free_slot(self) -> bool:
         return len(self._running) < self._slots
 
     def submit(self, spec: TrialSpec, limit: float, resumes: bool = True) -> None:
-        """Start a trial with a time limit in seconds; a timing trial is submitted only while no other runs."""
-        self._run(Task(spec, limit, resumes))
-
-    def _run(self, task: Task) -> None:
-        is_timed = task.spec.stage == "timing"
+        is_timed = spec.stage == "timing"
         fit = {NODE: f"!in({','.join(self._rejected)})"} if self._rejected else {}
         work = replace(
             self._work,
             place=replace(self._work.place, alone=self._work.place.alone or is_timed),
-            checkpointing=self._work.checkpointing if task.resumes else None,
+            checkpointing=self._work.checkpointing if resumes else None,
         )
         # Step times are compared with each other, so all are taken on one node.
         where = {"scheduling_strategy": _on(self._home)} if is_timed else {"label_selector": fit}
         remote = self._remote(run_on_node, 1 if is_timed else self._sharing).options(**where)
-        reference = remote.remote(work, task.spec, task.limit, self._actor)
-        self._running[reference.future()] = replace(task, reference=reference)
+        reference = remote.remote(work, spec, limit, self._actor)
+        self._running[reference.future()] = reference, (spec, limit, resumes)
 
     def collect(self, patience: float = inf) -> list[Record]:
-        """The records of trials that have ended, after waiting at most `patience` seconds."""
         records: list[Record] = []
         until = time.monotonic() + patience
         while not records and self._running and (now := time.monotonic()) < until:
@@ -166,15 +134,14 @@ class RayExecutor:
         return records
 
     def pause(self) -> list[Record]:
-        """Stop every trial with a checkpoint: for each its `paused` record, or its record if it ended."""
         self._answer_of_actor(self._actor.pause.remote())
         records: list[Record] = []
-        until = time.monotonic() + PAUSE_LIMIT
+        until = time.monotonic() + NODE_PAUSE_LIMIT
         while self._running and (left := until - time.monotonic()) > 0:
             records += self.collect(left)
-        for task in self._running.values():
-            ray.cancel(task.reference, force=True)
-            records.append(paused(task.spec, f"its node sent nothing for {PAUSE_LIMIT:.0f} s"))
+        for reference, (spec, *_) in self._running.values():
+            ray.cancel(reference, force=True)
+            records.append(paused(spec, f"its node sent nothing for {NODE_PAUSE_LIMIT:.0f} s"))
         self._running.clear()
         return records
 
@@ -197,16 +164,16 @@ class RayExecutor:
             raise UsageError(f"--ray {self._address}: a node cannot run fairbench; {advice}\n{error}") from error
 
     def _ended(self, future: Future[Reply]) -> list[Record]:
-        """The record of a trial that Ray has ended; empty if it has to run again."""
-        task = self._running.pop(future)
+        """The record of a trial that Ray has ended; empty if the trial has to run again."""
+        _, submission = self._running.pop(future)
         try:
             reply = self._answer(future)
         except ray.exceptions.RayError as error:
             lost = f"its worker or node was lost, and so were those of the retries: {error}"
-            return [failure(task.spec, "WorkerDied", lost, "")]
+            return [failure(submission[0], "WorkerDied", lost, "")]
         if "rejected" in reply:
             self._reject(reply)
-            self._run(task)
+            self.submit(*submission)
             return []
         return [reply["record"]]
 
@@ -214,7 +181,7 @@ class RayExecutor:
         """Give no more trials to a node."""
         if reply["node"] not in self._rejected:
             self._rejected.add(reply["node"])
-            self._say(f"Ray node {reply['host']} gets no trials: {reply['rejected']}")
+            self._observer.say(f"Ray node {reply['host']} gets no trials: {reply['rejected']}")
             self._count_slots()
 
     def _count_slots(self) -> None:
@@ -235,11 +202,11 @@ class RayExecutor:
     def _report_progress(self) -> None:
         """Pass on the progress that running trials have reported."""
         steps, unshared = self._answer_of_actor(self._actor.collect.remote())
-        for task in self._running.values():
-            if task.spec.id in steps:
-                self._report(task.spec, *steps[task.spec.id])
+        for _, (spec, *_) in self._running.values():
+            if spec.id in steps:
+                self._observer.running(spec, *steps[spec.id])
         for host in unshared - self._unshared:
-            self._say(f"Ray node {host} does not see {self._work.sentinel}: its trials write no checkpoints")
+            self._observer.say(f"Ray node {host} does not see {self._work.sentinel}: its trials write no checkpoints")
         self._unshared |= unshared
 
     def _answer_of_actor(self, reference: Any) -> Any:
@@ -257,15 +224,17 @@ class RayExecutor:
                 f"resumes: {error}"
             ) from error
 
-    def _common_environment(self) -> dict[str, str]:
-        """Versions, device and revision of the first node; apart from hardware, they are the driver's.
+    def _common_environment(self) -> dict[str, str] | None:
+        """Versions, device and revision that every node must have: those of the first node; None for any.
 
         Raises:
-            UsageError: they differ, and that is not allowed.
+            UsageError: they are not the driver's, apart from the hardware.
         """
+        if self._allow_mixed:
+            return None
         environment: dict[str, str] = self.call(read_environment, self._work.place.device)
         here = {name: fact for name, fact in read_environment("cpu").items() if name not in HARDWARE}
-        if (differing := environment_differences([environment], here)) and not self._allow_mixed:
+        if differing := environment_differences([environment], here):
             advice = "install the same versions there, or use --allow-mixed"
             raise UsageError(f"--ray {self._address}: its nodes differ from the driver; {advice}\n{differing}")
         return environment
@@ -287,5 +256,5 @@ def sentinel_file(checkpointing: Checkpointing | None) -> Iterator[str]:
 
 
 def _on(node: str, soft: bool = False) -> Any:
-    """The strategy that runs a task on this node; if soft, on another one when it is busy."""
+    """The strategy that runs a task on this node; if soft, on a different one when it is busy."""
     return ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node, soft=soft)

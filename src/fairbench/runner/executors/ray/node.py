@@ -1,4 +1,4 @@
-"""The node side of the Ray executor: a trial runs in a process of its own, as it does without Ray."""
+"""The node side of the Ray executor: each trial runs in a separate process, as it does without Ray."""
 
 import os
 import socket
@@ -31,11 +31,9 @@ class Work:
     """The part of a study that nodes need.
 
     Attributes:
-        place: where trials run on a node.
-        preload: modules that they need.
-        folder: the driver's working directory, to which paths are relative; a node without it uses its own.
+        folder: the driver's working directory, to which paths are relative; a node without it uses its default.
         checkpointing: where checkpoints are written; None for none.
-        sentinel: a file that the driver has made there; a node that sees it shares the folder.
+        sentinel: a file that the driver has made in that folder; a node that sees it shares the folder.
         environment: versions, device and revision that a node must have; None for any.
     """
 
@@ -56,7 +54,7 @@ class ProgressActor:
         self._pausing = False
 
     def report(self, trial: str, *progress: tuple[int, float]) -> bool:
-        """Store the step and loss of a trial; returns whether it must write a checkpoint and stop."""
+        """Store the last step and loss of a trial; returns whether it must write a checkpoint and stop."""
         self._steps.update((trial, last) for last in progress)
         return self._pausing
 
@@ -76,7 +74,7 @@ class ProgressActor:
 
 
 def run_on_node(work: Work, spec: TrialSpec, limit: float, actor: Any) -> Reply:
-    """Run a trial on this node, unless the node is unfit for it."""
+    """Run a trial on this node, or reject it if the environment differs or a process cannot start."""
     try:
         here = _node_environment(work.place.device, work.preload) if work.environment else {}
         if work.environment and (differing := environment_differences([work.environment], here)):
@@ -87,7 +85,7 @@ def run_on_node(work: Work, spec: TrialSpec, limit: float, actor: Any) -> Reply:
 
 
 def call_on_node(work: Work, limit: float, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Reply:
-    """Call a function of a module on this node, in a process of its own."""
+    """Call a module's function on this node, in a separate process."""
     try:
         with _processes(work, limit=limit) as executor:
             return _reply(result=executor.call(function, *arguments))
