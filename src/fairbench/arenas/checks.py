@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from fairbench.arenas.base import Arena
 from fairbench.common.errors import UsageError
-from fairbench.data.registry import SPLITS
+from fairbench.data.formats.raw import SPLITS
 from fairbench.data.splits import Data, Split
 
 

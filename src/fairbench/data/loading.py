@@ -13,8 +13,9 @@ import torch
 
 from fairbench.common.errors import UsageError
 from fairbench.data.dataset_config import config_of
+from fairbench.data.formats.raw import SPLITS
 from fairbench.data.prepared import Prepared
-from fairbench.data.registry import READING, SOURCES, SPLITS, UNVERIFIED
+from fairbench.data.registry import READING, SOURCES, UNVERIFIED
 from fairbench.data.splits import Data, Split, fingerprint
 from fairbench.data.transforms import ImageTransform, read_tokens
 

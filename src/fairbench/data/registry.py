@@ -9,7 +9,6 @@ from fairbench.data.datasets.registry import DATASETS
 Options = Mapping[str, Any]
 """Options by name: the type of a required option, otherwise the default."""
 
-SPLITS = ("train", "val", "test")
 UNVERIFIED = "not verified"
 """Label of data without a known hash, or with a different one."""
 

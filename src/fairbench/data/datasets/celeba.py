@@ -9,9 +9,8 @@ from fairbench.common.errors import UsageError
 from fairbench.data.formats import parquet
 from fairbench.data.formats.archive import Members, open_zip
 from fairbench.data.formats.image_decoding import decode_image, decoding_steps
-from fairbench.data.formats.raw import Images, ImageSplit, Pixels
+from fairbench.data.formats.raw import SPLITS, Images, ImageSplit, Pixels
 from fairbench.data.formats.source_files import SourceFiles
-from fairbench.data.registry import SPLITS
 
 FOLDER = "img_align_celeba"
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+SPLITS = ("train", "val", "test")
+"""The names of splits."""
 Pixels = NDArray[np.uint8]
 
 

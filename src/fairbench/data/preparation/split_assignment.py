@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairbench.common.errors import UsageError
-from fairbench.data.registry import SPLITS
+from fairbench.data.formats.raw import SPLITS
 
 SEED = 20_260_101
 """Seed of every division into splits."""

@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairbench.data.formats.raw import Texts
+from fairbench.data.formats.raw import SPLITS, Texts
 from fairbench.data.preparation.progress_bar import progress_bar
 from fairbench.data.preparation.split_assignment import SEED, Survey, assign, key, text_rule
 from fairbench.data.preparation.staging import GrowingArray, StagingFolder
 from fairbench.data.preparation.tokenizer import BYTES, END, Encoder, encode_bytes, pair_encoder, write_tokenizer
-from fairbench.data.registry import SPLITS
 
 TOKEN = "<u2"
 TOKENIZER = "tokenizer.json"
