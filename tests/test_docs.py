@@ -17,7 +17,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # What no text of the field says: metaphors, literal idioms, and words that a reader must translate.
 ODD = ("anew", "whoever", "mend(?:s|ed|ing)?", "beside", "so many", "moods?", "tells of", "of one's own", "somebody",
        "of our own", "wanting", "heard", "hereby", "thereby", "in vain", "midst", "hasty", "given back", "all the same",
-       "comes? to (?:no|an|its) end")  # fmt: skip
+       "comes? to (?:no|an|its) end", "go(?:es)? on", "anyone's own", "lacking", "is told")  # fmt: skip
 TEXTS = ("py", "md", "toml", "j2", "js", "txt", "cpp", "h")
 
 

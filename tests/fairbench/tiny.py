@@ -82,7 +82,7 @@ class Raises(Signs):
 
     def step(self, closure=None):
         if self.defaults["lr"] > 5e-3:
-            raise ArithmeticError("this optimizer cannot go on")
+            raise ArithmeticError("this optimizer cannot continue")
         return super().step(closure)
 """
 

@@ -65,7 +65,7 @@ def test_a_failed_trial_sets_the_exit_code_and_is_run_again(folder: Path, capsys
     for _ in range(2):
         assert main(words) == 1
         shown = capsys.readouterr().out
-        assert "failed: vit Raises lr=0.01 sweep seed 0: ArithmeticError: this optimizer cannot go on" in shown
+        assert "failed: vit Raises lr=0.01 sweep seed 0: ArithmeticError: this optimizer cannot continue" in shown
         assert "incomplete" in shown
     assert main(["report", "out"]) == 1
 

@@ -139,7 +139,7 @@ def test_a_preview_trains_like_a_sweep_and_has_no_number_for_a_lost_trial(folder
         (None, True),
     ]
     assert (preview.best("Explodes"), preview.best("Raises"), preview.step_seconds("Explodes")) == (None, 1e-3, None)
-    assert [record["error"]["message"] for record in preview.failed] == ["this optimizer cannot go on"]
+    assert [record["error"]["message"] for record in preview.failed] == ["this optimizer cannot continue"]
 
     record = preview.records["AdamW"][1e-2]
     assert trial(TrialSpec.from_json(record["spec"]))["result"] == record["result"]

@@ -11,7 +11,7 @@ from fairbench.training.determinism import one_thread
 from fairbench.training.trainer import Trainer
 
 BASELINE = "AdamW"
-TIMED_STEPS = 15
+COMPARED_STEPS = 15
 """Timed steps of each optimizer, after as many untimed ones."""
 
 
@@ -45,8 +45,8 @@ def timed(trainer: Trainer) -> tuple[float, float]:
 @check("step time", "note", "")
 def step_time(case: Case) -> tuple[Severity, str]:
     """The median duration of steps, which alternate with AdamW's."""
-    own, other = case.training(TIMED_STEPS), baseline().training(TIMED_STEPS)
-    turns = [(timed(own), timed(other)) for _ in range(TIMED_STEPS)]
+    own, other = case.training(COMPARED_STEPS), baseline().training(COMPARED_STEPS)
+    turns = [(timed(own), timed(other)) for _ in range(COMPARED_STEPS)]
     (step, whole), (others_step, others_whole) = (
         [median(column) for column in zip(*seconds, strict=True)] for seconds in zip(*turns, strict=True)
     )
