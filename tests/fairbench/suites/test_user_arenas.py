@@ -276,7 +276,7 @@ def test_the_page_works_when_pasted(
     assert main([*words, "--arenas", "sine,sine-long", "--workers", "0"]) == 0
     page = Path("results/sines/report.html").read_text()
     assert "MLP, noisy sine" in page
-    assert "the arena’s own" in page
+    assert "defined by the arena" in page
     Path("perceptron.py").write_text(shortened(block("python", "class Perceptron")))
     assert main(["plan", *on_page("run --arenas perceptron.py")[1:], "--workers", "0"]) == 0
 
