@@ -119,6 +119,7 @@ def _referred(module: ModuleType) -> list[ModuleType]:
     return [sys.modules[name] for name in sorted(names - {_name(module)}) if name in sys.modules]
 
 
+@cache
 def _imported(module: ModuleType) -> set[str]:
     """The names that a module's import statements bind, except those in functions."""
     try:
