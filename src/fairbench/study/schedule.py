@@ -45,11 +45,12 @@ class Schedule:
         timed = timing_trials(study) if timing else []
         self._untimed = [spec for spec in reversed(timed) if lookup(spec) is None]
         steps = [(spec.arena.name, spec.training.steps) for spec in self._untimed]
-        self._timing_runs, self._timing_outlook = False, _outlook(len(timed) - len(self._untimed), steps)
+        self._timing_runs = False
         self._given: set[str] = set()
         self._waiting: dict[str, dict[tuple[str, str], list[TrialSpec]]] = {"sweep": {}, "final": {}}
         self._unfinished: dict[tuple[str, str], set[str]] = {}
-        self._outlooks: dict[tuple[str, str], Outlook] = {}
+        # Of each arm, and of all timing trials under the key None.
+        self._outlooks: dict[tuple[str, str] | None, Outlook] = {None: _outlook(len(timed) - len(self._untimed), steps)}
         for pair in self._trials:
             self._plan(pair)
 
@@ -79,13 +80,14 @@ class Schedule:
 
     def ended(self, spec: TrialSpec) -> None:
         """Note that the trial has a record now."""
-        if spec.stage == "timing":
-            self._timing_runs, self._timing_outlook = False, self._timing_outlook.after(spec)
-            return
         suite, arena, optimizer = self._study.suite, spec.arena.name, spec.optimizer.name
-        unfinished = self._unfinished[arena, optimizer]
+        arm = None if spec.stage == "timing" else (arena, optimizer)
+        self._outlooks[arm] = self._outlooks[arm].after(spec)
+        if arm is None:
+            self._timing_runs = False
+            return
+        unfinished = self._unfinished[arm]
         unfinished.discard(spec.id)
-        self._outlooks[arena, optimizer] = self._outlooks[arena, optimizer].after(spec)
         if spec.stage == "sweep" and not unfinished:
             for tuned in suite.arenas:
                 if suite.tuned_on(tuned) == arena:
@@ -93,8 +95,11 @@ class Schedule:
 
     def outlook(self) -> Outlook:
         """The progress of the whole study."""
-        each = [*self._outlooks.values(), self._timing_outlook]
-        steps = {arena: sum(x.steps_left.get(arena, 0) for x in each) for arena in self._study.suite.arenas}
+        each = self._outlooks.values()
+        steps = dict.fromkeys(self._study.suite.arenas, 0)
+        for outlook in each:
+            for arena, left in outlook.steps_left.items():
+                steps[arena] += left
         return Outlook(sum(x.done for x in each), sum(x.trials for x in each), steps)
 
 
