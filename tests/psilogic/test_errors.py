@@ -225,4 +225,6 @@ def test_gradients_without_a_finite_norm_damage_their_element_only(bad, at, sign
     assert params[1].view(-1)[0].isfinite() == math.isfinite(bad)
     assert params[1].view(-1)[1:].isfinite().all()
     assert params[0].isfinite().all()
-    assert fired_afterwards, "the detector must recover"
+    # The relative signal has no spikes if AGC clips them, with and without the bad gradient; after a NaN it does not.
+    without_spikes = math.isfinite(bad) and signal == "relative" and "agc_clip" in options
+    assert fired_afterwards != without_spikes, "the detector must recover"
