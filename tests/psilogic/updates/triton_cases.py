@@ -489,10 +489,11 @@ def decisions_are_those_of_torch():
 
 def check_decisions(every_shape):
     generator = torch.Generator().manual_seed(0)
-    for trial in range(32 if SOAK else 13):
-        group, shapes = random_group(generator), every_shape if trial % 11 == 1 else every_shape[:7]
+    trials, period = (32, 15) if SOAK else (13, 11)
+    for trial in range(trials):
+        group, shapes = random_group(generator), every_shape if trial % period == 1 else every_shape[:7]
         params, grads = ([torch.randn(s, generator=generator, dtype=torch.float64) for s in shapes] for _ in range(2))
-        if trial % 11 == 1:
+        if trial % period == 1:
             group["max_grad_norm"] = 1.0 if trial % 2 else None
             group["agc_norm"] = "unit"  # regardless of the draw, rows are processed
             group |= {"grad_centralize": True} if trial == 1 else {"agc_clip": 0.5}
