@@ -4,7 +4,7 @@ import pytest
 
 from fairbench.cli.main import main
 from fairbench.optimizers.spec import OptimizerPlan
-from fairbench.training.check import CONTRACT_CHECKS, case, check_optimizer
+from fairbench.training.check import CONTRACT_CHECKS, case, check_optimizer, checked
 from fairbench.training.check.case import Case, ShortTraining, case_of, trained
 
 pytestmark = pytest.mark.xdist_group("libraries")
@@ -138,6 +138,12 @@ def test_a_sound_optimizer_passes_every_check() -> None:
     assert list(results) == list(BY_NAME)
     notes = {"sparse gradients", "state", "step time"}
     assert results == {name: "note" if name in notes else "pass" for name in results}
+
+
+def test_a_note_has_no_advice() -> None:
+    needy = case_of("Signs", OptimizerPlan("wrong.py:Signs", needs=("closure",)))
+    flag = checked(BY_NAME["missing gradients"], needy)
+    assert (flag.severity, flag.advice) == ("note", "")
 
 
 @pytest.mark.parametrize(

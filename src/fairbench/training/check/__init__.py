@@ -1,6 +1,6 @@
 """`fairbench check`: whether an optimizer does what a training relies on, tested on a small task."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from fairbench.common.checks import Check, Flag
@@ -45,12 +45,13 @@ def check_optimizer(name: str, plan: OptimizerPlan) -> list[dict[str, Any]]:
             case = trained(untrained)
         except Exception as error:
             return [asdict(Flag(learning.trains.name, "fail", error_text(error), NO_STEP))]
-        return [asdict(_flag(check, case)) for check in CONTRACT_CHECKS]
+        return [asdict(checked(check, case)) for check in CONTRACT_CHECKS]
 
 
-def _flag(check: Check[Case], case: Case) -> Flag:
-    """The result of a check; an exception of the optimizer is evidence like any other."""
+def checked(check: Check[Case], case: Case) -> Flag:
+    """The result of a check, without advice in a note; an exception of the optimizer is evidence like any other."""
     try:
-        return check.flag(case)
+        flag = check.flag(case)
+        return replace(flag, advice="") if flag.severity == "note" else flag
     except Exception as error:
         return Flag(check.name, check.severity, error_text(error), check.advice)
