@@ -77,6 +77,15 @@ def test_the_step_time_table_of_the_readme_is_the_benchmarks() -> None:
 PAGE = ROOT / "docs/verdicts.md"
 
 
+def test_the_errors_of_a_search_are_those_of_the_benchmark_and_repeated_searches_hold_alpha() -> None:
+    with (ROOT / "docs/results/benchmarks/search_error.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    shown = re.findall(r"^\| (\w+) \| (\d+) \| (0\.\d+) \| (0\.\d+) \|$", PAGE.read_text(), flags=re.MULTILINE)
+    rounded = [f"{float(row[name]):.3f}" for row in rows for name in ("one_search", "repeated")]
+    assert shown == [(row["curves"], row["seeds"], *rounded[2 * i : 2 * i + 2]) for i, row in enumerate(rows)]
+    assert all(float(x["repeated"]) <= 0.05 + 3 * (0.05 * 0.95 / int(x["studies"])) ** 0.5 for x in rows)
+
+
 def test_every_verdict_and_every_column_of_significance_is_explained() -> None:
     table = PAGE.read_text().partition("## significance.csv")
     assert re.findall(r"^\| ([a-z ]+) \|", table[0], flags=re.MULTILINE)[1:] == list(VERDICTS)

@@ -52,7 +52,8 @@ def study(
         **fields,
     )
     resolved = {name: ResolvedOptimizer(name, f"torch.optim:{name}", {}, {}, False, "", {}) for name in optimizers}
-    met = {name: ResolvedArena("0", {}, {str(seed): sha(f"{name} {seed}") for seed in (0, *seeds)}) for name in arenas}
+    starts = {name: {str(seed): sha(f"{name} {seed}") for seed in (*range(20), *seeds)} for name in arenas}
+    met = {name: ResolvedArena("0", {}, starts[name]) for name in arenas}
     return Study(suite, "cpu", met, resolved, {"python": "3.99", "device": "a machine"})
 
 

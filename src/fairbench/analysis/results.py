@@ -8,7 +8,7 @@ from itertools import groupby
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
-from fairbench.study.plan import Arm, Lookup, Study, arms, timing_trials
+from fairbench.study.plan import Arm, Lookup, Selection, Study, arms, timing_trials
 from fairbench.study.records import Record
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.search import Setting
@@ -77,27 +77,22 @@ class ArmResults:
     """One optimizer in one arena.
 
     Attributes:
-        setting: the selected setting; None while the sweep is incomplete, and if it diverged.
+        selected: the settings of the final trials.
         tuned: whether there is a search, here or in the arena that this one is tuned on.
-        sweep: trials of stage 1, by rising learning rate.
+        sweep: trials of stage 1, in each search by rising learning rate.
         final: trials of stage 2, one for each planned seed; none if the sweep diverged.
-        diverged: whether the sweep is complete and at no rate all its trials finished.
+        diverged: whether the searches are complete and in one of them no rate has only finished trials.
         timing: the timing trials that have a record.
     """
 
     arena: str
     optimizer: str
-    setting: Setting | None
+    selected: Selection
     tuned: bool
     sweep: list[Run]
     final: list[Run]
     diverged: bool
     timing: list[Run]
-
-    @property
-    def lr(self) -> float | None:
-        """The learning rate of the final trials, None while there is none."""
-        return None if self.setting is None else self.setting.lr
 
     @property
     def runs(self) -> list[Run]:
@@ -108,10 +103,6 @@ class ArmResults:
     def rates(self) -> list[float]:
         """The learning rates that were tried, rising."""
         return sorted({run.lr for run in self.sweep if run.lr is not None})
-
-    def selected(self, run: Run) -> bool:
-        """Whether a sweep trial has the selected setting."""
-        return run.setting == self.setting
 
     def count(self, *statuses: str) -> int:
         """The number of final trials with one of the statuses."""
@@ -183,10 +174,10 @@ def _collect_arm(study: Study, arm: Arm, timing: list[TrialSpec], lookup: Lookup
                 yield Run(arm.arena, arm.optimizer, spec.stage, setting, optimizer.options, spec.seed, lookup(spec))
 
     final = [*runs(arm.final)]
-    if arm.setting is None and not arm.diverged:
+    if not (arm.selected or arm.diverged):
         final = [Run(arm.arena, arm.optimizer, "final", None, {}, seed, None) for seed in study.suite.final.seeds]
     timed = [done for done in runs(timing) if done.result]
-    return ArmResults(arm.arena, arm.optimizer, arm.setting, tuned, [*runs(arm.sweep)], final, arm.diverged, timed)
+    return ArmResults(arm.arena, arm.optimizer, arm.selected, tuned, [*runs(arm.sweep)], final, arm.diverged, timed)
 
 
 @dataclass(frozen=True)

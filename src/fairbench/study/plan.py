@@ -3,21 +3,24 @@
 An interrupted study therefore resumes as if it had never stopped.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections import ChainMap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from itertools import chain
 from typing import Any
 
 from fairbench.arenas.base import ArenaFacts
 from fairbench.optimizers.spec import ResolvedOptimizer
 from fairbench.study.records import Record
-from fairbench.study.trial_spec import ArenaSpec, Specs, TrainingSpec, TrialSpec
+from fairbench.study.trial_spec import ArenaSpec, Specs, TrainingSpec, TrialSpec, joined
 from fairbench.suites.loader import parse_suite
 from fairbench.suites.schema import Suite
 from fairbench.suites.search import Extra, Search, Setting, search_for
 
 Lookup = Callable[[TrialSpec], Record | None]
 """The record of a trial; None without one."""
+Score = tuple[float, ...]
+"""The validation metrics of a trial as a sort key, see `score`; lower is better."""
 TIMING_TRIALS = 5
 """Timing trials of each optimizer in each arena."""
 TIMED_STEPS = 60
@@ -79,28 +82,49 @@ class Study:
 
 
 @dataclass(frozen=True)
+class Selection:
+    """The settings that the searches of an arm selected.
+
+    Attributes:
+        by_seed: the setting that was selected with a seed of the sweep, and for a final seed; empty while a search is
+            incomplete, and if one diverged.
+    """
+
+    by_seed: Mapping[int, Setting] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        """Whether there is a setting for every final seed."""
+        return bool(self.by_seed)
+
+    @property
+    def settings(self) -> list[Setting]:
+        """The selected settings, each once, by rising rate."""
+        return sorted(set(self.by_seed.values()), key=lambda setting: setting.lr)
+
+    @property
+    def rates(self) -> list[float]:
+        """The selected learning rates, each once, rising."""
+        return sorted({setting.lr for setting in self.by_seed.values()})
+
+
+@dataclass(frozen=True)
 class Arm:
     """One optimizer in one arena, as far as its records determine it.
 
     Attributes:
-        sweep: trials of stage 1, by rising learning rate, with extensions of the grid; empty in an arena that is tuned
-            on another one, and for an optimizer that is not tuned.
-        setting: the selected setting; None while the sweep is incomplete, and if it diverged.
-        final: trials of stage 2, empty without a setting.
-        diverged: whether the sweep is complete and no rate has only finished trials.
+        sweep: trials of stage 1, in each search by rising learning rate, with extensions of the grid; empty in an arena
+            that is tuned on another one, and for an optimizer that is not tuned.
+        selected: the settings of the final trials.
+        final: trials of stage 2, empty without a selection.
+        diverged: whether all searches are complete and in one of them no rate has only finished trials.
     """
 
     arena: str
     optimizer: str
     sweep: Specs
-    setting: Setting | None
+    selected: Selection
     final: Specs
     diverged: bool = False
-
-    @property
-    def lr(self) -> float | None:
-        """The selected learning rate."""
-        return None if self.setting is None else self.setting.lr
 
     @property
     def trials(self) -> list[TrialSpec]:
@@ -108,7 +132,7 @@ class Arm:
         return [*self.sweep, *self.final]
 
 
-def score(record: Record, metric: str, arena: ArenaFacts) -> tuple[float, ...]:
+def score(record: Record, metric: str, arena: ArenaFacts) -> Score:
     """The final validation metrics as a sort key: the primary first, the others break ties; lower is better.
 
     A diverged trial ranks last.
@@ -134,48 +158,65 @@ class Trials:
         self.study, self.arena, self.optimizer = study, arena, optimizer
         tuned_on = study.suite.tuned_on(arena)
         self._tuning = self if tuned_on == arena else Trials(study, tuned_on, optimizer)
-        self._made: dict[tuple[str, tuple[Setting, ...]], Specs] = {}
+        self._made: dict[tuple[str, tuple[Setting, ...], tuple[int, ...]], Specs] = {}
 
     def arm(self, lookup: Lookup) -> Arm:
-        """The sweep, in this arena or the one that it is tuned on, then the final trials with the selected setting."""
+        """The searches, in this arena or the one that it is tuned on, then the final trials with what they selected."""
         tuned = self._tuning.swept(lookup)
         sweep = tuned.sweep if self._tuning is self else Specs()
-        final = Specs() if tuned.setting is None else self._of("final", tuned.setting)
-        return Arm(self.arena, self.optimizer, sweep, tuned.setting, final, tuned.diverged)
+        finals = [seeds for _, seeds in self.study.suite.searches] if tuned.selected else []
+        final = joined([self._of("final", [tuned.selected.by_seed[seeds[0]]], seeds) for seeds in finals])
+        return Arm(self.arena, self.optimizer, sweep, tuned.selected, final, tuned.diverged)
 
     def swept(self, lookup: Lookup) -> Arm:
-        """The sweep with all extensions that its records call for, and its best setting."""
-        suite, search = self.study.suite, self.study.search(self.optimizer)
-        metric, facts = suite.arenas[self.arena].metric, suite.facts(self.arena)
+        """Every search with all extensions that its records call for, and the setting that it selected."""
+        suite, (first, *others) = self.study.suite, self.study.search(self.optimizer).first()
+        if not others:
+            return Arm(self.arena, self.optimizer, Specs(), Selection(dict.fromkeys(suite.final.seeds, first)), Specs())
+        searched = [self._searched(seeds, lookup) for seeds, _ in suite.searches]
+        trials = joined([of_search for of_search, _ in searched])
+        if not all(means for _, means in searched):
+            return Arm(self.arena, self.optimizer, trials, Selection(), Specs())
+        best = [_best(means) for _, means in searched]
+        if any(means[setting][0] == float("inf") for setting, (_, means) in zip(best, searched, strict=True)):
+            return Arm(self.arena, self.optimizer, trials, Selection(), Specs(), diverged=True)
+        of_each = (dict.fromkeys([*x, *y], setting) for setting, (x, y) in zip(best, suite.searches, strict=True))
+        return Arm(self.arena, self.optimizer, trials, Selection(dict(ChainMap(*of_each))), Specs())
+
+    def _searched(self, seeds: Sequence[int], lookup: Lookup) -> tuple[Specs, Mapping[Setting, Score]]:
+        """The trials of a search, and the mean score of each setting; no scores while one of the trials has none."""
+        metric, facts = self.study.suite.arenas[self.arena].metric, self.study.suite.facts(self.arena)
+        search = self.study.search(self.optimizer)
         settings = search.first()
-        if len(settings) == 1:
-            return Arm(self.arena, self.optimizer, Specs(), settings[0], Specs())
         while True:
             settings.sort(key=lambda setting: setting.lr)
-            trials = self._of("sweep", *settings)
+            trials = self._of("sweep", settings, seeds)
             records = [lookup(spec) for spec in trials]
             if any(record is None or record["status"] == "failed" for record in records):
-                return Arm(self.arena, self.optimizer, trials, None, Specs())
-
+                return trials, {}
             scores = [score(record or {}, metric, facts) for record in records]
-            each = len(trials) // len(settings)
-            means = [_mean(scores[i : i + each]) for i in range(0, len(trials), each)]
-            best = settings[means.index(min(means))]  # the lowest rate of equals, then the first value of the extra
-            more = search.more(settings, best)
+            of_each = (scores[i : i + len(seeds)] for i in range(0, len(scores), len(seeds)))
+            means = dict(zip(settings, map(_mean, of_each), strict=True))
+            more = search.more(settings, _best(means))
             if not more:
-                diverged = min(means)[0] == float("inf")
-                return Arm(self.arena, self.optimizer, trials, None if diverged else best, Specs(), diverged)
+                return trials, means
             settings += more
 
-    def _of(self, stage: str, *settings: Setting) -> Specs:
-        """The trials of these settings with the seeds of the stage."""
-        if (stage, settings) not in self._made:
+    def _of(self, stage: str, settings: Sequence[Setting], seeds: Sequence[int]) -> Specs:
+        """The trials of these settings with these seeds."""
+        key = (stage, tuple(settings), tuple(seeds))
+        if key not in self._made:
             of_each = [trial_spec(self.study, self.arena, self.optimizer, stage, x.lr, 0, x.extra) for x in settings]
-            self._made[stage, settings] = Specs(of_each, getattr(self.study.suite, stage).seeds)
-        return self._made[stage, settings]
+            self._made[key] = Specs([(spec, seeds) for spec in of_each])
+        return self._made[key]
 
 
-def _mean(scores: list[tuple[float, ...]]) -> tuple[float, ...]:
+def _best(means: Mapping[Setting, Score]) -> Setting:
+    """The setting with the best mean; of equals the lowest rate, then the first value of the extra."""
+    return min(means, key=lambda setting: means[setting])
+
+
+def _mean(scores: list[Score]) -> Score:
     return tuple(sum(column) / len(scores) for column in zip(*scores, strict=True))
 
 
@@ -211,7 +252,9 @@ def timing_trials(study: Study) -> list[TrialSpec]:
     for arena, plan in suite.arenas.items():
         if not plan.shock:  # a shock does not change the cost of a step
             of_each = [typical_trial(study, arena, name, "timing", 0) for name in suite.optimizers]
-            trials += chain.from_iterable(zip(*(Specs([spec], range(TIMING_TRIALS)) for spec in of_each), strict=True))
+            trials += chain.from_iterable(
+                zip(*(Specs([(spec, range(TIMING_TRIALS))]) for spec in of_each), strict=True)
+            )
     return trials
 
 

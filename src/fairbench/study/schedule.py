@@ -62,7 +62,7 @@ class Schedule:
             waiting[pair] = [x for x in reversed(left) if x.stage == stage and x.id not in self._given]
         self._unfinished[pair] = {spec.id for spec in left}
         done, steps = len(arm.trials) - len(left), [(arm.arena, spec.training.steps) for spec in left]
-        if arm.setting is None and not arm.diverged:  # its final trials are not known yet
+        if not (arm.selected or arm.diverged):  # its final trials are not known yet
             steps += [(arm.arena, self._study.suite.arenas[arm.arena].steps)] * len(self._study.suite.final.seeds)
         self._outlooks[pair] = _outlook(done, steps)
 

@@ -149,31 +149,34 @@ class TrialSpec:
 
 @dataclass(frozen=True)
 class Specs(Sequence[TrialSpec]):
-    """Trials of several settings, each with the same seeds: specs are made on demand, ids without specs.
+    """Trials of several settings, each with its seeds: specs are made on demand, ids without specs.
 
     Attributes:
-        settings: one trial of each setting; its seed is ignored.
-        seeds: the seeds of every setting.
+        parts: a trial of each setting, whose seed is ignored, and the seeds of that setting.
     """
 
-    settings: Sequence[TrialSpec] = ()
-    seeds: Sequence[int] = ()
+    parts: Sequence[tuple[TrialSpec, Sequence[int]]] = ()
 
     @cached_property
     def ids(self) -> list[str]:
         """The trials' ids, in their order."""
-        return [trial for setting in self.settings for trial in setting.ids(self.seeds)]
+        return [trial for setting, seeds in self.parts for trial in setting.ids(seeds)]
 
     @cached_property
     def _made(self) -> list[TrialSpec]:
-        parts = [(x.arena, x.optimizer, x.training, x.stage) for x in self.settings]
-        return [TrialSpec(*shared, seed) for shared in parts for seed in self.seeds]
+        parts = [((x.arena, x.optimizer, x.training, x.stage), seeds) for x, seeds in self.parts]
+        return [TrialSpec(*shared, seed) for shared, seeds in parts for seed in seeds]
 
     def __len__(self) -> int:
-        return len(self.settings) * len(self.seeds)
+        return sum(len(seeds) for _, seeds in self.parts)
 
     def __getitem__(self, place: Any) -> Any:
         return self._made[place]
 
     def __iter__(self) -> Iterator[TrialSpec]:
         return iter(self._made)
+
+
+def joined(several: Sequence[Specs]) -> Specs:
+    """The trials of several in one; a single one is returned itself, with the ids that it has computed."""
+    return several[0] if len(several) == 1 else Specs([part for each in several for part in each.parts])

@@ -141,6 +141,12 @@ def _check_stages(suite: Suite) -> None:
     for rule in suite.breaks:
         if rule not in RULES:
             raise Wrong(("breaks",), unknown("rule", rule, RULES))
+    if suite.sweep.repeated and "seeds" in suite.breaks:
+        raise Wrong(("sweep", "repeated"), "must be false in a suite that breaks the rule on seeds")
+    if suite.sweep.repeated and (len(suite.sweep.seeds) % len(suite.final.seeds) or not suite.sweep.seeds):
+        counts = f"got {len(suite.sweep.seeds)} for {len(suite.final.seeds)}"
+        reason = f"must be as many as final.seeds, or a multiple, since each has a search (sweep.repeated); {counts}"
+        raise Wrong(("sweep", "seeds"), reason)
     if "seeds" not in suite.breaks and (shared := sorted(set(suite.sweep.seeds) & set(suite.final.seeds))):
         raise Wrong(("final", "seeds"), f"must not be those of the sweep, both have {shared}")
     if suite.training.precision not in PRECISIONS:

@@ -33,6 +33,8 @@ class Sweep:
         budget: settings that a random search draws.
         search_seed: seed of its draws.
         extra: name and values of a hyperparameter that is searched with the rate; empty for none.
+        repeated: whether the search is repeated for every final seed, each time with an equal share of `seeds`; then
+            the final values vary as the search does. False for one search with all seeds.
     """
 
     lr_min: float
@@ -45,6 +47,7 @@ class Sweep:
     budget: int = 0
     search_seed: int = 0
     extra: dict[str, list[Any]] = field(default_factory=dict)
+    repeated: bool = False
 
 
 @dataclass(frozen=True)
@@ -175,6 +178,15 @@ class Suite:
     def tuned_on(self, arena: str) -> str:
         """The arena whose sweep selects for an arena, usually itself."""
         return self.arenas[arena].tuned_on or arena
+
+    @property
+    def searches(self) -> list[tuple[list[int], list[int]]]:
+        """The seeds of each search, and the final seeds that it selects for."""
+        sweep, final = self.sweep.seeds, self.final.seeds
+        if not self.sweep.repeated:
+            return [(sweep, final)]
+        share = len(sweep) // len(final)
+        return [(sweep[i * share : (i + 1) * share], [seed]) for i, seed in enumerate(final)]
 
     @property
     def data_tables(self) -> list[dict[str, Any]]:

@@ -198,6 +198,47 @@ def test_an_unequal_budget_is_reported() -> None:
     assert [(x.search, x.settings, x.sweep_trials) for x in budgets(unequal)][1] == ("0.0001 to 0.1", 4, 4)
 
 
+def test_a_repeated_search_is_reported() -> None:
+    """Three searches, of which one selects another rate for its final seed."""
+    the_study = searching({"seeds": [10, 11, 12], "repeated": True}, optimizers=("AdamW", "PsiLogic"))
+
+    class OfEachSeed(Scored):
+        def __call__(self, spec):
+            self.score = near(1e-2 if (spec.seed, spec.optimizer.name) == (11, "AdamW") else 1e-3)
+            return super().__call__(spec)
+
+    records = OfEachSeed(the_study, near(1e-3), PsiLogic=[0.9, 0.91, 0.92])
+    analyses = analyse(history(the_study), records)
+    adamw = analyses.results.arm("vit", "AdamW")
+    assert [(run.seed, run.lr) for run in adamw.final] == [(1, 1e-3), (2, 1e-2), (3, 1e-3)]
+    assert [row[2].text for row in rate_table(analyses.results).rows] == ["0.001 (2), 0.01 (1)", "0.001"]
+    assert "where the best lies at the edge; repeated for every final seed" in rate_table(analyses.results).caption
+    rows = lr_sweep(analyses.results).rows
+    selected = {(row[4], row[2]) for row in rows if row[1] == "AdamW" and row[-2]}
+    assert selected == {(10, 1e-3), (11, 1e-2), (12, 1e-3)}
+    assert {row[2] for row in rows if row[1] == "AdamW" and row[-1]} == {0.1}  # extended in one of the searches
+    chosen = {sentence for *_, sentence in drawn(the_study, records).parts[0].points if sentence.endswith("selected")}
+    assert chosen == {
+        "AdamW, rate 0.001: 0.9923, selected",
+        "AdamW, rate 0.01: 0.9846, selected",
+        "PsiLogic, rate 0.001: 1.000, selected",
+    }
+
+
+@pytest.mark.parametrize("chance", [True, False])
+def test_chance_in_the_search_is_a_warning_of_a_verdict(chance: bool) -> None:
+    """A lead of 0.005, where final seeds differ by 0.01: a warning if PsiLogic is better, otherwise a note."""
+    the_study = searching({"seeds": [0, 10]}, optimizers=("AdamW", "PsiLogic"))
+    ours = [0.9, 0.91, 0.92] if chance else [0.5, 0.51, 0.52]
+    scored = Scored(the_study, near(1e-3), PsiLogic=ours, AdamW=[0.5, 0.51, 0.52])
+    scored.score = lambda lr, options: {1e-3: 0.5, 1e-4: 0.495}.get(lr, 0.1)
+    flags = [flag for flag in analyse(history(the_study), scored).flags if flag.name == "selected by chance"]
+    lead = "(leads by 0.005, error 0.0071)"  # 0.01 over the root of two sweep seeds
+    assert [(x.severity, x.evidence) for x in flags] == [
+        ("warn" if chance else "note", f"vit AdamW {lead}, vit PsiLogic {lead}")
+    ]
+
+
 @pytest.mark.parametrize("best", [0.0, 0.01, 0.1])
 def test_a_selected_value_at_the_end_is_a_note(best: float) -> None:
     the_study = searching({"extra": DECAYS}, optimizers=("AdamW", "PsiLogic"))

@@ -335,10 +335,11 @@ def test_terminal(tmp_path):
 
 def test_the_terminal_counts_notes(tmp_path):
     text = io.StringIO()
-    report = write(tmp_path, sweeps={("vit", "AdamW"): {1e-4: 0.495}})
+    same = {"PsiLogic": LOW, "AdamW": LOW}
+    report = write(tmp_path, scores=same, sweeps={("vit", "AdamW"): {1e-4: 0.495}})
     print_verdicts(report, tmp_path, Console(file=text, width=300))
     assert text.getvalue().startswith(f"1 note; fairbench audit {tmp_path} shows them\n")
-    assert "AdamW (leads by 0.005, seeds differ by 0.01)" in " ".join(page(tmp_path).text)
+    assert "AdamW (leads by 0.005, error 0.01)" in " ".join(page(tmp_path).text)
 
 
 @pytest.mark.usefixtures("figures")

@@ -1,5 +1,6 @@
 """Planning: the same search for everyone, from the records alone."""
 
+import inspect
 import math
 from dataclasses import replace
 
@@ -26,15 +27,16 @@ def study():
 
 
 def complete(study, val_loss, status="finished", gain=0.0):
-    """Run the study: the validation loss is a function of the learning rate, and falls by `gain` times the decay."""
-    records = {}
+    """Run the study: the validation loss is a function of the rate, or rate and seed; `gain` is that of the decay."""
+    records, by_seed = {}, len(inspect.signature(val_loss).parameters) > 1
 
     def lookup(spec):
         return records.get(spec.id)
 
     schedule = Schedule(study, lookup)
     while spec := schedule.next():
-        loss = val_loss(spec.lr) - gain * (spec.weight_decay or 0)
+        seed = [spec.seed if spec.stage == "sweep" else study.suite.sweep.seeds[0]] * by_seed
+        loss = val_loss(spec.lr, *seed) - gain * (spec.weight_decay or 0)
         state = "diverged" if math.isnan(loss) else status
         metrics = dict.fromkeys(("loss", "perplexity", "bits_per_byte"), loss)
         final = {"val": metrics, "test": {"loss": -spec.lr}} if state == "finished" else None
@@ -56,7 +58,7 @@ def grid(arm):
 def test_the_grid_is_log_spaced_and_the_best_inside_is_selected(study):
     arm, _ = complete(study, distance(1e-3))
     assert grid(arm) == [1e-4, 3.16228e-4, 1e-3, 3.16228e-3, 1e-2]
-    assert arm.lr == 1e-3
+    assert arm.selected.rates == [1e-3]
     assert [(spec.lr, spec.seed, spec.stage) for spec in arm.final] == [(1e-3, seed, "final") for seed in range(1, 6)]
     assert {spec.seed for spec in arm.sweep} == {0}
 
@@ -75,7 +77,7 @@ def test_a_best_rate_on_the_edge_extends_the_grid(study, best, added, selected):
     arm, _ = complete(study, distance(best))
     base = {Grid(study.suite.sweep).rate(i) for i in range(5)}
     assert sorted(set(grid(arm)) - base) == sorted(added)
-    assert arm.lr == selected
+    assert arm.selected.rates == [selected]
 
 
 def test_selection_reads_the_validation_split_only(study):
@@ -88,24 +90,24 @@ def test_selection_reads_the_validation_split_only(study):
 
 def test_a_diverged_trial_ranks_last(study):
     arm, _ = complete(study, lambda lr: math.nan if lr > 5e-4 else 100 - lr)
-    assert arm.lr == 3.16228e-4
+    assert arm.selected.rates == [3.16228e-4]
 
 
 def test_when_everything_diverges_the_grid_goes_down_and_no_final_trial_is_run(study):
     arm, records = complete(study, lambda lr: math.nan)
     assert min(grid(arm)) == 3.16228e-6
-    assert (arm.lr, [*arm.final], arm.diverged, len(records)) == (None, [], True, 8)
+    assert ([*arm.selected.rates], [*arm.final], arm.diverged, len(records)) == ([], [], True, 8)
     view = Schedule(study, lambda spec: records.get(spec.id)).outlook()
     assert (view.done, view.trials, view.steps_left["gpt"]) == (8, 8, 0)
 
 
 def test_of_equal_rates_the_lowest_wins(study):
-    assert complete(study, lambda lr: 0.0 if 5e-4 < lr < 5e-3 else 1.0)[0].lr == 1e-3
+    assert complete(study, lambda lr: 0.0 if 5e-4 < lr < 5e-3 else 1.0)[0].selected.rates == [1e-3]
 
 
 def test_an_incomplete_sweep_selects_nothing(study):
     arm, records = complete(study, distance(1e-3), status="failed")
-    assert arm.lr is None
+    assert not arm.selected
     assert not arm.final
     view = Schedule(study, lambda spec: records.get(spec.id)).outlook()
     assert (view.done, view.trials, view.steps_left["gpt"]) == (5, 10, 5 * study.suite.arenas["gpt"].steps)
@@ -122,8 +124,34 @@ def test_weight_decays_are_searched_with_every_rate(study):
     suite = replace(study.suite, sweep=replace(study.suite.sweep, extra={"weight_decay": [0, 0.1]}))
     arm, _ = complete(replace(study, suite=suite), distance(1e-1), gain=1.0)
     assert len(arm.sweep) == 2 * (5 + 3)  # extended for both decays alike
-    assert arm.setting == Setting(1e-1, (("weight_decay", 0.1),))
+    assert arm.selected.settings == [Setting(1e-1, (("weight_decay", 0.1),))]
     assert {(spec.lr, spec.weight_decay) for spec in arm.final} == {(1e-1, 0.1)}
+
+
+def test_a_repeated_search_selects_for_each_final_seed_by_its_own_seeds(study):
+    """Five searches with one seed each: every one has its own best rate, and extends only its own grid."""
+    sweep = replace(study.suite.sweep, seeds=[10, 11, 12, 13, 14], repeated=True)
+    best = {10: 1e-3, 11: 3.16228e-4, 12: 1e-1, 13: 1e-3, 14: 1e-2}
+    the_study = replace(study, suite=replace(study.suite, sweep=sweep))
+    arm, records = complete(the_study, lambda lr, seed: distance(best[seed])(lr))
+    assert [(spec.seed, spec.lr) for spec in arm.final] == [(seed - 9, rate) for seed, rate in best.items()]
+    assert arm.final.ids == [spec.id for spec in arm.final]
+    tried = {seed: sorted(spec.lr for spec in arm.sweep if spec.seed == seed) for seed in best}
+    assert {seed: len(rates) for seed, rates in tried.items()} == {10: 5, 11: 5, 12: 8, 13: 5, 14: 6}
+    assert (len(records), arm.selected.rates) == (34, [3.16228e-4, 1e-3, 1e-2, 1e-1])
+    del records[arm.sweep.ids[0]]  # nothing is selected while one of the searches is incomplete
+    (partial,) = arms(the_study, lambda spec: records.get(spec.id))
+    assert (bool(partial.selected), len(partial.final), partial.diverged) == (False, 0, False)
+    lost, _ = complete(the_study, lambda lr, seed: math.nan if seed == 12 else lr)
+    assert (bool(lost.selected), len(lost.final), lost.diverged) == (False, 0, True)
+
+
+def test_a_repeated_search_may_have_several_seeds(study):
+    sweep = replace(study.suite.sweep, seeds=[10, 11, 12, 13], repeated=True)
+    suite = replace(study.suite, sweep=sweep, final=replace(study.suite.final, seeds=[1, 2]))
+    best = {10: 1e-3, 11: 1e-3, 12: 1e-2, 13: 3.16228e-4}
+    arm, _ = complete(replace(study, suite=suite), lambda lr, seed: distance(best[seed])(lr) ** 2)
+    assert [(spec.seed, spec.lr) for spec in arm.final] == [(1, 1e-3), (2, 1e-3)]
 
 
 def test_options_of_an_arena_replace_the_optimizers_own(study):

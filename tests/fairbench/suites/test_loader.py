@@ -43,6 +43,7 @@ def test_the_declared_options_are_the_arenas_arguments(name: str) -> None:
         ("lr_max = 1e-2", 'lr_max = "high"', "line 8: sweep.lr_max: must be a number, got 'high'"),
         ("points = 2", "points = 2.5", "line 9: sweep.points: must be a whole number, got 2.5"),
         ("seeds = [1, 2]", "seeds = [0, 2]", r"line 15: final.seeds: must not be those of the sweep, both have \[0\]"),
+        ("points = 2", "points = 2\nrepeated = true", "sweep.seeds: must be as many as final.seeds, .* got 1 for 2"),
         ("seeds = [1, 2]", "seeds = [1, 1]", "line 15: final.seeds: must be distinct"),
         ("seeds = [1, 2]", "", "line 14: final.seeds: is missing"),
         ("clip_norm = 1.0", "clip_norm = nan", "line 19: training.clip_norm: must lie in \\[0, 1000000000\\], got nan"),

@@ -1,19 +1,24 @@
 """Checks of the search for learning rates."""
 
+from math import sqrt
 from statistics import fmean, stdev
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.results import ArmResults
-from fairbench.common.checks import check
+from fairbench.common.checks import Severity, check
 from fairbench.common.formatting import some
 from fairbench.suites.search import Setting, are_numbers
 
 
 def edge(arm: ArmResults) -> str:
-    """The place of the selected rate among the tried ones, "lowest", "highest" or "inside"; empty without any."""
-    if arm.lr is None or not arm.sweep:
+    """The place of the selected rate among the tried ones, "lowest", "highest" or "inside"; empty without any.
+
+    Where the search is repeated, one selected rate at the edge is enough.
+    """
+    if not (arm.selected and arm.sweep):
         return ""
-    return {arm.rates[0]: "lowest", arm.rates[-1]: "highest"}.get(arm.lr, "inside")
+    ends = {arm.rates[0]: "lowest", arm.rates[-1]: "highest"}
+    return next((ends[rate] for rate in arm.selected.rates if rate in ends), "inside")
 
 
 @check(
@@ -22,7 +27,8 @@ def edge(arm: ArmResults) -> str:
 def at_edge(case: Analyses) -> str:
     """A selected learning rate is the lowest or the highest that was tried, extensions of the grid included."""
     tuned = [arm for arm in case.results.arms if edge(arm)]
-    flagged = [f"{x.arena} {x.optimizer} ({edge(x)}, {x.lr:g})" for x in tuned if edge(x) != "inside"]
+    ends = {"lowest": 0, "highest": -1}
+    flagged = [f"{x.arena} {x.optimizer} ({edge(x)}, {x.rates[ends[edge(x)]]:g})" for x in tuned if edge(x) in ends]
     if not flagged:
         return ""
     return (
@@ -31,15 +37,22 @@ def at_edge(case: Analyses) -> str:
     )
 
 
-@check("selected by chance", "note", "Use more sweep seeds; or take the rates as equally good.")
-def by_chance(case: Analyses) -> str:
-    """The best setting of a sweep leads the second-best by less than the standard deviation between final seeds."""
-    flagged = [text for arm in case.results.arms if (text := _narrow_lead(case, arm))]
-    return f"{some(flagged)}." if flagged else ""
+@check(
+    "selected by chance",
+    "warn",
+    "Repeat the search for every final seed (`sweep.repeated`), or read the verdict as one about these settings only.",
+)
+def by_chance(case: Analyses) -> tuple[Severity, str]:
+    """The best setting of a sweep leads the next by less than a standard error; a note without a better or worse."""
+    won = [c for c in case.comparisons if c.verdict in ("better", "worse")]
+    decided = {(case.suite.tuned_on(c.arena), name) for c in won for name in (c.reference, c.baseline)}
+    leads = {(x.arena, x.optimizer): text for x in case.results.arms if (text := _narrow_lead(case, x))}
+    weighty = [text for arm, text in leads.items() if arm in decided]
+    return "warn" if weighty else "note" if leads else "pass", some(weighty or list(leads.values()))
 
 
 def _narrow_lead(case: Analyses, arm: ArmResults) -> str:
-    """The lead of an arm's best setting in words, if final seeds differ by more; empty otherwise."""
+    """The lead of an arm's best setting in words, if it may be chance; empty otherwise."""
     metric = case.suite.arenas[arm.arena].metric
     lower = case.suite.facts(arm.arena).metrics[metric] == "min"
     scores: dict[Setting | None, list[float]] = {}
@@ -48,9 +61,10 @@ def _narrow_lead(case: Analyses, arm: ArmResults) -> str:
             scores.setdefault(run.setting, []).append(value if lower else -value)
     means = sorted(fmean(values) for values in scores.values())
     seeds = arm.scores(metric, "val")
-    if arm.lr is None or len(means) < 2 or len(seeds) < 2 or means[1] - means[0] >= stdev(seeds):
+    if case.suite.sweep.repeated or not arm.selected or len(means) < 2 or len(seeds) < 2:
         return ""
-    return f"{arm.arena} {arm.optimizer} (leads by {means[1] - means[0]:.2g}, seeds differ by {stdev(seeds):.2g})"
+    lead, error = means[1] - means[0], stdev(seeds) / sqrt(len(case.suite.sweep.seeds))
+    return f"{arm.arena} {arm.optimizer} (leads by {lead:.2g}, error {error:.2g})" if lead < error else ""
 
 
 @check("fewer rates", "note", "See whether the baseline's best rate lies well inside the rates that it tried.")
@@ -80,7 +94,7 @@ def extra_at_end(case: Analyses) -> str:
     for name, values in case.suite.sweep.extra.items():
         if len(values) > 2 and are_numbers(values):  # of two, each is an end
             for arm in case.results.arms:
-                value = dict(arm.setting.extra).get(name) if arm.setting and arm.sweep else None
-                if value in (min(values), max(values)):
-                    flagged.append(f"{arm.arena} {arm.optimizer} ({name} {value:g})")
+                chosen = {dict(setting.extra)[name] for setting in arm.selected.settings if arm.sweep}
+                ends = sorted(chosen & {min(values), max(values)})
+                flagged += [f"{arm.arena} {arm.optimizer} ({name} {value:g})" for value in ends]
     return f"{some(flagged)}." if flagged else ""

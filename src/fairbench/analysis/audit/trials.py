@@ -19,7 +19,7 @@ def incomplete(case: Analyses) -> str:
     if not any(counts.values()):
         return ""
     parts = [f"{number} {status}" for status, number in counts.items() if number]
-    waiting = [f"{arm.arena} {arm.optimizer}" for arm in case.results.arms if arm.lr is None and not arm.diverged]
+    waiting = [f"{arm.arena} {arm.optimizer}" for arm in case.results.arms if not (arm.selected or arm.diverged)]
     more = f" No learning rate is selected yet for {', '.join(waiting)}." if waiting else ""
     return f"of {len(runs)} trials known to be needed, {' and '.join(parts)}.{more}"
 

@@ -177,13 +177,13 @@ def _means(results: Results, arm: ArmResults) -> dict[Setting, float]:
 def _of_selected(arm: ArmResults, means: Mapping[Setting, float]) -> list[tuple[float, float]]:
     """Rate and mean of the settings with the selected value of the extra; with its first one while none is selected."""
     first = next((setting.extra for setting in means), ())
-    shown = first if arm.setting is None else arm.setting.extra
+    shown = arm.selected.settings[0].extra if arm.selected else first
     return [(setting.lr, mean) for setting, mean in means.items() if setting.extra == shown]
 
 
 def _draw_settings(panel: Panel, arm: ArmResults, look: Look, means: Mapping[Setting, float], joined: bool) -> None:
     """Draw an arm's values and a ring at the selected one; those of a grid in lines, thin for extras not selected."""
-    chosen = {arm.setting: ", selected"}
+    chosen = dict.fromkeys(arm.selected.settings, ", selected")
     wide = _of_selected(arm, means)
     for extra in dict.fromkeys(setting.extra for setting in means):
         of_extra = {setting: mean for setting, mean in means.items() if setting.extra == extra}
@@ -195,10 +195,10 @@ def _draw_settings(panel: Panel, arm: ArmResults, look: Look, means: Mapping[Set
             thin = {"linewidth": 0.8 if joined else 0.0, "alpha": 0.5, "linestyle": look.dash}
             mark(panel, look, *panel.axes.plot(rates, values, color=look.color, **thin))
             draw_values(panel, look, rates, values, texts)
-    if arm.setting is not None and arm.setting in means:
-        size, at = 14 if look.wide else 10, (arm.setting.lr, means[arm.setting])
+    for setting in (x for x in arm.selected.settings if x in means):
+        size, at = 14 if look.wide else 10, (setting.lr, means[setting])
         mark(panel, look, *panel.axes.plot(*at, markeredgecolor=look.color, markersize=size, **RING))
-        panel.summary.append(f"{_in_words(arm, arm.setting)}: {number(at[1])}, selected.")
+        panel.summary.append(f"{_in_words(arm, setting)}: {number(at[1])}, selected.")
 
 
 def _in_words(arm: ArmResults, setting: Setting) -> str:

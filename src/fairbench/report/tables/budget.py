@@ -9,7 +9,6 @@ from fairbench.common.formatting import merged
 from fairbench.optimizers.resolve import PRESETS, TREATMENTS, decay_kind, schedule
 from fairbench.report.tables.numbers import NONE, rate
 from fairbench.study.plan import Study
-from fairbench.suites.search import Setting
 
 BY_PRESET = "by the preset"
 
@@ -61,6 +60,7 @@ def _budget(results: Results, arm: ArmResults) -> Budget:
     default = BY_PRESET if resolved.factory in PRESETS else "none"
     norm = results.study.suite.clip_norm(arm.optimizer)
     by_loop = [f"norm {rate(norm)}"] if norm > 0 else []
+    extras = [dict(extra) for extra in dict.fromkeys(x.extra for x in arm.selected.settings)] or [{}]
     by_optimizer = _amount(options, "gradient clipping of its own", "")
     return Budget(
         arm.arena,
@@ -76,14 +76,14 @@ def _budget(results: Results, arm: ArmResults) -> Budget:
         adaptive_clipping=_amount(options, "adaptive gradient clipping", default),
         groups=resolved.groups or "one for all",
         schedule=schedule(resolved.needs),
-        decay=_decay(resolved.factory, options, arm.setting, default),
+        decay=" or ".join(_decay(resolved.factory, {**options, **extra}, default) for extra in extras),
         tuned=arm.tuned,
     )
 
 
 def _search(results: Results, arm: ArmResults) -> str:
-    if arm.lr is not None and not arm.tuned:
-        return f"untuned, at {rate(arm.lr)}"
+    if not arm.tuned:
+        return f"untuned, at {rate(arm.selected.rates[0])}"
     if tuned_on := results.study.suite.arenas[arm.arena].tuned_on:
         return f"in {tuned_on}"
     return f"{rate(min(arm.rates, default=None))} to {rate(max(arm.rates, default=None))}"
@@ -96,10 +96,12 @@ def search_in_words(study: Study) -> str:
     scales = {study.optimizers[name].lr_scale for name in study.suite.optimizers if study.tuned(name)}
     scaled = "" if scales <= {1.0} else ", times the optimizer's `lr_scale`"
     ends = f"from {rate(sweep.lr_min)} to {rate(sweep.lr_max)}{scaled}"
+    each = "; repeated for every final seed" if sweep.repeated else ""
     if sweep.search == "random":
         drawn = "".join(f", and of {name} among {', '.join(map(str, x))}" for name, x in sweep.extra.items())
-        return f"{sweep.budget} draws of a rate {ends}{drawn}, with seed {sweep.search_seed}"
-    return f"{sweep.points} rates {ends}, and up to {sweep.max_extensions} more where the best lies at the edge{extra}"
+        return f"{sweep.budget} draws of a rate {ends}{drawn}, with seed {sweep.search_seed}{each}"
+    more = f"up to {sweep.max_extensions} more where the best lies at the edge"
+    return f"{sweep.points} rates {ends}, and {more}{extra}{each}"
 
 
 def equality(arms: Sequence[Budget]) -> str:
@@ -131,8 +133,8 @@ def _amount(options: Mapping[str, Any], treatment: str, default: str) -> str:
     return "none" if chosen is None else "on" if chosen is True else str(chosen)
 
 
-def _decay(factory: str, options: Mapping[str, Any], setting: Setting | None, default: str) -> str:
-    value = {**options, **dict(setting.extra if setting else ())}.get("weight_decay")
+def _decay(factory: str, options: Mapping[str, Any], default: str) -> str:
+    value = options.get("weight_decay")
     if value is None:
         return NONE if default == "none" else default
     kind = decay_kind(factory, options)

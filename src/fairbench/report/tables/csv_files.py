@@ -67,9 +67,10 @@ def lr_sweep(results: Results) -> Table:
         for arm in results.arms:
             planned = results.study.search(arm.optimizer).first()
             for run in arm.sweep:
+                selected = arm.selected.by_seed.get(run.seed) == run.setting
                 for metric in results.metrics[arm.arena]:
                     value, extension = run.metric("val", metric), run.setting not in planned
-                    yield (*trial.cells(run), metric, value, run.status, arm.selected(run), extension)
+                    yield (*trial.cells(run), metric, value, run.status, selected, extension)
 
     columns = (*trial.columns, "metric", "val", "status", "selected", "extension")
     return Table(columns, list(rows()))

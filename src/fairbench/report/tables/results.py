@@ -1,6 +1,7 @@
 """The tables of results, learning rates and cost, and the list of all tables."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fairbench.analysis.analyses import Analyses
@@ -15,7 +16,7 @@ from fairbench.report.tables.model import ARM, Column, TableView, integers, numb
 from fairbench.report.tables.numbers import NONE, interval, number, p_value, rate, three
 from fairbench.report.tables.provenance import provenance_tables
 from fairbench.report.tables.verdict_text import VerdictText
-from fairbench.suites.search import are_numbers
+from fairbench.suites.search import Setting, are_numbers
 
 
 def all_tables(analyses: Analyses) -> dict[str, TableView]:
@@ -116,7 +117,7 @@ def rate_table(results: Results) -> TableView:
     )
     columns = (
         *ARM,
-        numbers("Selected", "lr", rate),
+        _selected_column("Selected", lambda setting: setting.lr, is_number=True),
         *(_extra_column(name, values) for name, values in sweep.extra.items()),
         Column("Place among the rates tried", _place),
         Column("Tried", lambda arm: str(len(arm.rates)), lambda arm: len(arm.rates)),
@@ -129,13 +130,20 @@ def rate_table(results: Results) -> TableView:
 def _extra_column(name: str, values: Sequence[Any]) -> Column:
     """The selected value of a hyperparameter that is searched with the rate."""
     title = name.capitalize().replace("_", " ")
+    return _selected_column(title, lambda setting: dict(setting.extra).get(name), are_numbers(values))
 
-    def selected(arm: ArmResults) -> Any:
-        return dict(arm.setting.extra).get(name) if arm.setting else None
 
-    if are_numbers(values):
-        return Column(title, lambda arm: rate(selected(arm)), selected)
-    return Column(title, lambda arm: NONE if selected(arm) is None else str(selected(arm)))
+def _selected_column(title: str, of: Callable[[Setting], Any], is_number: bool) -> Column:
+    """A part of the selected settings; where repeated searches selected several, the number of final seeds of each."""
+
+    def most_common(arm: ArmResults) -> list[tuple[Any, int]]:
+        return Counter(of(arm.selected.by_seed[run.seed]) for run in arm.final if arm.selected).most_common()
+
+    def text(arm: ArmResults) -> str:
+        values = [(rate(value) if is_number else str(value), n) for value, n in most_common(arm) if value is not None]
+        return ", ".join(f"{value} ({n})" if len(values) > 1 else value for value, n in values) or NONE
+
+    return Column(title, text, (lambda arm: next(iter(most_common(arm)), (None,))[0]) if is_number else None)
 
 
 def _place(arm: ArmResults) -> str:

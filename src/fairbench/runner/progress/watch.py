@@ -44,7 +44,7 @@ def arm_statuses(study: Study, snapshot: Snapshot) -> list[ArmStatus]:
     """The progress of every arm of a study."""
     seeds, entry, statuses = len(study.suite.final.seeds), snapshot.entry, []
     for arm in arms(study, snapshot.reduced):
-        final = [None] * seeds if arm.setting is None and not arm.diverged else [*map(entry, arm.final.ids)]
+        final = [*map(entry, arm.final.ids)] if arm.selected or arm.diverged else [None] * seeds
         statuses.append(ArmStatus(arm, study.tuned(arm.optimizer), [*map(entry, arm.sweep.ids)], final))
     return statuses
 
@@ -76,7 +76,7 @@ class StudyStatus:
     @property
     def complete(self) -> bool:
         """Whether every trial that can run has a record, and no driver runs."""
-        can_run = [entry for x in self.arms for entry in (*x.sweep, *(x.final if x.arm.setting else ()))]
+        can_run = [entry for x in self.arms for entry in (*x.sweep, *(x.final if x.arm.selected else ()))]
         return not self.drivers and None not in can_run
 
     @property
@@ -132,7 +132,7 @@ def status_table(statuses: Iterable[ArmStatus]) -> Table:
         arm = each.arm
         sweep, final = (Counter(entry.status if entry else "missing" for entry in x) for x in (each.sweep, each.final))
         done = [of_stage.total() - of_stage["missing"] for of_stage in (sweep, final)]
-        rate = "diverged" if arm.diverged else "" if arm.lr is None else f"{arm.lr:g}"
+        rate = "diverged" if arm.diverged else ", ".join(f"{lr:g}" for lr in arm.selected.rates)
         swept = f"{done[0]}/{len(each.sweep)}" if each.tuned else "untuned"
         lost = [sweep[status] + final[status] for status in ("diverged", "failed")]
         table.add_row(arm.arena, arm.optimizer, swept, rate, f"{done[1]}/{len(each.final)}", *map(str, lost))
