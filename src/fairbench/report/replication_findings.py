@@ -1,18 +1,22 @@
 """The comparison of a study with a publication in sentences."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from fairbench.analysis.published.publication import Publication
 from fairbench.analysis.published.replication import Gap, ValueRow, VerdictRow, gaps
 from fairbench.analysis.results import Results
 from fairbench.common.checks import Flag
+from fairbench.common.formatting import some
 from fairbench.report.findings import Finding
+from fairbench.study.history import changes
+from fairbench.suites.loader import load_suite
+from fairbench.suites.schema import Suite
 
 BASIS = (
-    "The published values are of a validation split, ours of the test split, which no selection has read. Our "
-    "perplexity is exp(loss) of each seed, then mean and standard deviation; it restates the loss and is no second "
-    "result. Times of different machines are compared only by ratios: of published wall times, and of our training "
-    "steps."
+    "The published values are of a validation split, ours of the test split, {selection}. Our perplexity is exp(loss) "
+    "of each seed, then mean and standard deviation; it restates the loss and is no second result. Times of different "
+    "machines are compared only by ratios: of published wall times, and of our training steps."
 )
 
 
@@ -23,8 +27,10 @@ def find_replication(
     verdicts: Sequence[VerdictRow],
 ) -> list[Finding]:
     """The statements that flags and tables do not make, the most important first."""
+    selected = results.study.suite.selection == "test"
+    selection = "on which the suite selects its settings" if selected else "which no selection has read"
     texts = {
-        "What is compared": BASIS,
+        "What is compared": BASIS.format(selection=selection),
         "Values": _values(values),
         "Verdicts": _verdicts(verdicts),
         "Not compared": _not_compared(gaps(publication, results), verdicts, results),
@@ -34,15 +40,25 @@ def find_replication(
 
 
 def other_settings(publication: Publication, results: Results) -> list[Flag]:
-    """The flag of a study whose suite does not follow the publication; none otherwise."""
-    suite = results.study.suite.name
-    if suite.startswith(publication.name):
+    """The flag of a study whose settings are not those of the suite with the publication's name; none otherwise."""
+    ours, theirs = results.study.suite, load_suite(publication.name)
+    differing = [str(change) for change in changes(_settings(theirs, ours), _settings(ours, theirs))]
+    if not differing:
         return []
     evidence = (
-        f"suite {suite!r} does not follow {publication.name!r}: its models, data, steps or seeds "
-        "are not the published ones. No difference here refutes a published value, no agreement replicates one."
+        f"suite {ours.name!r} differs from the published settings, the suite {publication.name!r}: "
+        f"{some(differing, '; ')}. No difference here refutes a published value, no agreement replicates one."
     )
-    return [Flag("other settings", "fail", evidence, f"Run a suite that follows {publication.name!r}.")]
+    return [Flag("other settings", "fail", evidence, f"Run the suite {publication.name!r}.")]
+
+
+def _settings(suite: Suite, other: Suite) -> dict[str, Any]:
+    """What determines the numbers of a suite, for the arenas and optimizers that the other suite has too."""
+    content = suite.to_json()
+    settings = {key: content[key] for key in ("sweep", "final", "training", "breaks")}
+    for key in ("arenas", "optimizers"):
+        settings[key] = {name: table for name, table in content[key].items() if name in getattr(other, key)}
+    return settings
 
 
 def _values(values: Sequence[ValueRow]) -> str:

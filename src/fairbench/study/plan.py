@@ -236,7 +236,7 @@ def trial_spec(
             **{**vars(suite.training), "clip_norm": suite.clip_norm(optimizer)},
             steps=steps,
             evaluations=evaluations,
-            selection="test" if "split" in suite.breaks else "val",
+            selection=suite.selection,
             shock=plan.shock,
             device=study.device,
         ),

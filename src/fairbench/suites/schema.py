@@ -189,6 +189,16 @@ class Suite:
         return [(sweep[i * share : (i + 1) * share], [seed]) for i, seed in enumerate(final)]
 
     @property
+    def selection(self) -> str:
+        """The split of all selections and curves: "val", or "test" in a suite that breaks that rule."""
+        return "test" if "split" in self.breaks else "val"
+
+    @property
+    def selection_name(self) -> str:
+        """The name of that split in texts."""
+        return {"val": "validation"}.get(self.selection, self.selection)
+
+    @property
     def data_tables(self) -> list[dict[str, Any]]:
         """The `data` tables of the arenas, which name the datasets to prepare."""
         return [arena.data for arena in self.arenas.values()]

@@ -30,6 +30,7 @@ from fairbench.report.replication import cost_rows, print_replication, write_rep
 from fairbench.study.history import write_history
 from fairbench.study.plan import arms
 from fairbench.study.records import Store
+from fairbench.suites.loader import load_suite
 from fairbench.suites.schema import Sweep
 
 PAPER = load_publication("paper")
@@ -220,7 +221,7 @@ def test_findings(tmp_path):
     the_study = study(("vit",))
     scores = finals(the_study, PsiLogic=[0.244, 0.245, 0.246], AdamW=[0.222, 0.223, 0.224], Lion=[0.3, 0.5, None])
     texts = said(tmp_path, the_study, scores)
-    assert texts["other settings"].startswith("OTHER SETTINGS: suite 'fabricated' does not follow 'paper'")
+    assert texts["other settings"].startswith("OTHER SETTINGS: suite 'fabricated' differs from the published settings")
     assert texts["incomplete"].startswith("INCOMPLETE: of ")
     assert texts["Values"].startswith("Of 20 published means with a spread, 3 can be compared with ours")
     assert "ours lies inside mean ± std for 2 of these." in texts["Values"]
@@ -242,9 +243,18 @@ def test_findings_of_disagreement_and_divergence(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["paper", "paper-cpu"])
-def test_a_suite_that_follows_the_paper_needs_no_warning(tmp_path, name):
-    the_study = with_suite(study(("vit",)), name=name)
-    assert "other settings" not in said(tmp_path, the_study, finals(the_study))
+def test_settings_are_compared_and_not_names(tmp_path, name):
+    """The suite `paper` under any name has the paper's settings; small models under the name of the paper do not."""
+    suite = load_suite(name)
+    base = study(("vit",), [*suite.optimizers], suite.final.seeds)
+    renamed = replace(suite, name=f"{name} again", arenas={"vit": suite.arenas["vit"]})
+    the_study = replace(base, suite=renamed)
+    texts = said(tmp_path, the_study, finals(the_study))
+    assert "ours of the test split, on which the suite selects its settings." in texts["What is compared"]
+    if name == "paper":
+        assert "other settings" not in texts
+    else:
+        assert "training.warmup_steps: 100 -> 20" in texts["other settings"]
 
 
 @pytest.mark.parametrize("width", [30, 80, 140])

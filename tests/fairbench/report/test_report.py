@@ -333,6 +333,21 @@ def test_terminal(tmp_path):
     assert "fairbench audit" not in text.getvalue()
 
 
+@pytest.mark.usefixtures("figures")
+def test_a_suite_that_selects_on_the_test_split_never_says_validation(tmp_path):
+    """Neither in a text, a title, an axis nor in a file: it has read the test split alone."""
+    suite = {"breaks": ["split"], "arenas": ("vit",), "optimizers": ("AdamW", "PsiLogic")}
+    write(tmp_path, study(**suite))
+    text = " ".join(page(tmp_path).text)
+    assert "Selected on the test split by the same rule" in text
+    assert "validation" not in text.lower()
+    assert "Neither the test split" not in text
+    columns = {*rows(tmp_path, "lr_sweep")[0], *rows(tmp_path, "summary")[0]}
+    assert not {"val", "val_accuracy"} & columns
+    assert {"test", "test_accuracy"} <= columns
+    assert {row["split"] for row in rows(tmp_path, "steps")} == {"train", "test"}
+
+
 def test_the_terminal_counts_notes(tmp_path):
     text = io.StringIO()
     same = {"PsiLogic": LOW, "AdamW": LOW}

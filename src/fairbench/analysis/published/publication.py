@@ -40,7 +40,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Publication:
-    """The printed numbers of a publication, in its order; suites that follow its settings have names that begin so."""
+    """The printed numbers of a publication, in its order; the suite of its name has its settings."""
 
     name: str
     entries: tuple[Entry, ...]

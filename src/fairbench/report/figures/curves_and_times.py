@@ -61,10 +61,10 @@ def _reference_first(results: Results, arena: str) -> list[ArmResults]:
 
 
 def _axis(suite: Suite, arena: str) -> tuple[str, bool]:
-    """Label of a validation axis, and whether higher is better."""
+    """Label of the axis of the primary metric, and whether higher is better."""
     metric = suite.arenas[arena].metric
     maximize = suite.facts(arena).metrics[metric] == "max"
-    return f"validation {metric} ({'higher' if maximize else 'lower'} is better)", maximize
+    return f"{suite.selection_name} {metric} ({'higher' if maximize else 'lower'} is better)", maximize
 
 
 def _learning_curves(analyses: Analyses, looks: Looks, logarithmic: bool = False) -> Drawing | None:
@@ -88,7 +88,7 @@ def _learning_curves(analyses: Analyses, looks: Looks, logarithmic: bool = False
                 log_axis(panel.axes, "y", [*lows, *(mean for _, mean, _ in points)])
         _draw_curves(panel, curves, looks)
     caption = (
-        "Learning curves: mean and standard deviation over the final seeds, validation split. "
+        f"Learning curves: mean and standard deviation over the final seeds, {suite.selection_name} split. "
         f"The wide line is {suite.reference}. A line ends where the first of its seeds diverged. "
         "†: seeds that finished, where not all did."
     )
@@ -121,7 +121,7 @@ def _no_line(arms: Sequence[ArmResults], drawn: Sequence[ArmResults]) -> str:
 
 
 def draw_lr_sensitivity(analyses: Analyses, looks: Looks) -> Drawing | None:
-    """The validation metric of each searched setting, by learning rate."""
+    """The metric of each searched setting on the split that selects, by learning rate."""
     suite, results = analyses.suite, analyses.results
     arenas = [arena for arena in suite.arenas if any(run.result for arm in results.of(arena) for run in arm.sweep)]
     if not arenas:
@@ -146,8 +146,8 @@ def draw_lr_sensitivity(analyses: Analyses, looks: Looks) -> Drawing | None:
         ends = {arm.optimizer: max(_of_selected(arm, means[arm.optimizer]), default=None) for arm in arms}
         label_ends(panel, {short(name): (looks[name], end) for name, end in ends.items() if end})
     caption = (
-        "Learning-rate sensitivity: validation metric at the end of the sweep trials. Rings mark the selected rates, "
-        f"crosses at the panel's edge rates that diverged. {_searched(suite, len(scales) > 1)}"
+        f"Learning-rate sensitivity: {suite.selection_name} metric at the end of the sweep trials. Rings mark the "
+        f"selected rates, crosses at the panel's edge rates that diverged. {_searched(suite, len(scales) > 1)}"
     )
     return finished(figure, by_arena, "lr_sensitivity", "Learning-rate sensitivity", caption)
 

@@ -22,7 +22,7 @@ def analysis_tables(analyses: Analyses) -> list[TableView]:
         shock_table(analyses.shock_costs),
         mechanism_table(analyses.mechanisms),
         quantity_table(analyses.quantities),
-        time_to_target_table(analyses.times_to_target),
+        time_to_target_table(analyses.times_to_target, analyses.suite.selection_name),
     ]
 
 
@@ -137,9 +137,12 @@ def quantity_table(quantities: Sequence[Quantity]) -> TableView:
     return table_view("quantities", caption, columns, quantities)
 
 
-def time_to_target_table(times: Sequence[TimeToTarget]) -> TableView:
+def time_to_target_table(times: Sequence[TimeToTarget], split: str) -> TableView:
     """The time of each arm to the targets that the suite declares."""
-    caption = "Steps until the validation metric reaches the target, median over seeds, and the share that reaches it."
+    caption = (
+        f"Steps until the metric on the {split} split reaches the target, median over seeds, and the share that "
+        "reaches it."
+    )
     columns = (
         *ARM,
         numbers("Target", "target", rate),

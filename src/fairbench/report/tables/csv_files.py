@@ -72,7 +72,7 @@ def lr_sweep(results: Results) -> Table:
                     value, extension = run.metric("val", metric), run.setting not in planned
                     yield (*trial.cells(run), metric, value, run.status, selected, extension)
 
-    columns = (*trial.columns, "metric", "val", "status", "selected", "extension")
+    columns = (*trial.columns, "metric", results.study.suite.selection, "status", "selected", "extension")
     return Table(columns, list(rows()))
 
 
@@ -98,7 +98,7 @@ def steps(results: Results) -> Iterator[str]:
         result = run.result or {}
         lines = [f"{trial},{step},train,loss,{loss!r}\n" for step, loss in result["loss_curve"]]  # finite numbers
         for evaluation in result["evaluations"]:
-            at, val = f"{trial},{evaluation['step']},val", evaluation["val"]
+            at, val = f"{trial},{evaluation['step']},{results.study.suite.selection}", evaluation["val"]
             lines += [f"{at},{cell},{val[metric]!r}\n" for metric, cell in cells[run.arena].items()]
         yield "".join(lines)
 
@@ -111,7 +111,8 @@ ALWAYS_WRITTEN = ("aggregate.csv", "significance.csv", "mechanism.csv", "cost.cs
 def trial_summary(results: Results) -> Table:
     """A row for each planned final trial, finished or not."""
     metrics = list(dict.fromkeys(name for arena in results.study.suite.arenas for name in results.metrics[arena]))
-    measured = [(split, metric) for split in ("val", "test") for metric in metrics]
+    splits = dict.fromkeys((results.study.suite.selection, "test"))
+    measured = [(split, metric) for split in splits for metric in metrics]
     finals, trial = results.select(lambda run: run.stage == "final"), _Trial(results)
     facts = list(dict.fromkeys(name for run in finals for name in run.environment))
     counted = list(dict.fromkeys(name for run in finals for name in _mechanism(run)))

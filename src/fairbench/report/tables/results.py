@@ -16,6 +16,7 @@ from fairbench.report.tables.model import ARM, Column, TableView, integers, numb
 from fairbench.report.tables.numbers import NONE, interval, number, p_value, rate, three
 from fairbench.report.tables.provenance import provenance_tables
 from fairbench.report.tables.verdict_text import VerdictText
+from fairbench.suites.schema import RULES
 from fairbench.suites.search import Setting, are_numbers
 
 
@@ -27,7 +28,7 @@ def all_tables(analyses: Analyses) -> dict[str, TableView]:
         metric_table(analyses),
         rate_table(analyses.results),
         cost_table(analyses.costs),
-        equal_time_table(analyses.equal_times),
+        equal_time_table(analyses.equal_times, analyses.suite.selection_name),
         flag_table(analyses.flags),
         *analysis_tables(analyses),
         *provenance_tables(analyses),
@@ -110,15 +111,17 @@ def metric_table(analyses: Analyses) -> TableView:
 
 def rate_table(results: Results) -> TableView:
     """The search of each arm and the selected setting."""
-    sweep = results.study.suite.sweep
+    suite = results.study.suite
+    unread = " ".join(f"By choice of the suite, {RULES[rule]}." for rule in suite.breaks)
+    unread = unread or "Neither the test split nor the final seeds were used for it."
     caption = (
-        f"Selected on the validation split by the same rule for every optimizer: {search_in_words(results.study)}. "
-        "Neither the test split nor the final seeds were used for it."
+        f"Selected on the {suite.selection_name} split by the same rule for every optimizer: "
+        f"{search_in_words(results.study)}. {unread}"
     )
     columns = (
         *ARM,
         _selected_column("Selected", lambda setting: setting.lr, is_number=True),
-        *(_extra_column(name, values) for name, values in sweep.extra.items()),
+        *(_extra_column(name, values) for name, values in suite.sweep.extra.items()),
         Column("Place among the rates tried", _place),
         Column("Tried", lambda arm: str(len(arm.rates)), lambda arm: len(arm.rates)),
         Column("From", lambda arm: rate(min(arm.rates, default=None)), lambda arm: min(arm.rates, default=None)),
@@ -178,12 +181,12 @@ def cost_table(costs: Sequence[Cost]) -> TableView:
     return table_view("cost", caption, columns, costs)
 
 
-def equal_time_table(rows: Sequence[EqualTime]) -> TableView:
+def equal_time_table(rows: Sequence[EqualTime], split: str) -> TableView:
     """Every arm after the training time of the fastest arm of its arena."""
     caption = (
         "Every arm after the training time that the fastest of its arena needs for all its steps, evaluation and start "
-        "not counted: steps times the milliseconds of a step. Validation split, mean over the final seeds, linear "
-        "between evaluations. A slower arm is then not at the end of its schedule; with a schedule for that time it "
+        f"not counted: steps times the milliseconds of a step. {split.capitalize()} split, mean over the final seeds, "
+        "linear between evaluations. A slower arm is then not at the end of its schedule; with one for that time it "
         "would do better."
     )
     columns = (
