@@ -1,5 +1,6 @@
 """All derived files of a study, made from its records alone."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,11 @@ from fairbench.report.tables.latex import to_latex
 from fairbench.report.tables.results import all_tables
 from fairbench.study.history import History
 from fairbench.study.plan import Lookup
+
+LISTING = "report_files.txt"
+"""The names of the files that a report has written, a line for each."""
+MADE = re.compile(r"\w+\.csv|tables/\w+\.tex|figures/\w+\.(svg|pdf|png)")
+"""The names of files that some reports have and others do not; no other file is ever removed."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +39,7 @@ class Report:
 def write_report(history: History, lookup: Lookup, directory: Path) -> Report:
     """Write every table, figure and the HTML page; an incomplete study gives an incomplete report that says so.
 
-    The same plans and records give the same bytes.
+    The same plans and records give the same bytes. Files of an earlier report that this one does not have are removed.
 
     Args:
         history: the plans of the study, the last of which is reported.
@@ -51,6 +57,17 @@ def write_report(history: History, lookup: Lookup, directory: Path) -> Report:
     for figure in figures:
         at = f"figures/{figure.name}"
         shown |= {f"{at}.svg": figure.svg, f"{at}.pdf": figure.pdf, f"{at}.png": figure.png}
+    earlier = _earlier(directory)
+    shown[LISTING] = "".join(f"{name}\n" for name in (*contents, *shown, LISTING, "report.html"))
     shown["report.html"] = render_page(analyses, findings, figures, tables)
     write_files(directory, shown)
+    for name in earlier - {*contents, *shown}:
+        (directory / name).unlink(missing_ok=True)
     return Report(analyses, findings, [directory / name for name in (*contents, *shown)])
+
+
+def _earlier(directory: Path) -> set[str]:
+    """The names of the files that the last report wrote."""
+    listing = directory / LISTING
+    names = listing.read_text(errors="replace").splitlines() if listing.exists() else []
+    return {name for name in names if MADE.fullmatch(name)}

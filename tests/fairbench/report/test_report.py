@@ -25,7 +25,7 @@ LATEX = (
     *("budget", "treatment", "conditions", "arenas", "optimizers", "environment"),
 )
 FILES = {
-    *(*TABLES, "report.html"),
+    *(*TABLES, "report.html", "report_files.txt"),
     *(f"tables/{name}.tex" for name in LATEX),
     *(f"figures/{name}.{ending}" for name in FIGURES for ending in ("pdf", "png", "svg")),
 }
@@ -331,6 +331,17 @@ def test_terminal(tmp_path):
     assert re.search(r"vit +AdamW +better +\+0\.400 +\[\+0\.\d+, \+0\.\d+\] +< 0\.0001", text.getvalue())
     assert "report.html" in text.getvalue()
     assert "fairbench audit" not in text.getvalue()
+
+
+def test_files_of_an_earlier_report_are_removed_and_no_others(tmp_path):
+    """A failed trial gives `tables/lost.tex`; once it has been repeated, only the user's file of that kind is left."""
+    write(tmp_path, scores={"PsiLogic": ["failed", 0.9, 0.9], "AdamW": LOW})
+    (tmp_path / "tables/mine.tex").write_text("mine")
+    assert (tmp_path / "tables/lost.tex").exists()
+    write(tmp_path)
+    assert not (tmp_path / "tables/lost.tex").exists()
+    assert (tmp_path / "tables/mine.tex").read_text() == "mine"
+    assert {*contents(tmp_path)} == {*(tmp_path / "report_files.txt").read_text().splitlines(), "tables/mine.tex"}
 
 
 @pytest.mark.usefixtures("figures")

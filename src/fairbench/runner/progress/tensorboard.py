@@ -108,7 +108,7 @@ class TensorBoard(Observer):
             return
         for evaluation in result["evaluations"]:
             for metric, value in evaluation["val"].items():
-                writer.add_scalar(f"{metric}/val", value, evaluation["step"])
+                writer.add_scalar(f"{metric}/{spec.training.selection}", value, evaluation["step"])
         for metric, value in (result["final"] or {}).get("test", {}).items():
             writer.add_scalar(f"{metric}/test", value, result["steps"])
         writer.close()
