@@ -19,7 +19,7 @@ class Cost:
         trials: number of these trials.
         data_ms, forward_ms, backward_ms: milliseconds of this phase of a training step.
         step_ms: the same of clipping, optimizer and schedule.
-        train_ms: the same of all phases.
+        train_ms: their sum.
         eval_s: seconds of evaluation in a trial.
         trial_s: seconds of a whole trial.
         total_s: seconds of all the arm's trials, both stages, summed.
@@ -58,20 +58,20 @@ def _cost(arm: ArmResults) -> Cost | None:
     if not records:
         return None
 
-    def per_step(*phases: str) -> float:
-        seconds = [sum(r["cost"]["seconds"][phase] for phase in phases) / r["cost"]["steps"] for r in records]
-        return float(1000 * median(seconds))
+    def per_step(phase: str) -> float:
+        return float(1000 * median(r["cost"]["seconds"][phase] / r["cost"]["steps"] for r in records))
 
     def per_trial(phase: str) -> float:
         return float(median(record["cost"]["seconds"][phase] for record in records))
 
+    phases = {f"{phase}_ms": per_step(phase) for phase in STEP_PHASES}
     return Cost(
         arm.arena,
         arm.optimizer,
         source="timing" if arm.timing else "final",
         trials=len(records),
-        **{f"{phase}_ms": per_step(phase) for phase in STEP_PHASES},
-        train_ms=per_step(*STEP_PHASES),
+        **phases,
+        train_ms=sum(phases.values()),
         eval_s=per_trial("eval"),
         trial_s=per_trial("total"),
         total_s=sum(x.record["cost"]["seconds"]["total"] for x in arm.runs if x.record and x.record["cost"]),

@@ -9,8 +9,8 @@ from fairbench.analysis.cost import Cost
 from fairbench.analysis.results import ArmResults, Results
 from fairbench.suites.schema import Suite
 
-Curve = list[tuple[float, float, float]]
-"""Step, mean and standard deviation."""
+Curve = list[tuple[float, float, float | None]]
+"""Step, mean and standard deviation, which one seed does not have."""
 
 
 def curves(results: Results) -> dict[tuple[str, str], Curve]:
@@ -27,7 +27,7 @@ def _curve(arm: ArmResults, metric: str) -> Curve:
     seeds = [run.curve(metric) for run in arm.final if run.result]
     shared = sorted(set.intersection(*map(set, seeds))) if seeds else []
     columns = [(step, [seed[step] for seed in seeds]) for step in shared]
-    return [(step, fmean(values), stdev(values) if len(values) > 1 else 0.0) for step, values in columns]
+    return [(step, fmean(values), stdev(values) if len(values) > 1 else None) for step, values in columns]
 
 
 @dataclass(frozen=True)

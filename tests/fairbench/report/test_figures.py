@@ -9,8 +9,9 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from fairbench.analysis.analyse import analyse
-from fairbench.report.figures.canvas import MOST_PIXELS, finished, looks_of, style
+from fairbench.report.figures.canvas import LONGEST_NAME, MOST_PIXELS, finished, looks_of, short_names, style
 from fairbench.report.figures.causes import acted, draw_causes, draw_mechanism, draw_shocks
+from fairbench.report.figures.curves_and_times import draw_learning_curves, draw_lr_sensitivity
 from fairbench.report.figures.labels import separate
 from fairbench.report.figures.leaderboard import draw_leaderboard
 
@@ -99,3 +100,42 @@ def test_labels_are_spread():
     assert separate([0.5, 0.5, 0.5], 0.1) == pytest.approx([0.4, 0.5, 0.6])
     assert separate([0.0, 0.0], 0.1) == pytest.approx([0.05, 0.15])
     assert separate([1.0, 1.0], 0.1) == pytest.approx([0.85, 0.95])
+
+
+def test_names_that_differ_in_the_middle_stay_different():
+    """A figure names each of them, and every text about a value has the whole name."""
+    alike = [f"schedule_free_adamw_beta2_0.{'9' * n}_no_decay" for n in (2, 3, 4)]
+    labels = short_names([*alike, "AdamW", "$x$"])
+    assert (labels["AdamW"], labels["$x$"], len({*labels.values()})) == ("AdamW", r"\$x\$", 5)
+    assert max(map(len, labels.values())) <= LONGEST_NAME
+    analyses = analyses_of(study(("vit",), (*alike, "PsiLogic")))
+    for draw in (draw_leaderboard, draw_lr_sensitivity):
+        figure = drawn(draw, analyses)
+        assert all(labels[each] in figure.svg for each in alike)
+        assert all(any(each in text for *_, text in figure.parts[0].points) for each in alike)
+
+
+def test_one_seed_has_no_deviation_and_steps_are_whole():
+    the_study = study(("vit",), ("AdamW", "PsiLogic"), seeds=(1,))
+    figure = drawn(draw_learning_curves, analyse(history(the_study), Records(finals(the_study))))
+    assert {text for *_, text in figure.parts[0].points} == {
+        f"{name}, step {step}: 0.5000" for name in ("AdamW", "PsiLogic") for step in (5, 10)
+    }
+    assert "±" not in figure.parts[0].summary
+    assert "7.5" not in figure.svg
+
+
+def test_a_bar_of_step_time_is_as_long_as_its_label_says():
+    """Three trials with another slow phase each: the bar is made of the medians of the phases, and so is its label."""
+
+    class Busy(Records):
+        def record(self, spec, outcome):
+            record = super().record(spec, outcome)
+            phases = ["data", "forward", "backward"]
+            record["cost"]["seconds"] |= {x: 1.0 if phases.index(x) == spec.seed - 1 else 0.1 for x in phases}
+            return record
+
+    the_study = study(("vit",), ("AdamW", "PsiLogic"))
+    cost = analyse(history(the_study), Busy(finals(the_study))).costs[0]
+    assert (cost.data_ms, cost.forward_ms, cost.backward_ms, cost.step_ms) == (10.0, 10.0, 10.0, 4.0)
+    assert cost.train_ms == 34.0

@@ -13,10 +13,11 @@ The page shows each panel separately, in the page's colors; it can hide marked a
 
 import io
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import cycle
+from itertools import chain, cycle, takewhile
 from typing import Any, Literal, NamedTuple
 from xml.sax.saxutils import escape
 
@@ -83,11 +84,13 @@ class Look:
 
     Attributes:
         index: 0 for the suite's reference; the baselines follow in the order of the suite.
+        label: the arm's name, shortened to `LONGEST_NAME`, with dollar signs escaped.
         color: the color of its lines, markers and text.
         dash, marker: of its lines and values, in matplotlib's notation.
     """
 
     index: int
+    label: str
     color: str
     dash: Any
     marker: str
@@ -181,10 +184,11 @@ Looks = Mapping[str, Look]
 
 def looks_of(suite: Suite) -> Looks:
     """The look of each optimizer, the same in all figures."""
-    baselines = [name for name in suite.optimizers if name != suite.reference]
-    styles = zip(cycle(ARM_COLORS[1:]), cycle(DASHES), cycle(MARKERS), strict=False)
-    looks = {suite.reference: Look(0, REFERENCE_COLOR, "-", "o")}
-    return looks | {name: Look(i, *x) for i, (name, x) in enumerate(zip(baselines, styles, strict=False), 1)}
+    names = sorted(suite.optimizers, key=lambda name: name != suite.reference)
+    colors, dashes, markers = cycle(ARM_COLORS[1:]), cycle(DASHES), cycle(MARKERS)
+    styles = chain([(REFERENCE_COLOR, "-", "o")], zip(colors, dashes, markers, strict=False))
+    labels = short_names(names)
+    return {name: Look(i, labels[name], *x) for i, (name, x) in enumerate(zip(names, styles, strict=False))}
 
 
 def panels(
@@ -214,10 +218,19 @@ def panels(
     return figure, by_arena
 
 
-def short(name: str) -> str:
-    """A name shortened for figures, with dollar signs escaped."""
-    shown = name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME // 2]}…{name[1 - LONGEST_NAME // 2 :]}"
-    return shown.replace("$", r"\$")
+def short_names(names: Sequence[str]) -> dict[str, str]:
+    """Names shortened for figures, all of them different, with dollar signs escaped.
+
+    A long name loses its middle. Names that would look alike keep the place where they begin to differ.
+    """
+    shown = {name: name if len(name) <= LONGEST_NAME else f"{name[:12]}…{name[-11:]}" for name in names}
+    for text in {text for text, count in Counter(shown.values()).items() if count > 1}:
+        alike = [name for name in names if shown[name] == text]
+        shared = takewhile(lambda letters: len(set(letters)) == 1, zip(*alike, strict=False))
+        start = max(len([*shared]) - 3, 7)
+        for i, name in enumerate(alike, 1):
+            shown[name] = f"{name[:5]}…{name[start : start + 13]}…{i}"
+    return {name: text.replace("$", r"\$") for name, text in shown.items()}
 
 
 def log_axis(axes: Axes, which: Literal["x", "y"], values: Sequence[float]) -> None:
@@ -290,6 +303,6 @@ def _part(arena: str, panel: Panel, figure: Figure) -> DrawnPanel:
     return DrawnPanel(arena, panel.title, " ".join(panel.summary), panel.box, points)
 
 
-def titles(suite: Suite, arenas: Sequence[str]) -> dict[str, str]:
-    """The title of each arena's panel: its task, and the arena if its name differs from the task's."""
-    return {x: suite.facts(x).title + ("" if suite.task(x) == x else f" ({x})") for x in arenas}
+def titles(suite: Suite, arenas: Iterable[str]) -> dict[str, str]:
+    """The title of each arena's panel: its name, which the tables have, and its task."""
+    return {x: f"{x}: {suite.facts(x).title}" for x in arenas}

@@ -1,10 +1,12 @@
 """The figures of causes: contributions of a ladder, costs of shocks, and activity of mechanisms."""
 
+from matplotlib.ticker import MaxNLocator
+
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.ladder import WHOLE
 from fairbench.analysis.mechanism import quantity_curve
 from fairbench.analysis.results import ArmResults
-from fairbench.report.figures.canvas import Drawing, Looks, draw_line, finished, panels, short, titles
+from fairbench.report.figures.canvas import Drawing, Looks, draw_line, finished, panels, titles
 from fairbench.report.figures.intervals import Interval, draw_intervals
 from fairbench.report.figures.labels import height_for, label_ends, width_for
 from fairbench.report.tables.numbers import percent
@@ -15,14 +17,15 @@ def draw_causes(analyses: Analyses, looks: Looks) -> Drawing | None:
     rows: dict[str, list[Interval]] = {}
     for x in analyses.contributions:
         if x.contribution is not None:
-            label = "the whole" if x.part == WHOLE else short(x.optimizer)
-            row = Interval(label, looks[x.optimizer], x.contribution, x.ci_low, x.ci_high)
+            look = looks[x.optimizer]
+            names = ("the whole", "the whole") if x.part == WHOLE else (look.label, x.optimizer)
+            row = Interval(*names, look, x.contribution, x.ci_low, x.ci_high)
             rows.setdefault(x.arena, []).append(row)
     caption = (
         "Causes: the contribution of each rung of the control ladder to the primary metric on the test split, to the "
         "right where it is better; mean over the seeds with its 95% confidence interval, paired by seed."
     )
-    return draw_intervals(rows, "causes", "Causes", "contribution (right is better)", caption)
+    return draw_intervals(analyses.suite, rows, "causes", "Causes", "contribution (right is better)", caption)
 
 
 def draw_shocks(analyses: Analyses, looks: Looks) -> Drawing | None:
@@ -31,14 +34,15 @@ def draw_shocks(analyses: Analyses, looks: Looks) -> Drawing | None:
     for x in analyses.shock_costs:
         if x.lost is not None:
             lost = f" ({x.diverged} diverged)" if x.diverged else ""
-            row = Interval(short(x.optimizer) + lost, looks[x.optimizer], x.lost, x.lost_low, x.lost_high)
+            look = looks[x.optimizer]
+            row = Interval(look.label + lost, x.optimizer + lost, look, x.lost, x.lost_low, x.lost_high)
             rows.setdefault(x.arena, []).append(row)
     caption = (
-        "Shocks: how much worse the final test metric is than that of the calm twin with the same seed, to the right "
+        "Shocks: how much worse the final test metric is than that of the calm twin with the same seed, to the left "
         "where it is worse; mean over the seeds with its 95% confidence interval. Arms of which every seed diverged "
         "are left out."
     )
-    return draw_intervals(rows, "shocks", "Shocks", "lost (right is worse)", caption)
+    return draw_intervals(analyses.suite, rows, "shocks", "Shocks", "lost (right is better)", caption, reverse=True)
 
 
 def draw_mechanism(analyses: Analyses, looks: Looks) -> Drawing | None:
@@ -50,10 +54,11 @@ def draw_mechanism(analyses: Analyses, looks: Looks) -> Drawing | None:
         return None
     names = {arm.optimizer for arm, _ in curves}
     figure, by_arena = panels(
-        titles(analyses.suite, arenas), height_for(len(names)), right=width_for(map(short, names))
+        titles(analyses.suite, arenas), height_for(len(names)), right=width_for(looks[name].label for name in names)
     )
     for arena, panel in by_arena.items():
         panel.axes.set_xlabel("training step")
+        panel.axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
         panel.axes.set_ylabel("acted, % of tensor steps")
         ends = {}
         for arm, shares in curves:
@@ -61,7 +66,7 @@ def draw_mechanism(analyses: Analyses, looks: Looks) -> Drawing | None:
                 steps, values = [step for step, _ in shares], [100 * share for _, share in shares]
                 texts = [f"{arm.optimizer}, until step {step}: acted in {percent(share)}" for step, share in shares]
                 draw_line(panel, looks[arm.optimizer], steps, values, texts)
-                ends[short(arm.optimizer)] = looks[arm.optimizer], (steps[-1], values[-1])
+                ends[looks[arm.optimizer].label] = looks[arm.optimizer], (steps[-1], values[-1])
                 panel.summary.append(f"{arm.optimizer}: at most {max(values):.3g}% in a window of steps.")
         label_ends(panel, ends)
     caption = (

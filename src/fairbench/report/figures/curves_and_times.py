@@ -27,7 +27,6 @@ from fairbench.report.figures.canvas import (
     looks_of,
     mark,
     panels,
-    short,
     style,
     titles,
 )
@@ -67,23 +66,25 @@ def _axis(suite: Suite, arena: str) -> tuple[str, bool]:
     return f"{suite.selection_name} {metric} ({'higher' if maximize else 'lower'} is better)", maximize
 
 
-def _learning_curves(analyses: Analyses, looks: Looks, logarithmic: bool = False) -> Drawing | None:
+def draw_learning_curves(analyses: Analyses, looks: Looks, logarithmic: bool = False) -> Drawing | None:
+    """The primary metric of every arm over the training."""
     suite, results = analyses.suite, analyses.results
     arenas = [arena for arena in suite.arenas if any(analyses.curves[arena, name] for name in suite.optimizers)]
     if not arenas:
         return None
-    right = width_for(_label(arm) for arm in results.arms)
+    right = width_for(_label(arm, looks[arm.optimizer]) for arm in results.arms)
     figure, by_arena = panels(titles(suite, arenas), height_for(len(suite.optimizers)), right=right)
     for arena, panel in by_arena.items():
         arms = _reference_first(results, arena)
         curves = [(arm, curve) for arm in arms if (curve := analyses.curves[arena, arm.optimizer])]
         label, maximize = _axis(suite, arena)
-        panel.axes.set_xlabel("training step" + _no_line(arms, [arm for arm, _ in curves]))
+        panel.axes.set_xlabel("training step" + _no_line(arms, [arm for arm, _ in curves], looks))
+        panel.axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
         panel.axes.set_ylabel(label)
         if logarithmic:
             points = [point for _, curve in curves for point in curve]
             log_axis(panel.axes, "x", [step for step, _, _ in points])
-            lows = [mean - std for _, mean, std in points]
+            lows = [mean - (std or 0.0) for _, mean, std in points]
             if not maximize and min(lows) > 0:
                 log_axis(panel.axes, "y", [*lows, *(mean for _, mean, _ in points)])
         _draw_curves(panel, curves, looks)
@@ -101,22 +102,25 @@ def _learning_curves(analyses: Analyses, looks: Looks, logarithmic: bool = False
 def _draw_curves(panel: Panel, curves: Sequence[tuple[ArmResults, Curve]], looks: Looks) -> None:
     for arm, curve in curves:
         steps, mean, std = zip(*curve, strict=True)
-        texts = [f"{arm.optimizer}, step {step}: {number(m)} ± {number(s, 2)}" for step, m, s in curve]
+        spread = ["" if s is None else f" ± {number(s, 2)}" for s in std]
+        texts = [
+            f"{arm.optimizer}, step {step}: {number(m)}{s}" for step, m, s in zip(steps, mean, spread, strict=True)
+        ]
         draw_line(panel, looks[arm.optimizer], steps, mean, texts)
-        low, high = ([m + sign * s for m, s in zip(mean, std, strict=True)] for sign in (-1, 1))
+        low, high = ([m + sign * (s or 0.0) for m, s in zip(mean, std, strict=True)] for sign in (-1, 1))
         draw_band(panel, looks[arm.optimizer], steps, low, high)
         panel.summary.append(f"{texts[-1]}.")
-    label_ends(panel, {_label(arm): (looks[arm.optimizer], curve[-1][:2]) for arm, curve in curves})
+    ends = ((arm, looks[arm.optimizer], curve[-1][:2]) for arm, curve in curves)
+    label_ends(panel, {_label(arm, look): (look, end) for arm, look, end in ends})
 
 
-def _label(arm: ArmResults) -> str:
+def _label(arm: ArmResults, look: Look) -> str:
     finished = arm.count("finished")
-    name = short(arm.optimizer)
-    return name if finished == len(arm.final) else f"{name} †{finished}/{len(arm.final)}"
+    return look.label if finished == len(arm.final) else f"{look.label} †{finished}/{len(arm.final)}"
 
 
-def _no_line(arms: Sequence[ArmResults], drawn: Sequence[ArmResults]) -> str:
-    absent = [_label(arm) for arm in arms if arm not in drawn]
+def _no_line(arms: Sequence[ArmResults], drawn: Sequence[ArmResults], looks: Looks) -> str:
+    absent = [_label(arm, looks[arm.optimizer]) for arm in arms if arm not in drawn]
     return f"\nno line: {', '.join(absent)}" if absent else ""
 
 
@@ -126,14 +130,14 @@ def draw_lr_sensitivity(analyses: Analyses, looks: Looks) -> Drawing | None:
     arenas = [arena for arena in suite.arenas if any(run.result for arm in results.of(arena) for run in arm.sweep)]
     if not arenas:
         return None
-    right = width_for(map(short, suite.optimizers))
+    right = width_for(look.label for look in looks.values())
     scales = {results.study.optimizers[name].lr_scale for name in suite.optimizers if results.study.tuned(name)}
     figure, by_arena = panels(titles(suite, arenas), height_for(len(looks)), right=right)
     for arena, panel in by_arena.items():
         label, maximize = _axis(suite, arena)
         arms = _reference_first(results, arena)
         means = {arm.optimizer: _means(results, arm) for arm in arms}
-        panel.axes.set_xlabel("learning rate" + _no_line(arms, [arm for arm in arms if means[arm.optimizer]]))
+        panel.axes.set_xlabel("learning rate" + _no_line(arms, [arm for arm in arms if means[arm.optimizer]], looks))
         panel.axes.set_ylabel(label)
         log_axis(panel.axes, "x", [rate for arm in arms for rate in arm.rates])
         panel.axes.margins(y=0.1)  # for the rings
@@ -144,7 +148,7 @@ def draw_lr_sensitivity(analyses: Analyses, looks: Looks) -> Drawing | None:
             for edge in (suite.sweep.lr_min, suite.sweep.lr_max):
                 panel.axes.axvline(scale * edge, **GRID_EDGE)
         ends = {arm.optimizer: max(_of_selected(arm, means[arm.optimizer]), default=None) for arm in arms}
-        label_ends(panel, {short(name): (looks[name], end) for name, end in ends.items() if end})
+        label_ends(panel, {looks[name].label: (looks[name], end) for name, end in ends.items() if end})
     caption = (
         f"Learning-rate sensitivity: {suite.selection_name} metric at the end of the sweep trials. Rings mark the "
         f"selected rates, crosses at the panel's edge rates that diverged. {_searched(suite, len(scales) > 1)}"
@@ -218,7 +222,7 @@ def _step_time(analyses: Analyses, looks: Looks) -> Drawing | None:
     arenas = [arena for arena in suite.arenas if any(cost.arena == arena for cost in costs)]
     if not arenas:
         return None
-    left, bottom = width_for(map(short, suite.optimizers)), 0.95
+    left, bottom = width_for(look.label for look in looks.values()), 0.95
     height = TOP + bottom + 0.15 + 0.33 * len(suite.optimizers)
     figure, by_arena = panels(titles(suite, arenas), height, left, bottom=bottom)
     for arena, panel in by_arena.items():
@@ -254,15 +258,15 @@ def _draw_bars(panel: Panel, costs: Sequence[Cost], looks: Looks) -> None:
         factor = f", {cost.train_ms / adamw:.2f}× AdamW" if adamw and cost.optimizer != "AdamW" else ""
         mark(panel, arm, axes.text(end, row, time + factor, transform=after, va="center"))
         panel.summary.append(f"{cost.optimizer}: {time}.")
-    name_rows(panel, [(short(cost.optimizer), looks[cost.optimizer]) for cost in costs], size=10)
+    name_rows(panel, [(looks[cost.optimizer].label, looks[cost.optimizer]) for cost in costs], size=10)
     axes.set_xlim(0, 1.85 * max(cost.train_ms for cost in costs))  # space for the text
     axes.xaxis.set_major_locator(MaxNLocator(6))
 
 
 FIGURES: tuple[Draw, ...] = (
     draw_leaderboard,
-    _learning_curves,
-    partial(_learning_curves, logarithmic=True),
+    draw_learning_curves,
+    partial(draw_learning_curves, logarithmic=True),
     draw_lr_sensitivity,
     draw_causes,
     draw_shocks,

@@ -1,7 +1,7 @@
 """Values with their intervals, a row for each: the figures of causes, shocks and the leaderboard."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from matplotlib.axes import Axes
@@ -11,6 +11,7 @@ from fairbench.report.figures.canvas import BOTTOM, TOP, Drawing, Look, Panel, f
 from fairbench.report.figures.colors import LIGHT
 from fairbench.report.figures.labels import name_rows, width_for
 from fairbench.report.tables.numbers import interval
+from fairbench.suites.schema import Suite
 
 ROW = 0.3
 """The height in inches of a row."""
@@ -20,12 +21,15 @@ class Interval(NamedTuple):
     """A row with a value and its interval.
 
     Attributes:
+        label: its text at the left, with a shortened name.
+        name: the same with the whole name.
         look: of the arm that it belongs to.
         low, high: None without an interval.
         sure: whether its marker is filled.
     """
 
     label: str
+    name: str
     look: Look
     value: float
     low: float | None
@@ -34,15 +38,22 @@ class Interval(NamedTuple):
 
 
 def draw_intervals(
+    suite: Suite,
     rows: dict[str, list[Interval]],
     name: str,
     title: str,
     axis: str,
     caption: str,
     row_height: float = ROW,
-    margins: Mapping[str, float] | None = None,
+    has_margin: bool = False,
+    reverse: bool = False,
 ) -> Drawing | None:
-    """A panel for each arena, with a row for each value, and the band of its margin if there are margins."""
+    """A panel for each arena, with a row for each value.
+
+    Args:
+        has_margin: whether to draw the band of the arena's margin.
+        reverse: whether values rise to the left, since lower ones are better.
+    """
     if not rows:
         return None
     left = min(2.9, width_for(row.label for of_arena in rows.values() for row in of_arena))
@@ -51,8 +62,10 @@ def draw_intervals(
     for arena, panel in by_arena.items():
         panel.axes.set_xlabel(axis)
         _draw_rows(panel, rows[arena])
-        if margins:
-            _draw_margin(panel.axes, margins[arena])
+        if has_margin:
+            _draw_margin(panel.axes, suite.arenas[arena].margin)
+        if reverse:
+            panel.axes.invert_xaxis()
     return finished(figure, by_arena, name, title, caption)
 
 
@@ -68,7 +81,7 @@ def _draw_rows(panel: Panel, rows: Sequence[Interval]) -> None:
         dots = axes.plot(row.value, i, color=look.color, marker=look.marker, linestyle="", markersize=7)
         dots[0].set_markerfacecolor(filling)
         mark(panel, look, *dots)
-        text = f"{row.label}: {interval(row.value, row.low, row.high)}"
+        text = f"{row.name}: {interval(row.value, row.low, row.high)}"
         panel.points.append((row.value, i, look.index, text))
         panel.summary.append(f"{text}.")
     name_rows(panel, [(row.label, row.look) for row in rows], size=8)

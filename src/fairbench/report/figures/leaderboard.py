@@ -1,7 +1,7 @@
-"""The figure of the leaderboard: the advantage of each optimizer over the reference in each arena."""
+"""The figure of the leaderboard: the gain of each optimizer over the reference in each arena."""
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.report.figures.canvas import Drawing, Looks, short
+from fairbench.report.figures.canvas import Drawing, Looks
 from fairbench.report.figures.intervals import Interval, draw_intervals
 from fairbench.report.figures.labels import LABEL_HEIGHT
 
@@ -17,17 +17,18 @@ def draw_leaderboard(analyses: Analyses, looks: Looks) -> Drawing | None:
         if c.reference == suite.reference and c.advantage is not None:
             low, high = (None, None) if c.ci_low is None or c.ci_high is None else (-c.ci_high, -c.ci_low)
             sure = c.verdict in ("better", "worse")
-            row = Interval(short(c.baseline), looks[c.baseline], -c.advantage, low, high, sure)
+            look = looks[c.baseline]
+            row = Interval(look.label, c.baseline, look, -c.advantage, low, high, sure)
             rows.setdefault(c.arena, []).append(row)
     if max(map(len, rows.values()), default=0) < FEWEST:
         return None
-    axis = f"advantage over {short(suite.reference)} (right is better)"
+    axis = f"gain over {looks[suite.reference].label} (right is better)"
     caption = (
-        f"Leaderboard: the advantage of each optimizer over {suite.reference} on the test split, to the right where it "
-        "is better; mean over the seeds with its 95% confidence interval, not corrected. Filled: the verdict is better "
-        "or worse. The band is the margin, within which differences do not matter; beyond it the axis is logarithmic. "
-        "Arms of which a seed diverged are left out."
+        f"Leaderboard: the gain of each optimizer over {suite.reference} on the test split, to the right where it is "
+        f"better; the tables have its opposite, the advantage of {suite.reference}. Mean over the seeds "
+        "with its 95% confidence interval, not corrected. Filled: the verdict is better or worse. The band is the "
+        "margin, within which differences do not matter; beyond it the axis is logarithmic. Arms of which a seed "
+        "diverged are left out."
     )
     ranked = {arena: sorted(of_arena, key=lambda row: -row.value) for arena, of_arena in rows.items()}
-    margins = {arena: plan.margin for arena, plan in suite.arenas.items()}
-    return draw_intervals(ranked, "leaderboard", "Leaderboard", axis, caption, LABEL_HEIGHT, margins)
+    return draw_intervals(suite, ranked, "leaderboard", "Leaderboard", axis, caption, LABEL_HEIGHT, has_margin=True)
