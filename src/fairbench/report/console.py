@@ -86,9 +86,10 @@ def print_plan(
     for f in forecasts:
         arena, arms = suite.arenas[f.arena], len(suite.optimizers)
         searched = max(sum(map(study.tuned, suite.optimizers)), 1)
+        extensions = f" (at most {f.extensions // searched} more)" if f.extensions else ""
         console.print(
             f"{f.arena}: {plural(arms, 'optimizer')}, each {f.sweep_trials // searched} sweep trials of "
-            f"{arena.sweep_steps} steps (at most {f.extensions // searched} more) and {f.final_trials // arms} final "
+            f"{arena.sweep_steps} steps{extensions} and {f.final_trials // arms} final "
             f"ones of {arena.steps}; {arena.metric}, margin {arena.margin:g}\n  {_detects(f, arena.margin)}",
             highlight=False,
         )

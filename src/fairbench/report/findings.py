@@ -82,9 +82,10 @@ def _mechanism(analyses: Analyses) -> str:
 def _equal_conditions(checks: Sequence[HashCheck]) -> str:
     if not checks or not all(check.agrees for check in checks):
         return ""
+    groups = f"{'all ' if checks[1:] else ''}{plural(len(checks), 'group')}"
     return (
-        f"In all {len(checks)} groups of trials that share arena, stage and seed, the sha256 agree: of the initial "
-        "weights (those of a process without an optimizer), and of batch order and noise of the trials that finished."
+        f"In {groups} of trials that share arena, stage and seed, the sha256 agree: of the initial weights (those of a "
+        "process without an optimizer), and of batch order and noise of the trials that finished."
     )
 
 

@@ -265,8 +265,7 @@ def test_trials_that_agree_with_each_other_but_not_with_a_clean_process_are_name
 def test_selected_rate_at_the_edge_is_named(tmp_path):
     sweeps = {("vit", "AdamW"): {1e-2: 0.7, 0.1: 0.8}}
     flag = flagged(write(tmp_path, sweeps=sweeps))["rate at the edge"]
-    assert "1 of 2 selected" in flag
-    assert "vit AdamW (highest, 0.1)" in flag
+    assert "vit AdamW (highest, 0.1) (1 of 2 arms)" in flag
     assert "A rate beyond might be better." in " ".join(page(tmp_path).text)
 
 

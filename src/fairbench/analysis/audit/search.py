@@ -6,7 +6,7 @@ from statistics import fmean, stdev
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.results import ArmResults
 from fairbench.common.checks import Severity, check
-from fairbench.common.formatting import some
+from fairbench.common.formatting import plural, some
 from fairbench.suites.search import Setting, are_numbers
 
 
@@ -31,9 +31,9 @@ def at_edge(case: Analyses) -> str:
     flagged = [f"{x.arena} {x.optimizer} ({edge(x)}, {x.rates[ends[edge(x)]]:g})" for x in tuned if edge(x) in ends]
     if not flagged:
         return ""
+    where = "selected at the edge of the rates that were tried, extensions included"
     return (
-        f"{len(flagged)} of {len(tuned)} selected learning rates lie at the edge of the rates that were tried, "
-        f"extensions included: {', '.join(flagged)}. A rate beyond might be better."
+        f"{where}: {', '.join(flagged)} ({len(flagged)} of {plural(len(tuned), 'arm')}). A rate beyond might be better."
     )
 
 

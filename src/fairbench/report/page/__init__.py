@@ -12,6 +12,7 @@ import jinja2
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.results import Results
+from fairbench.common.formatting import plural
 from fairbench.report.figures.canvas import Drawing
 from fairbench.report.figures.colors import declarations
 from fairbench.report.findings import Finding
@@ -34,7 +35,7 @@ def render_page(
     script = _text("script.js")
     return _template().render(
         suite=suite,
-        device=results.study.device,
+        lead=_lead(results),
         light=declarations(dark=False),
         dark=declarations(dark=True),
         style=_text("style.css"),
@@ -51,6 +52,17 @@ def render_page(
         tracebacks=_tracebacks(results),
         missing=trial_counts(results.select(lambda run: run.status == "missing")),
     )
+
+
+def _lead(results: Results) -> str:
+    """The study in a few sentences."""
+    suite = results.study.suite
+    about = f"{suite.description[:1].upper()}{suite.description[1:]}"
+    others = [name for name in suite.optimizers if name != suite.reference]
+    compared = f"every pair of {', '.join(suite.optimizers)}"
+    compared = compared if suite.compare == "all" else f"{suite.reference} against {', '.join(others)}"
+    seeds = plural(len(suite.final.seeds), "seed")
+    return f"{about}. {f'Compared: {compared}; ' if others else ''}{seeds} in each arm; device {results.study.device}."
 
 
 def _text(name: str) -> str:

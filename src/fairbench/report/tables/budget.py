@@ -100,8 +100,9 @@ def search_in_words(study: Study) -> str:
     if sweep.search == "random":
         drawn = "".join(f", and of {name} among {', '.join(map(str, x))}" for name, x in sweep.extra.items())
         return f"{sweep.budget} draws of a rate {ends}{drawn}, with seed {sweep.search_seed}{each}"
-    more = f"up to {sweep.max_extensions} more where the best lies at the edge"
-    return f"{sweep.points} rates {ends}, and {more}{extra}{each}"
+    most = sweep.max_extensions
+    more = f", and up to {most} more where the best lies at the edge" if most else ""
+    return f"{sweep.points} rates {ends}{more}{extra}{each}"
 
 
 def equality(arms: Sequence[Budget]) -> str:

@@ -202,5 +202,8 @@ def equal_time_table(rows: Sequence[EqualTime], split: str) -> TableView:
 
 def flag_table(flags: Sequence[Flag]) -> TableView:
     """The flags of the audit."""
-    columns = tuple(words(title.capitalize(), title) for title in ("name", "severity", "evidence", "advice"))
+    columns = (
+        *(words(title.capitalize(), title) for title in ("name", "severity", "evidence")),
+        Column("Advice", lambda flag: flag.advice.replace("`", "")),
+    )
     return table_view("audit", "The flags of the audit, with their evidence and advice.", columns, flags)
