@@ -2,9 +2,11 @@
 
 import io
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from fabricated import QUANTITIES, Records, finals, history, study
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
@@ -12,7 +14,7 @@ from fairbench.analysis.analyse import analyse
 from fairbench.report.figures.canvas import LONGEST_NAME, MOST_PIXELS, finished, looks_of, short_names, style
 from fairbench.report.figures.causes import acted, draw_causes, draw_mechanism, draw_shocks
 from fairbench.report.figures.curves_and_times import draw_learning_curves, draw_lr_sensitivity
-from fairbench.report.figures.labels import separate
+from fairbench.report.figures.labels import fit_ticks, separate, thin_ticks
 from fairbench.report.figures.leaderboard import draw_leaderboard
 
 
@@ -139,3 +141,32 @@ def test_a_bar_of_step_time_is_as_long_as_its_label_says():
     cost = analyse(history(the_study), Busy(finals(the_study))).costs[0]
     assert (cost.data_ms, cost.forward_ms, cost.backward_ms, cost.step_ms) == (10.0, 10.0, 10.0, 4.0)
     assert cost.train_ms == 34.0
+
+
+@pytest.mark.parametrize("limits", [(-0.0125, 0.0102), (-3e6, 2e6), (0, 40), (0.001, 0.0012)])
+def test_labels_of_ticks_do_not_overlap(limits):
+    """Measured on what matplotlib really draws."""
+    with style():
+        figure = Figure(figsize=(1.6, 1))
+        canvas, axes = FigureCanvasAgg(figure), figure.add_axes((0.1, 0.3, 0.8, 0.6))
+        axes.set_xlim(*limits)
+        fit_ticks(axes)
+        canvas.draw()
+        inside = [x for x in axes.get_xticklabels() if limits[0] <= x.get_position()[0] <= limits[1]]
+        boxes = [label.get_window_extent() for label in inside]
+    assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
+    assert boxes
+
+
+def test_ticks_of_a_wide_scale_are_thinned_alike_on_both_sides():
+    with style():
+        figure = Figure(figsize=(2.5, 1))
+        FigureCanvasAgg(figure)
+        axes = figure.add_axes((0.1, 0.3, 0.8, 0.6))
+        axes.set_xlim(-1000, 1000)
+        axes.set_xscale("symlog", linthresh=0.002)
+        axes.xaxis.set_major_formatter("{x:g}")
+        ticks = [0.002, *(10.0**k for k in range(-2, 4))]
+        kept = thin_ticks(axes, [*(-x for x in ticks), 0, *ticks])
+    assert sorted(kept) == sorted(-x for x in kept)
+    assert 3 <= len(kept) < 2 * len(ticks) + 1

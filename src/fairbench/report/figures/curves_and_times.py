@@ -14,6 +14,7 @@ from fairbench.analysis.cost import STEP_PHASES, Cost
 from fairbench.analysis.curves import Curve
 from fairbench.analysis.results import ArmResults, Results
 from fairbench.report.figures.canvas import (
+    POINTS_PER_INCH,
     TOP,
     Drawing,
     Look,
@@ -32,7 +33,16 @@ from fairbench.report.figures.canvas import (
 )
 from fairbench.report.figures.causes import draw_causes, draw_mechanism, draw_shocks
 from fairbench.report.figures.colors import LIGHT
-from fairbench.report.figures.labels import height_for, label_ends, moved, name_rows, width_for
+from fairbench.report.figures.labels import (
+    fit_ticks,
+    height_for,
+    inner_width,
+    label_ends,
+    moved,
+    name_rows,
+    text_width,
+    width_for,
+)
 from fairbench.report.figures.leaderboard import draw_leaderboard
 from fairbench.report.tables.numbers import number, rate
 from fairbench.suites.schema import Suite
@@ -229,10 +239,10 @@ def _step_time(analyses: Analyses, looks: Looks) -> Drawing | None:
         panel.axes.set_xlabel("milliseconds per training step")
         _draw_bars(panel, [cost for cost in costs if cost.arena == arena], looks)
         below = -(bottom - 0.05) / (height - TOP - bottom)
+        middle = (panel.box.width / 2 - POINTS_PER_INCH * left) / inner_width(panel.axes)
         handles = [Patch(color=color) for color in PHASE_COLORS]
-        panel.axes.legend(
-            handles, STEP_PHASES, loc="lower center", bbox_to_anchor=(0.5, below), ncols=len(handles), columnspacing=1.2
-        )
+        place: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (middle, below)}
+        panel.axes.legend(handles, STEP_PHASES, ncols=len(handles), columnspacing=1.2, **place)
     caption = (
         "Step time: median milliseconds of a training step by phase; step is clipping, optimizer and schedule. Forward "
         "and backward are the same work for every optimizer: where they differ, the machine was busy with other work."
@@ -244,7 +254,7 @@ def _step_time(analyses: Analyses, looks: Looks) -> Drawing | None:
 
 def _draw_bars(panel: Panel, costs: Sequence[Cost], looks: Looks) -> None:
     """One bar for each optimizer, the first on top."""
-    axes = panel.axes
+    axes, limit = panel.axes, 0.0
     after = moved(axes.transData, axes, 6)
     adamw = next((cost.train_ms for cost in costs if cost.optimizer == "AdamW"), None)
     for row, cost in enumerate(costs):
@@ -257,10 +267,12 @@ def _draw_bars(panel: Panel, costs: Sequence[Cost], looks: Looks) -> None:
         time = number(cost.train_ms, 3) + " ms"
         factor = f", {cost.train_ms / adamw:.2f}× AdamW" if adamw and cost.optimizer != "AdamW" else ""
         mark(panel, arm, axes.text(end, row, time + factor, transform=after, va="center"))
+        space = (text_width(time + factor) + 8) / inner_width(axes)
+        limit = max(limit, end / max(1 - space, 0.2))
         panel.summary.append(f"{cost.optimizer}: {time}.")
     name_rows(panel, [(looks[cost.optimizer].label, looks[cost.optimizer]) for cost in costs], size=10)
-    axes.set_xlim(0, 1.85 * max(cost.train_ms for cost in costs))  # space for the text
-    axes.xaxis.set_major_locator(MaxNLocator(6))
+    axes.set_xlim(0, limit or 1.0)
+    fit_ticks(axes)
 
 
 FIGURES: tuple[Draw, ...] = (

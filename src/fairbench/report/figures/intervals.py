@@ -9,7 +9,7 @@ from matplotlib.ticker import FixedLocator, NullLocator
 
 from fairbench.report.figures.canvas import BOTTOM, TOP, Drawing, Look, Panel, finished, mark, panels
 from fairbench.report.figures.colors import LIGHT
-from fairbench.report.figures.labels import name_rows, width_for
+from fairbench.report.figures.labels import fit_ticks, name_rows, thin_ticks, width_for
 from fairbench.report.tables.numbers import interval
 from fairbench.suites.schema import Suite
 
@@ -64,6 +64,8 @@ def draw_intervals(
         _draw_rows(panel, rows[arena])
         if has_margin:
             _draw_margin(panel.axes, suite.arenas[arena].margin)
+        else:
+            fit_ticks(panel.axes)
         if reverse:
             panel.axes.invert_xaxis()
     return finished(figure, by_arena, name, title, caption)
@@ -94,6 +96,6 @@ def _draw_margin(axes: Axes, margin: float) -> None:
     farthest = float(max(map(abs, axes.get_xlim())))
     lowest, highest = math.floor(math.log10(margin)) + 1, math.floor(math.log10(farthest))
     ticks = [margin, *(10.0**k for k in range(lowest, highest + 1))]
-    axes.xaxis.set_major_locator(FixedLocator([*(-x for x in ticks), 0, *ticks]))
-    axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_major_locator(FixedLocator(thin_ticks(axes, [*(-x for x in ticks), 0, *ticks])))
+    axes.xaxis.set_minor_locator(NullLocator())
