@@ -19,7 +19,7 @@ from fairbench.suites.search import SEARCHES, Grid, Random, Setting, extras
 MOST = 10**9
 """Upper bound of steps and examples; anything larger is a typo."""
 REHEARSED = 3
-"""Steps that the rehearsal takes with every optimizer; a training must have as many."""
+"""Steps that the rehearsal takes with every optimizer; a final trial must have as many."""
 PRECISIONS = ("float32", "bfloat16")
 
 
@@ -67,11 +67,10 @@ def _check_arena(suite: Suite, name: str, arena: ArenaPlan) -> None:
     facts = suite.facts(name)
     if arena.metric not in facts.metrics:
         raise Wrong((*path, "metric"), unknown("metric", arena.metric, facts.metrics))
-    for key, least in {"sweep_steps": REHEARSED, "steps": REHEARSED, "batch_size": 1}.items():
+    for key, least in {"sweep_steps": 1, "steps": REHEARSED, "batch_size": 1}.items():
         if not least <= getattr(arena, key) <= MOST:
-            reason = f"must lie in [{least}, {MOST}], got {getattr(arena, key)}"
-            rehearsal = f"; before any trial, a rehearsal takes {REHEARSED} steps" * (least == REHEARSED)
-            raise Wrong((*path, key), reason + rehearsal)
+            rehearsal = f" ({REHEARSED} are taken before any trial)" if key == "steps" else ""
+            raise Wrong((*path, key), f"must lie in [{least}, {MOST}]{rehearsal}, got {getattr(arena, key)}")
     check_positive((*path, "margin"), arena.margin)
     if arena.target is not None and not isfinite(arena.target):
         raise Wrong((*path, "target"), f"must be finite, got {arena.target}")
