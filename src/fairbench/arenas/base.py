@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from fairbench.common.errors import UsageError
@@ -79,15 +81,36 @@ class Arena:
         return batch.inputs, batch.targets
 
     def loss(self, model: torch.nn.Module, *args: Any, **examples: Any) -> torch.Tensor:
-        """The training loss of a batch, a scalar; the arguments are those that `examples` returns."""
+        """The training loss of a batch, a scalar; the arguments are those that `examples` returns.
+
+        If it has a keyword-only argument `step`, that is the number of the step, from 1.
+        """
         raise NotImplementedError
+
+    def loss_in_step(self, step: int, model: torch.nn.Module, examples: tuple[torch.Tensor, ...]) -> torch.Tensor:
+        """The `loss` of a batch in a step, from 1. Subclasses do not override this."""
+        return self.loss(model, *examples, **({"step": step} if self._asks_step else {}))
+
+    @cached_property
+    def _asks_step(self) -> bool:
+        argument = inspect.signature(self.loss).parameters.get("step")
+        return argument is not None and argument.kind is argument.KEYWORD_ONLY
 
     def scores(self, model: torch.nn.Module, *args: Any, **examples: Any) -> dict[str, torch.Tensor]:
-        """Each metric of each example, shape (N,); the metric of a split is the mean. Arguments as for `loss`."""
+        """Each metric of each example, shape (N,); the metric of a split is the mean. Arguments as for `loss`.
+
+        Scores that only help `derived` are no metrics: the arena's facts do not name them.
+        """
         raise NotImplementedError
 
-    def derived(self, means: dict[str, float], data: Data) -> dict[str, float]:
-        """Further metrics of a split, computed from the means of its scores; none by default."""
+    def derived(self, means: dict[str, float], data: Data, split: str) -> dict[str, float]:
+        """Further metrics of a split, computed from the means of its scores; none by default.
+
+        Args:
+            means: of its scores.
+            data: all splits, on the CPU or on the device of the training.
+            split: its name, "val" or "test".
+        """
         return {}
 
 
@@ -97,7 +120,7 @@ class ArenaFacts:
 
     Attributes:
         title: model and task in a few words.
-        metrics: every metric, and whether its minimum or its maximum is best.
+        metrics: every metric, on any scale, and whether its minimum or its maximum is best.
         kind: the kind of data that it takes from a source; "own" if it takes only its own data.
         labelled: whether the data must have labels.
         model_options: the arguments of `build_model`: a type for one that must be given, otherwise the default. None

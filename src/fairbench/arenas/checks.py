@@ -42,7 +42,7 @@ def checked_data(arena: Arena, options: Mapping[str, Any], data_root: Path, labe
 def check_loss(arena: Arena, model: nn.Module, batch: Split) -> None:
     """Raise UsageError unless the loss of an untrained model is a finite scalar that depends on its parameters."""
     where, examples = _name(arena, "loss"), _examples(arena, batch)
-    loss = arena.loss(model, *examples)
+    loss = arena.loss_in_step(1, model, examples)
     if not isinstance(loss, Tensor) or loss.ndim:
         got = f"shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else repr(loss)
         raise UsageError(f"{where} must return a tensor of shape (), such as a mean over the batch; got {got}")
@@ -53,7 +53,7 @@ def check_loss(arena: Arena, model: nn.Module, batch: Split) -> None:
 
 
 def check_scores(arena: Arena, model: nn.Module, batch: Split, data: Data, metrics: Iterable[str]) -> None:
-    """Raise UsageError unless every metric of the arena's facts is there, with one number per example."""
+    """Raise UsageError unless each score has one number per example, and every metric of the arena's facts is there."""
     where = _name(arena, "scores")
     with torch.no_grad():
         scores = arena.scores(model, *_examples(arena, batch))
@@ -65,10 +65,15 @@ def check_scores(arena: Arena, model: nn.Module, batch: Split, data: Data, metri
             expected = f"a tensor with one number per example, here of shape ({len(batch)},)"
             raise UsageError(f"{where}: {name!r} must be {expected}; got {got}")
     means = {name: values.double().mean().item() for name, values in scores.items()}
-    returned, expected_metrics = {**means, **arena.derived(means, data)}.keys(), set(metrics)
-    if returned != expected_metrics:
-        reason = f"must return the metrics of the arena's facts, {sorted(expected_metrics)}; got {sorted(returned)}"
-        raise UsageError(f"{where} and derived {reason}")
+    for split in SPLITS[1:]:
+        try:
+            returned = {**means, **arena.derived(means, data, split)}
+        except Exception as error:  # a user's code may raise anything
+            call = f"{_name(arena, 'derived')}(means, data, split)"
+            raise UsageError(f"{call} fails for the {split} split: {type(error).__name__}: {error}") from error
+        if not set(metrics) <= returned.keys():
+            reason = f"must return the metrics of the arena's facts, {sorted(metrics)}; got {sorted(returned)}"
+            raise UsageError(f"{where} and derived {reason}")
 
 
 def _examples(arena: Arena, batch: Split) -> tuple[Tensor, ...]:

@@ -57,7 +57,7 @@ class GPT(Arena):
         output = model(tokens[:, :-1])
         return output if isinstance(output, torch.Tensor) else output.logits
 
-    def derived(self, means: dict[str, float], data: Data) -> dict[str, float]:
+    def derived(self, means: dict[str, float], data: Data, split: str) -> dict[str, float]:
         """Perplexity, exp(loss), and bits per byte, which does not depend on the tokenizer."""
         loss = means["loss"]
         perplexity = math.exp(loss) if loss < 700 else math.inf

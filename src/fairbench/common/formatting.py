@@ -23,6 +23,12 @@ def format_bytes(size: int) -> str:
     return f"{amount:.3g} GB"
 
 
+def plain(value: float, spec: str) -> str:
+    """A number in a format such as "+.3g", but written out below ten million: 3120, not 3.12e+03."""
+    text = format(value, spec)
+    return format(value, f"{'+' * spec.startswith('+')}.0f") if "e+" in text and abs(value) < 1e7 else text
+
+
 def some(values: Sequence[str], separator: str = ", ") -> str:
     """The first few values, and the number of the remaining ones."""
     more = f" and {len(values) - SHOWN} more" if len(values) > SHOWN else ""

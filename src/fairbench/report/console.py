@@ -11,7 +11,7 @@ from rich.text import Text
 from fairbench.analysis.forecast import Forecast
 from fairbench.analysis.published.verdicts import PublishedComparison
 from fairbench.common.checks import SEVERITIES, STYLES, Flag
-from fairbench.common.formatting import duration, plural
+from fairbench.common.formatting import duration, plain, plural
 from fairbench.report import Report
 from fairbench.report.tables.numbers import number, p_value, signed
 from fairbench.report.tables.verdict_text import VerdictText
@@ -119,8 +119,8 @@ def _detects(f: Forecast, margin: float) -> str:
         return "cannot reach alpha: with fewer than 2 seeds there is no test"
     power = f"detects {f.effect:.1f} standard deviations between seeds with 80% power"
     if not f.spread:  # no seeds yet, or none that differ
-        return f"{power}, so its margin only if seeds differ by {margin / f.effect:.2g} or less"
-    detected = f"{power}: {f.effect * f.spread:.2g}, by the seeds that have a record"
+        return f"{power}, so its margin only if seeds differ by {plain(margin / f.effect, '.2g')} or less"
+    detected = f"{power}: {plain(f.effect * f.spread, '.2g')}, by the seeds that have a record"
     return detected if f.effect * f.spread <= margin else f"{detected}, which exceeds its margin"
 
 

@@ -7,7 +7,7 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparability import HashCheck
 from fairbench.analysis.comparison.ladder import WHOLE, Contribution
 from fairbench.analysis.comparison.verdicts import VERDICTS
-from fairbench.common.formatting import SHOWN, plural
+from fairbench.common.formatting import SHOWN, plain, plural
 from fairbench.study.history import History
 
 
@@ -113,5 +113,5 @@ def _arena(rows: Sequence[Contribution]) -> str:
 def _size(row: Contribution) -> str:
     if row.contribution is None:
         return f"unknown ({row.note})"
-    interval = f" [{row.ci_low:+.2g}, {row.ci_high:+.2g}]" if row.ci_low is not None else f" ({row.note})"
-    return f"{row.contribution:+.2g}{interval}"
+    size, low, high = (x if x is None else plain(x, "+.2g") for x in (row.contribution, row.ci_low, row.ci_high))
+    return f"{size} ({row.note})" if low is None else f"{size} [{low}, {high}]"

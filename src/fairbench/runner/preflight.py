@@ -101,15 +101,14 @@ def _evaluation_seconds(arena: "Arena", model: "nn.Module", data: "Data", traini
     from fairbench.training.trainer import CHUNK, evaluate
 
     device, batch_size = next(model.parameters()).device.type, training.evaluation_batch_size
-    split = max(data.splits["val"], data.splits["test"], key=len)
-    probe, seconds = split, 0.0
-    for examples in (1, min(batch_size, CHUNK)):
-        probe = split[:examples]
+    split = max(("val", "test"), key=lambda name: len(data.splits[name]))
+    count, seconds = len(data.splits[split]), 0.0
+    for examples in (1, min(batch_size, CHUNK, count)):
         began = time.perf_counter()
         with torch.autocast(device, torch.bfloat16, enabled=training.precision == "bfloat16"):
-            evaluate(arena, model, replace(data, splits={"probe": probe}), "probe", batch_size)
+            evaluate(arena, model, data, split, batch_size, most=examples)
         seconds = time.perf_counter() - began
-    return seconds * len(split) / len(probe)
+    return seconds * count / examples
 
 
 def optimizer_and_seconds(study: Study, name: str, plan: OptimizerPlan, place: Place) -> dict[str, Any]:

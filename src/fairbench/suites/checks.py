@@ -18,6 +18,8 @@ from fairbench.suites.search import SEARCHES, Grid, Random, Setting, extras
 
 MOST = 10**9
 """Upper bound of steps and examples; anything larger is a typo."""
+REHEARSED = 3
+"""Steps that the rehearsal takes with every optimizer; a final trial must have as many."""
 PRECISIONS = ("float32", "bfloat16")
 
 
@@ -27,9 +29,9 @@ def check_suite(suite: Suite) -> None:
         raise Wrong(("name",), f"must be made of letters, digits, '_', '-' and '.', got {suite.name!r}")
     if not suite.arenas:
         raise Wrong(("arenas",), "needs at least one arena")
-    _check_stages(suite)
     for name, arena in suite.arenas.items():
         _check_arena(suite, name, arena)
+    _check_stages(suite)
     for name, optimizer in suite.optimizers.items():
         if not name.isprintable() or not name.strip():
             raise Wrong(("optimizers", name), f"must be printable and not blank, got {name!r}")
@@ -65,13 +67,13 @@ def _check_arena(suite: Suite, name: str, arena: ArenaPlan) -> None:
     facts = suite.facts(name)
     if arena.metric not in facts.metrics:
         raise Wrong((*path, "metric"), unknown("metric", arena.metric, facts.metrics))
-    for key in ("sweep_steps", "steps", "batch_size"):
-        if not 1 <= getattr(arena, key) <= MOST:
-            raise Wrong((*path, key), f"must lie in [1, {MOST}], got {getattr(arena, key)}")
-    if not 0 < arena.margin < 1:
-        raise Wrong((*path, "margin"), f"must lie in (0, 1): a difference of 1 always matters; got {arena.margin}")
-    if arena.target is not None:
-        check_positive((*path, "target"), arena.target)
+    for key, least in {"sweep_steps": 1, "steps": REHEARSED, "batch_size": 1}.items():
+        if not least <= getattr(arena, key) <= MOST:
+            rehearsal = f" ({REHEARSED} are taken before any trial)" if key == "steps" else ""
+            raise Wrong((*path, key), f"must lie in [{least}, {MOST}]{rehearsal}, got {getattr(arena, key)}")
+    check_positive((*path, "margin"), arena.margin)
+    if arena.target is not None and not isfinite(arena.target):
+        raise Wrong((*path, "target"), f"must be finite, got {arena.target}")
     if "source" in arena.data or arena.facts is None:
         _check_source((*path, "data"), arena.data, facts)
     if facts.model_options is not None:

@@ -77,7 +77,7 @@ class ArenaPlan:
 
     Attributes:
         metric: the primary metric: it selects the learning rate and decides the verdict.
-        margin: the largest difference of the primary metric that does not matter (for the equivalence test).
+        margin: the largest difference of the primary metric that does not matter (for the equivalence test), positive.
         sweep_steps: steps of a sweep trial.
         steps: steps of a final trial.
         batch_size: examples in a training batch.

@@ -114,7 +114,7 @@ class Trainer:
 
         def gradients() -> Tensor:
             with self.autocast(), self.needs.kernels():
-                loss = self.arena.loss(self.trained, *examples)
+                loss = self.arena.loss_in_step(step, self.trained, examples)
             self.clock.lap("forward")
             shock.loss(loss).backward(create_graph=self.needs.create_graph)
             self.clock.lap("backward")
@@ -258,9 +258,20 @@ def evaluation_steps(training: TrainingSpec) -> set[int]:
     return {round(training.steps * (i + 1) / training.evaluations) for i in range(training.evaluations)}
 
 
-def evaluate(arena: Arena, model: nn.Module, data: Data, split: str, batch_size: int) -> dict[str, float]:
-    """Every metric of a split, the model in evaluation mode; the batch size affects no more than the last digits."""
-    device, examples = next(model.parameters()).device, data.splits[split]
+def evaluate(
+    arena: Arena, model: nn.Module, data: Data, split: str, batch_size: int, most: int | None = None
+) -> dict[str, float]:
+    """Every metric of a split, the model in evaluation mode; the batch size affects no more than the last digits.
+
+    Args:
+        arena: the arena.
+        model: the model.
+        data: all splits.
+        split: the name of the split.
+        batch_size: examples in a batch.
+        most: only that many of its examples are read.
+    """
+    device, examples = next(model.parameters()).device, data.splits[split][:most]
     sums: dict[str, Tensor] = {}
     model.eval()
     with torch.no_grad():
@@ -272,4 +283,4 @@ def evaluate(arena: Arena, model: nn.Module, data: Data, split: str, batch_size:
                     sums[metric] = sums.get(metric, 0) + values.double().sum()
     model.train()
     means = dict(zip(sums, (torch.stack([*sums.values()]) / len(examples)).tolist(), strict=True))
-    return {**means, **arena.derived(means, data)}
+    return {**means, **arena.derived(means, data, split)}

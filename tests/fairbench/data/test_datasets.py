@@ -1,7 +1,10 @@
 """Datasets: what the arrays hold is what the archives hold, each example once, the same from every source."""
 
 import json
+import os
+import shutil
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +12,7 @@ import archives
 import numpy as np
 import pytest
 from archives import CLASSES, hub_folder, write_cifar_hub
+from PIL import Image
 from tokenizers import Tokenizer, pre_tokenizers
 
 from fairbench.common.errors import UsageError
@@ -322,30 +326,86 @@ def test_user_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         prepared(tmp_path, "text", path="one.txt")
 
 
-def test_user_images(tmp_path: Path) -> None:
-    for pixels, label in archives.noise(40, 2, (20, 30), 0):
-        path = tmp_path / "mine" / ("cat", "dog")[label] / f"{pixels[0, 0].tolist()}.png"
+@pytest.fixture
+def pictures(tmp_path: Path) -> Path:
+    """A folder of 40 images in the folders cat and dog, none alike."""
+    for i, (pixels, label) in enumerate(archives.noise(40, 2, (20, 30), 0)):
+        path = tmp_path / "mine" / ("cat", "dog")[label] / f"{i:02}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(archives.encoded(pixels, "PNG"))
-    (tmp_path / "mine" / "cat" / "notes.txt").touch()
-    (tmp_path / "mine" / "outside.png").touch()
-    data = prepared(tmp_path, "images", path=str(tmp_path / "mine"), size=20)
+    return tmp_path / "mine"
+
+
+def test_user_images(tmp_path: Path, pictures: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (pictures / "cat" / "notes.txt").touch()
+    (pictures / "outside.png").touch()
+    data = prepared(tmp_path, "images", path=str(pictures), size=20)
     cut = [(pixels[:, 5:25], label) for pixels, label in archives.noise(40, 2, (20, 30), 0)]
     assert examples(data, "train", "val", "test") == truth(cut)
-    assert data.manifest["counts"] == {
-        "examples": {"train": 32, "val": 4, "test": 4},
-        "dropped": {"files that are no images": 1, "files in no class folder": 1},
-    }
+    dropped = {"files that are no images": 1, "files in no class folder": 1}
+    assert data.manifest["counts"] == {"examples": {"train": 32, "val": 4, "test": 4}, "dropped": dropped}
     assert data.manifest["classes"] == ["cat", "dog"]
-    (tmp_path / "mine" / "outside.png").unlink()
-    for path in (tmp_path / "mine").glob("*/*.png"):
-        path.rename(tmp_path / "mine" / path.name)
+
+    # Copies, in another format and in another class, too, leave no trace but their number.
+    for i in range(0, 40, 2):
+        shutil.copy(pictures / "cat" / f"{i:02}.png", pictures / "dog" / f"again {i}.png")
+    with Image.open(pictures / "dog" / "01.png") as image:
+        image.save(pictures / "dog" / "01.bmp")
+    capsys.readouterr()
+    again = prepared(tmp_path, "images", path=str(pictures), size=20)
+    assert (files(again), again.fingerprint) == (files(data), data.fingerprint)
+    assert again.manifest["counts"]["dropped"] == {**dropped, "repeated": 21}
+    shown = capsys.readouterr().out
+    assert "  left out, files in no class folder: 1\n  left out, repeated: 21\n" in shown
+
+    (pictures / "outside.png").unlink()
+    for path in pictures.glob("*/*.png"):
+        path.rename(pictures / path.name)
     for folder in ("cat", "dog"):
-        (tmp_path / "mine" / folder).rename(tmp_path / f".{folder}")
-    without = prepared(tmp_path, "images", path=str(tmp_path / "mine"), size=20)
+        (pictures / folder).rename(tmp_path / f".{folder}")
+    without = prepared(tmp_path, "images", path=str(pictures), size=20)
     assert without.manifest["counts"]["examples"] == {"train": 32, "val": 4, "test": 4}
     assert not without.manifest["classes"]
     assert "train_labels" not in without.manifest["arrays"]
+
+
+def alone(pictures: Path) -> None:
+    shutil.rmtree(pictures / "dog")
+
+
+def few(pictures: Path) -> None:
+    for i in range(12, 40, 2):
+        shutil.copy(pictures / "cat" / "00.png", pictures / "cat" / f"{i:02}.png")
+
+
+def unreadable_name(pictures: Path) -> None:
+    (pictures / "cat" / "00.png").rename(os.fsdecode(bytes(pictures / "cat") + b"/caf\xe9.png"))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "complaint"),
+    [
+        (alone, r"mine has one class folder, 'cat'; .* for images without labels give path = '.*mine/cat'"),
+        (lambda folder: (folder / "bird").mkdir(), r"the class folder .*mine/bird contains no images; .* or remove it"),
+        (unreadable_name, r"the name of '.*/caf\\udce9.png' is not UTF-8; rename it"),
+        (few, r"class 'cat' has 6 different training images; a split in tenths needs at least 10"),
+        (
+            lambda folder: (folder / "cat" / "big.pbm").write_bytes(b"P4\n14000 14000\n" + bytes(14000 * 1750)),
+            r"cat/big.pbm is too large: Image size \(196000000 pixels\) exceeds limit of 178956970 pixels; make it",
+        ),
+        (
+            lambda folder: Image.fromarray(np.full((20, 20), 300, np.uint16)).save(folder / "cat" / "deep.png"),
+            r"cat/deep.png has more than 8 bits per pixel value \(Pillow's mode I.*\), .*; convert it to 8 bits",
+        ),
+    ],
+)
+def test_user_images_that_cannot_be_used_are_named(
+    tmp_path: Path, pictures: Path, spoil: Callable[[Path], object], complaint: str
+) -> None:
+    spoil(pictures)
+    with pytest.raises(UsageError, match=complaint) as raised:
+        prepared(tmp_path, "images", path=str(pictures), size=20)
+    str(raised.value).encode()  # a terminal can show it
 
 
 # Configurations

@@ -108,6 +108,36 @@ def test_a_table():
     ]
 
 
+@pytest.mark.parametrize(
+    ("scores", "margin", "target", "compared", "reached"),
+    [
+        (
+            [3140.0, 3120.0, 3100.0],
+            50.0,
+            3125.0,
+            ["3120", "4330", "+1210 [+1165, +1255]", "50"],
+            ["3125", "5", "66.7%"],
+        ),
+        ([-210.0, -200.0, -190.0], 4000.0, -195.5, ["−200.0", "1010", "+1210", "4000"], ["−195.5", "5", "66.7%"]),
+    ],
+)
+def test_metrics_on_any_scale(scores, margin, target, compared, reached):
+    """Squared errors of thousands and negative log-likelihoods are written out, with their margins and targets."""
+    the_study = study(("gpt",), ("AdamW", "PsiLogic"))
+    arenas = {"gpt": replace(the_study.suite.arenas["gpt"], margin=margin, target=target)}
+    the_study = replace(the_study, suite=replace(the_study.suite, arenas=arenas))
+    found = all_tables(
+        analyse(history(the_study), Records(finals(the_study, PsiLogic=scores, AdamW=[x + 1210 for x in scores])))
+    )
+    cells = {
+        name: [[cell.text for cell in row] for row in found[name].rows] for name in ("comparisons", "time_to_target")
+    }
+    assert compared[:2] == cells["comparisons"][0][4:6]
+    assert cells["comparisons"][0][6].startswith(compared[2])
+    assert cells["comparisons"][0][7] == compared[3]
+    assert reached in [[row[2], row[3], row[5]] for row in cells["time_to_target"]]
+
+
 @pytest.mark.parametrize("character", [chr(code) for code in range(32, 127)])
 def test_every_character_is_itself(character):
     """What LaTeX would take for its own is escaped, the rest is left alone."""

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import archives
 import pytest
-from tiny import TINY, here
+from tiny import TINY, here, study_of
 
-from fairbench.arenas.registry import known_arenas
+from fairbench.arenas.registry import known_arenas, load_arena
 from fairbench.cli.main import main
 from fairbench.cli.parser import parser
 from fairbench.cli.suite_options import chosen_suite, preview_suite
@@ -148,6 +148,11 @@ def test_a_wrong_table_is_named_with_its_line(folder: Path, old: str, new: str, 
         ),
         ("test=(x[1500:], y[1500:])", "test=(x[:0], y[:0])", "must return Data with examples in each of train, val"),
         ("y[:1000]", "y[:999]", "NoisySine.load_data: train has 1000 inputs and 999 targets"),
+        (
+            "    def scores",
+            "    def derived(self, means, data):\n        return {}\n\n    def scores",
+            r"NoisySine.derived\(means, data, split\) fails for the val split: TypeError: .* takes 3 positional",
+        ),
         ("torch.sin(x)", "torch.sinn(x)", "arenas.sine.data: {'noise': 0.1} is impossible: AttributeError"),
         ("nn.Linear(1, width)", "nn.Linear(2, width)", "arenas.sine.model: {'width': 8} is impossible: RuntimeError"),
     ],
@@ -191,6 +196,41 @@ def test_an_edit_of_the_file_or_of_its_imports_changes_the_trials_and_a_copy_doe
     assert identity("copy", "unrelated.py") == first
     others = {identity(f"edited {file}", file) for file in ("noisy_sine.py", "sine_helper.py", "sine_late.py")}
     assert len(others | {first}) == 4
+
+
+SKILLED = """STEPS = []
+
+
+class Skilled(NoisySine):
+    facts = ArenaFacts(title="MLP against the mean of train", metrics={"skill": "max"})
+
+    def loss(self, model, x, y, *, step):
+        STEPS.append(step)
+        return step + 0 * model(x).mean()
+
+    def derived(self, means, data, split):
+        of_mean = ((data.splits[split].targets - data.train.targets.mean()) ** 2).mean().item()
+        return {"skill": 1 - means["mse"] / of_mean}
+"""
+"""An arena whose loss is the number of the step; its score `mse` only helps to compute another metric."""
+
+
+def test_a_loss_may_ask_the_step_and_derived_metrics_read_all_splits(folder: Path) -> None:
+    Path("noisy_sine.py").write_text(f"{Path('noisy_sine.py').read_text()}\n\n{SKILLED}")
+    task = ':Skilled"\nmetric = "skill"\nmargin = 50\ntarget = -2.5'
+    text = SUITE.replace(':NoisySine"', task).partition("[optimizers.AdamW]")[0].replace("PsiLogic", "LBFGS")
+    Path("sine.toml").write_text(f'{text}[optimizers.LBFGS]\nfactory = "torch.optim:LBFGS"\nneeds = ["closure"]')
+    study = study_of(load_suite("sine.toml"))
+    assert (study.suite.arenas["sine"].margin, study.suite.arenas["sine"].target) == (50.0, -2.5)
+    steps = sys.modules["noisy_sine_py"].STEPS
+    steps.clear()
+    done = trial(trial_spec(study, "sine", "LBFGS", "final", 1e-3, 1))
+    assert done["result"]["loss_curve"] == [[last, last - 2.0] for last in range(5, 41, 5)]
+    assert steps == [step for step in range(1, 41) for _ in range(2)]  # in the closure, too
+    data = load_arena("noisy_sine.py:Skilled").load_data()
+    for split, values in done["result"]["final"].items():
+        of_mean = ((data.splits[split].targets - data.train.targets.mean()) ** 2).mean().item()
+        assert values["skill"] == pytest.approx(1 - values["mse"] / of_mean, rel=1e-6)
 
 
 ENTRY_POINTS = "[fairbench.arenas]\nsine = sine_package:Sine\nvit = sine_package:Sine\n"

@@ -11,7 +11,7 @@ from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.results import ArmResults
 from fairbench.analysis.statistics.significance import summarize, welch
 from fairbench.common.checks import check
-from fairbench.common.formatting import some
+from fairbench.common.formatting import plain, some
 from fairbench.suites.schema import Suite
 
 DECIDED = ("better", "worse", "equivalent")
@@ -61,7 +61,7 @@ def _flip(before: float | None, after: float | None, margin: float) -> bool:
 
 
 def _in_words(c: Comparison) -> str:
-    return c.verdict if c.advantage is None else f"{c.verdict} ({c.advantage:+.3g})"
+    return c.verdict if c.advantage is None else f"{c.verdict} ({plain(c.advantage, '+.3g')})"
 
 
 @check("order not settled", "warn", "Take the order of these two as open; train longer, or evaluate more often.")
@@ -73,7 +73,8 @@ def order_not_settled(case: Analyses) -> str:
             gaps = [(step, fmean(x[step] for x in ours) - fmean(x[step] for x in theirs)) for step in sorted(ours[0])]
             for (before, gap), (after, last) in list(pairwise(gaps))[-1:]:
                 if _flip(gap, last, case.margin(c)):
-                    yield f"{case.title(c)} {gap:+.3g} at step {before}, {last:+.3g} at step {after}"
+                    both = f"{plain(gap, '+.3g')} at step {before}, {plain(last, '+.3g')} at step {after}"
+                    yield f"{case.title(c)} {both}"
 
     return some([*flips()], "; ")
 
@@ -88,7 +89,7 @@ def gap_changes(case: Analyses) -> str:
             gains = _gains(ours), _gains(theirs)
             test = welch(*map(summarize, gains)) if all(gains) else None
             if test and test.p is not None and test.p < alpha and abs(test.difference) > case.margin(c):
-                yield f"{case.title(c)} gains {test.difference:+.3g} more, margin {case.margin(c):g}"
+                yield f"{case.title(c)} gains {plain(test.difference, '+.3g')} more, margin {case.margin(c):g}"
 
     return some([*changes()], "; ")
 
@@ -100,7 +101,7 @@ def still_improving(case: Analyses) -> str:
     for arena, plan in case.suite.arenas.items():
         gains = {arm.optimizer: _gains(curves[arena, arm.optimizer]) for arm in case.results.of(arena)}
         means = {name: fmean(of_arm) for name, of_arm in gains.items() if of_arm}
-        if more := [f"{name} {mean:.2g}" for name, mean in means.items() if mean > plan.margin]:
+        if more := [f"{name} {plain(mean, '.2g')}" for name, mean in means.items() if mean > plan.margin]:
             flagged.append(f"{arena}: {', '.join(more)} (margin {plan.margin:g})")
     return "; ".join(flagged)
 

@@ -6,7 +6,7 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.statistics.power import minimum_detectable_effect
 from fairbench.common.checks import check
-from fairbench.common.formatting import some
+from fairbench.common.formatting import plain, some
 
 
 @check("cannot reach alpha", "warn", "Take more final seeds.")
@@ -28,7 +28,7 @@ def low_power(case: Analyses) -> str:
     if alone is None or strictest is None:
         return ""
     too_few = [
-        f"{case.title(c)} ({strictest * spread:.2g}, margin {case.margin(c):g}"
+        f"{case.title(c)} ({plain(strictest * spread, '.2g')}, margin {case.margin(c):g}"
         f"{f': {c.seeds_needed} seeds' if c.seeds_needed else ''})"
         for c in case.comparisons
         if c.verdict == "inconclusive" and (spread := _spread(c)) and strictest * spread > case.margin(c)

@@ -6,7 +6,7 @@ from statistics import fmean, stdev
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.results import ArmResults
 from fairbench.common.checks import Severity, check
-from fairbench.common.formatting import plural, some
+from fairbench.common.formatting import plain, plural, some
 from fairbench.suites.search import Setting, are_numbers
 
 
@@ -64,7 +64,8 @@ def _narrow_lead(case: Analyses, arm: ArmResults) -> str:
     if case.suite.sweep.repeated or not arm.selected or len(means) < 2 or len(seeds) < 2:
         return ""
     lead, error = means[1] - means[0], stdev(seeds) / sqrt(len(case.suite.sweep.seeds))
-    return f"{arm.arena} {arm.optimizer} (leads by {lead:.2g}, error {error:.2g})" if lead < error else ""
+    sizes = f"leads by {plain(lead, '.2g')}, error {plain(error, '.2g')}"
+    return f"{arm.arena} {arm.optimizer} ({sizes})" if lead < error else ""
 
 
 @check("fewer rates", "note", "See whether the baseline's best rate lies well inside the rates that it tried.")

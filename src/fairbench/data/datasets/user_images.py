@@ -1,5 +1,6 @@
 """A user's images: a folder with a folder per class, or a folder of images without labels."""
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -14,9 +15,12 @@ from fairbench.data.formats.source_files import SourceFiles
 
 
 def read(source: SourceFiles, options: Mapping[str, Any]) -> Images:
-    """The images, cropped to squares and resized, labelled by their folders if there are any.
+    """The images, cropped to squares and resized, labelled by their folders if there are any; each only once.
 
     The splits val and test get a tenth of each class each.
+
+    Raises:
+        UsageError: there is no image, no image in a class folder, or only one class folder.
     """
     folder, size = source.files[0].path, options["size"]
     if not folder.is_dir():
@@ -34,17 +38,29 @@ def read(source: SourceFiles, options: Mapping[str, Any]) -> Images:
                 others += 1
     if not labelled:
         raise UsageError(f"{folder} contains no images, and no class folders with images")
+    if len(classes) == 1:
+        raise UsageError(
+            f"{folder} has one class folder, {classes[0]!r}; add those of other classes, or for images without labels "
+            f"give path = {str(folder / classes[0])!r}"
+        )
+    if empty := [name for i, name in enumerate(classes) if i not in {label for _, label in labelled}]:
+        raise UsageError(f"the class folder {folder / empty[0]} contains no images; add images to it, or remove it")
     outside = sum(path.is_file() for path in folder.iterdir()) if classes else 0
     return Images(
         (3, size, size),
         {"train": ImageSplit(len(labelled), partial(_decoded, labelled, size))},
         tuple(classes),
         carved=("val", "test"),
-        processing=decoding_steps(0, size),
+        processing=f"{decoding_steps(0, size)}; of equal images only the first",
         dropped={"files that are no images": others, "files in no class folder": outside},
     )
 
 
 def _decoded(labelled: list[tuple[Path, int]], size: int) -> Iterator[tuple[Pixels, int]]:
+    """Pixels and label of each image, of equal ones only the first: copies would be in two splits."""
+    seen: set[bytes] = set()
     for path, label in labelled:
-        yield decode_image(path.read_bytes(), str(path), size=size), label
+        pixels = decode_image(path.read_bytes(), str(path), size=size)
+        if (content := hashlib.sha256(pixels.tobytes()).digest()) not in seen:
+            seen.add(content)
+            yield pixels, label

@@ -22,12 +22,19 @@ def decode_image(data: bytes, where: str, crop: int = 0, size: int = 0) -> Pixel
         Shape (3, H, W).
 
     Raises:
-        UsageError: it is damaged, or smaller than the crop.
+        UsageError: it is damaged, larger than Pillow reads, smaller than the crop, or has more than 8 bits per value.
     """
     try:
         with Image.open(io.BytesIO(data)) as image:
+            if image.mode[0] in "IF":  # convert would cut all values at 255
+                raise UsageError(
+                    f"{where} has more than 8 bits per pixel value (Pillow's mode {image.mode}), and its range is not "
+                    "known; convert it to 8 bits"
+                )
             picture = image.convert("RGB")
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+    except Image.DecompressionBombError as error:
+        raise UsageError(f"{where} is too large: {str(error).partition(',')[0]}; make it smaller") from error
+    except (OSError, SyntaxError, ValueError) as error:
         raise UsageError(f"{where} is no image, or damaged ({type(error).__name__}: {error})") from error
     if size:
         square = _center(picture, crop or min(picture.size), where)

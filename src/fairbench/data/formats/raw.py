@@ -16,7 +16,7 @@ class ImageSplit:
     """An official split of images.
 
     Attributes:
-        count: number of images.
+        count: number of images, with those that `read` leaves out as repeated.
         read: yields pixels of shape (3, H, W) and a label, which is 0 for images without labels.
     """
 

@@ -56,11 +56,18 @@ class SourceFiles:
 
 
 def sha256_of(path: Path, advance: Callable[[int], None] = lambda size: None) -> str:
-    """sha256 of a file; of a folder, that of its files' relative paths and hashes in order."""
+    """sha256 of a file; of a folder, that of its files' relative paths and hashes in order.
+
+    Raises:
+        UsageError: the name of a file in the folder is not UTF-8.
+    """
     if path.is_dir():
         sha = hashlib.sha256()
         for file in sorted(file for file in path.rglob("*") if file.is_file()):
-            sha.update(f"{file.relative_to(path).as_posix()} {sha256_of(file, advance)}\n".encode())
+            try:
+                sha.update(f"{file.relative_to(path).as_posix()} {sha256_of(file, advance)}\n".encode())
+            except UnicodeEncodeError as error:
+                raise UsageError(f"the name of {str(file)!a} is not UTF-8; rename it") from error
         return sha.hexdigest()
     return _hash(path, "sha256", advance)
 

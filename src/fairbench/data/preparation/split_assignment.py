@@ -32,13 +32,14 @@ def key(*parts: bytes) -> int:
     return int.from_bytes(sha.digest(), "little")
 
 
-def carve(keys: Keys, labels: NDArray[Any], names: Sequence[str]) -> dict[str, Rows]:
+def carve(keys: Keys, labels: NDArray[Any], names: Sequence[str], classes: Sequence[str]) -> dict[str, Rows]:
     """Divide the training images.
 
     Args:
         keys: shape (N,).
         labels: shape (N,).
         names: splits to carve out, each with a tenth of each class.
+        classes: names of the classes; empty for images without labels.
 
     Returns:
         The rows of "train" and of each of these splits, in the order of their keys.
@@ -51,9 +52,9 @@ def carve(keys: Keys, labels: NDArray[Any], names: Sequence[str]) -> dict[str, R
     for label in np.unique(labels) if names else ():
         rows = order[labels[order] == label]
         if len(rows) < ONE_IN:
-            raise UsageError(
-                f"class {label} has {len(rows)} training images; a split in tenths needs at least {ONE_IN}"
-            )
+            of_class = f"class {classes[label]!r} has" if classes else "there are"
+            needed = f"a split in tenths needs at least {ONE_IN}; add images or remove the class"
+            raise UsageError(f"{of_class} {len(rows)} different training images; {needed}")
         for i, name in enumerate(names):
             roles[rows[i * (len(rows) // ONE_IN) : (i + 1) * (len(rows) // ONE_IN)]] = name
     return {name: order[roles[order] == name] for name in ("train", *names)}

@@ -7,7 +7,7 @@ import numpy as np
 
 from fairbench.common.errors import UsageError
 from fairbench.data.formats.raw import Images
-from fairbench.data.preparation.progress_bar import progress_bar
+from fairbench.data.preparation.progress_bar import note, progress_bar
 from fairbench.data.preparation.split_assignment import SEED, Rows, carve, image_rule, key
 from fairbench.data.preparation.staging import GrowingArray, StagingFolder
 
@@ -33,8 +33,12 @@ def write(images: Images, staging: StagingFolder) -> tuple[list[str], dict[str, 
             staging.ensure(names, partial(_write, staged, rows, names))
             made += names
             counts[split] = len(rows)
+    repeated = sum(x.count for x in images.splits.values()) - sum(counts.values())
+    dropped = {**images.dropped, **({"repeated": repeated} if repeated else {})}
+    for reason in filter(dropped.get, dropped):
+        note(f"  left out, {reason}: {dropped[reason]}")
     return made, {
-        "counts": {"examples": counts, "dropped": dict(images.dropped)},
+        "counts": {"examples": counts, "dropped": dropped},
         "classes": list(images.classes),
         "pixels": images.processing,
         "split_rule": image_rule(images.carved),
@@ -56,7 +60,7 @@ class _Staged:
             given = f"labels from {labels.min()} to {labels.max()}"
             raise UsageError(f"the {self.official} split has {given}, but there are {len(images.classes)} classes")
         if self.official == "train":
-            return carve(keys, labels, images.carved)
+            return carve(keys, labels, images.carved, images.classes)
         return {self.official: np.argsort(keys, kind="stable")}
 
 

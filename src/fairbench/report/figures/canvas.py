@@ -43,6 +43,7 @@ STYLE: dict[Any, Any] = {
     "axes.titley": 1.0,  # skips the search for ticks above the panel
     "axes.labelsize": 9,
     "axes.labelcolor": LIGHT["soft"],
+    "axes.formatter.limits": (-4, 5),  # longer numbers have no space: 1e5 is then written above the panel
     "axes.edgecolor": LIGHT["edge"],
     "axes.facecolor": LIGHT["paper"],
     "axes.spines.top": False,
@@ -213,6 +214,7 @@ def panels(
         width = PANEL_WIDTH - left - right
         inner = (x / size[0], y / size[1], width / size[0], inner_height / size[1])
         axes = figure.add_axes(inner, title=title, gid=f"panel{i}")
+        axes.yaxis.set_offset_position("right")  # the title is on the left
         outer = Box(column * PANEL_WIDTH, row * height, PANEL_WIDTH, height)
         by_arena[arena] = Panel(i, title, axes, Box(*(round(POINTS_PER_INCH * x, 2) for x in outer)), inner_height)
     return figure, by_arena

@@ -1,11 +1,13 @@
 """Numbers as text for the page, LaTeX and a terminal; a dash stands for None."""
 
+from fairbench.common.formatting import plain
+
 NONE = "–"
 
 
 def number(value: float | None, digits: int = 4) -> str:
     """A measured number."""
-    return NONE if value is None else f"{value:#.{digits}g}".rstrip(".").replace("-", "−")
+    return NONE if value is None else plain(value, f"#.{digits}g").rstrip(".").replace("-", "−")
 
 
 def three(value: float | None) -> str:
@@ -15,7 +17,7 @@ def three(value: float | None) -> str:
 
 def signed(value: float | None) -> str:
     """A difference, its sign always shown."""
-    return NONE if value is None else f"{value:+#.3g}".rstrip(".").replace("-", "−")
+    return NONE if value is None else plain(value, "+#.3g").rstrip(".").replace("-", "−")
 
 
 def p_value(value: float | None) -> str:
@@ -24,8 +26,8 @@ def p_value(value: float | None) -> str:
 
 
 def rate(value: float | None) -> str:
-    """A learning rate or another declared number, as short as possible."""
-    return NONE if value is None else f"{value:g}"
+    """A learning rate or another declared number, such as a target, as short as possible."""
+    return NONE if value is None else f"−{-value:g}" if value < 0 else f"{value:g}"
 
 
 def percent(value: float | None) -> str:
