@@ -4,7 +4,7 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.audit.assumptions import beyond_welch
 from fairbench.analysis.audit.declaration import changed_afterwards, deviations, selection_on_report, unknown_plan
 from fairbench.analysis.audit.horizon import flips_between_horizons, gap_changes, order_not_settled, still_improving
-from fairbench.analysis.audit.power import cannot_reach_alpha, low_power
+from fairbench.analysis.audit.power import low_power
 from fairbench.analysis.audit.records import contradictory, duplicates, unequal_evaluation
 from fairbench.analysis.audit.search import at_edge, by_chance, extra_at_end, fewer_rates, untuned
 from fairbench.analysis.audit.timing import data_bound, shared_device
@@ -41,7 +41,6 @@ AUDIT_CHECKS: tuple[Check[Analyses], ...] = (
     gap_changes,
     at_edge,
     by_chance,
-    cannot_reach_alpha,
     low_power,
     beyond_welch,
     clipped,

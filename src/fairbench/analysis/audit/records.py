@@ -11,7 +11,7 @@ from fairbench.common.formatting import some
 from fairbench.study.records import Record
 
 HIGHEST = {"accuracy": 1.0}
-"""The largest value of a metric of fairbench's own arenas, where there is one; none of their metrics is negative."""
+"""Upper bounds of metrics of fairbench's own arenas; 0 is the lower bound of all of them."""
 ROUNDING = 1e-6
 """The largest relative difference between two evaluations of the same weights that rounding explains."""
 
@@ -27,7 +27,7 @@ def _contradictions(case: Analyses, run: Run) -> list[str]:
     """What contradicts itself in the record of a trial with a result."""
     record: Record = run.record or {}
     result, planned, finished = record["result"], record["spec"]["training"]["steps"], run.status == "finished"
-    final, evaluations = result["final"] or {}, result["evaluations"]
+    final, evaluations = result["final"] or {}, list(result["evaluations"])
     last = (evaluations[-1]["step"], evaluations[-1]["val"]) if evaluations else None
     impossible = [
         f"{metric} {value:g}"
@@ -37,7 +37,7 @@ def _contradictions(case: Analyses, run: Run) -> list[str]:
     ]
     wrong = {
         f"finished after {result['steps']} of {planned} steps": finished and result["steps"] != planned,
-        f"{run.status} {'with' if final else 'without'} final metrics": finished != bool(final),
+        "diverged with final metrics": bool(final) and not finished,
         "its final metrics are not those of its last evaluation": finished and last != (planned, final.get("val")),
         f"clip rate {100 * result['clip_rate']:.0f}%": not 0 <= result["clip_rate"] <= 1,
         "no environment": not run.environment,

@@ -8,9 +8,6 @@ from fairbench.data.registry import UNVERIFIED
 from fairbench.study.environments import environment_values
 from fairbench.suites.schema import Suite
 
-CHANGED = "+changes"
-"""What the revision of a checkout with changes ends with, see `fairbench.training.environment.git_revision`."""
-
 
 @check("incomplete", "fail", "Run the same command again: it runs the missing trials and retries the failed ones.")
 def incomplete(case: Analyses) -> str:
@@ -77,4 +74,4 @@ def diverged(case: Analyses) -> str:
 def modified(case: Analyses) -> str:
     """Trials ran from a checkout with changes that no revision has."""
     environments = (run.environment for run in case.results.select(lambda run: run.result is not None))
-    return some([x for x in environment_values(environments).get("git", ()) if x.endswith(CHANGED)])
+    return some([x for x in environment_values(environments).get("git", ()) if x.endswith("+changes")])
