@@ -102,7 +102,7 @@ class Records:
         arena, optimizer, seed = spec.arena.name, spec.optimizer.name, spec.seed
         finished = status == "finished"
         metrics = {METRICS[arena][0]: outcome, **dict.fromkeys(METRICS[arena][1:], 1.5)} if finished else {}
-        key = f"{arena} {optimizer} {seed}"
+        key = f"{arena} {optimizer} {seed} {spec.lr}"
         return {
             "steps": 10 if finished else 5,
             "final": {"val": metrics, **({"test": metrics} if spec.stage == "final" else {})} if finished else None,

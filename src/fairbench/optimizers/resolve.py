@@ -166,6 +166,12 @@ def decay_kind(factory: str, options: Mapping[str, Any]) -> str:
     return facts.decay if facts else "unknown"
 
 
+def default_scale(factory: str) -> float:
+    """The registry's scale of a factory's rates; 1 without an entry."""
+    facts = _facts_of(factory)
+    return facts.lr_scale if facts else 1.0
+
+
 def state_per_weight(factory: str) -> str:
     """The state that a factory's optimizer keeps for each weight, in words; empty if unknown."""
     facts = _facts_of(factory)

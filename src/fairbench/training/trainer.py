@@ -66,6 +66,7 @@ class Trainer:
         self.mechanism = MechanismLog(self.optimizer if self.watched else None, self.model.named_parameters())
         self.path_length = PathLength(self.params)
         self.clipped = torch.zeros((), device=self.device)
+        self.gradients = 0
         self.trained = cast(nn.Module, torch.compile(self.model)) if self.plan.compile else self.model
         step: Callable[..., Any] = self.optimizer.step
         self.step = torch.compile(step) if self.plan.compile else step
@@ -115,6 +116,7 @@ class Trainer:
         def gradients() -> Tensor:
             with self.autocast(), self.needs.kernels():
                 loss = self.arena.loss_in_step(step, self.trained, examples)
+            self.gradients += 1
             self.clock.lap("forward")
             shock.loss(loss).backward(create_graph=self.needs.create_graph)
             self.clock.lap("backward")
@@ -210,6 +212,7 @@ class Trainer:
             "optimizer": optimizer_state(self.optimizer),
             "noise": self.noise.get_state(),
             "clipped": self.clipped,
+            "gradients": self.gradients,
             "generators": generator_states(self.device),
         }
 
@@ -227,7 +230,7 @@ class Trainer:
             part.load_state_dict(state[name])
         load_optimizer_state(self.optimizer, state["optimizer"])
         self.noise.set_state(state["noise"].cpu())
-        self.clipped = state["clipped"]
+        self.clipped, self.gradients = state["clipped"], state["gradients"]
         set_generator_states(state["generators"], self.device)
 
     def _parts(self) -> dict[str, Any]:

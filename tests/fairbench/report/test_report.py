@@ -142,7 +142,7 @@ def test_summary_has_a_row_for_every_planned_seed(tmp_path):
     ]
     row = table[3]
     assert (row["lr"], row["parameters"], row["clip_rate"], row["val_loss"]) == ("0.001", "7", "0.25", "1.5")
-    assert (row["hash_initial_weights"], row["hash_final_weights"]) == (sha("vit 1"), sha("vit PsiLogic 1"))
+    assert (row["hash_initial_weights"], row["hash_final_weights"]) == (sha("vit 1"), sha("vit PsiLogic 1 0.001"))
     totals = mechanism()["totals"]
     assert {name: float(row[f"mechanism_{name}"]) for name in totals} == totals
     assert (row["way"], table[1]["mechanism_fired"]) == ("0.6", "")

@@ -61,10 +61,11 @@ def by_hand(spec: TrialSpec, step: Callable[[Trainer, Callable[[bool], Any]], An
 
 def test_lbfgs_gets_its_closure(spec_of: Callable[..., TrialSpec]) -> None:
     spec = spec_of("LBFGS", OptimizerPlan(factory="torch.optim:LBFGS", options={"max_iter": 3}), lr=0.1)
-    record = trial(spec)["result"]
-    hand = by_hand(spec, lambda training, backward: training.optimizer.step(backward))
+    record, calls = trial(spec)["result"], []
+    hand = by_hand(spec, lambda training, backward: training.optimizer.step(lambda: calls.append(1) or backward()))
     assert record["hashes"]["final_weights"] == weights_hash(hand.model)
     assert record["clip_rate"] <= 1
+    assert record["gradients_per_step"] == 1 + len(calls) / STEPS > 3
 
 
 def test_every_optimizer_gets_the_same_shocks(spec_of: Callable[..., TrialSpec]) -> None:

@@ -1,17 +1,19 @@
 """The audit of a study: named flags, each with its evidence and what to do about it; `docs/audit.md` lists them."""
 
 from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.audit.assumptions import beyond_welch
 from fairbench.analysis.audit.declaration import changed_afterwards, deviations, selection_on_report, unknown_plan
 from fairbench.analysis.audit.horizon import flips_between_horizons, gap_changes, order_not_settled, still_improving
-from fairbench.analysis.audit.power import cannot_reach_alpha, low_power
+from fairbench.analysis.audit.power import low_power
+from fairbench.analysis.audit.records import contradictory, duplicates, unequal_evaluation
 from fairbench.analysis.audit.search import at_edge, by_chance, extra_at_end, fewer_rates, untuned
 from fairbench.analysis.audit.timing import data_bound, shared_device
 from fairbench.analysis.audit.treatment import clipped, coupled_decay, inactive_mechanism, unequal_treatment
 from fairbench.analysis.audit.trials import (
     diverged,
-    duplicates,
     incomplete,
     mixed_machines,
+    modified,
     unequal_conditions,
     unverified_data,
 )
@@ -23,10 +25,13 @@ AUDIT_CHECKS: tuple[Check[Analyses], ...] = (
     incomplete,
     mixed_machines,
     unequal_conditions,
+    contradictory,
+    unequal_evaluation,
     selection_on_report,
     unverified_data,
     deviations,
     unequal_treatment,
+    untuned,
     coupled_decay,
     inactive_mechanism,
     diverged,
@@ -36,13 +41,13 @@ AUDIT_CHECKS: tuple[Check[Analyses], ...] = (
     gap_changes,
     at_edge,
     by_chance,
-    cannot_reach_alpha,
     low_power,
+    beyond_welch,
     clipped,
     still_improving,
     fewer_rates,
-    untuned,
     extra_at_end,
+    modified,
     data_bound,
     shared_device,
 )

@@ -116,7 +116,7 @@ def _pairs(case: Analyses) -> Iterator[tuple[Comparison, SeedCurves, SeedCurves]
 
 
 def _curves(case: Analyses) -> dict[tuple[str, str], SeedCurves]:
-    """The curves of the finished seeds of every arm."""
+    """The curves of the finished seeds of every arm, at the steps in which all of its arena were evaluated."""
 
     def of(arm: ArmResults) -> SeedCurves:
         metric = case.suite.arenas[arm.arena].metric
@@ -124,7 +124,12 @@ def _curves(case: Analyses) -> dict[tuple[str, str], SeedCurves]:
         seeds = (run.curve(metric) for run in arm.final if run.status == "finished")
         return [{step: sign * value for step, value in seed.items()} for seed in seeds]
 
-    return {(arm.arena, arm.optimizer): of(arm) for arm in case.results.arms}
+    curves = {(arm.arena, arm.optimizer): of(arm) for arm in case.results.arms}
+    shared: dict[str, set[int]] = {}
+    for (arena, _), seeds in curves.items():
+        for seed in seeds:
+            shared[arena] = shared.get(arena, seed.keys()) & seed.keys()
+    return {key: [{x: seed[x] for x in shared[key[0]]} for seed in seeds] for key, seeds in curves.items()}
 
 
 def _gains(curves: SeedCurves) -> list[float]:

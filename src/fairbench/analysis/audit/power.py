@@ -9,24 +9,15 @@ from fairbench.common.checks import check
 from fairbench.common.formatting import plain, some
 
 
-@check("cannot reach alpha", "warn", "Take more final seeds.")
-def cannot_reach_alpha(case: Analyses) -> str:
-    """There are too few seeds for any difference to be significant."""
-    suite = case.suite
-    if not case.comparisons or minimum_detectable_effect(len(suite.final.seeds), suite.alpha):
-        return ""
-    return f"alpha = {suite.alpha:g}: with fewer than 2 seeds there is no test."
-
-
 @check("low power", "warn", "Take more final seeds, or read inconclusive as it is meant: these seeds cannot decide.")
 def low_power(case: Analyses) -> str:
-    """A comparison is inconclusive, and its seeds can detect only differences that exceed the margin."""
+    """A comparison is inconclusive, and its seeds can detect no difference, or only those that exceed the margin."""
     suite, family = case.suite, len(case.comparisons)
     n, alpha = len(suite.final.seeds), suite.alpha
     alone = minimum_detectable_effect(n, alpha)
     strictest = minimum_detectable_effect(n, alpha / max(family, 1))
     if alone is None or strictest is None:
-        return ""
+        return f"alpha = {alpha:g}: with fewer than 2 seeds there is no test." if family else ""
     too_few = [
         f"{case.title(c)} ({plain(strictest * spread, '.2g')}, margin {case.margin(c):g}"
         f"{f': {c.seeds_needed} seeds' if c.seeds_needed else ''})"

@@ -80,9 +80,9 @@ def fewer_rates(case: Analyses) -> str:
     return f"{some(flagged, '; ')}." if flagged else ""
 
 
-@check("untuned", "note", "Read its verdicts as those of an untuned optimizer, or set `lr_scale` to search its rate.")
+@check("untuned", "warn", "Read its verdicts as those of an untuned optimizer, or set `lr_scale` to search its rate.")
 def untuned(case: Analyses) -> str:
-    """An optimizer has a fixed learning rate and no search, while the rates of other optimizers are searched."""
+    """An optimizer has a learning rate that is fixed from the start; none was searched."""
     study = case.results.study
     fixed = [f"{name} (lr {study.optimizers[name].lr:g})" for name in study.suite.optimizers if not study.tuned(name)]
     return f"{', '.join(fixed)}: final trials only." if fixed else ""

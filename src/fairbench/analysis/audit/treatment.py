@@ -6,10 +6,10 @@ from statistics import fmean
 from typing import Any
 
 from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.results import Results
 from fairbench.common.checks import check
 from fairbench.common.formatting import merged, some
-from fairbench.optimizers.resolve import PRESETS, TREATMENTS, decay_kind, schedule
-from fairbench.study.plan import Study
+from fairbench.optimizers.resolve import PRESETS, TREATMENTS, decay_kind, default_scale, schedule
 
 CLIPPED_ALWAYS = 0.95
 """Share of clipped steps from which clipping is the rule."""
@@ -19,12 +19,12 @@ SPECIFIC = ("factory", "options", "arenas", "needs", "lr_scale", "lr")
 
 @check("unequal treatment", "warn", "Give it to all, or add an arm that has all of it but the mechanism.")
 def unequal_treatment(case: Analyses) -> str:
-    """Optimizers differ in a treatment that any could have: clipping, groups, schedule, preset or weight decay."""
+    """Optimizers differ in a treatment that any could have, such as clipping, schedule, gradients per step or rates."""
     study = case.results.study
 
     def unequal() -> Iterator[tuple[str, str]]:
         for arena in study.suite.arenas:
-            given = {name: _treatments(study, arena, name) for name in study.suite.optimizers}
+            given = {name: _treatments(case.results, arena, name) for name in study.suite.optimizers}
             for treatment in dict.fromkeys(x for treatments in given.values() for x in treatments):
                 values = {name: treatments[treatment] for name, treatments in given.items() if treatment in treatments}
                 if len(set(values.values())) > 1:
@@ -33,8 +33,9 @@ def unequal_treatment(case: Analyses) -> str:
     return merged(unequal())
 
 
-def _treatments(study: Study, arena: str, name: str) -> dict[str, str]:
+def _treatments(results: Results, arena: str, name: str) -> dict[str, str]:
     """The treatments of an optimizer in an arena that any optimizer could have, with their values."""
+    study = results.study
     plan, resolved = study.suite.optimizers[name], study.optimizers[name]
     options = {**resolved.options, **resolved.arenas.get(arena, {})}
     treatments = {field.name: _word(getattr(plan, field.name)) for field in fields(plan) if field.name not in SPECIFIC}
@@ -47,6 +48,11 @@ def _treatments(study: Study, arena: str, name: str) -> dict[str, str]:
     treatments["options for this arena:"] = " + ".join(plan.arenas.get(arena, {})) or "none"
     if options.get("weight_decay") is not None and "weight_decay" not in study.suite.sweep.extra:
         treatments["weight decay"] = _word(options["weight_decay"])
+    if study.tuned(name):
+        scale, default = resolved.lr_scale, default_scale(resolved.factory)
+        treatments["lr_scale"] = "default" if scale == default else f"{scale:g} instead of {default:g}"
+    if gradients := [run.result.get("gradients_per_step", 1) for run in results.arm(arena, name).runs if run.result]:
+        treatments["gradients per step"] = f"{fmean(gradients):.3g}"
     return treatments
 
 

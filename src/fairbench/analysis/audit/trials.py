@@ -1,13 +1,11 @@
 """Checks of the trials: that all have records, and had the same environment, start and data."""
 
-from itertools import groupby
-
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparability import Mixture, mixtures
-from fairbench.analysis.results import Run
 from fairbench.common.checks import check
 from fairbench.common.formatting import plural, some
 from fairbench.data.registry import UNVERIFIED
+from fairbench.study.environments import environment_values
 from fairbench.suites.schema import Suite
 
 
@@ -72,16 +70,8 @@ def diverged(case: Analyses) -> str:
     )
 
 
-@check("duplicate results", "warn", "See whether an option or a seed is ignored; the same trial twice is one trial.")
-def duplicates(case: Analyses) -> str:
-    """Final trials of different arms, or with different seeds, ended with the same weights, bit by bit."""
-
-    def ended(run: Run) -> tuple[str, str]:
-        return run.arena, run.hash("final_weights") or ""
-
-    runs = case.results.select(lambda run: run.stage == "final" and run.status == "finished")
-    groups = [list(same) for _, same in groupby(sorted(runs, key=ended), ended)]
-    equal = [
-        f"{x[0].arena} {' = '.join(f'{run.optimizer} seed {run.seed}' for run in x)}" for x in groups if len(x) > 1
-    ]
-    return f"the same final weights: {some(sorted(equal))}." if equal else ""
+@check("modified checkout", "note", "Commit the changes, so that the revision in the records is the code that ran.")
+def modified(case: Analyses) -> str:
+    """Trials ran from a checkout with changes that no revision has."""
+    environments = (run.environment for run in case.results.select(lambda run: run.result is not None))
+    return some([x for x in environment_values(environments).get("git", ()) if x.endswith("+changes")])

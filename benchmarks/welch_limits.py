@@ -1,0 +1,68 @@
+"""How often the verdicts of exchangeable optimizers are better or worse where Welch's assumptions fail.
+
+.venv/bin/python benchmarks/welch_limits.py [--csv docs/results/benchmarks/welch_limits.csv]
+
+A study of 4 arenas and 3 baselines, all with the same mean; p below 0.05 / 12 in any comparison is a false verdict.
+"""
+
+import argparse
+from math import log, sqrt
+from pathlib import Path
+
+import numpy as np
+from csv_files import write_csv
+from scipy import stats
+
+from fairbench.analysis.audit.assumptions import correlation_limit, spread_limit
+
+STUDIES, ARENAS, BASELINES = 50_000, 4, 3
+SKEWED, NORMAL = "skewed", "normal"
+CASES = [(kind, ratio, 0.0) for kind in (NORMAL, SKEWED) for ratio in (1.0, 4.0, 0.25)]
+CASES += [(NORMAL, 1.0, -0.5), (NORMAL, 1.0, -0.9)]
+
+
+def scores(kind: str, generator: np.random.Generator, *shape: int) -> np.ndarray:
+    """Scores with mean 0 and standard deviation 1; skewed ones are exponential."""
+    return generator.standard_exponential(shape) - 1 if kind == SKEWED else generator.standard_normal(shape)
+
+
+def studies(kind: str, ratio: float, correlation: float, seeds: int) -> dict[str, str | int | float]:
+    """The shares of studies with a false verdict, and with one that the audit does not flag."""
+    generator = np.random.default_rng(0)
+    reference = scores(kind, generator, STUDIES, ARENAS, 1, seeds)
+    own = scores(kind, generator, STUDIES, ARENAS, BASELINES, seeds)
+    baselines = ratio * (correlation * reference + sqrt(1 - correlation**2) * own)
+    false = stats.ttest_ind(reference, baselines, axis=-1, equal_var=False).pvalue < 0.05 / (ARENAS * BASELINES)
+
+    logs = np.log(baselines.std(-1, ddof=1) / reference.std(-1, ddof=1))
+    both = [x - x.mean(-1, keepdims=True) for x in (reference, baselines)]
+    products = (both[0] * both[1]).sum(-1) / np.sqrt((both[0] ** 2).sum(-1) * (both[1] ** 2).sum(-1))
+    spread = np.abs(logs.mean(1, keepdims=True)) >= log(spread_limit(seeds, ARENAS))
+    flagged = spread | (products.mean(1, keepdims=True) <= correlation_limit(seeds, ARENAS))
+    alone = np.abs(logs) >= log(4)
+    return {
+        "seeds": seeds,
+        "scores": kind,
+        "spread_of_baselines": ratio,
+        "correlation": correlation,
+        "false_verdict": round(float(false.any((1, 2)).mean()), 4),
+        "not_flagged": round(float((false & ~flagged).any((1, 2)).mean()), 4),
+        "flagged_pairs": round(float(flagged.mean()), 4),
+        "own_ratio_4": round(float((false & alone).any((1, 2)).mean()), 4),
+    }
+
+
+def main() -> None:
+    """Print the table, and write it as CSV if requested."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--csv", type=Path)
+    options = parser.parse_args()
+    rows = [studies(*case, seeds) for case in CASES for seeds in (3, 5, 10)]
+    for row in rows:
+        print("  ".join(f"{name} {value}" for name, value in row.items()))
+    if options.csv:
+        write_csv(rows, options.csv)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""Checks of records that contradict themselves or each other, and of what Welch's test assumes; records are made up."""
+
+import csv
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fabricated import Records, finals, flags_of, sha, study
+
+from fairbench.study.records import Record
+
+pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
+
+DOCS = Path(__file__).parents[3] / "docs"
+HIGH, LOW = [0.90, 0.91, 0.92], [0.10, 0.11, 0.12]
+
+
+class Changed(Records):
+    """Records of which AdamW's final one of seed 1 is changed."""
+
+    def __init__(self, scores: Any, change: Callable[[Record], Any], **options: Any) -> None:
+        super().__init__(scores, **options)
+        self.change = change
+
+    def record(self, spec: Any, outcome: Any) -> Record:
+        record: Record = super().record(spec, outcome)
+        if (spec.stage, spec.optimizer.name, spec.seed) == ("final", "AdamW", 1):
+            self.change(record)
+        return record
+
+
+def changed(change: Callable[[Record], Any], **options: Any) -> dict[str, str]:
+    the_study = study(("vit",), ("AdamW", "PsiLogic"), margin=0.02)
+    return flags_of(the_study, Changed(finals(the_study, PsiLogic=HIGH, AdamW=LOW), change, **options))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda r: r["result"].update(steps=4), "finished after 4 of 10 steps"),
+        (lambda r: r["result"]["final"].update(val={"accuracy": 0.9, "loss": 1.5}), "not those of its last evaluation"),
+        (lambda r: r["result"]["evaluations"].pop(), "not those of its last evaluation"),
+        (lambda r: r["result"]["final"]["test"].update(accuracy=1.7), "accuracy 1.7"),
+        (lambda r: r["result"]["final"]["test"].update(loss=-0.1), "loss -0.1"),
+        (lambda r: r["result"].update(clip_rate=9.54), "clip rate 954%"),
+        (lambda r: r.update(environment={}), "no environment"),
+        (lambda r: r.update(status="diverged"), "diverged with final metrics"),
+    ],
+)
+def test_a_record_that_contradicts_itself(change: Callable[[Record], Any], said: str) -> None:
+    evidence = changed(change)["contradictory records"]
+    assert evidence.startswith("vit AdamW final seed 1: ")
+    assert evidence.endswith(said)
+
+
+@pytest.mark.parametrize(("score", "raised"), [(0.999, True), (0.1 + 1e-9, False)])
+def test_equal_weights_with_other_metrics(score: float, raised: bool) -> None:
+    """Two arms end with the same weights in seed 1, one of them with the metrics of a patched evaluation."""
+    the_study = study(("vit",), ("AdamW", "PsiLogic"), margin=0.02)
+    scores = finals(the_study, PsiLogic=[score, 0.11, 0.12], AdamW=LOW)
+    same = {(name, 1): sha("same") for name in ("AdamW", "PsiLogic")}
+    flags = flags_of(the_study, Records(scores, weights=same))
+    assert "duplicate results" in flags
+    assert flags.get("same weights, other metrics", "") == (
+        "vit AdamW final seed 1 and vit PsiLogic final seed 1: val accuracy 0.1 and 0.999, test accuracy 0.1 and 0.999"
+        if raised
+        else ""
+    )
+    elsewhere = Changed(scores, lambda r: r.update(environment={"device": "another"}), weights=same)
+    assert "same weights, other metrics" not in flags_of(the_study, elsewhere), "machines may round differently"
+
+
+def test_a_modified_checkout() -> None:
+    assert changed(lambda r: r["environment"].update(git="abc+changes"))["modified checkout"] == "abc+changes"
+
+
+def test_gradients_and_rates_are_treatments() -> None:
+    flags = changed(lambda r: r["result"].update(gradients_per_step=10.0))
+    assert flags["unequal treatment"] == "vit: gradients per step 2.5 (AdamW), 1 (PsiLogic)"
+    the_study = study(("vit",), ("AdamW", "PsiLogic", "SGD"))
+    arms = {"AdamW": {}, "PsiLogic": {"lr_scale": 0.1}, "SGD": {"lr_scale": 100.0}}
+    own = {name: replace(the_study.optimizers[name], **rates) for name, rates in arms.items()}  # type: ignore[arg-type]
+    flags = flags_of(the_study := replace(the_study, optimizers=own), Records(finals(the_study)))
+    assert flags["unequal treatment"].startswith("vit: lr_scale default (AdamW, SGD), 0.1 instead of 1 (PsiLogic)")
+
+
+def spreads(*scores: list[float]) -> str:
+    """The evidence for PsiLogic, whose scores are given, against AdamW in one arena each."""
+    arenas = ("vit", "gpt")[: len(scores)]
+    the_study = study(arenas, ("AdamW", "PsiLogic"), seeds=(1, 2, 3, 4, 5), margin=0.02)
+    base = [0.10, 0.11, 0.12, 0.14, 0.13]
+    given = {
+        (arena, name): dict(zip((1, 2, 3, 4, 5), values, strict=True))
+        for arena, ours in zip(arenas, scores, strict=True)
+        for name, values in (("AdamW", base), ("PsiLogic", ours))
+    }
+    return flags_of(the_study, Records(given)).get("limits of Welch's test", "")
+
+
+def times(ratio: float, above: float = 0.5) -> list[float]:
+    """AdamW's scores with another spread."""
+    return [above + ratio * x for x in (0.0, 0.01, 0.02, 0.04, 0.03)]
+
+
+def test_spreads_that_welch_does_not_cover() -> None:
+    """The fewer the arenas, the larger is the ratio that chance explains."""
+    assert spreads(times(4)) == "AdamW spreads 0.25 times as much as PsiLogic, on average over the arenas."
+    assert spreads(times(0.25)) == "AdamW spreads 4 times as much as PsiLogic, on average over the arenas."
+    assert spreads(times(4, above=0.06)) == "", "no better or worse"
+    assert spreads(times(2.5)) == ""
+    assert spreads(times(2.5), times(2.5)).startswith("AdamW spreads 0.4 times")
+
+
+def test_seeds_that_are_negatively_correlated() -> None:
+    assert spreads(times(-1)) == (
+        "the seeds of AdamW and PsiLogic have a correlation of -1.00, on average over the arenas."
+    )
+    assert spreads(times(-1), times(1)) == ""
+
+
+def test_the_error_rates_of_the_docs_are_those_of_the_file() -> None:
+    with (DOCS / "results/benchmarks/welch_limits.csv").open() as file:
+        rows = [(float(row["false_verdict"]), float(row["not_flagged"])) for row in csv.DictReader(file)]
+    table = (DOCS / "verdicts.md").read_text().partition("| 10 seeds |")[2].partition("\n\n")[0]
+    assert re.findall(r"0\.\d{3} \(0\.\d{3}\)", table) == [f"{every:.3f} ({silent:.3f})" for every, silent in rows]
