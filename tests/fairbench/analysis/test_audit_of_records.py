@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from fabricated import Records, finals, flags_of, sha, study
 
+from fairbench.analysis.comparison.verdicts import compare_arms
+from fairbench.analysis.results import collect
 from fairbench.study.records import Record
 
 pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
@@ -48,6 +50,7 @@ def changed(change: Callable[[Record], Any], **options: Any) -> dict[str, str]:
         (lambda r: r["result"].update(clip_rate=9.54), "clip rate 954%"),
         (lambda r: r.update(environment={}), "no environment"),
         (lambda r: r.update(status="diverged"), "diverged with final metrics"),
+        (lambda r: r["result"].update(final=None), "not those of its last evaluation"),
     ],
 )
 def test_a_record_that_contradicts_itself(change: Callable[[Record], Any], said: str) -> None:
@@ -71,6 +74,17 @@ def test_equal_weights_with_other_metrics(score: float, raised: bool) -> None:
     )
     elsewhere = Changed(scores, lambda r: r.update(environment={"device": "another"}), weights=same)
     assert "same weights, other metrics" not in flags_of(the_study, elsewhere), "machines may round differently"
+
+
+def test_equal_weights_with_other_metrics_are_no_verdict() -> None:
+    """All seeds end with the same weights, but one evaluation is patched."""
+    the_study = study(("vit",), ("AdamW", "PsiLogic"), margin=0.02)
+    same = {(name, seed): sha(f"same {seed}") for name in ("AdamW", "PsiLogic") for seed in (1, 2, 3)}
+    for ours, verdict in ((LOW, "identical"), (HIGH, "inconclusive")):
+        records = Records(finals(the_study, PsiLogic=ours, AdamW=LOW), weights=same)
+        (comparison,) = compare_arms(collect(the_study, records))
+        assert comparison.verdict == verdict
+    assert comparison.note == "a contradiction: the same weights in every seed, other values"
 
 
 def test_a_modified_checkout() -> None:

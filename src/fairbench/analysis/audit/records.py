@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from math import inf, isclose
 
 from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.comparison.verdicts import ROUNDING
 from fairbench.analysis.results import Run
 from fairbench.arenas.registry import ARENAS
 from fairbench.common.checks import check
@@ -12,8 +13,6 @@ from fairbench.study.records import Record
 
 HIGHEST = {"accuracy": 1.0}
 """Upper bounds of metrics of fairbench's own arenas; 0 is the lower bound of all of them."""
-ROUNDING = 1e-6
-"""The largest relative difference between two evaluations of the same weights that rounding explains."""
 
 
 @check("contradictory records", "fail", "Find what wrote them; delete these records and run the same command again.")

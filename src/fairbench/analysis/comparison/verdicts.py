@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from math import isclose
 from typing import Literal, get_args
 
 from fairbench.analysis.results import ArmResults, Results, Run, collect
@@ -27,6 +28,8 @@ Verdict = Literal[
 ]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 NOT_DECLARED = "not declared"
+ROUNDING = 1e-6
+"""The largest relative difference between two evaluations of the same weights that rounding explains."""
 
 
 @dataclass(frozen=True)
@@ -183,6 +186,9 @@ def _compare(results: Results, arena: str, reference: str, baseline: str) -> Com
     no_rate = [f"{arm.optimizer} diverged at every rate of the sweep" for arm in (ours, theirs) if arm.diverged]
     if note := ", ".join(no_rate) or _shortage((ours, theirs), "diverged"):
         return replace(begun, verdict="diverged", note=note)
+    valueless = [arm.optimizer for arm, scores in ((ours, a), (theirs, b)) if len(scores) < len(arm.final)]
+    if valueless:
+        return replace(begun, verdict="incomplete", note=f"finished trials without a value: {' and '.join(valueless)}")
     same = a == b and begun.identical_seeds < begun.seeds
     tested = _seed_by_seed(summarized(begun, summarize(a), summarize(b)), a, b)
     return replace(tested, verdict="identical values", note="in every seed") if same else tested
@@ -243,7 +249,10 @@ def _judge(comparison: Comparison, alpha: float, strictest: float) -> Comparison
         return c
     within = c.p_equivalence is not None and c.p_equivalence < alpha
     if c.identical_seeds == c.seeds:
-        return replace(c, verdict="identical", note="the same weights in every seed")
+        means = c.mean_reference or 0.0, c.mean_baseline or 0.0
+        if isclose(*means, rel_tol=ROUNDING):
+            return replace(c, verdict="identical", note="the same weights in every seed")
+        return replace(c, note="a contradiction: the same weights in every seed, other values")
     if c.p_holm is not None and c.p_holm < alpha and c.advantage:
         verdict: Verdict = "better" if c.advantage > 0 else "worse"
         return replace(c, verdict=verdict, note=f"by less than the margin of {c.margin:g}" if within else "")
