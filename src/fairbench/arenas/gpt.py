@@ -61,4 +61,5 @@ class GPT(Arena):
         """Perplexity, exp(loss), and bits per byte, which does not depend on the tokenizer."""
         loss = means["loss"]
         perplexity = math.exp(loss) if loss < 700 else math.inf
-        return {"perplexity": perplexity, "bits_per_byte": loss / math.log(2) * data.tokens_per_byte}
+        bits_per_byte = loss / math.log(2) * data.tokens_per_byte.get(split, 1.0)
+        return {"perplexity": perplexity, "bits_per_byte": bits_per_byte}

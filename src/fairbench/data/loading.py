@@ -114,7 +114,7 @@ def _images(tensors: Mapping[str, torch.Tensor], prepared: Prepared, evaluated: 
 def _text(tokens: Mapping[str, torch.Tensor], prepared: Prepared, context: int, evaluated: int) -> Data:
     """Prepared tokens."""
     splits, manifest = _windows(tokens, context, evaluated), prepared.manifest
-    per_byte = sum(map(len, tokens.values())) / sum(manifest["bytes"].values())
+    per_byte = {split: len(part) / manifest["bytes"][split] for split, part in tokens.items()}
     vocabulary = manifest["options"]["vocabulary"]
     return Data(splits, prepared.fingerprint, read_tokens, (context,), vocabulary, _origin(prepared), per_byte)
 

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -67,7 +67,7 @@ class Data:
         shape: of one input of a model: (channels, height, width), or (tokens,).
         classes: number of classes, or of tokens in the vocabulary.
         origin: the source, and whether its files are verified.
-        tokens_per_byte: of text, the mean number of tokens per byte.
+        tokens_per_byte: of each split of text, the mean number of tokens per byte, where it is not 1.
     """
 
     splits: Mapping[str, Split]
@@ -76,7 +76,7 @@ class Data:
     shape: tuple[int, ...]
     classes: int
     origin: str = "embedded"
-    tokens_per_byte: float = 1.0
+    tokens_per_byte: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, train: Pair, val: Pair, test: Pair, classes: int = 0) -> "Data":

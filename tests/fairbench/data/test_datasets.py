@@ -1,6 +1,7 @@
 """Datasets: what the arrays hold is what the archives hold, each example once, the same from every source."""
 
 import json
+import math
 import os
 import shutil
 from collections import Counter
@@ -15,10 +16,12 @@ from archives import CLASSES, hub_folder, write_cifar_hub
 from PIL import Image
 from tokenizers import Tokenizer, pre_tokenizers
 
+from fairbench.arenas.gpt import GPT
 from fairbench.common.errors import UsageError
 from fairbench.data.dataset_config import configs_of, dataset_config
 from fairbench.data.datasets.registry import DATASETS
 from fairbench.data.formats import delimited_text
+from fairbench.data.loading import load_source
 from fairbench.data.preparation import tokenizer
 from fairbench.data.preparation.prepare import PrepareOptions, prepare
 from fairbench.data.prepared import Prepared
@@ -294,6 +297,11 @@ def test_merges_are_learned_from_train_alone(tmp_path: Path, monkeypatch: pytest
     assert data.manifest["tokenizer"]["trained_on"].startswith(f"the {len(texts(plain, 'train'))} texts of the train")
     assert len(data.array("train")) < 0.7 * len(plain.array("train"))
     assert data.manifest["bytes"] == plain.manifest["bytes"]
+    loaded = load_source({"source": "tinystories", "vocabulary": 300, "context": 16}, tmp_path)
+    bits = {split: GPT().derived({"loss": math.log(2)}, loaded, split)["bits_per_byte"] for split in ("val", "test")}
+    sizes = {split: sum(len(text.encode()) for text in texts(plain, split)) for split in bits}
+    assert bits == pytest.approx({split: len(data.array(split)) / size for split, size in sizes.items()})
+    assert bits["val"] < 0.75 < bits["test"]  # no merge fits the test split
 
 
 def test_texts_are_cut_alike_however_a_file_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
