@@ -94,7 +94,8 @@ def prepare_datasets(options: argparse.Namespace) -> int:
 
 def verify(options: argparse.Namespace) -> int:
     """`fairbench data verify`; 1 when an array differs from its manifest."""
-    from fairbench.data.preparation.verify import differences
+    from fairbench.data.dataset_config import dataset_config
+    from fairbench.data.prepared import read_folder
 
     if options.suite or options.dataset:
         folders = [config.folder(options.data_root) for config in chosen_configs(options)]
@@ -108,9 +109,16 @@ def verify(options: argparse.Namespace) -> int:
         )
     failed = False
     for folder in folders:
-        wrong = "; ".join(differences(folder))
+        remedy = "delete the folder, and run the command that prepared it again"
+        try:
+            prepared = read_folder(folder)
+            config = dataset_config(prepared.manifest["dataset"], prepared.manifest["options"])
+            remedy = f"prepared again by: {config.command('download', options.data_root)}"
+            wrong = "; ".join(prepared.differences())
+        except UsageError as error:
+            wrong = str(error)
         failed |= bool(wrong)
-        print(f"{folder}: {wrong or 'intact'}")
+        print(f"{folder}: {f'{wrong}; {remedy}' if wrong else 'intact'}")
     return int(failed)
 
 

@@ -16,6 +16,8 @@ from fairbench.common.formatting import format_bytes
 
 Content = str | bytes | Iterable[str]
 """The content of a file, or its parts."""
+Stamp = list[int]
+"""The state of a file: size, modification time, change time (which cannot be set back), inode."""
 BUFFER = 1 << 20
 """Bytes of a file that are collected before they are written: long files come in many small parts."""
 
@@ -90,3 +92,8 @@ def require_disk_space(folder: Path, size: int, purpose: str) -> None:
             f"cannot {purpose}: it needs {format_bytes(size)} in {folder}, but only {format_bytes(free)} are free; "
             "free some space or choose another --data-root"
         )
+
+
+def stamp(state: os.stat_result) -> Stamp:
+    """The stamp of a file, from its `os.stat` result."""
+    return [state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino]

@@ -63,14 +63,21 @@ class DatasetConfig:
         words = [value if re.fullmatch(r"\w{1,20}", value, re.ASCII) else digest(value)[:12] for value in values]
         return data_root / "prepared" / "-".join([self.dataset, *words])
 
-    def open(self, data_root: Path) -> Prepared:
-        """Open the prepared arrays; nothing is hashed.
+    def open(self, data_root: Path, check_content: bool = False) -> Prepared:
+        """Open the prepared arrays.
+
+        Args:
+            data_root: the folder of prepared data.
+            check_content: whether to check that no file was changed since it was prepared.
 
         Raises:
             UsageError: they are missing, damaged or of a different format; the message has the command to prepare them.
         """
         try:
-            return read_folder(self.folder(data_root), self.options)
+            prepared = read_folder(self.folder(data_root), self.options)
+            if check_content:
+                prepared.check_content()
+            return prepared
         except UsageError as error:
             raise UsageError(f"{error}; {self.label} is prepared by: {self.command('download', data_root)}") from error
 

@@ -1,7 +1,9 @@
 """A folder that `fairbench data` has prepared: arrays, and the manifest that describes them."""
 
+import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,11 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairbench.common.errors import UsageError
+from fairbench.common.files import stamp, write_atomically
 from fairbench.common.hashing import digest
 
 FORMAT = 1
 """Version of the folder's format."""
 MANIFEST = "manifest.json"
+HASHED = ".hashed.json"
+"""The sizes and times that the files had when their content was last compared with the manifest."""
+CHUNK = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -47,9 +53,46 @@ class Prepared:
         except (OSError, ValueError, EOFError) as error:
             raise UsageError(f"{path} is damaged ({type(error).__name__}: {error})") from error
         is_stated = array.dtype.str == facts["dtype"] and list(array.shape) == facts["shape"]
-        if not is_stated or array.offset + array.nbytes != end:  # type: ignore[attr-defined]
-            raise UsageError(f"{path} is damaged: it contains {array.dtype.str} {list(array.shape)}, expected {facts}")
+        if not (is_stated and array.flags.c_contiguous) or array.offset + array.nbytes != end:  # type: ignore[attr-defined]
+            order = "" if array.flags.c_contiguous else " in Fortran order"
+            found = f"{array.dtype.str} {list(array.shape)}{order}"
+            raise UsageError(f"{path} is damaged: it contains {found}, expected {facts}")
         return array
+
+    @property
+    def files(self) -> dict[str, str]:
+        """The sha256 of every file; of a .npy file, that of its values alone."""
+        hashes = {f"{name}.npy": stated["sha256"] for name, stated in self.manifest["arrays"].items()}
+        tokenizer = self.manifest.get("tokenizer", {})
+        return hashes | ({"tokenizer.json": tokenizer["sha256"]} if "sha256" in tokenizer else {})
+
+    def differences(self) -> Iterator[str]:
+        """Hash every file again, and describe each difference from the manifest."""
+        for name, expected in self.files.items():
+            try:
+                if name.endswith(".npy"):
+                    self.array(name.removesuffix(".npy"))
+                if (actual := content_sha256(self.folder / name)) != expected:
+                    yield f"{self.folder / name} has sha256 {actual}, expected {expected}"
+            except (UsageError, OSError) as error:
+                yield str(error)
+
+    def check_content(self) -> None:
+        """Check that no file was changed: by its size and times if it was hashed before, otherwise by its hash.
+
+        Raises:
+            UsageError: the content of a file is not what the manifest states.
+        """
+        paths = {name: self.folder / name for name in self.files}
+        stamps = {name: stamp(path.stat()) for name, path in paths.items() if path.exists()}
+        state = json.dumps({"files": self.files, "stamps": stamps})
+        hashed = self.folder / HASHED
+        if hashed.is_file() and hashed.read_text(errors="replace") == state:
+            return
+        if differing := "; ".join(self.differences()):
+            raise UsageError(differing)
+        with suppress(UsageError):  # the folder may be read-only
+            write_atomically(hashed, state)
 
     @property
     def fingerprint(self) -> str:
@@ -82,6 +125,18 @@ def read_folder(folder: Path, options: Mapping[str, Any] | None = None) -> Prepa
         for name in manifest["arrays"]:
             prepared.array(name)
     return prepared
+
+
+def content_sha256(path: Path) -> str:
+    """sha256 of a file; of a .npy file, that of its values alone."""
+    sha = hashlib.sha256()
+    with path.open("rb") as file:
+        if path.suffix == ".npy":
+            np.lib.format.read_magic(file)
+            np.lib.format.read_array_header_1_0(file)
+        while chunk := file.read(CHUNK):
+            sha.update(chunk)
+    return sha.hexdigest()
 
 
 def sealed(manifest: Mapping[str, Any]) -> str:

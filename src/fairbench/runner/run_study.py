@@ -125,7 +125,7 @@ def plan_study(suite: Suite, directory: Path, place: Place, freeze: bool) -> tup
 
 
 def check_data(suite: Suite, data_root: str) -> None:
-    """Check that all data of a suite are prepared.
+    """Check that all data of a suite are prepared, and unchanged since.
 
     Raises:
         UsageError: some are not; the message has the commands that prepare them.
@@ -133,7 +133,7 @@ def check_data(suite: Suite, data_root: str) -> None:
     missing = []
     for config in configs_of(suite.data_tables):
         try:
-            config.open(Path(data_root))
+            config.open(Path(data_root), check_content=True)
         except UsageError as error:
             missing.append(str(error))
     if missing:

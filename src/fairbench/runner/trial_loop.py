@@ -5,13 +5,14 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from fairbench.common.errors import Preempted
+from fairbench.common.files import Stamp
 from fairbench.runner.coordination.claims import Claims
 from fairbench.runner.coordination.liveness import LOOK, LOOK_EACH
 from fairbench.runner.executors.base import Executor
 from fairbench.runner.observers import Observer
 from fairbench.study.plan import Study
 from fairbench.study.record_index import reduced
-from fairbench.study.records import Record, Stamp, Store
+from fairbench.study.records import Record, Store
 from fairbench.study.schedule import Schedule
 from fairbench.study.snapshot import Snapshot
 from fairbench.study.trial_spec import TrialSpec

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from fairbench.study.records import Record, Stamp
+from fairbench.common.files import Stamp
+from fairbench.study.records import Record
 
 INDEX_FILE = "index.jsonl"
 VERSION = 2

@@ -11,13 +11,11 @@ from typing import Any
 import orjson
 
 from fairbench.common.errors import UsageError
-from fairbench.common.files import write_atomically
+from fairbench.common.files import Stamp, stamp, write_atomically
 from fairbench.common.hashing import digest
 from fairbench.study.trial_spec import ID_DIGITS, TrialSpec
 
 Record = dict[str, Any]
-Stamp = list[int]
-"""The state of a file: size, modification time, change time (which cannot be set back), inode."""
 ABANDONED = 600.0
 """Seconds after which a temporary file is no longer being written."""
 
@@ -143,8 +141,3 @@ def read_record(path: Path, is_verified: Callable[[Stamp], bool]) -> tuple[Recor
             f"damaged record {path} ({error}); nothing was changed: delete that file to run this trial again"
         ) from error
     return record, state
-
-
-def stamp(state: os.stat_result) -> Stamp:
-    """The stamp of a file, from its `os.stat` result."""
-    return [state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino]

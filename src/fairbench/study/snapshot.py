@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from fairbench.common.errors import UsageError
-from fairbench.common.files import write_atomically
+from fairbench.common.files import Stamp, stamp, write_atomically
 from fairbench.study.history import History, read_history
 from fairbench.study.record_index import INDEX_FILE, Index, IndexEntry
-from fairbench.study.records import Record, Stamp, read_record, stamp
+from fairbench.study.records import Record, read_record
 from fairbench.study.trial_spec import TrialSpec
 
 SUFFIX = ".json"

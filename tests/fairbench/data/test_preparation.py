@@ -14,6 +14,7 @@ import tarfile
 import threading
 import zipfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,9 @@ from fairbench.common.formatting import format_bytes
 from fairbench.data.dataset_config import dataset_config
 from fairbench.data.datasets.registry import DATASETS
 from fairbench.data.preparation.hub import LISTING
-from fairbench.data.prepared import sealed
+from fairbench.data.prepared import HASHED, content_sha256, sealed
+from fairbench.runner.run_study import check_data
+from fairbench.suites.loader import load_suite
 
 pytestmark = pytest.mark.xdist_group("datasets")
 
@@ -455,6 +458,10 @@ def rewritten(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], o
         ),
         (lambda folder: (folder / "manifest.json").unlink(), "there is no "),
         (lambda folder: (folder / "test.npy").unlink(), r"test\.npy is damaged"),
+        (
+            rewritten("train.npy", lambda data: data.replace(b"'fortran_order': False", b"'fortran_order': True ")),
+            r"train\.npy is damaged: it contains .* in Fortran order",
+        ),
     ],
 )
 def test_damage_is_noticed_when_data_are_opened_and_repaired(
@@ -468,6 +475,30 @@ def test_damage_is_noticed_when_data_are_opened_and_repaired(
     assert main(["data", "verify", "--data-root", str(tmp_path)]) == 1
     assert cifar("prepare", tmp_path) == 0
     assert dataset_config("cifar100").open(tmp_path).fingerprint == fingerprint
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_run_notices_edited_labels_and_they_are_prepared_again(tmp_path: Path, folder: Path, read_only: bool) -> None:
+    """Content is hashed once; then size and times are enough, unless the folder cannot keep them."""
+    suite = load_suite("paper-cpu")
+    suite = replace(suite, arenas={"vit": suite.arenas["vit"]})
+    if read_only:
+        (folder / HASHED).mkdir()  # no file can be written there
+    hashed: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            "fairbench.data.prepared.content_sha256", lambda path: hashed.append(path.name) or content_sha256(path)
+        )
+        for _ in range(2):
+            check_data(suite, str(tmp_path))
+    assert len(hashed) == 6 * (1 + read_only)
+    times = (folder / "train_labels.npy").stat()
+    saved("train_labels.npy", lambda labels: np.full_like(labels, 7))(folder)
+    os.utime(folder / "train_labels.npy", ns=(times.st_atime_ns, times.st_mtime_ns))
+    with pytest.raises(UsageError, match=r"train_labels\.npy has sha256 .*download --data-root .* --dataset cifar100"):
+        check_data(suite, str(tmp_path))
+    assert cifar("prepare", tmp_path) == 0
+    check_data(suite, str(tmp_path))
 
 
 def test_options_other_than_the_defaults_are_in_the_command(tmp_path: Path) -> None:
@@ -485,7 +516,9 @@ def test_verify_finds_a_changed_bit(tmp_path: Path, folder: Path, capsys: pytest
     (folder / "test.npy").write_bytes(content)
     capsys.readouterr()
     assert main(words) == 1
-    assert "test.npy has sha256 " in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "test.npy has sha256 " in shown
+    assert f"prepared again by: fairbench data download --data-root {tmp_path} --dataset cifar100" in shown
     assert main([*words, "--dataset", "celeba"]) == 2
     assert "not prepared: " in capsys.readouterr().err
 

@@ -92,8 +92,9 @@ def _exclusive(target: Path) -> Iterator[None]:
 def _is_current(config: DatasetConfig, target: Path) -> bool:
     """Whether the prepared arrays are intact, and a user's files unchanged if they still exist."""
     try:
-        manifest = read_folder(target, config.options).manifest
-        path = config.user_path
+        prepared = read_folder(target, config.options)
+        prepared.check_content()
+        manifest, path = prepared.manifest, config.user_path
         if path and path.exists() and sha256_of(path) != manifest["files"][0]["sha256"]:
             raise UsageError(f"{path} has changed")
     except UsageError as error:

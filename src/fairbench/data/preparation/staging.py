@@ -1,6 +1,5 @@
 """The staging folder of a preparation: its files survive an interruption, and are published all at once."""
 
-import hashlib
 import json
 import os
 import shutil
@@ -11,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from fairbench.common.files import require_disk_space, write_atomically
+from fairbench.data.prepared import content_sha256
 
-CHUNK = 1 << 20
 JOURNAL = "journal.json"
 
 
@@ -53,18 +52,6 @@ class GrowingArray:
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()
-
-
-def content_sha256(path: Path) -> str:
-    """sha256 of a file; of a .npy file, that of its values alone."""
-    sha = hashlib.sha256()
-    with path.open("rb") as file:
-        if path.suffix == ".npy":
-            np.lib.format.read_magic(file)
-            np.lib.format.read_array_header_1_0(file)
-        while chunk := file.read(CHUNK):
-            sha.update(chunk)
-    return sha.hexdigest()
 
 
 class StagingFolder:
