@@ -51,6 +51,25 @@ def measured(study: str) -> list[list[Curve]]:
     return list(curves.values())
 
 
+def narrow_leads(study: str) -> str:
+    """How many arms of a study of ours that are better or worse were selected by less than the scatter of a seed."""
+    comparisons = read_csv(RESULTS / study / "significance.csv")
+    primary = {row["arena"]: (row["metric"], 1 if row["direction"] == "min" else -1) for row in comparisons}
+    sweeps: dict[tuple[str, str], list[float]] = {}
+    for row in read_csv(RESULTS / study / "lr_sweep.csv"):  # one seed for each setting
+        metric, sign = primary[row["arena"]]
+        if row["metric"] == metric and row["val"]:
+            sweeps.setdefault((row["arena"], row["optimizer"]), []).append(sign * float(row["val"]))
+    finals: dict[tuple[str, str], list[float]] = {}
+    for row in read_csv(RESULTS / study / "summary.csv"):
+        if value := row[f"val_{primary[row['arena']][0]}"]:
+            finals.setdefault((row["arena"], row["optimizer"]), []).append(float(value))
+    won = [row for row in comparisons if row["verdict"] in ("better", "worse")]
+    decided = {(row["arena"], row[side]) for row in won for side in ("reference", "baseline")} & sweeps.keys()
+    narrow = [arm for arm in decided if np.diff(sorted(sweeps[arm])[:2])[0] < np.std(finals[arm], ddof=1)]
+    return f"{study}: {len(narrow)} of {len(decided)} arms that are better or worse: {', '.join(map(' '.join, narrow))}"
+
+
 def drawn(arenas: list[list[Curve]], random: np.random.Generator) -> list[Curve]:
     """One of the curves of each arena."""
     return [curves[random.integers(len(curves))] for curves in arenas]
@@ -87,6 +106,7 @@ def main() -> None:
             rates = [error_rate(curves, baselines, seeds, repeated, options.studies) for repeated in (False, True)]
             rows.append({"curves": case, "seeds": seeds, "one_search": rates[0], "repeated": rates[1]})
             print(f"{case:10} {seeds:3} seeds: one search {rates[0]:.4f}, repeated {rates[1]:.4f}", flush=True)
+    print("selected by a lead within the scatter of a seed", *map(narrow_leads, ("mini", "zoo")), sep="\n")
     if options.csv:
         write_csv([{**row, "studies": options.studies} for row in rows], options.csv)
 
