@@ -4,6 +4,7 @@ In addition to its `state_dict` it has the plain values that many optimizers kee
 `load_state_dict` casts floating-point state to the dtype of its parameter and moves it there; here it stays unchanged.
 """
 
+from collections import Counter, OrderedDict
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -12,6 +13,8 @@ import torch
 from torch import Tensor
 
 PLAIN = (bool, int, float, str, type(None))
+TABLES = (dict, Counter, OrderedDict)
+"""The dictionaries that `torch.load(weights_only=True)` reads."""
 
 
 @cache
@@ -22,7 +25,7 @@ def _base_attributes() -> frozenset[str]:
 
 def is_plain(value: Any) -> bool:
     """Whether a value has only numbers, strings and flags, in dicts, lists and tuples; numpy's types are not plain."""
-    if type(value) is dict:
+    if type(value) in TABLES:
         return all(map(is_plain, [*value, *value.values()]))
     return all(map(is_plain, value)) if type(value) in (list, tuple) else type(value) in PLAIN
 

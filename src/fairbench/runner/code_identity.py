@@ -1,7 +1,7 @@
 """The code that a trial's numbers depend on: a user's modules by content, installed ones by name and version.
 
 A module takes part if it defines the optimizer or the arena, if a module that takes part refers to it, or if it was
-loaded while the optimizer was built and took its first step.
+loaded while the optimizer was built and took its first steps. A trial that loads any other module of the user fails.
 """
 
 import ast
@@ -10,7 +10,7 @@ import importlib
 import inspect
 import sys
 import sysconfig
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from importlib import metadata
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from fairbench.arenas.base import Arena
+from fairbench.common.errors import UnknownCode, UsageError
 
 Code = dict[str, str]
 """sha256 of a module by its name, version of a distribution by its name."""
@@ -73,8 +74,7 @@ def optimizer_code(factories: Iterable[Any], before: Iterable[str]) -> Code:
         factories: the class or function that makes the optimizer, and the one that makes its groups, if any.
         before: names of the modules that were loaded before the optimizer.
     """
-    parents = [p for x in factories for p in (inspect.getmro(x) if inspect.isclass(x) else [inspect.unwrap(x)])]
-    modules = [module for parent in parents if (module := inspect.getmodule(parent)) is not None]
+    modules = [module for x in factories for p in _parents(x) if (module := inspect.getmodule(p)) is not None]
 
     def visit(module: ModuleType) -> tuple[Code, list[ModuleType]]:
         of_psilogic = [other for other in _referred(module) if _top(other) == "psilogic"]
@@ -91,6 +91,50 @@ def optimizer_code(factories: Iterable[Any], before: Iterable[str]) -> Code:
     late = sys.modules.keys() - set(before)
     users = [module for name, module in list(sys.modules.items()) if name in late and _is_users(module)]
     return _walk([*modules, *users], visit)
+
+
+def check_source(factory: Any, where: str) -> None:
+    """Check that a class or function, and each class that it inherits from, has a source file.
+
+    Raises:
+        UsageError: one has none; the message names it, and starts with `where`.
+    """
+    for each in _parents(factory):
+        module = inspect.getmodule(each)
+        own = module is not None and (_top(module) not in sys.stdlib_module_names or not hasattr(module, each.__name__))
+        if module is None or (own and _file(module) is None):
+            named = f"{each.__module__}.{each.__qualname__}"
+            reason = f"{named} has no source file, so that a later edit of it would not be seen"
+            raise UsageError(f"{where}: {reason}; put it into a file: path/to/file.py:{each.__name__}")
+
+
+def _parents(factory: Any) -> Iterable[Any]:
+    """A class with those that it inherits from, or a function."""
+    return inspect.getmro(factory) if inspect.isclass(factory) else [inspect.unwrap(factory)]
+
+
+class LoadedCode:
+    """Compares the user's modules that a trial loads with the code in its spec, each when it is first seen."""
+
+    def __init__(self, code: Mapping[str, str]) -> None:
+        self._code, self._seen = code, set(sys.modules)
+
+    def check(self) -> None:
+        """Compare the modules that were loaded since the last call.
+
+        Raises:
+            UnknownCode: one is not in the spec, or has another content there.
+        """
+        new = sys.modules.keys() - self._seen
+        self._seen |= new
+        for module in filter(_is_users, [sys.modules[name] for name in sorted(new)]):
+            name, of_installed = _name(module), _where(sys.modules.get(_top(module), module)) == "installed"
+            if of_installed or self._code.get(name) == _content(module)[name]:  # compilers load what they generate
+                continue
+            if name in self._code:
+                raise UnknownCode(f"{_file(module)} was changed after this run had started: run the same command again")
+            reason = f"the trial loaded the module {name} ({_file(module)}) late, and its identity does not contain it"
+            raise UnknownCode(f"{reason}: import it at the top of the module that uses it")
 
 
 def _walk(modules: list[ModuleType], visit: Callable[[ModuleType], tuple[Code, list[ModuleType]]]) -> Code:

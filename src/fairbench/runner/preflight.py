@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from fairbench.data.splits import Data
 
 
-FIRST_STEPS = 2
-"""Steps of every optimizer in every arena."""
 Call = Callable[..., Any]
 """Calls a module's function in a separate process; arguments are plain, the result is plain JSON."""
 
@@ -65,7 +63,7 @@ def arenas_and_environment(suite: Suite, place: Place) -> dict[str, Any]:
 
     from fairbench.arenas.checks import check_loss, check_scores, checked_data
     from fairbench.arenas.registry import load_arena
-    from fairbench.runner.code_identity import arena_code
+    from fairbench.runner.code_identity import arena_code, check_source
     from fairbench.training.determinism import one_thread, weights_hash
     from fairbench.training.environment import check_device, environment
 
@@ -74,6 +72,7 @@ def arenas_and_environment(suite: Suite, place: Place) -> dict[str, Any]:
     for name, plan in suite.arenas.items():
         before = set(sys.modules)
         arena = load_arena(suite.task(name))
+        check_source(type(arena), f"arenas.{name}")
         with _explained(f"arenas.{name}.data: {dict(plan.data)} is impossible"):
             data = checked_data(arena, plan.data, Path(place.data_root), suite.facts(name).labelled)
         if plan.batch_size > (most := len(data.train)):
@@ -120,16 +119,19 @@ def optimizer_and_seconds(study: Study, name: str, plan: OptimizerPlan, place: P
     Raises:
         UsageError: the optimizer is missing, cannot be built, or fails in its first steps.
     """
-    from fairbench.runner.code_identity import optimizer_code
+    from fairbench.runner.code_identity import check_source, optimizer_code
     from fairbench.training import environment
     from fairbench.training.determinism import one_thread
     from fairbench.training.resume_check import resume_check
-    from fairbench.training.trainer import Trainer
+    from fairbench.training.trainer import FIRST_STEPS, Trainer
 
     # The first training loads the arena's modules, which are not the optimizer's.
     before = {*sys.modules, *(module for arena in study.arenas.values() for module in arena.code)}
     with _explained(f"optimizers.{name}: cannot be loaded"):
         resolved = resolve_optimizer(name, plan, study.suite.sweep.extra)
+    factories = [inspect.unwrap(load_factory(x)) for x in (resolved.factory, resolved.groups) if x]
+    for factory in factories:
+        check_source(factory, f"optimizers.{name}")
     alone = replace(study, optimizers={name: resolved})
     seconds, gpu_bytes, mechanisms, restart_reasons = {}, {}, {}, {}
     for arena in study.suite.arenas:
@@ -147,8 +149,7 @@ def optimizer_and_seconds(study: Study, name: str, plan: OptimizerPlan, place: P
             restart_reason = resume_check(trainer, FIRST_STEPS, int(exact))
             del trainer  # its memory is needed for the next one
             restart_reasons[arena] = restart_reason()
-    factories = [load_factory(x) for x in (resolved.factory, resolved.groups) if x]
-    code = optimizer_code(map(inspect.unwrap, factories), before)
+    code = optimizer_code(factories, before)
     return {
         "optimizer": asdict(replace(resolved, code=code)),
         "mechanisms": mechanisms,

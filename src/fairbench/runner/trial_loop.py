@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
+from datetime import datetime, timezone
 from functools import partial
 
 from fairbench.common.errors import Preempted
@@ -10,6 +11,7 @@ from fairbench.runner.coordination.claims import Claims
 from fairbench.runner.coordination.liveness import LOOK, LOOK_EACH
 from fairbench.runner.executors.base import Executor
 from fairbench.runner.observers import Observer
+from fairbench.study.history import plan_digest
 from fairbench.study.plan import Study
 from fairbench.study.record_index import reduced
 from fairbench.study.records import Record, Store
@@ -85,6 +87,7 @@ class TrialLoop:
         self._elsewhere = ClaimedElsewhere()
         self._collected: list[Record] = []
         self._is_waiting = False
+        self._plan = plan_digest(study)
         self._schedule = Schedule(study, self.records, timing)
         self.records.snapshot.write_index()
 
@@ -161,12 +164,17 @@ class TrialLoop:
                     claims.release(spec.id)
                 self._observer.paused(spec)
             else:
-                if not self._store.write(record):
+                if not self._write(record):
                     record = self._store.read(spec) or record
                 self._end(claims, spec, record)
                 self._observer.ended(spec, record)
             self._collected.pop(0)
             del self._running[spec.id]
+
+    def _write(self, record: Record) -> bool:
+        """Write a record with the plan in force and the time, which show later whether the history is the true one."""
+        now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        return self._store.write({**record, "plan": self._plan, "written": now})
 
     def _end(self, claims: Claims, spec: TrialSpec, record: Record) -> None:
         """Note that a claimed trial has a record; the claim on timing is kept for the next timing trial."""
@@ -180,7 +188,7 @@ class TrialLoop:
         self._collected += executor.pause()
         for record in self._collected:
             if record["status"] != "paused":
-                self._store.write(record)
+                self._write(record)
             elif unsaved := record.get("unsaved"):
                 self._observer.say(f"{self._label(self._running[record['id']])} could not be saved: {unsaved}")
         if saved := sum(self._store.checkpoint(trial).exists() for trial in self._running):

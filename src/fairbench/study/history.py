@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from datetime import datetime, timezone
 from itertools import pairwise
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Any
 
 from fairbench.common.errors import UsageError
 from fairbench.common.files import write_atomically
-from fairbench.common.hashing import digest
+from fairbench.common.hashing import canonical_json, digest
 from fairbench.study.plan import Study
 from fairbench.suites.schema import Suite
 
@@ -102,7 +102,7 @@ class History:
         """
         if final_trials and not self.frozen:
             raise UsageError(f"{final_trials} final trials have a record already; freeze a plan before the first one")
-        return replace(self, frozen=digest(promise(self.study)))
+        return replace(self, frozen=plan_digest(self.study))
 
     def to_json(self) -> dict[str, Any]:
         """The history as plain JSON values."""
@@ -114,14 +114,38 @@ class History:
         """The history that `to_json` wrote; error messages name it `where`."""
         plans = [Plan(**{**plan, "study": Study.from_json(plan["study"], where)}) for plan in value["plans"]]
         history = cls(tuple(plans), value["frozen"])
-        if not plans or (history.frozen and history.frozen != digest(promise(history.study))):
+        if not plans or (history.frozen and history.frozen != plan_digest(history.study)):
             raise ValueError("its plan is not the one that was frozen" if plans else "it has no plan")
         return history
 
 
 def promise(study: Study) -> dict[str, Any]:
     """The parts of a study that its verdicts depend on, as plain JSON values."""
-    value: dict[str, Any] = json.loads(json.dumps(study.to_json()))
+    return _promise(study.to_json())
+
+
+def plan_digest(study: Study) -> str:
+    """What names a plan in records: sha256 of its promise without defaults, so that a new key leaves it valid."""
+    return digest(_promise(_given(study)))
+
+
+def _given(value: Any) -> Any:
+    """A value as plain JSON values, without the fields that have their default."""
+    if isinstance(value, Mapping):
+        return {key: _given(each) for key, each in value.items()}
+    if not is_dataclass(value):
+        return value
+    given = {}
+    for field in fields(value):
+        default = field.default if field.default_factory is MISSING else field.default_factory()
+        part = _given(getattr(value, field.name))
+        if default is MISSING or canonical_json(part) != canonical_json(_given(default)):
+            given[field.name] = part
+    return given
+
+
+def _promise(plain: Mapping[str, Any]) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads(json.dumps(plain))
     suite = {key: item for key, item in value["suite"].items() if key not in TOUCHES_NO_VERDICT}
     arenas = {name: {**arena, "starts": None} for name, arena in value["arenas"].items()}  # they follow from the code
     return {"suite": suite, "device": value["device"], "arenas": arenas, "optimizers": value["optimizers"]}

@@ -89,16 +89,26 @@ def read_state(file: IO[bytes] | Path, about: Mapping[str, Any], device: torch.d
 
 
 class Checkpoint:
-    """The checkpoint of a running trial: written at intervals, and when SIGTERM requests a pause."""
+    """The checkpoint of a running trial: written at intervals, and when SIGTERM requests a pause.
 
-    def __init__(self, spec: TrialSpec, place: Place, checkpointing: Checkpointing) -> None:
+    Args:
+        before_write: called before each checkpoint; an exception of it ends the trial.
+    """
+
+    def __init__(
+        self,
+        spec: TrialSpec,
+        place: Place,
+        checkpointing: Checkpointing,
+        before_write: Callable[[], None] = lambda: None,
+    ) -> None:
         folder = Path(checkpointing.folder)
         self._path, self._seconds = folder / f"{spec.id}.pt", checkpointing.seconds
         self._about = {"trial": spec.id, **environment(place.device)}
         self._device = torch.device(place.device)
         self._written = time.monotonic()
         self._pause_requested = False
-        self._unsaved = ""
+        self._unsaved, self._before_write = "", before_write
         for leftover in folder.glob(f".{self._path.name}.*.tmp"):  # from a killed process
             leftover.unlink(missing_ok=True)
 
@@ -128,25 +138,33 @@ class Checkpoint:
             print(f"the trial restarts; its checkpoint {self._path} cannot be used: {error}")
             return None
 
-    def between_steps(self, state: Callable[[], State]) -> None:
+    def between_steps(self, state: Callable[[], State], incomplete: Callable[[], str]) -> None:
         """Write the state if the interval has passed, or if a pause was requested.
+
+        Args:
+            incomplete: returns why the state is incomplete; empty if it is complete.
 
         Raises:
             Paused: a pause was requested; the trial resumes from the last checkpoint.
         """
         if self._pause_requested or 0 < self._seconds <= time.monotonic() - self._written:
-            self._write(state())
-            self._written = time.monotonic()
+            self._before_write()
+            problem = incomplete()
+            if problem:
+                self._path.unlink(missing_ok=True)
+            else:
+                problem = self._write(state())
+            if problem and not self._unsaved:
+                print(f"the trial continues without a new checkpoint: {problem}")
+            self._unsaved, self._written = problem, time.monotonic()
         if self._pause_requested:
             raise Paused(self._unsaved)
 
-    def _write(self, state: State) -> None:
-        """Replace the checkpoint; if that fails, the old one stays and the trial continues."""
+    def _write(self, state: State) -> str:
+        """Replace the checkpoint; if that fails, the old one stays, and the reason is returned."""
         try:
             with replacing(self._path) as file:
                 write_state(file, self._about, state)
-            self._unsaved = ""
         except UsageError as error:
-            if not self._unsaved:
-                print(f"the trial continues without a new checkpoint: {error}")
-            self._unsaved = str(error)
+            return str(error)
+        return ""

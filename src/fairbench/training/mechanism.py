@@ -47,7 +47,7 @@ class MechanismLog:
     ) -> None:
         self._params = dict(named_parameters)
         start = getattr(optimizer, "mechanism", None)
-        self._watch: Watch | None = start(list(self._params.items())) if callable(start) else None
+        self.watch: Watch | None = start(list(self._params.items())) if callable(start) else None
         self._last: dict[str, Mapping[str, float]] = {}
         self._units: dict[str, str] = {}
         self._increments: list[tuple[int, dict[str, float]]] = []
@@ -55,11 +55,11 @@ class MechanismLog:
 
     def read(self, step: int) -> None:
         """Record the increments since the last call, and the distance that each decay moved the weights."""
-        if self._watch is None:
+        if self.watch is None:
             return
         lengths = _norms(self._params)
         increments = {}
-        for quantity, (unit, totals) in self._watch.quantities().items():
+        for quantity, (unit, totals) in self.watch.quantities().items():
             before = self._last.get(quantity, {})
             added = {name: total - before.get(name, 0.0) for name, total in totals.items()}
             increments[quantity] = sum(added.values())
@@ -72,7 +72,7 @@ class MechanismLog:
     def state_dict(self) -> dict[str, Any]:
         """All readings so far, and the state of the watch."""
         return {
-            "watch": None if self._watch is None else self._watch.state_dict(),
+            "watch": None if self.watch is None else self.watch.state_dict(),
             "last": {quantity: dict(totals) for quantity, totals in self._last.items()},
             "units": self._units,
             "increments": self._increments,
@@ -81,8 +81,8 @@ class MechanismLog:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from the readings of another log."""
-        if self._watch is not None:
-            self._watch.load_state_dict(state["watch"])
+        if self.watch is not None:
+            self.watch.load_state_dict(state["watch"])
         self._last, self._units = state["last"], state["units"]
         self._increments, self._distances = state["increments"], state["distances"]
 
@@ -94,7 +94,7 @@ class MechanismLog:
             way: for decays, the distance that each moved the weights, summed over tensors;
             tensors: of each quantity the total of each tensor.
         """
-        if self._watch is None:
+        if self.watch is None:
             return None
         return {
             "units": self._units,

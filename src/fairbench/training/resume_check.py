@@ -3,11 +3,11 @@
 import io
 import pickle
 import re
-from collections.abc import Callable, Sized
+from collections.abc import Callable
 
-from fairbench.optimizers.state import is_plain, own_attributes
 from fairbench.training.checkpoint import content_digest, read_state, write_state
 from fairbench.training.trainer import Trainer
+from fairbench.training.unsaved import changed
 
 
 def resume_check(trainer: Trainer, done: int, steps: int) -> Callable[[], str]:
@@ -25,8 +25,8 @@ def resume_check(trainer: Trainer, done: int, steps: int) -> Callable[[], str]:
     spec, place, file = trainer.spec, trainer.place, io.BytesIO()
     try:
         write_state(file, {}, trainer.numeric_state())
-        unsaved = _unsaved(trainer)
-        digests = _continue(trainer, done, steps)
+        before = trainer.unsaved()
+        digests, after = _continue(trainer, done, steps), trainer.unsaved()
     except Exception as error:  # an optimizer may raise anything
         failure = f"its state cannot be saved: {type(error).__name__}: {error}"
         return lambda: failure
@@ -36,7 +36,6 @@ def resume_check(trainer: Trainer, done: int, steps: int) -> Callable[[], str]:
         try:
             file.seek(0)
             second.load_numeric_state(read_state(file, {}, second.device))
-            lost = [name for name, size in unsaved.items() if _unsaved(second).get(name) != size]
             resumed = _continue(second, done, steps)
         except pickle.UnpicklingError as error:
             refused = re.search(r"GLOBAL (\S+)", str(error))
@@ -45,8 +44,8 @@ def resume_check(trainer: Trainer, done: int, steps: int) -> Callable[[], str]:
         except Exception as error:
             return f"its state cannot be loaded: {type(error).__name__}: {error}"
         differing = [name for name, digest in digests.items() if resumed[name] != digest]
-        if differing and lost:
-            return f"it keeps {', '.join(lost)} on itself and not in its state"
+        if steps and (lost := changed(before, after) or changed(after, second.unsaved())):
+            return lost
         return f"after it resumed from a checkpoint, these parts differ: {', '.join(differing)}" if differing else ""
 
     return resume
@@ -58,9 +57,3 @@ def _continue(trainer: Trainer, done: int, steps: int) -> dict[str, str]:
         trainer.train_one_step(step, sampled=True)
         trainer.mechanism.read(step)
     return {name: content_digest(part) for name, part in trainer.numeric_state().items()}
-
-
-def _unsaved(trainer: Trainer) -> dict[str, int]:
-    """The attributes of the optimizer that a checkpoint leaves out, with the size of each."""
-    attributes = own_attributes(trainer.optimizer).items()
-    return {name: len(x) if isinstance(x, Sized) else 1 for name, x in attributes if not is_plain(x)}

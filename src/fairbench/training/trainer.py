@@ -27,9 +27,12 @@ from fairbench.training.mechanism import MechanismLog, PathLength
 from fairbench.training.optimizer_needs import OptimizerNeeds
 from fairbench.training.phase_timer import clock
 from fairbench.training.place import Place
+from fairbench.training.unsaved import changed, unsaved
 
 Progress = Callable[[int, float], None]
 """Called after each window of steps with the number of steps done and the mean training loss of the window."""
+FIRST_STEPS = 2
+"""Steps of every optimizer in every arena before a study begins; what it creates late should exist after them."""
 UNTIMED_STEPS = 10
 """The first steps of a timing trial, which create the optimizer's state, compile, and fill caches."""
 CHUNK = 256
@@ -76,6 +79,7 @@ class Trainer:
         self.loss_curve: list[tuple[int, float]] = []
         self.evaluations: list[dict[str, Any]] = []
         self.earlier_seconds, self.earlier_peak = 0.0, 0
+        self.kept: dict[str, str] = {}  # what the optimizer kept on itself after its first steps
 
     def run(self, progress: Progress, checkpoint: Checkpoint | None) -> str:
         """Train to the last step, or to the first loss that is not finite; returns "finished" or "diverged"."""
@@ -97,7 +101,9 @@ class Trainer:
             if logged and self.window and not self.log(progress):
                 return "diverged"
             if checkpoint:
-                checkpoint.between_steps(self.state_dict)
+                if self.done == FIRST_STEPS:
+                    self.kept = self.unsaved()
+                checkpoint.between_steps(self.state_dict, self.not_resumable)
                 self.clock.lap("log")
 
     def train_one_step(self, step: int = 1, sampled: bool = False) -> Tensor:
@@ -203,7 +209,17 @@ class Trainer:
             "clock": self.clock.state_dict(),
             "seconds": self.seconds(),
             "peak": self.peak(),
+            "kept": self.kept,
         }
+
+    def unsaved(self) -> dict[str, str]:
+        """What the optimizer keeps that `numeric_state` leaves out, see `fairbench.training.unsaved`."""
+        saved = [*self.model.parameters(), *self.model.buffers()]
+        return unsaved(self.optimizer, saved, self.mechanism.watch)
+
+    def not_resumable(self) -> str:
+        """Why `state_dict` is incomplete by now; empty if it is not."""
+        return changed(self.kept, self.unsaved()) if self.done > FIRST_STEPS else ""
 
     def numeric_state(self) -> dict[str, Any]:
         """The part of the state that is the same in every run of the trial."""
@@ -222,7 +238,7 @@ class Trainer:
         self.clock.load_state_dict(state["clock"])
         self.done, self.window = state["done"], state["window"]
         self.loss_curve, self.evaluations = state["loss_curve"], state["evaluations"]
-        self.earlier_seconds, self.earlier_peak = state["seconds"], state["peak"]
+        self.earlier_seconds, self.earlier_peak, self.kept = state["seconds"], state["peak"], state["kept"]
 
     def load_numeric_state(self, state: dict[str, Any]) -> None:
         """Load the result of another trainer's `numeric_state`."""

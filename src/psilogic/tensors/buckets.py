@@ -32,6 +32,9 @@ class BucketCache:
         self.tables = DeviceTables()
         self.metadata = MetadataCache()
 
+    def __reduce__(self) -> tuple[type[BucketCache], tuple[()]]:
+        return BucketCache, ()  # a copy is empty: addresses are part of what is cached
+
 
 @dataclass
 class Bucket:

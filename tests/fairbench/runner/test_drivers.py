@@ -32,7 +32,7 @@ from fairbench.runner.observers import Observer, RunningTrial
 from fairbench.runner.run_options import RunOptions
 from fairbench.runner.run_study import admit, plan_study, run_study
 from fairbench.runner.trial_loop import TrialLoop
-from fairbench.study.history import declare, write_history
+from fairbench.study.history import declare, plan_digest, write_history
 from fairbench.study.plan import arms, timing_trials
 from fairbench.study.records import Store
 from fairbench.study.trial_spec import TrialSpec
@@ -126,7 +126,8 @@ def test_four_drivers_run_each_trial_once_though_two_are_killed(study, truth, st
     drive_all(study, store, *(Pretending(truth, log, lives) for lives in (3, inf, 0, inf)))
     planned = trials(study, store)
     assert len(planned) == 20
-    assert all(store.read(spec) == truth(spec) for spec in planned)
+    assert all({**store.read(spec), **truth(spec)} == store.read(spec) for spec in planned)
+    assert {store.read(spec)["plan"] for spec in planned} == {plan_digest(study)}
     assert set(log) == {spec.id for spec in planned}
     assert len(log) <= 20 + 4  # the trials that ran in the two killed drivers
     assert not list((store.directory / "claims").iterdir())

@@ -126,6 +126,7 @@ ENDS = {
     "Hangs": ("time.sleep(1000)", "TimedOut", "no end after 5 s"),
     "Leaves": ("os._exit(0) if os.fork() else time.sleep(1000)", "TimedOut", "no end after 5 s"),
     "Forks": ("os.fork()", "", ""),
+    "Imports": ("import late_helper", "UnknownCode", "import it at the top of the module that uses it"),
     "Prints": ("print('hello from a step')", "", ""),
 }
 """What optimizers do in their fifth step, with the type and the text of the error in the trial's record."""
@@ -145,6 +146,7 @@ class Name(Signs):
 
 @pytest.mark.parametrize(("workers", "ends"), [(0, ["Raises", "Killed", "Prints"]), (2, [*ENDS])])
 def test_an_optimizer_that_breaks_its_process_fails_only_its_trial(tiny_suite, here, workers, ends, capfd):
+    (here / "late_helper.py").write_text("")
     write(here, *(STEP.replace("Name", name).replace("act", ENDS[name][0]) for name in ends))
     records = run_all(workers, user_suite(tiny_suite, *ends))
     assert len(records) == 2 * len(ends)

@@ -1,5 +1,6 @@
 """Processes are killed and stopped: the same command resumes, and the records are those of an undisturbed study."""
 
+import json
 import os
 import random
 import shutil
@@ -28,7 +29,9 @@ from fairbench.cli.main import main
 from fairbench.common.errors import Preempted
 from fairbench.runner import preemption
 from fairbench.runner.preemption import preemptible
+from fairbench.study.trial_spec import TrialSpec
 from fairbench.training import environment
+from fairbench.training.trial import trial
 
 pytestmark = [
     pytest.mark.xdist_group("studies"),  # one worker has the study that some of them share
@@ -48,6 +51,14 @@ def check_same(study, calm):
     assert [name for name in mine if mine[name] != theirs[name]] == [], study.done
     for left in ("checkpoints", "claims", "drivers"):
         assert [*study.out.glob(f"{left}/*")] == [], (left, study.done)
+
+
+def go_on_here(monkeypatch, folder):
+    """Make this process one that can run the study of a folder, as its drivers do."""
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.setattr(environment, "LOADED_REVISION", "none")
+    environment.environment.cache_clear()  # the trials are forked from this process, and inherit its cache
 
 
 def test_an_interrupted_study_ends_like_an_undisturbed_one(finished, monkeypatch):
@@ -81,13 +92,52 @@ def test_an_interrupted_study_ends_like_an_undisturbed_one(finished, monkeypatch
     study.stop(third, signal.SIGUSR1)
     records = {path: path.stat().st_mtime_ns for path in study.ended_records()}
 
-    monkeypatch.chdir(finished.folder)
-    monkeypatch.syspath_prepend(finished.folder)
-    monkeypatch.setattr(environment, "LOADED_REVISION", "none")
-    environment.environment.cache_clear()  # the trials are forked from this process, and inherit its cache
+    go_on_here(monkeypatch, finished.folder)
     assert main([*finished.words, "--output-dir", "disturbed", "--workers", "0"]) == DONE
     assert {path: path.stat().st_mtime_ns for path in records} == records, "finished trials were run again"
     check_same(study, finished.output)
+
+
+LOOKAHEAD = """
+import time, torch
+
+class Lookahead(torch.optim.SGD):
+    count = 0
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        super().step(closure)
+        self.count += 1
+        if self.count == 8:
+            open("reached", "w").close()
+            time.sleep(1)
+        params = [p for group in self.param_groups for p in group["params"]]
+        if self.count % 5 == 0:
+            self.slow = getattr(self, "slow", None) or [p.clone() for p in params]
+            for p, slow in zip(params, self.slow):
+                p.copy_(slow.lerp_(p, 0.5))
+"""
+
+
+def test_a_trial_whose_optimizer_keeps_slow_weights_on_itself_restarts(tmp_path, monkeypatch):
+    """Stopped by a real SIGTERM, a usual Lookahead ends like the same training in one piece."""
+    (tmp_path / "ahead.py").write_text(LOOKAHEAD)
+    fixed = "[optimizers.Ahead]\nfactory = 'ahead:Lookahead'\nlr = 0.1\n"
+    text = suite_text(seeds=1, steps=40).replace('"PsiLogic"', '"Ahead"').partition("[optimizers.AdamW]")[0] + fixed
+    write_tiny(tmp_path, text)
+    study = Disturbed(tmp_path, random.Random(0))
+    driver = study.start(0)
+    study.wait_for((tmp_path / "reached").exists)
+    study.stop(driver, signal.SIGTERM)
+    output = " ".join(driver.log.read_text().split())
+    assert "Ahead" in output
+    assert "could not be saved: it keeps slow on itself and not in its state" in output
+    assert [*study.out.glob("checkpoints/*.pt")] == []
+    go_on_here(monkeypatch, tmp_path)
+    assert main([*study.words, "--output-dir", study.output, "--workers", "0"]) == DONE
+    (record,) = [json.loads(path.read_text()) for path in study.ended_records()]
+    whole = trial(TrialSpec.from_json(record["spec"]))
+    assert record["result"] == json.loads(json.dumps(whole["result"]))
 
 
 @pytest.mark.soak

@@ -3,6 +3,7 @@
 import io
 import sys
 from dataclasses import replace
+from types import ModuleType
 
 import pytest
 from rich.console import Console
@@ -86,6 +87,31 @@ def test_an_edit_of_the_code_that_takes_part_changes_the_trials(folder, tiny_sui
         assert len(ids) == number, name
 
 
+def test_a_module_that_was_edited_after_the_preflight_fails_the_trial(folder, tiny_suite, executor):
+    study = run_preflight(with_optimizer(tiny_suite, "helped:Helped"), Place(), executor.call).study
+    outcomes = []
+    for text in (FILES["helper.py"], FILES["helper.py"] + "# edited\n"):
+        (folder / "helper.py").write_text(text)
+        executor.submit(trial_spec(study, "vit", "Own", "sweep", 1e-3, 0), 60.0)
+        outcomes += executor.collect()
+    assert outcomes[0]["status"] == "finished"
+    assert outcomes[1]["error"]["type"] == "UnknownCode"
+    assert "helper.py was changed after this run had started" in outcomes[1]["error"]["message"]
+
+
+@pytest.mark.parametrize("name", ["__main__", "elsewhere"])
+def test_a_class_without_a_source_file_is_refused(folder, tiny_suite, name, monkeypatch):
+    """As the class of a notebook, or one that exec made."""
+    module = ModuleType(name)
+    monkeypatch.setitem(sys.modules, name, module)
+    made = vars(module) if name == "__main__" else {"__name__": "nowhere"}
+    exec("import torch\nclass Made(torch.optim.SGD): pass", made)
+    module.Made = made["Made"]
+    complaint = rf"optimizers.Own: {made['__name__']}.Made has no source file.*path/to/file.py:Made"
+    with pytest.raises(UsageError, match=complaint):
+        run_preflight(with_optimizer(tiny_suite, f"{name}:Made"), Place(), here)
+
+
 def test_installed_code_counts_by_version_and_our_kernels_by_content(tiny_suite, executor):
     suite = replace(tiny_suite, optimizers={**tiny_suite.optimizers, "Lion": OptimizerPlan()})
     study = run_preflight(suite, Place(), executor.call).study
@@ -121,7 +147,7 @@ def _is_compiled(module):
 
 
 ODD = """
-import sys, torch
+import sys, time, torch
 
 class CannotStep(torch.optim.SGD):
     def step(self, closure=None, *, gradients):
@@ -138,7 +164,7 @@ class Leaves(torch.optim.SGD):
 class Hangs(torch.optim.SGD):
     def step(self, closure=None):
         while True:
-            pass
+            time.sleep(0.01)
 
 class Horizon(torch.optim.SGD):
     def __init__(self, params, lr, total_steps):
@@ -172,14 +198,20 @@ def test_a_first_step_without_end_is_an_error(folder, tiny_suite, executor, monk
         run_preflight(with_optimizer(tiny_suite, "odd:Hangs"), Place(), executor.call)
 
 
-@pytest.mark.parametrize("name", ["Horizon", "HandsOn"])
-def test_an_argument_total_steps_gets_the_horizon(folder, tiny_suite, executor, name):
+def test_an_argument_total_steps_gets_the_horizon(folder, tiny_suite, executor):
     (folder / "odd.py").write_text(ODD)
-    plan = tiny_suite.arenas["vit"]
-    for options, sweep, final in (({}, plan.sweep_steps, plan.steps), ({"total_steps": 7}, 7, 7)):
-        study = run_preflight(with_optimizer(tiny_suite, f"odd:{name}", **options), Place(), executor.call).study
-        specs = [trial_spec(study, "vit", "Own", stage, 1e-3, 1) for stage in ("sweep", "final")]
-        assert [spec.optimizer.options["total_steps"] for spec in specs] == [sweep, final]
+    options = {"a horizon": {}, "a given one": {"total_steps": 7}}
+    plans = {
+        f"{name} with {what}": OptimizerPlan(f"odd:{name}", of_each)
+        for name in ("Horizon", "HandsOn")
+        for what, of_each in options.items()
+    }
+    suite = replace(tiny_suite, optimizers=plans, reference=next(iter(plans)))
+    study, plan = run_preflight(suite, Place(), executor.call).study, tiny_suite.arenas["vit"]
+    for name in plans:
+        specs = [trial_spec(study, "vit", name, stage, 1e-3, 1) for stage in ("sweep", "final")]
+        horizons = [spec.optimizer.options["total_steps"] for spec in specs]
+        assert horizons == ([7, 7] if "given" in name else [plan.sweep_steps, plan.steps]), name
 
 
 def test_the_initial_weights_of_each_seed_are_hashed(tiny_suite):

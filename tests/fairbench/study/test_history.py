@@ -9,7 +9,7 @@ from rich.console import Console
 from fairbench.common.errors import UsageError
 from fairbench.report import write_report
 from fairbench.report.console import print_verdicts
-from fairbench.study.history import Change, History, changes, promise, read_history, write_history
+from fairbench.study.history import Change, History, changes, plan_digest, promise, read_history, write_history
 
 MORNING, NOON, NIGHT = "2026-11-22T08:00:00+00:00", "2026-11-22T12:00:00+00:00", "2026-11-22T22:00:00+00:00"
 
@@ -23,8 +23,23 @@ def no_figures(monkeypatch):
     monkeypatch.setattr("fairbench.report.draw_figures", lambda *_: [])
 
 
-def report(folder, *plans):
-    """The report after plans were declared, each with a number of final trials on record."""
+class Signed(Records):
+    """Records that have the plan in force and the time, as those of a run."""
+
+    def __init__(self, finals, the_study, written):
+        super().__init__(finals)
+        self.signature = {"plan": plan_digest(the_study), "written": written}
+
+    def record(self, spec, outcome):
+        return {**super().record(spec, outcome), **self.signature}
+
+
+def report(folder, *plans, ran=None):
+    """The report after plans were declared, each with a number of final trials on record.
+
+    Args:
+        ran: the plan under which the final trials ran, and when; None for records that do not say it.
+    """
     history = History()
     for when, the_study, final_trials in plans:
         history = history.declare(the_study, when, final_trials)
@@ -32,7 +47,7 @@ def report(folder, *plans):
     assert read_history(folder) == history
     widest = plans[0][1]
     scores = finals(widest, PsiLogic=[0.90, 0.91, 0.92], AdamW=[0.89, 0.90, 0.91], Lion=[0.50, 0.51, 0.52])
-    return write_report(history, Records(scores), folder)
+    return write_report(history, Signed(scores, *ran) if ran else Records(scores), folder)
 
 
 def warned(result):
@@ -143,6 +158,39 @@ def test_a_frozen_plan_that_was_edited_is_noticed(tmp_path):
     config.write_text(config.read_text().replace('"alpha": 0.05', '"alpha": 0.5'))
     with pytest.raises(UsageError, match="its plan is not the one that was frozen"):
         read_history(tmp_path)
+
+
+FIRST, SECOND = study(("vit",), alpha=0.2), study(("vit",))
+ANOTHER = "ANOTHER PLAN'S RESULTS"
+
+
+@pytest.mark.parametrize(
+    ("plans", "ran", "evidence"),
+    [
+        # Honest: the plan that was declared, an older one of the history, a clock that is a minute behind.
+        ([(MORNING, FIRST, 0), (NOON, SECOND, 0)], (SECOND, NIGHT), ""),
+        ([(MORNING, FIRST, 0), (NOON, SECOND, 6)], (FIRST, "2026-11-22T09:00:00+00:00"), ""),
+        ([(NOON, SECOND, 0)], (SECOND, "2026-11-22T11:59:00+00:00"), ""),
+        # Final trials were put aside while another plan was declared, or the history was edited to say so.
+        ([(MORNING, FIRST, 0), (NOON, SECOND, 0)], (FIRST, "2026-11-22T09:00:00+00:00"), "9 final trials have records"),
+        ([(NOON, SECOND, 0)], (SECOND, "2026-11-22T09:00:00+00:00"), f"declared {NOON}, the first at 2026-11-22T09"),
+        # The history is new, or one of its plans was edited.
+        ([(NOON, SECOND, 0)], (FIRST, NIGHT), "9 final trials ran under a plan that is not in the history."),
+        ([(NOON, SECOND, 9)], (FIRST, MORNING), "9 final trials ran under a plan that is not in the history."),
+    ],
+)
+def test_final_trials_of_another_plan_are_found(tmp_path, plans, ran, evidence):
+    found = warned(report(tmp_path, *plans, ran=ran))
+    assert (ANOTHER in found) == bool(evidence)
+    assert evidence in found
+
+
+def test_the_digest_of_a_plan_stays_when_a_suite_gets_another_key(tmp_path):
+    """What has its default is no part of it; it is the same after the plan was written and read."""
+    write_history(tmp_path, History().declare(study(), MORNING, 0))
+    assert plan_digest(read_history(tmp_path).study) == plan_digest(study()) != plan_digest(study(alpha=0.1))
+    assert plan_digest(study(compare="all")) != plan_digest(study()) == plan_digest(study(compare="reference"))
+    assert "compare" in promise(study())["suite"]
 
 
 def test_changes_are_found_entry_by_entry():

@@ -33,6 +33,8 @@ from fairbench.training.trial import trial
 pytestmark = pytest.mark.xdist_group("libraries")
 
 USER_OPTIMIZERS = """
+import types
+
 import torch
 
 
@@ -83,6 +85,64 @@ class Hidden(torch.optim.SGD):
         for group in self.param_groups:
             for p in group["params"]:
                 p.grad.copy_(self.memory.setdefault(p, torch.zeros_like(p)).lerp_(p.grad, 0.5))
+        return super().step(closure)
+
+
+class Late(torch.optim.SGD):
+    '''Lookahead, which keeps its slow weights on itself from its fifth step on.'''
+
+    def __init__(self, params, lr=1e-3):
+        super().__init__(params, lr)
+        self.count, self.memo = 0, types.SimpleNamespace(count=0)
+        self.start()
+
+    def start(self):
+        pass
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        super().step(closure)
+        self.count += 1
+        params = [p for group in self.param_groups for p in group["params"]]
+        if self.count % 5 == 0:
+            if not hasattr(self, "slow"):
+                self.slow = [p.clone() for p in params]
+            for p, slow in zip(params, self.slow):
+                p.copy_(slow.lerp_(p, 0.5))
+
+
+class Early(Late):
+    '''It has them from the first step on, and changes them in its fifth.'''
+
+    def start(self):
+        self.slow = [p.clone() for group in self.param_groups for p in group["params"]]
+
+
+class Careful(Late):
+    '''Its state_dict has them, too.'''
+
+    def state_dict(self):
+        return {**super().state_dict(), "slow": getattr(self, "slow", [])}
+
+    def load_state_dict(self, state):
+        super().load_state_dict({name: value for name, value in state.items() if name != "slow"})
+        if state["slow"]:
+            self.slow = state["slow"]
+
+
+class Counting(torch.optim.SGD):
+    '''What its steps depend on is a number in an object, which begins to change in its fifth step.'''
+
+    def __init__(self, params, lr=1e-3):
+        super().__init__(params, lr)
+        self.steps, self.memo = 0, types.SimpleNamespace(count=0)
+
+    def step(self, closure=None):
+        self.steps += 1
+        self.memo.count += self.steps > 4
+        for group in self.param_groups:
+            for p in group["params"]:
+                p.grad.mul_(1 + self.memo.count)
         return super().step(closure)
 
 
@@ -138,6 +198,19 @@ def paused(spec: TrialSpec, folder: Path, after: int) -> Path:
     (path,) = folder.iterdir()
     assert path.name == f"{spec.id}.pt"
     return path
+
+
+def refused(spec: TrialSpec, folder: Path, why: str) -> None:
+    """A trial in which a checkpoint after step 3 is followed by SIGTERM after step 6."""
+    paused(spec, folder, 3)
+
+    def terminate(step: int, loss: float) -> None:
+        if step == 6:
+            signal.raise_signal(signal.SIGTERM)
+
+    with pytest.raises(Paused, match=why):
+        trial(spec, Place(), terminate, Checkpoint(spec, Place(), Checkpointing(str(folder), 0)))
+    assert [*folder.iterdir()] == [], "a checkpoint stays that would be used"
 
 
 def resumed(spec: TrialSpec, folder: Path) -> tuple[Record, list[int]]:
@@ -205,11 +278,25 @@ def test_a_compiled_trial_ends_as_if_never_interrupted(arena: str, tmp_path: Pat
 NEEDY = ("torch.optim:LBFGS", "SophiaH", "ScheduleFree", "AdamHD", "Kron", "fairbench.optimizers.controls:SlowNormClip")
 
 
-@pytest.mark.parametrize("name", [*NEEDY, "Counts", "Doubles"])
+@pytest.mark.parametrize("name", [*NEEDY, "Counts", "Doubles", "Careful"])
 def test_whatever_an_optimizer_remembers(tiny_suite: Suite, user_folder: Path, name: str, tmp_path: Path) -> None:
     """Closures, differentiable gradients, modes, a trained rate, counters as attributes, wider dtypes."""
     spec = arm(tiny_suite, name)
     assert_same(interrupted(spec, tmp_path / "kept", 5), trial(spec))
+
+
+@pytest.mark.parametrize(("name", "kept"), [("Late", "slow"), ("Early", "slow"), ("Counting", "memo")])
+def test_what_begins_after_the_first_steps_is_not_lost(
+    tiny_suite: Suite, user_folder: Path, name: str, kept: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No checkpoint is written once the optimizer keeps more on itself than after its first steps."""
+    spec = short(arm(tiny_suite, name), log_every=3)
+    why = f"it keeps {kept} on itself and not in its state"
+    refused(spec, tmp_path / "kept", why)
+    assert f"the trial continues without a new checkpoint: {why}" in capsys.readouterr().out
+    record, steps = resumed(spec, tmp_path / "kept")
+    assert steps[0] == 3
+    assert_same(record, trial(spec))
 
 
 def test_global_generators_resume(tiny_suite: Suite, user_folder: Path, tmp_path: Path) -> None:
@@ -289,6 +376,7 @@ REASONS = {
     "Hidden": "it keeps memory on itself and not in its state",
     "Unwatchable": "its state cannot be saved: AttributeError: 'Watch' object has no attribute 'state_dict'",
     "Counts": "",
+    "Late": "",
 }
 
 
@@ -301,7 +389,7 @@ def test_the_preflight_names_trials_that_would_restart(tiny_suite: Suite, user_f
         *(f"  {name} (vit): {why}" for name, why in REASONS.items() if why),
     ]
     finals = {name: trial_spec(preflight.study, "vit", name, "final", 1e-3, 1) for name in plans}
-    assert [name for name, spec in finals.items() if preflight.resumes(spec)] == ["Counts"]
+    assert [name for name, spec in finals.items() if preflight.resumes(spec)] == ["Counts", "Late"]
 
 
 def test_out_of_gpu_memory_says_how_much_was_needed_and_what_to_do() -> None:

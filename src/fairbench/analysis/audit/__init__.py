@@ -2,7 +2,13 @@
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.audit.assumptions import beyond_welch
-from fairbench.analysis.audit.declaration import changed_afterwards, deviations, selection_on_report, unknown_plan
+from fairbench.analysis.audit.declaration import (
+    changed_afterwards,
+    deviations,
+    of_another_plan,
+    selection_on_report,
+    unknown_plan,
+)
 from fairbench.analysis.audit.horizon import flips_between_horizons, gap_changes, order_not_settled, still_improving
 from fairbench.analysis.audit.power import low_power
 from fairbench.analysis.audit.records import contradictory, duplicates, unequal_evaluation
@@ -22,6 +28,7 @@ from fairbench.common.checks import SEVERITIES, Check, Flag
 AUDIT_CHECKS: tuple[Check[Analyses], ...] = (
     unknown_plan,
     changed_afterwards,
+    of_another_plan,
     incomplete,
     mixed_machines,
     unequal_conditions,

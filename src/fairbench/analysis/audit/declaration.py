@@ -1,12 +1,16 @@
 """Checks of the history of a study: its plans, and the rules that it breaks on purpose."""
 
 from collections.abc import Iterable
+from datetime import datetime, timedelta
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.verdicts import NOT_DECLARED
 from fairbench.common.checks import check
-from fairbench.study.history import Change
+from fairbench.study.history import Change, plan_digest
 from fairbench.suites.schema import RULES
+
+CLOCKS = timedelta(minutes=5)
+"""By how much the clocks of two machines may differ."""
 
 
 @check("unknown plan", "fail", "Run the study again in a new directory, its plan frozen before the first final trial.")
@@ -61,6 +65,30 @@ def _instead(case: Analyses) -> str:
     if not differing:
         return f"By the plan that was declared first, the verdicts on its comparisons are the same.{added}"
     return f"By the plan that was declared first, the same records give: {', '.join(differing)}.{added}"
+
+
+@check("another plan's results", "fail", "Restore the history in whose directory these trials ran, or run new seeds.")
+def of_another_plan(case: Analyses) -> str:
+    """Final trials ran under a plan that is not in the history, or before the plan that counts as declared first."""
+    plans, first = case.history.plans, case.history.declared
+    places = {plan_digest(plan.study): place for place, plan in enumerate(plans)}
+    runs = case.results.select(lambda run: run.stage == "final" and run.record is not None)
+    records = [run.record for run in runs if run.record and run.record.get("plan")]  # older records have none
+    elsewhere = sum(record["plan"] not in places for record in records)
+    evidence = [f"{elsewhere} final trials ran under a plan that is not in the history."] if elsewhere else []
+    if first is None:
+        return "".join(evidence)
+    since = datetime.fromisoformat(first.declared) - CLOCKS
+    early = [
+        record["written"]
+        for record in records
+        if places.get(record["plan"], len(plans)) < plans.index(first)
+        or datetime.fromisoformat(record["written"]) < since
+    ]
+    if early:
+        before = f"{len(early)} final trials have records from before the plan that was declared {first.declared}"
+        evidence.append(f"{before}, the first at {min(early)}; the history says that there were none.")
+    return " ".join(evidence)
 
 
 @check("selection on what is reported", "fail", "Separate the split and the seeds of the sweep from the final ones.")

@@ -56,16 +56,26 @@ def run_trial(
 
     Raises:
         Paused: this process received SIGTERM.
+        UnknownCode: it ran code that its spec does not contain.
         OutOfMemory: the trial does not fit into the GPU's memory.
     """
+    from fairbench.runner.code_identity import LoadedCode
     from fairbench.training.checkpoint import Checkpoint
     from fairbench.training.environment import explain_out_of_memory
     from fairbench.training.trial import trial
 
+    loaded = LoadedCode({**spec.arena.code, **spec.optimizer.code})
+
+    def progress(step: int, loss: float) -> None:
+        loaded.check()
+        send("progress", step, loss)
+
     is_timed = spec.stage == "timing"  # its steps are timed without interruption
-    checkpoint = Checkpoint(spec, place, checkpointing) if checkpointing and not is_timed else None
+    checkpoint = Checkpoint(spec, place, checkpointing, loaded.check) if checkpointing and not is_timed else None
     with explain_out_of_memory(place.device):
-        return trial(spec, place, lambda step, loss: send("progress", step, loss), checkpoint)
+        record = trial(spec, place, progress, checkpoint)
+    loaded.check()
+    return record
 
 
 def failure(spec: TrialSpec, kind: str, message: str, trace: str) -> Record:
