@@ -1,15 +1,18 @@
 """What an optimizer keeps on itself and a checkpoint leaves out, as digests that show every change of it."""
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils.hooks import RemovableHandle
 
 from fairbench.optimizers.state import is_plain, own_attributes
 from fairbench.training.checkpoint import content_digest
+
+NO_CONTENT = (type(None), FunctionType, BuiltinFunctionType, ModuleType, type, RemovableHandle)
 
 
 def unsaved(optimizer: torch.optim.Optimizer, saved: Iterable[Tensor], watch: object = None) -> dict[str, str]:
@@ -20,7 +23,7 @@ def unsaved(optimizer: torch.optim.Optimizer, saved: Iterable[Tensor], watch: ob
         watch: what the optimizer's method `mechanism` returned; the checkpoint has its state.
     """
     state_dict = optimizer.state_dict()
-    content = _Content([*saved, *_tensors(state_dict)], [optimizer, watch])
+    content = _Content([optimizer, watch, *saved, *_nested([optimizer.state, optimizer.param_groups, state_dict])])
     attributes = own_attributes(optimizer).items()
     kept = {name: content(x) for name, x in attributes if not is_plain(x) and name not in state_dict}
     return {name: digest for name, digest in kept.items() if digest}
@@ -38,17 +41,17 @@ class _Content:
     Functions, classes and objects that cannot be pickled count as empty.
     """
 
-    def __init__(self, saved: Iterable[Tensor], known: Iterable[object]) -> None:
-        self._saved = {_storage(x) for x in saved}
-        self._known = {id(x): "" for x in known}
-        self._alive: list[Any] = []  # what is known by its address
+    def __init__(self, saved: Iterable[object]) -> None:
+        self._alive = list(saved)  # what is known by its address
+        self._known = {id(x): "" for x in self._alive}
+        self._saved = {0, *(_storage(x) for x in self._alive if isinstance(x, Tensor))}
 
     def __call__(self, value: Any) -> str:
         if isinstance(value, Tensor):
             return "" if _storage(value) in self._saved else content_digest(value)
         if isinstance(value, bool | int | float | complex | str | bytes):
             return repr(value)
-        if value is None or isinstance(value, FunctionType | BuiltinFunctionType | ModuleType | type):
+        if isinstance(value, NO_CONTENT):
             return ""
         if id(value) not in self._known:
             self._known[id(value)] = ""  # for a cycle
@@ -58,7 +61,8 @@ class _Content:
 
     def _parts(self, value: Any) -> list[str]:
         if isinstance(value, Mapping):
-            return [self(key) + of_key for key, each in list(value.items()) if (of_key := self(each))]
+            parts = [(key, self(each)) for key, each in list(value.items())]
+            return [f"{key if isinstance(key, str) else ''}{part}" for key, part in parts if part]  # a key may be id(p)
         if isinstance(value, set | frozenset):
             return sorted(map(self, value))
         if isinstance(value, list | tuple):
@@ -77,14 +81,12 @@ def _sha(*parts: str) -> str:
 
 
 def _storage(tensor: Tensor) -> int:
-    """The address of a tensor's memory, which its views share."""
-    return tensor.untyped_storage().data_ptr()
+    """The address of a tensor's memory, which its views share; 0 without any."""
+    return tensor.untyped_storage().data_ptr() if tensor.layout == torch.strided else 0
 
 
-def _tensors(value: Any) -> list[Tensor]:
-    """The tensors in a `state_dict`."""
-    if isinstance(value, Mapping):
-        value = list(value.values())
-    if isinstance(value, list | tuple):
-        return [tensor for each in value for tensor in _tensors(each)]
-    return [value] if isinstance(value, Tensor) else []
+def _nested(value: Any) -> Iterator[Any]:
+    """The tensors and containers in a value."""
+    yield value
+    for each in value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ():
+        yield from _nested(each)

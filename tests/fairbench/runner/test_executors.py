@@ -64,7 +64,7 @@ def here(tiny_file, monkeypatch):
 
 def write(folder, *classes):
     """Replace the user-defined optimizers."""
-    code = "import os, sys, time, torch\n\nclass Signs(torch.optim.SGD):\n    pass\n\n"
+    code = "import importlib.util, os, sys, time, torch\n\nclass Signs(torch.optim.SGD):\n    pass\n\n"
     (folder / "own_optimizers.py").write_text(code + "\n\n".join(map(textwrap.dedent, classes)))
 
 
@@ -118,6 +118,7 @@ def test_no_trial_sees_the_state_that_another_one_has_left(tiny_suite, here, wor
     assert len(starts) == 1
 
 
+SPEC = "importlib.util.spec_from_file_location('c.kernel', 'late_helper.py')"
 ENDS = {
     "Raises": ("raise ArithmeticError('no more steps')", "ArithmeticError", "no more steps"),
     "Killed": ("os.kill(os.getpid(), 9)", "WorkerDied", "killed"),
@@ -127,6 +128,7 @@ ENDS = {
     "Leaves": ("os._exit(0) if os.fork() else time.sleep(1000)", "TimedOut", "no end after 5 s"),
     "Forks": ("os.fork()", "", ""),
     "Imports": ("import late_helper", "UnknownCode", "import it at the top of the module that uses it"),
+    "Compiles": (f"spec = {SPEC}; sys.modules['c.kernel'] = importlib.util.module_from_spec(spec)", "", ""),
     "Prints": ("print('hello from a step')", "", ""),
 }
 """What optimizers do in their fifth step, with the type and the text of the error in the trial's record."""

@@ -33,6 +33,7 @@ from fairbench.training.trial import trial
 pytestmark = pytest.mark.xdist_group("libraries")
 
 USER_OPTIMIZERS = """
+import threading
 import types
 
 import torch
@@ -130,6 +131,27 @@ class Careful(Late):
             self.slow = state["slow"]
 
 
+class Wrapped(torch.optim.SGD):
+    '''An optimizer around another one, whose state its state_dict returns.'''
+
+    def __init__(self, params, lr=1e-3):
+        super().__init__(params, lr)
+        self.inner = torch.optim.Adam(self.param_groups)
+
+    def step(self, closure=None):
+        self.inner.param_groups[0]["lr"] = self.param_groups[0]["lr"]
+        for state in self.inner.state.values():
+            state["seen"] = state.get("seen", 0) + 1
+        return self.inner.step()
+
+    def state_dict(self):
+        return {**super().state_dict(), "around": self.inner.state_dict()}
+
+    def load_state_dict(self, state):
+        super().load_state_dict({name: value for name, value in state.items() if name != "around"})
+        self.inner.load_state_dict(state["around"])
+
+
 class Counting(torch.optim.SGD):
     '''What its steps depend on is a number in an object, which begins to change in its fifth step.'''
 
@@ -143,6 +165,20 @@ class Counting(torch.optim.SGD):
         for group in self.param_groups:
             for p in group["params"]:
                 p.grad.mul_(1 + self.memo.count)
+        return super().step(closure)
+
+
+class Harmless(Counts):
+    '''What it keeps on itself stays as it is, from its first steps on.'''
+
+    def __init__(self, params, lr=1e-3):
+        super().__init__(params, lr)
+        params = [p for group in self.param_groups for p in group["params"]]
+        self.hooks, self.lock = [p.register_hook(lambda grad: grad) for p in params], threading.Lock()
+        self.scales = {id(p): torch.ones(()) for p in params}
+
+    def step(self, closure=None):
+        self.cache = getattr(self, "cache", None) or types.SimpleNamespace(model=self.param_groups, two=torch.ones(2))
         return super().step(closure)
 
 
@@ -278,7 +314,7 @@ def test_a_compiled_trial_ends_as_if_never_interrupted(arena: str, tmp_path: Pat
 NEEDY = ("torch.optim:LBFGS", "SophiaH", "ScheduleFree", "AdamHD", "Kron", "fairbench.optimizers.controls:SlowNormClip")
 
 
-@pytest.mark.parametrize("name", [*NEEDY, "Counts", "Doubles", "Careful"])
+@pytest.mark.parametrize("name", [*NEEDY, "Counts", "Doubles", "Careful", "Wrapped", "Harmless"])
 def test_whatever_an_optimizer_remembers(tiny_suite: Suite, user_folder: Path, name: str, tmp_path: Path) -> None:
     """Closures, differentiable gradients, modes, a trained rate, counters as attributes, wider dtypes."""
     spec = arm(tiny_suite, name)
@@ -377,6 +413,7 @@ REASONS = {
     "Unwatchable": "its state cannot be saved: AttributeError: 'Watch' object has no attribute 'state_dict'",
     "Counts": "",
     "Late": "",
+    "Harmless": "",
 }
 
 
@@ -389,7 +426,7 @@ def test_the_preflight_names_trials_that_would_restart(tiny_suite: Suite, user_f
         *(f"  {name} (vit): {why}" for name, why in REASONS.items() if why),
     ]
     finals = {name: trial_spec(preflight.study, "vit", name, "final", 1e-3, 1) for name in plans}
-    assert [name for name, spec in finals.items() if preflight.resumes(spec)] == ["Counts", "Late"]
+    assert [name for name, spec in finals.items() if preflight.resumes(spec)] == ["Counts", "Late", "Harmless"]
 
 
 def test_out_of_gpu_memory_says_how_much_was_needed_and_what_to_do() -> None:
