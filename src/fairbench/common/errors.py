@@ -19,10 +19,6 @@ class OutOfMemory(Exception):
     """A trial needs more memory than the GPU has; the message says how much, and what to do."""
 
 
-class UnknownCode(Exception):
-    """A trial ran code that its identity does not contain; the message names the module, and what to do."""
-
-
 class UsageError(Exception):
     """Something outside the code is wrong; the message names it, its value, and what to do."""
 

@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from dataclasses import MISSING, dataclass, fields
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +18,21 @@ def canonical_json(value: Any) -> str:
 def digest(value: Any) -> str:
     """sha256 of the canonical JSON text, hexadecimal."""
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+
+
+def given(value: Any) -> Any:
+    """Plain values of dataclasses without fields that have their default, so that a new field changes no digest."""
+    if isinstance(value, Mapping):
+        return {key: given(each) for key, each in value.items()}
+    if not is_dataclass(value):
+        return value
+    parts = {}
+    for field in fields(value):
+        default = field.default if field.default_factory is MISSING else field.default_factory()
+        part = given(getattr(value, field.name))
+        if default is MISSING or canonical_json(part) != canonical_json(given(default)):
+            parts[field.name] = part
+    return parts
 
 
 @dataclass(frozen=True)

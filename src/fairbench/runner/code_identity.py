@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from fairbench.arenas.base import Arena
-from fairbench.common.errors import UnknownCode, UsageError
+from fairbench.common.errors import UsageError
 
 Code = dict[str, str]
 """sha256 of a module by its name, version of a distribution by its name."""
@@ -45,6 +45,9 @@ def arena_code(arena: Arena, before: Iterable[str]) -> Code:
 
     Args:
         before: names of the modules that were loaded before the arena.
+
+    Raises:
+        UsageError: a class or function has no source file.
     """
 
     def visit(module: ModuleType) -> tuple[Code, list[ModuleType]]:
@@ -57,9 +60,7 @@ def arena_code(arena: Arena, before: Iterable[str]) -> Code:
         return code, further
 
     late = [sys.modules[name] for name in sys.modules.keys() - set(before)]
-    return _walk(
-        [sys.modules[type(arena).__module__], *filter(_is_users, late), *map(importlib.import_module, TRIAL)], visit
-    )
+    return _walk([_modules_of(type(arena))[0], *filter(_is_users, late), *map(importlib.import_module, TRIAL)], visit)
 
 
 def arena_libraries(arena: Arena) -> set[str]:
@@ -73,8 +74,11 @@ def optimizer_code(factories: Iterable[Any], before: Iterable[str]) -> Code:
     Args:
         factories: the class or function that makes the optimizer, and the one that makes its groups, if any.
         before: names of the modules that were loaded before the optimizer.
+
+    Raises:
+        UsageError: a class or function has no source file.
     """
-    modules = [module for x in factories for p in _parents(x) if (module := inspect.getmodule(p)) is not None]
+    modules = [module for factory in factories for module in _modules_of(factory)]
 
     def visit(module: ModuleType) -> tuple[Code, list[ModuleType]]:
         of_psilogic = [other for other in _referred(module) if _top(other) == "psilogic"]
@@ -93,24 +97,21 @@ def optimizer_code(factories: Iterable[Any], before: Iterable[str]) -> Code:
     return _walk([*modules, *users], visit)
 
 
-def check_source(factory: Any, where: str) -> None:
-    """Check that a class or function, and each class that it inherits from, has a source file.
+def _modules_of(factory: Any) -> list[ModuleType]:
+    """The modules of a class and of those that it inherits from, or of a function.
 
     Raises:
-        UsageError: one has none; the message names it, and starts with `where`.
+        UsageError: one has no source file.
     """
-    for each in _parents(factory):
+    modules = []
+    for each in inspect.getmro(factory) if inspect.isclass(factory) else [inspect.unwrap(factory)]:
         module = inspect.getmodule(each)
-        own = module is not None and (_top(module) not in sys.stdlib_module_names or not hasattr(module, each.__name__))
-        if module is None or (own and _file(module) is None):
-            named = f"{each.__module__}.{each.__qualname__}"
-            reason = f"{named} has no source file, so that a later edit of it would not be seen"
-            raise UsageError(f"{where}: {reason}; put it into a file: path/to/file.py:{each.__name__}")
-
-
-def _parents(factory: Any) -> Iterable[Any]:
-    """A class with those that it inherits from, or a function."""
-    return inspect.getmro(factory) if inspect.isclass(factory) else [inspect.unwrap(factory)]
+        is_python = module and _top(module) in sys.stdlib_module_names and hasattr(module, each.__name__)
+        if module is None or not (is_python or _file(module)):
+            named = f"{each.__module__}.{each.__qualname__} has no source file, so that an edit of it would not be seen"
+            raise UsageError(f"{named}: put it into a file, and name it path/to/file.py:{each.__name__}")
+        modules.append(module)
+    return modules
 
 
 class LoadedCode:
@@ -123,7 +124,7 @@ class LoadedCode:
         """Compare the modules that were loaded since the last call.
 
         Raises:
-            UnknownCode: one is not in the spec, or has another content there.
+            UsageError: one is not in the spec, or has another content there.
         """
         new = sys.modules.keys() - self._seen
         self._seen |= new
@@ -132,9 +133,9 @@ class LoadedCode:
             if self._code.get(name) == _content(module)[name]:
                 continue
             if name in self._code:
-                raise UnknownCode(f"{_file(module)} was changed after this run had started: run the same command again")
+                raise UsageError(f"{_file(module)} was changed after this run had started: run the same command again")
             reason = f"the trial loaded the module {name} ({_file(module)}) late, and its identity does not contain it"
-            raise UnknownCode(f"{reason}: import it at the top of the module that uses it")
+            raise UsageError(f"{reason}: import it at the top of the module that uses it")
 
 
 def _walk(modules: list[ModuleType], visit: Callable[[ModuleType], tuple[Code, list[ModuleType]]]) -> Code:

@@ -63,7 +63,7 @@ def arenas_and_environment(suite: Suite, place: Place) -> dict[str, Any]:
 
     from fairbench.arenas.checks import check_loss, check_scores, checked_data
     from fairbench.arenas.registry import load_arena
-    from fairbench.runner.code_identity import arena_code, check_source
+    from fairbench.runner.code_identity import arena_code
     from fairbench.training.determinism import one_thread, weights_hash
     from fairbench.training.environment import check_device, environment
 
@@ -72,7 +72,6 @@ def arenas_and_environment(suite: Suite, place: Place) -> dict[str, Any]:
     for name, plan in suite.arenas.items():
         before = set(sys.modules)
         arena = load_arena(suite.task(name))
-        check_source(type(arena), f"arenas.{name}")
         with _explained(f"arenas.{name}.data: {dict(plan.data)} is impossible"):
             data = checked_data(arena, plan.data, Path(place.data_root), suite.facts(name).labelled)
         if plan.batch_size > (most := len(data.train)):
@@ -119,7 +118,7 @@ def optimizer_and_seconds(study: Study, name: str, plan: OptimizerPlan, place: P
     Raises:
         UsageError: the optimizer is missing, cannot be built, or fails in its first steps.
     """
-    from fairbench.runner.code_identity import check_source, optimizer_code
+    from fairbench.runner.code_identity import optimizer_code
     from fairbench.training import environment
     from fairbench.training.determinism import one_thread
     from fairbench.training.resume_check import resume_check
@@ -129,9 +128,6 @@ def optimizer_and_seconds(study: Study, name: str, plan: OptimizerPlan, place: P
     before = {*sys.modules, *(module for arena in study.arenas.values() for module in arena.code)}
     with _explained(f"optimizers.{name}: cannot be loaded"):
         resolved = resolve_optimizer(name, plan, study.suite.sweep.extra)
-    factories = [inspect.unwrap(load_factory(x)) for x in (resolved.factory, resolved.groups) if x]
-    for factory in factories:
-        check_source(factory, f"optimizers.{name}")
     alone = replace(study, optimizers={name: resolved})
     seconds, gpu_bytes, mechanisms, restart_reasons = {}, {}, {}, {}
     for arena in study.suite.arenas:
@@ -149,7 +145,8 @@ def optimizer_and_seconds(study: Study, name: str, plan: OptimizerPlan, place: P
             restart_reason = resume_check(trainer, FIRST_STEPS, int(exact))
             del trainer  # its memory is needed for the next one
             restart_reasons[arena] = restart_reason()
-    code = optimizer_code(factories, before)
+    factories = [load_factory(x) for x in (resolved.factory, resolved.groups) if x]
+    code = optimizer_code(map(inspect.unwrap, factories), before)
     return {
         "optimizer": asdict(replace(resolved, code=code)),
         "mechanisms": mechanisms,

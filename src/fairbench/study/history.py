@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from itertools import pairwise
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Any
 
 from fairbench.common.errors import UsageError
 from fairbench.common.files import write_atomically
-from fairbench.common.hashing import canonical_json, digest
+from fairbench.common.hashing import digest, given
 from fairbench.study.plan import Study
 from fairbench.suites.schema import Suite
 
@@ -126,22 +126,7 @@ def promise(study: Study) -> dict[str, Any]:
 
 def plan_digest(study: Study) -> str:
     """What names a plan in records: sha256 of its promise without defaults, so that a new key leaves it valid."""
-    return digest(_promise(_given(study)))
-
-
-def _given(value: Any) -> Any:
-    """A value as plain JSON values, without the fields that have their default."""
-    if isinstance(value, Mapping):
-        return {key: _given(each) for key, each in value.items()}
-    if not is_dataclass(value):
-        return value
-    given = {}
-    for field in fields(value):
-        default = field.default if field.default_factory is MISSING else field.default_factory()
-        part = _given(getattr(value, field.name))
-        if default is MISSING or canonical_json(part) != canonical_json(_given(default)):
-            given[field.name] = part
-    return given
+    return digest(_promise(given(study)))
 
 
 def _promise(plain: Mapping[str, Any]) -> dict[str, Any]:

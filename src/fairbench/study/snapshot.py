@@ -185,9 +185,7 @@ class Compactor:
                 mechanism["course"] = PackedList(mechanism["course"])
                 mechanism["tensors"] = PackedDict(mechanism["tensors"])
             result["hashes"] = {name: self._known.setdefault(x, x) for name, x in result["hashes"].items()}
-        spec_json, environment, plan = record["spec"], record["environment"], record.get("plan")
-        if plan:
-            record["plan"] = self._known.setdefault(plan, plan)
+        spec_json, environment = record["spec"], record["environment"]
         for part in ("arena", "optimizer", "training"):
             spec_json[part] = self._known.setdefault(getattr(spec, part).text, spec_json[part])
         if environment:

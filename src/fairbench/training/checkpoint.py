@@ -91,24 +91,20 @@ def read_state(file: IO[bytes] | Path, about: Mapping[str, Any], device: torch.d
 class Checkpoint:
     """The checkpoint of a running trial: written at intervals, and when SIGTERM requests a pause.
 
-    Args:
+    Attributes:
         before_write: called before each checkpoint; an exception of it ends the trial.
     """
 
-    def __init__(
-        self,
-        spec: TrialSpec,
-        place: Place,
-        checkpointing: Checkpointing,
-        before_write: Callable[[], None] = lambda: None,
-    ) -> None:
+    before_write: Callable[[], None] | None = None
+
+    def __init__(self, spec: TrialSpec, place: Place, checkpointing: Checkpointing) -> None:
         folder = Path(checkpointing.folder)
         self._path, self._seconds = folder / f"{spec.id}.pt", checkpointing.seconds
         self._about = {"trial": spec.id, **environment(place.device)}
         self._device = torch.device(place.device)
         self._written = time.monotonic()
         self._pause_requested = False
-        self._unsaved, self._before_write = "", before_write
+        self._unsaved = ""
         for leftover in folder.glob(f".{self._path.name}.*.tmp"):  # from a killed process
             leftover.unlink(missing_ok=True)
 
@@ -148,9 +144,9 @@ class Checkpoint:
             Paused: a pause was requested; the trial resumes from the last checkpoint.
         """
         if self._pause_requested or 0 < self._seconds <= time.monotonic() - self._written:
-            self._before_write()
-            problem = incomplete()
-            if problem:
+            if self.before_write:
+                self.before_write()
+            if problem := incomplete():
                 self._path.unlink(missing_ok=True)
             else:
                 problem = self._write(state())

@@ -101,9 +101,9 @@ class Trainer:
             if logged and self.window and not self.log(progress):
                 return "diverged"
             if checkpoint:
-                if self.done == FIRST_STEPS:
+                if self.done <= FIRST_STEPS:
                     self.kept = self.unsaved()
-                checkpoint.between_steps(self.state_dict, self.not_resumable)
+                checkpoint.between_steps(self.state_dict, lambda: changed(self.kept, self.unsaved()))
                 self.clock.lap("log")
 
     def train_one_step(self, step: int = 1, sampled: bool = False) -> Tensor:
@@ -214,12 +214,7 @@ class Trainer:
 
     def unsaved(self) -> dict[str, str]:
         """What the optimizer keeps that `numeric_state` leaves out, see `fairbench.training.unsaved`."""
-        saved = [*self.model.parameters(), *self.model.buffers()]
-        return unsaved(self.optimizer, saved, self.mechanism.watch)
-
-    def not_resumable(self) -> str:
-        """Why `state_dict` is incomplete by now; empty if it is not."""
-        return changed(self.kept, self.unsaved()) if self.done > FIRST_STEPS else ""
+        return unsaved(self.optimizer, [*self.model.parameters(), *self.model.buffers(), self.mechanism.watch])
 
     def numeric_state(self) -> dict[str, Any]:
         """The part of the state that is the same in every run of the trial."""

@@ -127,7 +127,7 @@ ENDS = {
     "Hangs": ("time.sleep(1000)", "TimedOut", "no end after 5 s"),
     "Leaves": ("os._exit(0) if os.fork() else time.sleep(1000)", "TimedOut", "no end after 5 s"),
     "Forks": ("os.fork()", "", ""),
-    "Imports": ("import late_helper", "UnknownCode", "import it at the top of the module that uses it"),
+    "Imports": ("import late_helper", "UsageError", "import it at the top of the module that uses it"),
     "Compiles": (f"spec = {SPEC}; sys.modules['c.kernel'] = importlib.util.module_from_spec(spec)", "", ""),
     "Prints": ("print('hello from a step')", "", ""),
 }

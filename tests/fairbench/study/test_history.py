@@ -172,11 +172,11 @@ ANOTHER = "ANOTHER PLAN'S RESULTS"
         ([(MORNING, FIRST, 0), (NOON, SECOND, 6)], (FIRST, "2026-11-22T09:00:00+00:00"), ""),
         ([(NOON, SECOND, 0)], (SECOND, "2026-11-22T11:59:00+00:00"), ""),
         # Final trials were put aside while another plan was declared, or the history was edited to say so.
-        ([(MORNING, FIRST, 0), (NOON, SECOND, 0)], (FIRST, "2026-11-22T09:00:00+00:00"), "9 final trials have records"),
-        ([(NOON, SECOND, 0)], (SECOND, "2026-11-22T09:00:00+00:00"), f"declared {NOON}, the first at 2026-11-22T09"),
+        ([(MORNING, FIRST, 0), (NOON, SECOND, 0)], (FIRST, "2026-11-22T09:00:00+00:00"), f"declared {NOON}"),
+        ([(NOON, SECOND, 0)], (SECOND, "2026-11-22T09:00:00+00:00"), "9 final trials, the first of 2026-11-22T09"),
         # The history is new, or one of its plans was edited.
-        ([(NOON, SECOND, 0)], (FIRST, NIGHT), "9 final trials ran under a plan that is not in the history."),
-        ([(NOON, SECOND, 9)], (FIRST, MORNING), "9 final trials ran under a plan that is not in the history."),
+        ([(NOON, SECOND, 0)], (FIRST, NIGHT), "do not belong to the plans in the history"),
+        ([(NOON, SECOND, 9)], (FIRST, MORNING), "the plan before all final trials is unknown"),
     ],
 )
 def test_final_trials_of_another_plan_are_found(tmp_path, plans, ran, evidence):

@@ -71,24 +71,22 @@ def _instead(case: Analyses) -> str:
 def of_another_plan(case: Analyses) -> str:
     """Final trials ran under a plan that is not in the history, or before the plan that counts as declared first."""
     plans, first = case.history.plans, case.history.declared
-    places = {plan_digest(plan.study): place for place, plan in enumerate(plans)}
-    runs = case.results.select(lambda run: run.stage == "final" and run.record is not None)
-    records = [run.record for run in runs if run.record and run.record.get("plan")]  # older records have none
-    elsewhere = sum(record["plan"] not in places for record in records)
-    evidence = [f"{elsewhere} final trials ran under a plan that is not in the history."] if elsewhere else []
-    if first is None:
-        return "".join(evidence)
-    since = datetime.fromisoformat(first.declared) - CLOCKS
-    early = [
-        record["written"]
-        for record in records
-        if places.get(record["plan"], len(plans)) < plans.index(first)
-        or datetime.fromisoformat(record["written"]) < since
+    known = {plan_digest(plan.study) for plan in (plans[plans.index(first) :] if first else plans)}
+    since = datetime.fromisoformat(first.declared) - CLOCKS if first else None
+    finals = case.results.select(lambda run: run.stage == "final" and run.record is not None)
+    odd = [
+        datetime.fromisoformat(record["written"])
+        for record in (run.record or {} for run in finals)
+        if (plan := record.get("plan"))  # older records have none
+        and (plan not in known or (since and datetime.fromisoformat(record["written"]) < since))
     ]
-    if early:
-        before = f"{len(early)} final trials have records from before the plan that was declared {first.declared}"
-        evidence.append(f"{before}, the first at {min(early)}; the history says that there were none.")
-    return " ".join(evidence)
+    declared = f" was declared {first.declared}" if first else " is unknown"
+    return (
+        f"{len(odd)} final trials, the first of {min(odd).isoformat()}, do not belong to the plans in the history; "
+        f"the plan before all final trials{declared}."
+        if odd
+        else ""
+    )
 
 
 @check("selection on what is reported", "fail", "Separate the split and the seeds of the sweep from the final ones.")

@@ -56,7 +56,7 @@ def run_trial(
 
     Raises:
         Paused: this process received SIGTERM.
-        UnknownCode: it ran code that its spec does not contain.
+        UsageError: it ran code that its spec does not contain.
         OutOfMemory: the trial does not fit into the GPU's memory.
     """
     from fairbench.runner.code_identity import LoadedCode
@@ -71,7 +71,9 @@ def run_trial(
         send("progress", step, loss)
 
     is_timed = spec.stage == "timing"  # its steps are timed without interruption
-    checkpoint = Checkpoint(spec, place, checkpointing, loaded.check) if checkpointing and not is_timed else None
+    checkpoint = Checkpoint(spec, place, checkpointing) if checkpointing and not is_timed else None
+    if checkpoint:
+        checkpoint.before_write = loaded.check
     with explain_out_of_memory(place.device):
         record = trial(spec, place, progress, checkpoint)
     loaded.check()
