@@ -56,7 +56,7 @@ def tables(folder):
     return {
         str(path.relative_to(folder)): re.sub(rb'"declared": ".*"|shared device & .*\n', b"", path.read_bytes())
         for path in files
-        if path.name not in TIMED and not path.name.startswith((".", "step_time", "index"))
+        if path.name not in TIMED and not path.name.startswith((".", "step_time", "index", "report_files"))
     }
 
 
