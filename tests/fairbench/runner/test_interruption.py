@@ -134,6 +134,7 @@ def test_a_trial_whose_optimizer_keeps_slow_weights_on_itself_restarts(tmp_path,
     assert "could not be saved: it keeps slow on itself and not in its state" in output
     assert [*study.out.glob("checkpoints/*.pt")] == []
     go_on_here(monkeypatch, tmp_path)
+    monkeypatch.setattr("fairbench.report.draw_figures", lambda *_: [])
     assert main([*study.words, "--output-dir", study.output, "--workers", "0"]) == DONE
     (record,) = [json.loads(path.read_text()) for path in study.ended_records()]
     whole = trial(TrialSpec.from_json(record["spec"]))

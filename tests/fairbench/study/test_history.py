@@ -173,9 +173,13 @@ ANOTHER = "ANOTHER PLAN'S RESULTS"
         ([(NOON, SECOND, 0)], (SECOND, "2026-11-22T11:59:00+00:00"), ""),
         # Final trials were put aside while another plan was declared, or the history was edited to say so.
         ([(MORNING, FIRST, 0), (NOON, SECOND, 0)], (FIRST, "2026-11-22T09:00:00+00:00"), f"declared {NOON}"),
-        ([(NOON, SECOND, 0)], (SECOND, "2026-11-22T09:00:00+00:00"), "9 final trials, the first of 2026-11-22T09"),
+        (
+            [(NOON, SECOND, 0)],
+            (SECOND, "2026-11-22T09:00:00+00:00"),
+            "the history: 9, the first from 2026-11-22 09:00:00",
+        ),
         # The history is new, or one of its plans was edited.
-        ([(NOON, SECOND, 0)], (FIRST, NIGHT), "do not belong to the plans in the history"),
+        ([(NOON, SECOND, 0)], (FIRST, NIGHT), "the history: 9, the first from 2026-11-22 22:00:00"),
         ([(NOON, SECOND, 9)], (FIRST, MORNING), "the plan before all final trials is unknown"),
     ],
 )

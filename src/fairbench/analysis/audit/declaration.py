@@ -73,20 +73,12 @@ def of_another_plan(case: Analyses) -> str:
     plans, first = case.history.plans, case.history.declared
     known = {plan_digest(plan.study) for plan in (plans[plans.index(first) :] if first else plans)}
     since = datetime.fromisoformat(first.declared) - CLOCKS if first else None
-    finals = case.results.select(lambda run: run.stage == "final" and run.record is not None)
-    odd = [
-        datetime.fromisoformat(record["written"])
-        for record in (run.record or {} for run in finals)
-        if (plan := record.get("plan"))  # older records have none
-        and (plan not in known or (since and datetime.fromisoformat(record["written"]) < since))
-    ]
-    declared = f" was declared {first.declared}" if first else " is unknown"
-    return (
-        f"{len(odd)} final trials, the first of {min(odd).isoformat()}, do not belong to the plans in the history; "
-        f"the plan before all final trials{declared}."
-        if odd
-        else ""
-    )
+    finals = [run.record or {} for run in case.results.select(lambda run: run.stage == "final")]
+    signed = [(x["plan"], datetime.fromisoformat(x["written"])) for x in finals if "plan" in x]  # older ones have none
+    odd = [written for plan, written in signed if plan not in known or (since and written < since)]
+    declared = f"was declared {first.declared}" if first else "is unknown"
+    evidence = f"final trials that do not belong to the plans in the history: {len(odd)}"
+    return f"{evidence}, the first from {min(odd)}; the plan before all final trials {declared}." if odd else ""
 
 
 @check("selection on what is reported", "fail", "Separate the split and the seeds of the sweep from the final ones.")
