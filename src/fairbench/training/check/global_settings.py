@@ -18,8 +18,7 @@ SETTINGS = (
     *(torch.get_default_dtype, torch.get_default_device, torch.get_num_threads, torch.get_num_interop_threads),
     *(torch.are_deterministic_algorithms_enabled, torch.is_deterministic_algorithms_warn_only_enabled),
     *(torch.is_grad_enabled, torch.is_inference_mode_enabled, torch.is_anomaly_enabled),
-    *(torch.get_float32_matmul_precision, torch.is_autocast_cpu_enabled, torch.is_autocast_enabled),
-    *(np.geterr, gc.isenabled, threading.active_count, sys.gettrace, os.getcwd),
+    *(torch.get_float32_matmul_precision, np.geterr, gc.isenabled, threading.active_count, sys.gettrace, os.getcwd),
 )
 """Functions that return a setting of the whole process."""
 PATCHABLE = ("builtins", "math", "numpy", "numpy.random", "random", "time", "torch", "torch.autograd", "torch.linalg")
@@ -36,6 +35,7 @@ def settings() -> dict[str, Any]:
     """The settings and functions of this process that an optimizer must not change."""
     values: dict[str, Any] = {f"{get.__module__}.{get.__name__}()": get() for get in SETTINGS}
     hooks = (vars(torch.nn.modules.module), vars(sys.modules["torch.optim.optimizer"]))
+    values["autocast on the CPU"] = torch.is_autocast_enabled("cpu")
     values["the number of torch's global hooks"] = sum(
         len(x) for each in hooks for name, x in each.items() if name.startswith("_global") and isinstance(x, dict)
     )
