@@ -267,7 +267,7 @@ def explain(options: argparse.Namespace) -> int:
 
 def check(options: argparse.Namespace) -> int:
     """`fairbench check`."""
-    from fairbench.cli.user_optimizer import run_checks
+    from fairbench.cli.check import run_checks
 
     return run_checks(options, console())
 

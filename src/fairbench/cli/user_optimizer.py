@@ -1,32 +1,16 @@
-"""`fairbench check` and `fairbench try`: the checks of a user's optimizer, and a preview of it."""
+"""`fairbench try`: a preview of a user's optimizer."""
 
 import argparse
-from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from fairbench.cli.suite_options import comma_separated, preview_suite
-from fairbench.common.checks import SEVERITIES, STYLES, Flag
 from fairbench.report.tables.numbers import number
-from fairbench.runner.executors.local import ProcessExecutor
 from fairbench.runner.preview import Preview, read_rates, run_preview
 from fairbench.runner.run_options import cores
-from fairbench.suites.loader import load_suite
-from fairbench.suites.overrides import named_optimizers, with_settings
-from fairbench.training.check import check_optimizer
 from fairbench.training.place import Place
-
-
-def run_checks(options: argparse.Namespace, console: Console) -> int:
-    """Check an optimizer in a separate process, which it may crash; 1 if a check failed."""
-    known = load_suite(options.suite).optimizers if options.suite else {}
-    ((name, plan),) = with_settings(named_optimizers([options.optimizer], known), options.set).items()
-    with ProcessExecutor([Place()], server=False) as executor:
-        flags = [Flag(**each) for each in executor.call(check_optimizer, name, plan)]
-    print_checks(flags, console)
-    return 1 if any(flag.severity == "fail" for flag in flags) else 0
 
 
 def preview_optimizer(options: argparse.Namespace, console: Console) -> int:
@@ -41,20 +25,6 @@ def preview_optimizer(options: argparse.Namespace, console: Console) -> int:
         f"--optimizers {options.against} --optimizer {options.optimizer} --reference {suite.reference}{settings}"
     )
     return 1 if preview.failed else 0
-
-
-def print_checks(flags: Sequence[Flag], console: Console) -> None:
-    """Print the result and advice of every check, and the number of each severity."""
-    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True)
-    table.add_column()
-    for flag in flags:
-        advice = f"\n-> {flag.advice}" if flag.advice else ""
-        table.add_row(Text(flag.severity, STYLES[flag.severity]), flag.name, Text(flag.evidence + advice))
-    console.print(table, highlight=False)
-    counts = (f"{sum(flag.severity == x for flag in flags)} {x}" for x in SEVERITIES)
-    console.print(", ".join(counts), highlight=False)
 
 
 def print_preview(preview: Preview, reference: str, console: Console) -> None:

@@ -90,7 +90,7 @@ def test_the_page_works_when_pasted(
     for command in ("check", "try", "run --suite mini --optimizer"):
         assert f"    fairbench {command} my_rule.py:MyRule\n" in shown["new-optimizer"]
     assert (folder / "my_rule.py").read_text() == blocks("python")[0]
-    assert shown["check"].endswith("0 fail, 0 warn, 3 note, 11 pass\n")
+    assert shown["check"].endswith("0 fail, 0 warn, 3 note, 14 pass\n")
     assert_preview(shown["try"])
     assert files["try"] == files["new-optimizer"]
     assert "vit    PsiLogic" in shown["run"]

@@ -1,24 +1,42 @@
 """`fairbench check`: a sound optimizer passes every check, and each fault fails the check made for it."""
 
+from collections.abc import Iterator
+
 import pytest
 
+from fairbench.cli import check as command
 from fairbench.cli.main import main
+from fairbench.common.checks import Flag
 from fairbench.optimizers.spec import OptimizerPlan
+from fairbench.runner.executors.local import ProcessExecutor
 from fairbench.training.check import CONTRACT_CHECKS, case, check_optimizer, checked
-from fairbench.training.check.case import Case, ShortTraining, case_of, trained
+from fairbench.training.check.case import ShortTraining, case_of
+from fairbench.training.place import Place
 
 pytestmark = pytest.mark.xdist_group("libraries")
 
 WRONG = '''
+import os
+import signal
+import sys
+import time
+
 import torch
+import torch.nn.functional as F
 
 
 class Signs(torch.optim.Optimizer):
     """Sign momentum; each subclass has one wrong method."""
 
-    def __init__(self, params, lr=1e-3, momentum=0.9):
-        super().__init__(params, dict(lr=lr, momentum=momentum))
-        self.remembered = {}
+    def __init__(self, params, lr=1e-3, momentum=0.9, weight_decay=0.0):
+        super().__init__(params, dict(lr=lr, momentum=momentum, weight_decay=weight_decay))
+        self.remembered, self.steps = {}, 0
+
+    def groups(self):
+        return self.param_groups
+
+    def end(self):
+        pass
 
     def average(self, p):
         return self.state[p].setdefault("average", torch.zeros_like(p))
@@ -29,18 +47,26 @@ class Signs(torch.optim.Optimizer):
     def rate(self, group):
         return group["lr"]
 
+    def decay(self, group):
+        return group["weight_decay"]
+
     @torch.no_grad()
     def step(self, closure=None):
         loss = None
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        for group in self.param_groups:
+        self.steps += 1
+        for group in self.groups():
             for p in group["params"]:
                 if (gradient := self.gradient(p)) is not None:
-                    average = self.average(p).lerp_(gradient, 1 - group["momentum"])
-                    p.add_(average.sign(), alpha=-self.rate(group))
+                    average, rate = self.average(p).lerp_(gradient, 1 - group["momentum"]), self.rate(group)
+                    p.mul_(1 - rate * self.decay(group)).add_(average.sign(), alpha=-rate)
+        self.end()
         return loss
+
+    def params(self):
+        return [p for group in self.param_groups for p in group["params"]]
 
 
 class Climbs(Signs):
@@ -109,6 +135,114 @@ class Divides(Signs):
 class Raises(Signs):
     def gradient(self, p):
         raise ArithmeticError("no step can be taken\\nfor many reasons")
+
+
+class OnlyFirstGroup(Signs):
+    def groups(self):
+        return self.param_groups[:1]
+
+
+class NoBiases(Signs):
+    def gradient(self, p):
+        return None if p.dim() == 1 else p.grad
+
+
+class OwnDecay(Signs):
+    def decay(self, group):
+        return self.defaults["weight_decay"]
+
+
+class FirstDecay(Signs):
+    def decay(self, group):
+        return self.param_groups[0]["weight_decay"]
+
+
+class Rewrites(Signs):
+    def end(self):
+        self.param_groups[0]["lr"] *= 0.99
+
+
+class Lookahead(Signs):
+    def end(self):
+        if self.steps % 5 == 0:
+            for p in self.params():
+                slow = self.remembered.setdefault(p, p.clone())
+                p.copy_(slow.lerp_(p, 0.5))
+
+
+class Settings(Signs):
+    def end(self):
+        if self.steps == 38:
+            torch.set_default_dtype(torch.float64)
+            torch.set_num_threads(2)
+            torch.use_deterministic_algorithms(True)
+
+
+class NoGradients(Signs):
+    def step(self, closure=None):
+        super().step(closure)
+        torch.set_grad_enabled(False)
+
+
+class Patches(Signs):
+    def end(self):
+        F.cross_entropy = lambda *values, **options: torch.zeros((), requires_grad=True)
+
+
+class Forks(Signs):
+    def end(self):
+        if self.steps == 2 and os.fork():
+            os.wait()
+
+
+class Freezes(Signs):
+    def end(self):
+        self.params()[3].requires_grad_(self.steps < 10)
+
+
+class Halves(Signs):
+    def end(self):
+        if self.steps == 10:
+            self.params()[3].data = self.params()[3].data.bfloat16()
+
+
+class Hoards(Signs):
+    def end(self):
+        self.remembered[self.steps] = self.params()[0].clone()
+
+
+class Slows(Signs):
+    def end(self):
+        sum(range(self.steps**2))
+
+
+class Hashes(Signs):
+    def rate(self, group):
+        return group["lr"] * (1 + hash("momentum") % 1000 / 1000)
+
+
+class Breaks(Signs):
+    """Ends, crashes or hangs in different checks, and forks in each."""
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        first = self.params()[0]
+        if self.defaults["lr"] < 1e-3:
+            os._exit(4)
+        if closure is not None:
+            time.sleep(1000)
+        if first.grad is None:
+            os._exit(3)
+        if first.grad.is_sparse:
+            sys.exit("this is the end")
+        if not first.grad.any():
+            signal.signal(signal.SIGSEGV, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGSEGV)
+        if self.steps == 4 or len(self.params()) == 4:
+            raise ArithmeticError("neither long trainings nor small models")
+        if self.steps == 0:
+            os.fork()
+        return super().step()
 '''
 
 
@@ -124,54 +258,66 @@ def in_folder(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
 
 
-def of(name: str) -> Case:
-    """A user-defined optimizer at one rate, without the trainings, which only the first check needs."""
-    untrained = case_of(name, OptimizerPlan(f"wrong.py:{name}"))
-    return case.replace(untrained, trainings=[ShortTraining(1e-2, 2.3, 1.0)])
-
-
-BY_NAME = {check.name: check for check in CONTRACT_CHECKS}
-
-
-def test_a_sound_optimizer_passes_every_check() -> None:
-    results = {each["name"]: each["severity"] for each in check_optimizer("Signs", OptimizerPlan("wrong.py:Signs"))}
-    assert list(results) == list(BY_NAME)
-    notes = {"sparse gradients", "state", "step time"}
-    assert results == {name: "note" if name in notes else "pass" for name in results}
+@pytest.fixture(scope="module")
+def executor() -> Iterator[ProcessExecutor]:
+    with ProcessExecutor([Place()], preload=command.PRELOAD, server=False) as executor:
+        yield executor
 
 
 def test_a_note_has_no_advice() -> None:
-    needy = case_of("Signs", OptimizerPlan("wrong.py:Signs", needs=("closure",)))
-    flag = checked(BY_NAME["missing gradients"], needy)
+    needy = case_of("AdamW", OptimizerPlan(needs=["closure"]))
+    flag = checked(next(check for check in CONTRACT_CHECKS if check.name == "missing gradients"), needy)
     assert (flag.severity, flag.advice) == ("note", "")
 
 
 @pytest.mark.parametrize(
-    ("name", "check", "severity", "evidence"),
+    ("factory", "check", "severity", "evidence"),
     [
-        ("OwnRate", "lr schedule", "fail", "at half the lr a step moves the weights as far as before"),
+        ("NoBiases", "every tensor", "fail", "tensors with a gradient never move, as vit.embeddings.patch"),
+        ("Freezes", "every tensor", "fail", "with a gradient into torch.float32"),
+        ("Halves", "every tensor", "fail", "into torch.bfloat16"),
+        ("OwnRate", "lr schedule", "fail", "at half the lr a step moves 24 of 24 tensors as far as before"),
         ("Lagging", "lr schedule", "warn", "at lr 0 a step still moves the weights, "),
-        ("FirstGroup", "parameter groups", "fail", "in a group with lr 0 12 of 12 tensors move"),
+        ("Rewrites", "lr schedule", "fail", "step 1 changes group['lr'] from 0.005 to 0.00495"),
+        ("torch.optim:ASGD", "lr schedule", "pass", "0.50 times as far, lr 0 not at all, from the second step on"),
+        ("FirstGroup", "parameter groups", "fail", "the last one with lr 0, 12 of its 12 tensors move"),
+        ("OnlyFirstGroup", "parameter groups", "fail", "in 2 groups, 12 of 23 tensors with a gradient never move"),
+        ("OwnDecay", "parameter groups", "fail", "a weight decay of 0.1 in the last of several groups has no effect"),
+        ("FirstDecay", "parameter groups", "fail", "a weight decay of 0.1 in the last of several groups has no effect"),
+        ("torch.optim:LBFGS", "parameter groups", "note", "not tried: it raises ValueError: LBFGS doesn't support"),
+        ("psilogic:PsiLogic", "parameter groups", "pass", "every group is trained with its own rate and weight decay"),
         ("Forgets", "resumes", "fail", "it keeps remembered on itself and not in its state"),
+        ("Lookahead", "resumes", "fail", " of 40 steps: it keeps remembered on itself"),
         ("Unpicklable", "resumes", "fail", "torch.load(weights_only=True) refuses its state, which holds"),
-        ("Unseeded", "deterministic", "fail", "after 3 steps the weights of two runs differ by "),
+        ("Unseeded", "deterministic", "fail", "after 40 steps the weights of two runs differ by "),
+        ("Hashes", "deterministic", "fail", "the weights depend on PYTHONHASHSEED"),
         ("Noisy", "global random state", "warn", "it changes torch's in step 1, torch's in step 2"),
+        (
+            "Settings",
+            "global settings",
+            "fail",
+            "it changes torch.get_default_dtype() from torch.float32 to torch.float64; it changes "
+            "torch.get_num_threads() from 1 to 2; it changes torch.are_deterministic_algorithms_enabled() from False",
+        ),
+        ("NoGradients", "global settings", "fail", "is_grad_enabled() from True to False"),
+        ("Patches", "global settings", "fail", "it replaces torch.nn.functional.cross_entropy"),
+        ("Forks", "global settings", "fail", "it changes the number of forks of its process from 0 to 1"),
         ("Sullies", "gradients untouched", "warn", "a step changes p.grad of 24 of 24 tensors"),
         ("Invents", "missing gradients", "fail", "a parameter without a gradient is moved"),
         ("Divides", "zero gradients", "fail", "24 of 24 tensors are not finite"),
         ("Divides", "closure", "warn", "step(closure) does not call the closure"),
+        ("Hoards", "long training", "warn", "after 200 steps it holds "),
+        ("Slows", "long training", "warn", "times as long as early ones"),
+        ("torch.optim:SGD", "long training", "pass", "over 200 steps neither the memory nor the time of a step grows"),
     ],
 )
-def test_each_fault_fails_its_check(name: str, check: str, severity: str, evidence: str) -> None:
-    flag = BY_NAME[check].flag(of(name))
-    assert (flag.severity, bool(flag.advice)) == (severity, True)
+def test_each_fault_fails_its_check_and_what_is_sound_passes(
+    factory: str, check: str, severity: str, evidence: str, executor: ProcessExecutor
+) -> None:
+    name, plan = factory.split(":")[-1], OptimizerPlan(factory if ":" in factory else f"wrong.py:{factory}")
+    flag = Flag(**executor.call(check_optimizer, check, name, plan, [ShortTraining(1e-2, 2.3, 1.0)]))
+    assert (flag.severity, bool(flag.advice)) == (severity, severity in ("fail", "warn"))
     assert evidence in flag.evidence
-
-
-def test_one_that_climbs_does_not_train() -> None:
-    flag = BY_NAME["trains"].flag(trained(case_of("Climbs", OptimizerPlan("wrong.py:Climbs"))))
-    assert flag.severity == "fail"
-    assert flag.evidence.startswith("the best result of lr 0.0001, 0.001, 0.01, 0.1, 1: the training loss goes from")
 
 
 def test_the_state_of_adamw_is_two_numbers_for_each_weight() -> None:
@@ -181,7 +327,33 @@ def test_the_state_of_adamw_is_two_numbers_for_each_weight() -> None:
     assert state_bytes(adamw.training(1)) == pytest.approx(8, abs=0.1)
 
 
-def test_the_command_shows_every_check_and_fails_on_a_fail(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_optimizer_that_climbs_fails(executor: ProcessExecutor) -> None:
+    trained = executor.call(command.train, "Climbs", OptimizerPlan("wrong.py:Climbs", lr=1e-3))
+    assert trained["flag"]["severity"] == "fail"
+    assert trained["flag"]["evidence"].startswith("the best result of lr 0.001: the loss of the training")
+
+
+def test_an_optimizer_that_breaks_its_process_has_every_row(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    monkeypatch.setattr(command, "CHECK_LIMIT", 4.0)
+    assert main(["check", "wrong.py:Breaks"]) == 1
+    *lines, _ = capsys.readouterr().out.splitlines()
+    rows = {line[6:27].strip(): (line[:4], line[27:].strip()) for line in lines if line[0] != " "}
+    assert list(rows) == [check.name for check in CONTRACT_CHECKS]
+    assert rows["missing gradients"] == ("fail", "the process ended with code 3 and no result")
+    assert rows["sparse gradients"] == ("fail", "it raises SystemExit: this is the end")
+    assert rows["zero gradients"] == ("fail", "the process ended with signal 11 and no result")
+    assert rows["closure"][0] == "fail"
+    assert "no end after 4 s; it was running step, line " in rows["closure"][1]
+    assert rows["global settings"] == ("fail", "it changes the number of forks of its process from 0 to 1")
+    assert rows["trains"] == ("fail", "the process ended with code 4 and no result")
+    assert rows["resumes"][0] == "fail"
+    assert rows["parameter groups"][0] == rows["gradients untouched"][0] == "pass"
+
+
+def test_after_a_training_that_raises_nothing_else_is_tried(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "wrong.py:Raises"]) == 1
     shown = capsys.readouterr().out
     assert "fail  trains  it raises ArithmeticError: no step can be taken for many reasons" in shown

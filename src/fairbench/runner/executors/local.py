@@ -9,7 +9,7 @@ import importlib
 import multiprocessing
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from math import inf
 from multiprocessing import forkserver
@@ -29,6 +29,14 @@ CALL_LIMIT = 600.0
 """Seconds that a call may take: to load data and build models, or to take two steps in every arena."""
 PAUSE_LIMIT = 120.0
 """Seconds that paused trials have to complete their current step and write a checkpoint."""
+
+
+class CallFailed(UsageError):
+    """A call did not return, for a cause in a few words; the message has details, too."""
+
+    def __init__(self, call: str, cause: str, details: str) -> None:
+        super().__init__(f"{call}: {cause}\n{details}".rstrip())
+        self.cause = cause
 
 
 class ProcessExecutor:
@@ -81,24 +89,36 @@ class ProcessExecutor:
         return Process(self._start, Path(self._folder.name) / str(self._started), job, arguments, limit)
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        name = f"{function.__name__} of {_names(arguments)}"
         process = self._process(_call, (function, *arguments), self._call_limit)
+        return _result(process, process.limit, f"{function.__name__} of {_names(arguments)}")
+
+    def call_each(
+        self, function: Callable[..., Any], each: Iterable[str], *arguments: Any
+    ) -> Iterator[tuple[str, Any]]:
+        """Call a function with each of several first arguments, in as many processes at a time as there are places.
+
+        Yields:
+            The first argument, with the result or the UsageError of `call`.
+        """
+        waiting, running = [*each], dict[Process, str]()
         try:
-            if not wait([process.pipe], process.limit):
-                late = f"no end after {process.limit:.0f} s; it was running"
-                raise UsageError(f"{name}: {late}\n{process.stuck_at()}")
-            message = process.receive()
-            cause = "" if message else process.cause_of_death()
+            while waiting or running:
+                while waiting and len(running) < len(self._places):
+                    process = self._process(_call, (function, waiting[0], *arguments), self._call_limit)
+                    running[process] = waiting.pop(0)
+                patience = min(process.deadline for process in running) - time.monotonic()
+                ready = wait([process.pipe for process in running], max(patience, 0.0))
+                late = [process for process in running if process.deadline <= time.monotonic()]
+                for process in [process for process in running if process.pipe in ready] or late:
+                    argument = running.pop(process)
+                    try:
+                        result = _result(process, 0.0, f"{function.__name__} of {argument}")
+                    except UsageError as error:
+                        result = error
+                    yield argument, result
         finally:
-            printed = process.end()
-        if message is None:
-            raise UsageError(f"{name}: {cause}\n{printed}".rstrip())
-        if message[0] == "paused":
-            raise UsageError(f"{name}: its process was stopped from outside (SIGTERM)")
-        if message[0] == "raised":
-            usage = message[1] == UsageError.__name__
-            raise UsageError(message[2] if usage else f"{name}:\n{message[3]}")
-        return message[1]
+            for process in running:
+                process.end()
 
     def has_free_slot(self) -> bool:
         return bool(self._free)
@@ -167,6 +187,30 @@ class ProcessExecutor:
 
 def _call(send: Callable[..., None], function: Callable[..., Any], *arguments: Any) -> Any:
     return function(*arguments)
+
+
+def _result(process: Process, patience: float, call: str) -> Any:
+    """The result of a call after at most `patience` seconds; ends its process.
+
+    Raises:
+        UsageError: the function raised one.
+        CallFailed: it raised something else, or did not return.
+    """
+    try:
+        if not wait([process.pipe], patience):
+            raise CallFailed(call, f"no end after {process.limit:.0f} s; it was running", process.stuck_at())
+        message = process.receive()
+        cause = "" if message else process.cause_of_death()
+    finally:
+        printed = process.end()
+    if message is None:
+        raise CallFailed(call, cause, printed)
+    if message[0] == "paused":
+        raise CallFailed(call, "its process was stopped from outside (SIGTERM)", "")
+    if message[0] == "raised":
+        _, kind, text, trace = message
+        raise UsageError(text) if kind == UsageError.__name__ else CallFailed(call, f"it raises {kind}: {text}", trace)
+    return message[1]
 
 
 def _names(arguments: tuple[Any, ...]) -> str:

@@ -1,7 +1,9 @@
 """The case of a check: an optimizer on a small task; and the check itself."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from textwrap import shorten
 from typing import Any, TypeVar
@@ -18,9 +20,10 @@ from fairbench.suites.loader import load_suite
 from fairbench.suites.search import search_for
 from fairbench.training.place import Place
 from fairbench.training.trainer import Trainer
-from fairbench.training.trial import trial
 
 TASK = str(Path(__file__).with_name("task.toml"))
+SOME_STEPS = 12
+"""Steps in which what an optimizer does in each step, or in each tenth, must show."""
 Seen = TypeVar("Seen")
 
 
@@ -30,8 +33,8 @@ class ShortTraining:
 
     Attributes:
         lr: the rate.
-        start: mean training loss of the first steps.
-        end: mean training loss of the last steps; None if the training diverged.
+        start: the loss of all training examples before the first step.
+        end: their loss after the last step; None if the training diverged.
     """
 
     lr: float
@@ -45,11 +48,13 @@ class Case:
 
     Attributes:
         study: the task, with this optimizer alone.
-        trainings: a short training at each rate.
+        trainings: a short training at each rate; empty if the process of these trainings ended too early.
+        settings: the global settings before the optimizer was loaded, see `fairbench.training.check.global_settings`.
     """
 
     study: Study
     trainings: Sequence[ShortTraining] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def optimizer(self) -> ResolvedOptimizer:
@@ -57,9 +62,20 @@ class Case:
         return next(iter(self.study.optimizers.values()))
 
     @property
+    def rates(self) -> list[float]:
+        """Every rate of the task, or the optimizer's own rate."""
+        return [x.lr for x in search_for(self.study.suite.sweep, self.optimizer.lr_scale, self.optimizer.lr).first()]
+
+    @property
+    def steps(self) -> int:
+        """The steps of a whole training."""
+        return self.study.suite.arenas["vit"].sweep_steps
+
+    @property
     def best(self) -> ShortTraining:
-        """The training with the lowest loss at its end."""
-        return min(self.trainings, key=lambda x: float("inf") if x.end is None else x.end)
+        """The training with the lowest loss at its end; the middle rate if there are no trainings."""
+        untried = ShortTraining(self.rates[len(self.rates) // 2], math.nan, None)
+        return min(self.trainings, key=lambda x: math.inf if x.end is None else x.end, default=untried)
 
     def spec(self, lr: float, groups: str = "") -> TrialSpec:
         """The task's trial at a rate; `groups` make the parameter groups of an optimizer that has none."""
@@ -91,14 +107,15 @@ class Case:
 
         return closure
 
-    def step(self, optimizer: torch.optim.Optimizer, loss: Callable[[], Tensor]) -> None:
-        """Take one step of an optimizer from `build`."""
+    def step(self, optimizer: torch.optim.Optimizer, loss: Callable[[], Tensor]) -> float:
+        """Take one step of an optimizer from `build`; returns the seconds of the optimizer's own step."""
         closure = self.closure(optimizer, loss)
-        if "closure" in self.optimizer.needs:
-            optimizer.step(closure)  # type: ignore[arg-type]
-        else:
+        closures = [closure] if "closure" in self.optimizer.needs else []
+        if not closures:
             closure()
-            optimizer.step()
+        began = time.perf_counter()
+        optimizer.step(*closures)  # type: ignore[arg-type]
+        return time.perf_counter() - began
 
 
 def case_of(name: str, plan: OptimizerPlan) -> Case:
@@ -113,16 +130,21 @@ def case_of(name: str, plan: OptimizerPlan) -> Case:
     return Case(Study(task, "cpu", {"vit": ResolvedArena(data.fingerprint, {}, {})}, {name: resolved}, {}))
 
 
-def trained(case: Case) -> Case:
-    """A case with its trainings: at every rate of the task, or at the optimizer's own rate."""
-    sweep, optimizer = case.study.suite.sweep, case.optimizer
-    trainings = []
-    for setting in search_for(sweep, optimizer.lr_scale, optimizer.lr).first():
-        record = trial(case.spec(setting.lr))
-        losses = [loss for _, loss in record["result"]["loss_curve"]] or [float("nan")]
-        finished = record["status"] == "finished"
-        trainings.append(ShortTraining(setting.lr, losses[0], losses[-1] if finished else None))
-    return replace(case, trainings=trainings)
+def train_at(case: Case, lr: float) -> ShortTraining:
+    """A whole training at a rate, and what it does to the loss of all training examples."""
+    trainer = Trainer(case.spec(lr), Place())
+    start = trainer.evaluate("train")["loss"]
+    finished = trainer.run(lambda *_: None, None) == "finished"
+    end = trainer.evaluate("train")["loss"] if finished else math.nan
+    return ShortTraining(lr, start, end if math.isfinite(end) else None)
+
+
+def small_model() -> tuple[nn.Module, Callable[[], Tensor]]:
+    """A model of four tensors, and its loss on a new batch at each call."""
+    generator = torch.Generator().manual_seed(0)
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 4))
+    return model, lambda: (model(torch.randn(32, 8, generator=generator)) - 1).square().mean()
 
 
 def around_step(trainer: Trainer, look: Callable[[], Seen]) -> tuple[Seen, Seen]:
@@ -156,11 +178,12 @@ def tensors(value: Any) -> Iterator[Tensor]:
             yield from tensors(each)
 
 
-def distance(old: Sequence[Tensor], new: Sequence[Tensor]) -> float:
-    """The L2 distance between weights, over all tensors."""
-    return float(torch.stack([(a - b).double().norm() for a, b in zip(old, new, strict=True)]).norm())
+def moves(old: Iterable[Tensor], new: Iterable[Tensor]) -> list[float]:
+    """The L2 distance that each tensor moves."""
+    return [float((a - b).double().norm()) for a, b in zip(old, new, strict=True)]
 
 
-def error_text(error: Exception) -> str:
+def error_text(error: BaseException) -> str:
     """An exception in one line."""
-    return shorten(f"it raises {type(error).__name__}: {error}", 160, placeholder=" ...")
+    text = f": {error}" if str(error) else ""
+    return shorten(f"it raises {type(error).__name__}{text}", 160, placeholder=" ...")

@@ -1,18 +1,29 @@
-"""The state and the time of a step, relative to torch's AdamW."""
+"""The state and the time of a step, relative to torch's AdamW, and whether they grow."""
 
+import gc
+import sys
 import time
 from dataclasses import replace
 from statistics import median
 
+import torch
+from torch import Tensor
+
 from fairbench.common.checks import Severity, check
 from fairbench.optimizers.spec import OptimizerPlan
-from fairbench.training.check.case import Case, ShortTraining, around_step, case_of, tensors
+from fairbench.training.check.case import Case, ShortTraining, around_step, case_of, small_model, tensors
 from fairbench.training.determinism import one_thread
 from fairbench.training.trainer import Trainer
 
 BASELINE = "AdamW"
 COMPARED_STEPS = 15
 """Timed steps of each optimizer, after as many untimed ones."""
+LONG = 200
+"""Steps of a long training."""
+WINDOW = 25
+"""Steps of a long training that are compared with as many later ones: what is kept may be freed every few steps."""
+SLOWER = 3.0
+"""A step may take this many times as long as an early one."""
 
 
 def baseline() -> Case:
@@ -52,3 +63,33 @@ def step_time(case: Case) -> tuple[Severity, str]:
     )
     ratios = f"{step / others_step:.1f} times {BASELINE}'s, with forward and backward {whole / others_whole:.1f} times"
     return "note", f"{1000 * step:.2f} ms in {len(own.params)} small tensors, {ratios}"
+
+
+@check("long training", "warn", "keep running averages in place of everything that was, and free the rest")
+def long_training(case: Case) -> tuple[Severity, str]:
+    """Neither the memory nor the time of a step grows."""
+    model, loss = small_model()
+    optimizer = case.build(model)
+    seconds, held = [0.0] * LONG, [0] * LONG
+    for step in range(LONG):
+        seconds[step] = case.step(optimizer, loss)
+        if step >= LONG // 2:
+            held[step] = held_bytes()
+    early, late = held[LONG // 2 :][:WINDOW], held[-WINDOW:]
+    if (grown := min(late) - max(early)) > 0:
+        of_a_model = f"in a model of {sum(p.numel() for p in model.parameters())} weights"
+        return "warn", f"after {LONG} steps it holds {grown} bytes more than after {LONG // 2 + WINDOW}, {of_a_model}"
+    slower = min(seconds[-WINDOW:]) / min(seconds[WINDOW : 2 * WINDOW])  # of steps that nothing else delays
+    if slower > SLOWER:
+        return "warn", f"the last of {LONG} steps take {slower:.1f} times as long as early ones"
+    return "pass", f"over {LONG} steps neither the memory nor the time of a step grows"
+
+
+def held_bytes() -> int:
+    """Bytes of all Python objects and tensors in this process."""
+    gc.collect()
+    objects = gc.get_objects()
+    strided = [x for x in objects if issubclass(type(x), Tensor) and x.layout == torch.strided]
+    storages = [x.untyped_storage() for x in strided]
+    tensor_bytes: dict[int, int] = {x.data_ptr(): x.nbytes() for x in storages}
+    return sum(map(sys.getsizeof, objects)) + sum(tensor_bytes.values())

@@ -1,18 +1,15 @@
-"""Whether the loss falls, and whether learning rates have their usual meaning."""
+"""Whether the loss falls, whether every tensor is trained, and whether a learning rate has its usual meaning."""
 
-import torch
+from math import hypot
 
 from fairbench.common.checks import Severity, check
-from fairbench.training.check.case import Case, distance, weights
+from fairbench.training.check.case import SOME_STEPS, Case, around_step, moves, weights
+from fairbench.training.trainer import Trainer
 
 LEAST_FALL = 0.05
 """Relative fall of the loss that a short training must reach."""
-
-
-def halves(model: torch.nn.Module) -> list[dict[str, list[torch.nn.Parameter]]]:
-    """Two parameter groups, each with half of the tensors."""
-    params = [p for p in model.parameters() if p.requires_grad]
-    return [{"params": params[: len(params) // 2]}, {"params": params[len(params) // 2 :]}]
+LEAST_GRADIENT = 1e-3
+"""A step must not lose a gradient above this part of the largest one, both as norms of whole tensors."""
 
 
 @check(
@@ -24,46 +21,70 @@ def trains(case: Case) -> tuple[Severity, str]:
     diverged = ", ".join(f"{training.lr:g}" for training in case.trainings if training.end is None)
     if best.end is None:
         return "fail", f"the training loss soon stops being finite at lr {diverged}"
-    fall = f"the training loss goes from {best.start:.2f} to {best.end:.2f} at lr {best.lr:g}"
+    fall = f"the loss of the training examples goes from {best.start:.5g} to {best.end:.5g} at lr {best.lr:g}"
     fall += f"; it diverges at lr {diverged}" if diverged else ""
     if best.end < (1 - LEAST_FALL) * best.start:
         return "pass", fall
     return "fail" if best.end >= best.start else "warn", f"the best result of lr {tried}: {fall}"
 
 
-@check("lr schedule", "fail", "multiply every change of a weight, decay included, by the current group['lr']")
-def lr_schedule(case: Case) -> tuple[Severity, str]:
-    """A learning rate that a scheduler has changed applies to the next step."""
-    distances = []
-    for factor in (1.0, 0.5, 0.0):
-        trainer = case.training(2)
+def idle(trainer: Trainer, steps: int) -> str:
+    """Train; returns which tensors with a gradient do not move, or change their kind, empty if none."""
+    names = [name for name, p in trainer.model.named_parameters() if p.requires_grad]
+    start, kinds = weights(trainer), _kinds(trainer)
+    params, trained = trainer.params, set[str]()
+    for step in range(1, steps + 1):
+        norms, _ = around_step(trainer, lambda: [float(p.grad.norm()) if p.grad is not None else 0.0 for p in params])
+        trained |= {name for name, norm in zip(names, norms, strict=True) if norm > LEAST_GRADIENT * max(norms)}
+        for name, old, new in zip(names, kinds, _kinds(trainer), strict=True):
+            if old != new:
+                return f"step {step} turns {name} from {old} into {new}"
+    still = [name for name, x in zip(names, moves(start, weights(trainer)), strict=True) if x == 0 and name in trained]
+    return f"{len(still)} of {len(trained)} tensors with a gradient never move, as {still[0]}" if still else ""
+
+
+def _kinds(trainer: Trainer) -> list[str]:
+    """The kind of each parameter, in words."""
+    return [f"{p.dtype} {tuple(p.shape)} with{'' if p.requires_grad else 'out'} a gradient" for p in trainer.params]
+
+
+@check("every tensor", "fail", "update each p of each group, and leave its dtype, shape and requires_grad alone")
+def every_tensor(case: Case) -> tuple[Severity, str]:
+    """Each parameter is trained, and keeps its dtype, shape and requires_grad."""
+    evidence = idle(case.training(0), case.steps)
+    return ("fail", evidence) if evidence else ("pass", "each is trained, and keeps its dtype, shape and requires_grad")
+
+
+def _moves_at(case: Case, factor: float) -> list[list[float]]:
+    """How far two steps move each tensor after the learning rate was multiplied by a factor."""
+    trainer, result = case.training(2), []
+    for _ in range(2):
         for group in trainer.optimizer.param_groups:
             group["lr"] *= factor
         old = weights(trainer)
         trainer.train_one_step()
-        distances.append(distance(old, weights(trainer)))
-    whole, half, none = distances
-    if half == whole:
-        return "fail", "at half the lr a step moves the weights as far as before"
-    if none > 0:
-        return "warn", f"at lr 0 a step still moves the weights, {none / whole:.2g} times as far as at {case.best.lr:g}"
-    return "pass", f"half the lr moves the weights {half / whole:.2f} times as far, lr 0 not at all"
+        result.append(moves(old, weights(trainer)))
+    return result
 
 
-@check("parameter groups", "fail", "read lr and the other hyperparameters from each group in step(), not from self")
-def parameter_groups(case: Case) -> tuple[Severity, str]:
-    """Every group has its own learning rate."""
-    trainer = case.training(0, f"{__name__}:halves")
-    *others, last = trainer.optimizer.param_groups
-    if not others:
-        return "note", "it has only one group"
-    old, frozen = weights(trainer), {id(p) for p in last["params"]}
-    for _ in range(3):
-        last["lr"] = 0.0  # the schedule sets it after every step
-        trainer.train_one_step()
-    moved = {id(p): not torch.equal(p, before) for p, before in zip(trainer.params, old, strict=True)}
-    if any(wrong := [moved[key] for key in frozen & moved.keys()]):
-        return "fail", f"in a group with lr 0 {sum(wrong)} of {len(wrong)} tensors move"
-    if not any(moved.values()):
-        return "fail", "if one group has lr 0, the other groups do not move either"
-    return "pass", "a group with lr 0 does not move, the others do"
+@check("lr schedule", "fail", "multiply every change of a weight, decay included, by group['lr']; do not assign to it")
+def lr_schedule(case: Case) -> tuple[Severity, str]:
+    """A learning rate that a scheduler has set applies to the next steps, and no step changes it."""
+    trainer = case.training(0)
+    for step in range(1, SOME_STEPS + 1):
+        old, new = around_step(trainer, lambda: [group["lr"] for group in trainer.optimizer.param_groups])
+        if old != new:
+            return "fail", f"step {step} changes group['lr'] from {old[0]:g} to {new[0]:g}"
+    whole, half, none = (_moves_at(case, factor) for factor in (1.0, 0.5, 0.0))
+    late = half[0] == whole[0] and half[1] != whole[1]  # as in torch's ASGD
+    same = sum(x == y > 0 for x, y in zip(half[late], whole[late], strict=True))
+    if same:
+        return "fail", f"at half the lr a step moves {same} of {len(trainer.params)} tensors as far as before"
+    moved, slower, still = (hypot(*each[late]) for each in (whole, half, none))
+    if moved == 0:
+        return "fail", "a step does not move the weights"
+    if still > 0:
+        compared = f"{still / moved:.2g} times as far as at {case.best.lr:g}"
+        return "warn", f"at lr 0 a step still moves the weights, {compared}"
+    second = ", from the second step on" if late else ""
+    return "pass", f"half the lr moves the weights {slower / moved:.2f} times as far, lr 0 not at all{second}"
