@@ -118,13 +118,15 @@ def test_names_that_differ_in_the_middle_stay_different():
 
 
 def test_one_seed_has_no_deviation_and_steps_are_whole():
-    the_study = study(("vit",), ("AdamW", "PsiLogic"), seeds=(1,))
+    the_study = study(("vit",), ("AdamW", "PsiLogic"), seeds=(1,), breaks=["split"])
     figure = drawn(draw_learning_curves, analyse(history(the_study), Records(finals(the_study))))
     assert {text for *_, text in figure.parts[0].points} == {
         f"{name}, step {step}: 0.5000" for name in ("AdamW", "PsiLogic") for step in (5, 10)
     }
     assert "±" not in figure.parts[0].summary
     assert "7.5" not in figure.svg
+    assert "test accuracy (higher is better)" in figure.svg
+    assert "validation" not in figure.svg
 
 
 def test_a_bar_of_step_time_is_as_long_as_its_label_says():

@@ -343,9 +343,8 @@ def test_files_of_an_earlier_report_are_removed_and_no_others(tmp_path):
     assert {*contents(tmp_path)} == {*(tmp_path / "report_files.txt").read_text().splitlines(), "tables/mine.tex"}
 
 
-@pytest.mark.usefixtures("figures")
 def test_a_suite_that_selects_on_the_test_split_never_says_validation(tmp_path):
-    """Neither in a text, a title, an axis nor in a file: it has read the test split alone."""
+    """Neither in a text nor in a file: it has read the test split alone."""
     suite = {"breaks": ["split"], "arenas": ("vit",), "optimizers": ("AdamW", "PsiLogic")}
     write(tmp_path, study(**suite))
     text = " ".join(page(tmp_path).text)
