@@ -12,10 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fairbench"))
-from fabricated import Records, finals, study
+from fabricated import Records, finals, history, study
 
 from fairbench.report import write_report
-from fairbench.study.history import History, Plan
 from fairbench.study.records import Store
 from fairbench.study.schedule import Schedule
 from fairbench.study.snapshot import Snapshot
@@ -61,7 +60,7 @@ def main() -> None:
         for record in records.values():
             store.write(record)
         began = cpu()
-        write_report(History((Plan(the_study, "", 0),)), Snapshot(store.directory), Path(folder))
+        write_report(history(the_study), Snapshot(store.directory), Path(folder))
         rows.append(("report, s of CPU", cpu() - began))
     rows.append(("peak memory, GB", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6))
     print(f"{trials} trials")

@@ -12,11 +12,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fairbench"))
 from csv_files import write_csv
-from fabricated import METRICS, Records, finals, study
+from fabricated import METRICS, Records, finals, history, study
 from planning import cpu
 
 from fairbench.report import write_report
-from fairbench.study.history import History, Plan
 from fairbench.study.plan import arms
 
 EVALUATIONS = 10
@@ -78,7 +77,7 @@ def measure(shape: Shape) -> dict[str, float | str]:
     trials = sum(len(arm.trials) for arm in arms(the_study, lookup))
     with tempfile.TemporaryDirectory() as folder:
         began = cpu()
-        report = write_report(History((Plan(the_study, "", 0),)), lookup, Path(folder))
+        report = write_report(history(the_study), lookup, Path(folder))
         spent = cpu() - began
         size = report.page.stat().st_size / 1e6
     return {

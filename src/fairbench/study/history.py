@@ -113,6 +113,8 @@ class History:
     def from_json(cls, value: Mapping[str, Any], where: str) -> "History":
         """The history that `to_json` wrote; error messages name it `where`."""
         plans = [Plan(**{**plan, "study": Study.from_json(plan["study"], where)}) for plan in value["plans"]]
+        for plan in plans:
+            datetime.fromisoformat(plan.declared)  # a ValueError, unless it is a time
         history = cls(tuple(plans), value["frozen"])
         if not plans or (history.frozen and history.frozen != plan_digest(history.study)):
             raise ValueError("its plan is not the one that was frozen" if plans else "it has no plan")

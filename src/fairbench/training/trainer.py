@@ -277,13 +277,7 @@ def evaluate(
 ) -> dict[str, float]:
     """Every metric of a split, the model in evaluation mode; the batch size affects no more than the last digits.
 
-    Args:
-        arena: the arena.
-        model: the model.
-        data: all splits.
-        split: the name of the split.
-        batch_size: examples in a batch.
-        most: only that many of its examples are read.
+    If `most` is given, only that many of its examples are read.
     """
     device, examples = next(model.parameters()).device, data.splits[split][:most]
     sums: dict[str, Tensor] = {}

@@ -160,6 +160,14 @@ def test_a_frozen_plan_that_was_edited_is_noticed(tmp_path):
         read_history(tmp_path)
 
 
+def test_a_plan_without_a_time_of_its_declaration_is_damaged(tmp_path):
+    write_history(tmp_path, History().declare(study(), MORNING, 0))
+    config = tmp_path / "config.json"
+    config.write_text(config.read_text().replace(MORNING, "this morning"))
+    with pytest.raises(UsageError, match="damaged .*config.json .*Invalid isoformat string: 'this morning'"):
+        read_history(tmp_path)
+
+
 FIRST, SECOND = study(("vit",), alpha=0.2), study(("vit",))
 ANOTHER = "ANOTHER PLAN'S RESULTS"
 
@@ -176,10 +184,10 @@ ANOTHER = "ANOTHER PLAN'S RESULTS"
         (
             [(NOON, SECOND, 0)],
             (SECOND, "2026-11-22T09:00:00+00:00"),
-            "the history: 9, the first from 2026-11-22 09:00:00",
+            "the history: 9, the first from 2026-11-22T09:00:00",
         ),
         # The history is new, or one of its plans was edited.
-        ([(NOON, SECOND, 0)], (FIRST, NIGHT), "the history: 9, the first from 2026-11-22 22:00:00"),
+        ([(NOON, SECOND, 0)], (FIRST, NIGHT), "the history: 9, the first from 2026-11-22T22:00:00"),
         ([(NOON, SECOND, 9)], (FIRST, MORNING), "the plan before all final trials is unknown"),
     ],
 )

@@ -72,10 +72,10 @@ def of_another_plan(case: Analyses) -> str:
     """Final trials ran under a plan that is not in the history, or before the plan that counts as declared first."""
     plans, first = case.history.plans, case.history.declared
     known = {plan_digest(plan.study) for plan in (plans[plans.index(first) :] if first else plans)}
-    since = datetime.fromisoformat(first.declared) - CLOCKS if first else None
+    since = (datetime.fromisoformat(first.declared) - CLOCKS).isoformat() if first else ""
     finals = [run.record or {} for run in case.results.select(lambda run: run.stage == "final")]
-    signed = [(x["plan"], datetime.fromisoformat(x["written"])) for x in finals if "plan" in x]  # older ones have none
-    odd = [written for plan, written in signed if plan not in known or (since and written < since)]
+    signed = [(x["plan"], str(x.get("written"))) for x in finals if "plan" in x]  # older ones have none
+    odd = [written for plan, written in signed if plan not in known or written < since]
     declared = f"was declared {first.declared}" if first else "is unknown"
     evidence = f"final trials that do not belong to the plans in the history: {len(odd)}"
     return f"{evidence}, the first from {min(odd)}; the plan before all final trials {declared}." if odd else ""
