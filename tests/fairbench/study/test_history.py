@@ -164,7 +164,7 @@ def test_a_plan_without_a_time_of_its_declaration_is_damaged(tmp_path):
     write_history(tmp_path, History().declare(study(), MORNING, 0))
     config = tmp_path / "config.json"
     config.write_text(config.read_text().replace(MORNING, "this morning"))
-    with pytest.raises(UsageError, match="damaged .*config.json .*Invalid isoformat string: 'this morning'"):
+    with pytest.raises(UsageError, match=r"damaged .*config\.json .*Invalid isoformat string: 'this morning'"):
         read_history(tmp_path)
 
 
