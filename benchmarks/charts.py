@@ -14,7 +14,8 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from fairbench.report.figures.canvas import REFERENCE_COLOR, style
+from fairbench.report.figures.canvas import style
+from fairbench.report.figures.looks import REFERENCE_COLOR
 
 FUSED = "AdamW(fused=True)"
 TIMES = {

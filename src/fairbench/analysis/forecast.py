@@ -14,7 +14,7 @@ from fairbench.study.trial_spec import TrialSpec
 
 RECORD_BYTES = 1450
 """Bytes of a record without its spec, losses and evaluations."""
-FINAL_VALUES = {"sweep": 1, "final": 2}
+FINAL_VALUES = {"sweep": 1, "confirm": 1, "final": 2}
 """Number of splits whose last evaluation a record repeats, by stage."""
 LOSS_BYTES, EVALUATION_BYTES, METRIC_BYTES = 42, 46, 36
 """Bytes of a number in the loss curve, of an evaluation, and of each of its metrics."""
@@ -31,6 +31,8 @@ class Forecast:
     Attributes:
         sweep_trials: trials of stage 1, without extensions of a grid.
         extensions: trials that extensions may add at most.
+        confirm_trials: trials that confirm what they select: the best and its neighbors.
+        confirm_extensions: trials that may be added while the best lies at the edge of these.
         final_trials: trials of stage 2.
         seconds: of training and evaluation, one trial at a time, without extensions.
         most_seconds: the same with all extensions.
@@ -44,6 +46,8 @@ class Forecast:
     arena: str
     sweep_trials: int
     extensions: int
+    confirm_trials: int
+    confirm_extensions: int
     final_trials: int
     seconds: float
     most_seconds: float
@@ -65,20 +69,27 @@ def _forecast(preflight: Preflight, arena: str, results: Results) -> Forecast:
     study, seconds = preflight.study, trial_seconds(preflight, arena)
     suite = study.suite
     searches = [study.search(x) for x in suite.optimizers if study.tuned(x) and suite.tuned_on(arena) == arena]
-    sweeps = len(suite.sweep.seeds) * sum(len(search.first()) for search in searches)
-    extensions = len(suite.sweep.seeds) * sum(search.most for search in searches)
-    finals = len(suite.optimizers) * len(suite.final.seeds)
-    usual = sweeps * seconds["sweep"] + finals * seconds["final"]
+    confirmed = searches if suite.confirms(arena) else []
+    seeds, finals = len(suite.sweep.seeds), len(suite.optimizers) * len(suite.final.seeds)
+    sweeps, extensions = seeds * sum(x.least for x in searches), seeds * sum(x.size - x.least for x in searches)
+    confirms = seeds * sum(x.neighborhood for x in confirmed)
+    more_confirms = seeds * sum(max(x.size - x.neighborhood, 0) for x in confirmed)
+    usual = sweeps * seconds["sweep"] + confirms * seconds["confirm"] + finals * seconds["final"]
     sizes = {stage: fmean(_trial_bytes(preflight, arena, x, stage) for x in suite.optimizers) for stage in seconds}
     family = len(suite.arenas) * len(suite.pairs)
     return Forecast(
         arena=arena,
         sweep_trials=sweeps,
         extensions=extensions,
+        confirm_trials=confirms,
+        confirm_extensions=more_confirms,
         final_trials=finals,
         seconds=usual,
-        most_seconds=usual + extensions * seconds["sweep"],
-        disk=(sweeps + extensions) * sizes["sweep"] + finals * sizes["final"] + FIGURE_BYTES,
+        most_seconds=usual + extensions * seconds["sweep"] + more_confirms * seconds["confirm"],
+        disk=(sweeps + extensions) * sizes["sweep"]
+        + (confirms + more_confirms) * sizes["confirm"]
+        + finals * sizes["final"]
+        + FIGURE_BYTES,
         effect=minimum_detectable_effect(len(suite.final.seeds), suite.alpha / max(family, 1)),
         spread=_spread(results, arena),
     )

@@ -18,7 +18,7 @@ class Run(NamedTuple):
     """A planned trial and its record.
 
     Attributes:
-        stage: "sweep" or "final".
+        stage: "sweep", "confirm", "final" or "timing".
         setting: its searched hyperparameters; None where the sweep has not selected yet.
         options: the optimizer's hyperparameters; empty where the sweep has not selected yet.
     """
@@ -77,9 +77,11 @@ class ArmResults:
     """One optimizer in one arena.
 
     Attributes:
+        searched: the settings that the sweep selects; where they are confirmed, `selected` may differ.
         selected: the settings of the final trials.
         tuned: whether there is a search, here or in the arena that this one is tuned on.
         sweep: trials of stage 1, in each search by rising learning rate.
+        confirm: trials of the selected setting and its neighbors with the reported length, in the same order.
         final: trials of stage 2, one for each planned seed; none if the sweep diverged.
         diverged: whether the searches are complete and in one of them no rate has only finished trials.
         timing: the timing trials that have a record.
@@ -87,21 +89,28 @@ class ArmResults:
 
     arena: str
     optimizer: str
+    searched: Selection
     selected: Selection
     tuned: bool
     sweep: list[Run]
+    confirm: list[Run]
     final: list[Run]
     diverged: bool
     timing: list[Run]
 
     @property
     def runs(self) -> list[Run]:
-        """The trials of both stages."""
-        return [*self.sweep, *self.final]
+        """The trials of all stages but the timing."""
+        return [*self.sweep, *self.confirm, *self.final]
+
+    @property
+    def selecting(self) -> list[Run]:
+        """The trials that select: those that confirm the selection of the sweep, otherwise the sweep."""
+        return self.confirm or self.sweep
 
     @property
     def rates(self) -> list[float]:
-        """The learning rates that were tried, rising."""
+        """The learning rates that the sweep tried, rising."""
         return sorted({run.lr for run in self.sweep if run.lr is not None})
 
     def count(self, *statuses: str) -> int:
@@ -168,16 +177,19 @@ def _collect_arm(study: Study, arm: Arm, timing: list[TrialSpec], lookup: Lookup
     searched = study.suite.sweep.extra if tuned else ()
 
     def runs(specs: Iterable[TrialSpec]) -> Iterator[Run]:
-        for optimizer, alike in groupby(specs, lambda spec: spec.optimizer):
-            setting = Setting.of(optimizer.options, searched)
-            for spec in alike:
-                yield Run(arm.arena, arm.optimizer, spec.stage, setting, optimizer.options, spec.seed, lookup(spec))
+        for _, alike in groupby(specs, lambda spec: (spec.optimizer, spec.training)):
+            first, *others = alike
+            setting, options = Setting.of(first.hyperparameters, searched), first.optimizer.options
+            for spec in (first, *others):
+                yield Run(arm.arena, arm.optimizer, spec.stage, setting, options, spec.seed, lookup(spec))
 
     final = [*runs(arm.final)]
     if not (arm.selected or arm.diverged):
         final = [Run(arm.arena, arm.optimizer, "final", None, {}, seed, None) for seed in study.suite.final.seeds]
     timed = [done for done in runs(timing) if done.result]
-    return ArmResults(arm.arena, arm.optimizer, arm.selected, tuned, [*runs(arm.sweep)], final, arm.diverged, timed)
+    sweep, confirm = ([*runs(specs)] for specs in (arm.sweep, arm.confirm))
+    selections = (arm.searched, arm.selected)
+    return ArmResults(arm.arena, arm.optimizer, *selections, tuned, sweep, confirm, final, arm.diverged, timed)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from fairbench.common.errors import UsageError, unknown
 from fairbench.common.imports import load
 from fairbench.common.json_values import check_value, is_json
 from fairbench.optimizers.registry import OPTIMIZERS, OptimizerFacts
-from fairbench.optimizers.spec import HORIZON, OptimizerPlan, OptimizerSpec, ResolvedOptimizer
+from fairbench.optimizers.spec import HORIZON, WARMUP, OptimizerPlan, OptimizerSpec, ResolvedOptimizer
 
 if TYPE_CHECKING:
     import torch
@@ -94,18 +94,18 @@ def resolve_optimizer(name: str, plan: OptimizerPlan, extra: Iterable[str] = ())
     Args:
         name: its name in tables; also its registered name if the plan has no factory.
         plan: its factory and hyperparameters.
-        extra: hyperparameters that the sweep selects in addition to the rate.
+        extra: hyperparameters that the sweep selects in addition to the rate; it may lack some of them.
 
     Returns:
         The optimizer without `code`, which is known only after a step.
 
     Raises:
-        UsageError: the optimizer has no such hyperparameter, or a value has the wrong kind.
+        UsageError: it has no learning rate or no hyperparameter of the plan, or a value has the wrong kind.
     """
     facts = _facts(name, plan)
     factory = load_factory(facts.factory)
     lr_scale, lr = rates_of(name, plan)
-    defaults = _defaults(name, facts.factory, plan, ("lr", *(extra if lr is None else ())))
+    defaults, takes = _arguments(name, facts.factory, plan)
     groups = plan.groups or facts.groups
     if groups:
         load_factory(groups)
@@ -120,26 +120,29 @@ def resolve_optimizer(name: str, plan: OptimizerPlan, extra: Iterable[str] = ())
         needs=_needs(facts.factory) if plan.needs is None else plan.needs,
         lr_scale=lr_scale,
         lr=lr,
+        lacks=[x for x in extra if lr is None and x != WARMUP and not takes(x)],
     )
 
 
-def _defaults(name: str, factory: str, plan: OptimizerPlan, selected: Iterable[str]) -> dict[str, Any]:
-    """The factory's defaults, after a check that it has every hyperparameter of the sweep and of the plan."""
+def _arguments(name: str, factory: str, plan: OptimizerPlan) -> tuple[dict[str, Any], Callable[[str], bool]]:
+    """The factory's defaults, and whether it takes an argument; it must take the rate and the plan's options."""
     arguments = list(inspect.signature(load_factory(factory)).parameters.values())[1:]
     known = {argument.name: argument for argument in arguments}
     takes_any = any(argument.kind is argument.VAR_KEYWORD for argument in arguments)
-    for hyperparameter in selected:
-        if hyperparameter not in known and not takes_any:
-            otherwise = "" if hyperparameter == "lr" else ", or leave sweep.extra out"
-            reason = f"has no argument {hyperparameter}, which the sweep selects; wrap it in a function{otherwise}"
-            raise UsageError(f"optimizers.{name}: {factory} {reason}")
+
+    def takes(option: str) -> bool:
+        return option in known or takes_any
+
+    if not takes("lr"):
+        reason = "has no argument lr, which the sweep selects; wrap it in a function"
+        raise UsageError(f"optimizers.{name}: {factory} {reason}")
     # Any other default is left to the code, which is part of the trial's identity as well.
     defaults = {key: value.default for key, value in known.items() if is_json(value.default)}
     for option, value in (item for options in (plan.options, *plan.arenas.values()) for item in options.items()):
-        if option not in known and not takes_any:
+        if not takes(option):
             raise unknown(f"hyperparameter of {name}", option, known)
         check_value(f"optimizers.{name}.options.{option}", value, defaults.get(option))
-    return defaults
+    return defaults, takes
 
 
 def _needs(factory: str) -> list[str]:

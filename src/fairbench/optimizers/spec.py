@@ -58,6 +58,9 @@ class OptimizerPlan:
 HORIZON = "total_steps"
 """The argument that gets the number of training steps, if the optimizer has it and the plan does not set it."""
 
+WARMUP = "warmup_steps"
+"""The one hyperparameter of a search that is an option of the training, not of the optimizer."""
+
 
 @dataclass(frozen=True)
 class ResolvedOptimizer:
@@ -68,6 +71,7 @@ class ResolvedOptimizer:
         takes_horizon: whether it gets the number of training steps, as `total_steps`.
         lr_scale: the sweep's rates are multiplied by this.
         lr: a fixed learning rate; None if it is swept.
+        lacks: hyperparameters of the sweep that it does not have; it is searched without them.
     """
 
     name: str
@@ -80,6 +84,7 @@ class ResolvedOptimizer:
     needs: Sequence[str] = field(default_factory=list)
     lr_scale: float = 1.0
     lr: float | None = None
+    lacks: Sequence[str] = field(default_factory=list)
 
     def spec(self, arena: str, searched: Mapping[str, Any], steps: int) -> OptimizerSpec:
         """The optimizer of a trial, with the learning rate and any other searched hyperparameter."""

@@ -17,6 +17,7 @@ from fairbench.report.tables.numbers import number, p_value, signed
 from fairbench.report.tables.verdict_text import VerdictText
 from fairbench.study.history import History
 from fairbench.study.plan import Study
+from fairbench.suites.schema import ArenaPlan
 
 NARROW = 72
 """Columns of a terminal below which the interval is left out."""
@@ -86,11 +87,10 @@ def print_plan(
     for f in forecasts:
         arena, arms = suite.arenas[f.arena], len(suite.optimizers)
         searched = max(sum(map(study.tuned, suite.optimizers)), 1)
-        extensions = f" (at most {f.extensions // searched} more)" if f.extensions else ""
+        searching = _searching(f, arena, searched)
         console.print(
-            f"{f.arena}: {plural(arms, 'optimizer')}, each {f.sweep_trials // searched} sweep trials of "
-            f"{arena.sweep_steps} steps{extensions} and {f.final_trials // arms} final "
-            f"ones of {arena.steps}; {arena.metric}, margin {arena.margin:g}\n  {_detects(f, arena.margin)}",
+            f"{f.arena}: {plural(arms, 'optimizer')}, each {searching} and {f.final_trials // arms} final ones of "
+            f"{arena.steps}; {arena.metric}, margin {arena.margin:g}\n  {_detects(f, arena.margin)}",
             highlight=False,
         )
     if untuned := [name for name in suite.optimizers if not study.tuned(name)]:
@@ -98,7 +98,8 @@ def print_plan(
     family = len(suite.arenas) * len(suite.pairs)
     compared = suite.reference if suite.compare == "reference" else "all pairs"
     console.print(f"{compared} in {plural(family, 'comparison')} at {suite.alpha:g}", highlight=False)
-    trials, more = sum(f.sweep_trials + f.final_trials for f in forecasts), sum(f.extensions for f in forecasts)
+    trials = sum(f.sweep_trials + f.confirm_trials + f.final_trials for f in forecasts)
+    more = sum(f.extensions + f.confirm_extensions for f in forecasts)
     usual, most = (sum(getattr(f, name) for f in forecasts) / workers for name in ("seconds", "most_seconds"))
     console.print(
         f"{plural(trials, 'trial')}, at most {more} more; about {duration(usual)} of training and evaluation, at most "
@@ -111,6 +112,15 @@ def print_plan(
         )
     if history.frozen:
         console.print(f"frozen in {directory}: sha256 {history.frozen}", highlight=False, soft_wrap=True)
+
+
+def _searching(f: Forecast, arena: ArenaPlan, searched: int) -> str:
+    """The trials of each of the `searched` optimizers before its final ones."""
+    stages = [(f.sweep_trials, f.extensions, f"sweep trials of {arena.sweep_steps} steps")]
+    if f.confirm_trials:
+        stages.append((f.confirm_trials, f.confirm_extensions, f"of {arena.steps} that confirm the selection"))
+    most = [f" (at most {more // searched} more)" if more else "" for _, more, _ in stages]
+    return ", ".join(f"{n // searched} {what}{more}" for (n, _, what), more in zip(stages, most, strict=True))
 
 
 def _detects(f: Forecast, margin: float) -> str:

@@ -42,6 +42,11 @@ def run_preflight(suite: Suite, place: Place, call: Call) -> Preflight:
     study = Study(suite, place.kind, arenas, {}, resolved["environment"])
     measured = {name: call(optimizer_and_seconds, study, name, plan, place) for name, plan in suite.optimizers.items()}
     optimizers = {name: ResolvedOptimizer(**x["optimizer"]) for name, x in measured.items()}
+    for key in suite.sweep.extra:
+        if all(key in optimizer.lacks for optimizer in optimizers.values() if optimizer.lr is None):
+            raise UsageError(
+                f"sweep.extra.{key}: no optimizer has an argument of that name; correct it or leave it out"
+            )
     return Preflight(
         replace(study, optimizers=optimizers),
         step_seconds={arena: max(x["seconds"][arena] for x in measured.values()) for arena in suite.arenas},

@@ -5,22 +5,22 @@ An interrupted study therefore resumes as if it had never stopped.
 
 from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 from fairbench.arenas.base import ArenaFacts
-from fairbench.optimizers.spec import ResolvedOptimizer
+from fairbench.optimizers.spec import WARMUP, ResolvedOptimizer
 from fairbench.study.records import Record
 from fairbench.study.trial_spec import ArenaSpec, Specs, TrainingSpec, TrialSpec, joined
 from fairbench.suites.loader import parse_suite
 from fairbench.suites.schema import Suite
-from fairbench.suites.search import Extra, Search, Setting, search_for
+from fairbench.suites.search import Extra, Score, Scores, Search, Setting, best_of, search_for
 
+T = TypeVar("T")
 Lookup = Callable[[TrialSpec], Record | None]
 """The record of a trial; None without one."""
-Score = tuple[float, ...]
-"""The validation metrics of a trial as a sort key, see `score`; lower is better."""
 TIMING_TRIALS = 5
 """Timing trials of each optimizer in each arena."""
 TIMED_STEPS = 60
@@ -60,7 +60,7 @@ class Study:
     def search(self, optimizer: str) -> Search:
         """The hyperparameter search of an optimizer."""
         resolved = self.optimizers[optimizer]
-        return search_for(self.suite.sweep, resolved.lr_scale, resolved.lr)
+        return search_for(self.suite.sweep, resolved.lr_scale, resolved.lr, resolved.lacks)
 
     def tuned(self, optimizer: str) -> bool:
         """Whether the learning rate of an optimizer is searched."""
@@ -114,6 +114,8 @@ class Arm:
     Attributes:
         sweep: trials of stage 1, in each search by rising learning rate, with extensions of the grid; empty in an arena
             that is tuned on another one, and for an optimizer that is not tuned.
+        confirm: trials of the selected setting and its neighbors with the reported length, in the same order.
+        searched: the settings that the sweep selects; where they are confirmed, `selected` may differ.
         selected: the settings of the final trials.
         final: trials of stage 2, empty without a selection.
         diverged: whether all searches are complete and in one of them no rate has only finished trials.
@@ -121,15 +123,17 @@ class Arm:
 
     arena: str
     optimizer: str
-    sweep: Specs
-    selected: Selection
-    final: Specs
+    sweep: Specs = field(default_factory=Specs)
+    confirm: Specs = field(default_factory=Specs)
+    searched: Selection = field(default_factory=Selection)
+    selected: Selection = field(default_factory=Selection)
+    final: Specs = field(default_factory=Specs)
     diverged: bool = False
 
     @property
     def trials(self) -> list[TrialSpec]:
-        """The trials of both stages that are known to be needed."""
-        return [*self.sweep, *self.final]
+        """All trials that are known to be needed."""
+        return [*self.sweep, *self.confirm, *self.final]
 
 
 def score(record: Record, metric: str, arena: ArenaFacts) -> Score:
@@ -158,62 +162,72 @@ class Trials:
         self.study, self.arena, self.optimizer = study, arena, optimizer
         tuned_on = study.suite.tuned_on(arena)
         self._tuning = self if tuned_on == arena else Trials(study, tuned_on, optimizer)
-        self._made: dict[tuple[str, tuple[Setting, ...], tuple[int, ...]], Specs] = {}
+        self._made: dict[tuple[str, Setting], TrialSpec] = {}
 
     def arm(self, lookup: Lookup) -> Arm:
         """The searches, in this arena or the one that it is tuned on, then the final trials with what they selected."""
-        tuned = self._tuning.swept(lookup)
-        sweep = tuned.sweep if self._tuning is self else Specs()
-        finals = [seeds for _, seeds in self.study.suite.searches] if tuned.selected else []
-        final = joined([self._of("final", [tuned.selected.by_seed[seeds[0]]], seeds) for seeds in finals])
-        return Arm(self.arena, self.optimizer, sweep, tuned.selected, final, tuned.diverged)
+        tuned, searches = self._tuning.swept(lookup), self.study.suite.searches
+        of_each = [(tuned.selected.by_seed[seeds[0]], seeds) for _, seeds in searches if tuned.selected]
+        final = Specs([(self._trial("final", setting), seeds) for setting, seeds in of_each])
+        if self._tuning is self:
+            return replace(tuned, final=final)
+        return Arm(self.arena, self.optimizer, selected=tuned.selected, final=final, diverged=tuned.diverged)
 
     def swept(self, lookup: Lookup) -> Arm:
-        """Every search with all extensions that its records call for, and the setting that it selected."""
-        suite, (first, *others) = self.study.suite, self.study.search(self.optimizer).first()
-        if not others:
-            return Arm(self.arena, self.optimizer, Specs(), Selection(dict.fromkeys(suite.final.seeds, first)), Specs())
-        searched = [self._searched(seeds, lookup) for seeds, _ in suite.searches]
-        trials = joined([of_search for of_search, _ in searched])
-        if not all(means for _, means in searched):
-            return Arm(self.arena, self.optimizer, trials, Selection(), Specs())
-        best = [_best(means) for _, means in searched]
-        if any(means[setting][0] == float("inf") for setting, (_, means) in zip(best, searched, strict=True)):
-            return Arm(self.arena, self.optimizer, trials, Selection(), Specs(), diverged=True)
-        of_each = (dict.fromkeys([*x, *y], setting) for setting, (x, y) in zip(best, suite.searches, strict=True))
-        return Arm(self.arena, self.optimizer, trials, Selection(dict(ChainMap(*of_each))), Specs())
+        """Every search with all trials that its records call for, and the setting that it selected."""
+        suite, search, arm = self.study.suite, self.study.search(self.optimizer), Arm(self.arena, self.optimizer)
+        if not self.study.tuned(self.optimizer):
+            (fixed,) = search.first()
+            return replace(arm, selected=Selection(dict.fromkeys(suite.final.seeds, fixed)))
+        sweeps = [self._tried("sweep", search.next, seeds, lookup) for seeds, _ in suite.searches]
+        searched, diverged = self._selection([scores for _, scores in sweeps])
+        arm = replace(arm, sweep=joined([trials for trials, _ in sweeps]), searched=searched, diverged=diverged)
+        if not searched or not suite.confirms(self.arena):
+            return replace(arm, selected=searched)
+        short = [(seeds, scores) for (seeds, _), (_, scores) in zip(suite.searches, sweeps, strict=True)]
+        full = [self._tried("confirm", partial(search.confirm, scores), seeds, lookup) for seeds, scores in short]
+        selected, diverged = self._selection([scores for _, scores in full])
+        return replace(arm, confirm=joined([trials for trials, _ in full]), selected=selected, diverged=diverged)
 
-    def _searched(self, seeds: Sequence[int], lookup: Lookup) -> tuple[Specs, Mapping[Setting, Score]]:
-        """The trials of a search, and the mean score of each setting; no scores while one of the trials has none."""
+    def _selection(self, searches: Sequence[Scores]) -> tuple[Selection, bool]:
+        """What the searches selected, and whether one diverged; nothing while one of them has no scores."""
+        if not all(searches):
+            return Selection(), False
+        best = [best_of(scores) for scores in searches]
+        if any(scores[setting][0] == float("inf") for setting, scores in zip(best, searches, strict=True)):
+            return Selection(), True
+        seeds = self.study.suite.searches
+        of_each = (dict.fromkeys([*x, *y], setting) for setting, (x, y) in zip(best, seeds, strict=True))
+        return Selection(dict(ChainMap(*of_each))), False
+
+    def _tried(
+        self, stage: str, more: Callable[[Scores], list[Setting]], seeds: Sequence[int], lookup: Lookup
+    ) -> tuple[Specs, Scores]:
+        """The trials of a stage by rising rate, and the mean score of each setting; none while a trial has none."""
         metric, facts = self.study.suite.arenas[self.arena].metric, self.study.suite.facts(self.arena)
-        search = self.study.search(self.optimizer)
-        settings = search.first()
-        while True:
-            settings.sort(key=lambda setting: setting.lr)
-            trials = self._of("sweep", settings, seeds)
-            records = [lookup(spec) for spec in trials]
-            if any(record is None or record["status"] == "failed" for record in records):
-                return trials, {}
-            scores = [score(record or {}, metric, facts) for record in records]
-            of_each = (scores[i : i + len(seeds)] for i in range(0, len(scores), len(seeds)))
-            means = dict(zip(settings, map(_mean, of_each), strict=True))
-            more = search.more(settings, _best(means))
-            if not more:
-                return trials, means
-            settings += more
+        parts: dict[Setting, Specs] = {}
+        scores: dict[Setting, Score] = {}
+        while new := more(scores):
+            tried = {setting: Specs([(self._trial(stage, setting), seeds)]) for setting in new}
+            parts = _by_rate({**parts, **tried})
+            records = {setting: [lookup(spec) for spec in specs] for setting, specs in tried.items()}
+            if any(record is None or record["status"] == "failed" for of in records.values() for record in of):
+                return joined([*parts.values()]), {}
+            means = {x: _mean([score(record or {}, metric, facts) for record in of]) for x, of in records.items()}
+            scores = _by_rate({**scores, **means})
+        return joined([*parts.values()]), scores
 
-    def _of(self, stage: str, settings: Sequence[Setting], seeds: Sequence[int]) -> Specs:
-        """The trials of these settings with these seeds."""
-        key = (stage, tuple(settings), tuple(seeds))
+    def _trial(self, stage: str, setting: Setting) -> TrialSpec:
+        """A trial with a setting, whose seed is to be replaced."""
+        key = (stage, setting)
         if key not in self._made:
-            of_each = [trial_spec(self.study, self.arena, self.optimizer, stage, x.lr, 0, x.extra) for x in settings]
-            self._made[key] = Specs([(spec, seeds) for spec in of_each])
+            self._made[key] = trial_spec(self.study, self.arena, self.optimizer, stage, setting.lr, 0, setting.extra)
         return self._made[key]
 
 
-def _best(means: Mapping[Setting, Score]) -> Setting:
-    """The setting with the best mean; of equals the lowest rate, then the first value of the extra."""
-    return min(means, key=lambda setting: means[setting])
+def _by_rate(of_settings: Mapping[Setting, T]) -> dict[Setting, T]:
+    """The entries by rising rate, and those of one rate in the order of the search."""
+    return dict(sorted(of_settings.items(), key=lambda item: item[0].lr))
 
 
 def _mean(scores: list[Score]) -> Score:
@@ -225,15 +239,17 @@ def trial_spec(
 ) -> TrialSpec:
     """One trial of a study; hyperparameters that are not in `extra` have the optimizer's values."""
     suite, plan, resolved = study.suite, study.suite.arenas[arena], study.arenas[arena]
-    steps = {"sweep": plan.sweep_steps, "final": plan.steps, "timing": TIMED_STEPS}[stage]
-    evaluations = 1 if stage == "timing" else getattr(suite, stage).evaluations
+    steps = {"sweep": plan.sweep_steps, "timing": TIMED_STEPS}.get(stage, plan.steps)
+    evaluations = {"timing": 1, "final": suite.final.evaluations}.get(stage, suite.sweep.evaluations)
+    searched = {"lr": lr, **dict(extra)}
+    warmup_steps = searched.pop(WARMUP, suite.training.warmup_steps)
     return TrialSpec(
         arena=ArenaSpec(
             arena, suite.task(arena), plan.data, plan.model, plan.batch_size, resolved.fingerprint, resolved.code
         ),
-        optimizer=study.optimizers[optimizer].spec(arena, {"lr": lr, **dict(extra)}, steps),
+        optimizer=study.optimizers[optimizer].spec(arena, searched, steps),
         training=TrainingSpec(
-            **{**vars(suite.training), "clip_norm": suite.clip_norm(optimizer)},
+            **{**vars(suite.training), "clip_norm": suite.clip_norm(optimizer), WARMUP: warmup_steps},
             steps=steps,
             evaluations=evaluations,
             selection=suite.selection,

@@ -25,9 +25,9 @@ class IndexEntry(NamedTuple):
 
     Attributes:
         environment: machine and versions; None, like `seconds` and `steps`, when the trial failed.
-        stage: "sweep", "final" or "timing".
+        stage: "sweep", "confirm", "final" or "timing".
         status: "finished", "diverged" or "failed".
-        val: the final validation metrics of a finished sweep trial, the only ones that select.
+        val: the final validation metrics of a finished trial that selects.
     """
 
     environment: Any
@@ -41,7 +41,7 @@ class IndexEntry(NamedTuple):
     def of(cls, record: Record) -> "IndexEntry":
         """The entry of a record, which may be reduced."""
         stage, cost, result = record["spec"]["stage"], record["cost"], record["result"]
-        final = result and stage == "sweep" and result["final"]
+        final = result and stage in ("sweep", "confirm") and result["final"]
         return cls(
             record["environment"],
             stage,

@@ -29,7 +29,7 @@ class Outlook:
 
 
 class Schedule:
-    """Yields the trials of a study: sweeps, then final trials, then timing trials.
+    """Yields the trials of a study: sweeps, those that confirm them, final trials, then timing trials.
 
     The end of a trial affects only its own arm, which is planned again when its sweep is complete. A timing trial is
     exclusive: it is given when every other trial has ended, and the next one only after it.
@@ -47,7 +47,9 @@ class Schedule:
         steps = [(spec.arena.name, spec.training.steps) for spec in self._untimed]
         self._timing_runs = False
         self._given: set[str] = set()
-        self._waiting: dict[str, dict[tuple[str, str], list[TrialSpec]]] = {"sweep": {}, "final": {}}
+        self._waiting: dict[str, dict[tuple[str, str], list[TrialSpec]]] = {
+            stage: {} for stage in ("sweep", "confirm", "final")
+        }
         self._unfinished: dict[tuple[str, str], set[str]] = {}
         # Of each arm, and of all timing trials under the key None.
         self._outlooks: dict[tuple[str, str] | None, Outlook] = {None: _outlook(len(timed) - len(self._untimed), steps)}
@@ -63,7 +65,10 @@ class Schedule:
         self._unfinished[pair] = {spec.id for spec in left}
         done, steps = len(arm.trials) - len(left), [(arm.arena, spec.training.steps) for spec in left]
         if not (arm.selected or arm.diverged):  # its final trials are not known yet
-            steps += [(arm.arena, self._study.suite.arenas[arm.arena].steps)] * len(self._study.suite.final.seeds)
+            suite = self._study.suite
+            known = arm.sweep and suite.confirms(arm.arena) and not arm.confirm
+            confirming = (1 + 2 * suite.sweep.confirm) * len(suite.sweep.seeds) if known else 0
+            steps += [(arm.arena, suite.arenas[arm.arena].steps)] * (confirming + len(suite.final.seeds))
         self._outlooks[pair] = _outlook(done, steps)
 
     def next(self) -> TrialSpec | None:
@@ -88,7 +93,7 @@ class Schedule:
             return
         unfinished = self._unfinished[arm]
         unfinished.discard(spec.id)
-        if spec.stage == "sweep" and not unfinished:
+        if spec.stage != "final" and not unfinished:
             for tuned in suite.arenas:
                 if suite.tuned_on(tuned) == arena:
                     self._plan((tuned, optimizer))

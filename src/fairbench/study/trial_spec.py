@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from fairbench.common.hashing import Part
-from fairbench.optimizers.spec import OptimizerSpec
+from fairbench.optimizers.spec import WARMUP, OptimizerSpec
 
 ID_DIGITS = 20
 """Hexadecimal digits of a trial's identity."""
@@ -81,7 +81,8 @@ class TrialSpec:
     """One training run.
 
     Attributes:
-        stage: "sweep" (selects the setting, never sees the test split), "final", or "timing" (no metric is read).
+        stage: "sweep" and "confirm" (select the setting, never see the test split), "final", or "timing" (no metric is
+            read).
         seed: seed of the initial weights and of the batch order.
     """
 
@@ -114,6 +115,11 @@ class TrialSpec:
         return cls(**{key: parts[key](**part) if key in parts else part for key, part in value.items()})
 
     @property
+    def hyperparameters(self) -> dict[str, Any]:
+        """Everything that a search may set: the optimizer's options, and the steps of the warm-up."""
+        return {**self.optimizer.options, WARMUP: self.training.warmup_steps}
+
+    @property
     def text(self) -> str:
         """The spec's canonical JSON text, with sorted keys, joined from the texts of its parts."""
         return f"{_head(self.arena.text, self.optimizer.text)}{self.seed:d}{self._tail}"
@@ -142,8 +148,8 @@ class TrialSpec:
 
     def label(self, searched: Iterable[str] = ()) -> str:
         """A short name of the trial, with its learning rate and those of the `searched` hyperparameters that it has."""
-        options = self.optimizer.options
-        extras = "".join(f" {name}={options[name]}" for name in searched if name in options)
+        values = self.hyperparameters
+        extras = "".join(f" {name}={values[name]}" for name in searched if name in values)
         return f"{self.arena.name} {self.optimizer.name} lr={self.lr:.3g}{extras} {self.stage} seed {self.seed}"
 
 

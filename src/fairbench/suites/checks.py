@@ -11,10 +11,10 @@ from fairbench.arenas.shocks.registry import SHOCKS
 from fairbench.common.errors import unknown
 from fairbench.data.registry import READING, SOURCES
 from fairbench.optimizers.resolve import NEEDS, known_optimizers, rates_of
-from fairbench.optimizers.spec import OptimizerPlan
+from fairbench.optimizers.spec import WARMUP, OptimizerPlan
 from fairbench.suites.coercion import KeyPath, Wrong, build
 from fairbench.suites.schema import COMPARED, RULES, ArenaPlan, Suite, Sweep
-from fairbench.suites.search import SEARCHES, Grid, Random, Setting, extras
+from fairbench.suites.search import SEARCHES, Setting, canonical, search_for
 
 MOST = 10**9
 """Upper bound of steps and examples; anything larger is a typo."""
@@ -132,12 +132,15 @@ def _check_stages(suite: Suite) -> None:
         value = getattr(getattr(suite, stage), key)
         if not least <= value <= most:
             raise Wrong((stage, key), f"must lie in [{least}, {most}], got {value}")
-    shortest = min(min(arena.steps, arena.sweep_steps) for arena in suite.arenas.values())
-    for key, most in (("warmup_steps", shortest - 1), ("log_every", shortest)):
-        if (value := getattr(suite.training, key)) > most:
-            reason = f"must be at most {most}, since the shortest trials have {shortest} steps; got {value}"
-            raise Wrong(("training", key), reason)
     check_sweep(suite.sweep)
+    shortest = min(min(arena.steps, arena.sweep_steps) for arena in suite.arenas.values())
+    for path, value, most in (
+        (("training", WARMUP), suite.training.warmup_steps, shortest - 1),
+        (("training", "log_every"), suite.training.log_every, shortest),
+        *((("sweep", "extra", WARMUP), value, shortest - 1) for value in suite.sweep.extra.get(WARMUP, [])),
+    ):
+        if value > most:
+            raise Wrong(path, f"must be at most {most}, since the shortest trials have {shortest} steps; got {value}")
     _check_seeds(("sweep", "seeds"), suite.sweep.seeds)
     _check_seeds(("final", "seeds"), suite.final.seeds)
     for rule in suite.breaks:
@@ -198,10 +201,11 @@ def _check_options(path: KeyPath, options: Mapping[str, Any], known: Mapping[str
 
 
 KEYS = {
-    "grid": {"points": (2, 100), "max_extensions": (0, 100)},
-    "random": {"budget": (2, 1000), "search_seed": (0, 2**63 - 1)},
+    "grid": {"points": (2, 100), "max_extensions": (0, 100), "budget": (0, 1000)},
+    "sobol": {"budget": (2, 1000), "search_seed": (0, 2**63 - 1)},
+    "coordinate": {"points": (2, 100), "budget": (2, 1000)},
 }
-"""The keys of each search, with their least and largest value; the first is required, the others default to 0."""
+"""The keys of each search, with their least and largest value; those with a positive least value are required."""
 
 
 def check_sweep(sweep: Sweep) -> None:
@@ -212,27 +216,34 @@ def check_sweep(sweep: Sweep) -> None:
         raise Wrong(("sweep", "lr_max"), f"must be above lr_min = {sweep.lr_min}, got {sweep.lr_max}")
     if sweep.search not in SEARCHES:
         raise Wrong(("sweep", "search"), unknown("search", sweep.search, SEARCHES))
-    for search, keys in KEYS.items():
-        for key, (least, most) in keys.items():
-            value, path = getattr(sweep, key), ("sweep", key)
-            if search != sweep.search and value:
-                needed = next(iter(KEYS[sweep.search]))
-                raise Wrong(path, f'belongs to search = "{search}"; a {sweep.search} search has {needed}; leave it out')
-            if search == sweep.search and value == 0 < least:
-                raise Wrong(path, f"is missing: a {search} search needs it")
-            if search == sweep.search and not least <= value <= most:
-                raise Wrong(path, f"must lie in [{least}, {most}], got {value}")
+    for key in ("points", "max_extensions", "budget", "search_seed"):
+        value, path, bounds = getattr(sweep, key), ("sweep", key), KEYS[sweep.search].get(key)
+        if bounds is None and value:
+            raise Wrong(path, f"is not a key of a {sweep.search} search, which has {', '.join(KEYS[sweep.search])}")
+        if bounds and value == 0 < bounds[0]:
+            raise Wrong(path, f"is missing: a {sweep.search} search needs it")
+        if bounds and not bounds[0] <= value <= bounds[1]:
+            raise Wrong(path, f"must lie in [{bounds[0]}, {bounds[1]}], got {value}")
+    if sweep.budget and sweep.budget < sweep.points:
+        raise Wrong(("sweep", "budget"), f"must be at least points = {sweep.points}, got {sweep.budget}")
+    if sweep.budget and sweep.max_extensions:
+        raise Wrong(("sweep", "max_extensions"), "does not go with a budget, which extends the grid; leave one out")
+    if not 0 <= sweep.confirm <= 10:
+        raise Wrong(("sweep", "confirm"), f"must lie in [0, 10], got {sweep.confirm}")
     _check_extra(sweep)
     check_settings(("sweep", next(iter(KEYS[sweep.search]))), sweep, 1.0)
 
 
 def check_settings(path: KeyPath, sweep: Sweep, scale: float) -> None:
     """Check that all settings that may be tried at a scale are distinct, and their rates positive and finite."""
-    if sweep.search == "grid":
-        span = range(-sweep.max_extensions, sweep.points + sweep.max_extensions)
-        tried = [Setting(Grid(sweep, scale).rate(index)) for index in span]
-    else:
-        tried = Random(sweep, scale).first()
+    search = search_for(sweep, scale, None)
+    beyond = max(sweep.max_extensions, sweep.budget - sweep.points)
+    beyond += (sweep.points + beyond) * (sweep.confirm > 0)
+    try:
+        span = range(-beyond, sweep.points + beyond)
+        tried = [Setting(search.rate(index)) for index in span] if sweep.points else search.first()
+    except OverflowError:
+        raise Wrong(path, f"gives rates that are not finite: the grid may be extended by {beyond}") from None
     rates = [setting.lr for setting in tried]
     if not (rates[0] > 0 and rates[-1] < float("inf") and len(set(tried)) == len(tried)):
         raise Wrong(path, f"gives rates that are not distinct, positive and finite: {rates}")
@@ -245,20 +256,18 @@ def check_positive(path: KeyPath, value: float) -> None:
 
 
 def _check_extra(sweep: Sweep) -> None:
-    if len(sweep.extra) > 1:
-        raise Wrong(
-            ("sweep", "extra"), f"at most one hyperparameter can be searched with lr, got {', '.join(sweep.extra)}"
-        )
     for name, values in sweep.extra.items():
         path = ("sweep", "extra", name)
         if name == "lr":
             raise Wrong(path, "is always searched, from lr_min to lr_max; leave it out")
-        least = 0.0 if name == "weight_decay" else -float("inf")
+        least = 0.0 if name in ("weight_decay", WARMUP) else -float("inf")
+        if name == WARMUP and not all(type(value) is int for value in values):
+            raise Wrong(path, f"must be whole numbers of steps, got {values}")
         for value in values:
             for each in value if isinstance(value, list) else [value]:
                 if not isinstance(each, bool | int | float | str):
                     raise Wrong(path, f"must be numbers, strings, true or false, or lists of them, got {value!r}")
                 if not isinstance(each, str) and not (isfinite(each) and each >= least):
                     raise Wrong(path, f"must be finite{' and not negative' * (least == 0)}, got {value!r}")
-        if len(values) < 2 or len(set(extras(sweep))) < len(values):
+        if len(values) < 2 or len(set(canonical(values))) < len(values):
             raise Wrong(path, f"must be two or more values, each once, got {values}")

@@ -105,7 +105,8 @@ def _with_grid(sweep: Sweep, text: str) -> Sweep:
     except ValueError:
         form = "lowest:highest:points, as 1e-4:1e-1:7"
         raise UsageError(f"--lr-grid must have the form {form}; got {text!r}") from None
-    return replace(sweep, search="grid", lr_min=lr_min, lr_max=lr_max, points=count, budget=0, search_seed=0)
+    budget = count + sweep.budget - sweep.points if sweep.search == "grid" and sweep.budget else 0
+    return replace(sweep, search="grid", lr_min=lr_min, lr_max=lr_max, points=count, budget=budget, search_seed=0)
 
 
 def _with_arenas(suite: Suite, overrides: Overrides) -> Suite:

@@ -27,12 +27,16 @@ class Sweep:
         lr_max: highest rate.
         seeds: a setting's score is its mean over these seeds.
         evaluations: validation evaluations of a trial.
-        search: "grid" or "random".
-        points: log-spaced rates of a grid, both ends included.
-        max_extensions: number of rates that may be added, one at a time, while the best lies on the grid's edge.
-        budget: settings that a random search draws.
-        search_seed: seed of its draws.
-        extra: name and values of a hyperparameter that is searched with the rate; empty for none.
+        search: "grid", "sobol" or "coordinate".
+        points: log-spaced rates of a grid, both ends included; not for "sobol".
+        max_extensions: number of rates that may be added, one at a time, while the best lies on the grid's edge; of a
+            grid without a budget.
+        budget: settings that the search of every optimizer tries; of a grid, rates. 0 for a grid that ends before.
+        search_seed: seed of a Sobol sequence.
+        extra: names and values of hyperparameters that are searched with the rate, in the order of a coordinate search,
+            which starts from the first values; `warmup_steps` among them is the training's.
+        confirm: after the search, the selected setting and this many neighbors on each side are trained with the
+            reported length, and those select; 0 selects by the short trials.
         repeated: whether the search is repeated for every final seed, each time with an equal share of `seeds`; then
             the final values vary as the search does. False for one search with all seeds.
     """
@@ -47,6 +51,7 @@ class Sweep:
     budget: int = 0
     search_seed: int = 0
     extra: dict[str, list[Any]] = field(default_factory=dict)
+    confirm: int = 0
     repeated: bool = False
 
 
@@ -187,6 +192,10 @@ class Suite:
             return [(sweep, final)]
         share = len(sweep) // len(final)
         return [(sweep[i * share : (i + 1) * share], [seed]) for i, seed in enumerate(final)]
+
+    def confirms(self, arena: str) -> bool:
+        """Whether what the sweep of an arena selects is confirmed by trials with the reported length."""
+        return self.sweep.confirm > 0 and self.arenas[arena].sweep_steps < self.arenas[arena].steps
 
     @property
     def selection(self) -> str:

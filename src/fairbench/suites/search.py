@@ -1,138 +1,295 @@
-"""The settings that a sweep tries, by the same rule for every optimizer."""
+"""The settings that a search tries, by the same rule for every optimizer.
 
-import hashlib
+What is tried next is a function of the scores so far alone: it is the same on every machine, with any number of
+drivers, and after every interruption.
+"""
+
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from hashlib import sha256
+from itertools import product
+from math import log, prod
 from typing import Any
 
 from fairbench.suites.schema import Sweep
 
 Extra = tuple[tuple[str, Any], ...]
-"""Name and value of the hyperparameter that is searched with the rate; empty for none."""
+"""Names and values of the hyperparameters that are searched with the rate; empty for none."""
+Score = tuple[float, ...]
+"""The mean validation metrics of a setting as a sort key: the primary first, lower is better."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A learning rate, and a value of the extra hyperparameter."""
+    """A learning rate, and values of the other searched hyperparameters."""
 
     lr: float
     extra: Extra = ()
 
     @classmethod
-    def of(cls, options: Mapping[str, Any], searched: Iterable[str]) -> "Setting":
-        """The setting of a trial from its options, where these hyperparameters are searched with the rate."""
-        return cls(options["lr"], tuple((name, options[name]) for name in searched))
+    def of(cls, hyperparameters: Mapping[str, Any], searched: Iterable[str]) -> "Setting":
+        """The setting of a trial, where these hyperparameters are searched with the rate if it has them."""
+        extra = ((name, hyperparameters[name]) for name in searched if name in hyperparameters)
+        return cls(hyperparameters["lr"], tuple(extra))
+
+    def with_value(self, name: str, value: Any) -> "Setting":
+        """The same setting but for the value of one hyperparameter, which may be "lr"."""
+        if name == "lr":
+            return Setting(value, self.extra)
+        return Setting(self.lr, tuple((key, value if key == name else old) for key, old in self.extra))
 
 
+Scores = Mapping[Setting, Score]
+"""The score of every setting that was tried, by rising rate."""
+
+
+def best_of(scores: Scores) -> Setting:
+    """The setting with the best score; of equals the lowest rate, then the first in order."""
+    return min(scores, key=lambda setting: (scores[setting], setting.lr))
+
+
+@dataclass(frozen=True)
 class Search(ABC):
-    """The settings to try, some of which may depend on scores; a search of a single setting needs no trial."""
+    """The search of one optimizer.
 
-    @abstractmethod
-    def first(self) -> list[Setting]:
-        """The settings that are always tried, by increasing rate."""
-
-    def more(self, tried: Sequence[Setting], best: Setting) -> list[Setting]:
-        """The settings to try next, given the best of those tried; empty when the search is over."""
-        return []
-
-    @property
-    def most(self) -> int:
-        """The largest number of settings that `more` adds in total."""
-        return 0
-
-
-@dataclass(frozen=True)
-class Grid(Search):
-    """Log-spaced rates, multiplied by `scale`, with every extra; a rate is added while the best lies on the edge."""
-
-    sweep: Sweep
-    scale: float = 1.0
-
-    def first(self) -> list[Setting]:
-        """The grid."""
-        return [setting for index in range(self.sweep.points) for setting in self._at(index)]
-
-    def more(self, tried: Sequence[Setting], best: Setting) -> list[Setting]:
-        """The next rate beyond the edge, if the best lies on it."""
-        rates = sorted({setting.lr for setting in tried})
-        below = sum(rate < self.rate(0) for rate in rates)
-        beyond = {rates[0]: -below - 1, rates[-1]: len(rates) - below}
-        extensions = len(rates) - self.sweep.points
-        return self._at(beyond[best.lr]) if best.lr in beyond and extensions < self.sweep.max_extensions else []
-
-    @property
-    def most(self) -> int:
-        """The settings of all extensions."""
-        return self.sweep.max_extensions * len(extras(self.sweep))
-
-    def rate(self, index: int) -> float:
-        """The rate at an index: 0 is `lr_min`, `points` - 1 is `lr_max`; other indices extend the grid."""
-        ratio = (self.sweep.lr_max / self.sweep.lr_min) ** (1 / (self.sweep.points - 1))
-        return rounded(self.scale * self.sweep.lr_min * ratio**index)
-
-    def _at(self, index: int) -> list[Setting]:
-        return [Setting(self.rate(index), extra) for extra in extras(self.sweep)]
-
-
-@dataclass(frozen=True)
-class Random(Search):
-    """Random settings: rates log-uniform, multiplied by `scale`, and values of the extra uniform.
-
-    Draw K of a seed takes two numbers in [0, 1): the first 53 bits of the sha256 of "SEED K lr" and of
-    "SEED K extra", over 2^53. So draws are the same on every machine, and a larger budget includes a smaller one.
+    Attributes:
+        sweep: the suite's rule.
+        scale: rates are multiplied by this.
+        lacks: searched hyperparameters that the optimizer does not have.
     """
 
     sweep: Sweep
     scale: float = 1.0
+    lacks: frozenset[str] = frozenset()
+
+    @abstractmethod
+    def next(self, scores: Scores) -> list[Setting]:
+        """The settings to try next, by rising rate; empty when the search is over."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """The largest number of settings that the search tries."""
 
     def first(self) -> list[Setting]:
-        """All draws of the budget."""
-        return sorted(map(self._draw, range(self.sweep.budget)), key=lambda setting: setting.lr)
+        """The settings that are tried before any has a score."""
+        return self.next({})
 
-    def _draw(self, k: int) -> Setting:
-        values, ratio = extras(self.sweep), self.sweep.lr_max / self.sweep.lr_min
-        rate = self.scale * self.sweep.lr_min * ratio ** self._uniform(k, "lr")
-        return Setting(rounded(rate), values[int(len(values) * self._uniform(k, "extra"))])
+    @property
+    def least(self) -> int:
+        """The number of settings that the search always tries."""
+        return self.size
 
-    def _uniform(self, k: int, what: str) -> float:
-        text = f"{self.sweep.search_seed} {k} {what}"
-        return (int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 11) / 2**53
+    @property
+    def neighborhood(self) -> int:
+        """The number of settings by which the selection is confirmed at first, at most."""
+        return 1 + 2 * self.sweep.confirm * (1 + len(self.values))
+
+    def confirm(self, short: Scores, full: Scores) -> list[Setting]:
+        """The settings to train next at the reported length: the best so far and its neighbors.
+
+        So more are tried while the best lies at the edge, until they are as many as the short search tried.
+
+        Args:
+            short: scores of the search.
+            full: scores at the reported length.
+        """
+        best = best_of(full or short)
+        new = [x for x in (best, *self._neighbors(best)) if x not in full]
+        return new[: len(short) - len(full)] if full else new
+
+    def _neighbors(self, setting: Setting) -> list[Setting]:
+        """The settings that differ in one hyperparameter by at most `sweep.confirm` places, on each side."""
+        near = []
+        for places in range(-self.sweep.confirm, self.sweep.confirm + 1):
+            near.append(setting.with_value("lr", self.rate(self.index(setting.lr) + places)))
+            for name, value in setting.extra:
+                values = self.values[name]
+                ordered = sorted(values) if are_numbers(values) else values
+                if 0 <= (at := ordered.index(value) + places) < len(ordered):
+                    near.append(setting.with_value(name, ordered[at]))
+        return [x for x in dict.fromkeys(near) if x != setting]
+
+    @property
+    def values(self) -> dict[str, list[Any]]:
+        """The values of each hyperparameter that is searched with the rate."""
+        return {name: canonical(values) for name, values in self.sweep.extra.items() if name not in self.lacks}
+
+    @property
+    def extras(self) -> list[Extra]:
+        """All combinations of these values; one that is empty if there are none."""
+        return [tuple(zip(self.values, chosen, strict=True)) for chosen in product(*self.values.values())]
+
+    @property
+    def _ratio(self) -> float:
+        return float((self.sweep.lr_max / self.sweep.lr_min) ** (1 / (self.sweep.points - 1)))
+
+    def rate(self, index: float) -> float:
+        """The rate at an index: 0 is `lr_min`, `points` - 1 is `lr_max`; the grid continues below and above."""
+        return rounded(self.scale * self.sweep.lr_min * self._ratio**index)
+
+    def index(self, lr: float) -> float:
+        """The index of a rate; fractions lie between the points of the grid."""
+        return round(log(lr / self.rate(0)) / log(self._ratio), 4)
+
+    def _around(self, scores: Scores) -> float:
+        """The next rate beyond the best one at the edge, otherwise the middle of the wider gap beside the best.
+
+        Of equal gaps it is the one toward the better neighbor.
+        """
+        best_at: dict[float, Score] = {}
+        for setting, score in scores.items():
+            best_at[setting.lr] = min(score, best_at.get(setting.lr, score))
+        rates = sorted(best_at)
+        at = rates.index(best_of(scores).lr)
+        here = self.index(rates[at])
+        if at in (0, len(rates) - 1):
+            return self.rate(here + (1 if at else -1))
+        gaps = {rate: abs(self.index(rate) - here) for rate in (rates[at - 1], rates[at + 1])}
+        beside = min(gaps, key=lambda rate: (-gaps[rate], best_at[rate]))
+        return self.rate((here + self.index(beside)) / 2)
 
 
-@dataclass(frozen=True)
+class Grid(Search):
+    """Log-spaced rates, each with every combination of the other values.
+
+    While the best rate lies at the edge, the next rate beyond it is tried; with a `budget` every optimizer tries as
+    many settings, and one whose best rate lies inside tries rates around it.
+    """
+
+    def next(self, scores: Scores) -> list[Setting]:
+        """The grid, then one rate at a time."""
+        if not scores:
+            return [Setting(self.rate(index), x) for index in range(self.sweep.points) for x in self.extras]
+        rates, best = sorted({setting.lr for setting in scores}), best_of(scores).lr
+        if not self.sweep.budget and best not in (rates[0], rates[-1]):
+            return []
+        more = [Setting(self._around(scores), x) for x in self.extras][: self.size - len(scores)]
+        return [setting for setting in more if setting not in scores]
+
+    @property
+    def least(self) -> int:
+        """The settings of the grid, or of the budget."""
+        return self.size if self.sweep.budget else self.sweep.points * len(self.extras)
+
+    @property
+    def size(self) -> int:
+        """The settings of the grid and of all further rates; with a budget, those of an optimizer that has all."""
+        if self.sweep.budget:
+            return self.sweep.budget * prod(map(len, self.sweep.extra.values()))
+        return (self.sweep.points + self.sweep.max_extensions) * len(self.extras)
+
+
+class Coordinate(Search):
+    """One hyperparameter after the other, the rate first, each on its whole grid with the best values of the others.
+
+    It starts from the middle rate and each first value. Rounds are repeated until one changes nothing; the budget that
+    remains, also of an optimizer that lacks a hyperparameter, goes to rates around the best.
+    """
+
+    def next(self, scores: Scores) -> list[Setting]:
+        """The next line of settings, found by walking the same way through the scores."""
+        grids = {"lr": [self.rate(index) for index in range(self.sweep.points)], **self.values}
+        at = Setting(
+            grids["lr"][len(grids["lr"]) // 2], tuple((name, values[0]) for name, values in self.values.items())
+        )
+        remaining, before = self.size - len(scores), None
+        while at != before:
+            before = at
+            for name, values in grids.items():
+                line = [at.with_value(name, value) for value in values]
+                if new := [setting for setting in line if setting not in scores]:
+                    return new[:remaining]
+                at = best_of({setting: scores[setting] for setting in line})
+        best = best_of(scores)
+        beside = {setting: score for setting, score in scores.items() if setting.extra == best.extra}
+        more = [Setting(self._around(beside), best.extra)][:remaining]
+        return [setting for setting in more if setting not in scores]
+
+    @property
+    def size(self) -> int:
+        """The budget."""
+        return self.sweep.budget
+
+
+class Sobol(Search):
+    """Settings of a Sobol sequence: rates log-uniform, and values of the others uniform, the same for every optimizer.
+
+    The sequence is that of scipy, with a digital shift: of each hyperparameter all points are combined, by exclusive
+    or, with the first 30 bits of the sha256 of "SEED NAME". A larger budget includes a smaller one.
+
+    Source: Sobol (1967); Joe and Kuo (2008) for the directions; Cranley and Patterson (1976) for shifts.
+    """
+
+    def next(self, scores: Scores) -> list[Setting]:
+        """All settings at once."""
+        return [] if scores else sorted(map(self._setting, self._points()), key=lambda setting: setting.lr)
+
+    @property
+    def size(self) -> int:
+        """The budget."""
+        return self.sweep.budget
+
+    @property
+    def neighborhood(self) -> int:
+        """The best of the short search."""
+        return min(1 + 2 * self.sweep.confirm, self.size)
+
+    def confirm(self, short: Scores, full: Scores) -> list[Setting]:
+        """The best of the short search, `1 + 2 * sweep.confirm` of them; while the last of them is best, the next one.
+
+        A setting of a sequence has no neighbors: its place is its rank.
+        """
+        ranked = sorted(short, key=lambda setting: (short[setting], setting.lr))
+        if not full:
+            return ranked[: self.neighborhood]
+        return ranked[len(full) : len(full) + 1] if best_of(full) == ranked[len(full) - 1] else []
+
+    def _points(self) -> list[dict[str, float]]:
+        """The sequence, a number in [0, 1) for each hyperparameter, also of those that this optimizer lacks."""
+        from scipy.stats import qmc  # slow to import, and not needed to view a study with a grid
+
+        names, bits = ["lr", *self.sweep.extra], 30
+        plain = qmc.Sobol(len(names), scramble=False, bits=bits).random_base2((self.sweep.budget - 1).bit_length())
+        shifts = [
+            int.from_bytes(sha256(f"{self.sweep.search_seed} {x}".encode()).digest()[:4], "big") >> 2 for x in names
+        ]
+        shifted = (plain[: self.sweep.budget] * 2**bits).astype(int) ^ shifts
+        return [dict(zip(names, point, strict=True)) for point in (shifted / 2**bits).tolist()]
+
+    def _setting(self, point: Mapping[str, float]) -> Setting:
+        rate = self.scale * self.sweep.lr_min * (self.sweep.lr_max / self.sweep.lr_min) ** point["lr"]
+        chosen = tuple((name, values[int(len(values) * point[name])]) for name, values in self.values.items())
+        return Setting(rounded(rate), chosen)
+
+
 class Untuned(Search):
-    """No search: the optimizer has a fixed `lr`, or finds its rate by itself."""
+    """No search: the optimizer has a fixed rate, which is `scale`, or finds its rate by itself."""
 
-    lr: float
-
-    def first(self) -> list[Setting]:
+    def next(self, scores: Scores) -> list[Setting]:
         """The one setting."""
-        return [Setting(self.lr)]
+        return [] if scores else [Setting(self.scale)]
+
+    @property
+    def size(self) -> int:
+        """One setting."""
+        return 1
 
 
-SEARCHES = {"grid": Grid, "random": Random}
+SEARCHES: Mapping[str, type[Search]] = {"grid": Grid, "sobol": Sobol, "coordinate": Coordinate}
 """The searches, by their names in suites."""
 
 
-def search_for(sweep: Sweep, lr_scale: float, lr: float | None) -> Search:
+def search_for(sweep: Sweep, lr_scale: float, lr: float | None, lacks: Iterable[str] = ()) -> Search:
     """The search for an optimizer: the suite's, with rates times `lr_scale`, or none if it has a fixed `lr`."""
-    return SEARCHES[sweep.search](sweep, lr_scale) if lr is None else Untuned(lr)
+    return Untuned(sweep, lr) if lr is not None else SEARCHES[sweep.search](sweep, lr_scale, frozenset(lacks))
 
 
-def extras(sweep: Sweep) -> list[Extra]:
-    """Every value of the hyperparameter that is searched with the rate, otherwise one empty extra.
-
-    An integer among floats becomes a float: 0 with 0.01 is 0.0.
-    """
-    for name, values in sweep.extra.items():
-        fractions = float in map(type, values)
-        return [((name, _canonical(value, fractions)),) for value in values]
-    return [()]
-
-
-def _canonical(value: Any, fractions: bool) -> Any:
-    return float(value) if fractions and type(value) is int else tuple(value) if isinstance(value, list) else value
+def canonical(values: Iterable[Any]) -> list[Any]:
+    """The values of a hyperparameter: an integer among floats becomes a float, a list a tuple."""
+    given = [tuple(x) if isinstance(x, list) else x for x in values]
+    return [float(x) if float in map(type, given) and type(x) is int else x for x in given]
 
 
 def are_numbers(values: Iterable[Any]) -> bool:

@@ -90,7 +90,7 @@ class Rising(dict):
 def test_seconds_by_hand(tmp_path: Path) -> None:
     """Sweeps of 10 steps and 1 evaluation, finals of 10 steps with 2 on validation and 1 on test."""
     prepared = rehearsed(study(("vit",), ("AdamW", "PsiLogic")))
-    assert trial_seconds(prepared, "vit") == pytest.approx({"sweep": 0.1 + 0.5, "final": 0.1 + 1.5})
+    assert trial_seconds(prepared, "vit") == pytest.approx({"sweep": 0.6, "confirm": 0.6, "final": 0.1 + 1.5})
     (vit,) = forecast(prepared, nothing)
     assert vit.seconds == pytest.approx(2 * (3 * 0.6 + 3 * 1.6))
     assert vit.most_seconds == pytest.approx(vit.seconds + 2 * 0.6)

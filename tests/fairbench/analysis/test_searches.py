@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import ANY
 
 import pytest
 from fabricated import Records, finals, history, study
@@ -19,8 +20,9 @@ from fairbench.analysis.results import collect
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.report import write_report
 from fairbench.report.console import print_plan
-from fairbench.report.figures.canvas import looks_of, style
-from fairbench.report.figures.curves_and_times import draw_lr_sensitivity
+from fairbench.report.figures.canvas import style
+from fairbench.report.figures.looks import looks_of
+from fairbench.report.figures.lr_sensitivity import draw_lr_sensitivity
 from fairbench.report.tables.budget import budgets, equality
 from fairbench.report.tables.csv_files import lr_sweep
 from fairbench.report.tables.provenance import optimizer_table
@@ -35,7 +37,8 @@ pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what stu
 
 THREE = ("AdamW", "Lion", "PsiLogic")
 DECAYS = {"weight_decay": [0, 0.01, 0.1]}
-DRAWN = {"search": "random", "points": 0, "max_extensions": 0, "budget": 4, "search_seed": 7}
+SOBOL = {"search": "sobol", "points": 0, "max_extensions": 0, "budget": 4, "search_seed": 7}
+COORDINATE = {"search": "coordinate", "max_extensions": 0, "budget": 9, "extra": DECAYS}
 
 
 def searching(sweep=None, optimizers=THREE, arenas=("vit",), **resolved):
@@ -47,16 +50,17 @@ def searching(sweep=None, optimizers=THREE, arenas=("vit",), **resolved):
 
 
 class Scored(Records):
-    """Records whose sweep accuracy is a function of the setting; NaN is a divergence."""
+    """Records whose accuracy in a search is a function of the setting; NaN is a divergence."""
 
-    def __init__(self, the_study, score, **scores):
+    def __init__(self, the_study, score, confirmed=None, **scores):
         super().__init__(finals(the_study, **scores))
-        self.score = score
+        self.score, self.confirmed = score, confirmed or score
 
     def __call__(self, spec):
-        if spec.stage != "sweep":
+        if spec.stage not in ("sweep", "confirm"):
             return super().__call__(spec)
-        value = self.score(spec.lr, spec.optimizer.options)
+        score = self.score if spec.stage == "sweep" else self.confirmed
+        value = score(spec.lr, spec.optimizer.options)
         return self.record(spec, "diverged" if math.isnan(value) else value)
 
 
@@ -64,9 +68,9 @@ def near(best):
     return lambda lr, options: 1 - abs(math.log(lr / best)) / 100
 
 
-def run(the_study, score):
+def run(the_study, score, confirmed=None):
     """Run the study by its schedule; returns its arms by optimizer, and the trials in their order."""
-    everything, records, order = Scored(the_study, score), {}, []
+    everything, records, order = Scored(the_study, score, confirmed), {}, []
     schedule = Schedule(the_study, lambda spec: records.get(spec.id))
     while spec := schedule.next():
         records[spec.id] = everything(spec)
@@ -79,20 +83,87 @@ def run(the_study, score):
     return {arm.optimizer: arm for arm in arms(the_study, lambda spec: records.get(spec.id))}, order
 
 
-@pytest.mark.parametrize("sweep", [{}, {"extra": DECAYS}, DRAWN, {**DRAWN, "extra": DECAYS}, {"seeds": [0, 10]}])
-def test_every_optimizer_tries_as_many_settings(sweep) -> None:
+TRIED = [
+    ({}, 3),
+    ({"extra": DECAYS}, 9),
+    (SOBOL, 4),
+    ({**SOBOL, "extra": DECAYS}, 4),
+    ({"seeds": [0, 10]}, 3),
+    ({"max_extensions": 0, "budget": 5}, 5),
+    (COORDINATE, 9),
+]
+
+
+@pytest.mark.parametrize(("sweep", "settings"), TRIED)
+def test_every_optimizer_tries_as_many_settings(sweep, settings) -> None:
     """The best is inside each grid; the plan, the forecast and the run agree."""
     the_study = searching(sweep, Lion={"lr_scale": 0.3})
     found, order = run(the_study, near(6e-4))
-    values = len(the_study.suite.sweep.extra.get("weight_decay", [None]))
-    settings = 4 if "budget" in sweep else 3 * values
     for arm in found.values():
         assert len({(spec.lr, spec.weight_decay) for spec in arm.sweep}) == settings
         assert len(arm.sweep) == settings * len(the_study.suite.sweep.seeds)
-    scaled = [float(f"{0.3 * setting.lr:.6g}") for setting in the_study.search("AdamW").first()]
+    scaled = [0.3 * setting.lr for setting in the_study.search("AdamW").first()]
     assert [setting.lr for setting in the_study.search("Lion").first()] == pytest.approx(scaled, rel=1e-5)
     (f,) = forecast(rehearsed(the_study), lambda spec: None)
     assert f.sweep_trials == len([spec for spec in order if spec.stage == "sweep"])
+
+
+def confirming(**sweep):
+    """A study of AdamW and PsiLogic whose final trials are twice as long as those of its sweep."""
+    own = {"AdamW": {"options": {"own": True}}}
+    the_study = searching({"confirm": 1, **sweep}, optimizers=("AdamW", "PsiLogic"), **own)
+    longer = {name: replace(plan, steps=2 * plan.sweep_steps) for name, plan in the_study.suite.arenas.items()}
+    return replace(the_study, suite=replace(the_study.suite, arenas=longer))
+
+
+def test_the_reported_length_selects() -> None:
+    """The sweep selects 1e-3; with the reported length AdamW's best rate lies far beyond the first neighbors."""
+    the_study = confirming(seeds=[0, 10], points=5)
+    steps = the_study.suite.arenas["vit"].steps
+
+    def full(lr, options):
+        return near(0.1 if options.get("own") else 1e-3)(lr, options)
+
+    found, order = run(the_study, near(1e-3), full)
+    adamw, psilogic = found["AdamW"], found["PsiLogic"]
+    assert [(spec.lr, spec.seed) for spec in adamw.confirm] == [
+        (lr, seed) for lr in (0.000316228, 1e-3, 0.00316228, 1e-2, 0.0316228) for seed in (0, 10)
+    ]
+    assert {spec.lr for spec in psilogic.confirm} == {0.000316228, 1e-3, 0.00316228}
+    assert (adamw.searched.rates, adamw.selected.rates, psilogic.selected.rates) == ([1e-3], [0.0316228], [1e-3])
+    assert {(spec.training.steps, spec.training.evaluations) for spec in adamw.confirm} == {(steps, 1)}
+    assert {spec.lr for spec in adamw.final} == {0.0316228}
+    stages = [spec.stage for spec in order]
+    assert stages.index("confirm") > max(i for i, stage in enumerate(stages) if stage == "sweep")
+    (f,) = forecast(rehearsed(the_study), lambda spec: None)
+    assert (f.sweep_trials, f.confirm_trials, f.confirm_extensions) == (20, 12, 12)
+    assert stages.count("confirm") == 16
+
+    records = Scored(the_study, near(1e-3), full, PsiLogic=[0.9, 0.91, 0.92])
+    analyses = analyse(history(the_study), records)
+    flags = {flag.name: (flag.severity, flag.evidence) for flag in analyses.flags}
+    assert flags["searched shorter than reported"] == (
+        *("note", "the reported length moved vit AdamW 0.001 to 0.0316228 (1 of 2 arms)."),
+    )
+    assert flags["rate at the edge"] == ("warn", ANY)  # the highest of those that were confirmed
+    rows = [[str(cell.text) for cell in row] for row in rate_table(analyses.results).rows]
+    assert [row[2:4] for row in rows] == [["0.001", "0.0316228"], ["0.001", "0.001"]]
+    assert [(x.confirm_trials, x.confirm_steps) for x in budgets(analyses.results)] == [
+        (10, 10 * steps),
+        (6, 6 * steps),
+    ]
+    assert {row[5] for row in lr_sweep(analyses.results).rows} == {"sweep", "confirm"}
+    figure = drawn(the_study, records)
+    assert "AdamW, rate 0.001 was selected by the sweep." in figure.parts[0].summary
+    assert "An arrow leads from the rate that the sweep selected" in figure.caption
+
+
+def test_a_search_that_diverges_at_the_reported_length_selects_nothing() -> None:
+    found, order = run(confirming(), near(1e-3), lambda lr, options: math.nan)
+    assert all(arm.diverged and arm.searched and not arm.selected for arm in found.values())
+    assert [spec for spec in order if spec.stage == "final"] == []
+    flags = {flag.name: flag.severity for flag in analyse(history(searching()), Scored(searching(), near(1e-3))).flags}
+    assert flags.get("searched shorter than reported") is None  # the fabricated sweep is as long as the final trials
 
 
 def test_rates_are_the_grids_times_the_scale() -> None:
@@ -169,9 +240,9 @@ def drawn(the_study, records):
         return draw_lr_sensitivity(analyses, looks_of(analyses.suite))
 
 
-def test_a_random_search_with_an_untuned_optimizer_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sobol_search_with_an_untuned_optimizer_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fairbench.report.draw_figures", lambda *_: [])
-    the_study = searching({**DRAWN, "extra": DECAYS}, AdamW={"lr": 1.0}, Lion={"lr_scale": 0.1})
+    the_study = searching({**SOBOL, "extra": DECAYS}, AdamW={"lr": 1.0}, Lion={"lr_scale": 0.1})
     records = Scored(the_study, near(1e-3), PsiLogic=[0.9, 0.91, 0.92])
     page = write_report(history(the_study), records, tmp_path).page.read_text()
     assert "better (AdamW untuned)" in page
@@ -179,10 +250,10 @@ def test_a_random_search_with_an_untuned_optimizer_is_reported(tmp_path: Path, m
     assert "The budget was equal: in each arena every search had the same number of settings." in page
     sensitivity = drawn(the_study, records)
     assert len(sensitivity.parts[0].points) == 2 * 4
-    assert "Points are draws of the rate between the dotted lines, the same draws" in sensitivity.caption
+    assert "Points are those of a Sobol sequence between the dotted lines, the same for" in sensitivity.caption
     caption = rate_table(collect(the_study, records)).caption
-    assert "4 draws of a rate from 0.0001 to 0.01" in caption
-    assert "and of weight_decay among 0, 0.01, 0.1, with seed 7" in caption
+    assert "4 points of a Sobol sequence, a rate from 0.0001 to 0.01" in caption
+    assert ", weight_decay 0, 0.01, 0.1, with seed 7" in caption
 
 
 def test_an_unequal_budget_is_reported() -> None:
@@ -256,7 +327,7 @@ def test_another_hyperparameter_has_a_column_and_a_part_in_the_figure() -> None:
     results = collect(the_study, records)
     table = lr_sweep(results)
     assert table.columns[:6] == ("arena", "optimizer", "lr", "weight_decay", "momentum", "seed")
-    selected = [row[:6] for row in table.rows if row[-2] and row[6] == "accuracy"]
+    selected = [row[:6] for row in table.rows if row[-2] and row[7] == "accuracy"]
     assert selected == [("vit", name, 1e-3, None, 0.9, 0) for name in ("AdamW", "PsiLogic")]
     assert len(table.rows) == 2 * 2 * 9
     assert [(row[3].text, row[3].value) for row in rate_table(results).rows] == [("0.9", 0.9)] * 2

@@ -11,11 +11,13 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from fairbench.analysis.analyse import analyse
-from fairbench.report.figures.canvas import LONGEST_NAME, MOST_PIXELS, finished, looks_of, short_names, style
+from fairbench.report.figures.canvas import MOST_PIXELS, finished, style
 from fairbench.report.figures.causes import acted, draw_causes, draw_mechanism, draw_shocks
-from fairbench.report.figures.curves_and_times import draw_learning_curves, draw_lr_sensitivity
+from fairbench.report.figures.curves_and_times import draw_learning_curves
 from fairbench.report.figures.labels import fit_ticks, separate, thin_ticks
 from fairbench.report.figures.leaderboard import draw_leaderboard
+from fairbench.report.figures.looks import LONGEST_NAME, looks_of, short_names
+from fairbench.report.figures.lr_sensitivity import draw_lr_sensitivity
 
 
 def analyses_of(the_study, **options):

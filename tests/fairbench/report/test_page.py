@@ -11,9 +11,10 @@ from fabricated import Records, finals, history, study
 from pages import BACKGROUNDS, HOSTILE, Page, contrast, everything, rendered
 
 from fairbench.analysis.analyse import analyse
-from fairbench.report.figures.canvas import DASHES, MARKERS, STYLE, looks_of
+from fairbench.report.figures.canvas import STYLE
 from fairbench.report.figures.colors import COLORS
 from fairbench.report.figures.curves_and_times import draw_figures
+from fairbench.report.figures.looks import DASHES, MARKERS, looks_of
 
 SECTIONS = [
     *("Verdicts", "Audit", "Results", "Learning curves", "Learning rates", "Causes", "Did the mechanism act?", "Cost"),

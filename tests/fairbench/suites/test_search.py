@@ -2,8 +2,9 @@
 
 import hashlib
 import math
-from dataclasses import replace
+from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import pytest
 
@@ -13,42 +14,128 @@ from fairbench.optimizers.resolve import rates_of, resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.suites.loader import load_suite, parse_suite
 from fairbench.suites.schema import Sweep
-from fairbench.suites.search import Grid, Random, Setting, extras
+from fairbench.suites.search import Coordinate, Grid, Scores, Search, Setting, Sobol, best_of, canonical
 
 DECAYS = {"weight_decay": [0, 0.01, 0.1]}
-DRAWN = {"search": "random", "points": 0, "max_extensions": 0, "budget": 4, "search_seed": 7}
+SOBOL = {"search": "sobol", "points": 0, "max_extensions": 0, "budget": 8, "search_seed": 7}
+COORDINATE = {"search": "coordinate", "points": 3, "max_extensions": 0, "budget": 12}
 
 
-def test_draws_are_pinned() -> None:
-    """By the formula of the docstring in exact fractions, and as numbers that must never change."""
+def sweep_of(**fields: Any) -> Sweep:
+    return Sweep(1e-4, 1e-2, [0], 1, **{"points": 3, **fields})
 
-    def uniform(k: int, name: str) -> Fraction:
-        bits = bin(int(hashlib.sha256(f"7 {k} {name}".encode()).hexdigest(), 16))[2:].zfill(256)
-        return Fraction(int(bits[:53], 2), 2**53)
 
-    sweep = Sweep(1e-4, 1e-2, [0], 1, search="random", budget=4, search_seed=7, extra=DECAYS)
-    drawn = Random(sweep).first()
+def searched(search: Search, score: Callable[[Setting], float]) -> dict[Setting, tuple[float, ...]]:
+    """The scores of every setting that a search tries, lower is better."""
+    scores: dict[Setting, tuple[float, ...]] = {}
+    while new := search.next(scores):
+        assert not scores.keys() & set(new)
+        scores |= {setting: (score(setting),) for setting in new}
+    return scores
+
+
+def distance(setting: Setting, lr: float, **best: float) -> float:
+    """Decades from the best rate, and the distance of the other values."""
+    others = sum(abs(value - best[name]) for name, value in setting.extra if name in best)
+    return abs(math.log10(setting.lr / lr)) + others
+
+
+def test_a_sobol_sequence_is_that_of_the_docstring() -> None:
+    """Points of Sobol's published direction numbers in two dimensions, shifted in exact fractions."""
+    plain = [(0, 0), (4, 4), (6, 2), (2, 6), (3, 3), (7, 7), (5, 1), (1, 5)]  # eighths, Joe and Kuo
+    shifts = [int(hashlib.sha256(f"7 {x}".encode()).hexdigest()[:8], 16) >> 2 for x in ("lr", "weight_decay")]
+    drawn = Sobol(sweep_of(**SOBOL, extra=DECAYS)).first()
     expected = []
-    for k in range(4):
-        decay = [0.0, 0.01, 0.1][int(3 * uniform(k, "extra"))]
-        expected.append(Setting(float(f"{10 ** (-4 + 2 * float(uniform(k, 'lr'))):.6g}"), (("weight_decay", decay),)))
+    for point in plain:
+        u, v = (Fraction((x << 27) ^ shift, 2**30) for x, shift in zip(point, shifts, strict=True))
+        rate = float(f"{10 ** (-4 + 2 * float(u)):.6g}")
+        expected.append(Setting(rate, (("weight_decay", [0.0, 0.01, 0.1][int(3 * v)]),)))
     assert drawn == sorted(expected, key=lambda setting: setting.lr)
-    assert [(x.lr, *x.extra) for x in drawn] == PINNED
-    assert set(Random(replace(sweep, budget=3)).first()) < set(drawn)
-    assert [x.lr for x in Random(replace(sweep, extra={})).first()] == [x.lr for x in drawn]
+    assert [x.lr for x in drawn] == PINNED
+    assert set(Sobol(sweep_of(**{**SOBOL, "budget": 5}, extra=DECAYS)).first()) < set(drawn)
+    without = Sobol(sweep_of(**SOBOL, extra=DECAYS), lacks=frozenset(DECAYS)).first()
+    assert [(x.lr, x.extra) for x in without] == [(x.lr, ()) for x in drawn]
 
 
-PINNED = [
-    (0.000461503, ("weight_decay", 0.1)),
-    (0.00066289, ("weight_decay", 0.1)),
-    (0.000664394, ("weight_decay", 0.01)),
-    (0.00890526, ("weight_decay", 0.1)),
-]
+PINNED = [0.000177334, 0.00031535, 0.00056078, 0.000997224, 0.00177334, 0.0031535, 0.0056078, 0.00997224]
+
+
+@pytest.mark.parametrize("lacks", [(), ("weight_decay",), ("weight_decay", "eps")])
+def test_a_coordinate_search_finds_the_best_and_spends_its_budget(lacks: tuple[str, ...]) -> None:
+    """Where hyperparameters do not interact it finds the best of the whole grid; what an optimizer lacks is refined."""
+    extra = {"weight_decay": [0.01, 0.0, 0.1], "eps": [1e-8, 1e-4, 1e-2]}
+    search = Coordinate(sweep_of(**COORDINATE, extra=extra), lacks=frozenset(lacks))
+    scores = searched(search, lambda x: distance(x, 6e-4, weight_decay=0.1, eps=1e-4))
+    best = best_of(scores)
+    assert len(scores) == 12
+    assert dict(best.extra) == {name: x for name, x in (("weight_decay", 0.1), ("eps", 1e-4)) if name not in lacks}
+    assert abs(math.log10(best.lr / 6e-4)) < {0: 0.23, 1: 0.13, 2: 0.03}[len(lacks)]
+    assert list(scores)[:3] == [
+        Setting(lr, tuple((n, v[0]) for n, v in extra.items() if n not in lacks)) for lr in (1e-4, 1e-3, 1e-2)
+    ]
+
+
+def test_a_coordinate_search_never_exceeds_its_budget() -> None:
+    """Also where the budget ends in the middle of a line."""
+    extra = {"weight_decay": [0.01, 0.0, 0.1]}
+    for budget in range(3, 9):
+        search = Coordinate(sweep_of(**{**COORDINATE, "budget": budget}, extra=extra))
+        assert len(searched(search, lambda x: distance(x, 6e-4, weight_decay=0.1))) == budget
+
+
+def test_with_a_budget_every_grid_tries_as_many_settings() -> None:
+    """One that need not be extended tries rates around its best, and comes closer to it."""
+    grid = Grid(sweep_of(budget=6))
+    inside = searched(grid, lambda x: distance(x, 2e-3))
+    beyond = searched(grid, lambda x: distance(x, 1.0))
+    assert len(inside) == len(beyond) == 6
+    assert sorted(x.lr for x in beyond) == [1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0]
+    assert sorted(x.lr for x in inside) == pytest.approx([1e-4, 1e-3, 10**-2.75, 10**-2.625, 10**-2.5, 1e-2], rel=1e-5)
+    lacking = Grid(sweep_of(budget=6, extra=DECAYS), lacks=frozenset(DECAYS))
+    assert len(searched(lacking, lambda x: distance(x, 2e-3))) == 18
+
+
+@pytest.mark.parametrize(
+    ("best", "tried"),
+    [(1e-3, [1e-4, 1e-3, 1e-2]), (0.3, [1e-4, 1e-3, 1e-2, 1e-1, 1.0]), (1e-9, [1e-6, 1e-5, 1e-4, 1e-3, 1e-2])],
+)
+def test_a_selection_is_confirmed_until_the_best_lies_inside(best: float, tried: list[float]) -> None:
+    """It never tries more settings than the short search, here five."""
+    search = Grid(sweep_of(max_extensions=2, confirm=1))
+    short = {Setting(lr): (distance(Setting(lr), 1e-3),) for lr in (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)}
+    assert sorted(x.lr for x in confirmed(search, short, lambda x: distance(x, best))) == pytest.approx(tried)
+
+
+def confirmed(search: Search, short: Scores, score: Callable[[Setting], float]) -> Scores:
+    full: dict[Setting, tuple[float, ...]] = {}
+    while new := search.confirm(short, full):
+        assert not full.keys() & set(new)
+        full |= {setting: (score(setting),) for setting in new}
+    return full
+
+
+def test_neighbors_differ_in_one_hyperparameter() -> None:
+    search = Grid(sweep_of(confirm=1, extra={"weight_decay": [0.01, 0.0, 0.1], "betas": [[0.9, 0.9], [0.9, 0.99]]}))
+    short = searched(search, lambda x: distance(x, 1e-3, weight_decay=0.0))
+    (best, *others) = search.confirm(short, {})
+    assert best == Setting(1e-3, (("weight_decay", 0.0), ("betas", (0.9, 0.9))))
+    expected = [("lr", 1e-4), ("lr", 1e-2), ("weight_decay", 0.01), ("betas", (0.9, 0.99))]
+    assert set(others) == {best.with_value(*change) for change in expected}
+    assert len(search.confirm(short, {})) <= search.neighborhood
+
+
+def test_a_sobol_selection_is_confirmed_by_rank() -> None:
+    search = Sobol(sweep_of(**SOBOL, confirm=1))
+    short = searched(search, lambda x: x.lr)
+    ranked = sorted(short, key=lambda x: x.lr)
+    assert list(confirmed(search, short, lambda x: x.lr)) == ranked[:3]
+    assert list(confirmed(search, short, lambda x: -x.lr)) == ranked
+    assert list(confirmed(search, short, lambda x: abs(x.lr - ranked[3].lr))) == ranked[:5]
 
 
 def test_integers_among_floats_become_floats() -> None:
     def values(*given):
-        return [extra[0][1] for extra in extras(Sweep(1e-4, 1e-2, [0], 1, extra={"x": list(given)}))]
+        return canonical(given)
 
     assert list(map(repr, values(0, 0.1))) == ["0.0", "0.1"]
     assert list(map(repr, values(1, 2))) == ["1", "2"]
@@ -57,15 +144,16 @@ def test_integers_among_floats_become_floats() -> None:
 
 
 def test_a_grid_is_extended_on_both_sides_in_turn() -> None:
-    grid = Grid(Sweep(1e-4, 1e-2, [0], 1, points=3, max_extensions=2, extra=DECAYS))
-    tried = grid.first()
-    lower = grid.more(tried, tried[0])
+    grid = Grid(sweep_of(max_extensions=2, extra=DECAYS))
+    scores = dict.fromkeys(grid.first(), (1.0,))
+    lower = grid.next({**scores, grid.first()[0]: (0.0,)})
     assert {x.lr for x in lower} == {1e-5}
     assert len(lower) == 3
-    upper = grid.more([*lower, *tried], tried[-1])
+    scores |= dict.fromkeys(lower, (1.0,))
+    upper = grid.next({**scores, grid.first()[-1]: (0.0,)})
     assert {x.lr for x in upper} == {1e-1}
-    assert grid.more([*lower, *tried, *upper], upper[0]) == []
-    assert grid.more(tried, tried[4]) == []
+    assert grid.next({**scores, **dict.fromkeys(upper, (0.0,))}) == []
+    assert grid.next({**scores, grid.first()[4]: (0.0,)}) == []
 
 
 @pytest.mark.usefixtures("forgetful")
@@ -79,17 +167,12 @@ def test_rates_of_the_suite_replace_those_of_the_registry(monkeypatch: pytest.Mo
     assert rates_of("Own", OptimizerPlan(lr=0.5)) == (1.0, 0.5)
     assert rates_of("Own", OptimizerPlan(lr_scale=10.0)) == (10.0, None)
     assert rates_of("Small", OptimizerPlan("own:Small")) == (1.0, None)
-    assert (
-        resolve_optimizer("Own", OptimizerPlan(), ["no_argument"]).lr == 1.0
-    )  # without a search, the argument is not needed
-
-
-def test_an_optimizer_without_the_argument_is_named() -> None:
-    with pytest.raises(UsageError, match=r"optimizers\.AdamW: .* has no argument momentum, which the sweep selects"):
-        resolve_optimizer("AdamW", OptimizerPlan(), ["momentum"])
+    assert resolve_optimizer("Own", OptimizerPlan(), ["no_argument"]).lacks == []  # nothing is searched
+    assert resolve_optimizer("AdamW", OptimizerPlan(), ["eps", "momentum", "warmup_steps"]).lacks == ["momentum"]
 
 
 GRID = {"search": "grid", "points": 3, "max_extensions": 1, "budget": 0, "search_seed": 0, "extra": {}}
+WARMUPS = {"extra": {"warmup_steps": [0, 100]}}
 
 
 def suite_with(sweep, **adamw):
@@ -102,20 +185,20 @@ def suite_with(sweep, **adamw):
 @pytest.mark.parametrize(
     ("sweep", "adamw", "complaint"),
     [
-        ({"search": "rndom"}, {}, "sweep.search: unknown search 'rndom'; did you mean 'random'"),
+        ({"search": "sobl"}, {}, "sweep.search: unknown search 'sobl'; did you mean 'sobol'"),
         ({"points": 0}, {}, "sweep.points: is missing: a grid search needs it"),
-        ({"budget": 5}, {}, 'sweep.budget: belongs to search = "random"; a grid search has points; leave it out'),
-        ({"search_seed": 5}, {}, 'sweep.search_seed: belongs to search = "random"'),
-        ({"search": "random"}, {}, 'sweep.points: belongs to search = "grid"; a random search has budget'),
-        ({"search": "random", "points": 0}, {}, 'sweep.max_extensions: belongs to search = "grid"'),
-        ({**DRAWN, "budget": 0}, {}, "sweep.budget: is missing: a random search needs it"),
-        ({**DRAWN, "budget": 1}, {}, r"sweep.budget: must lie in \[2, 1000\], got 1"),
-        ({**DRAWN, "lr_max": 1.00001e-3}, {}, "sweep.budget: gives rates that are not distinct"),
-        (
-            {"extra": {"eps": [1, 2], "momentum": [0, 1]}},
-            {},
-            "at most one hyperparameter can be searched with lr, got eps, m",
-        ),
+        ({"budget": 5}, {}, "sweep.max_extensions: does not go with a budget"),
+        ({"budget": 2, "max_extensions": 0}, {}, "sweep.budget: must be at least points = 3, got 2"),
+        ({"search_seed": 5}, {}, "sweep.search_seed: is not a key of a grid search, which has points, max_ext"),
+        ({"search": "sobol"}, {}, "sweep.points: is not a key of a sobol search, which has budget, search_seed"),
+        ({"search": "sobol", "points": 0}, {}, "sweep.max_extensions: is not a key of a sobol search"),
+        ({**COORDINATE, "budget": 0}, {}, "sweep.budget: is missing: a coordinate search needs it"),
+        ({**SOBOL, "budget": 1}, {}, r"sweep.budget: must lie in \[2, 1000\], got 1"),
+        ({**SOBOL, "lr_max": 1.00001e-3}, {}, "sweep.budget: gives rates that are not distinct"),
+        ({"lr_max": 1e99, "max_extensions": 100}, {}, "sweep.points: gives rates that are not finite"),
+        ({"confirm": 11}, {}, r"sweep.confirm: must lie in \[0, 10\], got 11"),
+        (WARMUPS, {}, "sweep.extra.warmup_steps: must be at most 5, since the shortest trials have 6 steps; got 100"),
+        ({"extra": {"warmup_steps": [0, 0.5]}}, {}, "sweep.extra.warmup_steps: must be whole numbers of steps"),
         ({"extra": {"lr": [1, 2]}}, {}, "sweep.extra.lr: is always searched"),
         ({"extra": {"eps": [1e-8]}}, {}, r"sweep.extra.eps: must be two or more values, each once, got \[1e-08\]"),
         ({"extra": {"eps": [1, 1.0]}}, {}, "sweep.extra.eps: must be two or more values, each once"),
@@ -146,7 +229,7 @@ def test_mistakes_are_named(sweep, adamw, complaint) -> None:
 
 
 @pytest.mark.parametrize(
-    "sweep", [{"extra": {"eps": [0, 1e-8]}}, {**DRAWN, "extra": {"betas": [[0.9, 0.99], [0.9, 0.999]]}}]
+    "sweep", [{"extra": {"eps": [0, 1e-8]}}, {**SOBOL, "extra": {"betas": [[0.9, 0.99], [0.9, 0.999]]}}]
 )
 def test_searches_survive_json(sweep) -> None:
     suite = suite_with(sweep, lr=1.0)

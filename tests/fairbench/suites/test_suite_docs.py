@@ -38,4 +38,8 @@ def test_the_example_of_a_sweep_is_one() -> None:
     (example,) = re.findall(r"```toml\n(\[sweep\].*?)```", PAGE, re.DOTALL)
     sweep = build(Sweep, tomllib.loads(example)["sweep"], ("sweep",))
     check_sweep(sweep)
-    assert (sweep.search, sweep.budget, list(sweep.extra)) == ("random", 12, ["weight_decay"])
+    assert (sweep.search, sweep.budget, list(sweep.extra)) == (
+        "coordinate",
+        16,
+        ["weight_decay", "betas", "warmup_steps"],
+    )

@@ -12,7 +12,7 @@ from fairbench.analysis.audit.declaration import (
 from fairbench.analysis.audit.horizon import flips_between_horizons, gap_changes, order_not_settled, still_improving
 from fairbench.analysis.audit.power import low_power
 from fairbench.analysis.audit.records import contradictory, duplicates, unequal_evaluation
-from fairbench.analysis.audit.search import at_edge, by_chance, extra_at_end, fewer_rates, untuned
+from fairbench.analysis.audit.search import at_edge, by_chance, extra_at_end, fewer_rates, searched_shorter, untuned
 from fairbench.analysis.audit.timing import data_bound, shared_device
 from fairbench.analysis.audit.treatment import clipped, coupled_decay, inactive_mechanism, unequal_treatment
 from fairbench.analysis.audit.trials import (
@@ -48,6 +48,7 @@ AUDIT_CHECKS: tuple[Check[Analyses], ...] = (
     gap_changes,
     at_edge,
     by_chance,
+    searched_shorter,
     low_power,
     beyond_welch,
     clipped,

@@ -7,17 +7,19 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.results import ArmResults
 from fairbench.common.checks import Severity, check
 from fairbench.common.formatting import plain, plural, some
+from fairbench.study.plan import Selection
 from fairbench.suites.search import Setting, are_numbers
 
 
 def edge(arm: ArmResults) -> str:
-    """The place of the selected rate among the tried ones, "lowest", "highest" or "inside"; empty without any.
+    """The place of the selected rate among those that selected it, "lowest", "highest" or "inside"; empty without any.
 
     Where the search is repeated, one selected rate at the edge is enough.
     """
     if not (arm.selected and arm.sweep):
         return ""
-    ends = {arm.rates[0]: "lowest", arm.rates[-1]: "highest"}
+    tried = sorted({run.lr for run in arm.selecting if run.lr is not None})
+    ends = {tried[0]: "lowest", tried[-1]: "highest"}
     return next((ends[rate] for rate in arm.selected.rates if rate in ends), "inside")
 
 
@@ -28,7 +30,9 @@ def at_edge(case: Analyses) -> str:
     """A selected learning rate is the lowest or the highest that was tried, extensions of the grid included."""
     tuned = [arm for arm in case.results.arms if edge(arm)]
     ends = {"lowest": 0, "highest": -1}
-    flagged = [f"{x.arena} {x.optimizer} ({edge(x)}, {x.rates[ends[edge(x)]]:g})" for x in tuned if edge(x) in ends]
+    flagged = [
+        f"{x.arena} {x.optimizer} ({edge(x)}, {x.selected.rates[ends[edge(x)]]:g})" for x in tuned if edge(x) in ends
+    ]
     if not flagged:
         return ""
     where = "selected at the edge of the rates that were tried, extensions included"
@@ -56,7 +60,7 @@ def _narrow_lead(case: Analyses, arm: ArmResults) -> str:
     metric = case.suite.arenas[arm.arena].metric
     lower = case.suite.facts(arm.arena).metrics[metric] == "min"
     scores: dict[Setting | None, list[float]] = {}
-    for run in arm.sweep:
+    for run in arm.selecting:
         if (value := run.metric("val", metric)) is not None:
             scores.setdefault(run.setting, []).append(value if lower else -value)
     means = sorted(fmean(values) for values in scores.values())
@@ -66,6 +70,35 @@ def _narrow_lead(case: Analyses, arm: ArmResults) -> str:
     lead, error = means[1] - means[0], stdev(seeds) / sqrt(len(case.suite.sweep.seeds))
     sizes = f"leads by {plain(lead, '.2g')}, error {plain(error, '.2g')}"
     return f"{arm.arena} {arm.optimizer} ({sizes})" if lead < error else ""
+
+
+@check("searched shorter than reported", "warn", "Confirm the selection with the reported length (`sweep.confirm`).")
+def searched_shorter(case: Analyses) -> tuple[Severity, str]:
+    """Settings were selected by trials shorter than the final ones; a note names choices that a confirmation moved."""
+    suite, shorter = case.suite, []
+    for arena, plan in suite.arenas.items():
+        tuned_on = suite.arenas[suite.tuned_on(arena)]
+        steps = tuned_on.steps if suite.confirms(suite.tuned_on(arena)) else tuned_on.sweep_steps
+        if steps < plan.steps:
+            shorter.append(f"{arena} {steps} of {plan.steps} steps")
+    if shorter and any(map(case.results.study.tuned, suite.optimizers)):
+        return "warn", f"{', '.join(shorter)}."
+    confirmed = [arm for arm in case.results.arms if arm.confirm and arm.selected]
+    moved = [
+        f"{arm.arena} {arm.optimizer} {_in_words(arm.searched)} to {_in_words(arm.selected)}"
+        for arm in confirmed
+        if arm.selected != arm.searched
+    ]
+    counted = f"the reported length moved {some(moved)} ({len(moved)} of {plural(len(confirmed), 'arm')})."
+    return ("note", counted) if moved else ("pass", "")
+
+
+def _in_words(selected: Selection) -> str:
+    """The selected settings: rates, and values of what was searched with them."""
+    return " or ".join(
+        ", ".join([f"{setting.lr:g}", *(f"{name} {value}" for name, value in setting.extra)])
+        for setting in selected.settings
+    )
 
 
 @check("fewer rates", "note", "See whether the baseline's best rate lies well inside the rates that it tried.")
@@ -95,7 +128,7 @@ def extra_at_end(case: Analyses) -> str:
     for name, values in case.suite.sweep.extra.items():
         if len(values) > 2 and are_numbers(values):  # of two, each is an end
             for arm in case.results.arms:
-                chosen = {dict(setting.extra)[name] for setting in arm.selected.settings if arm.sweep}
+                chosen = {dict(x.extra)[name] for x in arm.selected.settings if arm.sweep and name in dict(x.extra)}
                 ends = sorted(chosen & {min(values), max(values)})
                 flagged += [f"{arm.arena} {arm.optimizer} ({name} {value:g})" for value in ends]
     return f"{some(flagged)}." if flagged else ""

@@ -1,4 +1,4 @@
-"""The parts that all figures share: style, the look of each arm, panels, labels, and reproducible files.
+"""The parts that all figures share: style, panels, lines, and reproducible files.
 
 A figure has a panel for each arena. A drawing function takes `panels`, draws into each with `draw_line` and the like,
 or with matplotlib on `panel.axes` and `mark` for the artists of an arm, and passes everything to `finished`:
@@ -13,11 +13,9 @@ The page shows each panel separately, in the page's colors; it can hide marked a
 
 import io
 import math
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import chain, cycle, takewhile
 from typing import Any, Literal, NamedTuple
 from xml.sax.saxutils import escape
 
@@ -30,6 +28,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from fairbench.report.figures.colors import LIGHT
+from fairbench.report.figures.looks import Look
 from fairbench.suites.schema import Suite
 
 STYLE: dict[Any, Any] = {
@@ -61,15 +60,6 @@ STYLE: dict[Any, Any] = {
     "pdf.fonttype": 42,
 }
 
-ARM_COLORS = [color for role, color in LIGHT.items() if role.startswith("arm-")]
-REFERENCE_COLOR = ARM_COLORS[0]
-DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)), (0, (9, 2)))
-MARKERS = ("s", "^", "D", "v", "X", "P", "<", ">")
-"""Colors, dashes and markers each repeat in a cycle: only the 121st baseline looks like the first."""
-
-LONGEST_NAME = 24
-"""The most characters of a name in a figure; a longer one loses its middle."""
-
 PANEL_WIDTH = 5.0
 LEFT, TOP, BOTTOM = 0.95, 0.45, 0.65
 """Sizes in inches, so that text has the same space in a figure of any number of panels."""
@@ -77,29 +67,6 @@ LEFT, TOP, BOTTOM = 0.95, 0.45, 0.65
 POINTS_PER_INCH = 72
 DPI, MOST_PIXELS = 160, 6_000_000
 """Resolution of a PNG. With hundreds of arms it is reduced, since it would take longer than PDF and SVG together."""
-
-
-@dataclass(frozen=True)
-class Look:
-    """The style of an arm in every figure; dash and marker distinguish it where colors repeat.
-
-    Attributes:
-        index: 0 for the suite's reference; the baselines follow in the order of the suite.
-        label: the arm's name, shortened to `LONGEST_NAME`, with dollar signs escaped.
-        color: the color of its lines, markers and text.
-        dash, marker: of its lines and values, in matplotlib's notation.
-    """
-
-    index: int
-    label: str
-    color: str
-    dash: Any
-    marker: str
-
-    @property
-    def wide(self) -> bool:
-        """Whether its line is wide, so that it stays visible under a line that coincides with it."""
-        return self.index == 0
 
 
 class Box(NamedTuple):
@@ -179,19 +146,6 @@ def style() -> Iterator[None]:
         yield
 
 
-Looks = Mapping[str, Look]
-"""The look of each optimizer, the reference first."""
-
-
-def looks_of(suite: Suite) -> Looks:
-    """The look of each optimizer, the same in all figures."""
-    names = sorted(suite.optimizers, key=lambda name: name != suite.reference)
-    colors, dashes, markers = cycle(ARM_COLORS[1:]), cycle(DASHES), cycle(MARKERS)
-    styles = chain([(REFERENCE_COLOR, "-", "o")], zip(colors, dashes, markers, strict=False))
-    labels = short_names(names)
-    return {name: Look(i, labels[name], *x) for i, (name, x) in enumerate(zip(names, styles, strict=False))}
-
-
 def panels(
     titles: Mapping[str, str], height: float, left: float = LEFT, right: float = 0.3, bottom: float = BOTTOM
 ) -> tuple[Figure, dict[str, Panel]]:
@@ -218,21 +172,6 @@ def panels(
         outer = Box(column * PANEL_WIDTH, row * height, PANEL_WIDTH, height)
         by_arena[arena] = Panel(i, title, axes, Box(*(round(POINTS_PER_INCH * x, 2) for x in outer)), inner_height)
     return figure, by_arena
-
-
-def short_names(names: Sequence[str]) -> dict[str, str]:
-    """Names shortened for figures, all of them different, with dollar signs escaped.
-
-    A long name loses its middle. Names that would look alike keep the place where they begin to differ.
-    """
-    shown = {name: name if len(name) <= LONGEST_NAME else f"{name[:12]}…{name[-11:]}" for name in names}
-    for text in {text for text, count in Counter(shown.values()).items() if count > 1}:
-        alike = [name for name in names if shown[name] == text]
-        shared = takewhile(lambda letters: len(set(letters)) == 1, zip(*alike, strict=False))
-        start = max(len([*shared]) - 3, 7)
-        for i, name in enumerate(alike, 1):
-            shown[name] = f"{name[:5]}…{name[start : start + 13]}…{i}"
-    return {name: text.replace("$", r"\$") for name, text in shown.items()}
 
 
 def log_axis(axes: Axes, which: Literal["x", "y"], values: Sequence[float]) -> None:

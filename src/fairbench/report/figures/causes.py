@@ -6,9 +6,10 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.ladder import WHOLE
 from fairbench.analysis.mechanism import quantity_curve
 from fairbench.analysis.results import ArmResults
-from fairbench.report.figures.canvas import Drawing, Looks, draw_line, finished, panels, titles
+from fairbench.report.figures.canvas import Drawing, draw_line, finished, panels, titles
 from fairbench.report.figures.intervals import Interval, draw_intervals
 from fairbench.report.figures.labels import height_for, label_ends, width_for
+from fairbench.report.figures.looks import Looks
 from fairbench.report.tables.numbers import percent
 
 

@@ -1,9 +1,8 @@
-"""All figures in their order; among them learning curves, learning-rate sensitivity and step time."""
+"""All figures in their order; among them learning curves and step time."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import accumulate
-from statistics import fmean
 from typing import Any
 
 from matplotlib.patches import Patch
@@ -12,20 +11,16 @@ from matplotlib.ticker import MaxNLocator
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.cost import STEP_PHASES, Cost
 from fairbench.analysis.curves import Curve
-from fairbench.analysis.results import ArmResults, Results
+from fairbench.analysis.results import ArmResults
 from fairbench.report.figures.canvas import (
     POINTS_PER_INCH,
     TOP,
     Drawing,
-    Look,
-    Looks,
     Panel,
     draw_band,
     draw_line,
-    draw_values,
     finished,
     log_axis,
-    looks_of,
     mark,
     panels,
     style,
@@ -44,13 +39,10 @@ from fairbench.report.figures.labels import (
     width_for,
 )
 from fairbench.report.figures.leaderboard import draw_leaderboard
-from fairbench.report.tables.numbers import number, rate
-from fairbench.suites.schema import Suite
-from fairbench.suites.search import Setting
+from fairbench.report.figures.looks import Looks, arm_label, axis_label, looks_of, no_line, reference_first
+from fairbench.report.figures.lr_sensitivity import draw_lr_sensitivity
+from fairbench.report.tables.numbers import number
 
-RING: dict[str, Any] = {"marker": "o", "linestyle": "", "markerfacecolor": "none", "markeredgewidth": 1.8}
-CROSS: dict[str, Any] = {"marker": "x", "linestyle": "", "markersize": 8, "markeredgewidth": 2, "clip_on": False}
-GRID_EDGE: dict[str, Any] = {"color": LIGHT["soft"], "linewidth": 1.1, "linestyle": (0, (1, 3)), "zorder": 0.5}
 PHASE_COLORS = [LIGHT[f"phase-{phase}"] for phase in STEP_PHASES]
 
 
@@ -65,30 +57,19 @@ def draw_figures(analyses: Analyses) -> list[Drawing]:
     return [drawing for drawing in drawings if drawing is not None]
 
 
-def _reference_first(results: Results, arena: str) -> list[ArmResults]:
-    return sorted(results.of(arena), key=lambda arm: arm.optimizer != results.study.suite.reference)
-
-
-def _axis(suite: Suite, arena: str) -> tuple[str, bool]:
-    """Label of the axis of the primary metric, and whether higher is better."""
-    metric = suite.arenas[arena].metric
-    maximize = suite.facts(arena).metrics[metric] == "max"
-    return f"{suite.selection_name} {metric} ({'higher' if maximize else 'lower'} is better)", maximize
-
-
 def draw_learning_curves(analyses: Analyses, looks: Looks, logarithmic: bool = False) -> Drawing | None:
     """The primary metric of every arm over the training."""
     suite, results = analyses.suite, analyses.results
     arenas = [arena for arena in suite.arenas if any(analyses.curves[arena, name] for name in suite.optimizers)]
     if not arenas:
         return None
-    right = width_for(_label(arm, looks[arm.optimizer]) for arm in results.arms)
+    right = width_for(arm_label(arm, looks[arm.optimizer]) for arm in results.arms)
     figure, by_arena = panels(titles(suite, arenas), height_for(len(suite.optimizers)), right=right)
     for arena, panel in by_arena.items():
-        arms = _reference_first(results, arena)
+        arms = reference_first(results, arena)
         curves = [(arm, curve) for arm in arms if (curve := analyses.curves[arena, arm.optimizer])]
-        label, maximize = _axis(suite, arena)
-        panel.axes.set_xlabel("training step" + _no_line(arms, [arm for arm, _ in curves], looks))
+        label, maximize = axis_label(suite, arena)
+        panel.axes.set_xlabel("training step" + no_line(arms, [arm for arm, _ in curves], looks))
         panel.axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
         panel.axes.set_ylabel(label)
         if logarithmic:
@@ -121,110 +102,7 @@ def _draw_curves(panel: Panel, curves: Sequence[tuple[ArmResults, Curve]], looks
         draw_band(panel, looks[arm.optimizer], steps, low, high)
         panel.summary.append(f"{texts[-1]}.")
     ends = ((arm, looks[arm.optimizer], curve[-1][:2]) for arm, curve in curves)
-    label_ends(panel, {_label(arm, look): (look, end) for arm, look, end in ends})
-
-
-def _label(arm: ArmResults, look: Look) -> str:
-    finished = arm.count("finished")
-    return look.label if finished == len(arm.final) else f"{look.label} †{finished}/{len(arm.final)}"
-
-
-def _no_line(arms: Sequence[ArmResults], drawn: Sequence[ArmResults], looks: Looks) -> str:
-    absent = [_label(arm, looks[arm.optimizer]) for arm in arms if arm not in drawn]
-    return f"\nno line: {', '.join(absent)}" if absent else ""
-
-
-def draw_lr_sensitivity(analyses: Analyses, looks: Looks) -> Drawing | None:
-    """The metric of each searched setting on the split that selects, by learning rate."""
-    suite, results = analyses.suite, analyses.results
-    arenas = [arena for arena in suite.arenas if any(run.result for arm in results.of(arena) for run in arm.sweep)]
-    if not arenas:
-        return None
-    right = width_for(look.label for look in looks.values())
-    scales = {results.study.optimizers[name].lr_scale for name in suite.optimizers if results.study.tuned(name)}
-    figure, by_arena = panels(titles(suite, arenas), height_for(len(looks)), right=right)
-    for arena, panel in by_arena.items():
-        label, maximize = _axis(suite, arena)
-        arms = _reference_first(results, arena)
-        means = {arm.optimizer: _means(results, arm) for arm in arms}
-        panel.axes.set_xlabel("learning rate" + _no_line(arms, [arm for arm in arms if means[arm.optimizer]], looks))
-        panel.axes.set_ylabel(label)
-        log_axis(panel.axes, "x", [rate for arm in arms for rate in arm.rates])
-        panel.axes.margins(y=0.1)  # for the rings
-        for arm in arms:
-            _draw_settings(panel, arm, looks[arm.optimizer], means[arm.optimizer], suite.sweep.search == "grid")
-            _draw_lost(panel, arm, looks[arm.optimizer], worst=0.0 if maximize else 1.0)
-        for scale in scales:
-            for edge in (suite.sweep.lr_min, suite.sweep.lr_max):
-                panel.axes.axvline(scale * edge, **GRID_EDGE)
-        ends = {arm.optimizer: max(_of_selected(arm, means[arm.optimizer]), default=None) for arm in arms}
-        label_ends(panel, {looks[name].label: (looks[name], end) for name, end in ends.items() if end})
-    caption = (
-        f"Learning-rate sensitivity: {suite.selection_name} metric at the end of the sweep trials. Rings mark the "
-        f"selected rates, crosses at the panel's edge rates that diverged. {_searched(suite, len(scales) > 1)}"
-    )
-    return finished(figure, by_arena, "lr_sensitivity", "Learning-rate sensitivity", caption)
-
-
-def _searched(suite: Suite, scaled: bool) -> str:
-    """The meaning of the dotted lines, and of the points between and beyond them."""
-    scale = ", each scaled by its `lr_scale`" if scaled else ""
-    if suite.sweep.search == "random":
-        return f"Points are draws of the rate between the dotted lines, the same draws for every optimizer{scale}."
-    thin = "".join(f" Thin lines have the other values of {name}." for name in suite.sweep.extra)
-    return (
-        f"Dotted lines are the edges of the grid that every optimizer searches{scale}; points beyond them are "
-        f"extensions of the grid.{thin} The wide line is {suite.reference}."
-    )
-
-
-def _means(results: Results, arm: ArmResults) -> dict[Setting, float]:
-    """The mean over the sweep's seeds of each setting with which all of them finished."""
-    metric = results.study.suite.arenas[arm.arena].metric
-    values: dict[Setting, list[Any]] = {}
-    for run in arm.sweep:
-        assert run.setting is not None
-        values.setdefault(run.setting, []).append(run.metric("val", metric))
-    return {setting: fmean(scores) for setting, scores in values.items() if None not in scores}
-
-
-def _of_selected(arm: ArmResults, means: Mapping[Setting, float]) -> list[tuple[float, float]]:
-    """Rate and mean of the settings with the selected value of the extra; with its first one while none is selected."""
-    first = next((setting.extra for setting in means), ())
-    shown = arm.selected.settings[0].extra if arm.selected else first
-    return [(setting.lr, mean) for setting, mean in means.items() if setting.extra == shown]
-
-
-def _draw_settings(panel: Panel, arm: ArmResults, look: Look, means: Mapping[Setting, float], joined: bool) -> None:
-    """Draw an arm's values and a ring at the selected one; those of a grid in lines, thin for extras not selected."""
-    chosen = dict.fromkeys(arm.selected.settings, ", selected")
-    wide = _of_selected(arm, means)
-    for extra in dict.fromkeys(setting.extra for setting in means):
-        of_extra = {setting: mean for setting, mean in means.items() if setting.extra == extra}
-        texts = [f"{_in_words(arm, x)}: {number(mean)}{chosen.get(x, '')}" for x, mean in of_extra.items()]
-        rates, values = [setting.lr for setting in of_extra], list(of_extra.values())
-        if joined and list(zip(rates, values, strict=True)) == wide:
-            draw_line(panel, look, rates, values, texts)
-        else:
-            thin = {"linewidth": 0.8 if joined else 0.0, "alpha": 0.5, "linestyle": look.dash}
-            mark(panel, look, *panel.axes.plot(rates, values, color=look.color, **thin))
-            draw_values(panel, look, rates, values, texts)
-    for setting in (x for x in arm.selected.settings if x in means):
-        size, at = 14 if look.wide else 10, (setting.lr, means[setting])
-        mark(panel, look, *panel.axes.plot(*at, markeredgecolor=look.color, markersize=size, **RING))
-        panel.summary.append(f"{_in_words(arm, setting)}: {number(at[1])}, selected.")
-
-
-def _in_words(arm: ArmResults, setting: Setting) -> str:
-    extra = "".join(f", {name} {value}" for name, value in setting.extra)
-    return f"{arm.optimizer}, rate {rate(setting.lr)}{extra}"
-
-
-def _draw_lost(panel: Panel, arm: ArmResults, look: Look, worst: float) -> None:
-    """Draw crosses at the rates at which trials diverged."""
-    lost = sorted({run.lr for run in arm.sweep if run.status == "diverged" and run.lr})
-    at_edge = {"color": look.color, "transform": panel.axes.get_xaxis_transform(), **CROSS}
-    mark(panel, look, *panel.axes.plot(lost, [worst] * len(lost), **at_edge))
+    label_ends(panel, {arm_label(arm, look): (look, end) for arm, look, end in ends})
 
 
 def _step_time(analyses: Analyses, looks: Looks) -> Drawing | None:

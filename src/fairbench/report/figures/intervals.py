@@ -7,9 +7,10 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from fairbench.report.figures.canvas import BOTTOM, TOP, Drawing, Look, Panel, finished, mark, panels
+from fairbench.report.figures.canvas import BOTTOM, TOP, Drawing, Panel, finished, mark, panels
 from fairbench.report.figures.colors import LIGHT
 from fairbench.report.figures.labels import fit_ticks, name_rows, thin_ticks, width_for
+from fairbench.report.figures.looks import Look
 from fairbench.report.tables.numbers import interval
 from fairbench.suites.schema import Suite
 

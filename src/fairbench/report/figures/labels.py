@@ -11,7 +11,8 @@ from matplotlib.textpath import text_to_path
 from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import ScaledTranslation, Transform
 
-from fairbench.report.figures.canvas import BOTTOM, POINTS_PER_INCH, TOP, Look, Panel, mark
+from fairbench.report.figures.canvas import BOTTOM, POINTS_PER_INCH, TOP, Panel, mark
+from fairbench.report.figures.looks import Look
 
 LABEL_HEIGHT = 0.18
 """The height of a label in inches."""

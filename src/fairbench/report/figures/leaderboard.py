@@ -1,9 +1,10 @@
 """The figure of the leaderboard: the gain of each optimizer over the reference in each arena."""
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.report.figures.canvas import Drawing, Looks
+from fairbench.report.figures.canvas import Drawing
 from fairbench.report.figures.intervals import Interval, draw_intervals
 from fairbench.report.figures.labels import LABEL_HEIGHT
+from fairbench.report.figures.looks import Looks
 
 FEWEST = 3
 """The smallest number of baselines that makes a leaderboard."""

@@ -22,6 +22,7 @@ class Budget:
         search: the range of the searched rates in words, or that the optimizer is untuned.
         settings: number of settings that were tried.
         sweep_trials, sweep_steps: trials of the search, and their steps.
+        confirm_trials, confirm_steps: trials with the reported length that confirm its selection, and their steps.
         final_trials, final_steps: trials at the selected setting, and their steps.
         clipping: of the gradients' global norm, by the training loop or by the optimizer.
         adaptive_clipping: of the gradients, by the weights' norms.
@@ -37,6 +38,8 @@ class Budget:
     settings: int
     sweep_trials: int
     sweep_steps: int
+    confirm_trials: int
+    confirm_steps: int
     final_trials: int
     final_steps: int
     clipping: str
@@ -70,6 +73,7 @@ def _budget(results: Results, arm: ArmResults) -> Budget:
         _search(results, arm),
         len({run.setting for run in arm.sweep if run.record is not None}),
         *_count(arm.sweep),
+        *_count(arm.confirm),
         *_count(arm.final),
         clipping=", ".join([*by_loop, *([f"its own {by_optimizer}"] if by_optimizer else [])]) or "none",
         centralization=_amount(options, "gradient centralization", default),
@@ -86,23 +90,32 @@ def _search(results: Results, arm: ArmResults) -> str:
         return f"untuned, at {rate(arm.selected.rates[0])}"
     if tuned_on := results.study.suite.arenas[arm.arena].tuned_on:
         return f"in {tuned_on}"
-    return f"{rate(min(arm.rates, default=None))} to {rate(max(arm.rates, default=None))}"
+    lacks = results.study.optimizers[arm.optimizer].lacks
+    without = f", without {', '.join(lacks)}" if lacks else ""
+    return f"{rate(min(arm.rates, default=None))} to {rate(max(arm.rates, default=None))}{without}"
 
 
 def search_in_words(study: Study) -> str:
     """The search of every optimizer, in words."""
     sweep = study.suite.sweep
-    extra = "".join(f", each with {name} {', '.join(map(str, values))}" for name, values in sweep.extra.items())
     scales = {study.optimizers[name].lr_scale for name in study.suite.optimizers if study.tuned(name)}
     scaled = "" if scales <= {1.0} else ", times the optimizer's `lr_scale`"
     ends = f"from {rate(sweep.lr_min)} to {rate(sweep.lr_max)}{scaled}"
-    each = "; repeated for every final seed" if sweep.repeated else ""
-    if sweep.search == "random":
-        drawn = "".join(f", and of {name} among {', '.join(map(str, x))}" for name, x in sweep.extra.items())
-        return f"{sweep.budget} draws of a rate {ends}{drawn}, with seed {sweep.search_seed}{each}"
+    values = [f"{name} {', '.join(map(str, x))}" for name, x in sweep.extra.items()]
     most = sweep.max_extensions
     more = f", and up to {most} more where the best lies at the edge" if most else ""
-    return f"{sweep.points} rates {ends}{more}{extra}{each}"
+    more += f", then rates around the best until each search has {sweep.budget}" if sweep.budget else ""
+    words = {
+        "grid": f"{sweep.points} rates {ends}{more}{''.join(f', each with {x}' for x in values)}",
+        "sobol": f"{sweep.budget} points of a Sobol sequence, a rate {ends}{''.join(f', {x}' for x in values)}, with "
+        f"seed {sweep.search_seed}",
+        "coordinate": f"{sweep.points} rates {ends}{''.join(f', then {x}' for x in values)}, in rounds until one "
+        f"changes nothing, then rates around the best, {sweep.budget} settings in all",
+    }[sweep.search]
+    places = "its neighbor" if sweep.confirm == 1 else f"its {sweep.confirm} neighbors"
+    confirmed = f"; the best and {places} on each side are trained with the reported length, and those select"
+    each = "; repeated for every final seed" if sweep.repeated else ""
+    return words + (confirmed if sweep.confirm else "") + each
 
 
 def equality(arms: Sequence[Budget]) -> str:

@@ -60,19 +60,19 @@ def _cell(value: Any) -> Any:
 
 
 def lr_sweep(results: Results) -> Table:
-    """A row for each sweep trial and metric, from which the setting was selected."""
+    """A row for each metric of the trials from which the setting was selected, the sweep and what confirms it."""
     trial = _Trial(results)
 
     def rows() -> Iterator[tuple[Any, ...]]:
         for arm in results.arms:
-            planned = results.study.search(arm.optimizer).first()
-            for run in arm.sweep:
+            planned = {setting.lr for setting in results.study.search(arm.optimizer).first()}
+            for run in (*arm.sweep, *arm.confirm):
                 selected = arm.selected.by_seed.get(run.seed) == run.setting
                 for metric in results.metrics[arm.arena]:
-                    value, extension = run.metric("val", metric), run.setting not in planned
-                    yield (*trial.cells(run), metric, value, run.status, selected, extension)
+                    value, extension = run.metric("val", metric), run.lr not in planned
+                    yield (*trial.cells(run), run.stage, metric, value, run.status, selected, extension)
 
-    columns = (*trial.columns, "metric", results.study.suite.selection, "status", "selected", "extension")
+    columns = (*trial.columns, "stage", "metric", results.study.suite.selection, "status", "selected", "extension")
     return Table(columns, list(rows()))
 
 
@@ -84,7 +84,8 @@ class _Trial:
         self.columns = ("arena", "optimizer", "lr", "weight_decay", *self._extra, "seed")
 
     def cells(self, run: Run) -> tuple[Any, ...]:
-        extra = (run.options.get(name) for name in self._extra)
+        searched = {} if run.setting is None else dict(run.setting.extra)
+        extra = (searched.get(name, run.options.get(name)) for name in self._extra)
         return (run.arena, run.optimizer, run.lr, run.weight_decay, *extra, run.seed)
 
 

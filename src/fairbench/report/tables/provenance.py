@@ -32,6 +32,7 @@ def provenance_tables(analyses: Analyses) -> list[TableView]:
 
 def budget_table(arms: Sequence[Budget]) -> TableView:
     """The search and training budget of each arm."""
+    confirms = any(arm.confirm_trials for arm in arms)
     caption = (
         "Search and training of each arm: trials with a record, and their steps. Extensions of a grid count. "
         f"{equality(arms)}"
@@ -42,6 +43,7 @@ def budget_table(arms: Sequence[Budget]) -> TableView:
         integers("Settings", "settings"),
         integers("Search, trials", "sweep_trials"),
         integers("Search, steps", "sweep_steps"),
+        *(integers(f"Confirmation, {x}", f"confirm_{x}") for x in ("trials", "steps") if confirms),
         integers("Final, trials", "final_trials"),
         integers("Final, steps", "final_steps"),
     )

@@ -16,6 +16,7 @@ from fairbench.report.tables.model import ARM, Column, TableView, integers, numb
 from fairbench.report.tables.numbers import NONE, interval, number, p_value, rate, three
 from fairbench.report.tables.provenance import provenance_tables
 from fairbench.report.tables.verdict_text import VerdictText
+from fairbench.study.plan import Selection
 from fairbench.suites.schema import RULES
 from fairbench.suites.search import Setting, are_numbers
 
@@ -118,8 +119,12 @@ def rate_table(results: Results) -> TableView:
         f"Selected on the {suite.selection_name} split by the same rule for every optimizer: "
         f"{search_in_words(results.study)}. {unread}"
     )
+    sweep = (
+        [_selected_column("By the sweep", lambda x: x.lr, is_number=True, by="searched")] if suite.sweep.confirm else []
+    )
     columns = (
         *ARM,
+        *sweep,
         _selected_column("Selected", lambda setting: setting.lr, is_number=True),
         *(_extra_column(name, values) for name, values in suite.sweep.extra.items()),
         Column("Place among the rates tried", _place),
@@ -136,11 +141,14 @@ def _extra_column(name: str, values: Sequence[Any]) -> Column:
     return _selected_column(title, lambda setting: dict(setting.extra).get(name), are_numbers(values))
 
 
-def _selected_column(title: str, of: Callable[[Setting], Any], is_number: bool) -> Column:
+def _selected_column(title: str, of: Callable[[Setting], Any], is_number: bool, by: str = "selected") -> Column:
     """A part of the selected settings; where repeated searches selected several, the number of final seeds of each."""
 
     def most_common(arm: ArmResults) -> list[tuple[Any, int]]:
-        return Counter(of(arm.selected.by_seed[run.seed]) for run in arm.final if arm.selected).most_common()
+        selection: Selection = getattr(arm, by)
+        return Counter(
+            of(selection.by_seed[run.seed]) for run in arm.final if run.seed in selection.by_seed
+        ).most_common()
 
     def text(arm: ArmResults) -> str:
         values = [(rate(value) if is_number else str(value), n) for value, n in most_common(arm) if value is not None]

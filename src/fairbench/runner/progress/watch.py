@@ -31,12 +31,14 @@ class ArmStatus:
 
     Attributes:
         sweep: the index entry of each trial of stage 1; None for a missing record.
+        confirm: the same for the trials that confirm its selection.
         final: the same for stage 2; None for each planned seed while no setting is selected.
     """
 
     arm: Arm
     tuned: bool
     sweep: Sequence[IndexEntry | None]
+    confirm: Sequence[IndexEntry | None]
     final: Sequence[IndexEntry | None]
 
 
@@ -45,7 +47,8 @@ def arm_statuses(study: Study, snapshot: Snapshot) -> list[ArmStatus]:
     seeds, entry, statuses = len(study.suite.final.seeds), snapshot.entry, []
     for arm in arms(study, snapshot.reduced):
         final = [*map(entry, arm.final.ids)] if arm.selected or arm.diverged else [None] * seeds
-        statuses.append(ArmStatus(arm, study.tuned(arm.optimizer), [*map(entry, arm.sweep.ids)], final))
+        sweep, confirm = ([*map(entry, specs.ids)] for specs in (arm.sweep, arm.confirm))
+        statuses.append(ArmStatus(arm, study.tuned(arm.optimizer), sweep, confirm, final))
     return statuses
 
 
@@ -68,7 +71,7 @@ class StudyStatus:
     @property
     def summary(self) -> str:
         """The progress of the study, the time left, and whether a driver runs it, in one line."""
-        trials = [entry for arm in self.arms for entry in (*arm.sweep, *arm.final)]
+        trials = [entry for arm in self.arms for entry in (*arm.sweep, *arm.confirm, *arm.final)]
         done = len(trials) - trials.count(None)
         idle = "" if self.drivers or self.complete else "; no driver runs it now"
         return progress_line(done, len(trials), self.left if self.drivers else None) + idle
@@ -76,7 +79,7 @@ class StudyStatus:
     @property
     def complete(self) -> bool:
         """Whether every trial that can run has a record, and no driver runs."""
-        can_run = [entry for x in self.arms for entry in (*x.sweep, *(x.final if x.arm.selected else ()))]
+        can_run = [entry for x in self.arms for entry in (*x.sweep, *x.confirm, *(x.final if x.arm.selected else ()))]
         return not self.drivers and None not in can_run
 
     @property
@@ -88,7 +91,7 @@ class StudyStatus:
         for each in self.arms:
             arena = each.arm.arena
             plan = self.study.suite.arenas[arena]
-            for trials, planned in ((each.sweep, plan.sweep_steps), (each.final, plan.steps)):
+            for trials, planned in ((each.sweep, plan.sweep_steps), ([*each.confirm, *each.final], plan.steps)):
                 steps_left[arena] += planned * trials.count(None)
                 seconds[arena] += sum(entry.seconds or 0.0 for entry in trials if entry)
                 steps[arena] += sum(entry.steps or 0 for entry in trials if entry)
@@ -125,17 +128,18 @@ class Preparation:
 
 def status_table(statuses: Iterable[ArmStatus]) -> Table:
     """The progress of each arm."""
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for column in ("arena", "optimizer", "sweep", "rate", "final", "diverged", "failed"):
+    table, known = Table(box=None, padding=(0, 2, 0, 0), header_style="dim"), list(statuses)
+    confirms = ["confirm"] if any(each.confirm for each in known) else []
+    for column in ("arena", "optimizer", "sweep", *confirms, "rate", "final", "diverged", "failed"):
         table.add_column(column, justify="left" if column in ("arena", "optimizer") else "right", no_wrap=True)
-    for each in statuses:
-        arm = each.arm
-        sweep, final = (Counter(entry.status if entry else "missing" for entry in x) for x in (each.sweep, each.final))
-        done = [of_stage.total() - of_stage["missing"] for of_stage in (sweep, final)]
+    for each in known:
+        arm, stages = each.arm, (each.sweep, each.confirm, each.final)
+        sweep, confirm, final = (f"{len(x) - x.count(None)}/{len(x)}" for x in stages)
         rate = "diverged" if arm.diverged else ", ".join(f"{lr:g}" for lr in arm.selected.rates)
-        swept = f"{done[0]}/{len(each.sweep)}" if each.tuned else "untuned"
-        lost = [sweep[status] + final[status] for status in ("diverged", "failed")]
-        table.add_row(arm.arena, arm.optimizer, swept, rate, f"{done[1]}/{len(each.final)}", *map(str, lost))
+        statuses_of_all = Counter(entry.status for of_stage in stages for entry in of_stage if entry)
+        lost = [str(statuses_of_all[status]) for status in ("diverged", "failed")]
+        searched = [sweep if each.tuned else "untuned", *(confirm for _ in confirms)]
+        table.add_row(arm.arena, arm.optimizer, *searched, rate, final, *lost)
     return table
 
 
