@@ -134,7 +134,7 @@ class Search(ABC):
         return round(log(lr / self.rate(0)) / log(self._ratio), 4)
 
     def _around(self, scores: Scores) -> float:
-        """The next rate beyond the best one at the edge, otherwise the middle of the wider gap beside the best.
+        """The next rate beyond the best one at the edge, otherwise the middle of the wider gap next to it.
 
         Of equal gaps it is the one toward the better neighbor.
         """
@@ -147,8 +147,8 @@ class Search(ABC):
         if at in (0, len(rates) - 1):
             return self.rate(here + (1 if at else -1))
         gaps = {rate: abs(self.index(rate) - here) for rate in (rates[at - 1], rates[at + 1])}
-        beside = min(gaps, key=lambda rate: (-gaps[rate], best_at[rate]))
-        return self.rate((here + self.index(beside)) / 2)
+        neighbor = min(gaps, key=lambda rate: (-gaps[rate], best_at[rate]))
+        return self.rate((here + self.index(neighbor)) / 2)
 
 
 class Grid(Search):
@@ -198,13 +198,13 @@ class Coordinate(Search):
         while at != before:
             before = at
             for name, values in grids.items():
-                line = [at.with_value(name, value) for value in values]
-                if new := [setting for setting in line if setting not in scores]:
+                nearby = [at.with_value(name, value) for value in values]
+                if new := [setting for setting in nearby if setting not in scores]:
                     return new[:remaining]
-                at = best_of({setting: scores[setting] for setting in line})
+                at = best_of({setting: scores[setting] for setting in nearby})
         best = best_of(scores)
-        beside = {setting: score for setting, score in scores.items() if setting.extra == best.extra}
-        more = [Setting(self._around(beside), best.extra)][:remaining]
+        line = {setting: score for setting, score in scores.items() if setting.extra == best.extra}
+        more = [Setting(self._around(line), best.extra)][:remaining]
         return [setting for setting in more if setting not in scores]
 
     @property

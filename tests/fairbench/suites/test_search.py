@@ -91,8 +91,8 @@ def test_with_a_budget_every_grid_tries_as_many_settings() -> None:
     assert len(inside) == len(beyond) == 6
     assert sorted(x.lr for x in beyond) == [1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0]
     assert sorted(x.lr for x in inside) == pytest.approx([1e-4, 1e-3, 10**-2.75, 10**-2.625, 10**-2.5, 1e-2], rel=1e-5)
-    lacking = Grid(sweep_of(budget=6, extra=DECAYS), lacks=frozenset(DECAYS))
-    assert len(searched(lacking, lambda x: distance(x, 2e-3))) == 18
+    without_decay = Grid(sweep_of(budget=6, extra=DECAYS), lacks=frozenset(DECAYS))
+    assert len(searched(without_decay, lambda x: distance(x, 2e-3))) == 18
 
 
 @pytest.mark.parametrize(
