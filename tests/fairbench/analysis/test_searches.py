@@ -148,10 +148,7 @@ def test_the_reported_length_selects() -> None:
     assert flags["rate at the edge"] == ("warn", ANY)  # the highest of those that were confirmed
     rows = [[str(cell.text) for cell in row] for row in rate_table(analyses.results).rows]
     assert [row[2:4] for row in rows] == [["0.001", "0.0316228"], ["0.001", "0.001"]]
-    assert [(x.confirm_trials, x.confirm_steps) for x in budgets(analyses.results)] == [
-        (10, 10 * steps),
-        (6, 6 * steps),
-    ]
+    assert [(x.confirm_trials, x.confirm_steps) for x in budgets(analyses.results)] == [(10, 100), (6, 60)]
     assert {row[5] for row in lr_sweep(analyses.results).rows} == {"sweep", "confirm"}
     figure = drawn(the_study, records)
     assert "AdamW, rate 0.001 was selected by the sweep." in figure.parts[0].summary
