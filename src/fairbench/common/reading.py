@@ -55,13 +55,15 @@ def read_bytes(path: Path) -> tuple[bytes, Stamp] | Damaged | None:
     """The content of a regular file and its stamp; None without the file."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe would wait for a writer
-        with os.fdopen(handle, "rb", buffering=0) as file:  # it is read in one piece
+        try:
             state = os.fstat(handle)
             if not stat.S_ISREG(state.st_mode):
                 return Damaged(path, "it is not a regular file")
             if state.st_size > LARGEST:
                 return Damaged(path, f"it has {state.st_size} bytes, more than {LARGEST}")
-            return file.read(LARGEST), stamp(state)
+            return os.read(handle, state.st_size + 1), stamp(state)
+        finally:
+            os.close(handle)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -71,7 +73,7 @@ def read_bytes(path: Path) -> tuple[bytes, Stamp] | Damaged | None:
 
 def read_text(path: Path) -> str | Damaged | None:
     """The text of a file in UTF-8; None without the file."""
-    return _interpreted(path, lambda content, _: content.decode())
+    return read_file(path, lambda content, _: content.decode())
 
 
 def read_json(path: Path, interpret: Callable[[Any, Stamp], ValueT]) -> ValueT | Damaged | None:
@@ -81,10 +83,11 @@ def read_json(path: Path, interpret: Callable[[Any, Stamp], ValueT]) -> ValueT |
         path: the file.
         interpret: makes the value of plain values and the file's stamp, or raises ValueError with what is wrong.
     """
-    return _interpreted(path, lambda content, state: interpret(parse_json(content), state))
+    return read_file(path, lambda content, state: interpret(parse_json(content), state))
 
 
-def _interpreted(path: Path, interpret: Callable[[bytes, Stamp], ValueT]) -> ValueT | Damaged | None:
+def read_file(path: Path, interpret: Callable[[bytes, Stamp], ValueT]) -> ValueT | Damaged | None:
+    """The value of a file; None without it. `interpret` is as in `read_json`, and gets the content."""
     read = read_bytes(path)
     if read is None or isinstance(read, Damaged):
         return read
@@ -94,8 +97,12 @@ def _interpreted(path: Path, interpret: Callable[[bytes, Stamp], ValueT]) -> Val
         return Damaged(path, str(error)[:SHOWN])
 
 
-def parse_json(content: bytes) -> Any:
+def parse_json(content: bytes, is_known: bool = False) -> Any:
     """Plain values from JSON in UTF-8.
+
+    Args:
+        content: the JSON.
+        is_known: whether it was parsed before, so that its depth needs no check.
 
     Raises:
         ValueError: it is no JSON, has a number that is not finite, or is nested too deeply.
@@ -109,7 +116,7 @@ def parse_json(content: bytes) -> Any:
             value = json.loads(content.decode(), parse_constant=_refuse, parse_float=_finite)
         except RecursionError:
             raise _too_deep() from None
-    level: list[Any] = [[value]]
+    level: list[Any] = [] if is_known else [[value]]
     for _ in range(DEEPEST):
         level = [
             x for each in level for x in (each.values() if type(each) is dict else each) if type(x) in (dict, list)

@@ -59,8 +59,8 @@ class KnownRecords:
         self._reduced[record["id"]] = reduced(record)
 
     def successful(self) -> list[Record]:
-        """The reduced records that are known, except failures of earlier runs."""
-        return [record for record in self._reduced.values() if record]
+        """The reduced records of trials that did not fail."""
+        return [record for record in self._reduced.values() if record and record["status"] != "failed"]
 
 
 class ClaimedElsewhere(dict[str, TrialSpec]):

@@ -18,7 +18,7 @@ from fairbench.study.records import Record
 from fairbench.suites.coercion import build
 
 INDEX_FILE = "index.jsonl"
-VERSION = 2
+VERSION = 3
 """An index of a different version is not read."""
 STATUSES = ("finished", "diverged", "failed")
 KINDS: tuple[set[type], ...] = ({list}, {int}, {str}, {str}, {float, int, NoneType}, {int, NoneType}, {dict, NoneType})

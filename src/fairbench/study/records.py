@@ -11,7 +11,7 @@ from typing import Any
 from fairbench.common.errors import UsageError
 from fairbench.common.files import Stamp, remove, stamp, write_atomically
 from fairbench.common.hashing import digest
-from fairbench.common.reading import Damaged, read_json
+from fairbench.common.reading import Damaged, parse_json, read_file
 from fairbench.study.record_shape import Metrics, checked_record
 from fairbench.study.trial_spec import ID_DIGITS, TrialSpec
 
@@ -126,16 +126,19 @@ def read_record(
         is_verified: whether a file with this stamp is known to hold the right record, undamaged.
     """
 
-    def interpret(value: Any, state: Stamp) -> tuple[Record, Stamp]:
+    def interpret(content: bytes, state: Stamp) -> tuple[Record, Stamp]:
+        value = parse_json(content, is_verified(state))
         checksum = value.pop("sha256", None) if isinstance(value, dict) else None
-        if not is_verified(state) and checksum != digest(value):
+        if is_verified(state):
+            return value, state
+        if checksum != digest(value):
             raise ValueError("its checksum does not match")
         record = checked_record(value, metrics)
-        if not is_verified(state) and {record["id"], digest(value["spec"])[:ID_DIGITS]} != {path.stem}:
+        if {record["id"], digest(value["spec"])[:ID_DIGITS]} != {path.stem}:
             raise ValueError("it is the record of another trial")
         return record, state
 
-    return read_json(path, interpret)
+    return read_file(path, interpret)
 
 
 def stand_in(spec: TrialSpec, damaged: Damaged) -> Record:
