@@ -30,7 +30,8 @@ def write_atomically(path: Path, content: Content) -> None:
     """
     with replacing(path) as file:
         for part in [content] if isinstance(content, str | bytes) else content:
-            file.write(part.encode() if isinstance(part, str) else part)
+            # A path that is not UTF-8 has characters that cannot be encoded.
+            file.write(part.encode(errors="backslashreplace") if isinstance(part, str) else part)
 
 
 def write_files(folder: Path, contents: Mapping[str, Content]) -> None:
