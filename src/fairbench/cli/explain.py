@@ -1,16 +1,27 @@
 """`fairbench explain`: the identity of a trial, and the differences between two."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from fairbench.common.errors import UsageError
+from fairbench.common.reading import Damaged, read_json
 from fairbench.study.history import changes
 from fairbench.study.plan import arms
+from fairbench.study.record_shape import Error
 from fairbench.study.records import Record
 from fairbench.study.snapshot import open_study
 from fairbench.study.trial_spec import TrialSpec
+from fairbench.suites.coercion import build
+
+
+class ShownRecord(TypedDict):
+    """The parts of a record that are shown."""
+
+    spec: dict[str, Any]
+    status: str
+    error: Error | None
+    environment: dict[str, str] | None
 
 
 def explain_trials(names: Sequence[str], directory: Path | None) -> list[str]:
@@ -47,11 +58,17 @@ def _record_file(name: str, directory: Path | None) -> Path:
 
 def _read(file: Path) -> Record:
     """A record of any study and code."""
-    try:
-        record: Record = json.loads(file.read_text())
-        TrialSpec.from_json(record["spec"])
-    except (ValueError, KeyError, TypeError, OSError) as error:
-        raise UsageError(f"{file} is no readable record ({type(error).__name__}: {error})") from error
+    record = read_json(file, lambda value, _: _checked(value))
+    if record is None or isinstance(record, Damaged):
+        raise UsageError(record.text("record", "name another one") if record else f"there is no file {file}")
+    return record
+
+
+def _checked(value: Any) -> Record:
+    """The record of plain values; raises ValueError if it lacks something that is shown."""
+    record: Record = build(ShownRecord, value, ())
+    spec = build(TrialSpec, record["spec"], ())
+    build(float, spec.optimizer.options.get("lr"), ("spec", "optimizer", "options", "lr"))
     return record
 
 

@@ -5,6 +5,7 @@ import shutil
 import textwrap
 
 from fairbench.arenas.registry import ARENAS, known_arenas
+from fairbench.common.terminal import say
 from fairbench.data.registry import SOURCES
 from fairbench.optimizers.resolve import known_optimizers
 from fairbench.suites.loader import load_suite, suite_names
@@ -12,23 +13,23 @@ from fairbench.suites.loader import load_suite, suite_names
 
 def list_(options: argparse.Namespace) -> int:
     """`fairbench list`."""
-    print("suites")
+    say("suites")
     for name in suite_names():
         suite = load_suite(name)
         _show(name, suite.description)
         _show("", f"arenas: {', '.join(suite.arenas)}")
         _show("", f"optimizers: {', '.join(suite.optimizers)}")
         _show("", f"data: {'; '.join(sorted({SOURCES[table['source']].title for table in suite.data_tables}))}")
-    print("arenas")
+    say("arenas")
     for name, arena in ARENAS.items():
         _show(name, f"{arena.title}; metrics: {', '.join(arena.metrics)}")
     for name in sorted(known_arenas().keys() - ARENAS.keys()):
         _show(name, known_arenas()[name])
     _show("custom", "path/to/file.py:Class or module:Class, in --arenas or as `task` in a suite file")
-    print("data")
+    say("data")
     for name, source in SOURCES.items():
         _show(name, f"{source.title}; for arenas of {source.kind}")
-    print("optimizers")
+    say("optimizers")
     for name, optimizer in known_optimizers().items():
         _show(name, f"{optimizer.title} ({optimizer.factory})")
     _show("custom", "path/to/file.py:Class or module:Class, in --optimizer or as `factory` in a suite file")
@@ -39,7 +40,7 @@ def _show(name: str, text: str) -> None:
     """Print a name and its description in lines that fit the terminal."""
     width = max(shutil.get_terminal_size().columns, 40)
     first, later = f"  {name:13} ", " " * 16
-    print(textwrap.fill(text, width, initial_indent=first, subsequent_indent=later, break_on_hyphens=False))
+    say(textwrap.fill(text, width, initial_indent=first, subsequent_indent=later, break_on_hyphens=False))
 
 
 def new_optimizer(options: argparse.Namespace) -> int:
@@ -58,7 +59,7 @@ def _write(kind: str, name: str, commands: list[str]) -> int:
     from fairbench.cli.templates import class_name, write_template
 
     path = write_template(kind, name)
-    print(f"wrote {path}, a working {kind}. Adapt it, then\n")
+    say(f"wrote {path}, a working {kind}. Adapt it, then\n")
     for command in commands:
-        print(f"    fairbench {command.format(f'{path}:{class_name(name)}')}")
+        say(f"    fairbench {command.format(f'{path}:{class_name(name)}')}")
     return 0

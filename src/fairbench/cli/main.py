@@ -16,13 +16,14 @@ from fairbench.cli.listing import list_, new_arena, new_optimizer
 from fairbench.cli.parser import parser
 from fairbench.cli.suite_options import chosen_suite, comma_separated
 from fairbench.common.errors import Preempted, UsageError, unknown
+from fairbench.common.terminal import say
 from fairbench.runner.preemption import TO_BE_CONTINUED, preemptible
 from fairbench.runner.run_options import RunOptions, cores
 from fairbench.suites.schema import Suite
 from fairbench.training.place import Place
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from fairbench.common.console import Terminal
 
 READERS = ("status", "audit", "report", "compare")
 """Commands that read the records of a study once, and end."""
@@ -50,13 +51,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (UsageError, OSError) as error:
-        print(f"fairbench: {error}", file=sys.stderr)
+        say(f"fairbench: {error}", is_error=True)
         return 2
     except Preempted as error:
-        print(f"\nfairbench: {error}, to be continued; {KEPT}", file=sys.stderr)
+        say(f"\nfairbench: {error}, to be continued; {KEPT}", is_error=True)
         return TO_BE_CONTINUED
     except KeyboardInterrupt:
-        print(f"\nfairbench: stopped; {KEPT}", file=sys.stderr)
+        say(f"\nfairbench: stopped; {KEPT}", is_error=True)
         return 130
 
 
@@ -90,7 +91,7 @@ def run_and_report(options: argparse.Namespace) -> int:
     from fairbench.runner.run_study import run_study
 
     observers = [TensorBoard(directory / "tensorboard", suite.sweep.extra)] if options.tensorboard else []
-    run_study(suite, directory, run_options, console(), observers)
+    run_study(suite, directory, run_options, terminal(), observers)
     return show_report(directory, directory)
 
 
@@ -104,7 +105,7 @@ def slurm(options: argparse.Namespace) -> int:
     chosen_run_options(options)
     prepare_own_data(options, suite)
     check_data(suite, str(options.data_root or "data"))
-    print(prepared_job(options, suite.name), end="")
+    say(prepared_job(options, suite.name).removesuffix("\n"))
     return 0
 
 
@@ -158,11 +159,11 @@ def places(options: argparse.Namespace) -> list[Place]:
     return [Place(f"cuda:{int(device)}", root, sharing == 1) for device in dict.fromkeys(devices)] * sharing
 
 
-def console() -> Console:
-    """The terminal for progress and verdicts; square brackets in names are no markup."""
-    from rich.console import Console
+def terminal() -> Terminal:
+    """The terminal for progress and verdicts."""
+    from fairbench.common.console import Terminal
 
-    return Console(markup=False)
+    return Terminal()
 
 
 def plan(options: argparse.Namespace) -> int:
@@ -177,10 +178,14 @@ def plan(options: argparse.Namespace) -> int:
     from fairbench.runner.run_study import plan_study
     from fairbench.study.snapshot import Snapshot
 
-    preflight, history = plan_study(suite, directory, where[0], options.freeze)
+    shown = terminal()
+    preflight, history = plan_study(suite, directory, where[0], options.freeze, shown.print)
     workers = min(len(where), cores()) if options.device == "cpu" else len(where)
-    forecasts = forecast(preflight, Snapshot(directory))
-    print_plan(preflight.study, forecasts, workers, history, directory, console())
+    records = Snapshot(directory, preflight.study)
+    forecasts = forecast(preflight, records)
+    print_plan(preflight.study, forecasts, workers, history, directory, shown)
+    for message in records.damaged:
+        shown.print(message, style="yellow", highlight=False, soft_wrap=True)
     return 0
 
 
@@ -188,7 +193,7 @@ def status(options: argparse.Namespace) -> int:
     """`fairbench status`."""
     from fairbench.runner.progress.watch import Watcher
 
-    console().print(Watcher(options.directory).status().view(), highlight=False)
+    terminal().print(Watcher(options.directory).status().view(), highlight=False)
     return 0
 
 
@@ -197,7 +202,7 @@ def watch(options: argparse.Namespace) -> int:
     from fairbench.runner.progress.watch import watch_study
 
     with suppress(KeyboardInterrupt):
-        watch_study(options.directory, console())
+        watch_study(options.directory, terminal())
     return 0
 
 
@@ -208,7 +213,7 @@ def audit(options: argparse.Namespace) -> int:
     from fairbench.study.snapshot import open_study
 
     flags = analyse(*open_study(options.directory)).flags
-    print_audit(flags, console())
+    print_audit(flags, terminal())
     return 1 if any(flag.severity == "fail" for flag in flags) else 0
 
 
@@ -226,7 +231,7 @@ def show_report(directory: Path, output: Path) -> int:
     history, lookup = open_study(directory)
     result = write_report(history, lookup, output)
     lookup.write_index()
-    print_verdicts(result, output, console())
+    print_verdicts(result, output, terminal())
     return 1 if result.analyses.failed else 0
 
 
@@ -240,7 +245,7 @@ def compare(options: argparse.Namespace) -> int:
 
     history, lookup = open_study(options.directory)
     output = options.output_dir or options.directory
-    print_replication(write_replication(publication, history, lookup, output), console())
+    print_replication(write_replication(publication, history, lookup, output), terminal())
     return 0
 
 
@@ -253,7 +258,7 @@ def verdicts(options: argparse.Namespace) -> int:
 
     baselines = comma_separated(options.baselines or "")
     comparisons = published_comparisons(load_publication(options.publication), LEVEL, baselines)
-    print_publication_verdicts(comparisons, LEVEL, console())
+    print_publication_verdicts(comparisons, LEVEL, terminal())
     return 0
 
 
@@ -261,7 +266,7 @@ def explain(options: argparse.Namespace) -> int:
     """`fairbench explain`."""
     from fairbench.cli.explain import explain_trials
 
-    print("\n".join(explain_trials(options.trials, options.output_dir)))
+    say("\n".join(explain_trials(options.trials, options.output_dir)))
     return 0
 
 
@@ -269,14 +274,14 @@ def check(options: argparse.Namespace) -> int:
     """`fairbench check`."""
     from fairbench.cli.check import run_checks
 
-    return run_checks(options, console())
+    return run_checks(options, terminal())
 
 
 def try_(options: argparse.Namespace) -> int:
     """`fairbench try`."""
     from fairbench.cli.user_optimizer import preview_optimizer
 
-    return preview_optimizer(options, console())
+    return preview_optimizer(options, terminal())
 
 
 def data(options: argparse.Namespace) -> int:

@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fairbench.cli.suite_options import comma_separated, preview_suite
+from fairbench.common.terminal import say
 from fairbench.report.tables.numbers import number
 from fairbench.runner.preview import Preview, read_rates, run_preview
 from fairbench.runner.run_options import cores
@@ -20,7 +21,7 @@ def preview_optimizer(options: argparse.Namespace, console: Console) -> int:
     print_preview(preview, comma_separated(options.against)[0], console)
     arena = f" --arenas {options.arena}" if options.arena else ""
     settings = "".join(f" --set '{text}'" for text in options.set)
-    print(
+    say(
         f"for a result, with a search and new seeds:\n    fairbench run --suite {options.suite}{arena} "
         f"--optimizers {options.against} --optimizer {options.optimizer} --reference {suite.reference}{settings}"
     )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 import shutil
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -30,7 +30,8 @@ def write_atomically(path: Path, content: Content) -> None:
     """
     with replacing(path) as file:
         for part in [content] if isinstance(content, str | bytes) else content:
-            file.write(part.encode() if isinstance(part, str) else part)
+            # A path that is not UTF-8 has characters that cannot be encoded.
+            file.write(part.encode(errors="backslashreplace") if isinstance(part, str) else part)
 
 
 def write_files(folder: Path, contents: Mapping[str, Content]) -> None:
@@ -46,16 +47,14 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     Raises:
         UsageError: the disk is full or the folder cannot be written; the old content is still there.
     """
-    temporary = None
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-        with os.fdopen(handle, "wb", buffering=BUFFER) as file:
+        with temporary.open("xb", buffering=BUFFER) as file:  # umask decides who may read it
             yield file
             file.flush()
             os.fsync(file.fileno())
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
+        temporary.replace(path)
         _sync_folder(path.parent)
     except OSError as error:
         reason = "the disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else error.strerror
@@ -64,8 +63,13 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
             "free disk space or choose a different folder, and run the same command again"
         ) from error
     finally:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)  # absent after the rename
+        remove(temporary)  # absent after the rename
+
+
+def remove(path: Path) -> None:
+    """Remove a file, if it exists and this user may remove it."""
+    with suppress(OSError):
+        path.unlink()
 
 
 def _sync_folder(folder: Path) -> None:

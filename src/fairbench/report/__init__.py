@@ -6,7 +6,8 @@ from pathlib import Path
 
 from fairbench.analysis.analyse import analyse
 from fairbench.analysis.analyses import Analyses
-from fairbench.common.files import Content, write_files
+from fairbench.common.files import Content, remove, write_files
+from fairbench.common.reading import read_text
 from fairbench.report.figures.curves_and_times import draw_figures
 from fairbench.report.findings import Finding, find
 from fairbench.report.page import render_page
@@ -62,12 +63,11 @@ def write_report(history: History, lookup: Lookup, directory: Path) -> Report:
     shown["report.html"] = render_page(analyses, findings, figures, tables)
     write_files(directory, shown)
     for name in earlier - {*contents, *shown}:
-        (directory / name).unlink(missing_ok=True)
+        remove(directory / name)
     return Report(analyses, findings, [directory / name for name in (*contents, *shown)])
 
 
 def _earlier(directory: Path) -> set[str]:
     """The names of the files that the last report wrote."""
-    listing = directory / LISTING
-    names = listing.read_text(errors="replace").splitlines() if listing.exists() else []
-    return {name for name in names if MADE.fullmatch(name)}
+    listing = read_text(directory / LISTING)
+    return {name for name in listing.splitlines() if MADE.fullmatch(name)} if isinstance(listing, str) else set()

@@ -1,7 +1,7 @@
 """Runs a study: preflight, admission, then every trial without a record."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from fairbench.runner.coordination.claims import Claims, open_claims
 from fairbench.runner.coordination.contention import Contention
 from fairbench.runner.coordination.heartbeat import Heartbeat
 from fairbench.runner.coordination.liveness import EXPIRY
-from fairbench.runner.coordination.status import DriverStatus, names
+from fairbench.runner.coordination.status import DriverStatus, damaged_statuses, names
 from fairbench.runner.executors.base import Executor
 from fairbench.runner.executors.local import CALL_LIMIT, ProcessExecutor
 from fairbench.runner.observers import Observer, Observers
@@ -62,7 +62,7 @@ def run_study(
     all_observers = Observers(LiveProgress(console), heartbeat, Contention(heartbeat, store), *observers)
     with (
         all_observers as observer,
-        open_claims(store, heartbeat) as claims,
+        open_claims(store, heartbeat, observer.say) as claims,
         _executor(suite, options, store, observer) as executor,
     ):
 
@@ -74,6 +74,8 @@ def run_study(
         check_gpu_memory(preflight, max(Counter(place.device for place in options.places).values()))
         limits = time_limits(preflight, options.trial_timeout or suite.trial_timeout)
         restart_notice = preflight.restart_notice()
+        for message in damaged_statuses(directory):
+            observer.say(message)
         loop = TrialLoop(preflight.study, store, observer, options.timing)
         observer.say(admit(loop, store, claims, heartbeat, options.allow_mixed))
         if not loop.complete:
@@ -100,11 +102,17 @@ def _executor(suite: Suite, options: RunOptions, store: Store, observer: Observe
     return RayExecutor(options, observer, modules, call_limit, checkpointing)
 
 
-def plan_study(suite: Suite, directory: Path, place: Place, freeze: bool) -> tuple[Preflight, History]:
+def plan_study(
+    suite: Suite, directory: Path, place: Place, freeze: bool, say: Callable[[str], None] = lambda text: None
+) -> tuple[Preflight, History]:
     """Run the preflight of a suite and declare its plan, without any trial.
 
     Args:
+        suite: the suite.
+        directory: the output directory of its study.
+        place: where the preflight runs.
         freeze: whether to write the plan into the directory and freeze it.
+        say: gets messages on damaged files.
 
     Raises:
         UsageError: the directory holds another suite, a different plan that is frozen or running, or final trials.
@@ -117,7 +125,7 @@ def plan_study(suite: Suite, directory: Path, place: Place, freeze: bool) -> tup
         return preflight, declare(preflight.study, directory, Snapshot(directory).final_trials())
     store = Store(directory)
     store.prepare()
-    with Heartbeat(directory) as heartbeat, open_claims(store, heartbeat) as claims, claims.holding("plan"):
+    with Heartbeat(directory) as heartbeat, open_claims(store, heartbeat, say) as claims, claims.holding("plan"):
         running = names(heartbeat.other_drivers())
         history = declare(preflight.study, directory, Snapshot(directory).final_trials(), running, EXPIRY, freeze)
         write_history(directory, history)

@@ -14,7 +14,7 @@ from fairbench.runner.observers import Observer
 from fairbench.study.history import plan_digest
 from fairbench.study.plan import Study
 from fairbench.study.record_index import reduced
-from fairbench.study.records import Record, Store
+from fairbench.study.records import Record, Store, is_damaged
 from fairbench.study.schedule import Schedule
 from fairbench.study.snapshot import Snapshot
 from fairbench.study.trial_spec import TrialSpec
@@ -24,11 +24,15 @@ COLLECT_SECONDS = 2.0
 
 
 class KnownRecords:
-    """The records of a study as planning needs them; a failure of an earlier run counts as no record."""
+    """The records of a study as planning needs them; a failure of an earlier run counts as no record.
 
-    def __init__(self, store: Store, observer: Observer) -> None:
+    A damaged record is kept as it is, and its trial does not run again: its user may want to repair it.
+    """
+
+    def __init__(self, study: Study, store: Store, observer: Observer) -> None:
         self._store, self._observer = store, observer
-        self.snapshot = Snapshot(store.directory)  # the records at the start
+        self.snapshot = Snapshot(store.directory, study)  # the records at the start
+        store.metrics = study.suite.metrics
         self._reduced: dict[str, Record | None] = {}
         self._earlier_failures: dict[str, Stamp] = {}
 
@@ -36,11 +40,13 @@ class KnownRecords:
         """The reduced record of a trial, read once; None if the trial has to run."""
         if spec.id not in self._reduced:
             record = self.snapshot.reduced(spec) or self.new(spec)
-            if record and record["status"] == "failed":
+            if record and is_damaged(record):
+                self._observer.say(record["error"]["message"])
+            elif record and record["status"] == "failed":
                 self._earlier_failures[spec.id], record = self._store.stamp(spec), None
-            self._reduced[spec.id] = record and reduced(record)
-            if record:
+            elif record:
                 self._observer.recorded(spec, partial(self._store.read, spec))
+            self._reduced[spec.id] = record and reduced(record)
         return self._reduced[spec.id]
 
     def new(self, spec: TrialSpec) -> Record | None:
@@ -53,8 +59,8 @@ class KnownRecords:
         self._reduced[record["id"]] = reduced(record)
 
     def successful(self) -> list[Record]:
-        """The reduced records that are known, except failures of earlier runs."""
-        return [record for record in self._reduced.values() if record]
+        """The reduced records of trials that did not fail."""
+        return [record for record in self._reduced.values() if record and record["status"] != "failed"]
 
 
 class ClaimedElsewhere(dict[str, TrialSpec]):
@@ -82,7 +88,7 @@ class TrialLoop:
     def __init__(self, study: Study, store: Store, observer: Observer, timing: bool = False) -> None:
         self.study = study
         self._store, self._observer = store, observer
-        self.records = KnownRecords(store, observer)
+        self.records = KnownRecords(study, store, observer)
         self._running: dict[str, TrialSpec] = {}
         self._elsewhere = ClaimedElsewhere()
         self._collected: list[Record] = []
@@ -138,6 +144,8 @@ class TrialLoop:
             self._elsewhere.pop(spec.id, None)
             if not (record := self.records.new(spec)):
                 return spec
+            if is_damaged(record):
+                self._observer.say(record["error"]["message"])
             self._end(claims, spec, record)
         return None
 

@@ -6,12 +6,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from fairbench.common.errors import UsageError
 from fairbench.common.files import write_atomically
 from fairbench.common.hashing import digest, given
+from fairbench.common.reading import Damaged, read_json, read_text
 from fairbench.study.plan import Study
+from fairbench.suites.coercion import build
 from fairbench.suites.schema import Suite
 
 CONFIG_FILE = "config.json"
@@ -33,6 +35,17 @@ class Plan:
     study: Study
     declared: str
     final_trials: int
+
+
+class _StoredPlan(TypedDict):
+    study: dict[str, Any]
+    declared: str
+    final_trials: int
+
+
+class _StoredHistory(TypedDict):
+    plans: list[_StoredPlan]
+    frozen: str
 
 
 @dataclass(frozen=True)
@@ -111,11 +124,13 @@ class History:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any], where: str) -> "History":
-        """The history that `to_json` wrote; error messages name it `where`."""
-        plans = [Plan(**{**plan, "study": Study.from_json(plan["study"], where)}) for plan in value["plans"]]
+        """The history that `to_json` wrote; error messages name it `where`. Raises ValueError for anything else."""
+        stored = build(_StoredHistory, value, ())
+        plans = [Plan(**{**plan, "study": Study.from_json(plan["study"], where)}) for plan in stored["plans"]]
         for plan in plans:
-            datetime.fromisoformat(plan.declared)  # a ValueError, unless it is a time
-        history = cls(tuple(plans), value["frozen"])
+            if datetime.fromisoformat(plan.declared).year < 2000:
+                raise ValueError(f"a plan was declared in {plan.declared}")
+        history = cls(tuple(plans), stored["frozen"])
         if not plans or (history.frozen and history.frozen != plan_digest(history.study)):
             raise ValueError("its plan is not the one that was frozen" if plans else "it has no plan")
         return history
@@ -160,19 +175,17 @@ def read_history(directory: Path) -> History:
         UsageError: the file is damaged.
     """
     path = directory / CONFIG_FILE
-    try:
-        return History.from_json(json.loads(path.read_text()), str(path))
-    except FileNotFoundError:
-        return History()
-    except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
-        reason = f"damaged {path} ({type(error).__name__}: {error})"
-        raise UsageError(f"{reason}; move it away and run the same suite again: finished trials are kept") from error
+    read = read_json(path, lambda value, _: History.from_json(value, str(path)))
+    if isinstance(read, Damaged):
+        remedy = "move it away and run the same suite again: finished trials are kept"
+        raise UsageError(read.text("configuration", remedy))
+    return read or History()
 
 
 def write_history(directory: Path, history: History) -> None:
     """Write the history of an output directory, unless its file has that content already."""
     path, text = directory / CONFIG_FILE, json.dumps(history.to_json(), indent=1) + "\n"
-    if not path.exists() or path.read_text() != text:
+    if read_text(path) != text:
         write_atomically(path, text)
 
 

@@ -14,6 +14,8 @@ from fairbench.arenas.base import ArenaFacts
 from fairbench.optimizers.spec import WARMUP, ResolvedOptimizer
 from fairbench.study.records import Record
 from fairbench.study.trial_spec import ArenaSpec, Specs, TrainingSpec, TrialSpec, joined
+from fairbench.suites.checks import check_resolved
+from fairbench.suites.coercion import build
 from fairbench.suites.loader import parse_suite
 from fairbench.suites.schema import Suite
 from fairbench.suites.search import Extra, Score, Scores, Search, Setting, best_of, search_for
@@ -73,12 +75,15 @@ class Study:
     @classmethod
     def from_json(cls, value: Mapping[str, Any], where: str) -> "Study":
         """The study that `to_json` wrote; error messages name it `where`."""
-        arenas = {name: ResolvedArena(**fields) for name, fields in value["arenas"].items()}
-        optimizers = {name: ResolvedOptimizer(**fields) for name, fields in value["optimizers"].items()}
-        suite = parse_suite(value["suite"], where)
-        if optimizers.keys() != suite.optimizers.keys() or arenas.keys() != suite.arenas.keys():
+        plain = build(dict[str, Any], value, ())
+        suite = parse_suite(build(dict[str, Any], plain.get("suite"), ("suite",)), where)
+        parts = {"device": str, "arenas": dict[str, ResolvedArena], "optimizers": dict[str, ResolvedOptimizer]}
+        made = {key: build(shape, plain.get(key), (key,)) for key, shape in parts.items()}
+        if made["optimizers"].keys() != suite.optimizers.keys() or made["arenas"].keys() != suite.arenas.keys():
             raise ValueError("its optimizers or arenas are not those of its suite")
-        return cls(suite, value["device"], arenas, optimizers, value.get("environment", {}))
+        for name, resolved in made["optimizers"].items():
+            check_resolved(("optimizers", name), suite.sweep, resolved)
+        return cls(suite, environment=build(dict[str, str], plain.get("environment", {}), ("environment",)), **made)
 
 
 @dataclass(frozen=True)

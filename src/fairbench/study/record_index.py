@@ -8,16 +8,21 @@ times and inode, and for no other file.
 import hashlib
 import json
 from collections.abc import Iterable
+from contextlib import suppress
+from types import NoneType
 from typing import Any, NamedTuple
 
-import orjson
-
 from fairbench.common.files import Stamp
+from fairbench.common.reading import parse_json
 from fairbench.study.records import Record
+from fairbench.suites.coercion import build
 
 INDEX_FILE = "index.jsonl"
-VERSION = 2
+VERSION = 3
 """An index of a different version is not read."""
+STATUSES = ("finished", "diverged", "failed")
+KINDS: tuple[set[type], ...] = ({list}, {int}, {str}, {str}, {float, int, NoneType}, {int, NoneType}, {dict, NoneType})
+"""The types in each column of the index: the state of the file, the number of the environment, then as `IndexEntry`."""
 
 
 class IndexEntry(NamedTuple):
@@ -77,8 +82,8 @@ class Index:
         self._rows: dict[str, list[Any]] = {}  # state of the file, number of the environment, the other facts
         head, _, body = content.partition(b"\n")
         if head == _head(body):
-            value = orjson.loads(body)
-            self._environments, self._rows = value["environments"], value["records"]
+            with suppress(ValueError):  # written by something else
+                self._environments, self._rows = _checked(parse_json(body))
 
     def content(self, present: Iterable[str]) -> bytes:
         """The index as bytes for its file, with the entries of the records with these ids."""
@@ -98,6 +103,23 @@ class Index:
             self._environments.append(environment)
         self._rows[trial] = [state, self._environments.index(environment), *facts]
         self.added += 1
+
+
+def _checked(value: Any) -> tuple[list[Any], dict[str, list[Any]]]:
+    """The environments and the rows of an index; raises ValueError if they are not what `Index.content` writes."""
+    table = build(dict[str, Any], value, ())
+    environments = build(list[dict[str, str] | None], table.get("environments"), ("environments",))
+    rows = build(dict[str, list[Any]], table.get("records"), ("records",))
+    columns = [*zip(*rows.values(), strict=True)]
+    if any(set(map(type, column)) - kinds for column, kinds in zip(columns, KINDS, strict=bool(rows))):
+        raise ValueError("a row has another type")
+    for _, number, stage, status, seconds, steps, val in rows.values():
+        known = status in STATUSES and 0 <= number < len(environments)
+        full = status == "failed" or None not in (seconds, steps, environments[number])
+        if not (known and full and (val is not None) == (status == "finished" and stage == "sweep")):
+            raise ValueError("a row contradicts itself")
+    build(list[dict[str, float]], [row[-1] for row in rows.values() if row[-1]], ("records",))
+    return environments, rows
 
 
 def _head(body: bytes) -> bytes:

@@ -10,11 +10,15 @@ from typing import Any
 
 from fairbench.common.errors import UsageError
 from fairbench.common.files import Stamp, stamp, write_atomically
+from fairbench.common.reading import Damaged, read_bytes
 from fairbench.study.history import History, read_history
+from fairbench.study.plan import Study
 from fairbench.study.record_index import INDEX_FILE, Index, IndexEntry
-from fairbench.study.records import Record, read_record
+from fairbench.study.records import Record, damage, read_record, stand_in
 from fairbench.study.trial_spec import TrialSpec
 
+DAMAGED = IndexEntry(None, "", "failed", None, None, None)
+"""The entry of a damaged record: that of a failed trial of an unknown stage."""
 SUFFIX = ".json"
 """End of a record's file name, after the trial's id."""
 WORTHWHILE = 100
@@ -24,48 +28,56 @@ WORTHWHILE = 100
 class Snapshot:
     """The records of a study, each as it is when it is first read; later records are absent.
 
-    `snapshot(spec)` reads the whole record; `reduced` and `entry` read it only if the index does not have it.
+    `snapshot(spec)` reads the whole record; `reduced` and `entry` read it only if the index does not have it. A damaged
+    record is left unchanged, and counts as that of a failed trial.
+
+    Args:
+        directory: of the study.
+        study: tells what the records of each arena must have measured; None if only stages and times are needed.
     """
 
-    def __init__(self, directory: Path) -> None:
-        self._directory, self._trials = directory, str(directory / "trials")
+    def __init__(self, directory: Path, study: Study | None = None) -> None:
+        self._directory, self._trials, self._study = directory, str(directory / "trials"), study
+        self._metrics = study.suite.metrics if study else {}
         self._index_file = directory / INDEX_FILE
         self._present: set[str] = set()  # ids of the trials with a record
         with suppress(FileNotFoundError), os.scandir(self._trials) as files:
             self._present = {x.name.removesuffix(SUFFIX) for x in files if x.name.endswith(SUFFIX)}
         self._whole: dict[str, Record] = {}
         self._entries: dict[str, IndexEntry | None] = {}
+        self._damaged: dict[str, Damaged] = {}
         self._compact = Compactor()
+
+    @property
+    def damaged(self) -> list[str]:
+        """Messages on the damaged records among those that were read."""
+        return [damage(x) for x in self._damaged.values()]
 
     @cached_property
     def _index(self) -> Index:
-        try:
-            return Index(self._index_file.read_bytes())
-        except OSError:
-            return Index()
+        read = read_bytes(self._index_file)
+        return Index(read[0]) if isinstance(read, tuple) else Index()
 
     def __call__(self, spec: TrialSpec) -> Record | None:
-        """The whole record of a trial, compact (see `Compactor`); None without one.
-
-        Raises:
-            UsageError: the record is damaged; it is left unchanged.
-        """
+        """The whole record of a trial, compact (see `Compactor`); the stand-in for a damaged one; None without one."""
         trial = spec.id
         if trial not in self._whole and trial in self._present and (record := self._read(trial)) is not None:
             self._whole[trial] = self._compact(spec, record)
-        return self._whole.get(trial)
+        return self._whole.get(trial) or self._stand_in(spec)
+
+    def _stand_in(self, spec: TrialSpec) -> Record | None:
+        return stand_in(spec, self._damaged[spec.id]) if spec.id in self._damaged else None
 
     def reduced(self, spec: TrialSpec) -> Record | None:
-        """The parts of a trial's record that planning needs; None without a record. Raises as `entry` does."""
+        """The parts of a trial's record that planning needs, or the stand-in for a damaged one; None without one."""
         entry = self.entry(spec.id)
-        return entry and entry.as_record(spec.id)
+        if entry and entry.val is not None and entry.val.keys() != set(self._metrics.get(spec.arena.name, entry.val)):
+            record = self._read(spec.id)  # the index is wrong
+            entry = self._entries[spec.id] = IndexEntry.of(record) if record else DAMAGED
+        return self._stand_in(spec) or (entry and entry.as_record(spec.id))
 
     def entry(self, trial: str) -> IndexEntry | None:
-        """The index entry of the trial with that id; None without a record.
-
-        Raises:
-            UsageError: the record is damaged; it is left unchanged.
-        """
+        """The index entry of the trial with that id; None without a record."""
         if trial not in self._present:
             return None
         if trial not in self._entries:
@@ -74,7 +86,7 @@ class Snapshot:
                 entry = self._index.entry(trial, stamp(os.stat(self._path(trial))))  # noqa: PTH116 - no Path for each
             if entry is None and (record := self._read(trial)) is not None:
                 entry = IndexEntry.of(record)
-            self._entries[trial] = entry
+            self._entries[trial] = entry or (DAMAGED if trial in self._damaged else None)
         return self._entries[trial]
 
     def _path(self, trial: str) -> str:
@@ -82,21 +94,14 @@ class Snapshot:
 
     def refreshed(self) -> "Snapshot":
         """The records as they are now; final ones are not read again, but those of failed trials are."""
-        later = Snapshot(self._directory)
+        later = Snapshot(self._directory, self._study)
         later._entries = {trial: entry for trial, entry in self._entries.items() if entry and entry.status != "failed"}
         return later
 
     def final_trials(self) -> int:
         """How many final trials have a record, of any plan; a damaged record counts."""
-
-        def may_be_final(trial: str) -> bool:
-            try:
-                entry = self.entry(trial)
-            except UsageError:
-                return True
-            return entry is not None and entry.stage == "final"
-
-        return sum(map(may_be_final, self._present))
+        entries = map(self.entry, self._present)
+        return sum(entry is not None and entry.stage in ("final", DAMAGED.stage) for entry in entries)
 
     def write_index(self) -> None:
         """Write the index, if it gained enough entries to save the next reader time."""
@@ -105,15 +110,17 @@ class Snapshot:
                 write_atomically(self._index_file, self._index.content(self._present))
 
     def _read(self, trial: str) -> Record | None:
-        """A record, which is verified and added to the index, unless the index has it."""
+        """A record, which is verified and added to the index, unless the index has it; None if it is damaged."""
 
         def is_indexed(state: Stamp) -> bool:
             return self._index.entry(trial, state) is not None
 
-        record_and_stamp = read_record(Path(self._path(trial)), is_indexed)
-        if record_and_stamp is None:
+        read = read_record(Path(self._path(trial)), self._metrics, is_indexed)
+        if isinstance(read, Damaged):
+            self._damaged[trial] = read
+        if not isinstance(read, tuple):
             return None
-        record, state = record_and_stamp
+        record, state = read
         if not is_indexed(state):
             self._index.add(trial, state, record)
         return record
@@ -121,7 +128,8 @@ class Snapshot:
 
 def open_study(directory: Path) -> tuple[History, Snapshot]:
     """The plans of an output directory and its records as they are now; raises as `read_plans` does."""
-    return read_plans(directory), Snapshot(directory)
+    history = read_plans(directory)
+    return history, Snapshot(directory, history.study)
 
 
 def read_plans(directory: Path) -> History:

@@ -11,7 +11,7 @@ from fairbench.arenas.shocks.registry import SHOCKS
 from fairbench.common.errors import unknown
 from fairbench.data.registry import READING, SOURCES
 from fairbench.optimizers.resolve import NEEDS, known_optimizers, rates_of
-from fairbench.optimizers.spec import WARMUP, OptimizerPlan
+from fairbench.optimizers.spec import WARMUP, OptimizerPlan, ResolvedOptimizer
 from fairbench.suites.coercion import KeyPath, Wrong, build
 from fairbench.suites.schema import COMPARED, RULES, ArenaPlan, Suite, Sweep
 from fairbench.suites.search import SEARCHES, Setting, canonical, search_for
@@ -247,6 +247,17 @@ def check_settings(path: KeyPath, sweep: Sweep, scale: float) -> None:
     rates = [setting.lr for setting in tried]
     if not (rates[0] > 0 and rates[-1] < float("inf") and len(set(tried)) == len(tried)):
         raise Wrong(path, f"gives rates that are not distinct, positive and finite: {rates}")
+
+
+def check_resolved(path: KeyPath, sweep: Sweep, optimizer: ResolvedOptimizer) -> None:
+    """Raise `Wrong` unless an optimizer that was resolved elsewhere has rates, and numbers for its weight decay."""
+    check_positive((*path, "lr_scale"), optimizer.lr_scale)
+    if optimizer.lr is not None:
+        check_positive((*path, "lr"), optimizer.lr)
+    check_settings((*path, "lr_scale"), sweep, optimizer.lr_scale)
+    for options in (optimizer.options, *optimizer.arenas.values()):
+        if options.get("weight_decay") is not None:
+            build(float, options["weight_decay"], (*path, "weight_decay"))
 
 
 def check_positive(path: KeyPath, value: float) -> None:

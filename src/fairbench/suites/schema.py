@@ -1,6 +1,6 @@
 """The schema of a suite: arenas x optimizers, and how they are tuned, trained and compared."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass, field
 from itertools import combinations
 from typing import Any
@@ -179,6 +179,11 @@ class Suite:
     def facts(self, arena: str) -> ArenaFacts:
         """The facts of an arena's task."""
         return self.arenas[arena].facts or ARENAS[self.task(arena)]
+
+    @property
+    def metrics(self) -> dict[str, Collection[str]]:
+        """The names of the metrics of each arena."""
+        return {arena: self.facts(arena).metrics for arena in self.arenas}
 
     def tuned_on(self, arena: str) -> str:
         """The arena whose sweep selects for an arena, usually itself."""

@@ -70,21 +70,26 @@ def test_a_failed_trial_sets_the_exit_code_and_is_run_again(folder: Path, capsys
     assert main(["report", "out"]) == 1
 
 
-def test_damaged_files_stop_the_run_and_the_report(ran: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damaged_files_are_named_and_the_rest_continues(
+    ran: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     shutil.copytree(ran, folder / "out")
     config = folder / "out" / "config.json"
     good = config.read_text()
     for bad in (good[:99], "[]", json.dumps({"study": None}), good.replace('"fingerprint"', '"fingerprints"')):
         config.write_text(bad)
         assert main(["report", "out"]) == 2
-        assert "damaged out/config.json" in capsys.readouterr().err
+        assert "damaged configuration out/config.json" in capsys.readouterr().err
     config.write_text(good)
     broken = sorted((folder / "out" / "trials").glob("*.json"))[3]
     broken.write_text(broken.read_text()[:100])
-    for words in (HERE, ["report", "out"]):
-        assert main(words) == 2
-        assert f"damaged record out/trials/{broken.name}" in capsys.readouterr().err
+    missing = sorted((folder / "out" / "trials").glob("*.json"))[5]
+    missing.unlink()
+    for words, code in {(*HERE,): 1, ("report", "out"): 1, ("audit", "out"): 1, ("status", "out"): 0}.items():
+        assert main(words) == code
+        assert f"damaged record out/trials/{broken.name}" in " ".join(capsys.readouterr().out.split())
     assert broken.stat().st_size == 100
+    assert missing.exists()
     broken.unlink()
     assert main(HERE) == 0
 

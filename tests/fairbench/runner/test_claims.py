@@ -10,7 +10,10 @@ from fairbench.common.errors import UsageError
 from fairbench.runner.coordination.claims import ClaimFolder, Claims, open_claims
 from fairbench.runner.coordination.heartbeat import Heartbeat
 from fairbench.runner.coordination.liveness import EXPIRY, Liveness
+from fairbench.runner.coordination.status import TOKEN_DIGITS
 from fairbench.study.records import Store
+
+ME = "f" * TOKEN_DIGITS
 
 
 class Pending(Exception):
@@ -166,7 +169,7 @@ def test_of_several_threads_one_creates_a_file(folder, monkeypatch, links):
         made.extend((name, me) for name in map(str, range(40)) if folder.create(name, me))
 
     with ThreadPoolExecutor(4) as threads:
-        list(threads.map(make, [f"thread {i}" for i in range(4)]))
+        list(threads.map(make, [str(i) * TOKEN_DIGITS for i in range(4)]))
     assert sorted(name for name, _ in made) == sorted(map(str, range(40)))
     assert all(folder.read(name) == me for name, me in made)
     assert len(list(folder.path.iterdir())) == 40
@@ -183,9 +186,9 @@ def test_a_link_whose_reply_was_lost_counts(folder, monkeypatch):
         real(self, target)  # an NFS client repeats a request without a reply
 
     monkeypatch.setattr(Path, "hardlink_to", lost)
-    assert folder.create("x", "me")
+    assert folder.create("x", ME)
     assert not folder.create("x", "other")
-    assert folder.read("x") == "me"
+    assert folder.read("x") == ME
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path):
@@ -197,7 +200,7 @@ def test_an_empty_claim_expires(tmp_path, folder):
     """Without hard links, an owner can be killed before it writes its token."""
     now = [0.0]
     (folder.path / "trial").touch()
-    claims = Claims(folder, "me", Liveness(tmp_path, lambda: now[0]))
+    claims = Claims(folder, ME, Liveness(tmp_path, lambda: now[0]))
     assert not claims.take("trial")
     now[0] += EXPIRY + 1
     assert claims.take("trial")

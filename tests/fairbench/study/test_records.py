@@ -3,17 +3,22 @@
 import errno
 import json
 import os
+import re
 import tempfile
 import time
 from dataclasses import replace
 
 import pytest
+from fabricated import Records
 
 from fairbench.common.errors import UsageError
 from fairbench.common.files import write_atomically
 from fairbench.study.plan import arms
 from fairbench.study.records import Store
 from fairbench.study.trial_spec import TrialSpec
+
+ERROR = {"type": "ValueError", "message": "", "traceback": ""}
+FAILED = {"status": "failed", "result": None, "cost": None, "environment": None, "error": ERROR}
 
 
 @pytest.fixture
@@ -23,7 +28,7 @@ def spec(tiny_study):
 
 @pytest.fixture
 def record(spec):
-    return {"id": spec.id, "spec": spec.to_json(), "status": "finished", "result": {"x": [0.1, 1e-300]}}
+    return Records({})(spec)
 
 
 def test_a_record_is_read_as_it_was_written(tmp_path, spec, record):
@@ -34,8 +39,9 @@ def test_a_record_is_read_as_it_was_written(tmp_path, spec, record):
 
 
 def test_an_error_that_names_an_undecodable_path_can_be_read(tmp_path, spec, record):
-    store, error = Store(tmp_path), f"no such file: {os.fsdecode(b'data-' + bytes([0xFF]))}"
-    store.write({**record, "status": "failed", "error": error})
+    message = f"no such file: {os.fsdecode(b'data-' + bytes([0xFF]))}"
+    store, error = Store(tmp_path), {"type": "OSError", "message": message, "traceback": ""}
+    store.write({**record, **FAILED, "error": error})
     assert store.read(spec)["error"] == error
 
 
@@ -45,7 +51,7 @@ def test_an_error_that_names_an_undecodable_path_can_be_read(tmp_path, spec, rec
         lambda text: text[: len(text) // 2],
         lambda text: "",
         lambda text: text.replace("finished", "diverged"),
-        lambda text: text.replace("0.1", "0.2"),
+        lambda text: text.replace("0.5", "0.4"),
         lambda text: "[]",
         lambda text: json.dumps({k: v for k, v in json.loads(text).items() if k != "sha256"}),
     ],
@@ -55,8 +61,10 @@ def test_a_damaged_record_is_noticed_and_left_unchanged(tmp_path, spec, record, 
     store.write(record)
     broken = damage(store.path(spec).read_text())
     store.path(spec).write_text(broken)
-    with pytest.raises(UsageError, match=rf"damaged record .*{spec.id}\.json .*delete that file"):
-        store.read(spec)
+    read = store.read(spec)
+    assert (read["status"], read["result"]) == ("failed", None)
+    assert re.match(rf"damaged record .*{spec.id}\.json .*delete that file", read["error"]["message"])
+    assert not store.has_ended(spec.id)
     assert store.path(spec).read_text() == broken
 
 
@@ -105,7 +113,8 @@ def test_of_two_records_of_a_trial_the_first_counts(tmp_path, spec, record):
     store.checkpoint(spec.id).write_text("weights")
     half_written = store.checkpoints / f".{spec.id}.pt.x.tmp"
     half_written.write_text("wei")
-    assert store.write({**record, "status": "failed", "result": None})
+    failed_record = {**record, **FAILED}
+    assert store.write(failed_record)
     assert store.checkpoint(spec.id).exists()  # the next attempt resumes from it
     failed = store.stamp(spec)
     assert store.write(record)
@@ -113,7 +122,7 @@ def test_of_two_records_of_a_trial_the_first_counts(tmp_path, spec, record):
     assert not store.checkpoint(spec.id).exists()
     assert not half_written.exists()
     before = store.path(spec).read_bytes()
-    assert not store.write({**record, "status": "failed", "result": None})
+    assert not store.write(failed_record)
     assert not store.write({**record, "cost": {"seconds": 7}})
     assert store.path(spec).read_bytes() == before
     store.path(spec).write_text("{")  # damaged meanwhile

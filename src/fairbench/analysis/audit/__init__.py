@@ -11,7 +11,7 @@ from fairbench.analysis.audit.declaration import (
 )
 from fairbench.analysis.audit.horizon import flips_between_horizons, gap_changes, order_not_settled, still_improving
 from fairbench.analysis.audit.power import low_power
-from fairbench.analysis.audit.records import contradictory, duplicates, unequal_evaluation
+from fairbench.analysis.audit.records import contradictory, damaged, duplicates, unequal_evaluation
 from fairbench.analysis.audit.search import at_edge, by_chance, extra_at_end, fewer_rates, searched_shorter, untuned
 from fairbench.analysis.audit.timing import data_bound, shared_device
 from fairbench.analysis.audit.treatment import clipped, coupled_decay, inactive_mechanism, unequal_treatment
@@ -30,6 +30,7 @@ AUDIT_CHECKS: tuple[Check[Analyses], ...] = (
     changed_afterwards,
     of_another_plan,
     incomplete,
+    damaged,
     mixed_machines,
     unequal_conditions,
     contradictory,

@@ -9,10 +9,17 @@ from fairbench.analysis.results import Run
 from fairbench.arenas.registry import ARENAS
 from fairbench.common.checks import check
 from fairbench.common.formatting import some
-from fairbench.study.records import Record
+from fairbench.study.records import Record, is_damaged
 
 HIGHEST = {"accuracy": 1.0}
 """Upper bounds of metrics of fairbench's own arenas; 0 is the lower bound of all of them."""
+
+
+@check("damaged records", "fail", "Restore or delete these files, then run the same command again.")
+def damaged(case: Analyses) -> str:
+    """Records cannot be read: their trials count as failed, and do not run again while the files are there."""
+    runs = case.results.select(lambda run: run.record is not None and is_damaged(run.record))
+    return some([(run.record or {})["error"]["message"] for run in runs], "; ")
 
 
 @check("contradictory records", "fail", "Find what wrote them; delete these records and run the same command again.")

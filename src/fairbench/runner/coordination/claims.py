@@ -4,6 +4,7 @@ A claim is a file `claims/<name>` with its owner's token. It is made under a tem
 one driver can do; no lock is involved. Where a file system has no hard links, the file is opened in exclusive mode. An
 owner renews all its claims at once with its heartbeat (`heartbeat.py`). An owner is dead when
 
+* its name is no token, so that no driver wrote the claim;
 * it has no status file: a driver releases its claims before it removes its status, so this one was removed as dead;
 * or it is certainly dead (`liveness.py`): its process on this machine has ended, or an observer has seen no change of
   its beat for minutes of the observer's monotonic clock. Clocks of other machines do not matter.
@@ -15,8 +16,11 @@ which restores the chain. A driver that has written the record removes the chain
 appear only while the trial has a record, which every driver reads again after taking a claim, or when an owner that
 was thought dead wakes up (a suspended machine, a network interruption of minutes). Two drivers may then run one trial,
 and nothing is lost: a trial is a function of its spec, and the store keeps the first record.
+
+A claim that this user may not read is respected, whatever became of its owner.
 """
 
+import re
 import secrets
 import time
 from collections.abc import Callable, Iterator
@@ -24,9 +28,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from fairbench.common.errors import UsageError
+from fairbench.common.files import remove
+from fairbench.common.reading import Damaged, read_text
 from fairbench.runner.coordination.heartbeat import Heartbeat
 from fairbench.runner.coordination.liveness import POLL, Liveness
+from fairbench.runner.coordination.status import TOKEN_DIGITS
 from fairbench.study.records import Store
+
+PART_OF_TOKEN = re.compile(f"[0-9a-f]{{0,{TOKEN_DIGITS}}}")
+"""A driver's token, or what a driver has written of it so far on a file system without hard links."""
 
 
 class ClaimFolder:
@@ -70,18 +80,18 @@ class ClaimFolder:
             return False
         return True
 
-    def read(self, name: str) -> str | None:
-        """The content of a file, empty if it cannot be read now; None if it does not exist."""
-        try:
-            return (self.path / name).read_text()
-        except FileNotFoundError:
-            return None
-        except OSError:
-            return ""
+    def read(self, name: str) -> str | Damaged | None:
+        """The owner's token, empty if it is not complete yet; None if there is no such file."""
+        content = read_text(self.path / name)
+        if not isinstance(content, str):
+            return content
+        if not PART_OF_TOKEN.fullmatch(content):
+            return Damaged(self.path / name, "no driver wrote it")
+        return content if len(content) == TOKEN_DIGITS else ""
 
     def remove(self, name: str) -> None:
-        """Remove a file, if it exists."""
-        (self.path / name).unlink(missing_ok=True)
+        """Remove a file, if it exists and this user may remove it."""
+        remove(self.path / name)
 
 
 class Claims:
@@ -90,11 +100,15 @@ class Claims:
     Args:
         token: of this driver, which has written a status.
         liveness: decides which drivers are dead.
+        say: gets a message on each damaged claim.
     """
 
-    def __init__(self, folder: ClaimFolder, token: str, liveness: Liveness) -> None:
-        self._folder, self._token, self._liveness = folder, token, liveness
+    def __init__(
+        self, folder: ClaimFolder, token: str, liveness: Liveness, say: Callable[[str], None] = lambda text: None
+    ) -> None:
+        self._folder, self._token, self._liveness, self._say = folder, token, liveness, say
         self._held: dict[str, int] = {}
+        self._said: set[Damaged] = set()
 
     def __enter__(self) -> "Claims":
         return self
@@ -117,8 +131,13 @@ class Claims:
         self._held[name] = generation
         return True
 
-    def _is_dead(self, owner: str, file: str) -> bool:
+    def _is_dead(self, owner: str | Damaged, file: str) -> bool:
         """Whether an owner is dead; an empty claim file has an unknown owner, and expires."""
+        if isinstance(owner, Damaged):
+            if owner not in self._said:
+                self._said.add(owner)
+                self._say(owner.text("claim", "it is ignored, and you may delete it"))
+            return not owner.locked
         return self._liveness.is_dead(owner) if owner else self._liveness.is_expired(file, owner)
 
     def release(self, name: str) -> None:
@@ -150,6 +169,6 @@ def _file(name: str, generation: int) -> str:
     return f"{name}.{generation}" if generation else name
 
 
-def open_claims(store: Store, heartbeat: Heartbeat) -> Claims:
-    """The claims of a driver on the trials of a store."""
-    return Claims(ClaimFolder(store.claims), heartbeat.status.token, heartbeat.liveness)
+def open_claims(store: Store, heartbeat: Heartbeat, say: Callable[[str], None] = lambda text: None) -> Claims:
+    """The claims of a driver on the trials of a store; `say` gets a message on each damaged one."""
+    return Claims(ClaimFolder(store.claims), heartbeat.status.token, heartbeat.liveness, say)

@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from fairbench.common.files import write_atomically
+from fairbench.common.files import remove, write_atomically
 from fairbench.runner.coordination.liveness import Liveness
-from fairbench.runner.coordination.status import DriverStatus, start_of, status_path, this_machine
+from fairbench.runner.coordination.status import TOKEN_DIGITS, DriverStatus, start_of, status_path, this_machine
 from fairbench.runner.observers import Follower
 
 SHORTEST_BEAT, BEAT = 1.0, 10.0
@@ -39,7 +39,7 @@ class Heartbeat(Follower):
         super().__init__(clock)
         self._directory, self._pace = directory, pace
         host, pid = socket.gethostname(), os.getpid()
-        self.status = DriverStatus(secrets.token_hex(8), host, pid, this_machine(), start_of(pid))
+        self.status = DriverStatus(secrets.token_hex(TOKEN_DIGITS // 2), host, pid, this_machine(), start_of(pid))
         self.liveness = Liveness(directory)
         self._last_write, self._is_new = float("-inf"), True
 
@@ -49,7 +49,7 @@ class Heartbeat(Follower):
         return self
 
     def __exit__(self, *error: object) -> None:
-        status_path(self._directory, self.status.token).unlink(missing_ok=True)
+        remove(status_path(self._directory, self.status.token))
         self.liveness.remove_dead()
 
     def announce(self, environment: Mapping[str, str]) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from fairbench.common.files import remove
 from fairbench.runner.coordination.status import DriverStatus, read_status, read_statuses, status_path
 
 EXPIRY = 180.0
@@ -90,7 +91,7 @@ class Liveness:
         status = read_status(self._directory, token)
         dead = status is None or status.alive is False or self.is_expired(token, status.beat)
         if dead:
-            status_path(self._directory, token).unlink(missing_ok=True)
+            remove(status_path(self._directory, token))
         else:
             self._checked[token] = self._clock()
         return dead

@@ -1,6 +1,5 @@
 """A driver's status file, `drivers/<token>.json` in the directory of its study."""
 
-import json
 import os
 import platform
 from collections.abc import Mapping, Sequence
@@ -8,9 +7,17 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
+from fairbench.common.files import Stamp
+from fairbench.common.reading import Damaged, read_json
 from fairbench.runner.observers import RunningTrial
+from fairbench.suites.coercion import build
 
+TOKEN_DIGITS = 16
+"""Hexadecimal digits of a driver's token."""
+LAST_TIME = 1e12
+"""Seconds since 1970 that no clock shows."""
 UNKNOWN = "unknown"
 """Start time of a process that cannot be read."""
 
@@ -78,23 +85,40 @@ def status_path(directory: Path, token: str) -> Path:
 def read_status(directory: Path, token: str) -> DriverStatus | None:
     """The last status of a driver; None without one.
 
-    A status that cannot be read is returned with beat 0: it may be readable at the next attempt.
+    Instead of a damaged status one of an unknown driver is returned, whose beat changes with the file.
     """
-    try:
-        status = json.loads(status_path(directory, token).read_text())
-        driver = f"{status['host']} {status['pid']}"
-        trials = {trial: RunningTrial(**{**fields, "driver": driver}) for trial, fields in status["trials"].items()}
-        return DriverStatus(**{**status, "trials": trials})
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return DriverStatus(token, "?", 0, "", "")
+    status = _read(path := status_path(directory, token))
+    if not isinstance(status, Damaged):
+        return status
+    with suppress(OSError):
+        return DriverStatus(token, "?", 0, "", "", path.lstat().st_mtime_ns)
+    return DriverStatus(token, "?", 0, "", "")
 
 
 def read_statuses(directory: Path) -> list[DriverStatus]:
     """The last statuses of all drivers of a directory, including killed ones."""
-    tokens = sorted(path.stem for path in (directory / "drivers").glob("*.json"))
-    return [status for token in tokens if (status := read_status(directory, token)) is not None]
+    return [status for x in _paths(directory) if (status := read_status(directory, x.stem)) is not None]
+
+
+def damaged_statuses(directory: Path) -> list[str]:
+    """Messages on the damaged statuses in a directory."""
+    remedy = "it counts as that of a driver that may run, for minutes; you may delete it"
+    return [x.text("status of a driver", remedy) for x in map(_read, _paths(directory)) if isinstance(x, Damaged)]
+
+
+def _paths(directory: Path) -> list[Path]:
+    return sorted((directory / "drivers").glob("*.json"))
+
+
+def _read(path: Path) -> DriverStatus | Damaged | None:
+    def interpret(value: Any, _: Stamp) -> DriverStatus:
+        status: DriverStatus = build(DriverStatus, value, ())
+        times = [status.written, *(x for trial in status.trials.values() for x in (trial.started, trial.updated))]
+        if not (status.token == path.stem and 0 <= status.pid < 2**31 and max(map(abs, times)) < LAST_TIME):
+            raise ValueError("no driver wrote it")
+        return replace(status, trials={k: replace(x, driver=status.name) for k, x in status.trials.items()})
+
+    return read_json(path, interpret)
 
 
 @cache
@@ -115,7 +139,7 @@ def start_of(pid: int) -> str:
     except PermissionError:  # it belongs to another user
         pass
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:
         return UNKNOWN
     return "" if fields[0] in "ZX" else fields[19]

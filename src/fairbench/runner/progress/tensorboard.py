@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from fairbench.common.errors import UsageError
 from fairbench.common.files import write_atomically
+from fairbench.common.reading import read_text
 from fairbench.runner.observers import Observer
 from fairbench.study.records import Record
 from fairbench.study.trial_spec import TrialSpec
@@ -56,8 +57,7 @@ class TensorBoard(Observer):
 
     def recorded(self, spec: TrialSpec, read: Callable[[], Record | None]) -> None:
         """Write the event file of an existing record, unless it is complete."""
-        complete = self._complete(spec)
-        if (not complete.exists() or complete.read_text() != spec.id) and (record := read()):
+        if read_text(self._complete(spec)) != spec.id and (record := read()) and record["result"]:
             self._rewrite(spec, record)
 
     def _rewrite(self, spec: TrialSpec, record: Record) -> None:

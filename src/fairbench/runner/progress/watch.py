@@ -10,8 +10,10 @@ from typing import ClassVar
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
 from fairbench.runner.coordination.liveness import Liveness
+from fairbench.runner.coordination.status import damaged_statuses
 from fairbench.runner.observers import RunningTrial
 from fairbench.runner.progress.live import LINE_SECONDS, progress_line, time_left, trials_line, trials_table
 from fairbench.study.history import CONFIG_FILE
@@ -60,6 +62,7 @@ class StudyStatus:
         running: the running trials, from the statuses of their drivers.
         drivers: host and process of each live driver.
         now: the time, in seconds since 1970.
+        damaged: messages on files that cannot be read.
     """
 
     study: Study
@@ -67,6 +70,7 @@ class StudyStatus:
     running: list[RunningTrial]
     drivers: list[str]
     now: float
+    damaged: list[str]
 
     @property
     def summary(self) -> str:
@@ -105,7 +109,7 @@ class StudyStatus:
             parts.append(f"{len(self.drivers)} drivers: {', '.join(self.drivers[:NAMED])}{more}")
         if self.running:
             parts.append(trials_table(self.running, self.now))
-        return Group(*parts)
+        return Group(*parts, *(Text(message, "yellow") for message in self.damaged))
 
 
 @dataclass(frozen=True)
@@ -162,7 +166,7 @@ class Watcher:
             return Preparation([driver.name for driver in alive])
         study = read_plans(self._directory).study
         # The records are read after the statuses: a trial that has ended in between has its record.
-        snapshot = self._snapshot = self._snapshot.refreshed() if self._snapshot else Snapshot(self._directory)
+        snapshot = self._snapshot = self._snapshot.refreshed() if self._snapshot else Snapshot(self._directory, study)
         arm_status = arm_statuses(study, snapshot)
         snapshot.write_index()
         running: dict[str, RunningTrial] = {}
@@ -170,7 +174,8 @@ class Watcher:
             entry = snapshot.entry(name)
             if entry is None or entry.status == "failed":  # it has no record, or that of an earlier failure
                 running[name] = trial  # if two statuses name a trial, the later one counts
-        return StudyStatus(study, arm_status, list(running.values()), [driver.name for driver in alive], now)
+        damaged = [*snapshot.damaged, *damaged_statuses(self._directory)]
+        return StudyStatus(study, arm_status, list(running.values()), [driver.name for driver in alive], now, damaged)
 
 
 def watch_study(directory: Path, console: Console, sleep: Callable[[float], None] = time.sleep) -> None:

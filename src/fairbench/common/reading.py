@@ -1,0 +1,139 @@
+"""The one reader of files that another process may have written: it returns their value, or says that they are damaged.
+
+Such a file may be anything: cut off, edited, of another program or another user, a pipe, or larger than the memory.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+from fairbench.common.files import Stamp, stamp
+
+ValueT = TypeVar("ValueT")
+LARGEST = 1 << 30
+"""Bytes of the largest file that is read."""
+DEEPEST = 64
+"""Levels of lists and tables in each other that JSON may have."""
+SHOWN = 300
+"""Characters of a reason that are shown."""
+
+
+@dataclass(frozen=True)
+class Damaged:
+    """A file that cannot be used, and why.
+
+    Attributes:
+        locked: whether it could not even be read, as one of another user; then nothing is known of its content.
+    """
+
+    path: Path
+    reason: str
+    locked: bool = False
+
+    def text(self, what: str, remedy: str) -> str:
+        """A message.
+
+        Args:
+            what: the kind of file, as "record".
+            remedy: what to do about a file with wrong content.
+        """
+        if self.locked:
+            return (
+                f"{what} {self.path} cannot be read ({self.reason}) and is left alone; let its owner make it readable"
+            )
+        return f"damaged {what} {self.path} ({self.reason}); {remedy}"
+
+
+def read_bytes(path: Path) -> tuple[bytes, Stamp] | Damaged | None:
+    """The content of a regular file and its stamp; None without the file."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe would wait for a writer
+        try:
+            state = os.fstat(handle)
+            if not stat.S_ISREG(state.st_mode):
+                return Damaged(path, "it is not a regular file")
+            if state.st_size > LARGEST:
+                return Damaged(path, f"it has {state.st_size} bytes, more than {LARGEST}")
+            return os.read(handle, state.st_size + 1), stamp(state)
+        finally:
+            os.close(handle)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        absent_or_odd = error.errno in (errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EISDIR, errno.ENXIO)
+        return Damaged(path, error.strerror or str(error), locked=not absent_or_odd)
+
+
+def read_text(path: Path) -> str | Damaged | None:
+    """The text of a file in UTF-8; None without the file."""
+    return read_file(path, lambda content, _: content.decode())
+
+
+def read_json(path: Path, interpret: Callable[[Any, Stamp], ValueT]) -> ValueT | Damaged | None:
+    """The value of a JSON file; None without the file.
+
+    Args:
+        path: the file.
+        interpret: makes the value of plain values and the file's stamp, or raises ValueError with what is wrong.
+    """
+    return read_file(path, lambda content, state: interpret(parse_json(content), state))
+
+
+def read_file(path: Path, interpret: Callable[[bytes, Stamp], ValueT]) -> ValueT | Damaged | None:
+    """The value of a file; None without it. `interpret` is as in `read_json`, and gets the content."""
+    read = read_bytes(path)
+    if read is None or isinstance(read, Damaged):
+        return read
+    try:
+        return interpret(*read)
+    except ValueError as error:
+        return Damaged(path, str(error)[:SHOWN])
+
+
+def parse_json(content: bytes, is_known: bool = False) -> Any:
+    """Plain values from JSON in UTF-8.
+
+    Args:
+        content: the JSON.
+        is_known: whether it was parsed before, so that its depth needs no check.
+
+    Raises:
+        ValueError: it is no JSON, has a number that is not finite, or is nested too deeply.
+    """
+    import orjson
+
+    try:
+        value = orjson.loads(content)
+    except ValueError:  # json accepts what orjson rejects, such as a lone surrogate in a path
+        try:
+            value = json.loads(content.decode(), parse_constant=_refuse, parse_float=_finite)
+        except RecursionError:
+            raise _too_deep() from None
+    level: list[Any] = [] if is_known else [[value]]
+    for _ in range(DEEPEST):
+        level = [
+            x for each in level for x in (each.values() if type(each) is dict else each) if type(x) in (dict, list)
+        ]
+        if not level:
+            return value
+    raise _too_deep()
+
+
+def _too_deep() -> ValueError:
+    return ValueError(f"it is nested more than {DEEPEST} levels deep")
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no number of JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    return value if abs(value) < float("inf") else _refuse(text)

@@ -1,0 +1,20 @@
+"""The one place where text for a terminal is made safe: it would obey the control characters in a name."""
+
+import sys
+
+BIDIRECTIONAL = (0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+"""Characters that change the order in which others are shown."""
+KEPT = "\t\n"
+SHOWN_AS = {code: 0x2400 + code for code in range(0x20) if chr(code) not in KEPT}
+SHOWN_AS |= {0x7F: 0x2421, **dict.fromkeys((*range(0x80, 0xA0), *BIDIRECTIONAL), 0xFFFD)}
+"""Unicode's picture of each control character, one column wide, or the replacement character where it has none."""
+
+
+def visible(text: str) -> str:
+    """Text with visible characters in place of those that control a terminal; tabs and ends of lines stay."""
+    return text.translate(SHOWN_AS)
+
+
+def say(text: str = "", is_error: bool = False) -> None:
+    """Print a line, on standard error if it is an error."""
+    print(visible(text), file=sys.stderr if is_error else sys.stdout, flush=True)

@@ -1,0 +1,199 @@
+"""Damage to the files of a study that another process may have written, and every command that reads them."""
+
+import io
+import json
+import re
+from contextlib import redirect_stderr, redirect_stdout
+from unittest.mock import patch
+
+import torch
+from fabricated import Records, finals, history, study
+from hypothesis import strategies as st
+
+from fairbench.cli.main import main
+from fairbench.common.errors import UsageError
+from fairbench.common.hashing import digest
+from fairbench.runner.coordination import liveness
+from fairbench.runner.coordination.claims import open_claims
+from fairbench.runner.coordination.heartbeat import Heartbeat
+from fairbench.runner.observers import Observer
+from fairbench.runner.run_study import admit
+from fairbench.runner.trial_loop import TrialLoop
+from fairbench.study import snapshot
+from fairbench.study.history import write_history
+from fairbench.study.plan import arms
+from fairbench.study.record_index import INDEX_FILE, _head
+from fairbench.study.records import Store
+from fairbench.study.snapshot import Snapshot
+from fairbench.training.checkpoint import Checkpoint
+from fairbench.training.place import Checkpointing, Place
+
+DEEP = "[" * 2000 + "]" * 2000
+ODD = (
+    *(None, True, False, 0, -1, 2**31, 2**63, 10**30, 0.0, -0.5, 1e308, -1e308, 5e-324, "", "x", "\x1b[31m", "\u202e"),
+    *(
+        "\x00",
+        "\ud800",
+        "../../x",
+        "a" * 300,
+        [],
+        {},
+        [None],
+        [[1, 2, 3]],
+        {"": None},
+        {"a": [1]},
+        ["x"],
+        "final",
+        "1e5",
+    ),
+)
+"""Values of every kind that JSON can hold, at their limits."""
+CLAIMS = (b"", b"\xff\xfe", b"\x00", b"../trials/x", b"a" * 300, b"abc", b"0" * 16, b"0" * 17, "ü".encode(), b"\n")
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+STATUS = {
+    "token": "0" * 16,
+    "host": "elsewhere",
+    "pid": 7,
+    "machine": "another machine",
+    "started": "1",
+    "beat": 3,
+    "written": 1.8e9,
+    "environment": {"python": "3.99"},
+    "trials": {
+        "x": {"label": "a", "steps": 9, "started": 1.8e9, "updated": 1.8e9, "step": 2, "loss": 1.0, "driver": ""}
+    },
+}
+
+
+def whole_study(directory):
+    """Write a study with records, index, status, claim, checkpoint and listing; returns it and its files."""
+    made = study(("vit",), margin=0.02)
+    records = Records(finals(made, AdamW=[0.7, "failed", 0.75], PsiLogic=[0.8, "diverged", 0.9], Lion=[0.7, 0.8, None]))
+    store = Store(directory)
+    store.prepare()
+    trials = [spec for arm in arms(made, records) for spec in arm.trials]
+    for record in filter(None, map(records, trials)):
+        store.write(record)
+    write_history(directory, history(made))
+    (directory / "drivers" / f"{STATUS['token']}.json").write_text(json.dumps(STATUS))
+    (missing,) = (spec for spec in trials if records(spec) is None)
+    (store.claims / missing.id).write_text(STATUS["token"])
+    checkpoint = Checkpoint(missing, Place(), Checkpointing(str(store.checkpoints), 1))
+    assert checkpoint._write({"a": torch.ones(3), "b": [1, {"c": (2.0, "d")}]}) == ""
+    (directory / "report_files.txt").write_text("cost.csv\ntables/x.tex\n")
+    with patch.object(snapshot, "WORTHWHILE", 1):
+        index = Snapshot(directory, made)
+        [*map(index.entry, index._present)]
+        index.write_index()
+    return made, missing, {x.relative_to(directory): x.read_bytes() for x in directory.rglob("*") if x.is_file()}
+
+
+def places(value, path=()):
+    """The paths of all values in a tree."""
+    yield path
+    for key, each in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        yield from places(each, (*path, key))
+
+
+def replaced(value, path, new):
+    """The tree with another value at a path, or without it if that is `DEEP`."""
+    if not path:
+        return new
+    copy = dict(value) if isinstance(value, dict) else list(value)
+    if len(path) == 1 and new is DEEP:
+        del copy[path[0]]
+    else:
+        copy[path[0]] = replaced(value[path[0]], path[1:], new)
+    return copy
+
+
+def signed(name, text):
+    """A record or an index with the checksum that its content must have, so that readers look at the content."""
+    if name.name == INDEX_FILE:
+        return _head(text.encode()) + b"\n" + text.encode()
+    if name.parts[0] == "trials":
+        record = json.loads(text)
+        if isinstance(record, dict):
+            record.pop("sha256", None)
+            text = json.dumps({**record, "sha256": digest(record)})
+    return text.encode()
+
+
+@st.composite
+def damaged(draw, files):
+    """Name and content of a file, one thing in it changed; None removes it."""
+    name = draw(st.sampled_from(sorted(files)))
+    content = files[name]
+    kinds = ["cut", "flipped", "inserted", "other"] + ["value"] * 12 * (name.suffix in (".json", ".jsonl"))
+    kind = draw(st.sampled_from(kinds))
+    at = draw(st.integers(0, max(len(content) - 1, 0)))
+    if kind == "cut":
+        return name, content[:at]
+    if kind == "flipped":
+        return name, content[:at] + bytes([content[at] ^ draw(st.integers(1, 255))] if content else []) + content[
+            at + 1 :
+        ]
+    if kind == "inserted":
+        return name, content[:at] + draw(st.binary(max_size=30)) + content[at:]
+    if kind == "other":
+        others = (*CLAIMS, DEEP.encode(), b"[" * 90 + b"]" * 90, b"null", b"{}", b"[]", b'"x"', b"1e999", b"NaN", None)
+        return name, draw(st.sampled_from((*others, *files.values())) | st.binary(max_size=40))
+    body = content.partition(b"\n")[2] if name.name == INDEX_FILE else content
+    value = json.loads(body)
+    for _ in range(draw(st.integers(1, 3))):
+        path = draw(st.sampled_from([*places(value)]))
+        value = replaced(value, path, draw(st.sampled_from((*ODD, DEEP))) if path else draw(st.sampled_from(ODD)))
+    try:
+        return name, signed(name, json.dumps(value))
+    except ValueError:  # it has no checksum
+        return name, json.dumps(value).encode()
+
+
+def write(directory, files, changes):
+    """Write the files of a study, some of them damaged."""
+    for name, content in {**files, **dict(changes)}.items():
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        if content is not None:
+            (directory / name).write_bytes(content)
+
+
+class Said(Observer):
+    """What a run says."""
+
+    def __init__(self):
+        self.said = []
+
+    def say(self, text):
+        self.said.append(text)
+
+
+def take_part(directory, made):
+    """What `fairbench run` does with the files before its first trial starts; returns its messages."""
+    store, observer = Store(directory), Said()
+    store.prepare()
+    with Heartbeat(directory) as heartbeat, open_claims(store, heartbeat, observer.say) as claims:
+        loop = TrialLoop(made, store, observer)
+        admit(loop, store, claims, heartbeat, allow_mixed=True)
+        while loop._claim(claims):
+            pass
+    store.clear()
+    return observer.said
+
+
+def read_everything(directory, made, missing, commands=("status", "report", "audit", "compare")):
+    """Use every reader; returns what the commands print, and the messages of a run."""
+    out, said = io.StringIO(), []
+    with patch.object(liveness, "BEAT_WAIT", 0.0), patch("fairbench.report.draw_figures", lambda *_: []):
+        with redirect_stdout(out), redirect_stderr(out):
+            codes = [main([command, str(directory)]) for command in commands]
+            codes += [main(["explain", str(path)]) for path in sorted((directory / "trials").glob("*"))[:3]]
+            checkpoint = Checkpoint(missing, Place(), Checkpointing(str(directory / "checkpoints"), 1))
+            checkpoint.read()
+        try:
+            said = take_part(directory, made)
+        except UsageError as error:
+            said = [str(error)]
+    shown = out.getvalue()
+    assert set(codes) <= {0, 1, 2}
+    assert not CONTROL.search(shown), CONTROL.search(shown)
+    return shown, said
