@@ -16,8 +16,9 @@ from typing import ClassVar
 
 from tiny import OUTSIDE_OF_GIT, TINY, write_tiny
 
-TIMED = {"cost.csv", "cost.tex", "equal_time.tex", "report.html"}
-"""Derived files that contain durations."""
+README = (Path(__file__).parents[2] / "README.md").read_text()
+TIMED = re.findall(r"`(.*?)`", re.search(r"Those that hold\s+measured times differ: (.*?)\. ", README, re.DOTALL)[1])
+"""Patterns of derived files that contain durations, as the README names them."""
 NO_TABLES = {"trials", "checkpoints", "claims", "drivers"}
 DONE, FAILED, REFUSED, TO_BE_CONTINUED, STOPPED = 0, 1, 2, 75, 130
 PATIENCE = 300.0
@@ -56,8 +57,13 @@ def tables(folder):
     return {
         str(path.relative_to(folder)): re.sub(rb'"declared": ".*"|shared device & .*\n', b"", path.read_bytes())
         for path in files
-        if path.name not in TIMED and not path.name.startswith((".", "step_time", "index", "report_files"))
+        if not holds_times(path.relative_to(folder)) and not path.name.startswith(".")
     }
+
+
+def holds_times(file):
+    """Whether the README says that a derived file differs between two runs of a study."""
+    return any(file.match(pattern) for pattern in TIMED)
 
 
 def results(folder):

@@ -60,17 +60,18 @@ def study(
 class Records:
     """A lookup: `finals[arena, optimizer][seed]` is a score, "diverged", "failed" or None for no record.
 
-    The sweep is best at 1e-3; `sweeps[arena, optimizer][lr]` overrides a score.
+    The sweep is best at 1e-3; `sweeps[arena, optimizer][lr]` overrides a score. With `speed` there are timing trials,
+    and the trials of PsiLogic take `speed` times as long.
     """
 
-    def __init__(self, finals, sweeps=None, quantities=QUANTITIES, weights=None, batches=None, speed=1.0):
+    def __init__(self, finals, sweeps=None, quantities=QUANTITIES, weights=None, batches=None, speed=None):
         self.finals, self.sweeps, self.quantities, self.speed = finals, sweeps or {}, quantities, speed
         self.weights, self.batches = weights or {}, batches or {}
 
     def __call__(self, spec):
         arm = (spec.arena.name, spec.optimizer.name)
         if spec.stage == "timing":
-            return None
+            return self.record(spec, 0.5) if self.speed else None
         if spec.stage == "sweep":
             best = 0.5 if spec.lr == 1e-3 else 0.4 if arm[0] == "vit" else 0.6
             outcome = self.sweeps.get(arm, {}).get(spec.lr, best)
@@ -85,13 +86,14 @@ class Records:
             return {**head, "status": "failed", "error": error, "result": None, "cost": None, "environment": None}
         status = "diverged" if outcome == "diverged" else "finished"
         phases = {"data": 0.01, "forward": 0.02, "backward": 0.03, "step": 0.04, "eval": 0.5, "total": 1.0}
+        factor = self.speed if self.speed and spec.optimizer.name == "PsiLogic" else 1.0
         return {
             **head,
             "status": status,
             "error": None,
             "result": self.result(spec, outcome, status),
             "cost": {
-                "seconds": {k: v * self.speed for k, v in phases.items()},
+                "seconds": {k: v * factor for k, v in phases.items()},
                 "steps": 10 if status == "finished" else 5,
                 **COST,
             },

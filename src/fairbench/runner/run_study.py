@@ -19,6 +19,7 @@ from fairbench.runner.coordination.liveness import EXPIRY
 from fairbench.runner.coordination.status import DriverStatus, damaged_statuses, names
 from fairbench.runner.executors.base import Executor
 from fairbench.runner.executors.local import CALL_LIMIT, ProcessExecutor
+from fairbench.runner.executors.ray.private import keep_private
 from fairbench.runner.observers import Observer, Observers
 from fairbench.runner.preflight import run_preflight
 from fairbench.runner.progress.live import LiveProgress
@@ -97,6 +98,8 @@ def _executor(suite: Suite, options: RunOptions, store: Store, observer: Observe
     if options.ray is None:
         report, server = observer.running, options.server
         return ProcessExecutor(options.places, report, modules, call_limit, server, checkpointing)
+    if options.ray == "local":
+        keep_private()
     from fairbench.runner.executors.ray.executor import RayExecutor
 
     return RayExecutor(options, observer, modules, call_limit, checkpointing)

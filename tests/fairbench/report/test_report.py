@@ -5,9 +5,11 @@ import io
 import math
 import re
 from dataclasses import replace
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from disturbed import TIMED, holds_times
 from fabricated import QUANTITIES, TENSOR_STEPS, Records, finals, history, mechanism, sha, study
 from pages import Page
 from rich.console import Console
@@ -28,10 +30,6 @@ FILES = {
     *(*TABLES, "report.html", "report_files.txt"),
     *(f"tables/{name}.tex" for name in LATEX),
     *(f"figures/{name}.{ending}" for name in FIGURES for ending in ("pdf", "png", "svg")),
-}
-NOT_REPRODUCIBLE = {
-    *("cost.csv", "report.html", "tables/cost.tex", "tables/equal_time.tex"),
-    *(f"figures/step_time.{ending}" for ending in ("pdf", "png", "svg")),
 }
 HIGH, LOW, NOISY = [0.90, 0.91, 0.92], [0.50, 0.51, 0.52], [0.50, 0.60, 0.70]
 
@@ -93,11 +91,18 @@ def test_two_reports_of_the_same_records_are_the_same_bytes(tmp_path, figures, f
         assert b"/Type3" not in pdf, "publishers refuse them"
 
 
-def test_only_the_cost_depends_on_the_clock(tmp_path, figures):
-    write(tmp_path / "a", speed=1.0)
-    write(tmp_path / "b", speed=3.7)
+def test_the_files_that_depend_on_the_clock_are_those_that_the_readme_names(tmp_path, figures):
+    """In a study that has every file with times: with a target, and a leaderboard of three optimizers in two arenas."""
+    three = study(compare="all")
+    arenas = {name: replace(arena, target=0.5) for name, arena in three.suite.arenas.items()}
+    three = replace(three, suite=replace(three.suite, arenas=arenas))
+    for folder, speed in (("a", 1.0), ("b", 3.7)):
+        write(tmp_path / folder, three, {"PsiLogic": HIGH, "AdamW": LOW, "Lion": NOISY}, speed=speed)
     one, other = contents(tmp_path / "a"), contents(tmp_path / "b")
-    assert {name for name in one if one[name] != other[name]} == NOT_REPRODUCIBLE
+    assert one.keys() == other.keys()
+    differing = {Path(name) for name in one if one[name] != other[name]}
+    assert differing == {Path(name) for name in one if holds_times(Path(name))}
+    assert all(any(file.match(pattern) for file in differing) for pattern in TIMED)
 
 
 def test_lr_sweep(tmp_path):

@@ -207,3 +207,54 @@ def test_why_no_process_starts(folder, tmp_path):
     assert ("ended while it loaded the libraries" in done.stderr) == (folder == "short")
     assert ("TMPDIR" in done.stderr) == (folder != "short")
     assert "Traceback" not in done.stderr
+
+
+INTERRUPTED = """
+import multiprocessing, os, signal, sys, threading, time
+from multiprocessing import forkserver
+from fairbench.training.place import Place
+from fairbench.runner.executors.local import ProcessExecutor
+
+moment, preload = sys.argv[1], []
+
+def interrupt():
+    os.kill(os.getpid(), signal.SIGINT)
+
+def interrupted(*arguments):
+    result = original(*arguments)
+    interrupt()
+    return result
+
+def interrupt_the_hooks():
+    interrupt()
+    time.sleep(0.2)
+
+if moment == "loading":
+    preload = ["waits"]
+    threading.Timer(0.3, interrupt).start()
+elif moment == "fork":
+    threading.Thread(target=time.sleep, args=(1,), daemon=True).start()  # it would get signals that are only blocked
+    os.register_at_fork(after_in_parent=interrupt_the_hooks)
+else:
+    original = getattr(forkserver, moment)
+    setattr(forkserver, moment, interrupted)
+try:
+    with ProcessExecutor([Place()], print, preload, server=moment != "fork") as executor:
+        executor.call(len, "abc")
+except KeyboardInterrupt:
+    if preload:
+        open("go", "w").close()
+        while not (started := multiprocessing.active_children()):
+            time.sleep(0.01)
+        started[0].join()
+    sys.exit(130)
+"""
+
+
+@pytest.mark.parametrize("moment", ["loading", "connect_to_new_process", "read_signed", "fork"])
+def test_a_signal_while_a_process_starts_leaves_none(moment, tmp_path):
+    """Neither one that starts late, nor one without a job, nor one that the driver does not know; it is not lost."""
+    (tmp_path / "waits.py").write_text("import os, time\nwhile not os.path.exists('go'):\n    time.sleep(0.01)\n")
+    command = [sys.executable, "-c", INTERRUPTED, moment]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "")

@@ -137,6 +137,42 @@ def test_an_address_without_a_cluster_is_an_error(address):
         pass
 
 
+PRIVATE = """
+import sys
+from pathlib import Path
+from unittest.mock import Mock
+from fairbench.runner.run_options import RunOptions
+from fairbench.runner.run_study import _executor
+from fairbench.study.records import Store
+from fairbench.suites.loader import load_suite
+from fairbench.training.place import Place
+
+options = RunOptions([Place()], allow_mixed=True, ray="local")
+with _executor(load_suite("smoke"), options, Store(Path("private")), Mock()):
+    import psutil, ray
+    from ray._raylet import AuthenticationMode, get_authentication_mode
+
+    assert get_authentication_mode() == AuthenticationMode.TOKEN
+    driver = psutil.Process()
+    for process in [driver, *driver.children(recursive=True)]:
+        for socket in process.net_connections("inet"):
+            if socket.status == "LISTEN":
+                print(process.name(), socket.laddr.ip.removeprefix("::ffff:"))
+"""
+
+
+def test_the_cluster_of_one_study_is_not_reachable_from_outside(tmp_path):
+    """Neither its head nor its node, its driver or its workers."""
+    environment = {**os.environ, **ALONE}
+    done = subprocess.run(
+        [sys.executable, "-c", PRIVATE], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    sockets = [line.rsplit(" ", 1) for line in done.stdout.splitlines()]
+    assert {"gcs_server", "raylet"} <= {name for name, _ in sockets}
+    assert {address for _, address in sockets} == {"127.0.0.1"}
+
+
 @pytest.mark.soak
 def test_a_paused_trial_resumes_from_its_checkpoint(cluster, study, held):
     spec = trial_spec(study, "vit", "Waits", "final", 0.01, 1)

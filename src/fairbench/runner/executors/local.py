@@ -19,6 +19,7 @@ from typing import Any
 
 from fairbench.common.errors import UsageError
 from fairbench.runner.executors.base import ReportProgress, failure, paused, run_trial
+from fairbench.runner.executors.starting import signals_deferred
 from fairbench.runner.executors.worker_handle import GRACE, Process
 from fairbench.study.records import Record
 from fairbench.study.trial_spec import TrialSpec
@@ -62,6 +63,7 @@ class ProcessExecutor:
         self._call_limit, self._checkpointing = call_limit, checkpointing
         self._start = "forkserver" if server else "fork"
         self._running: dict[str, tuple[TrialSpec, Place, Process]] = {}
+        self._processes: list[Process] = []
         self._started = 0
 
     def __enter__(self) -> "ProcessExecutor":
@@ -78,7 +80,7 @@ class ProcessExecutor:
         return self
 
     def __exit__(self, *error: object) -> None:
-        for _, _, process in self._running.values():
+        for process in self._processes:
             process.end()
         if self._start == "fork":
             gc.unfreeze()
@@ -86,7 +88,11 @@ class ProcessExecutor:
 
     def _process(self, job: Callable[..., Any], arguments: tuple[Any, ...], limit: float) -> Process:
         self._started += 1
-        return Process(self._start, Path(self._folder.name) / str(self._started), job, arguments, limit)
+        output = Path(self._folder.name) / str(self._started)
+        self._processes = [process for process in self._processes if not process.pipe.closed]
+        with signals_deferred() as deliver:  # until `__exit__` knows the process
+            self._processes.append(Process(self._start, output, job, arguments, limit, deliver))
+        return self._processes[-1]
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         process = self._process(_call, (function, *arguments), self._call_limit)

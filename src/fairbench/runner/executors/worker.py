@@ -35,7 +35,10 @@ def do(pipe: Connection, output: str, job: Callable[..., Any], arguments: tuple[
     os.setsid()  # a new process group, which is killed as a whole
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     threading.Thread(target=_die_with_parent, daemon=True).start()
-    printed = Path(output).open("a", buffering=1, errors="replace")  # noqa: SIM115
+    try:
+        printed = Path(output).open("a", buffering=1, errors="replace")  # noqa: SIM115
+    except FileNotFoundError:  # the parent was asked to stop before this process existed
+        os._exit(0)
     for stream in (1, 2):
         os.dup2(printed.fileno(), stream)
     sys.stdout = sys.stderr = printed  # they may be redirected in the parent

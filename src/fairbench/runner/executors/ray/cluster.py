@@ -27,8 +27,8 @@ ANSWER = 10.0
 """Seconds in which a connection to an address must succeed."""
 HEAD_ANSWER = 30.0
 """Seconds in which a lost head must answer again; after 60, Ray ends this process with its own message."""
-LOCAL = {"include_dashboard": False, "object_store_memory": 100_000_000, "_node_ip_address": "127.0.0.1"}
-"""A cluster on this machine: not reachable from other machines, with little storage, since records are small."""
+LOCAL = {"include_dashboard": False, "object_store_memory": 100_000_000}
+"""A cluster on this machine, see `keep_private`: with little storage, since records are small."""
 
 
 def check_address(address: str) -> None:
@@ -69,7 +69,7 @@ def await_head(address: str) -> None:
 
 @contextmanager
 def connected(address: str) -> Iterator[None]:
-    """A connection to a cluster; a local one is started for it, ends with it, and is reachable from this machine only.
+    """A connection to a cluster; a local one is started for it, and ends with it.
 
     Raises:
         UsageError: there is no such cluster, or it has a different version of Ray or Python.

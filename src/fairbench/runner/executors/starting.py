@@ -1,0 +1,131 @@
+"""Starts processes, each with its whole job or not at all: a signal waits for the start of a process."""
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
+from contextlib import contextmanager
+from multiprocessing import forkserver, resource_tracker
+from threading import Thread
+from typing import Any
+
+from fairbench.common.errors import UsageError
+from fairbench.runner.executors.worker import PAUSE, STUCK
+
+SIGNALS = (signal.SIGINT, PAUSE, STUCK)
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+START = 1.0
+"""Seconds in which a loaded server has started a process."""
+
+
+@contextmanager
+def signals_deferred() -> Iterator[Callable[[], None]]:
+    """Call the handlers of signals after the block, or when it calls the function that it gets.
+
+    Blocking them is not enough: they would reach another thread, and Python would call the handler in this one.
+    """
+    arrived: list[tuple[Any, ...]] = []
+    known = {number: signal.getsignal(number) for number in SIGNALS}
+    handlers = {number: handler for number, handler in known.items() if callable(handler)}
+
+    def deliver() -> None:
+        while arrived:
+            number, frame = arrived.pop(0)
+            handlers[number](number, frame)
+
+    for number in handlers:
+        signal.signal(number, lambda *signal_and_frame: arrived.append(signal_and_frame))
+    try:
+        yield deliver
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        deliver()
+
+
+def start_process(process: Any, method: str, deliver: Callable[[], None]) -> None:
+    """Start a process of multiprocessing by the method "forkserver" or "fork".
+
+    Args:
+        deliver: see `signals_deferred`; called while the server loads its modules.
+
+    Raises:
+        UsageError: the process or the server cannot be started.
+    """
+    try:
+        if method == "forkserver":
+            _start_server()
+            _start_below_server(process, deliver)
+        else:
+            with _signals_blocked():
+                process.start()
+    except (OSError, EOFError) as error:
+        raise UsageError(_no_start(error, method)) from error
+
+
+def _start_below_server(process: Any, deliver: Callable[[], None]) -> None:
+    """Start a process once the server has loaded everything; a signal ends the wait.
+
+    Another thread starts it, since a start that is interrupted leaves a process with a part of its job, or without an
+    owner. If the server is not ready in time, the process starts when its output has no folder, and ends at once.
+    """
+    started: Future[None] = Future()
+
+    def start() -> None:
+        try:
+            process.start()
+            started.set_result(None)
+        except Exception as error:
+            started.set_exception(error)
+
+    with _signals_blocked():  # for that thread: this one has to notice them
+        Thread(target=start, daemon=True).start()
+    try:
+        while not wait([started], 0.1).done:
+            deliver()
+    except BaseException:
+        wait([started], START)
+        if process.pid is not None:
+            process.kill()
+        raise
+    started.result()
+
+
+def _start_server() -> None:
+    """Start the server unless it runs: single-threaded, and with signals blocked."""
+    outside = {name: os.environ.get(name) for name in ONE_THREAD}
+    os.environ |= ONE_THREAD
+    try:
+        with _signals_blocked():
+            resource_tracker.ensure_running()  # its start unblocks signals, so it must precede the server
+        with _signals_blocked():
+            forkserver.ensure_running()
+    finally:
+        for name, value in outside.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+@contextmanager
+def _signals_blocked() -> Iterator[None]:
+    """Block the signals while a child starts; the child inherits the mask.
+
+    Signals to the whole process group then end neither the server nor a child that has not set its handlers.
+    """
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def _no_start(error: OSError | EOFError, method: str) -> str:
+    """The message for a process that could not be started, with the remedy."""
+    what = f"cannot start a process ({type(error).__name__}: {error})"
+    if "AF_UNIX path too long" in str(error):
+        return f"{what}: the path of the folder for temporary files is too long; set TMPDIR to a shorter one"
+    if method == "forkserver" and isinstance(error, EOFError | ConnectionError):
+        return (
+            "the process that trials are forked from ended while it loaded the libraries, perhaps out of memory; "
+            "free memory and run the same command again, or try --workers 0, which needs no such process"
+        )
+    return f"{what}: does this user have too many of them (ulimit -u), or too many open files (ulimit -n)?"
