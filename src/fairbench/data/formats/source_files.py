@@ -21,6 +21,9 @@ class SourceFile:
         expected: its known hash by kind (sha256 or md5); empty if unknown.
         size: its known bytes; 0 if unknown.
         split: the official split in it; empty if it has several.
+        listed: its sha256 by the hub's listing, which shows damage but proves nothing; empty if unknown.
+        header: if it is a table, the line of names that some copies have. Its hash is then also that of a copy with
+            this line, with commas for spaces, or with other line ends.
     """
 
     name: str
@@ -28,6 +31,8 @@ class SourceFile:
     expected: Mapping[str, str] = field(default_factory=dict)
     size: int = 0
     split: str = ""
+    listed: str = ""
+    header: str = ""
 
 
 @dataclass(frozen=True)
@@ -93,29 +98,43 @@ def verify_file(file: SourceFile, remedy: str, unverified: bool, advance: Callab
     Args:
         file: the file.
         remedy: instructions for replacing it.
-        unverified: accept it even if its hash differs.
+        unverified: accept it even if its hash differs or is unknown.
         advance: called with the number of bytes read.
 
     Returns:
         Facts for the manifest: `name`, `bytes`, `sha256`, `expected` (by kind, or None) and `agrees` (or None).
 
     Raises:
-        UsageError: it is a web page, or its hash differs.
+        UsageError: it is a web page, its hash differs or is unknown, or it is not what the hub's listing says.
     """
     _refuse_page(file, remedy)
     size, sha256 = size_of(file.path), sha256_of(file.path, advance)
     entry = {"name": file.name, "bytes": size, "sha256": sha256, "expected": dict(file.expected) or None}
+    accept = "or accept it: run the same command with --unverified"
     agrees = None
     for kind, expected in file.expected.items():
         actual = sha256 if kind == "sha256" else _hash(file.path, kind, lambda size: None)
-        agrees = actual == expected
+        agrees = actual == expected or (file.header != "" and _table_hash(file, kind) == expected)
         if not agrees and not unverified:
             short = f"; it has {size:,} bytes, expected {file.size:,}" if file.size not in (0, size) else ""
             raise UsageError(
                 f"{file.path} is not the known {file.name}: {kind} {actual}, expected {expected}{short}. "
-                f"It is damaged, incomplete or a different version; {remedy}; or accept it with --unverified"
+                f"It is damaged, incomplete or a different version; {remedy}; {accept}"
             )
+    if agrees is None and file.listed not in ("", sha256):
+        raise UsageError(
+            f"{file.path} is damaged or incomplete: sha256 {sha256}, by the hub's listing {file.listed}; {remedy}"
+        )
+    if agrees is None and not unverified:
+        raise UsageError(f"{file.path}: no hash of {file.name} is known; {remedy}; {accept}")
     return {**entry, "agrees": agrees}
+
+
+def _table_hash(file: SourceFile, kind: str) -> str:
+    """Hash of a table as its authors write it: no header, spaces between columns, CR LF after each row."""
+    lines = file.path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
+    rows = [" ".join(line.replace(",", " ").split()) for line in lines if line.strip() not in ("", file.header)]
+    return hashlib.new(kind, "".join(f"{row}\r\n" for row in rows).encode(), usedforsecurity=False).hexdigest()
 
 
 def _refuse_page(file: SourceFile, remedy: str) -> None:
