@@ -346,13 +346,16 @@ def test_texts_are_cut_alike_however_a_file_is_read(tmp_path: Path, monkeypatch:
 
 def test_user_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "disk").mkdir()
     (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "linked").symlink_to(tmp_path / "disk")
+    (tmp_path / "disk" / "circle").symlink_to(tmp_path / "disk")
     for i in range(10):
-        archives.stories_file(tmp_path / "mine" / f"{i}.txt", STORIES[i * 20 : (i + 1) * 20])
+        archives.stories_file(tmp_path / ("mine", "disk")[i < 5] / f"{i}.txt", STORIES[i * 20 : (i + 1) * 20])
     data = prepared(tmp_path, "text", path="mine")
     assert sorted(text for split in ("train", "val", "test") for text in texts(data, split)) == sorted(STORIES)
     assert data.manifest["counts"]["examples"] == {"train": 180, "val": 10, "test": 10}
-    archives.stories_file(tmp_path / "mine" / "0.txt", STORIES[1:20])
+    archives.stories_file(tmp_path / "disk" / "0.txt", STORIES[1:20])
     again = prepared(tmp_path, "text", path="mine")
     assert sum(again.manifest["counts"]["examples"].values()) == 199
     (tmp_path / "one.txt").write_text("too short")

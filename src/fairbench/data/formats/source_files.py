@@ -1,6 +1,7 @@
 """The local files of a dataset with their expected hashes, and their verification."""
 
 import hashlib
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -60,6 +61,16 @@ class SourceFiles:
         return [file.path for file in self.files if file.split == split]
 
 
+def files_in(folder: Path) -> list[Path]:
+    """The files in a folder and all folders in it, in the order of their paths; links to folders are followed."""
+    files: list[Path] = []
+    for name, folders, names in os.walk(folder, followlinks=True):
+        here = Path(name)
+        folders[:] = [x for x in folders if not here.resolve().is_relative_to((here / x).resolve())]  # no circles
+        files += [path for path in map(here.joinpath, names) if path.is_file()]
+    return sorted(files)
+
+
 def sha256_of(path: Path, advance: Callable[[int], None] = lambda size: None) -> str:
     """sha256 of a file; of a folder, that of its files' relative paths and hashes in order.
 
@@ -68,7 +79,7 @@ def sha256_of(path: Path, advance: Callable[[int], None] = lambda size: None) ->
     """
     if path.is_dir():
         sha = hashlib.sha256()
-        for file in sorted(file for file in path.rglob("*") if file.is_file()):
+        for file in files_in(path):
             try:
                 sha.update(f"{file.relative_to(path).as_posix()} {sha256_of(file, advance)}\n".encode())
             except UnicodeEncodeError as error:
@@ -88,8 +99,7 @@ def _hash(path: Path, kind: str, advance: Callable[[int], None]) -> str:
 
 def size_of(path: Path) -> int:
     """Bytes of a file, or of all files in a folder."""
-    files = [file for file in path.rglob("*") if file.is_file()] if path.is_dir() else [path]
-    return sum(file.stat().st_size for file in files)
+    return sum(file.stat().st_size for file in (files_in(path) if path.is_dir() else [path]))
 
 
 def verify_file(file: SourceFile, remedy: str, unverified: bool, advance: Callable[[int], None]) -> dict[str, Any]:
