@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -177,7 +178,7 @@ def plan(options: argparse.Namespace) -> int:
     from fairbench.runner.run_study import plan_study
     from fairbench.study.snapshot import Snapshot
 
-    preflight, history = plan_study(suite, directory, where[0], options.freeze)
+    preflight, history = plan_study(suite, directory, where[0], options.freeze, partial(print, file=sys.stderr))
     workers = min(len(where), cores()) if options.device == "cpu" else len(where)
     forecasts = forecast(preflight, Snapshot(directory))
     print_plan(preflight.study, forecasts, workers, history, directory, console())

@@ -1,7 +1,7 @@
 """Runs a study: preflight, admission, then every trial without a record."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +70,7 @@ def run_study(
             observer.beat()
             return executor.call(*function_and_arguments)
 
-        preflight = run_preflight(suite, options.places[0], call)
+        preflight = run_preflight(suite, options.places[0], call, observer.say)
         check_gpu_memory(preflight, max(Counter(place.device for place in options.places).values()))
         limits = time_limits(preflight, options.trial_timeout or suite.trial_timeout)
         restart_notice = preflight.restart_notice()
@@ -100,11 +100,14 @@ def _executor(suite: Suite, options: RunOptions, store: Store, observer: Observe
     return RayExecutor(options, observer, modules, call_limit, checkpointing)
 
 
-def plan_study(suite: Suite, directory: Path, place: Place, freeze: bool) -> tuple[Preflight, History]:
+def plan_study(
+    suite: Suite, directory: Path, place: Place, freeze: bool, say: Callable[[str], None] = lambda text: None
+) -> tuple[Preflight, History]:
     """Run the preflight of a suite and declare its plan, without any trial.
 
     Args:
         freeze: whether to write the plan into the directory and freeze it.
+        say: shows a message about progress.
 
     Raises:
         UsageError: the directory holds another suite, a different plan that is frozen or running, or final trials.
@@ -112,7 +115,7 @@ def plan_study(suite: Suite, directory: Path, place: Place, freeze: bool) -> tup
     check_data(suite, place.data_root)
     check_directory(suite, directory)
     with ProcessExecutor([place], preload=preload(suite), server=False) as executor:
-        preflight = run_preflight(suite, place, executor.call)
+        preflight = run_preflight(suite, place, executor.call, say)
     if not freeze:
         return preflight, declare(preflight.study, directory, Snapshot(directory).final_trials())
     store = Store(directory)

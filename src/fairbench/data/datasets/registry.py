@@ -73,8 +73,8 @@ DATASETS = {
         repository="uoft-cs/cifar100",
         revision="aadb3af77e9048adbea6b47c21a81e47dd092ae5",
         hub_files=(HubFiles("train", "cifar100/train-*.parquet"), HubFiles("test", "cifar100/test-*.parquet")),
-        fault="891 test images have near-duplicates in train (Barz and Denzler, Do We Train on Test Data? Purging CIFAR "
-        "of Near-Duplicates, 2020)",
+        fault="891 test images have near-duplicates in train (Barz and Denzler, Do We Train on Test Data? Purging "
+        "CIFAR of Near-Duplicates, 2020)",
     ),
     "tiny-imagenet": Dataset(
         title="Tiny ImageNet, 64 x 64 photographs of 200 classes",
