@@ -18,6 +18,7 @@ import pytest
 from PIL import Image
 
 from fairbench.data.datasets.registry import DATASETS
+from fairbench.data.preparation import hub
 
 Labelled = list[tuple[np.ndarray, int]]
 """Pixels of shape (H, W, 3) and their labels."""
@@ -37,6 +38,14 @@ def register(patch: pytest.MonkeyPatch, dataset: str, folder: Path) -> None:
             archive = replace(archive, size=len(content), expected=known)
         archives.append(archive)
     patch.setitem(DATASETS, dataset, replace(DATASETS[dataset], archives=tuple(archives)))
+
+
+def register_hub(patch: pytest.MonkeyPatch, root: Path) -> None:
+    """Make the hub's files in a folder the known ones."""
+    files = [path for path in root.rglob("*.*") if path.suffix in (".parquet", ".txt")]
+    lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(root)}\n" for path in files]
+    (root / "SHA256SUMS").write_text("".join(lines))
+    patch.setattr(hub, "HASHES", root / "SHA256SUMS")
 
 
 def noise(count: int, classes: int, side: tuple[int, int], seed: int) -> Labelled:

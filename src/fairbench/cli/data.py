@@ -15,6 +15,7 @@ from fairbench.suites.schema import Suite
 
 EXTRA = ("filelock", "huggingface_hub", "numpy", "PIL", "pillow", "pyarrow", "rich", "tokenizers")
 """Modules and distributions of the extra `data`."""
+INTACT = "intact"
 
 
 def run_data(options: argparse.Namespace) -> int:
@@ -50,7 +51,8 @@ def prepare_user_data(suite: Suite, data_root: Path) -> None:
         UsageError: a folder does not exist, or its content is wrong.
     """
     with _missing_extra():
-        from fairbench.data.preparation.prepare import PrepareOptions, prepare
+        from fairbench.data.preparation.locate import PrepareOptions
+        from fairbench.data.preparation.prepare import prepare
 
         for config in configs_of(suite.data_tables):
             if config.user_path:
@@ -73,14 +75,16 @@ def chosen_configs(options: argparse.Namespace) -> list[DatasetConfig]:
 
 def prepare_datasets(options: argparse.Namespace) -> int:
     """`fairbench data download` and `fairbench data prepare`."""
-    from fairbench.data.preparation.prepare import PrepareOptions, prepare
+    from fairbench.data.preparation.locate import PrepareOptions
+    from fairbench.data.preparation.prepare import prepare
 
     configs = chosen_configs(options)
     if not configs:
         print(f"suite {options.suite} reads no data that must be prepared")
     if options.hub is not None and not options.hub.is_dir():
         raise UsageError(f"--hub {options.hub} is no folder; it must contain the hub's files as owner/name/path")
-    prepare_options = PrepareOptions(options.data_root, options.hub, options.verb == "download", options.unverified)
+    fetch = options.verb == "download"
+    prepare_options = PrepareOptions(options.data_root, options.hub, fetch, options.unverified, options.again)
     complaints = []
     for config in configs:
         try:
@@ -94,32 +98,46 @@ def prepare_datasets(options: argparse.Namespace) -> int:
 
 def verify(options: argparse.Namespace) -> int:
     """`fairbench data verify`; 1 when an array differs from its manifest."""
-    from fairbench.data.dataset_config import dataset_config
+    root, chosen = options.data_root, options.suite or options.dataset
+    known = {config.folder(root): config for config in chosen_configs(options)}
+    folders = [*known] if chosen else [x for x in sorted((root / "prepared").glob("[!.]*")) if x.is_dir()]
+    if missing := [known[folder] for folder in folders if not folder.is_dir()]:
+        raise UsageError("\n  ".join(f"{x.label} is not prepared; {x.repair(root)}" for x in missing))
+    if not folders:
+        raise UsageError(f"nothing is prepared in {root}; give --data-root, or run: fairbench data download")
+    states = {folder: _state(folder, known.get(folder), root) for folder in folders}
+    for folder, state in states.items():
+        print(f"{folder}: {state}")
+    return int(not all(state.startswith(INTACT) for state in states.values()))
+
+
+def _state(folder: Path, config: DatasetConfig | None, root: Path) -> str:
+    """The state of a prepared folder and what to do about it.
+
+    Args:
+        folder: the folder.
+        config: the dataset, if the name of the folder says it; otherwise it is the one in the manifest.
+        root: the folder of all data.
+    """
     from fairbench.data.prepared import read_folder
 
-    if options.suite or options.dataset:
-        folders = [config.folder(options.data_root) for config in chosen_configs(options)]
-    else:
-        folders = sorted((options.data_root / "prepared").glob("[!.]*"))
-    if missing := [str(folder) for folder in folders if not folder.is_dir()]:
-        raise UsageError(f"not prepared: {', '.join(missing)}; fairbench data download prepares them")
-    if not folders:
-        raise UsageError(
-            f"nothing is prepared in {options.data_root}; give --data-root, or run: fairbench data download"
-        )
-    failed = False
-    for folder in folders:
-        remedy = "delete the folder, and run the command that prepared it again"
-        try:
-            prepared = read_folder(folder)
-            config = dataset_config(prepared.manifest["dataset"], prepared.manifest["options"])
-            remedy = f"prepared again by: {config.command('download', options.data_root)}"
-            wrong = "; ".join(prepared.differences())
-        except UsageError as error:
-            wrong = str(error)
-        failed |= bool(wrong)
-        print(f"{folder}: {f'{wrong}; {remedy}' if wrong else 'intact'}")
-    return int(failed)
+    try:
+        prepared = read_folder(folder)
+        manifest = prepared.manifest
+        if config is None and manifest["dataset"] not in DATASETS:
+            name = manifest["dataset"]
+            remedy = f"this fairbench does not know dataset {name!r}: use the version that does, or delete the folder"
+            return f"{'; '.join(prepared.differences()) or INTACT}; {remedy}"
+        config = config or dataset_config(manifest["dataset"], manifest["options"])
+        wrong = "; ".join(read_folder(folder, config.options).differences())
+    except UsageError as error:
+        again = "delete the folder, and run the command again that prepared it"
+        return f"{error}; {config.repair(root) if config else again}"
+    if wrong:
+        return f"{wrong}; {config.repair(root)}"
+    if manifest["verified"] or config.user_path:
+        return INTACT
+    return f"{INTACT}, but not verified; {config.by_hand(root)}"
 
 
 def list_datasets(options: argparse.Namespace) -> int:
@@ -127,6 +145,8 @@ def list_datasets(options: argparse.Namespace) -> int:
     configs = chosen_configs(options)
     for config in configs:
         print(f"{config.label}\n  {config.info.title}\n  license:  {config.info.license}")
+        if config.info.fault:
+            print(f"  fault:    {config.info.fault}")
         if config.info.repository:
             print(f"  archives: {'; '.join(_archive_lines(config, options.data_root))}")
             print(f"  hub:      {_hub_line(config, options.data_root / 'hub')}")

@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -179,7 +180,7 @@ def plan(options: argparse.Namespace) -> int:
     from fairbench.study.snapshot import Snapshot
 
     shown = terminal()
-    preflight, history = plan_study(suite, directory, where[0], options.freeze, shown.print)
+    preflight, history = plan_study(suite, directory, where[0], options.freeze, partial(say, is_error=True))
     workers = min(len(where), cores()) if options.device == "cpu" else len(where)
     records = Snapshot(directory, preflight.study)
     forecasts = forecast(preflight, records)

@@ -161,5 +161,6 @@ def _add_data_parser(commands: Commands[argparse.ArgumentParser]) -> None:
         if verb in ("download", "prepare"):
             hub = "a local copy of the hub's files, DIR/owner/name/path"
             command.add_argument("--hub", type=Path, metavar="DIR", help=hub)
-            unverified = "accept files whose hash differs from the known one"
+            unverified = "accept files whose hash differs from the known one, or of which none is known"
             command.add_argument("--unverified", action="store_true", help=unverified)
+            command.add_argument("--again", action="store_true", help="also what is prepared already")

@@ -3,11 +3,12 @@
 import re
 import shlex
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fairbench.common.errors import UsageError
+from fairbench.common.errors import UsageError, pick
 from fairbench.common.hashing import digest
 from fairbench.data.datasets.info import Archive, Dataset, HubFiles
 from fairbench.data.datasets.registry import DATASETS
@@ -79,14 +80,30 @@ class DatasetConfig:
                 prepared.check_content()
             return prepared
         except UsageError as error:
-            raise UsageError(f"{error}; {self.label} is prepared by: {self.command('download', data_root)}") from error
+            raise UsageError(f"{error}; {self.repair(data_root)}") from error
 
-    def command(self, verb: str, data_root: Path) -> str:
+    def repair(self, data_root: Path) -> str:
+        """How to prepare the dataset where it is missing or damaged, as an error says it."""
+        folder, flags = self.folder(data_root), []
+        with suppress(UsageError):
+            manifest = read_folder(folder).manifest
+            flags = ["--again", *([] if manifest["verified"] or self.user_path else ["--unverified"])]
+        return f"{self.label} is prepared by: {self.command('download', data_root, *flags)}"
+
+    def by_hand(self, data_root: Path) -> str:
+        """How to prepare the dataset from its authors' archives, as an error says it."""
+        names, folder = [archive.name for archive in self.archives], data_root / self.dataset
+        return (
+            f"get {' and '.join(names)} from {self.info.page}, put {'them' if names[1:] else 'it'} into {data_root} "
+            f"or {folder} and run: {self.command('prepare', data_root)}"
+        )
+
+    def command(self, verb: str, data_root: Path, *flags: str) -> str:
         """The `fairbench data` command for this dataset."""
         default = self.options == {name: option.default for name, option in self.info.options.items()}
-        which = f"--dataset {self.dataset}" if default else "--suite SUITE"
-        where = "" if default else f", where SUITE reads {self.label}"
-        return f"fairbench data {verb} --data-root {shlex.quote(str(data_root))} {which}{where}"
+        which = f"--dataset {self.dataset}"
+        which, where = (which, "") if default else (f"--suite SUITE {which}", f", where SUITE reads {self.label}")
+        return " ".join([f"fairbench data {verb} --data-root {shlex.quote(str(data_root))} {which}", *flags]) + where
 
 
 def dataset_config(dataset: str, options: Mapping[str, Any] | None = None) -> DatasetConfig:
@@ -97,9 +114,9 @@ def dataset_config(dataset: str, options: Mapping[str, Any] | None = None) -> Da
         options: options of its preparation.
 
     Raises:
-        UsageError: an option has a wrong value, or none and no default.
+        UsageError: the name is unknown, or an option has a wrong value, or none and no default.
     """
-    declared = DATASETS[dataset].options
+    declared = pick("dataset", dataset, DATASETS).options
     complete = {name: (options or {}).get(name, option.default) for name, option in declared.items()}
     for name, value in complete.items():
         if value is None:

@@ -120,7 +120,8 @@ def _text(tokens: Mapping[str, torch.Tensor], prepared: Prepared, context: int, 
 
 
 def _origin(prepared: Prepared) -> str:
-    return f"{prepared.manifest['source']}, {'verified' if prepared.manifest['verified'] else UNVERIFIED}"
+    source = str(prepared.manifest["source"])
+    return source if source == "own" else f"{source}, {'verified' if prepared.manifest['verified'] else UNVERIFIED}"
 
 
 def _windows(tokens: Mapping[str, torch.Tensor], context: int, evaluated: int) -> dict[str, Split]:

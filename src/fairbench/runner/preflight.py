@@ -6,13 +6,14 @@ Each part runs in a separate process, so that no optimizer sees the state of an 
 import inspect
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairbench.common.errors import UsageError
+from fairbench.common.formatting import plural
 from fairbench.optimizers.resolve import load_factory, resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan, ResolvedOptimizer
 from fairbench.study.plan import ResolvedArena, Study, trial_spec
@@ -29,18 +30,40 @@ if TYPE_CHECKING:
 
 Call = Callable[..., Any]
 """Calls a module's function in a separate process; arguments are plain, the result is plain JSON."""
+PROBE_SECONDS = {"evaluation": 6.0, "steps": 20.0}
+"""Seconds at most, by an estimate, in which an arena is evaluated, and trained by all optimizers together."""
+STEPS = 4
+"""Steps of every optimizer in every arena: the first two, and one each before and after it resumes."""
+STEP_COST = 3.0
+"""Seconds of a training step as a multiple of those of an evaluation, approximately."""
+QUIET_SECONDS = 5.0
+"""Seconds between messages about progress."""
 
 
-def run_preflight(suite: Suite, place: Place, call: Call) -> Preflight:
+def run_preflight(suite: Suite, place: Place, call: Call, say: Callable[[str], None] = lambda text: None) -> Preflight:
     """Load the data, build every model, and take two steps with every optimizer in every arena.
+
+    Args:
+        call: runs each part.
+        say: shows a message about progress.
 
     Raises:
         UsageError: an optimizer, a hyperparameter, data or the device is missing or cannot work.
     """
+    say(f"measuring {', '.join(suite.arenas)} with {plural(len(suite.optimizers), 'optimizer')}")
+    said = time.monotonic()
     resolved = call(arenas_and_environment, suite, place)
     arenas = {name: ResolvedArena(**fields) for name, fields in resolved["arenas"].items()}
     study = Study(suite, place.kind, arenas, {}, resolved["environment"])
-    measured = {name: call(optimizer_and_seconds, study, name, plan, place) for name, plan in suite.optimizers.items()}
+    whole, probed = {name: arena.batch_size for name, arena in suite.arenas.items()}, resolved["probed"]
+    if parts := [f"{name} {probed[name]} of {whole[name]}" for name in whole if probed[name] < whole[name]]:
+        say(f"slow here: a step is measured with fewer examples and scaled to the batch: {', '.join(parts)}")
+    measured = {}
+    for i, (name, plan) in enumerate(suite.optimizers.items(), 1):
+        if time.monotonic() - said > QUIET_SECONDS:
+            say(f"measuring {name}, optimizer {i} of {len(suite.optimizers)}")
+            said = time.monotonic()
+        measured[name] = call(optimizer_and_seconds, study, name, plan, place, probed)
     optimizers = {name: ResolvedOptimizer(**x["optimizer"]) for name, x in measured.items()}
     for key in suite.sweep.extra:
         if all(key in optimizer.lacks for optimizer in optimizers.values() if optimizer.lr is None):
@@ -73,7 +96,7 @@ def arenas_and_environment(suite: Suite, place: Place) -> dict[str, Any]:
     from fairbench.training.environment import check_device, environment
 
     check_device(place.device)
-    arenas, seconds = {}, {}
+    arenas, seconds, probed = {}, {}, {}
     for name, plan in suite.arenas.items():
         before = set(sys.modules)
         arena = load_arena(suite.task(name))
@@ -92,33 +115,58 @@ def arenas_and_environment(suite: Suite, place: Place) -> dict[str, Any]:
             batch = data.read(data.train[: min(plan.batch_size, 2)], None)
             check_loss(arena, model, batch)
             check_scores(arena, model, batch, data, suite.facts(name).metrics)
-            seconds[name] = _evaluation_seconds(arena, model.to(place.device), data, suite.training)
+            per_example = _seconds_per_example(arena, model.to(place.device), data, suite.training)
+            seconds[name] = per_example * max(len(data.splits["val"]), len(data.splits["test"]))
+            probed[name] = (
+                _probed_examples(suite, plan.batch_size, per_example) if place.kind == "cpu" else plan.batch_size
+            )
         arenas[name] = asdict(ResolvedArena(data.fingerprint, arena_code(arena, before), starts))
-    return {"arenas": arenas, "evaluation_seconds": seconds, "environment": environment(place.device)}
+    return {"arenas": arenas, "evaluation_seconds": seconds, "probed": probed, "environment": environment(place.device)}
 
 
-def _evaluation_seconds(arena: "Arena", model: "nn.Module", data: "Data", training: Training) -> float:
-    """Duration of an evaluation of the larger split, scaled from its first batch; one example warms up."""
+def _seconds_per_example(arena: "Arena", model: "nn.Module", data: "Data", training: Training) -> float:
+    """Duration of an evaluation per example, measured with a batch or as much of it as the bound allows."""
     import torch
 
     from fairbench.training.trainer import CHUNK, evaluate
 
     device, batch_size = next(model.parameters()).device.type, training.evaluation_batch_size
     split = max(("val", "test"), key=lambda name: len(data.splits[name]))
-    count, seconds = len(data.splits[split]), 0.0
-    for examples in (1, min(batch_size, CHUNK, count)):
+
+    def seconds(examples: int) -> float:
         began = time.perf_counter()
         with torch.autocast(device, torch.bfloat16, enabled=training.precision == "bfloat16"):
             evaluate(arena, model, data, split, batch_size, most=examples)
-        seconds = time.perf_counter() - began
-    return seconds * count / examples
+        return time.perf_counter() - began
+
+    _, single = seconds(1), seconds(1)  # the first one warms up
+    affordable = int(PROBE_SECONDS["evaluation"] / single)
+    examples = max(min(batch_size, CHUNK, len(data.splits[split]), affordable), 1)
+    return seconds(examples) / examples
 
 
-def optimizer_and_seconds(study: Study, name: str, plan: OptimizerPlan, place: Place) -> dict[str, Any]:
+def _probed_examples(suite: Suite, batch_size: int, per_example: float) -> int:
+    """Examples of a batch with which an arena's steps are measured; at least two, as batch norm needs.
+
+    Args:
+        suite: the suite.
+        batch_size: of the arena.
+        per_example: seconds of an evaluation.
+    """
+    steps = STEPS * STEP_COST * len(suite.optimizers)
+    return min(batch_size, max(int(PROBE_SECONDS["steps"] / (steps * per_example)), 2))
+
+
+def optimizer_and_seconds(
+    study: Study, name: str, plan: OptimizerPlan, place: Place, probed: Mapping[str, int]
+) -> dict[str, Any]:
     """An optimizer, resolved, with the code and the cost of its first steps, and the mechanism's measurements.
 
     A checkpoint after these steps shows whether its trials can resume: a training that is restored from it and one that
     continues must take the same step.
+
+    Args:
+        probed: for each arena, the examples of a step; its seconds are scaled to the batch.
 
     Raises:
         UsageError: the optimizer is missing, cannot be built, or fails in its first steps.
@@ -138,10 +186,12 @@ def optimizer_and_seconds(study: Study, name: str, plan: OptimizerPlan, place: P
     for arena in study.suite.arenas:
         with _explained(f"optimizers.{name}: {resolved.factory} cannot be built"):
             lowest, seed = alone.search(name).first()[0], study.suite.sweep.seeds[0]
-            trainer = Trainer(trial_spec(alone, arena, name, "final", lowest.lr, seed, lowest.extra), place)
+            spec = trial_spec(alone, arena, name, "final", lowest.lr, seed, lowest.extra)
+            scale = spec.arena.batch_size / probed[arena]
+            trainer = Trainer(replace(spec, arena=replace(spec.arena, batch_size=probed[arena])), place)
         with _explained(f"optimizers.{name}: {resolved.factory} fails in its first steps in arena {arena}"):
             for _ in range(FIRST_STEPS):
-                seconds[arena] = trainer.timed_step()
+                seconds[arena] = trainer.timed_step(scale)
             trainer.mechanism.read(FIRST_STEPS)
         mechanisms[arena] = trainer.mechanism.to_json()
         gpu_bytes[arena], gpu_free_bytes, _ = environment.gpu_memory(trainer.device)

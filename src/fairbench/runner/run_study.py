@@ -71,7 +71,7 @@ def run_study(
             observer.beat()
             return executor.call(*function_and_arguments)
 
-        preflight = run_preflight(suite, options.places[0], call)
+        preflight = run_preflight(suite, options.places[0], call, observer.say)
         check_gpu_memory(preflight, max(Counter(place.device for place in options.places).values()))
         limits = time_limits(preflight, options.trial_timeout or suite.trial_timeout)
         restart_notice = preflight.restart_notice()
@@ -115,7 +115,7 @@ def plan_study(
         directory: the output directory of its study.
         place: where the preflight runs.
         freeze: whether to write the plan into the directory and freeze it.
-        say: gets messages on damaged files.
+        say: gets messages on progress and on damaged files.
 
     Raises:
         UsageError: the directory holds another suite, a different plan that is frozen or running, or final trials.
@@ -123,7 +123,7 @@ def plan_study(
     check_data(suite, place.data_root)
     check_directory(suite, directory)
     with ProcessExecutor([place], preload=preload(suite), server=False) as executor:
-        preflight = run_preflight(suite, place, executor.call)
+        preflight = run_preflight(suite, place, executor.call, say)
     if not freeze:
         return preflight, declare(preflight.study, directory, Snapshot(directory).final_trials())
     store = Store(directory)

@@ -182,12 +182,13 @@ class Trainer:
         """The context in which the model computes, in the plan's precision."""
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.plan.precision == "bfloat16")
 
-    def timed_step(self) -> float:
-        """Take one step; returns its seconds."""
+    def timed_step(self, scale: float = 1.0) -> float:
+        """Take one step; returns its seconds, all but those of the optimizer's step multiplied by `scale`."""
         with one_thread():
-            began = time.perf_counter()
+            began, before = time.perf_counter(), self.clock.seconds["step"]
             self.train_one_step().item()
-        return time.perf_counter() - began
+        seconds = time.perf_counter() - began
+        return seconds + (scale - 1) * (seconds - (self.clock.seconds["step"] - before))
 
     def seconds(self) -> float:
         """Seconds of the training, summed over the processes that it ran in."""

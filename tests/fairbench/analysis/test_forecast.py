@@ -98,20 +98,27 @@ def test_seconds_by_hand(tmp_path: Path) -> None:
     assert time_limits(prepared, 7.0) == {"vit": 7.0}
 
 
-def test_an_evaluation_is_scaled_to_the_larger_split(tiny_suite: Suite, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a clock that counts examples."""
+@pytest.mark.parametrize(
+    ("per_example", "evaluated_examples", "probed"),
+    [(0.01, [1, 1, 256], 16), (0.1, [1, 1, 60], 8), (100.0, [1, 1, 1], 2)],
+)
+def test_an_evaluation_is_scaled_to_the_larger_split(
+    tiny_suite: Suite, monkeypatch: pytest.MonkeyPatch, per_example: float, evaluated_examples: list[int], probed: int
+) -> None:
+    """By a clock that counts examples: where they are slow, fewer are measured, at least two in a step."""
     seen, evaluated = [0.0], []
 
     def evaluate(arena, model, data, name, batch_size, most):
         evaluated.append(len(data.splits[name][:most]))
-        seen[0] += evaluated[-1]
+        seen[0] += evaluated[-1] * per_example
         assert not torch.is_autocast_enabled("cpu")
 
     monkeypatch.setattr("fairbench.training.trainer.evaluate", evaluate)
     monkeypatch.setattr(rehearsals.time, "perf_counter", lambda: seen[0])
     found = here(rehearsals.arenas_and_environment, tiny_suite, Place())
-    assert evaluated == [1, 256]
-    assert found["evaluation_seconds"] == {"vit": 449.0}
+    assert evaluated == evaluated_examples
+    assert found["evaluation_seconds"] == {"vit": pytest.approx(449 * per_example)}
+    assert found["probed"] == {"vit": probed}
 
 
 def test_the_preflight_gives_the_size_of_a_mechanism_report(tiny_suite: Suite, tmp_path: Path) -> None:

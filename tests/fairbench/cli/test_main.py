@@ -209,7 +209,8 @@ def test_help_and_list_load_no_heavy_library(words: list[str]) -> None:
 def test_a_changed_plan_is_reported(ran: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     suite, plan = folder / "tiny.toml", ["plan", "tiny.toml", "--output-dir", "out"]
     assert main(plan) == 0
-    shown = capsys.readouterr().out
+    shown, progress = capsys.readouterr()
+    assert progress == "measuring vit with 2 optimizers\n"
     assert "vit: 2 optimizers, each 2 sweep trials of 10 steps" in shown
     assert "8 trials, at most 2 more; about 0:0" in shown
     assert not (folder / "out").exists()
@@ -222,7 +223,7 @@ def test_a_changed_plan_is_reported(ran: Path, folder: Path, capsys: pytest.Capt
     suite.write_text(suite.read_text().replace("margin = 0.02", "margin = 0.5"))
     assert main(HERE) == 0
     shown = capsys.readouterr().out
-    assert shown.startswith("CHANGED AFTERWARDS: the plan that was declared 20")
+    assert "2 optimizers\nCHANGED AFTERWARDS: the plan that was declared 20" in shown
     assert "suite.arenas.vit.margin from 0.02 to 0.5" in " ".join(shown.split())
 
 

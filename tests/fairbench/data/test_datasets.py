@@ -1,9 +1,11 @@
 """Datasets: what the arrays hold is what the archives hold, each example once, the same from every source."""
 
+import hashlib
 import json
 import math
 import os
 import shutil
+import zipfile
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +25,8 @@ from fairbench.data.datasets.registry import DATASETS
 from fairbench.data.formats import delimited_text
 from fairbench.data.loading import load_source
 from fairbench.data.preparation import tokenizer
-from fairbench.data.preparation.prepare import PrepareOptions, prepare
+from fairbench.data.preparation.locate import PrepareOptions
+from fairbench.data.preparation.prepare import prepare
 from fairbench.data.prepared import Prepared
 
 pytestmark = pytest.mark.xdist_group("datasets")
@@ -34,7 +37,7 @@ WNIDS = ["n01443537", "n01629819", "n02099601"]
 def prepared(
     data_root: Path, dataset: str, hub: Path | None = None, unverified: bool = False, **options: Any
 ) -> Prepared:
-    prepare(dataset_config(dataset, options), PrepareOptions(data_root, hub, unverified=unverified))
+    prepare(dataset_config(dataset, options), PrepareOptions(data_root, hub, unverified=unverified or hub is not None))
     return dataset_config(dataset, options).open(data_root)
 
 
@@ -77,7 +80,7 @@ def test_cifar_is_split_without_loss_and_alike_from_both_sources(
     of_hub = prepared(tmp_path / "other", "cifar100", tmp_path / "mirror")
     assert files(of_hub) == files(data)
     assert (of_hub.fingerprint, of_hub.manifest["classes"]) == (data.fingerprint, CLASSES)
-    assert (of_hub.manifest["source"], of_hub.manifest["verified"]) == ("hub", False)  # the mirror has no listing
+    assert (of_hub.manifest["source"], of_hub.manifest["verified"]) == ("hub", False)
     assert of_hub.manifest["revision"] == DATASETS["cifar100"].revision
 
     # Without one image of train, no other image moves between splits.
@@ -156,7 +159,7 @@ def faces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[byt
     members = {f"img_align_celeba/{i + 1:06}.jpg": data for i, data in enumerate([*every, every[0]])}
     archives.write_zip(tmp_path / "img_align_celeba.zip", members)
     lines = "".join(f"{i + 1:06}.jpg {number}\n" for i, number in enumerate(numbers))
-    (tmp_path / "list_eval_partition.txt").write_text(lines)
+    (tmp_path / "list_eval_partition.txt").write_bytes(lines.replace("\n", "\r\n").encode())
     archives.register(monkeypatch, "celeba", tmp_path)
     return {
         split: [data for data, n in zip(every, numbers, strict=True) if n == i]
@@ -180,7 +183,7 @@ def test_celeba_is_cropped_and_resized(tmp_path: Path, faces: dict[str, list[byt
     assert sorted(small.manifest["arrays"]) == ["test", "train", "val"]
 
 
-def test_celeba_from_the_hub_and_with_the_other_list(tmp_path: Path, faces: dict[str, list[bytes]]) -> None:
+def test_celeba_from_the_hub(tmp_path: Path, faces: dict[str, list[bytes]], monkeypatch: pytest.MonkeyPatch) -> None:
     data = prepared(tmp_path, "celeba", size=32)
     for split, images in faces.items():
         official = {"val": "valid"}.get(split, split)
@@ -188,15 +191,42 @@ def test_celeba_from_the_hub_and_with_the_other_list(tmp_path: Path, faces: dict
         for i, part in enumerate((pixels[1:], pixels[:1])):
             name = f"img_align+identity+attr/{official}-{i:05}-of-00002.parquet"
             archives.write_parquet(hub_folder(tmp_path / "mirror", "celeba") / name, {"image": part})
+    archives.register_hub(monkeypatch, tmp_path / "mirror")
     of_hub = prepared(tmp_path / "other", "celeba", tmp_path / "mirror", size=32)
     assert files(of_hub) == files(data)
 
-    lines = (tmp_path / "list_eval_partition.txt").read_text().replace(" ", ",")
-    (tmp_path / "list_eval_partition.txt").unlink()
-    (tmp_path / "list_eval_partition.csv").write_text(f"image_id,partition\n{lines}")
-    again = prepared(tmp_path, "celeba", unverified=True, size=32, crop=141)
+
+def test_celeba_from_kaggle(tmp_path: Path, faces: dict[str, list[bytes]]) -> None:
+    """Its list is verified by its rows; its archive, which has one more folder, can only be accepted."""
+    data = prepared(tmp_path, "celeba", size=32)
+    path, table = tmp_path / "list_eval_partition.txt", tmp_path / "list_eval_partition.csv"
+    rows = path.read_text().replace(" ", ",")
+    path.unlink()
+    table.write_text(f"image_id,partition\n{rows.replace('000001.jpg,0', '000001.jpg,1')}")
+    with pytest.raises(UsageError, match=r"is not the known list_eval_partition\.txt"):
+        prepared(tmp_path, "celeba", size=33)
+    table.write_text(f"image_id,partition\n{rows}")
+    assert prepared(tmp_path, "celeba", size=33).manifest["verified"] is True
+    archive = tmp_path / "img_align_celeba.zip"
+    with zipfile.ZipFile(archive) as members:
+        nested = {f"img_align_celeba/{name}": members.read(name) for name in members.namelist()}
+    archives.write_zip(archive, nested)
+    with pytest.raises(UsageError, match=r"img_align_celeba.zip is not the known .* with --unverified"):
+        prepared(tmp_path, "celeba", size=34)
+    shutil.rmtree(data.folder)
+    again = prepared(tmp_path, "celeba", unverified=True, size=32)
     assert again.manifest["verified"] is False
-    assert again.manifest["counts"]["examples"] == data.manifest["counts"]["examples"]
+    assert [file["agrees"] for file in again.manifest["files"]] == [False, True]
+    assert again.fingerprint == data.fingerprint
+
+
+def test_the_list_of_partitions_that_is_known_is_the_one_of_consecutive_images() -> None:
+    """CelebA's splits are the images 1 to 162,770, to 182,637 and to 202,599."""
+    parts = np.repeat([0, 1, 2], [162_770, 19_867, 19_962])
+    rows = "".join(f"{i:06}.jpg {part}\r\n" for i, part in enumerate(parts, 1))
+    archive = DATASETS["celeba"].archives[1]
+    assert archive.expected == {"sha256": hashlib.sha256(rows.encode()).hexdigest()}
+    assert archive.size == len(rows)
 
 
 def test_a_wrong_list_of_partitions_is_named(tmp_path: Path, faces: Any) -> None:
@@ -258,11 +288,7 @@ def test_each_story_is_in_one_split(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_the_first_version_is_the_same_from_both_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_stories(tmp_path, ["", *STORIES], STORIES[:5], "")
     archives.register(monkeypatch, "tinystories", tmp_path)
-    folder = hub_folder(tmp_path / "mirror", "tinystories") / "data"
-    for i in range(4):
-        rows = ["", *STORIES][i * 51 : (i + 1) * 51]
-        archives.write_parquet(folder / f"train-0000{i}-of-00004-2d5a1467fff1081b.parquet", {"text": rows})
-    archives.write_parquet(folder / "validation-00000-of-00001-869c898b519ad725.parquet", {"text": STORIES[:5]})
+    write_stories(hub_folder(tmp_path / "mirror", "tinystories"), ["", *STORIES], STORIES[:5], "")
     for options in ({"version": "V1", "vocabulary": 257}, {"version": "V1", "vocabulary": 300}):
         data = prepared(tmp_path, "tinystories", **options)
         of_hub = prepared(tmp_path / "other", "tinystories", tmp_path / "mirror", **options)
@@ -320,13 +346,16 @@ def test_texts_are_cut_alike_however_a_file_is_read(tmp_path: Path, monkeypatch:
 
 def test_user_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "disk").mkdir()
     (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "linked").symlink_to(tmp_path / "disk")
+    (tmp_path / "disk" / "circle").symlink_to(tmp_path / "disk")
     for i in range(10):
-        archives.stories_file(tmp_path / "mine" / f"{i}.txt", STORIES[i * 20 : (i + 1) * 20])
+        archives.stories_file(tmp_path / ("mine", "disk")[i < 5] / f"{i}.txt", STORIES[i * 20 : (i + 1) * 20])
     data = prepared(tmp_path, "text", path="mine")
     assert sorted(text for split in ("train", "val", "test") for text in texts(data, split)) == sorted(STORIES)
     assert data.manifest["counts"]["examples"] == {"train": 180, "val": 10, "test": 10}
-    archives.stories_file(tmp_path / "mine" / "0.txt", STORIES[1:20])
+    archives.stories_file(tmp_path / "disk" / "0.txt", STORIES[1:20])
     again = prepared(tmp_path, "text", path="mine")
     assert sum(again.manifest["counts"]["examples"].values()) == 199
     (tmp_path / "one.txt").write_text("too short")

@@ -99,6 +99,9 @@ def test_the_papers_study_on_its_own_data(data_root: Path, tmp_path: Path, capsy
     assert all(final["val"] == final["test"] for final in finals)
     assert {record["spec"]["training"]["precision"] for record in records} == {"bfloat16"}
 
+    assert "In cifar100, 891 test images have near-duplicates in train (Barz and Denzler" in (
+        " ".join((tmp_path / "out" / "report.html").read_text().split())
+    )
     assert main(["compare", "out"]) == 0
 
     full = load_suite("paper")

@@ -5,6 +5,8 @@ import io
 import json
 import os
 import pickle
+import re
+import shlex
 import shutil
 import signal
 import stat
@@ -13,6 +15,7 @@ import sys
 import tarfile
 import threading
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -28,8 +31,9 @@ from fairbench.common.errors import UsageError
 from fairbench.common.formatting import format_bytes
 from fairbench.data.dataset_config import dataset_config
 from fairbench.data.datasets.registry import DATASETS
+from fairbench.data.preparation import hub
 from fairbench.data.preparation.hub import LISTING
-from fairbench.data.prepared import HASHED, content_sha256, sealed
+from fairbench.data.prepared import HASHED, Prepared, content_sha256, sealed
 from fairbench.runner.run_study import check_data
 from fairbench.suites.loader import load_suite
 
@@ -45,9 +49,10 @@ def cifar(verb: str, data_root: Path, *words: str) -> int:
 
 
 @pytest.fixture
-def mirror(tmp_path: Path) -> Path:
-    """A local copy of the hub's files, without its listing."""
+def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A local copy of the hub's files, known, without its listing."""
     archives.write_cifar_hub(tmp_path / "mirror", *IMAGES)
+    archives.register_hub(monkeypatch, tmp_path / "mirror")
     return tmp_path / "mirror"
 
 
@@ -222,6 +227,8 @@ class FakeHub(SimpleHTTPRequestHandler):
 def fake_hub(tmp_path: Path) -> Iterator[tuple[str, list[str]]]:
     """The address of a hub, and the paths of its requests."""
     folder = archives.write_cifar_hub(tmp_path / "origin", *IMAGES)
+    with pytest.MonkeyPatch.context() as patch:
+        archives.register_hub(patch, tmp_path / "origin")
     (folder / "unrelated.zip").write_bytes(b"not this")
     tree = []
     for path in (path for path in folder.rglob("*") if path.is_file()):
@@ -237,16 +244,32 @@ def fake_hub(tmp_path: Path) -> Iterator[tuple[str, list[str]]]:
     server.server_close()
 
 
-def download(data_root: Path, endpoint: str, offline: str = "") -> "subprocess.CompletedProcess[str]":
-    words = ["--data-root", str(data_root), "--dataset", "cifar100"]
-    environment = {**os.environ, "HF_ENDPOINT": endpoint, "HF_HUB_OFFLINE": offline, "no_proxy": "127.0.0.1"}
-    command = [sys.executable, "-m", "fairbench", "data", "download", *words]
+def offered(text: str) -> list[list[str]]:
+    """The arguments of the `fairbench` commands that a message names."""
+    commands = re.findall(r"fairbench (data [^;,]*)", text.replace("\n  ", ";").replace("\n", ";"))
+    return [shlex.split(command) for command in commands]
+
+
+def through(hub_address: str, words: list[str], hashes: Path, offline: str = "") -> "subprocess.CompletedProcess[str]":
+    """Run the command with a hub; `hashes` has those that are known."""
+    environment = {**os.environ, "HF_ENDPOINT": hub_address, "HF_HUB_OFFLINE": offline, "no_proxy": "127.0.0.1"}
+    command = [sys.executable, "-c", f"{known(hashes)}\nraise SystemExit(main({words!r}))"]
     return subprocess.run(command, capture_output=True, text=True, env=environment)
 
 
-def test_a_download_is_verified_and_later_runs_need_no_network(tmp_path: Path, fake_hub: tuple[str, list[str]]) -> None:
+def known(hashes: Path) -> str:
+    """Code after which a process knows the hashes in a file."""
+    lines = "import pathlib", "from fairbench.cli.main import main", "from fairbench.data.preparation import hub"
+    return "\n".join([*lines, f"hub.HASHES = pathlib.Path({str(hashes)!r})"])
+
+
+def test_a_download_is_verified_and_later_runs_need_no_network(
+    tmp_path: Path, fake_hub: tuple[str, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     endpoint, asked = fake_hub
-    done = download(tmp_path / "data", endpoint)
+    hashes = tmp_path / "origin" / "SHA256SUMS"
+    words = ["data", "download", "--dataset", "cifar100", "--data-root", str(tmp_path / "data")]
+    done = through(endpoint, words, hashes)
     assert done.returncode == 0, done.stderr
     data = dataset_config("cifar100").open(tmp_path / "data")
     assert data.manifest["verified"] is True
@@ -257,18 +280,27 @@ def test_a_download_is_verified_and_later_runs_need_no_network(tmp_path: Path, f
     train = next((tmp_path / "data" / "hub").rglob("train-*.parquet"))
     train.write_bytes(b"PAR1")
     shutil.rmtree(data.folder)
-    again = download(tmp_path / "data", endpoint)
-    assert again.returncode == 2
-    assert f"{train} is not the known cifar100/{train.name}" in again.stderr
-    assert "delete it and run: fairbench data download" in again.stderr
+
+    # A refused archive, and the way out through the hub: the damaged download is replaced, too.
+    archive = archives.write_tar(tmp_path / "data" / "cifar-100-python.tar.gz", {})
+    refused = through(endpoint, words, hashes)
+    assert refused.returncode == 2
+    assert f"or move {archive} away and run: fairbench data download" in refused.stderr
+    archive.rename(tmp_path / archive.name)
+    _, download = offered(refused.stderr)
+    refused = through(endpoint, download, hashes)
+    assert f"{train} is not the known cifar100/{train.name}" in refused.stderr
+    assert "delete it and run: fairbench data download" in refused.stderr
     train.unlink()
-    assert download(tmp_path / "data", endpoint).returncode == 0
+    (download,) = offered(refused.stderr)
+    assert through(endpoint, download, hashes).returncode == 0
 
     asked.clear()
     shutil.rmtree(data.folder)
+    monkeypatch.setattr(hub, "HASHES", hashes)
     assert cifar("prepare", tmp_path / "data") == 0
     assert asked == []
-    # A copy of the folder on a machine without a network contains the hub's listing.
+    # A copy of the folder on a machine without a network.
     (tmp_path / "data" / "hub").rename(tmp_path / "mirror")
     assert cifar("download", tmp_path / "other", "--hub", str(tmp_path / "mirror")) == 0
     copy = dataset_config("cifar100").open(tmp_path / "other")
@@ -276,8 +308,25 @@ def test_a_download_is_verified_and_later_runs_need_no_network(tmp_path: Path, f
     assert copy.fingerprint == data.fingerprint
 
 
+def test_files_of_the_hub_without_known_hashes_are_not_downloaded_unasked(
+    tmp_path: Path, fake_hub: tuple[str, list[str]]
+) -> None:
+    endpoint, asked = fake_hub
+    (tmp_path / "nothing").touch()
+    words = ["data", "download", "--dataset", "cifar100", "--data-root", str(tmp_path / "data")]
+    refused = through(endpoint, words, tmp_path / "nothing")
+    assert (refused.returncode, asked) == (2, [])
+    _, download = offered(refused.stderr)
+    assert f"no hashes of the hub's files are known; get cifar-100-python.tar.gz from {FACTS.page}" in refused.stderr
+    assert download == [*words[:2], "--data-root", str(tmp_path / "data"), *words[2:4], "--unverified"]
+    done = through(endpoint, download, tmp_path / "nothing")
+    assert done.returncode == 0, done.stderr
+    assert dataset_config("cifar100").open(tmp_path / "data").manifest["verified"] is False
+
+
 def test_a_hub_that_cannot_be_reached_is_named(tmp_path: Path) -> None:
-    done = download(tmp_path, "http://127.0.0.1:9", offline="1")
+    words = ["data", "download", "--dataset", "cifar100", "--data-root", str(tmp_path)]
+    done = through("http://127.0.0.1:9", words, hub.HASHES, offline="1")
     assert done.returncode == 2
     for text in (f"cannot download {FACTS.repository} at {FACTS.revision}", FACTS.page, f"put it into {tmp_path}"):
         assert text in done.stderr
@@ -289,14 +338,47 @@ def listed(mirror: Path, names: list[str], revision: str = FACTS.revision, sha25
     (mirror / FACTS.repository / LISTING).write_text(json.dumps({"revision": revision, "files": files}))
 
 
-def test_the_listing_of_a_different_commit_is_ignored(
-    tmp_path: Path, mirror: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_known_hashes_win_over_a_listing(tmp_path: Path, mirror: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A listing, which a mirror or a user can write, shows damage; it cannot verify a file or refuse a known one."""
     names = [f"cifar100/{split}-00000-of-00001.parquet" for split in ("train", "test")]
-    for revision, code in (("0" * 40, 0), (FACTS.revision, 2)):
-        listed(mirror, names, revision, "0" * 64)
-        assert cifar("prepare", tmp_path / revision, "--hub", str(mirror)) == code
-    assert "cifar100: not verified" in capsys.readouterr().out
+
+    def prepared(name: str, *words: str) -> bool | str:
+        if cifar("prepare", tmp_path / name, "--hub", str(mirror), *words) == 0:
+            return bool(dataset_config("cifar100").open(tmp_path / name).manifest["verified"])
+        return capsys.readouterr().err
+
+    listed(mirror, names, sha256="0" * 64)
+    assert prepared("known") is True
+    train = mirror / FACTS.repository / names[0]
+    genuine = train.read_bytes()
+    train.write_bytes(genuine + b"!")
+    listed(mirror, names[:1], sha256=hashlib.sha256(train.read_bytes()).hexdigest())
+    assert f"{train} is not the known {names[0]}: sha256 " in str(prepared("different"))
+
+    train.write_bytes(genuine)
+    hub.HASHES.write_text("")
+    listed(mirror, names, "0" * 40, "0" * 64)  # of a different commit, so it is ignored
+    assert f"{train}: no hash of {names[0]} is known" in str(prepared("unknown"))
+    assert prepared("unknown", "--unverified") is False
+    listed(mirror, names, sha256="0" * 64)
+    assert f"{train} is damaged or incomplete: sha256 " in str(prepared("damaged", "--unverified"))
+
+
+def test_the_known_hashes_are_those_of_files_that_are_read() -> None:
+    known = {name: hub.known_hashes(dataset_config(name)) for name in ("tinystories", "cifar100", "celeba")}
+    known["V1"] = hub.known_hashes(dataset_config("tinystories", {"version": "V1"}))
+    assert {name: hub.hashes_are_known(dataset_config(name)) for name in DATASETS if DATASETS[name].repository} == {
+        "tinystories": True,
+        "cifar100": True,
+        "tiny-imagenet": False,
+        "celeba": True,
+    }
+    every = {name: value["sha256"] for hashes in known.values() for name, value in hashes.items()}
+    assert all(re.fullmatch("[0-9a-f]{64}", value) for value in every.values())
+    assert len({*every.values()}) == len(every)
+    shards = Counter(name.split("/")[1].split("-")[0] for name in known["celeba"] if "parquet" in name)
+    assert shards == {"train": 19, "valid": 3, "test": 3}
+    assert sum("parquet" in name for name in every) == len(hub.HASHES.read_text().splitlines()) == 27
 
 
 @pytest.mark.parametrize("with_listing", [False, True])
@@ -305,6 +387,9 @@ def test_missing_files_of_a_mirror_are_named(
 ) -> None:
     train = mirror / FACTS.repository / "cifar100/train-00000-of-00001.parquet"
     train.rename(train.with_name("train-00001-of-00003.parquet"))
+    assert cifar("prepare", tmp_path, "--hub", str(mirror)) == 2
+    assert "no cifar100/train-00000-of-00001.parquet in" in capsys.readouterr().err
+    hub.HASHES.write_text("")
     absent = ["cifar100/train-00000-of-00003*.parquet", "cifar100/train-00002-of-00003*.parquet"]
     if with_listing:
         absent = [name.replace("*", "") for name in absent]
@@ -317,7 +402,7 @@ def test_a_file_that_is_no_parquet_is_named(tmp_path: Path, mirror: Path, capsys
     train = mirror / FACTS.repository / "cifar100/train-00000-of-00001.parquet"
     for content, complaint in ((train.read_bytes()[:-9], "is damaged or no parquet"), (b"<html>", "is an HTML page")):
         train.write_bytes(content)
-        assert cifar("prepare", tmp_path, "--hub", str(mirror)) == 2
+        assert cifar("prepare", tmp_path, "--hub", str(mirror), "--unverified") == 2
         assert f"{train} {complaint}" in capsys.readouterr().err
 
 
@@ -327,7 +412,7 @@ def test_a_file_that_is_no_parquet_is_named(tmp_path: Path, mirror: Path, capsys
 def prepared_by(code: str, data_root: Path, mirror: Path) -> list[str]:
     """The command that prepares CIFAR-100 from a mirror after some code."""
     words = ["data", "prepare", "--dataset", "cifar100", "--data-root", str(data_root), "--hub", str(mirror)]
-    return [sys.executable, "-c", f"{code}\nfrom fairbench.cli.main import main\nraise SystemExit(main({words!r}))"]
+    return [sys.executable, "-c", f"{code}\n{known(mirror / 'SHA256SUMS')}\nraise SystemExit(main({words!r}))"]
 
 
 KILLED = """
@@ -504,23 +589,122 @@ def test_a_run_notices_edited_labels_and_they_are_prepared_again(tmp_path: Path,
 def test_options_other_than_the_defaults_are_in_the_command(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as raised:
         dataset_config("tinystories", {"vocabulary": 4096}).open(tmp_path)
-    command = f"fairbench data download --data-root {tmp_path} --suite SUITE"
+    command = f"fairbench data download --data-root {tmp_path} --suite SUITE --dataset tinystories"
     assert f"{command}, where SUITE reads tinystories (version V2, vocabulary 4096)" in str(raised.value)
 
 
-def test_verify_finds_a_changed_bit(tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["data", "verify", "--data-root", str(tmp_path)]
-    assert main(words) == 0
-    content = bytearray((folder / "test.npy").read_bytes())
-    content[-7] ^= 1
-    (folder / "test.npy").write_bytes(content)
-    capsys.readouterr()
-    assert main(words) == 1
-    shown = capsys.readouterr().out
-    assert "test.npy has sha256 " in shown
-    assert f"prepared again by: fairbench data download --data-root {tmp_path} --dataset cifar100" in shown
-    assert main([*words, "--dataset", "celeba"]) == 2
-    assert "not prepared: " in capsys.readouterr().err
+def test_every_way_out_of_doubtful_data_works(
+    tmp_path: Path, folder: Path, archive: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def shown(*words: str, code: int = 0) -> str:
+        capsys.readouterr()
+        assert main(["data", *words]) == code
+        return "".join(capsys.readouterr())
+
+    def verified() -> bool:
+        return bool(dataset_config("cifar100").open(tmp_path).manifest["verified"])
+
+    def decayed() -> None:
+        """A changed bit that neither size nor times show: the disk has lost it."""
+        content = bytearray((folder / "test.npy").read_bytes())
+        content[-7] ^= 1
+        (folder / "test.npy").write_bytes(content)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Prepared, "differences", lambda self: iter(()))
+            dataset_config("cifar100").open(tmp_path, check_content=True)
+
+    root = ["--data-root", str(tmp_path)]
+    assert f"{folder}: intact\n" in shown("verify", *root)
+    fingerprint = dataset_config("cifar100").open(tmp_path).fingerprint
+    decayed()
+    assert "is already prepared" in shown("prepare", *root, "--dataset", "cifar100")
+    report = shown("verify", *root, code=1)
+    assert f"{folder / 'test.npy'} has sha256 " in report
+    (again,) = offered(report)
+    assert again[-1] == "--again"
+    assert main(again) == 0
+    assert (shown("verify", *root), verified()) == (f"{folder}: intact\n", True)
+
+    genuine = archive.read_bytes()
+    archives.write_tar(archive, {**MEMBERS, "cifar-100-python/file.txt~": b""})
+    refused = shown("prepare", *root, "--dataset", "cifar100", "--again", code=2)
+    assert refused.endswith("or accept it: run the same command with --unverified\n")
+    assert main(["data", "prepare", *root, "--dataset", "cifar100", "--again", "--unverified"]) == 0
+    assert not verified()
+    decayed()
+    (again,) = offered(shown("verify", *root, code=1))
+    assert again[-2:] == ["--again", "--unverified"]
+    assert main(again) == 0
+
+    # The authors' archive replaces what is not verified, by the command that each of these names.
+    reports = [shown("prepare", *root, "--dataset", "cifar100"), shown("verify", *root)]
+    assert f"{folder}: intact, but not verified; get cifar-100-python.tar.gz from {FACTS.page}, put it" in reports[1]
+    assert "cifar100: is already prepared" in reports[0]
+    (prepare,) = {tuple(*offered(report)) for report in (refused.partition("; or move")[0], *reports)}
+    archive.write_bytes(genuine)
+    assert "prepared again, since it is not verified, and files with the known hashes are there" in shown(*prepare[1:])
+    assert verified()
+    assert dataset_config("cifar100").open(tmp_path).fingerprint == fingerprint
+    assert f"{folder}: intact\n" in shown("verify", *root)
+    missing = shown("verify", *root, "--dataset", "celeba", code=2)
+    assert "is not prepared; celeba (size 64, crop 140) is prepared by: fairbench data download" in missing
+
+
+def test_a_dataset_that_this_version_does_not_know_is_named(
+    tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest = {**dataset_config("cifar100").open(tmp_path).manifest, "dataset": "imagenet-32"}
+    (folder / "manifest.json").write_text(sealed(manifest))
+    folder.rename(tmp_path / "prepared" / "imagenet-32")
+    (tmp_path / "prepared" / "notes.txt").touch()
+    for damage, code in ((b"", 0), (b"!", 1)):
+        with (tmp_path / "prepared" / "imagenet-32" / "val.npy").open("ab") as file:
+            file.write(damage)
+        assert main(["data", "verify", "--data-root", str(tmp_path)]) == code
+        assert "this fairbench does not know dataset 'imagenet-32': use the version that" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "backup", "train.npy.old"])
+def test_a_users_own_file_is_kept(tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    (folder / name).mkdir() if name == "backup" else (folder / name).write_text("mine")
+    before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+    assert cifar("prepare", tmp_path, "--again") == 2
+    assert f"{folder} has files that fairbench did not write ({name})" in capsys.readouterr().err
+    assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before
+    (folder / name).rename(tmp_path / name)
+    assert cifar("prepare", tmp_path, "--again") == 0
+
+
+def test_what_is_prepared_needs_no_writable_folder(
+    tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lock = folder.parent / ".cifar100.lock"
+    lock.unlink(missing_ok=True)
+    lock.mkdir()  # as root may write anywhere, this is how nothing can be locked
+    assert cifar("prepare", tmp_path) == 0
+    assert "is already prepared" in capsys.readouterr().out
+    assert cifar("prepare", tmp_path, "--again") == 2
+    assert f"{folder} cannot be prepared, since {folder.parent} cannot be written (Is a directory)" in (
+        capsys.readouterr().err
+    )
+
+
+def test_a_dataset_may_be_a_link_to_another_disk(tmp_path: Path, archive: Path) -> None:
+    suite = load_suite("paper-cpu")
+    suite = replace(suite, arenas={"vit": suite.arenas["vit"]})
+    root, disk = tmp_path / "data", tmp_path / "disk"
+    for folder in (root / "prepared", disk):
+        folder.mkdir(parents=True)
+    (root / "cifar100").symlink_to(tmp_path)  # of archives
+    link = root / "prepared" / "cifar100"
+    link.symlink_to(disk / "arrays")  # which is not there yet
+    for words in ((), ("--again",)):
+        assert cifar("prepare", root, *words) == 0
+        check_data(suite, str(root))
+        assert main(["data", "verify", "--data-root", str(root)]) == 0
+        assert link.is_symlink()
+        assert (disk / "arrays" / "manifest.json").exists()
+        assert [path.name for path in link.parent.iterdir()] == ["cifar100"]
 
 
 # The command

@@ -6,6 +6,7 @@ from dataclasses import replace
 from types import ModuleType
 
 import pytest
+import torch
 from rich.console import Console
 from tiny import here, study_of
 
@@ -20,6 +21,7 @@ from fairbench.study.plan import trial_spec
 from fairbench.study.preflight import check_gpu_memory
 from fairbench.suites.overrides import named_arenas
 from fairbench.training.place import Place
+from fairbench.training.trainer import Trainer
 
 pytestmark = pytest.mark.xdist_group("servers")  # one worker has the server of processes
 
@@ -212,6 +214,45 @@ def test_an_argument_total_steps_gets_the_horizon(folder, tiny_suite, executor):
         specs = [trial_spec(study, "vit", name, stage, 1e-3, 1) for stage in ("sweep", "final")]
         horizons = [spec.optimizer.options["total_steps"] for spec in specs]
         assert horizons == ([7, 7] if "given" in name else [plan.sweep_steps, plan.steps]), name
+
+
+def test_a_slow_arena_is_measured_in_part_and_a_message_says_so(tiny_suite, monkeypatch):
+    """The measured step has fewer examples; all but the optimizer's part is scaled to the batch."""
+    scales, said = [], []
+    timed_step = Trainer.timed_step
+
+    def timed(trainer, scale):
+        scales.append((trainer.spec.arena.batch_size, scale))
+        return timed_step(trainer, scale)
+
+    monkeypatch.setattr(Trainer, "timed_step", timed)
+    monkeypatch.setattr("fairbench.runner.preflight.QUIET_SECONDS", 0.0)
+    run_preflight(tiny_suite, Place(), here, said.append)
+    batch_size = tiny_suite.arenas["vit"].batch_size
+    assert set(scales) == {(batch_size, 1.0)}
+    names = list(tiny_suite.optimizers)
+    progress = [f"measuring {name}, optimizer {i} of {len(names)}" for i, name in enumerate(names, 1)]
+    assert said == [f"measuring vit with {len(names)} optimizers", *progress]
+
+    scales.clear()
+    monkeypatch.setattr("fairbench.runner.preflight.PROBE_SECONDS", {"evaluation": 0.0, "steps": 0.0})
+    run_preflight(tiny_suite, Place(), here, said.append)
+    assert set(scales) == {(2, batch_size / 2)}
+    note = f"slow here: a step is measured with fewer examples and scaled to the batch: vit 2 of {batch_size}"
+    assert note in said
+
+    trainer = Trainer(trial_spec(study_of(tiny_suite), "vit", names[0], "final", 1e-3, 1), Place())
+    monkeypatch.setattr(Trainer, "timed_step", timed_step)
+
+    def step():
+        trainer.clock.seconds["step"] += 4.0
+        now[0] += 10.0
+        return torch.zeros(())
+
+    now = [0.0]
+    monkeypatch.setattr(trainer, "train_one_step", step)
+    monkeypatch.setattr("fairbench.training.trainer.time.perf_counter", lambda: now[0])
+    assert trainer.timed_step(8.0) == 4.0 + 8 * 6.0
 
 
 def test_the_initial_weights_of_each_seed_are_hashed(tiny_suite):

@@ -47,7 +47,11 @@ def unequal_conditions(case: Analyses) -> str:
     )
 
 
-@check("unverified data", "fail", "Get the authors' files, `fairbench data verify` compares their hashes.")
+@check(
+    "unverified data",
+    "fail",
+    "Run `fairbench data verify`: it names the authors' files and a command. Then run the study in a new directory.",
+)
 def unverified_data(case: Analyses) -> str:
     """The data may differ from those that their authors published."""
     runs = case.results.select(lambda run: UNVERIFIED in run.environment.get("data", ""))

@@ -13,6 +13,7 @@ from fairbench.data.formats.raw import SPLITS, Images, ImageSplit, Pixels
 from fairbench.data.formats.source_files import SourceFiles
 
 FOLDER = "img_align_celeba"
+"""The archive's folder; in Kaggle's archive it contains another one of this name, with the images."""
 
 
 def read(source: SourceFiles, options: Mapping[str, Any]) -> Images:
@@ -20,8 +21,11 @@ def read(source: SourceFiles, options: Mapping[str, Any]) -> Images:
     size, crop = options["size"], options["crop"]
     dropped: dict[str, int] = {}
     if source.kind == "archive":
-        path, listed = source.path("img_align_celeba.zip"), _partitions(source.path("list_eval_partition.txt"))
+        path = source.path("img_align_celeba.zip")
         with open_zip(path) as members:
+            nested = any(name.startswith(f"{FOLDER}/{FOLDER}/") for name in members.names)
+            folder = f"{FOLDER}/{FOLDER}" if nested else FOLDER
+            listed = _partitions(source.path("list_eval_partition.txt"), folder)
             dropped = _compare(members, listed)
         splits = {split: ImageSplit(len(n), partial(_decoded, path, n, crop, size)) for split, n in listed.items()}
     else:
@@ -29,7 +33,7 @@ def read(source: SourceFiles, options: Mapping[str, Any]) -> Images:
     return Images((3, size, size), splits, processing=decoding_steps(crop, size), dropped=dropped)
 
 
-def _partitions(path: Path) -> dict[str, list[str]]:
+def _partitions(path: Path, folder: str) -> dict[str, list[str]]:
     """Names of the images of each split: lines `name number`, or a CSV with the header `image_id,partition`.
 
     The numbers 0, 1 and 2 stand for the splits in the order of `SPLITS`.
@@ -41,7 +45,7 @@ def _partitions(path: Path) -> dict[str, list[str]]:
             continue
         if len(words) != 2 or words[1] not in ("0", "1", "2"):
             raise UsageError(f"{path}, line {number}: {line!r} is no name of an image and 0, 1 or 2")
-        listed[SPLITS[int(words[1])]].append(f"{FOLDER}/{words[0]}")
+        listed[SPLITS[int(words[1])]].append(f"{folder}/{words[0]}")
     return listed
 
 

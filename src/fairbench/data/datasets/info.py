@@ -16,6 +16,7 @@ class Archive:
         also: other names that it is distributed under.
         split: the official split in it, by fairbench's name; empty if it has several.
         when: the options with which it is needed.
+        header: if it is a table, the line of names that some copies have; see `SourceFile`.
     """
 
     name: str
@@ -24,6 +25,7 @@ class Archive:
     also: tuple[str, ...] = ()
     split: str = ""
     when: Mapping[str, Any] = field(default_factory=dict)
+    header: str = ""
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,7 @@ class Dataset:
         revision: the commit of that repository which fairbench reads.
         hub_files: the files of that repository which fairbench reads.
         options: the options of its preparation.
+        fault: a known fault of the data, with its source; reports state it.
     """
 
     title: str
@@ -93,3 +96,4 @@ class Dataset:
     revision: str = ""
     hub_files: tuple[HubFiles, ...] = ()
     options: Mapping[str, Option] = field(default_factory=dict)
+    fault: str = ""

@@ -52,8 +52,8 @@ DATASETS = {
         hub_files=(
             HubFiles("train", "TinyStoriesV2-GPT4-train.txt", when=V2),
             HubFiles("test", "TinyStoriesV2-GPT4-valid.txt", when=V2),
-            HubFiles("train", "data/train-*.parquet", when=V1),
-            HubFiles("test", "data/validation-*.parquet", when=V1),
+            HubFiles("train", "TinyStories-train.txt", when=V1),
+            HubFiles("test", "TinyStories-valid.txt", when=V1),
         ),
         options={"version": Option(str, "V2", ("V1", "V2")), "vocabulary": VOCABULARY},
     ),
@@ -73,6 +73,8 @@ DATASETS = {
         repository="uoft-cs/cifar100",
         revision="aadb3af77e9048adbea6b47c21a81e47dd092ae5",
         hub_files=(HubFiles("train", "cifar100/train-*.parquet"), HubFiles("test", "cifar100/test-*.parquet")),
+        fault="891 test images have near-duplicates in train (Barz and Denzler, Do We Train on Test Data? Purging "
+        "CIFAR of Near-Duplicates, 2020)",
     ),
     "tiny-imagenet": Dataset(
         title="Tiny ImageNet, 64 x 64 photographs of 200 classes",
@@ -105,9 +107,10 @@ DATASETS = {
             ),
             Archive(
                 "list_eval_partition.txt",
-                0,
-                {"md5": "d32c9cbf5e040fd4025c592c306e6668"},
+                2_836_386,
+                {"sha256": "fc955bcb3ef8fbdf7d5640d9a8693a8431b5f2ee291a5c1449a1549e7e073fe7"},
                 also=("list_eval_partition.csv",),
+                header="image_id,partition",
             ),
         ),
         repository="flwrlabs/celeba",

@@ -1,11 +1,9 @@
-"""TinyStories: text files with a separator, or the column `text` of the hub's parquet (V1 only)."""
+"""TinyStories: text files with a separator between stories, the same from the authors and from the hub."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-from fairbench.data.formats import parquet
 from fairbench.data.formats.delimited_text import split_texts
 from fairbench.data.formats.raw import Texts
 from fairbench.data.formats.source_files import SourceFiles, size_of
@@ -16,18 +14,10 @@ LONGEST = 1 << 20
 
 def read(source: SourceFiles, options: Mapping[str, Any]) -> Texts:
     """The stories; the official validation split is the test split."""
-    size = {".parquet": parquet.uncompressed_size}
+    paths = {file.split: file.path for file in source.files}
     return Texts(
-        {split: partial(_stories, source.of_split(split)) for split in ("train", "test")},
-        sum(size.get(file.path.suffix, size_of)(file.path) for file in source.files),
-        "stories, separated by <|endoftext|> or by rows, without white space around them, in the order of the source",
+        {split: partial(split_texts, paths[split], LONGEST) for split in ("train", "test")},
+        sum(map(size_of, paths.values())),
+        "stories, separated by <|endoftext|>, without white space around them, in the order of the source",
         options["vocabulary"],
     )
-
-
-def _stories(paths: Sequence[Path]) -> Iterator[bytes]:
-    for path in paths:
-        if path.suffix == ".parquet":
-            yield from ((text or "").encode().strip() for (text,) in parquet.rows([path], ["text"]))
-        else:
-            yield from split_texts(path, LONGEST)

@@ -11,7 +11,7 @@ from PIL import Image
 from fairbench.common.errors import UsageError
 from fairbench.data.formats.image_decoding import decode_image, decoding_steps
 from fairbench.data.formats.raw import Images, ImageSplit, Pixels
-from fairbench.data.formats.source_files import SourceFiles
+from fairbench.data.formats.source_files import SourceFiles, files_in
 
 
 def read(source: SourceFiles, options: Mapping[str, Any]) -> Images:
@@ -31,7 +31,7 @@ def read(source: SourceFiles, options: Mapping[str, Any]) -> Images:
     known = Image.registered_extensions()
     labelled, others = [], 0
     for label, within in enumerate([folder / name for name in classes] or [folder]):
-        for path in sorted(path for path in within.rglob("*") if path.is_file()):
+        for path in files_in(within):
             if path.suffix.lower() in known:
                 labelled.append((path, label))
             else:

@@ -8,7 +8,7 @@ from typing import Any
 from fairbench.common.errors import UsageError
 from fairbench.data.formats.delimited_text import split_texts
 from fairbench.data.formats.raw import Texts
-from fairbench.data.formats.source_files import SourceFiles, size_of
+from fairbench.data.formats.source_files import SourceFiles, files_in, size_of
 
 LONGEST = 1 << 14
 """Short enough to split a file of some hundred kilobytes."""
@@ -17,7 +17,7 @@ LONGEST = 1 << 14
 def read(source: SourceFiles, options: Mapping[str, Any]) -> Texts:
     """The texts of all files."""
     path = source.files[0].path
-    files = sorted(path.rglob("*.txt")) if path.is_dir() else [path]
+    files = [file for file in files_in(path) if file.suffix == ".txt"] if path.is_dir() else [path]
     if not files:
         raise UsageError(f"{path} contains no .txt files")
     return Texts(

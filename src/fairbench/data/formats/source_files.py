@@ -1,6 +1,7 @@
 """The local files of a dataset with their expected hashes, and their verification."""
 
 import hashlib
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,9 @@ class SourceFile:
         expected: its known hash by kind (sha256 or md5); empty if unknown.
         size: its known bytes; 0 if unknown.
         split: the official split in it; empty if it has several.
+        listed: its sha256 by the hub's listing, which shows damage but proves nothing; empty if unknown.
+        header: if it is a table, the line of names that some copies have. Its hash is then also that of a copy with
+            this line, with commas for spaces, or with other line ends.
     """
 
     name: str
@@ -28,6 +32,8 @@ class SourceFile:
     expected: Mapping[str, str] = field(default_factory=dict)
     size: int = 0
     split: str = ""
+    listed: str = ""
+    header: str = ""
 
 
 @dataclass(frozen=True)
@@ -55,6 +61,16 @@ class SourceFiles:
         return [file.path for file in self.files if file.split == split]
 
 
+def files_in(folder: Path) -> list[Path]:
+    """The files in a folder and all folders in it, in the order of their paths; links to folders are followed."""
+    files: list[Path] = []
+    for name, folders, names in os.walk(folder, followlinks=True):
+        here = Path(name)
+        folders[:] = [x for x in folders if not here.resolve().is_relative_to((here / x).resolve())]  # no circles
+        files += [path for path in map(here.joinpath, names) if path.is_file()]
+    return sorted(files)
+
+
 def sha256_of(path: Path, advance: Callable[[int], None] = lambda size: None) -> str:
     """sha256 of a file; of a folder, that of its files' relative paths and hashes in order.
 
@@ -63,7 +79,7 @@ def sha256_of(path: Path, advance: Callable[[int], None] = lambda size: None) ->
     """
     if path.is_dir():
         sha = hashlib.sha256()
-        for file in sorted(file for file in path.rglob("*") if file.is_file()):
+        for file in files_in(path):
             try:
                 sha.update(f"{file.relative_to(path).as_posix()} {sha256_of(file, advance)}\n".encode())
             except UnicodeEncodeError as error:
@@ -83,8 +99,7 @@ def _hash(path: Path, kind: str, advance: Callable[[int], None]) -> str:
 
 def size_of(path: Path) -> int:
     """Bytes of a file, or of all files in a folder."""
-    files = [file for file in path.rglob("*") if file.is_file()] if path.is_dir() else [path]
-    return sum(file.stat().st_size for file in files)
+    return sum(file.stat().st_size for file in (files_in(path) if path.is_dir() else [path]))
 
 
 def verify_file(file: SourceFile, remedy: str, unverified: bool, advance: Callable[[int], None]) -> dict[str, Any]:
@@ -93,29 +108,43 @@ def verify_file(file: SourceFile, remedy: str, unverified: bool, advance: Callab
     Args:
         file: the file.
         remedy: instructions for replacing it.
-        unverified: accept it even if its hash differs.
+        unverified: accept it even if its hash differs or is unknown.
         advance: called with the number of bytes read.
 
     Returns:
         Facts for the manifest: `name`, `bytes`, `sha256`, `expected` (by kind, or None) and `agrees` (or None).
 
     Raises:
-        UsageError: it is a web page, or its hash differs.
+        UsageError: it is a web page, its hash differs or is unknown, or it is not what the hub's listing says.
     """
     _refuse_page(file, remedy)
     size, sha256 = size_of(file.path), sha256_of(file.path, advance)
     entry = {"name": file.name, "bytes": size, "sha256": sha256, "expected": dict(file.expected) or None}
+    accept = "or accept it: run the same command with --unverified"
     agrees = None
     for kind, expected in file.expected.items():
         actual = sha256 if kind == "sha256" else _hash(file.path, kind, lambda size: None)
-        agrees = actual == expected
+        agrees = actual == expected or (file.header != "" and _table_hash(file, kind) == expected)
         if not agrees and not unverified:
             short = f"; it has {size:,} bytes, expected {file.size:,}" if file.size not in (0, size) else ""
             raise UsageError(
                 f"{file.path} is not the known {file.name}: {kind} {actual}, expected {expected}{short}. "
-                f"It is damaged, incomplete or a different version; {remedy}; or accept it with --unverified"
+                f"It is damaged, incomplete or a different version; {remedy}; {accept}"
             )
+    if agrees is None and file.listed not in ("", sha256):
+        raise UsageError(
+            f"{file.path} is damaged or incomplete: sha256 {sha256}, by the hub's listing {file.listed}; {remedy}"
+        )
+    if agrees is None and not unverified:
+        raise UsageError(f"{file.path}: no hash of {file.name} is known; {remedy}; {accept}")
     return {**entry, "agrees": agrees}
+
+
+def _table_hash(file: SourceFile, kind: str) -> str:
+    """Hash of a table as its authors write it: no header, spaces between columns, CR LF after each row."""
+    lines = file.path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
+    rows = [" ".join(line.replace(",", " ").split()) for line in lines if line.strip() not in ("", file.header)]
+    return hashlib.new(kind, "".join(f"{row}\r\n" for row in rows).encode(), usedforsecurity=False).hexdigest()
 
 
 def _refuse_page(file: SourceFile, remedy: str) -> None:

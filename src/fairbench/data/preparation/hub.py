@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -13,26 +14,40 @@ from fairbench.data.formats.source_files import SourceFile
 from fairbench.data.preparation.progress_bar import note
 
 LISTING = "fairbench-listing.json"
-"""The hub's metadata of the files, stored with them so that they can be verified offline."""
+"""The hub's metadata of the files, stored with them: a copy of the folder shows which are missing or damaged."""
+HASHES = Path(__file__).parents[1] / "datasets" / "hub_sha256.txt"
+"""The sha256 of the hub's files at the commits that fairbench reads, as `sha256sum` writes them."""
+
+
+def known_hashes(config: DatasetConfig) -> dict[str, Mapping[str, str]]:
+    """The known hashes of the hub's files of a dataset, by their names in its repository."""
+    lines = (line.split() for line in HASHES.read_text().splitlines())
+    sha256 = {path: value for value, path in lines}
+    ours = f"{config.info.repository}/"
+    of_hub = {path.removeprefix(ours): {"sha256": sha256[path]} for path in sha256 if path.startswith(ours)}
+    return {archive.name: archive.expected for archive in config.archives} | of_hub
+
+
+def hashes_are_known(config: DatasetConfig) -> bool:
+    """Whether the hash of every file of the hub that the dataset needs is known."""
+    known = known_hashes(config)
+    return all(any(fnmatchcase(name, wanted.pattern) for name in known) for wanted in config.hub_files)
 
 
 def local_files(config: DatasetConfig, hub_root: Path) -> tuple[list[SourceFile], list[str]]:
-    """The hub's files of a dataset that lie in `hub_root`/owner/name, and the names of the missing ones.
-
-    The hash of a file comes from the hub's listing, otherwise from an archive of the same name.
-    """
+    """The hub's files of a dataset that lie in `hub_root`/owner/name, and the names of the missing ones."""
     folder = hub_root / config.info.repository
-    listing = _read_listing(folder, config.info.revision)
-    known = {archive.name: archive.expected for archive in config.archives}
+    listing, known = _read_listing(folder, config.info.revision), known_hashes(config)
     files, missing = [], []
     for wanted in config.hub_files:
         here = {path.relative_to(folder).as_posix() for path in folder.glob(wanted.pattern)}
         for name in sorted(here):
-            facts = listing.get(name, {})
-            expected = {"sha256": facts["sha256"]} if facts.get("sha256") else known.get(name, {})
-            files.append(SourceFile(name, folder / name, expected, facts.get("size", 0), wanted.split))
-        listed = {name for name in listing if fnmatchcase(name, wanted.pattern)}
-        missing += sorted(listed - here) if listed else _missing_shards(wanted.pattern, here)
+            listed, path = listing.get(name, {}), folder / name
+            size, sha256 = listed.get("size", 0), listed.get("sha256", "")
+            files.append(SourceFile(name, path, known.get(name, {}), size, wanted.split, listed=sha256))
+        matching = ({name for name in names if fnmatchcase(name, wanted.pattern)} for names in (known, listing))
+        complete = next(filter(None, matching), None)
+        missing += sorted(complete - here) if complete else _missing_shards(wanted.pattern, here)
     return files, missing
 
 
@@ -56,7 +71,7 @@ def _read_listing(folder: Path, revision: str) -> dict[str, Any]:
 
 
 def download_missing(config: DatasetConfig, hub_root: Path, by_hand: str) -> None:
-    """Download missing files of a dataset, and all that cannot be verified since the hub's listing is missing.
+    """Download missing files of a dataset, and the hub's listing if there is neither that nor a known hash.
 
     Args:
         config: the dataset.
@@ -68,7 +83,7 @@ def download_missing(config: DatasetConfig, hub_root: Path, by_hand: str) -> Non
     """
     facts = config.info
     folder = hub_root / facts.repository
-    if not local_files(config, hub_root)[1] and _read_listing(folder, facts.revision):
+    if not local_files(config, hub_root)[1] and (hashes_are_known(config) or _read_listing(folder, facts.revision)):
         return
     note(f"{config.label}: downloading {facts.repository} at {facts.revision} from the hub")
     from huggingface_hub import HfApi, hf_hub_download
@@ -93,5 +108,5 @@ def download_missing(config: DatasetConfig, hub_root: Path, by_hand: str) -> Non
         reason = " ".join(str(error).split())[:300]
         raise UsageError(
             f"cannot download {facts.repository} at {facts.revision} from the hub "
-            f"({type(error).__name__}: {reason}); finished files are kept. By hand: {by_hand}"
+            f"({type(error).__name__}: {reason}); finished files are kept; try again, or {by_hand}"
         ) from error

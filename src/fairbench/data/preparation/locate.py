@@ -1,58 +1,96 @@
 """The files that a dataset is read from: the authors' archives, otherwise the hub's files, or a user's files."""
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fairbench.common.errors import UsageError
+from fairbench.common.formatting import some
 from fairbench.data.dataset_config import DatasetConfig
-from fairbench.data.formats.source_files import SourceFile, SourceFiles
+from fairbench.data.formats.source_files import SourceFile, SourceFiles, size_of, verify_file
 from fairbench.data.preparation import hub
 
 
-def find_source_files(config: DatasetConfig, data_root: Path, hub_root: Path, fetch: bool) -> SourceFiles:
-    """The local files of a dataset.
+@dataclass(frozen=True)
+class PrepareOptions:
+    """Where the files of datasets come from, and which of them are accepted.
 
-    Args:
-        config: the dataset.
-        data_root: folder of archives.
-        hub_root: folder of the hub's files, as owner/name/path.
-        fetch: without archives, download missing files of the hub.
+    Attributes:
+        data_root: the folder of all data.
+        hub_folder: a local copy of the hub's files, as owner/name/path; None: the folder of downloads in `data_root`.
+        fetch: download missing files, unless `hub_folder` is given.
+        unverified: accept files whose hash differs from the known one, or of which none is known.
+        again: prepare what is prepared already.
+    """
+
+    data_root: Path
+    hub_folder: Path | None = None
+    fetch: bool = False
+    unverified: bool = False
+    again: bool = False
+
+    @property
+    def hub_root(self) -> Path:
+        """The folder of the hub's files."""
+        return self.hub_folder or self.data_root / "hub"
+
+
+def find_source_files(config: DatasetConfig, options: PrepareOptions) -> SourceFiles:
+    """The local files of a dataset; missing files of the hub are downloaded if there is no archive.
 
     Raises:
-        UsageError: some or all of them are missing.
+        UsageError: some or all of them are missing, or no hash of the hub's files is known.
     """
     if path := config.user_path:
         if not path.exists():
             raise UsageError(f"option path of {config.dataset}: there is no {path} (relative to {Path.cwd()})")
         return SourceFiles("own", (SourceFile(path.name, path),), "correct it")
-    names = [archive.name for archive in config.archives]
-    folder = data_root / config.dataset
-    by_hand = f"get {' and '.join(names)} from {config.info.page} and put it into {data_root} or {folder}"
-    remedy = f"{by_hand}, or run: {config.command('download', data_root)}"
-    archives = local_archives(config, data_root)
-    if len(archives) == len(names):
-        return SourceFiles("archive", tuple(archives), remedy)
-    absent = ", ".join(name for name in names if name not in {file.name for file in archives})
+    root, hub_root = options.data_root, options.hub_root
+    by_hand = config.by_hand(root)
+    known = hub.hashes_are_known(config)
+    download = config.command("download", root, *(() if known else ("--unverified",)))
+    archives = local_archives(config, root)
+    absent = [archive.name for archive in config.archives if archive.name not in {file.name for file in archives}]
     if archives:
-        raise UsageError(
-            f"{config.dataset}: {archives[0].path} is there, but not {absent}; {remedy}; "
-            f"or move {archives[0].name} away to read the hub's files"
-        )
-    if fetch:
+        remedy = f"{by_hand}; or move {archives[0].path} away and run: {download}"
+        if absent:
+            raise UsageError(f"{config.dataset}: {archives[0].path} is there, but not {', '.join(absent)}; {remedy}")
+        return SourceFiles("archive", tuple(archives), remedy)
+    if options.fetch and not options.hub_folder:
+        if not (known or options.unverified):
+            raise UsageError(
+                f"{config.dataset}: no hashes of the hub's files are known; {by_hand}; or accept them: run {download}"
+            )
         hub.download_missing(config, hub_root, by_hand)
     files, missing = hub.local_files(config, hub_root)
     if missing:
-        here = f"no {absent} in {data_root}, no {', '.join(missing)} in {hub_root / config.info.repository}"
-        raise UsageError(f"{config.dataset} is missing: {here}; {remedy}")
-    delete = f"delete it and run: {config.command('download', data_root)}"
-    return SourceFiles("hub", tuple(files), delete, config.info.revision)
+        here = f"no {', '.join(absent)} in {root}, no {some(missing)} in {hub_root / config.info.repository}"
+        raise UsageError(f"{config.dataset} is missing: {here}; {by_hand}; or run: {download}")
+    remedy = f"delete it and run: {download}" if known else f"{by_hand}; or delete it and run: {download}"
+    return SourceFiles("hub", tuple(files), remedy, config.info.revision)
+
+
+def is_verifiable(config: DatasetConfig, options: PrepareOptions) -> bool:
+    """Whether files of a dataset are there, or can be downloaded, that all have their known hashes.
+
+    Files of another size are not read.
+    """
+    try:
+        source = find_source_files(config, replace(options, fetch=options.fetch and not options.unverified))
+        return all(
+            file.expected
+            and (file.header or file.size in (0, size_of(file.path)))
+            and verify_file(file, "", True, lambda size: None)["agrees"]
+            for file in source.files
+        )
+    except UsageError:
+        return False
 
 
 def local_archives(config: DatasetConfig, data_root: Path) -> list[SourceFile]:
     """The archives of a dataset that lie in the data root or in its folder named after the dataset."""
     files = []
-    for archive in config.archives:
-        names = (archive.name, *archive.also)
-        paths = (folder / name for name in names for folder in (data_root, data_root / config.dataset))
+    for x in config.archives:
+        paths = (folder / name for name in (x.name, *x.also) for folder in (data_root, data_root / config.dataset))
         if path := next((path for path in paths if path.is_file()), None):
-            files.append(SourceFile(archive.name, path, archive.expected, archive.size, archive.split))
+            files.append(SourceFile(x.name, path, x.expected, x.size, x.split, header=x.header))
     return files

@@ -4,7 +4,6 @@ import errno
 import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
@@ -16,68 +15,61 @@ from fairbench.data.dataset_config import DatasetConfig
 from fairbench.data.formats.raw import Images, Texts
 from fairbench.data.formats.source_files import SourceFiles, sha256_of, size_of, verify_file
 from fairbench.data.preparation import write_images, write_texts
-from fairbench.data.preparation.locate import find_source_files
+from fairbench.data.preparation.locate import PrepareOptions, find_source_files, is_verifiable
 from fairbench.data.preparation.progress_bar import note, progress_bar
-from fairbench.data.preparation.staging import StagingFolder
+from fairbench.data.preparation.staging import StagingFolder, refuse_foreign_files
 from fairbench.data.prepared import FORMAT, MANIFEST, read_folder, sealed
 
 MAKERS = ("numpy", "pillow", "pyarrow", "tokenizers")
 """Distributions whose versions may affect the arrays."""
 VERIFICATION = {
-    True: "every file has the hash that its authors or the hub publish",
+    True: "every file has its known hash",
     False: "a file has no known hash, or a different one: nothing vouches for the data",
 }
 
 
-@dataclass(frozen=True)
-class PrepareOptions:
-    """Where the files of datasets come from, and which of them are accepted.
-
-    Attributes:
-        data_root: the folder of all data.
-        hub_folder: a local copy of the hub's files, as owner/name/path; None: the folder of downloads in `data_root`.
-        fetch: download missing files, unless `hub_folder` is given.
-        unverified: accept files whose hash differs from the known one.
-    """
-
-    data_root: Path
-    hub_folder: Path | None = None
-    fetch: bool = False
-    unverified: bool = False
-
-
 def prepare(config: DatasetConfig, options: PrepareOptions) -> None:
-    """Prepare a dataset, unless it is prepared already.
+    """Prepare a dataset, unless it is prepared already; verified files replace those that are not.
 
     Raises:
-        UsageError: files are missing, damaged or not the known ones, or the disk has too little free space.
+        UsageError: files are missing, damaged or not the known ones, the folder has a user's own files, or the disk has
+            too little free space.
     """
-    target = config.folder(options.data_root)
-    with _exclusive(target):
-        if target.exists() and _is_current(config, target):
+    target = config.folder(options.data_root).resolve()  # a link to another disk stays
+    if _is_current(config, options, target):
+        return
+    with _exclusive(target) as waited:
+        if waited and _is_current(config, options, target):
             return
-        fetch = options.fetch and options.hub_folder is None
-        hub_root = options.hub_folder or options.data_root / "hub"
-        source = find_source_files(config, options.data_root, hub_root, fetch)
-        _make(config, source, target, options.unverified)
+        refuse_foreign_files(target)
+        _make(config, find_source_files(config, options), target, options.unverified)
 
 
 @contextmanager
-def _exclusive(target: Path) -> Iterator[None]:
+def _exclusive(target: Path) -> Iterator[bool]:
     """Keep other processes from preparing the same folder; the lock ends with the process, however it ends.
 
+    Yields:
+        Whether another process was preparing it.
+
     Raises:
-        UsageError: the disk is full.
+        UsageError: the folder cannot be written, or the disk is full.
     """
-    target.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(target.parent / f".{target.name}.lock")
+    lock, waited = FileLock(target.parent / f".{target.name}.lock"), False
     try:
+        target.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire(timeout=0)
     except Timeout:
         note(f"{target.name}: another process is preparing it; waiting for it to finish")
         lock.acquire()
+        waited = True
+    except OSError as error:
+        raise UsageError(
+            f"{target} cannot be prepared, since {target.parent} cannot be written ({error.strerror}); "
+            "make it writable, or choose another --data-root"
+        ) from error
     try:
-        yield
+        yield waited
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
@@ -89,18 +81,24 @@ def _exclusive(target: Path) -> Iterator[None]:
         lock.release()
 
 
-def _is_current(config: DatasetConfig, target: Path) -> bool:
-    """Whether the prepared arrays are intact, and a user's files unchanged if they still exist."""
+def _is_current(config: DatasetConfig, options: PrepareOptions, target: Path) -> bool:
+    """Whether intact arrays are prepared, from a user's files as they are now, or from files as good as those here."""
+    if options.again or not target.exists():
+        return False
     try:
         prepared = read_folder(target, config.options)
         prepared.check_content()
         manifest, path = prepared.manifest, config.user_path
         if path and path.exists() and sha256_of(path) != manifest["files"][0]["sha256"]:
             raise UsageError(f"{path} has changed")
+        doubtful = not (manifest["verified"] or path)
+        if doubtful and is_verifiable(config, options):
+            raise UsageError("it is not verified, and files with the known hashes are there")
     except UsageError as error:
         note(f"{config.label}: prepared again, since {error}")
         return False
-    note(f"{config.label}: is already prepared in {target}{'' if manifest['verified'] else ', not verified'}")
+    remedy = f", but not verified; {config.by_hand(options.data_root)}" if doubtful else ""
+    note(f"{config.label}: is already prepared in {target}{remedy}")
     return True
 
 
@@ -108,9 +106,10 @@ def _make(config: DatasetConfig, source: SourceFiles, target: Path, unverified: 
     """Verify the files, write the arrays and the manifest, and publish the finished folder."""
     note(f"{config.label}: reading {', '.join(str(file.path) for file in source.files)}")
     with progress_bar("check", sum(size_of(file.path) for file in source.files), "bytes") as advance:
-        files = [verify_file(file, source.remedy, unverified, advance) for file in source.files]
+        accepted = unverified or source.kind == "own"
+        files = [verify_file(file, source.remedy, accepted, advance) for file in source.files]
     verified, info = all(file["agrees"] for file in files), config.info
-    if not verified:
+    if not verified and source.kind != "own":
         note(f"{config.label}: not verified: {VERIFICATION[verified]}")
     origin = {  # known before any example is read, and determines everything else
         "format": FORMAT,

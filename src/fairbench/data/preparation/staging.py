@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -9,10 +10,27 @@ from typing import Any
 
 import numpy as np
 
+from fairbench.common.errors import UsageError
 from fairbench.common.files import require_disk_space, write_atomically
 from fairbench.data.prepared import content_sha256
 
 JOURNAL = "journal.json"
+OWN = re.compile(r"(train|val|test)(_labels)?\.npy|tokenizer\.json|\.*(manifest|hashed)\.json(\.\w+\.tmp)?")
+"""Names of the files in a prepared folder."""
+
+
+def refuse_foreign_files(folder: Path) -> None:
+    """Refuse to replace a prepared folder that has other files than those that a preparation writes.
+
+    Raises:
+        UsageError: it has one; the message names it.
+    """
+    foreign = sorted(path.name for path in folder.iterdir() if not OWN.fullmatch(path.name)) if folder.exists() else []
+    if foreign:
+        raise UsageError(
+            f"{folder} has files that fairbench did not write ({', '.join(foreign)}) and that would be lost; "
+            "move them away, and run the same command again"
+        )
 
 
 class GrowingArray:

@@ -7,6 +7,7 @@ from typing import Any
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparability import HashCheck
 from fairbench.analysis.results import Results, Run
+from fairbench.data.datasets.registry import DATASETS
 from fairbench.data.registry import SOURCES
 from fairbench.optimizers.resolve import known_optimizers
 from fairbench.report.tables.budget import Budget, budgets, equality
@@ -135,7 +136,9 @@ def arena_table(results: Results) -> TableView:
         planned("Sweep steps", "sweep_steps"),
         planned("Batch size", "batch_size"),
     )
-    return table_view("arenas", "Arenas.", columns, suite.arenas)
+    sources = dict.fromkeys(plan.data.get("source") for plan in suite.arenas.values())
+    faults = [f" In {x}, {DATASETS[x].fault}." for x in sources if x in DATASETS and DATASETS[x].fault]
+    return table_view("arenas", f"Arenas.{''.join(faults)}", columns, suite.arenas)
 
 
 def optimizer_table(results: Results) -> TableView:
