@@ -120,7 +120,9 @@ def _text(tokens: Mapping[str, torch.Tensor], prepared: Prepared, context: int, 
 
 
 def _origin(prepared: Prepared) -> str:
-    return f"{prepared.manifest['source']}, {'verified' if prepared.manifest['verified'] else UNVERIFIED}"
+    manifest = prepared.manifest
+    shared = (f"; images of {pair}: {count}" for pair, count in manifest["counts"].get("shared", {}).items())
+    return f"{manifest['source']}, {'verified' if manifest['verified'] else UNVERIFIED}{''.join(shared)}"
 
 
 def _windows(tokens: Mapping[str, torch.Tensor], context: int, evaluated: int) -> dict[str, Split]:

@@ -28,6 +28,6 @@ def read(source: SourceFiles, options: Mapping[str, Any]) -> Texts:
 def _stories(paths: Sequence[Path]) -> Iterator[bytes]:
     for path in paths:
         if path.suffix == ".parquet":
-            yield from ((text or "").encode().strip() for (text,) in parquet.rows([path], ["text"]))
+            yield from parquet.texts(path, "text")
         else:
             yield from split_texts(path, LONGEST)
