@@ -23,6 +23,11 @@ class UsageError(Exception):
     """Something outside the code is wrong; the message names it, its value, and what to do."""
 
 
+def one_line(error: BaseException) -> str:
+    """Kind and message of an error of a library, which may have many lines, in at most 300 characters."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+
+
 def pick(kind: str, name: str, known: Mapping[str, ValueT]) -> ValueT:
     """The entry with a name.
 

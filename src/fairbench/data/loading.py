@@ -120,8 +120,11 @@ def _text(tokens: Mapping[str, torch.Tensor], prepared: Prepared, context: int, 
 
 
 def _origin(prepared: Prepared) -> str:
-    source = str(prepared.manifest["source"])
-    return source if source == "own" else f"{source}, {'verified' if prepared.manifest['verified'] else UNVERIFIED}"
+    manifest, source = prepared.manifest, str(prepared.manifest["source"])
+    if source == "own":
+        return source
+    shared = (f"; images of {pair}: {count}" for pair, count in manifest["counts"].get("shared", {}).items())
+    return f"{source}, {'verified' if manifest['verified'] else UNVERIFIED}{''.join(shared)}"
 
 
 def _windows(tokens: Mapping[str, torch.Tensor], context: int, evaluated: int) -> dict[str, Split]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairbench.common.errors import UsageError
+from fairbench.common.errors import UsageError, one_line
 from fairbench.common.files import stamp, write_atomically
 from fairbench.common.hashing import digest
 
@@ -50,8 +50,8 @@ class Prepared:
         try:
             array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
             end = path.stat().st_size
-        except (OSError, ValueError, EOFError) as error:
-            raise UsageError(f"{path} is damaged ({type(error).__name__}: {error})") from error
+        except Exception as error:  # numpy reads the header as Python code, which raises errors of many kinds
+            raise UsageError(f"{path} is damaged ({one_line(error)})") from error
         is_stated = array.dtype.str == facts["dtype"] and list(array.shape) == facts["shape"]
         if not (is_stated and array.flags.c_contiguous) or array.offset + array.nbytes != end:  # type: ignore[attr-defined]
             order = "" if array.flags.c_contiguous else " in Fortran order"
@@ -116,8 +116,8 @@ def read_folder(folder: Path, options: Mapping[str, Any] | None = None) -> Prepa
             raise ValueError("its checksum does not match")
     except FileNotFoundError:
         raise UsageError(f"there is no {path}") from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UsageError(f"{path} is damaged ({type(error).__name__}: {error})") from error
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise UsageError(f"{path} is damaged ({one_line(error)})") from error
     prepared = Prepared(folder, manifest)
     if options is not None:
         if manifest["options"] != options:

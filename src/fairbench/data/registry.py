@@ -12,6 +12,9 @@ Options = Mapping[str, Any]
 UNVERIFIED = "not verified"
 """Label of data without a known hash, or with a different one."""
 
+SHARED = "also in"
+"""Part of the label of images that two splits share, as in "test also in train"."""
+
 READING: dict[str, Options] = {
     "images": {"image_size": 0, "crop_padding": 0, "flip": False, "evaluated": 0},
     "text": {"context": int, "evaluated": 0},

@@ -83,6 +83,14 @@ def test_cifar_is_split_without_loss_and_alike_from_both_sources(
     assert (of_hub.manifest["source"], of_hub.manifest["verified"]) == ("hub", False)
     assert of_hub.manifest["revision"] == DATASETS["cifar100"].revision
 
+    # An image in several splits is kept, as official splits have it, and noted; its label does not matter.
+    write_cifar_hub(tmp_path / "shared", train, [*test, (train[4][0], 2), (train[4][0], 0), test[0]])
+    shared = prepared(tmp_path / "third", "cifar100", tmp_path / "shared")
+    ((pair, count),) = shared.manifest["counts"]["shared"].items()
+    assert (pair, count) in (("test also in train", 2), ("test also in val", 2))
+    assert load_source({"source": "cifar100"}, tmp_path / "third").origin == f"hub, not verified; images of {pair}: 2"
+    assert load_source({"source": "cifar100"}, tmp_path).origin == "archive, verified"
+
     # Without one image of train, no other image moves between splits.
     write_cifar_hub(tmp_path / "smaller", train[1:], test)
     second = prepared(tmp_path / "second", "cifar100", tmp_path / "smaller")
@@ -232,9 +240,15 @@ def test_the_list_of_partitions_that_is_known_is_the_one_of_consecutive_images()
 def test_a_wrong_list_of_partitions_is_named(tmp_path: Path, faces: Any) -> None:
     for line, complaint in (
         ("000009.jpg 0", "1 images of the list of partitions are not in"),
-        ("000001.jpg 3", "line 1: '000001.jpg 3' is no name"),
+        ("000001.jpg 3", "list_eval_partition.txt, line 1: '000001.jpg 3' is not the name"),
+        (
+            "000001.jpg 0\n000002.jpg 1\n\n000001.jpg 2",
+            "line 4: 'img_align_celeba/000001.jpg' is in line 1 already; keep",
+        ),
+        ("000001.jpg 0".encode("utf-16"), "list_eval_partition.txt is UTF-16, expected UTF-8; save it as UTF-8"),
+        (b"000001.jpg 0\n\xe9.jpg 1", "list_eval_partition.txt, line 2: b'\\\\xe9.jp' is not UTF-8"),
     ):
-        (tmp_path / "list_eval_partition.txt").write_text(line)
+        (tmp_path / "list_eval_partition.txt").write_bytes(line if isinstance(line, bytes) else line.encode())
         with pytest.raises(UsageError, match=complaint):
             prepared(tmp_path, "celeba", unverified=True)
 

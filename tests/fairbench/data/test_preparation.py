@@ -138,18 +138,18 @@ def with_train(data: bytes) -> dict[str, bytes]:
 @pytest.mark.parametrize(
     ("members", "complaint"),
     [
-        ({"../escaped": b""}, "'../escaped' is a link or a device, or lies outside"),
+        ({"../escaped": b""}, "'../escaped' is a link, a device or sparse, or lies outside"),
         ({"/etc/absolute": b""}, "'/etc/absolute' is a link"),
         (None, "'cifar-100-python/meta' is a link"),
         (with_train(pickle.dumps({"data": Caller()}, 2)), "it names posix.system, but only numpy's arrays"),
         (
             with_train(MEMBERS["cifar-100-python/train"][:5000]),
-            "is refused (UnpicklingError: pickle data was truncated",
+            "train is refused (",
         ),
         ({k: v for k, v in MEMBERS.items() if "test" not in k}, "has no cifar-100-python/test: it is a different"),
-        (with_train(archives.python2_pickle({"data": np.zeros((3, 5))})), "a pickle in it has no 'fine_labels'"),
+        (with_train(archives.python2_pickle({"data": np.zeros((3, 5))})), "a pickle in it has no list 'fine_labels'"),
         (5000, "is damaged (EOFError"),
-        (0, "is damaged (ReadError: "),
+        (0, "is damaged (BadGzipFile: "),
     ],
 )
 def test_hostile_and_broken_tars(
@@ -182,8 +182,13 @@ SMALL = archives.encoded(np.zeros((8, 8, 3), np.uint8), "JPEG")
         ("C:\\up", b"", r"'C:\\up' is a link"),
         (LINK, b"/etc/passwd", f"'{ROOT}/link' is a link"),
         (IMAGE, SMALL[:300], f"{IMAGE} is no image, or damaged"),
-        (IMAGE, SMALL, "an image has shape (3, 8, 8), expected (3, 64, 64)"),
-        (f"{ROOT}/val/val_annotations.txt", b"val_0.JPEG\tn01443537\t0\noops\n", "line 2: 'oops' names no wnid"),
+        (IMAGE, SMALL, f"{IMAGE} has shape (3, 8, 8), expected (3, 64, 64)"),
+        (
+            f"{ROOT}/val/val_annotations.txt",
+            b"val_0.JPEG\tn01443537\t0\noops\n",
+            "val_annotations.txt, line 2: 'oops' is not the name of an image and a wnid of wnids.txt",
+        ),
+        (f"{ROOT}/wnids.txt", "n01443537".encode("utf-16"), "tiny-imagenet-200.zip: wnids.txt is UTF-16"),
     ],
 )
 def test_hostile_and_broken_zips(
@@ -419,7 +424,7 @@ KILLED = """
 import os, signal
 from fairbench.data.preparation import staging
 append = staging.GrowingArray.append
-left = 3 * 33 + 5
+left = 4 * 33 + 5
 def dying(self, rows):
     global left
     left -= 1

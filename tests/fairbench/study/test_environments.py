@@ -1,7 +1,7 @@
 """Trials that ran in different environments are compared only with a warning."""
 
 import pytest
-from fabricated import Records, finals, history, study
+from fabricated import Records, finals, flags_of, history, study
 
 from fairbench.analysis.comparability import mixtures
 from fairbench.analysis.results import collect
@@ -76,6 +76,12 @@ def test_unverified_data_are_named(tmp_path):
     flags = failing(study(), tmp_path, lambda s: {"data": origin[s.arena.name]})
     assert flags == ["UNVERIFIED DATA: in gpt their hash differs from the known one, or none is known."]
     assert "archive, not verified" in (tmp_path / "summary.csv").read_text()
+
+
+def test_images_in_two_splits_are_named():
+    origin = {"gpt": "archive, verified", "vit": "archive, verified; images of test also in train: 3"}
+    records = Elsewhere(finals(study()), lambda s: {"data": origin[s.arena.name]})
+    assert flags_of(study(), records)["images in two splits"] == "vit: images of test also in train: 3"
 
 
 def test_a_sweep_elsewhere_concerns_the_comparison_too():

@@ -17,6 +17,7 @@ from fairbench.analysis.audit.timing import data_bound, shared_device
 from fairbench.analysis.audit.treatment import clipped, coupled_decay, inactive_mechanism, unequal_treatment
 from fairbench.analysis.audit.trials import (
     diverged,
+    images_in_two_splits,
     incomplete,
     mixed_machines,
     modified,
@@ -56,6 +57,7 @@ AUDIT_CHECKS: tuple[Check[Analyses], ...] = (
     still_improving,
     fewer_rates,
     extra_at_end,
+    images_in_two_splits,
     modified,
     data_bound,
     shared_device,

@@ -3,8 +3,8 @@
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparability import Mixture, mixtures
 from fairbench.common.checks import check
-from fairbench.common.formatting import plural, some
-from fairbench.data.registry import UNVERIFIED
+from fairbench.common.formatting import merged, plural, some
+from fairbench.data.registry import SHARED, UNVERIFIED
 from fairbench.study.environments import environment_values
 from fairbench.suites.schema import Suite
 
@@ -57,6 +57,13 @@ def unverified_data(case: Analyses) -> str:
     runs = case.results.select(lambda run: UNVERIFIED in run.environment.get("data", ""))
     arenas = dict.fromkeys(run.arena for run in runs)
     return f"in {', '.join(arenas)} their hash differs from the known one, or none is known." if arenas else ""
+
+
+@check("images in two splits", "note", "Compare optimizers by it; do not take the metrics for those on unseen images.")
+def images_in_two_splits(case: Analyses) -> str:
+    """Images of one split have the same pixels as images of another one."""
+    origins = {(run.arena, run.environment.get("data", "")) for run in case.results.select(lambda run: True)}
+    return merged((arena, origin.partition("; ")[2]) for arena, origin in sorted(origins) if SHARED in origin)
 
 
 @check("diverged trials", "warn", "Look at the loss curves; compare again with lower rates or more warm-up for all.")

@@ -8,8 +8,9 @@ from typing import Any
 from fairbench.common.errors import UsageError
 from fairbench.data.formats import parquet
 from fairbench.data.formats.archive import Members, open_zip
+from fairbench.data.formats.delimited_text import read_list
 from fairbench.data.formats.image_decoding import decode_image, decoding_steps
-from fairbench.data.formats.raw import SPLITS, Images, ImageSplit, Pixels
+from fairbench.data.formats.raw import SPLITS, Images, ImageSplit, RawImage
 from fairbench.data.formats.source_files import SourceFiles
 
 FOLDER = "img_align_celeba"
@@ -38,15 +39,14 @@ def _partitions(path: Path, folder: str) -> dict[str, list[str]]:
 
     The numbers 0, 1 and 2 stand for the splits in the order of `SPLITS`.
     """
-    listed: dict[str, list[str]] = {split: [] for split in SPLITS}
-    for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), 1):
-        words = line.replace(",", " ").split()
-        if words in ([], ["image_id", "partition"]):
-            continue
-        if len(words) != 2 or words[1] not in ("0", "1", "2"):
-            raise UsageError(f"{path}, line {number}: {line!r} is no name of an image and 0, 1 or 2")
-        listed[SPLITS[int(words[1])]].append(f"{folder}/{words[0]}")
-    return listed
+    numbers = {"0": "train", "1": "val", "2": "test", "partition": ""}
+
+    def parse(line: str) -> tuple[str, str]:
+        name, number = line.replace(",", " ").split()
+        return f"{folder}/{name}", numbers[number]
+
+    entries = read_list(path.read_bytes(), str(path), parse, "the name of an image and 0, 1 or 2")
+    return {split: [name for name, in_split in entries.items() if in_split == split] for split in SPLITS}
 
 
 def _compare(members: Members, listed: Mapping[str, list[str]]) -> dict[str, int]:
@@ -59,7 +59,8 @@ def _compare(members: Members, listed: Mapping[str, list[str]]) -> dict[str, int
     return {"not in the list of partitions": sum(name.endswith(".jpg") for name in members.names - named)}
 
 
-def _decoded(path: Path, names: list[str], crop: int, size: int) -> Iterator[tuple[Pixels, int]]:
+def _decoded(path: Path, names: list[str], crop: int, size: int) -> Iterator[RawImage]:
     with open_zip(path) as members:
         for name in names:
-            yield decode_image(members.read(name), f"{path}: {name}", crop, size), 0
+            where = f"{path}: {name}"
+            yield RawImage(decode_image(members.read(name), where, crop, size), 0, where)

@@ -8,8 +8,9 @@ from typing import Any
 from fairbench.common.errors import UsageError
 from fairbench.data.formats import parquet
 from fairbench.data.formats.archive import open_zip
+from fairbench.data.formats.delimited_text import read_list
 from fairbench.data.formats.image_decoding import decode_image
-from fairbench.data.formats.raw import Images, ImageSplit, Pixels
+from fairbench.data.formats.raw import Images, ImageSplit, RawImage
 from fairbench.data.formats.source_files import SourceFiles
 
 SHAPE = (3, 64, 64)
@@ -26,9 +27,10 @@ def read(source: SourceFiles, options: Mapping[str, Any]) -> Images:
 
 def _from_archive(path: Path) -> tuple[dict[str, ImageSplit], list[str]]:
     with open_zip(path) as members:
-        wnids = sorted(members.read(f"{FOLDER}/wnids.txt").decode().split())
+        listed = members.read(f"{FOLDER}/wnids.txt")
+        wnids = sorted(read_list(listed, f"{path}: wnids.txt", lambda line: (line.strip(), None), "a wnid"))
         labels = {wnid: label for label, wnid in enumerate(wnids)}
-        annotations = members.read(f"{FOLDER}/val/val_annotations.txt").decode()
+        annotations = members.read(f"{FOLDER}/val/val_annotations.txt")
         train = _training_images(members.names, labels)
     test = _annotated_images(annotations, labels, path)
     for split, images in (("training", train), ("val", test)):
@@ -47,25 +49,26 @@ def _training_images(names: frozenset[str], labels: Mapping[str, int]) -> Labell
     return images
 
 
-def _annotated_images(annotations: str, labels: Mapping[str, int], path: Path) -> Labelled:
+def _annotated_images(annotations: bytes, labels: Mapping[str, int], path: Path) -> Labelled:
     """Lines of file, wnid and four numbers of a box, separated by tabs."""
-    images = []
-    for number, line in enumerate(annotations.splitlines(), 1):
-        name, wnid = [*line.split("\t"), ""][:2]
-        if wnid not in labels:
-            raise UsageError(f"{path}: val_annotations.txt, line {number}: {line!r} names no wnid of wnids.txt")
-        images.append((f"{FOLDER}/val/images/{name}", labels[wnid]))
-    return images
+
+    def parse(line: str) -> tuple[str, int]:
+        name, wnid, *_ = line.split("\t")
+        return f"{FOLDER}/val/images/{name}", labels[wnid]
+
+    form = "the name of an image and a wnid of wnids.txt, separated by a tab"
+    return list(read_list(annotations, f"{path}: val_annotations.txt", parse, form).items())
 
 
 def _split(path: Path, images: Labelled) -> ImageSplit:
     return ImageSplit(len(images), partial(_decoded, path, images))
 
 
-def _decoded(path: Path, images: Labelled) -> Iterator[tuple[Pixels, int]]:
+def _decoded(path: Path, images: Labelled) -> Iterator[RawImage]:
     with open_zip(path) as members:
         for name, label in images:
-            yield decode_image(members.read(name), f"{path}: {name}"), label
+            where = f"{path}: {name}"
+            yield RawImage(decode_image(members.read(name), where), label, where)
 
 
 def _from_hub(source: SourceFiles) -> tuple[dict[str, ImageSplit], Sequence[str]]:

@@ -9,8 +9,8 @@ from typing import Any
 from PIL import Image
 
 from fairbench.common.errors import UsageError
-from fairbench.data.formats.image_decoding import decode_image, decoding_steps
-from fairbench.data.formats.raw import Images, ImageSplit, Pixels
+from fairbench.data.formats.image_decoding import PHOTOGRAPH, decode_image, decoding_steps
+from fairbench.data.formats.raw import Images, ImageSplit, RawImage
 from fairbench.data.formats.source_files import SourceFiles, files_in
 
 
@@ -56,11 +56,11 @@ def read(source: SourceFiles, options: Mapping[str, Any]) -> Images:
     )
 
 
-def _decoded(labelled: list[tuple[Path, int]], size: int) -> Iterator[tuple[Pixels, int]]:
+def _decoded(labelled: list[tuple[Path, int]], size: int) -> Iterator[RawImage]:
     """Pixels and label of each image, of equal ones only the first: copies would be in two splits."""
     seen: set[bytes] = set()
     for path, label in labelled:
-        pixels = decode_image(path.read_bytes(), str(path), size=size)
+        pixels = decode_image(path.read_bytes(), str(path), size=size, most=PHOTOGRAPH)
         if (content := hashlib.sha256(pixels.tobytes()).digest()) not in seen:
             seen.add(content)
-            yield pixels, label
+            yield RawImage(pixels, label, str(path))

@@ -1,18 +1,78 @@
-"""Text files with a separator between texts, read as a stream."""
+"""Text files: lists with an entry per line, and texts with a separator between them, read as a stream."""
 
 import codecs
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
+
+from fairbench.common.errors import UsageError
 
 SEPARATOR = b"<|endoftext|>"
 CHUNK = 1 << 20
+ValueT = TypeVar("ValueT")
+
+
+def decode_utf8(data: bytes, where: str) -> str:
+    """Decode a text with or without a byte order mark.
+
+    Args:
+        data: the text.
+        where: its name in errors.
+
+    Raises:
+        UsageError: it is not UTF-8.
+    """
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise UsageError(f"{where} is UTF-16, expected UTF-8; save it as UTF-8") from error
+        line = data.count(b"\n", 0, error.start) + 1
+        wrong = data[error.start : error.start + 4]
+        raise UsageError(f"{where}, line {line}: {wrong!r} is not UTF-8; save the file as UTF-8") from error
+
+
+def read_list(data: bytes, where: str, parse: Callable[[str], tuple[str, ValueT]], form: str) -> dict[str, ValueT]:
+    """The entries of a list, one per line; empty lines are allowed.
+
+    Args:
+        data: the list.
+        where: its name in errors.
+        parse: returns name and value of a line, and raises LookupError or ValueError for a wrong one.
+        form: what a line contains, in words.
+
+    Raises:
+        UsageError: a line has another form, or a name that an earlier line has, too.
+    """
+    entries: dict[str, ValueT] = {}
+    lines: dict[str, int] = {}
+    for number, line in enumerate(decode_utf8(data, where).splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            name, value = parse(line)
+        except (LookupError, ValueError) as error:
+            raise UsageError(f"{where}, line {number}: {line[:80]!r} is not {form}") from error
+        if name in entries:
+            raise UsageError(f"{where}, line {number}: {name!r} is in line {lines[name]} already; keep one of the two")
+        entries[name], lines[name] = value, number
+    return entries
 
 
 def split_texts(path: Path, longest: int) -> Iterator[bytes]:
     """The texts of a file without surrounding white space, empty ones included.
 
     A text longer than `longest` bytes is cut after its last line end before that.
+
+    Raises:
+        UsageError: a text is not UTF-8.
     """
+    for number, text in enumerate(_separated(path, longest), 1):
+        decode_utf8(text, f"{path}: text {number}")
+        yield text
+
+
+def _separated(path: Path, longest: int) -> Iterator[bytes]:
     rest = b""
     with path.open("rb") as file:
         if file.read(len(codecs.BOM_UTF8)) != codecs.BOM_UTF8:

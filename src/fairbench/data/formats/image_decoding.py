@@ -1,45 +1,73 @@
 """From encoded images to pixels."""
 
 import io
+from contextlib import suppress
 
 import numpy as np
-from PIL import Image
+from PIL import ExifTags, Image
 
-from fairbench.common.errors import UsageError
+from fairbench.common.errors import UsageError, one_line
 from fairbench.data.formats.raw import Pixels
 
+MOST = 1 << 22
+"""Pixels at most of an image in a dataset; these have a hundredth of that."""
+PHOTOGRAPH = 178_956_970
+"""Pixels at most of a user's image, which is Pillow's limit."""
+Turn = Image.Transpose
+UPRIGHT = {
+    2: Turn.FLIP_LEFT_RIGHT, 3: Turn.ROTATE_180, 4: Turn.FLIP_TOP_BOTTOM, 5: Turn.TRANSPOSE,
+    6: Turn.ROTATE_270, 7: Turn.TRANSVERSE, 8: Turn.ROTATE_90,
+}  # fmt: skip
+"""The turn that makes an image upright, by its EXIF orientation."""
 
-def decode_image(data: bytes, where: str, crop: int = 0, size: int = 0) -> Pixels:
-    """The pixels of an encoded image as RGB.
+
+def decode_image(data: bytes, where: str, crop: int = 0, size: int = 0, most: int = MOST) -> Pixels:
+    """The pixels of an encoded image as RGB, upright by its EXIF orientation.
 
     Args:
         data: the image, in any format that Pillow reads.
         where: its name in errors.
         crop: side of the central square that is cut out, in pixels; 0: the largest possible.
         size: side of the result, in pixels; 0: no cut and no resizing.
+        most: the largest number of pixels; a small file may state millions of them.
 
     Returns:
         Shape (3, H, W).
 
     Raises:
-        UsageError: it is damaged, larger than Pillow reads, smaller than the crop, or has more than 8 bits per value.
+        UsageError: it is damaged, too large, smaller than the crop, or has transparent pixels or grey values of more
+            than 8 bits.
     """
     try:
         with Image.open(io.BytesIO(data)) as image:
-            if image.mode[0] in "IF":  # convert would cut all values at 255
-                raise UsageError(
-                    f"{where} has more than 8 bits per pixel value (Pillow's mode {image.mode}), and its range is not "
-                    "known; convert it to 8 bits"
-                )
-            picture = image.convert("RGB")
+            if image.width * image.height > most:
+                raise UsageError(f"{where} is too large: {image.width} x {image.height} pixels; make it smaller")
+            picture = _rgb(image, where)
+    except UsageError:
+        raise
     except Image.DecompressionBombError as error:
         raise UsageError(f"{where} is too large: {str(error).partition(',')[0]}; make it smaller") from error
-    except (OSError, SyntaxError, ValueError) as error:
-        raise UsageError(f"{where} is no image, or damaged ({type(error).__name__}: {error})") from error
+    except Exception as error:  # Pillow's readers of damaged files raise whatever they come upon
+        raise UsageError(f"{where} is no image, or damaged ({one_line(error)})") from error
     if size:
         square = _center(picture, crop or min(picture.size), where)
         picture = square.resize((size, size), Image.Resampling.BICUBIC)  # antialiased: it widens the filter
     return np.ascontiguousarray(np.asarray(picture).transpose(2, 0, 1))
+
+
+def _rgb(image: Image.Image, where: str) -> Image.Image:
+    if image.mode[0] in "IF":  # convert would cut all values at 255
+        raise UsageError(
+            f"{where} has more than 8 bits per pixel value (Pillow's mode {image.mode}), and its range is not "
+            "known; convert it to 8 bits"
+        )
+    if image.has_transparency_data and np.asarray(image.convert("RGBA"))[..., 3].min() < 255:
+        raise UsageError(f"{where} has transparent pixels, whose color is not defined; put it on a background")
+    picture = image.convert("RGB")
+    with suppress(Exception):  # damaged EXIF data are no damage of the pixels
+        orientation = image.getexif().get(ExifTags.Base.Orientation)
+        return picture.transpose(UPRIGHT[orientation]) if orientation in UPRIGHT else picture
+    return picture
 
 
 def _center(picture: Image.Image, side: int, where: str) -> Image.Image:
@@ -54,4 +82,4 @@ def _center(picture: Image.Image, side: int, where: str) -> Image.Image:
 def decoding_steps(crop: int, size: int) -> str:
     """The processing of `decode_image` in words."""
     cut = f"centre {crop} x {crop}" if crop else "the largest centred square"
-    return f"RGB; {cut}; resized to {size} x {size} by Pillow's antialiased bicubic filter"
+    return f"RGB, upright by EXIF; {cut}; resized to {size} x {size} by Pillow's antialiased bicubic filter"

@@ -9,12 +9,17 @@ from typing import Any
 import pyarrow
 import pyarrow.parquet
 
-from fairbench.common.errors import UsageError
+from fairbench.common.errors import UsageError, one_line
+from fairbench.common.formatting import format_bytes
 from fairbench.data.formats.image_decoding import decode_image
-from fairbench.data.formats.raw import ImageSplit, Pixels
+from fairbench.data.formats.raw import ImageSplit, RawImage
 
 ROWS = 256
-"""Rows that are in memory at once."""
+"""Rows at most that are in memory at once."""
+MEMORY = 1 << 28
+"""Bytes at most that these rows may take, unless a single one takes more."""
+GROUP = 1 << 30
+"""Bytes at most of a row group."""
 
 
 @contextmanager
@@ -22,20 +27,47 @@ def _opened(path: Path) -> Iterator[pyarrow.parquet.ParquetFile]:
     try:
         with pyarrow.parquet.ParquetFile(path) as file:
             yield file
-    except (pyarrow.ArrowException, OSError) as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise UsageError(f"{path} is damaged or no parquet file ({reason}); delete it and download it again") from error
+    except UsageError:
+        raise
+    except Exception as error:  # pyarrow raises errors of many kinds for damaged files
+        raise UsageError(
+            f"{path} is damaged or no parquet file ({one_line(error)}); delete it and download it again"
+        ) from error
 
 
-def rows(paths: Sequence[Path], columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-    """The rows of files as tuples of these columns; `UsageError` for a damaged file or a missing column."""
-    for path in paths:
-        with _opened(path) as file:
-            names = file.schema_arrow.names
-            if missing := [column for column in columns if column not in names]:
-                raise UsageError(f"{path} has no column {missing[0]!r}, but {', '.join(names)}: a different dataset?")
-            for batch in file.iter_batches(ROWS, columns=list(columns)):
+def rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    """The rows of a file as tuples of these columns.
+
+    Raises:
+        UsageError: the file is damaged, lacks a column, or would take too much memory.
+    """
+    with _opened(path) as file:
+        names = file.schema_arrow.names
+        if missing := [column for column in columns if column not in names]:
+            raise UsageError(f"{path} has no column {missing[0]!r}, but {', '.join(names)}: a different dataset?")
+        for group in range(file.metadata.num_row_groups):
+            count = _rows_at_once(path, file.metadata.row_group(group), columns)
+            for batch in file.iter_batches(count, row_groups=[group], columns=list(columns)):
                 yield from zip(*(batch.column(column).to_pylist() for column in columns), strict=True)
+
+
+def _rows_at_once(path: Path, group: Any, columns: Sequence[str]) -> int:
+    """Rows that fit into memory even if each has the largest value: a file may contain that once, for all its rows."""
+    chunks = [group.column(i) for i in range(group.num_columns)]
+    read = (x for x in chunks if x.path_in_schema.partition(".")[0] in columns)
+    size = sum(int(x.total_uncompressed_size) for x in read)
+    if size > GROUP:
+        most = format_bytes(GROUP)
+        raise UsageError(f"{path}: a row group of {format_bytes(size)} is too large; write it in groups of {most}")
+    return max(1, min(ROWS, MEMORY // max(size, 1)))
+
+
+def texts(path: Path, column: str) -> Iterator[bytes]:
+    """The texts of a column without surrounding white space; a missing one is empty."""
+    for row, (text,) in enumerate(rows(path, [column])):
+        if not isinstance(text, str | None):
+            raise UsageError(f"{path}, index {row}: {column!r} is no text, but {type(text).__name__}")
+        yield (text or "").encode().strip()
 
 
 def image_split(paths: Sequence[Path], column: str, label: str = "", crop: int = 0, size: int = 0) -> ImageSplit:
@@ -49,13 +81,14 @@ def image_split(paths: Sequence[Path], column: str, label: str = "", crop: int =
         size: see `decode_image`.
     """
 
-    def read() -> Iterator[tuple[Pixels, int]]:
-        for row, (image, *labels) in enumerate(rows(paths, [column, label] if label else [column])):
-            data = image["bytes"] if isinstance(image, dict) else image
-            if not isinstance(data, bytes):
-                raise UsageError(f"{paths[0].parent}: column {column!r} has no images, but {type(data).__name__}")
-            pixels = decode_image(data, f"image {row} from {paths[0]} on", crop, size)
-            yield pixels, labels[0] if labels else 0
+    def read() -> Iterator[RawImage]:
+        for path in paths:
+            for row, (image, *labels) in enumerate(rows(path, [column, label] if label else [column])):
+                where = f"{path}, index {row}"
+                data = image.get("bytes") if isinstance(image, dict) else image
+                if not isinstance(data, bytes):
+                    raise UsageError(f"{where}: {column!r} is no image, but {type(data).__name__}")
+                yield RawImage(decode_image(data, where, crop, size), labels[0] if labels else 0, where)
 
     return ImageSplit(sum(map(_row_count, paths)), read)
 
@@ -77,9 +110,9 @@ def class_names(path: Path, column: str) -> list[str]:
     with _opened(path) as file:
         metadata = file.schema_arrow.metadata or {}
     try:
-        features = json.loads(metadata[b"huggingface"])["info"]["features"]
-        return list(features[column]["names"])
-    except (KeyError, TypeError, ValueError):
+        names = json.loads(metadata[b"huggingface"])["info"]["features"][column]["names"]
+        return [str(name) for name in names]
+    except (KeyError, TypeError, ValueError, RecursionError):
         raise UsageError(
             f"{path} does not state the names of its classes, so the meaning of its labels is unknown"
         ) from None

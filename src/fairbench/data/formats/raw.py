@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,17 +12,31 @@ SPLITS = ("train", "val", "test")
 Pixels = NDArray[np.uint8]
 
 
+class RawImage(NamedTuple):
+    """An image.
+
+    Attributes:
+        pixels: shape (3, H, W).
+        label: index of its class; 0 for images without labels.
+        where: its file and its position in it, for errors.
+    """
+
+    pixels: Pixels
+    label: int
+    where: str
+
+
 @dataclass(frozen=True)
 class ImageSplit:
     """An official split of images.
 
     Attributes:
         count: number of images, with those that `read` leaves out as repeated.
-        read: yields pixels of shape (3, H, W) and a label, which is 0 for images without labels.
+        read: yields the images.
     """
 
     count: int
-    read: Callable[[], Iterator[tuple[Pixels, int]]]
+    read: Callable[[], Iterator[RawImage]]
 
 
 @dataclass(frozen=True)

@@ -118,7 +118,7 @@ class StagingFolder:
         path = self.path(name)
         try:
             return name in self._hashes and content_sha256(path) == self._hashes[name]
-        except (OSError, ValueError):  # it is missing, or has no header
+        except Exception:  # it is missing, or has no header
             return False
 
     def path(self, name: str) -> Path:

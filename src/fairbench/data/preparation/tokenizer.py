@@ -9,8 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from fairbench.common.errors import UsageError
-
 END = 256
 BYTES = 257
 """The smallest vocabulary: every byte and the end of a text."""
@@ -30,18 +28,10 @@ def pair_encoder(path: Path) -> Encoder:
     tokenizer = Tokenizer.from_file(str(path))
 
     def encode(texts: list[bytes]) -> NDArray[np.uint16]:
-        encodings = tokenizer.encode_batch(list(map(decode_utf8, texts)), add_special_tokens=False)
+        encodings = tokenizer.encode_batch(list(map(bytes.decode, texts)), add_special_tokens=False)
         return np.concatenate([np.array([*encoding.ids, END], np.uint16) for encoding in encodings])
 
     return encode
-
-
-def decode_utf8(text: bytes) -> str:
-    """Decode a text, or raise `UsageError` if it is not UTF-8."""
-    try:
-        return text.decode()
-    except UnicodeDecodeError as error:
-        raise UsageError(f"a text is not UTF-8 ({error}); it begins with {text[:60]!r}") from error
 
 
 def write_tokenizer(path: Path, texts: Iterable[bytes], vocabulary: int) -> None:
@@ -58,7 +48,7 @@ def write_tokenizer(path: Path, texts: Iterable[bytes], vocabulary: int) -> None
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    tokenizer.train_from_iterator(map(decode_utf8, texts), trainer)
+    tokenizer.train_from_iterator(map(bytes.decode, texts), trainer)
     learned = [tuple(pair) for pair in json.loads(tokenizer.to_str())["model"]["merges"]]
     tokens = {symbol: byte for byte, symbol in enumerate(byte_symbols())}
     tokens["<|endoftext|>"] = END

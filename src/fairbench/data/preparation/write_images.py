@@ -1,15 +1,17 @@
 """From images to arrays: staged in the order of the source, then written in the order of their hashes."""
 
 from functools import partial
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from fairbench.common.errors import UsageError
-from fairbench.data.formats.raw import Images
+from fairbench.data.formats.raw import SPLITS, Images
 from fairbench.data.preparation.progress_bar import note, progress_bar
-from fairbench.data.preparation.split_assignment import SEED, Rows, carve, image_rule, key
+from fairbench.data.preparation.split_assignment import SEED, Keys, Rows, carve, image_rule, key
 from fairbench.data.preparation.staging import GrowingArray, StagingFolder
+from fairbench.data.registry import SHARED
 
 BLOCK = 1024
 """Images that are copied at once."""
@@ -25,6 +27,7 @@ def write(images: Images, staging: StagingFolder) -> tuple[list[str], dict[str, 
     staging.require_disk_space(2 * sum(x.count for x in images.splits.values()) * (int(np.prod(images.shape)) + 16))
     made: list[str] = []
     counts: dict[str, int] = {}
+    contents: dict[str, Keys] = {}
     for official in images.splits:
         staged = _Staged(official, staging)
         staging.ensure(staged.names, partial(_stage, images, staged))
@@ -33,12 +36,16 @@ def write(images: Images, staging: StagingFolder) -> tuple[list[str], dict[str, 
             staging.ensure(names, partial(_write, staged, rows, names))
             made += names
             counts[split] = len(rows)
+            contents[split] = staging.array(staged.names[-1])[rows]
     repeated = sum(x.count for x in images.splits.values()) - sum(counts.values())
     dropped = {**images.dropped, **({"repeated": repeated} if repeated else {})}
     for reason in filter(dropped.get, dropped):
         note(f"  left out, {reason}: {dropped[reason]}")
+    shared = _shared(contents)
+    for pair, count in shared.items():
+        note(f"  kept, images of {pair}: {count}")
     return made, {
-        "counts": {"examples": counts, "dropped": dropped},
+        "counts": {"examples": counts, "dropped": dropped, **({"shared": shared} if shared else {})},
         "classes": list(images.classes),
         "pixels": images.processing,
         "split_rule": image_rule(images.carved),
@@ -46,19 +53,23 @@ def write(images: Images, staging: StagingFolder) -> tuple[list[str], dict[str, 
     }
 
 
+def _shared(contents: dict[str, Keys]) -> dict[str, int]:
+    """How many images of a split have the pixels of one in an earlier split, by pair of splits."""
+    pairs = list(combinations([split for split in SPLITS if split in contents], 2))
+    counts = [int(np.isin(contents[later], contents[split]).sum()) for split, later in pairs]
+    return {f"{later} {SHARED} {split}": n for (split, later), n in zip(pairs, counts, strict=True) if n}
+
+
 class _Staged:
-    """An official split in the order of its source: files of images, labels and keys (hashes)."""
+    """An official split in the order of its source: images, labels, and hashes of both and of the images alone."""
 
     def __init__(self, official: str, staging: StagingFolder) -> None:
         self.official, self.staging = official, staging
-        self.names = [f"staged-{part}-{official}.npy" for part in ("images", "labels", "keys")]
+        self.names = [f"staged-{part}-{official}.npy" for part in ("images", "labels", "keys", "contents")]
 
     def divided(self, images: Images) -> dict[str, Rows]:
         """The rows of each split into which the official one is divided."""
-        _, labels, keys = map(self.staging.array, self.names)
-        if images.classes and not 0 <= labels.min() <= labels.max() < len(images.classes):
-            given = f"labels from {labels.min()} to {labels.max()}"
-            raise UsageError(f"the {self.official} split has {given}, but there are {len(images.classes)} classes")
+        _, labels, keys, _ = map(self.staging.array, self.names)
         if self.official == "train":
             return carve(keys, labels, images.carved, images.classes)
         return {self.official: np.argsort(keys, kind="stable")}
@@ -73,14 +84,20 @@ def _stage(images: Images, staged: _Staged) -> None:
         GrowingArray(paths[0], PIXEL, images.shape) as pixels,
         GrowingArray(paths[1], LABEL) as labels,
         GrowingArray(paths[2], KEY) as keys,
+        GrowingArray(paths[3], KEY) as contents,
         progress_bar(f"read {staged.official}", split.count, "images") as advance,
     ):
-        for image, label in split.read():
+        for image, label, where in split.read():
             if image.shape != images.shape:
-                raise UsageError(f"an image has shape {image.shape}, expected {images.shape}: a different dataset?")
+                raise UsageError(f"{where} has shape {image.shape}, expected {images.shape}: a different dataset?")
+            if type(label) is not int or not 0 <= label < max(len(images.classes), 1):
+                numbers = f"a whole number from 0 to {len(images.classes) - 1}"
+                raise UsageError(f"{where} has the label {label!r}, expected {numbers}; correct it")
+            content = image.tobytes()
             pixels.append(image[None])
             labels.append(np.array([label], LABEL))
-            keys.append(np.array([key(label.to_bytes(8, "little"), image.tobytes())], KEY))
+            keys.append(np.array([key(label.to_bytes(8, "little"), content)], KEY))
+            contents.append(np.array([key(content)], KEY))
             advance(1)
 
 
