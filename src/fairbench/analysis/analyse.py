@@ -15,6 +15,7 @@ from fairbench.analysis.cost import costs
 from fairbench.analysis.curves import curves, equal_times
 from fairbench.analysis.mechanism import mechanisms
 from fairbench.analysis.results import aggregates, collect
+from fairbench.analysis.tuning import tuning
 from fairbench.study.history import History
 from fairbench.study.plan import Lookup
 
@@ -49,5 +50,6 @@ def analyse(history: History, lookup: Lookup) -> Analyses:
         times,
         profiles,
         shock_costs(results),
+        tuning(results),
     )
     return replace(analyses, flags=audit(analyses))

@@ -16,6 +16,7 @@ from fairbench.analysis.cost import Cost
 from fairbench.analysis.curves import Curve, EqualTime
 from fairbench.analysis.mechanism import Mechanism, Quantity
 from fairbench.analysis.results import Aggregate, Results
+from fairbench.analysis.tuning import Tuning
 from fairbench.common.checks import Flag
 from fairbench.study.history import History
 from fairbench.suites.schema import Suite
@@ -36,6 +37,7 @@ class Analyses:
         leaderboard: empty with fewer than 3 optimizers or 2 arenas.
         times_to_target, profiles: empty without targets.
         shock_costs: empty without a disturbed arena.
+        tuning: empty without a complete search.
         flags: the flags that the audit raises.
     """
 
@@ -55,6 +57,7 @@ class Analyses:
     times_to_target: Sequence[TimeToTarget]
     profiles: Sequence[ProfilePoint]
     shock_costs: Sequence[ShockCost]
+    tuning: Sequence[Tuning]
     flags: Sequence[Flag] = ()
 
     @property

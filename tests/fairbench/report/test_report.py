@@ -20,17 +20,20 @@ from fairbench.report.console import print_verdicts
 from fairbench.report.figures.canvas import STYLE
 from fairbench.report.findings import find
 
-TABLES = {f"{name}.csv" for name in ("lr_sweep", "steps", "summary", "aggregate", "significance", "mechanism", "cost")}
+ALWAYS = ("lr_sweep", "steps", "summary", "aggregate", "significance", "mechanism", "cost", "tuning")
+TABLES = {f"{name}.csv" for name in ALWAYS}
 FIGURES = ("learning_curves", "learning_curves_log", "lr_sensitivity", "mechanism", "step_time")
 LATEX = (
     *("comparisons", "statistics", "metrics", "learning_rates", "mechanism", "quantities", "cost", "equal_time"),
-    *("budget", "treatment", "conditions", "arenas", "optimizers", "environment"),
+    *("budget", "tuning", "treatment", "conditions", "arenas", "optimizers", "environment"),
 )
 FILES = {
     *(*TABLES, "report.html", "report_files.txt"),
     *(f"tables/{name}.tex" for name in LATEX),
     *(f"figures/{name}.{ending}" for name in FIGURES for ending in ("pdf", "png", "svg")),
 }
+ADAMW, PSILOGIC = ("vit", "AdamW", "accuracy"), ("vit", "PsiLogic", "accuracy")
+HEAD = ("At the default", "Best of 1", "Best of 2", "Best of all")
 HIGH, LOW, NOISY = [0.90, 0.91, 0.92], [0.50, 0.51, 0.52], [0.50, 0.60, 0.70]
 
 
@@ -120,6 +123,12 @@ def test_lr_sweep(tmp_path):
         ("0.1", "", "diverged", "no", "yes"),
     ]
     assert {row["metric"] for row in table} == {"accuracy", "loss"}
+    assert [row["drawn"] for row in rows(tmp_path, "tuning")] == ["default", *"1234", "all", "default", *"123", "all"]
+    assert page(tmp_path).tables["tuning"] == [
+        ["Arena", "Optimizer", "Metric", "Default rate", *HEAD, "Settings", "Diverged", "Gain"],
+        [*ADAMW, "0.001", "0.5000 (1.5)", "0.5000 (1)", "0.5625 (1)", "0.7000 (1)", "4", "25.0%", "+0.200"],
+        [*PSILOGIC, "0.001", "0.5000 (1.5)", "0.4333 (2)", "0.4556 (2)", "0.5000 (2)", "3", "0.00%", "+0.00"],
+    ]
 
 
 def test_steps(tmp_path):

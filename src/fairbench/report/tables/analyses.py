@@ -1,4 +1,4 @@
-"""The tables of leaderboard, ranks, causes, shocks, mechanisms and times to target."""
+"""The tables of leaderboard, ranks, causes, shocks, mechanisms, times to target and tuning."""
 
 from collections.abc import Sequence
 
@@ -9,8 +9,12 @@ from fairbench.analysis.comparison.ranking import Rank
 from fairbench.analysis.comparison.shocks import ShockCost
 from fairbench.analysis.comparison.time_to_target import TimeToTarget
 from fairbench.analysis.mechanism import Mechanism, Quantity
+from fairbench.analysis.tuning import ALL, DEFAULT, Tuning
 from fairbench.report.tables.model import ARM, Column, TableView, integers, numbers, table_view, words
-from fairbench.report.tables.numbers import interval, number, percent, rate, three
+from fairbench.report.tables.numbers import NONE, interval, number, percent, rate, signed, three
+
+SMALL_BUDGETS = ("1", "2", "4", "8")
+"""The numbers of settings for which the table of tuning has columns, where every arm of an arena tried as many."""
 
 
 def analysis_tables(analyses: Analyses) -> list[TableView]:
@@ -23,6 +27,7 @@ def analysis_tables(analyses: Analyses) -> list[TableView]:
         mechanism_table(analyses.mechanisms),
         quantity_table(analyses.quantities),
         time_to_target_table(analyses.times_to_target, analyses.suite.selection_name),
+        tuning_table(analyses.tuning, analyses.suite.selection_name),
     ]
 
 
@@ -151,3 +156,45 @@ def time_to_target_table(times: Sequence[TimeToTarget], split: str) -> TableView
         numbers("Seeds that reach it", "share", percent),
     )
     return table_view("time_to_target", caption, columns, times)
+
+
+def tuning_table(rows: Sequence[Tuning], split: str) -> TableView:
+    """What each arm reaches at its default, with few settings and with all of its search."""
+    caption = (
+        f"What tuning costs, by the values that select: {split} split, end of the sweep trials. Default: the tried "
+        "setting nearest to the optimizer’s own, or the middle of the grid if it has none; a dash if its own is "
+        "outside the tried ones. Best of 2: expected for 2 settings that are drawn at random, with replacement, from "
+        "those tried. In parentheses: the rank in the arena. Gain: of the best over the default; it includes the luck "
+        "of the selection. A setting that diverged counts as the worst value with which one finished in the arena."
+    )
+    found = {(row.arena, row.optimizer, row.drawn): row for row in rows}
+
+    def reached(title: str, drawn: str) -> Column:
+        def at(row: Tuning) -> Tuning | None:
+            return found.get((row.arena, row.optimizer, drawn))
+
+        return Column(title, lambda row: _with_rank(at(row)), lambda row: x.value if (x := at(row)) else None)
+
+    def lost(row: Tuning) -> float:
+        return found[row.arena, row.optimizer, "1"].p_diverged
+
+    every = [row for row in rows if row.drawn == ALL]
+    few = [k for k in SMALL_BUDGETS if any(row.drawn == k and row.rank for row in rows)]
+    columns = (
+        *ARM,
+        words("Metric", "metric"),
+        numbers("Default rate", "default_lr", rate),
+        reached("At the default", DEFAULT),
+        *(reached(f"Best of {k}", k) for k in few),
+        reached("Best of all", ALL),
+        integers("Settings", "settings"),
+        *([Column("Diverged", lambda row: percent(lost(row)), lost)] if any(map(lost, every)) else []),
+        numbers("Gain", "gain", signed),
+    )
+    return table_view("tuning", caption, columns, every)
+
+
+def _with_rank(row: Tuning | None) -> str:
+    if row is None:
+        return NONE
+    return ("diverged" if row.p_diverged == 1 else number(row.value)) + (f" ({rate(row.rank)})" if row.rank else "")

@@ -17,6 +17,7 @@ from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.cost import Cost
 from fairbench.analysis.mechanism import Quantity
 from fairbench.analysis.results import Aggregate, Results, Run
+from fairbench.analysis.tuning import Tuning
 from fairbench.common.files import Content
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def steps(results: Results) -> Iterator[str]:
 
 
 HASHES = ("initial_weights", "batches", "noise", "final_weights")
-ALWAYS_WRITTEN = ("aggregate.csv", "significance.csv", "mechanism.csv", "cost.csv")
+ALWAYS_WRITTEN = ("aggregate.csv", "significance.csv", "mechanism.csv", "cost.csv", "tuning.csv")
 """Files that are written even without a row."""
 
 
@@ -166,6 +167,7 @@ def csv_files(analyses: Analyses) -> dict[str, Content]:
         "profiles.csv": (ProfilePoint, analyses.profiles),
         "shocks.csv": (ShockCost, analyses.shock_costs),
         "causes.csv": (Contribution, analyses.contributions),
+        "tuning.csv": (Tuning, analyses.tuning),
     }
     results = analyses.results
     return {
