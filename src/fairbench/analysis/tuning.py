@@ -10,6 +10,7 @@ import numpy.typing as npt
 from scipy import stats
 
 from fairbench.analysis.results import ArmResults, Results
+from fairbench.optimizers.spec import WARMUP
 from fairbench.study.plan import Study
 from fairbench.suites.search import Setting
 
@@ -22,9 +23,9 @@ Scores = Mapping[Setting, float]
 class Tuning:
     """What an arm reaches at its default, with some of the settings of its search, or with all of them.
 
-    Values are those that select: the primary metric at the end of the sweep trials, mean over the sweep's seeds, and
-    over the searches where the search is repeated. A setting with a diverged trial counts as the worst value with which
-    a setting of any arm of the arena finished.
+    Values are those of the search: the primary metric at the end of the sweep trials, mean over the sweep's seeds, and
+    over the searches where the search is repeated; trials that confirm the selection do not count. A setting with a
+    diverged trial counts as the worst value with which a setting of any arm of the arena finished.
 
     Attributes:
         settings: settings that the search tried, extensions of a grid included; of repeated searches the fewest.
@@ -69,11 +70,11 @@ def default_setting(study: Study, arm: ArmResults, tried: Sequence[Setting]) -> 
     """The tried setting that counts as an arm's default, and whose default it is, "optimizer" or "grid".
 
     It is the one whose rate is nearest to the optimizer's own default rate by ratio, if that lies within the tried
-    rates, with the optimizer's defaults of all else that is searched; None if there is no such setting. An optimizer
-    without a default of one of them has the setting in the middle of its search as planned.
+    rates, with the defaults of all else that is searched, and the suite's warm-up; None if there is no such setting. An
+    optimizer without a default of one of them has the setting in the middle of its search as planned.
     """
     resolved, planned = study.optimizers[arm.optimizer], study.search(arm.optimizer).first()
-    own = {**resolved.options, **resolved.arenas.get(arm.arena, {})}
+    own = {WARMUP: study.suite.training.warmup_steps, **resolved.options, **resolved.arenas.get(arm.arena, {})}
     own = {name: tuple(value) if isinstance(value, list) else value for name, value in own.items()}  # as a setting's
     rate = own.get("lr")
     if not isinstance(rate, (int, float)) or not own.keys() >= dict(planned[0].extra).keys():

@@ -9,7 +9,6 @@ from fabricated import Records, finals, study
 
 from fairbench.analysis.results import collect
 from fairbench.analysis.tuning import expected_best, tuning
-from fairbench.suites.search import Setting
 
 SCORES = [0.31, 0.07, 0.5, 0.5, 0.93]
 
@@ -86,15 +85,16 @@ def test_what_diverged_has_no_gain_and_ranks_last():
 @pytest.mark.parametrize(
     ("own", "expected"),
     [
-        ({"lr": 1e-3, "betas": [0.9, 0.99]}, Setting(1e-3, (("betas", (0.9, 0.99)),))),
+        ({"lr": 1e-3, "betas": [0.9, 0.99]}, 1e-3),
         ({"lr": 1e-3, "betas": [0.9, 0.5]}, None),
-        ({"lr": 1e-3}, Setting(1e-3, (("betas", (0.9, 0.99)),))),  # the middle
+        ({"lr": 1e-3}, 1e-3),  # the middle
     ],
 )
 def test_the_default_has_all_that_is_searched(own, expected):
     """A search that is repeated: the value is the mean over both, each with its own best."""
     the_study = study(("vit",), ("AdamW", "PsiLogic"), seeds=(1, 2))
-    sweep = replace(the_study.suite.sweep, extra={"betas": [[0.9, 0.95], [0.9, 0.99]]}, seeds=[10, 11], repeated=True)
+    extra = {"betas": [[0.9, 0.95], [0.9, 0.99]], "warmup_steps": [0, 5]}
+    sweep = replace(the_study.suite.sweep, extra=extra, seeds=[10, 11], repeated=True)
     the_study = replace(the_study, suite=replace(the_study.suite, sweep=sweep))
 
     class OfEach(Records):
@@ -105,7 +105,7 @@ def test_the_default_has_all_that_is_searched(own, expected):
     resolved = {x: replace(of, options=own) for x, of in the_study.optimizers.items()}
     found = {x.drawn: x for x in tuning(collect(replace(the_study, optimizers=resolved), OfEach({})))}
     assert found["all"].value == pytest.approx((0.01 + 0.51) / 2)
-    assert found["1"].settings == 8
-    assert found["1"].default_lr == (expected and expected.lr)
+    assert found["1"].settings == 16
+    assert found["1"].default_lr == expected
     if expected:
         assert found["default"].value == pytest.approx((0.001 + 0.501) / 2)

@@ -161,7 +161,7 @@ def time_to_target_table(times: Sequence[TimeToTarget], split: str) -> TableView
 def tuning_table(rows: Sequence[Tuning], split: str) -> TableView:
     """What each arm reaches at its default, with few settings and with all of its search."""
     caption = (
-        f"What tuning costs, by the values that select: {split} split, end of the sweep trials. Default: the tried "
+        f"What tuning costs, by the values of the search: {split} split, end of the sweep trials. Default: the tried "
         "setting nearest to the optimizer’s own, or the middle of the grid if it has none; a dash if its own is "
         "outside the tried ones. Best of 2: expected for 2 settings that are drawn at random, with replacement, from "
         "those tried. In parentheses: the rank in the arena. Gain: of the best over the default; it includes the luck "
