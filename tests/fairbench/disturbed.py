@@ -57,7 +57,7 @@ def tables(folder):
     return {
         str(path.relative_to(folder)): re.sub(rb'"declared": ".*"|shared device & .*\n', b"", path.read_bytes())
         for path in files
-        if not holds_times(path.relative_to(folder)) and not path.name.startswith(".")
+        if not holds_times(path.relative_to(folder)) and not path.name.startswith((".", "report_files"))
     }
 
 

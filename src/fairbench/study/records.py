@@ -90,7 +90,7 @@ class Store:
             text = json.dumps({**record, "sha256": digest(record)}, sort_keys=True, indent=1)
             write_atomically(self.trials / f"{trial}.json", text + "\n")
         if record["status"] != "failed":
-            for path in (self.checkpoint(trial), self.shared(trial), *self.checkpoints.glob(f".{trial}.pt.*.tmp")):
+            for path in (self.checkpoint(trial), self.shared(trial), *self.checkpoints.glob(f".{trial}.*.tmp")):
                 remove(path)
         return is_first
 

@@ -111,8 +111,9 @@ def test_of_two_records_of_a_trial_the_first_counts(tmp_path, spec, record):
     store = Store(tmp_path)
     store.prepare()
     store.checkpoint(spec.id).write_text("weights")
-    half_written = store.checkpoints / f".{spec.id}.pt.x.tmp"
-    half_written.write_text("wei")
+    half_written = [store.checkpoints / f".{spec.id}.{kind}.x.tmp" for kind in ("pt", "shared")]  # by a killed driver
+    for file in half_written:
+        file.touch()
     failed_record = {**record, **FAILED}
     assert store.write(failed_record)
     assert store.checkpoint(spec.id).exists()  # the next attempt resumes from it
@@ -120,7 +121,7 @@ def test_of_two_records_of_a_trial_the_first_counts(tmp_path, spec, record):
     assert store.write(record)
     assert store.stamp(spec) != failed
     assert not store.checkpoint(spec.id).exists()
-    assert not half_written.exists()
+    assert not [file for file in half_written if file.exists()]
     before = store.path(spec).read_bytes()
     assert not store.write(failed_record)
     assert not store.write({**record, "cost": {"seconds": 7}})
