@@ -1,5 +1,6 @@
 """The options of PsiLogic that change a step, and runs that are compared step by step."""
 
+import pytest
 import torch
 from trajectories import SHAPES, gradients, parameters, set_gradients
 
@@ -31,6 +32,15 @@ CONFIGURATIONS = {
 TOGETHER = {  # each option that changes how a step is computed occurs here; for tests with further factors
     name: CONFIGURATIONS[name] for name in ("AGC of tensors", "everything but clipping", "everything", "global")
 }
+
+
+def chosen(*names):
+    """All configurations as parameters of a test; those but TOGETHER and the ones named here have the marker soak."""
+    return [
+        pytest.param(name, marks=() if name in (*TOGETHER, *names) else pytest.mark.soak) for name in CONFIGURATIONS
+    ]
+
+
 PER_TENSOR = {  # configurations in which tensors are independent
     name: options
     for name, options in CONFIGURATIONS.items()

@@ -17,7 +17,7 @@ LARGER = [*SHAPES, (40, 170), (3, 400), (700,), (5, 4, 3, 3), (1, 300), (300, 1)
 
 EVERY_FLAG = [(name, {}) for name in CONFIGURATIONS] + [
     (name, flags)
-    for name in TOGETHER
+    for name in ("everything", "global")
     for flags in ({"fused": True}, {"capturable": True}, {"lr": torch.tensor(2.0**-6)})
 ]
 

@@ -23,9 +23,6 @@ ROOT = Path(__file__).parents[3]
 LARGE = [(1, 70_000), (90_000,), (3, 30_000), (700, 9), (5, 7, 3, 3), (), (0,), (2, 0)]  # more than a piece, and less
 LARGE += [(2500, 9)]  # pieces of several rows
 
-# The other configurations only decide differently; they call the kernels like one of these.
-CALLS = ["defaults", "no warm-up", "quantum decay", "AGC", "GC", "max_grad_norm", "maximize", *TOGETHER]
-
 CAN_BE_BUILT = (
     (sys.platform, platform.machine()) == ("linux", "x86_64")
     and shutil.which("c++") is not None
@@ -60,7 +57,7 @@ def test_whole_vectors_are_those_of_adamw(options, dtype):
         torch.testing.assert_close(*moments, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("name", ["defaults", *TOGETHER])
 def test_threads_change_no_bit(threads, name):
     script, runs = gradients(14, LARGE, torch.float32, every=6), []
     for count in (1, 3):
@@ -72,7 +69,7 @@ def test_threads_change_no_bit(threads, name):
     assert_same(*runs)
 
 
-@pytest.mark.parametrize("name", ["GC", "AGC", "quantum decay", *TOGETHER])
+@pytest.mark.parametrize("name", TOGETHER)
 def test_wherever_pieces_end(name):
     options, params = CONFIGURATIONS[name], parameters(LARGE)
     actual = trace(build(params, **options), params, gradients(14, LARGE, every=6))
