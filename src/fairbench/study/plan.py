@@ -19,6 +19,8 @@ from fairbench.suites.search import Extra, Search, Setting, search_for
 
 Lookup = Callable[[TrialSpec], Record | None]
 """The record of a trial; None without one."""
+SeedsNeeded = Mapping[tuple[str, str], int]
+"""Of each arm, by arena and optimizer, how many of the final seeds it needs, in their order."""
 Score = tuple[float, ...]
 """The validation metrics of a trial as a sort key, see `score`; lower is better."""
 TIMING_TRIALS = 5
@@ -115,7 +117,7 @@ class Arm:
         sweep: trials of stage 1, in each search by rising learning rate, with extensions of the grid; empty in an arena
             that is tuned on another one, and for an optimizer that is not tuned.
         selected: the settings of the final trials.
-        final: trials of stage 2, empty without a selection.
+        final: trials of stage 2, empty without a selection; with looks, as many as the arm may ever need.
         diverged: whether all searches are complete and in one of them no rate has only finished trials.
     """
 

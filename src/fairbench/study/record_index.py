@@ -16,8 +16,10 @@ from fairbench.common.files import Stamp
 from fairbench.study.records import Record
 
 INDEX_FILE = "index.jsonl"
-VERSION = 2
+VERSION = 3
 """An index of a different version is not read."""
+SPLITS = {"sweep": "val", "final": "test"}
+"""The split whose final metrics planning needs, by stage."""
 
 
 class IndexEntry(NamedTuple):
@@ -27,7 +29,9 @@ class IndexEntry(NamedTuple):
         environment: machine and versions; None, like `seconds` and `steps`, when the trial failed.
         stage: "sweep", "final" or "timing".
         status: "finished", "diverged" or "failed".
-        val: the final validation metrics of a finished sweep trial, the only ones that select.
+        final: the final metrics of a finished trial that planning needs: validation after a sweep trial, which selects;
+            test after a final one, which decides at a look.
+        weights: hash of the final weights of a final trial.
     """
 
     environment: Any
@@ -35,31 +39,34 @@ class IndexEntry(NamedTuple):
     status: str
     seconds: float | None
     steps: int | None
-    val: dict[str, float] | None
+    final: dict[str, dict[str, float]] | None
+    weights: str | None
 
     @classmethod
     def of(cls, record: Record) -> "IndexEntry":
         """The entry of a record, which may be reduced."""
         stage, cost, result = record["spec"]["stage"], record["cost"], record["result"]
-        final = result and stage == "sweep" and result["final"]
+        final, split = result and result["final"], SPLITS.get(stage, "")
         return cls(
             record["environment"],
             stage,
             record["status"],
             cost and cost["seconds"]["total"],
             result and result["steps"],
-            final["val"] if final else None,
+            {split: final[split]} if final and split in final else None,
+            result["hashes"]["final_weights"] if result and stage == "final" else None,
         )
 
     def as_record(self, trial: str) -> Record:
         """The reduced record of the trial with that id: these facts, where the whole record has them."""
+        hashes = {"final_weights": self.weights} if self.weights else {}
         return {
             "id": trial,
             "spec": {"stage": self.stage},
             "status": self.status,
             "environment": self.environment,
             "cost": None if self.seconds is None else {"seconds": {"total": self.seconds}},
-            "result": None if self.steps is None else {"steps": self.steps, "final": self.val and {"val": self.val}},
+            "result": None if self.steps is None else {"steps": self.steps, "final": self.final, "hashes": hashes},
         }
 
 

@@ -175,3 +175,23 @@ class Design:
             return math.log(self.nominal_level(look, math.exp(log_level), sides) / p)
 
         return math.exp(optimize.brentq(excess, math.log(LEAST), math.log(MOST), xtol=1e-12))
+
+
+@dataclass(frozen=True)
+class Look:
+    """A look at a comparison; without a design it is the only one, and changes nothing."""
+
+    design: Design | None = None
+    number: int = 0
+
+    @property
+    def level(self) -> float:
+        """The level of a repeated interval at this look: with these levels, all looks together cover with 95%."""
+        return 0.05 if self.design is None else self.design.nominal_level(self.number, 0.05)
+
+    def repeated(self, p: float | None, sides: int = 2) -> float | None:
+        """The repeated p-value of a p-value at this look; None without one."""
+        return p if p is None or self.design is None else self.design.repeated_p(p, self.number, sides)
+
+
+ONLY_LOOK = Look()

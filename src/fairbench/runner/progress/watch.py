@@ -11,6 +11,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 
+from fairbench.analysis.looks import seeds_needed
 from fairbench.runner.coordination.liveness import Liveness
 from fairbench.runner.observers import RunningTrial
 from fairbench.runner.progress.live import LINE_SECONDS, progress_line, time_left, trials_line, trials_table
@@ -42,9 +43,10 @@ class ArmStatus:
 
 def arm_statuses(study: Study, snapshot: Snapshot) -> list[ArmStatus]:
     """The progress of every arm of a study."""
-    seeds, entry, statuses = len(study.suite.final.seeds), snapshot.entry, []
+    seeds, entry, statuses = seeds_needed(study, snapshot.reduced), snapshot.entry, []
     for arm in arms(study, snapshot.reduced):
-        final = [*map(entry, arm.final.ids)] if arm.selected or arm.diverged else [None] * seeds
+        needed = seeds[arm.arena, arm.optimizer]
+        final = [*map(entry, arm.final.first(needed).ids)] if arm.selected or arm.diverged else [None] * needed
         statuses.append(ArmStatus(arm, study.tuned(arm.optimizer), [*map(entry, arm.sweep.ids)], final))
     return statuses
 
