@@ -23,7 +23,7 @@ VERSION = 3
 SPLITS = {"sweep": "val", "confirm": "val", "final": "test"}
 """The split whose final metrics planning needs, by stage."""
 STATUSES = ("finished", "diverged", "failed")
-KINDS: tuple[set[type], ...] = (
+KINDS: tuple[set[Any], ...] = (
     *({list}, {int}, {str}, {str}, {float, int, NoneType}, {int, NoneType}),
     *({dict, NoneType}, {str, NoneType}),
 )
