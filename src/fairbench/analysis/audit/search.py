@@ -72,7 +72,7 @@ def _narrow_lead(case: Analyses, arm: ArmResults) -> str:
     return f"{arm.arena} {arm.optimizer} ({sizes})" if lead < error else ""
 
 
-@check("searched shorter than reported", "warn", "Confirm the selection with the reported length (`sweep.confirm`).")
+@check("searched shorter than reported", "warn", "Confirm selections at the reported length (`sweep.confirm`).")
 def searched_shorter(case: Analyses) -> tuple[Severity, str]:
     """Settings were selected by trials shorter than the final ones; a note names choices that a confirmation moved."""
     suite, shorter = case.suite, []

@@ -121,7 +121,7 @@ def _draw_thin(panel: Panel, arm: ArmResults, look: Look, means: Means, joined: 
     for extra in dict.fromkeys(setting.extra for setting in means):
         rates, values, texts = _values(arm, {x: mean for x, mean in means.items() if x.extra == extra}, remark)
         mark(panel, look, *panel.axes.plot(rates, values, color=look.color, **thin))
-        draw_values(panel, look, rates, values, texts)
+        draw_values(panel, look, rates, values, texts, markersize=2.5 if remark else 4)
 
 
 def _draw_moves(panel: Panel, arm: ArmResults, look: Look, means: Means) -> None:
