@@ -20,13 +20,8 @@ from fairbench.suites.coercion import build
 INDEX_FILE = "index.jsonl"
 VERSION = 3
 """An index of a different version is not read."""
-SPLITS = {"sweep": "val", "confirm": "val", "final": "test"}
-"""The split whose final metrics planning needs, by stage."""
 STATUSES = ("finished", "diverged", "failed")
-KINDS: tuple[set[Any], ...] = (
-    *({list}, {int}, {str}, {str}, {float, int, NoneType}, {int, NoneType}),
-    *({dict, NoneType}, {str, NoneType}),
-)
+KINDS: tuple[set[type], ...] = ({list}, {int}, {str}, {str}, {float, int, NoneType}, {int, NoneType}, {dict, NoneType})
 """The types in each column of the index: the state of the file, the number of the environment, then as `IndexEntry`."""
 
 
@@ -37,9 +32,7 @@ class IndexEntry(NamedTuple):
         environment: machine and versions; None, like `seconds` and `steps`, when the trial failed.
         stage: "sweep", "confirm", "final" or "timing".
         status: "finished", "diverged" or "failed".
-        final: the final metrics of a finished trial that planning needs: validation of a trial that selects; test of a
-            final one, which decides at a look.
-        weights: hash of the final weights of a final trial.
+        val: the final validation metrics of a finished trial that selects.
     """
 
     environment: Any
@@ -47,34 +40,31 @@ class IndexEntry(NamedTuple):
     status: str
     seconds: float | None
     steps: int | None
-    final: dict[str, dict[str, float]] | None
-    weights: str | None
+    val: dict[str, float] | None
 
     @classmethod
     def of(cls, record: Record) -> "IndexEntry":
         """The entry of a record, which may be reduced."""
         stage, cost, result = record["spec"]["stage"], record["cost"], record["result"]
-        final, split = result and result["final"], SPLITS.get(stage, "")
+        final = result and stage in ("sweep", "confirm") and result["final"]
         return cls(
             record["environment"],
             stage,
             record["status"],
             cost and cost["seconds"]["total"],
             result and result["steps"],
-            {split: final[split]} if final and split in final else None,
-            result["hashes"]["final_weights"] if result and stage == "final" else None,
+            final["val"] if final else None,
         )
 
     def as_record(self, trial: str) -> Record:
         """The reduced record of the trial with that id: these facts, where the whole record has them."""
-        hashes = {"final_weights": self.weights} if self.weights else {}
         return {
             "id": trial,
             "spec": {"stage": self.stage},
             "status": self.status,
             "environment": self.environment,
             "cost": None if self.seconds is None else {"seconds": {"total": self.seconds}},
-            "result": None if self.steps is None else {"steps": self.steps, "final": self.final, "hashes": hashes},
+            "result": None if self.steps is None else {"steps": self.steps, "final": self.val and {"val": self.val}},
         }
 
 
@@ -123,13 +113,12 @@ def _checked(value: Any) -> tuple[list[Any], dict[str, list[Any]]]:
     columns = [*zip(*rows.values(), strict=True)]
     if any(set(map(type, column)) - kinds for column, kinds in zip(columns, KINDS, strict=bool(rows))):
         raise ValueError("a row has another type")
-    for _, number, stage, status, seconds, steps, final, _ in rows.values():
+    for _, number, stage, status, seconds, steps, val in rows.values():
         known = status in STATUSES and 0 <= number < len(environments)
         full = status == "failed" or None not in (seconds, steps, environments[number])
-        splits = [SPLITS[stage]] if status == "finished" and stage in SPLITS else []
-        if not (known and full and [*(final or [])] == splits):
+        if not (known and full and (val is not None) == (status == "finished" and stage == "sweep")):
             raise ValueError("a row contradicts itself")
-    build(list[dict[str, dict[str, float]]], [row[-2] for row in rows.values() if row[-2]], ("records",))
+    build(list[dict[str, float]], [row[-1] for row in rows.values() if row[-1]], ("records",))
     return environments, rows
 
 

@@ -12,7 +12,6 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from fairbench.analysis.looks import seeds_needed
 from fairbench.runner.coordination.liveness import Liveness
 from fairbench.runner.coordination.status import damaged_statuses
 from fairbench.runner.observers import RunningTrial
@@ -47,10 +46,9 @@ class ArmStatus:
 
 def arm_statuses(study: Study, snapshot: Snapshot) -> list[ArmStatus]:
     """The progress of every arm of a study."""
-    seeds, entry, statuses = seeds_needed(study, snapshot.reduced), snapshot.entry, []
+    seeds, entry, statuses = len(study.suite.final.seeds), snapshot.entry, []
     for arm in arms(study, snapshot.reduced):
-        needed = seeds[arm.arena, arm.optimizer]
-        final = [*map(entry, arm.final.first(needed).ids)] if arm.selected or arm.diverged else [None] * needed
+        final = [*map(entry, arm.final.ids)] if arm.selected or arm.diverged else [None] * seeds
         sweep, confirm = ([*map(entry, specs.ids)] for specs in (arm.sweep, arm.confirm))
         statuses.append(ArmStatus(arm, study.tuned(arm.optimizer), sweep, confirm, final))
     return statuses
