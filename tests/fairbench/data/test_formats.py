@@ -148,9 +148,6 @@ def test_texts_that_are_not_utf8_are_named(tmp_path: Path) -> None:
         with pytest.raises(UsageError) as raised:
             list(split_texts(path, 100))
         assert complaint in str(raised.value)
-    archives.write_parquet(tmp_path / "texts.parquet", {"text": [5, 6]})
-    with pytest.raises(UsageError, match=r"texts.parquet, index 0: 'text' is no text, but int"):
-        list(parquet.texts(tmp_path / "texts.parquet", "text"))
 
 
 # Files that decompress to more than memory holds

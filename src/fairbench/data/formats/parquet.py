@@ -1,4 +1,4 @@
-"""Parquet files of the hub: columns of text, labels and encoded images."""
+"""Parquet files of the hub: columns of labels and encoded images."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -62,14 +62,6 @@ def _rows_at_once(path: Path, group: Any, columns: Sequence[str]) -> int:
     return max(1, min(ROWS, MEMORY // max(size, 1)))
 
 
-def texts(path: Path, column: str) -> Iterator[bytes]:
-    """The texts of a column without surrounding white space; a missing one is empty."""
-    for row, (text,) in enumerate(rows(path, [column])):
-        if not isinstance(text, str | None):
-            raise UsageError(f"{path}, index {row}: {column!r} is no text, but {type(text).__name__}")
-        yield (text or "").encode().strip()
-
-
 def image_split(paths: Sequence[Path], column: str, label: str = "", crop: int = 0, size: int = 0) -> ImageSplit:
     """An official split of images.
 
@@ -97,12 +89,6 @@ def _row_count(path: Path) -> int:
     """Number of rows."""
     with _opened(path) as file:
         return int(file.metadata.num_rows)
-
-
-def uncompressed_size(path: Path) -> int:
-    """Bytes of the content."""
-    with _opened(path) as file:
-        return sum(file.metadata.row_group(i).total_byte_size for i in range(file.metadata.num_row_groups))
 
 
 def class_names(path: Path, column: str) -> list[str]:
