@@ -1,9 +1,11 @@
 """The console for tables, colors and progress; slow to import."""
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
+from rich.text import Text
 
 from fairbench.common.terminal import visible
 
@@ -14,8 +16,15 @@ class Terminal(Console):
     def __init__(self) -> None:
         super().__init__(markup=False)
 
+    def render_str(self, text: str, **options: Any) -> Text:
+        """A string as text; it is measured as it is shown."""
+        return super().render_str(visible(text), **options)
+
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """The segments of something to print; rich's own control codes are segments of another kind."""
+        if isinstance(renderable, Text):
+            renderable = renderable.copy()
+            renderable.plain = visible(renderable.plain)
         return _visible(super().render(renderable, options))
 
 

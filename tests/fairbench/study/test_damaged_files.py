@@ -1,17 +1,166 @@
-"""Whatever another process wrote into a study: no traceback, and everything else continues."""
+"""Whatever another process or another user wrote into a study: no traceback, and everything else continues."""
 
+import json
 import os
+import stat
+import tempfile
 import time
+from dataclasses import replace
+from pathlib import Path
 
+import fabricated
 import pytest
-from damage import damaged, read_everything, whole_study, write
+import torch
+from damage import CLAIMS, DEEP, STATUS, damaged, read_everything, signed, whole_study, write
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
+
+from fairbench.arenas.base import ArenaFacts
+from fairbench.cli.main import main
+from fairbench.optimizers.spec import OptimizerPlan
+from fairbench.runner.coordination import liveness
+from fairbench.runner.coordination.claims import open_claims
+from fairbench.runner.coordination.heartbeat import Heartbeat
+from fairbench.runner.coordination.status import damaged_statuses
+from fairbench.study.history import write_history
+from fairbench.study.plan import arms
+from fairbench.study.record_index import INDEX_FILE
+from fairbench.study.records import Store
+from fairbench.training.checkpoint import Checkpoint
+from fairbench.training.place import Checkpointing, Place
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     return whole_study(tmp_path_factory.mktemp("whole"))
+
+
+def changed(files, name, **changes):
+    """A JSON file of the study with other values, None for no value, and the checksum that belongs to them."""
+    value = {**json.loads(files[name]), **changes}
+    return name, signed(name, json.dumps({key: x for key, x in value.items() if x is not None}))
+
+
+def test_odd_files_of_every_kind_are_named_and_the_rest_continues(whole, tmp_path):
+    made, missing, files = whole
+    record, other = [x for x in sorted(files) if x.parts[0] == "trials" and b'"stage": "final"' in files[x]][:2]
+    odd = {Path("drivers/odd.json"): json.dumps({**STATUS, "token": "odd", "written": "now"}).encode()}
+    odd |= {Path("drivers/deep.json"): DEEP.encode(), Path("drivers/null.json"): b'{"trials": null}'}
+    odd |= {Path(f"claims/{missing.id}"): CLAIMS[4], Path(INDEX_FILE): signed(Path(INDEX_FILE), '{"records": [1]}')}
+    odd |= dict([changed(files, record, cost=None), (other, DEEP.encode())])
+    write(tmp_path, files, odd)
+    os.mkfifo(tmp_path / "drivers" / "pipe.json")
+    shown, said = read_everything(tmp_path, made, missing, ["status"])
+    drivers = ("odd", "deep", "null", "pipe")
+    for name in (record, other, *(f"drivers/{driver}.json" for driver in drivers)):
+        assert f"{tmp_path}/{name}" in "".join(shown.split("\n")), name
+    said = "\n".join(said)
+    for name in (record, other, f"claims/{missing.id}"):
+        assert said.count(f"{tmp_path}/{name}") == 1
+    assert (tmp_path / other).read_bytes() == DEEP.encode()
+
+
+def test_names_from_files_reach_no_terminal_as_commands(whole, tmp_path):
+    made, missing, files = whole
+    evil = "\x1b]0;title\x07\x1b[2J\u202e\x9b31m"
+    name = Path(f"drivers/{STATUS['token']}.json")
+    trial = {**STATUS["trials"]["x"], "label": f"label{evil}"}
+    status = changed(files, name, host=f"host{evil}", written=time.time(), trials={"x": trial})
+    odd = Path(f"drivers/odd{evil}.json"), b""
+    write(tmp_path, files, [status, odd])
+    shown, _ = read_everything(tmp_path, made, missing, ["status"])  # looks for control characters
+    assert "label␛]0;title" in shown
+    assert "odd␛]0;title" in "".join(shown.split("\n"))
+
+
+def test_nothing_that_a_study_names_is_imported(tmp_path, monkeypatch):
+    """Nor is a pickle of it executed."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("fairbench.report.draw_figures", lambda *_: [])
+    (tmp_path / "poison.py").write_text(
+        "open('imported', 'w')\nclass Work: pass\nclass Signs: pass\ndef groups(): pass\n"
+    )
+    study = fabricated.study(("vit",))
+    arena = replace(study.suite.arenas["vit"], task="poison.py:Work", data={}, model={})
+    arena = replace(arena, facts=ArenaFacts(title="poison", metrics={"accuracy": "max", "loss": "min"}))
+    plans = {name: OptimizerPlan(factory="poison:Signs", groups="poison:groups") for name in study.suite.optimizers}
+    resolved = {k: replace(x, factory="poison:Signs", groups="poison:groups") for k, x in study.optimizers.items()}
+    study = replace(study, suite=replace(study.suite, arenas={"vit": arena}, optimizers=plans), optimizers=resolved)
+    write_history(Path("out"), fabricated.history(study))
+    records, store = fabricated.Records(fabricated.finals(study)), Store(Path("out"))
+    store.prepare()
+    trials = [spec for arm in arms(study, records) for spec in arm.trials]
+    for spec in trials:
+        store.write(records(spec))
+    for words in (["status", "out"], ["report", "out"], ["audit", "out"], ["compare", "out"]):
+        assert main(words) in (0, 1)
+    assert main(["explain", f"out/trials/{trials[0].id}.json"]) == 0
+
+    class Harmful:
+        def __reduce__(self):
+            return open, ("imported", "w")
+
+    torch.save(Harmful(), store.checkpoint(trials[0].id))
+    assert Checkpoint(trials[0], Place(), Checkpointing(str(store.checkpoints), 1)).read() is None
+    assert not Path("imported").exists()
+
+
+def as_user(user, umask, function):
+    """Call a function in a process of another user, which is then killed; returns what it returned."""
+    read, written = os.pipe()
+    if not (child := os.fork()):
+        try:
+            os.setgroups([])
+            os.setgid(user)
+            os.setuid(user)
+            os.umask(umask)
+            os.write(written, json.dumps(function()).encode())
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    os.close(written)
+    with os.fdopen(read, "rb") as pipe:
+        return json.loads(pipe.read())
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root may take the place of two other users")
+def test_what_a_user_may_not_read_is_respected(monkeypatch):
+    with tempfile.TemporaryDirectory() as folder:  # pytest's own folders are closed to other users
+        monkeypatch.setattr(liveness, "EXPIRY", -1.0)
+        study = fabricated.study(("vit",))
+        records, directory = fabricated.Records(fabricated.finals(study)), Path(folder)
+        store = Store(directory)
+        store.prepare()
+        for each in (directory, *directory.iterdir()):
+            each.chmod(0o777)
+        first, second, third = arms(study, records)[0].final[:3]
+
+        def strict():
+            heartbeat = Heartbeat(directory)
+            heartbeat.__enter__()
+            return [store.write(records(first)), open_claims(store, heartbeat).take(second.id)]
+
+        def other():
+            said, statuses = [], damaged_statuses(directory)
+            store.prepare()
+            read = store.read(first)["error"]["message"]
+            with Heartbeat(directory) as heartbeat, open_claims(store, heartbeat, said.append) as claims:
+                taken = [claims.take(second.id), claims.take(second.id), claims.take(third.id)]
+                written = [store.write(records(first)), store.write(records(third))]
+                claims.complete(third.id)
+            return [read, statuses, said, taken, written]
+
+        assert as_user(1001, 0o077, strict) == [True, True]
+        before = store.path(first).read_bytes()
+        read, statuses, said, taken, written = as_user(1002, 0o022, other)
+        assert (taken, written) == ([False, False, True], [False, True])
+        for messages, path in (([read], store.path(first)), (said, store.claims / second.id), (statuses, "drivers/")):
+            (message,) = messages
+            assert "cannot be read (Permission denied) and is left alone" in message
+            assert str(path) in message
+        assert store.path(first).read_bytes() == before
+        assert [stat.S_IMODE(store.path(x).stat().st_mode) for x in (first, third)] == [0o600, 0o644]
+        assert as_user(1001, 0o077, lambda: store.read(third)["status"]) == "finished"
 
 
 def try_damage(whole, folders, examples, number):
@@ -20,26 +169,31 @@ def try_damage(whole, folders, examples, number):
 
     @seed(number)
     @settings(
-        max_examples=examples, derandomize=False, deadline=None, database=None, suppress_health_check=list(HealthCheck)
+        max_examples=examples,
+        derandomize=False,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
     )
     @given(st.lists(damaged(files), min_size=1, max_size=3))
     def read(changes):
-        write(directory := folders.mktemp("damaged"), files, changes)
-        read_everything(directory, made, missing)
+        with tempfile.TemporaryDirectory(dir=folders) as directory:
+            write(Path(directory), files, changes)
+            read_everything(Path(directory), made, missing)
 
     read()
 
 
-def test_damaged_files_give_no_traceback(whole, tmp_path_factory):
-    try_damage(whole, tmp_path_factory, 5, 0)
+def test_damaged_files_give_no_traceback(whole, tmp_path):
+    try_damage(whole, tmp_path, 5, 0)
 
 
 @pytest.mark.soak
-def test_damaged_files_give_no_traceback_at_random(whole, tmp_path_factory):
+def test_damaged_files_give_no_traceback_at_random(whole, tmp_path):
     """For SOAK_MINUTES; SOAK_SEED repeats a number that was printed."""
     until = time.monotonic() + 60 * float(os.environ.get("SOAK_MINUTES", "30"))
     number = int(os.environ.get("SOAK_SEED", time.time()))
     while time.monotonic() < until:
         print(f"SOAK_SEED={number}", flush=True)
-        try_damage(whole, tmp_path_factory, 100, number)
+        try_damage(whole, tmp_path, 100, number)
         number += 1
