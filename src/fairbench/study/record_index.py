@@ -20,6 +20,8 @@ from fairbench.suites.coercion import build
 INDEX_FILE = "index.jsonl"
 VERSION = 3
 """An index of a different version is not read."""
+SELECTING = ("sweep", "confirm")
+"""The stages whose metrics select a setting."""
 STATUSES = ("finished", "diverged", "failed")
 KINDS: tuple[set[type], ...] = ({list}, {int}, {str}, {str}, {float, int, NoneType}, {int, NoneType}, {dict, NoneType})
 """The types in each column of the index: the state of the file, the number of the environment, then as `IndexEntry`."""
@@ -46,7 +48,7 @@ class IndexEntry(NamedTuple):
     def of(cls, record: Record) -> "IndexEntry":
         """The entry of a record, which may be reduced."""
         stage, cost, result = record["spec"]["stage"], record["cost"], record["result"]
-        final = result and stage in ("sweep", "confirm") and result["final"]
+        final = result and stage in SELECTING and result["final"]
         return cls(
             record["environment"],
             stage,
@@ -116,7 +118,7 @@ def _checked(value: Any) -> tuple[list[Any], dict[str, list[Any]]]:
     for _, number, stage, status, seconds, steps, val in rows.values():
         known = status in STATUSES and 0 <= number < len(environments)
         full = status == "failed" or None not in (seconds, steps, environments[number])
-        if not (known and full and (val is not None) == (status == "finished" and stage == "sweep")):
+        if not (known and full and (val is not None) == (status == "finished" and stage in SELECTING)):
             raise ValueError("a row contradicts itself")
     build(list[dict[str, float]], [row[-1] for row in rows.values() if row[-1]], ("records",))
     return environments, rows

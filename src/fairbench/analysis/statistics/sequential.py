@@ -30,7 +30,7 @@ EDGE = 9.0
 POINTS, WEIGHTS = np.polynomial.legendre.leggauss(16)
 """The rule of Gauss and Legendre for a piece of an integral."""
 PIECE = 4.0
-"""The largest piece, in standard deviations of the smaller increment beside it."""
+"""The largest piece, in standard deviations of the smaller of its two increments."""
 LEAST, MOST = 1e-12, 0.5
 """The range of repeated p-values: smaller ones are given as `LEAST`, larger ones as 1."""
 
