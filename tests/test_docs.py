@@ -2,6 +2,7 @@
 
 import csv
 import re
+import sys
 from dataclasses import fields
 from pathlib import Path
 
@@ -55,6 +56,11 @@ def test_the_verdict_table_of_the_readme_is_the_reference_runs() -> None:
         for text, column in zip(shown, columns, strict=True):
             digits = len(text.partition(".")[2])
             assert abs(float(text) - float(row[column])) <= 0.5001 * 10**-digits, (arena, baseline, column)
+
+
+def test_no_benchmark_replaces_a_module_of_python() -> None:
+    """A script's folder comes first where it imports."""
+    assert not {path.stem for path in (ROOT / "benchmarks").glob("*.py")} & sys.stdlib_module_names
 
 
 def test_the_step_time_table_of_the_readme_is_the_benchmarks() -> None:

@@ -93,5 +93,5 @@ def _concerned(results: Results, fact: str) -> tuple[tuple[Compared, ...], tuple
 
 
 def _values(arm: ArmResults, fact: str, *stages: str) -> set[str]:
-    runs = [run for run in arm.runs if run.stage in (stages or ("sweep", "final"))]
+    runs = [run for run in arm.runs if not stages or run.stage in stages]
     return {run.environment[fact] for run in runs if fact in run.environment}

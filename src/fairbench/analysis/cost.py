@@ -22,7 +22,7 @@ class Cost:
         train_ms: their sum.
         eval_s: seconds of evaluation in a trial.
         trial_s: seconds of a whole trial.
-        total_s: seconds of all the arm's trials, both stages, summed.
+        total_s: seconds of all the arm's trials but the timing, summed.
         data_on: kind of the device that holds the data; "cpu" with training on a GPU if they did not fit there.
         peak_memory_mb: highest peak memory of a final trial, in 10^6 bytes.
     """

@@ -110,8 +110,8 @@ class ArmResults:
 
     @property
     def rates(self) -> list[float]:
-        """The learning rates that the sweep tried, rising."""
-        return sorted({run.lr for run in self.sweep if run.lr is not None})
+        """The learning rates that were tried, rising."""
+        return sorted({run.lr for run in (*self.sweep, *self.confirm) if run.lr is not None})
 
     def count(self, *statuses: str) -> int:
         """The number of final trials with one of the statuses."""

@@ -1,13 +1,13 @@
 """The `fairbench data` command."""
 
 import argparse
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from fairbench.common.errors import UsageError, pick
 from fairbench.common.formatting import format_bytes
+from fairbench.common.terminal import say
 from fairbench.data.dataset_config import DatasetConfig, configs_of, dataset_config, default_configs
 from fairbench.data.datasets.registry import DATASETS
 from fairbench.suites.loader import load_suite
@@ -29,7 +29,7 @@ def run_data(options: argparse.Namespace) -> int:
         with _missing_extra():
             return verbs[options.verb](options)
     except KeyboardInterrupt:
-        print("\nfairbench: stopped; finished files are kept, the same command resumes", file=sys.stderr)
+        say("\nfairbench: stopped; finished files are kept, the same command resumes", is_error=True)
         return 130
 
 
@@ -80,7 +80,7 @@ def prepare_datasets(options: argparse.Namespace) -> int:
 
     configs = chosen_configs(options)
     if not configs:
-        print(f"suite {options.suite} reads no data that must be prepared")
+        say(f"suite {options.suite} reads no data that must be prepared")
     if options.hub is not None and not options.hub.is_dir():
         raise UsageError(f"--hub {options.hub} is no folder; it must contain the hub's files as owner/name/path")
     fetch = options.verb == "download"
@@ -107,7 +107,7 @@ def verify(options: argparse.Namespace) -> int:
         raise UsageError(f"nothing is prepared in {root}; give --data-root, or run: fairbench data download")
     states = {folder: _state(folder, known.get(folder), root) for folder in folders}
     for folder, state in states.items():
-        print(f"{folder}: {state}")
+        say(f"{folder}: {state}")
     return int(not all(state.startswith(INTACT) for state in states.values()))
 
 
@@ -144,16 +144,16 @@ def list_datasets(options: argparse.Namespace) -> int:
     """`fairbench data list`."""
     configs = chosen_configs(options)
     for config in configs:
-        print(f"{config.label}\n  {config.info.title}\n  license:  {config.info.license}")
+        say(f"{config.label}\n  {config.info.title}\n  license:  {config.info.license}")
         if config.info.fault:
-            print(f"  fault:    {config.info.fault}")
+            say(f"  fault:    {config.info.fault}")
         if config.info.repository:
-            print(f"  archives: {'; '.join(_archive_lines(config, options.data_root))}")
-            print(f"  hub:      {_hub_line(config, options.data_root / 'hub')}")
-        print(f"  prepared: {_prepared_line(config.folder(options.data_root))}")
+            say(f"  archives: {'; '.join(_archive_lines(config, options.data_root))}")
+            say(f"  hub:      {_hub_line(config, options.data_root / 'hub')}")
+        say(f"  prepared: {_prepared_line(config.folder(options.data_root))}")
     if not (options.suite or options.dataset):
         for name in (name for name in DATASETS if name not in {config.dataset for config in configs}):
-            print(f"{name}\n  {DATASETS[name].title}; options: {', '.join(DATASETS[name].options)}")
+            say(f"{name}\n  {DATASETS[name].title}; options: {', '.join(DATASETS[name].options)}")
     return 0
 
 

@@ -1,12 +1,12 @@
 """Preview of an optimizer: a few short trials in one arena, no statistics, nothing written."""
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import median
 
 from fairbench.common.errors import UsageError
+from fairbench.common.terminal import say
 from fairbench.optimizers.spec import ResolvedOptimizer
 from fairbench.runner.executors.local import ProcessExecutor
 from fairbench.runner.preflight import run_preflight
@@ -80,7 +80,7 @@ def run_preview(suite: Suite, chosen: Sequence[float], places: Sequence[Place]) 
     check_data(suite, places[0].data_root)
     measured = replace(suite, sweep=replace(suite.sweep, seeds=[seed]), final=replace(suite.final, seeds=[seed + 1]))
     with ProcessExecutor(places, preload=preload(suite), server=False) as executor:
-        preflight = run_preflight(measured, places[0], executor.call, partial(print, file=sys.stderr))
+        preflight = run_preflight(measured, places[0], executor.call, partial(say, is_error=True))
         limit = time_limits(preflight, suite.trial_timeout)[arena]
         specs = [
             trial_spec(preflight.study, arena, name, "sweep", lr, seed)

@@ -67,7 +67,7 @@ class Schedule:
         if not (arm.selected or arm.diverged):  # its final trials are not known yet
             suite = self._study.suite
             known = arm.sweep and suite.confirms(arm.arena) and not arm.confirm
-            confirming = (1 + 2 * suite.sweep.confirm) * len(suite.sweep.seeds) if known else 0
+            confirming = self._study.search(arm.optimizer).neighborhood * len(suite.sweep.seeds) if known else 0
             steps += [(arm.arena, suite.arenas[arm.arena].steps)] * (confirming + len(suite.final.seeds))
         self._outlooks[pair] = _outlook(done, steps)
 

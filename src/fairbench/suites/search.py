@@ -219,7 +219,7 @@ class Sobol(Search):
     The sequence is that of scipy, with a digital shift: of each hyperparameter all points are combined, by exclusive
     or, with the first 30 bits of the sha256 of "SEED NAME". A larger budget includes a smaller one.
 
-    Source: Sobol (1967); Joe and Kuo (2008) for the directions; Cranley and Patterson (1976) for shifts.
+    Source: Sobol (1967); Joe and Kuo (2008) for the directions; Matousek (1998) for digital shifts.
     """
 
     def next(self, scores: Scores) -> list[Setting]:

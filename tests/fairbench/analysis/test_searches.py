@@ -15,6 +15,7 @@ from test_forecast import rehearsed
 from tiny import study_of
 
 from fairbench.analysis.analyse import analyse
+from fairbench.analysis.audit.search import edge
 from fairbench.analysis.forecast import forecast
 from fairbench.analysis.results import collect
 from fairbench.optimizers.spec import OptimizerPlan
@@ -151,8 +152,19 @@ def test_the_reported_length_selects() -> None:
     assert [(x.confirm_trials, x.confirm_steps) for x in budgets(analyses.results)] == [(10, 100), (6, 60)]
     assert {row[5] for row in lr_sweep(analyses.results).rows} == {"sweep", "confirm"}
     figure = drawn(the_study, records)
-    assert "AdamW, rate 0.001 was selected by the sweep." in figure.parts[0].summary
+    assert figure.parts[0].summary.count("AdamW, rate 0.001 was selected by the sweep.") == 1
     assert "An arrow leads from the rate that the sweep selected" in figure.caption
+
+
+def test_a_confirmed_point_of_a_sequence_lies_at_the_edge_of_all_its_points_only() -> None:
+    """The three best are confirmed, here the three lowest rates but one, of which the highest is selected."""
+    the_study = confirming(**{**SOBOL, "budget": 8})
+    rates = [setting.lr for setting in the_study.search("AdamW").first()]
+    arm = collect(the_study, Scored(the_study, near(rates[2]), near(1.0))).arm("vit", "AdamW")
+    assert {run.lr for run in arm.confirm} < set(rates)
+    assert arm.selected.rates == [max(run.lr for run in arm.confirm)]
+    assert edge(arm) == ("highest" if arm.selected.rates == rates[-1:] else "inside")
+    assert edge(collect(the_study, Scored(the_study, near(rates[0]), near(rates[0]))).arm("vit", "AdamW")) == "lowest"
 
 
 def test_a_search_that_diverges_at_the_reported_length_selects_nothing() -> None:

@@ -4,6 +4,7 @@ import importlib.util
 import io
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -12,6 +13,7 @@ from fairbench.cli.main import main
 from fairbench.runner.progress.tensorboard import TensorBoard
 from fairbench.runner.run_options import RunOptions
 from fairbench.runner.run_study import run_study
+from fairbench.study.plan import trial_spec
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.loader import load_suite
 from fairbench.training.place import Place
@@ -35,6 +37,15 @@ def records(out):
 
 def folder(out, record):
     return TensorBoard(out / "tensorboard").folder(TrialSpec.from_json(record["spec"]))
+
+
+def test_trials_that_differ_in_a_searched_hyperparameter_have_their_own_folders(tiny_study) -> None:
+    board = TensorBoard(Path("logs"), ["eps", "warmup_steps"])
+    chosen = [{"eps": eps, "warmup_steps": steps} for eps in (1e-8, 1e-4) for steps in (0, 1)]
+    specs = [trial_spec(tiny_study, "vit", "AdamW", "sweep", 1e-3, 0, tuple(extra.items())) for extra in chosen]
+    assert [board.folder(spec).name.split(" wd=")[1].split(" ", 1)[1] for spec in specs] == [
+        f"eps={extra['eps']} warmup_steps={extra['warmup_steps']} seed 0" for extra in chosen
+    ]
 
 
 def points(folder):

@@ -85,9 +85,9 @@ def of_another_plan(case: Analyses) -> str:
 def selection_on_report(case: Analyses) -> str:
     """Learning rates are selected on the split or with the seeds that the report shows."""
     runs = case.results.select(lambda run: run.record is not None)
-    sweep = [run for run in runs if run.stage == "sweep"]
-    shared = {run.seed for run in sweep} & {run.seed for run in runs if run.stage == "final"}
-    splits = {run.record["spec"]["training"]["selection"] for run in sweep if run.record}
+    selecting = [run for run in runs if run.stage != "final"]
+    shared = {run.seed for run in selecting} & {run.seed for run in runs if run.stage == "final"}
+    splits = {run.record["spec"]["training"]["selection"] for run in selecting if run.record}
     rules = {"split": "test" in splits, "seeds": bool(shared)}
     return " ".join(f"By choice of the suite, {RULES[rule]}." for rule, broken in rules.items() if broken)
 

@@ -95,5 +95,5 @@ def _same_weights(case: Analyses, keep: Callable[[Run], bool]) -> list[list[Run]
 
 def _name(run: Run) -> str:
     """A trial in words, with its id where several could be meant."""
-    trial = f" ({run.record['id']})" if run.record and run.stage == "sweep" else ""
+    trial = f" ({run.record['id']})" if run.record and run.stage != "final" else ""
     return f"{run.arena} {run.optimizer} {run.stage} seed {run.seed}{trial}"

@@ -12,14 +12,13 @@ from fairbench.suites.search import Setting, are_numbers
 
 
 def edge(arm: ArmResults) -> str:
-    """The place of the selected rate among those that selected it, "lowest", "highest" or "inside"; empty without any.
+    """The place of the selected rate among the tried ones, "lowest", "highest" or "inside"; empty without any.
 
     Where the search is repeated, one selected rate at the edge is enough.
     """
     if not (arm.selected and arm.sweep):
         return ""
-    tried = sorted({run.lr for run in arm.selecting if run.lr is not None})
-    ends = {tried[0]: "lowest", tried[-1]: "highest"}
+    ends = {arm.rates[0]: "lowest", arm.rates[-1]: "highest"}
     return next((ends[rate] for rate in arm.selected.rates if rate in ends), "inside")
 
 
@@ -30,9 +29,7 @@ def at_edge(case: Analyses) -> str:
     """A selected learning rate is the lowest or the highest that was tried, extensions of the grid included."""
     tuned = [arm for arm in case.results.arms if edge(arm)]
     ends = {"lowest": 0, "highest": -1}
-    flagged = [
-        f"{x.arena} {x.optimizer} ({edge(x)}, {x.selected.rates[ends[edge(x)]]:g})" for x in tuned if edge(x) in ends
-    ]
+    flagged = [f"{x.arena} {x.optimizer} ({edge(x)}, {x.rates[ends[edge(x)]]:g})" for x in tuned if edge(x) in ends]
     if not flagged:
         return ""
     where = "selected at the edge of the rates that were tried, extensions included"

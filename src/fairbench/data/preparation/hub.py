@@ -9,9 +9,9 @@ from typing import Any
 
 from fairbench.common.errors import UsageError
 from fairbench.common.files import require_disk_space, write_atomically
+from fairbench.common.terminal import say
 from fairbench.data.dataset_config import DatasetConfig
 from fairbench.data.formats.source_files import SourceFile
-from fairbench.data.preparation.progress_bar import note
 
 LISTING = "fairbench-listing.json"
 """The hub's metadata of the files, stored with them: a copy of the folder shows which are missing or damaged."""
@@ -85,7 +85,7 @@ def download_missing(config: DatasetConfig, hub_root: Path, by_hand: str) -> Non
     folder = hub_root / facts.repository
     if not local_files(config, hub_root)[1] and (hashes_are_known(config) or _read_listing(folder, facts.revision)):
         return
-    note(f"{config.label}: downloading {facts.repository} at {facts.revision} from the hub")
+    say(f"{config.label}: downloading {facts.repository} at {facts.revision} from the hub")
     from huggingface_hub import HfApi, hf_hub_download
 
     try:

@@ -11,12 +11,13 @@ from filelock import FileLock, Timeout
 
 from fairbench.common.errors import UsageError
 from fairbench.common.hashing import digest
+from fairbench.common.terminal import say
 from fairbench.data.dataset_config import DatasetConfig
 from fairbench.data.formats.raw import Images, Texts
 from fairbench.data.formats.source_files import SourceFiles, sha256_of, size_of, verify_file
 from fairbench.data.preparation import write_images, write_texts
 from fairbench.data.preparation.locate import PrepareOptions, find_source_files, is_verifiable
-from fairbench.data.preparation.progress_bar import note, progress_bar
+from fairbench.data.preparation.progress_bar import progress_bar
 from fairbench.data.preparation.staging import StagingFolder, refuse_foreign_files
 from fairbench.data.prepared import FORMAT, MANIFEST, read_folder, sealed
 
@@ -60,7 +61,7 @@ def _exclusive(target: Path) -> Iterator[bool]:
         target.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire(timeout=0)
     except Timeout:
-        note(f"{target.name}: another process is preparing it; waiting for it to finish")
+        say(f"{target.name}: another process is preparing it; waiting for it to finish")
         lock.acquire()
         waited = True
     except OSError as error:
@@ -95,22 +96,22 @@ def _is_current(config: DatasetConfig, options: PrepareOptions, target: Path) ->
         if doubtful and is_verifiable(config, options):
             raise UsageError("it is not verified, and files with the known hashes are there")
     except UsageError as error:
-        note(f"{config.label}: prepared again, since {error}")
+        say(f"{config.label}: prepared again, since {error}")
         return False
     remedy = f", but not verified; {config.by_hand(options.data_root)}" if doubtful else ""
-    note(f"{config.label}: is already prepared in {target}{remedy}")
+    say(f"{config.label}: is already prepared in {target}{remedy}")
     return True
 
 
 def _make(config: DatasetConfig, source: SourceFiles, target: Path, unverified: bool) -> None:
     """Verify the files, write the arrays and the manifest, and publish the finished folder."""
-    note(f"{config.label}: reading {', '.join(str(file.path) for file in source.files)}")
+    say(f"{config.label}: reading {', '.join(str(file.path) for file in source.files)}")
     with progress_bar("check", sum(size_of(file.path) for file in source.files), "bytes") as advance:
         accepted = unverified or source.kind == "own"
         files = [verify_file(file, source.remedy, accepted, advance) for file in source.files]
     verified, info = all(file["agrees"] for file in files), config.info
     if not verified and source.kind != "own":
-        note(f"{config.label}: not verified: {VERIFICATION[verified]}")
+        say(f"{config.label}: not verified: {VERIFICATION[verified]}")
     origin = {  # known before any example is read, and determines everything else
         "format": FORMAT,
         "dataset": config.dataset,
@@ -131,6 +132,6 @@ def _make(config: DatasetConfig, source: SourceFiles, target: Path, unverified: 
     raw: Images | Texts = dataset.read(source, config.options)
     made, facts = write_images.write(raw, staging) if isinstance(raw, Images) else write_texts.write(raw, staging)
     if staging.reused:
-        note(f"  reused from an interrupted preparation: {', '.join(staging.reused)}")
+        say(f"  reused from an interrupted preparation: {', '.join(staging.reused)}")
     staging.publish(made, MANIFEST, sealed({**origin, **facts, "arrays": staging.described(made)}))
-    note(f"{config.label}: prepared in {target}")
+    say(f"{config.label}: prepared in {target}")

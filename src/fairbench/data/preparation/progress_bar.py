@@ -8,14 +8,10 @@ from contextlib import contextmanager
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from fairbench.common.formatting import format_bytes
+from fairbench.common.terminal import say
 
 PLAIN_SECONDS = 15.0
 """Seconds between progress lines where standard output is no terminal."""
-
-
-def note(text: str) -> None:
-    """Print a line."""
-    print(text, flush=True)
 
 
 @contextmanager
@@ -51,11 +47,11 @@ def progress_bar(label: str, total: int | None, unit: str) -> Iterator[Callable[
                 bar.update(task, completed=done, state=state(total))
             elif time.monotonic() - shown >= PLAIN_SECONDS:
                 shown = time.monotonic()
-                note(f"  {label}: {state(total)}")
+                say(f"  {label}: {state(total)}")
 
         yield advance
     if not terminal:
-        note(f"  {label}: done, {state(None)}")
+        say(f"  {label}: done, {state(None)}")
 
 
 def _amount(count: int, unit: str) -> str:

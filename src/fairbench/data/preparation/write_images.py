@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from fairbench.common.errors import UsageError
+from fairbench.common.terminal import say
 from fairbench.data.formats.raw import SPLITS, Images
-from fairbench.data.preparation.progress_bar import note, progress_bar
+from fairbench.data.preparation.progress_bar import progress_bar
 from fairbench.data.preparation.split_assignment import SEED, Keys, Rows, carve, image_rule, key
 from fairbench.data.preparation.staging import GrowingArray, StagingFolder
 from fairbench.data.registry import SHARED
@@ -40,10 +41,10 @@ def write(images: Images, staging: StagingFolder) -> tuple[list[str], dict[str, 
     repeated = sum(x.count for x in images.splits.values()) - sum(counts.values())
     dropped = {**images.dropped, **({"repeated": repeated} if repeated else {})}
     for reason in filter(dropped.get, dropped):
-        note(f"  left out, {reason}: {dropped[reason]}")
+        say(f"  left out, {reason}: {dropped[reason]}")
     shared = _shared(contents)
     for pair, count in shared.items():
-        note(f"  kept, images of {pair}: {count}")
+        say(f"  kept, images of {pair}: {count}")
     return made, {
         "counts": {"examples": counts, "dropped": dropped, **({"shared": shared} if shared else {})},
         "classes": list(images.classes),

@@ -126,8 +126,8 @@ def _draw_thin(panel: Panel, arm: ArmResults, look: Look, means: Means, joined: 
 
 def _draw_moves(panel: Panel, arm: ArmResults, look: Look, means: Means) -> None:
     """Draw an arrow from each setting that the sweep selected to the one that was selected instead."""
-    for seed, after in arm.selected.by_seed.items():
-        before = arm.searched.by_seed[seed]
+    moves = ((arm.searched.by_seed[seed], after) for seed, after in arm.selected.by_seed.items())
+    for before, after in dict.fromkeys(moves):
         if before != after and before in means and after in means:
             head, tail = ((setting.lr, means[setting]) for setting in (after, before))
             arrow = {"arrowstyle": "->", "color": look.color, "connectionstyle": "arc3,rad=-0.4", "linewidth": 1.2}

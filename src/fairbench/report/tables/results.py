@@ -170,9 +170,9 @@ def cost_table(costs: Sequence[Cost]) -> TableView:
     """The cost of training by phases."""
     caption = (
         "Medians over the timing trials, in which the optimizers alternated, or over the final trials where there are "
-        "none (source); all trials: both stages, summed. A training step is data, forward, backward and optimizer; the "
-        "optimizer’s part is clipping, step and schedule. Repeated timings differ; on a CPU, trials may share the "
-        "machine."
+        "none (source); all trials: those of the search too, summed. A training step is data, forward, backward and "
+        "optimizer; the optimizer’s part is clipping, step and schedule. Repeated timings differ; on a CPU, trials may "
+        "share the machine."
     )
     phases = ("Data", "data"), ("Forward", "forward"), ("Backward", "backward"), ("Optimizer", "step")
     columns = (

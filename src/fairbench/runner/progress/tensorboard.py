@@ -39,7 +39,7 @@ class TensorBoard(Observer):
     def __init__(self, directory: Path, extra: Iterable[str] = ()) -> None:
         if importlib.util.find_spec("tensorboard") is None:
             raise UsageError("--tensorboard needs the package tensorboard: pip install tensorboard")
-        self._directory, self._others = directory, set(extra) - {"weight_decay"}
+        self._directory, self._others = directory, [name for name in extra if name != "weight_decay"]
         self._writers: dict[str, SummaryWriter] = {}
         self._since: dict[str, int] = {}  # the first step of a trial that was written
 
@@ -49,9 +49,9 @@ class TensorBoard(Observer):
 
     def folder(self, spec: TrialSpec) -> Path:
         """The folder of a trial's event file."""
-        options = spec.optimizer.options
+        values = spec.hyperparameters
         decay = "" if spec.weight_decay is None else f" wd={spec.weight_decay:g}"
-        others = "".join(f" {name}={options[name]}" for name in self._others & options.keys())
+        others = "".join(f" {name}={values[name]}" for name in self._others if name in values)
         trial = f"{spec.stage} lr={spec.lr:g}{decay}{others} seed {spec.seed}"
         return self._directory / _name(spec.arena.name) / _name(spec.optimizer.name) / _name(trial)
 
@@ -76,7 +76,7 @@ class TensorBoard(Observer):
 
         shutil.rmtree(self.folder(spec), ignore_errors=True)
         writer = SummaryWriter(str(self.folder(spec)), flush_secs=FLUSH_SECONDS)
-        rows = "\n".join(f"| {name} | {value} |" for name, value in spec.optimizer.options.items())
+        rows = "\n".join(f"| {name} | {value} |" for name, value in spec.hyperparameters.items())
         writer.add_text("hyperparameters", f"| {spec.optimizer.factory} | |\n|---|---|\n{rows}", 0)
         self._writers[spec.id] = writer
 
