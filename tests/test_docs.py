@@ -12,6 +12,7 @@ from fairbench.analysis.comparison.verdicts import VERDICTS, Comparison
 from fairbench.arenas.registry import known_arenas
 from fairbench.cli.main import main
 from fairbench.optimizers.resolve import known_optimizers
+from fairbench.suites.loader import tomllib
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -56,6 +57,12 @@ def test_the_verdict_table_of_the_readme_is_the_reference_runs() -> None:
         for text, column in zip(shown, columns, strict=True):
             digits = len(text.partition(".")[2])
             assert abs(float(text) - float(row[column])) <= 0.5001 * 10**-digits, (arena, baseline, column)
+
+
+def test_the_fault_of_every_mutant_can_be_made() -> None:
+    """Its text is in its file once; whether tests notice it, `tests/mutants.py` shows."""
+    for mutant in tomllib.loads((ROOT / "tests/mutants.toml").read_text())["mutant"]:
+        assert (ROOT / "src/psilogic" / mutant["file"]).read_text().count(mutant["old"]) == 1, mutant["name"]
 
 
 def test_no_benchmark_replaces_a_module_of_python() -> None:

@@ -4,7 +4,7 @@ import io
 from contextlib import suppress
 
 import numpy as np
-from PIL import ExifTags, Image
+from PIL import Image, ImageOps
 
 from fairbench.common.errors import UsageError, one_line
 from fairbench.data.formats.raw import Pixels
@@ -13,12 +13,6 @@ MOST = 1 << 22
 """Pixels at most of an image in a dataset; these have a hundredth of that."""
 PHOTOGRAPH = 178_956_970
 """Pixels at most of a user's image, which is Pillow's limit."""
-Turn = Image.Transpose
-UPRIGHT = {
-    2: Turn.FLIP_LEFT_RIGHT, 3: Turn.ROTATE_180, 4: Turn.FLIP_TOP_BOTTOM, 5: Turn.TRANSPOSE,
-    6: Turn.ROTATE_270, 7: Turn.TRANSVERSE, 8: Turn.ROTATE_90,
-}  # fmt: skip
-"""The turn that makes an image upright, by its EXIF orientation."""
 
 
 def decode_image(data: bytes, where: str, crop: int = 0, size: int = 0, most: int = MOST) -> Pixels:
@@ -63,11 +57,10 @@ def _rgb(image: Image.Image, where: str) -> Image.Image:
         )
     if image.has_transparency_data and np.asarray(image.convert("RGBA"))[..., 3].min() < 255:
         raise UsageError(f"{where} has transparent pixels, whose color is not defined; put it on a background")
-    picture = image.convert("RGB")
+    image.load()
     with suppress(Exception):  # damaged EXIF data are no damage of the pixels
-        orientation = image.getexif().get(ExifTags.Base.Orientation)
-        return picture.transpose(UPRIGHT[orientation]) if orientation in UPRIGHT else picture
-    return picture
+        return ImageOps.exif_transpose(image).convert("RGB")
+    return image.convert("RGB")
 
 
 def _center(picture: Image.Image, side: int, where: str) -> Image.Image:

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from fairbench.common.errors import UsageError
+from fairbench.common.errors import UsageError, one_line
 from fairbench.common.files import require_disk_space, write_atomically
 from fairbench.common.terminal import say
 from fairbench.data.dataset_config import DatasetConfig
@@ -105,8 +105,7 @@ def download_missing(config: DatasetConfig, hub_root: Path, by_hand: str) -> Non
     except UsageError:
         raise
     except Exception as error:  # huggingface_hub passes on errors of its HTTP library, which differ by version
-        reason = " ".join(str(error).split())[:300]
         raise UsageError(
             f"cannot download {facts.repository} at {facts.revision} from the hub "
-            f"({type(error).__name__}: {reason}); finished files are kept; try again, or {by_hand}"
+            f"({one_line(error)}); finished files are kept; try again, or {by_hand}"
         ) from error
