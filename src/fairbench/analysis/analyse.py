@@ -13,8 +13,9 @@ from fairbench.analysis.comparison.time_to_target import profile, times_to_targe
 from fairbench.analysis.comparison.verdicts import compare_as_declared
 from fairbench.analysis.cost import costs
 from fairbench.analysis.curves import curves, equal_times
+from fairbench.analysis.looks import collect_needed
 from fairbench.analysis.mechanism import mechanisms
-from fairbench.analysis.results import aggregates, collect
+from fairbench.analysis.results import aggregates
 from fairbench.analysis.tuning import tuning
 from fairbench.study.history import History
 from fairbench.study.plan import Lookup
@@ -26,7 +27,7 @@ def analyse(history: History, lookup: Lookup) -> Analyses:
     Args:
         lookup: returns the record of a trial, or None; always the same one.
     """
-    results = collect(history.study, lookup)
+    results = collect_needed(history.study, lookup)
     suite = results.study.suite
     comparisons, first_comparisons = compare_as_declared(history, results, lookup)
     arm_costs, learning_curves = costs(results), curves(results)

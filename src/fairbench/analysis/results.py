@@ -2,13 +2,13 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
-from fairbench.study.plan import Arm, Lookup, Selection, Study, arms, timing_trials
+from fairbench.study.plan import Arm, Lookup, SeedsNeeded, Selection, Study, arms, timing_trials
 from fairbench.study.records import Record
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.search import Setting
@@ -82,7 +82,7 @@ class ArmResults:
         tuned: whether there is a search, here or in the arena that this one is tuned on.
         sweep: trials of stage 1, in each search by rising learning rate.
         confirm: trials of the selected setting and its neighbors with the reported length, in the same order.
-        final: trials of stage 2, one for each planned seed; none if the sweep diverged.
+        final: trials of stage 2, one for each seed that is needed; none if the sweep diverged.
         diverged: whether the searches are complete and in one of them no rate has only finished trials.
         timing: the timing trials that have a record.
     """
@@ -151,6 +151,11 @@ class Results:
     def of(self, arena: str) -> list[ArmResults]:
         """The arms of one arena."""
         return [arm for arm in self.arms if arm.arena == arena]
+
+    def with_seeds(self, seeds: SeedsNeeded) -> "Results":
+        """The results of so many final seeds of each arm, the first ones."""
+        arms = [replace(arm, final=arm.final[: seeds[arm.arena, arm.optimizer]]) for arm in self.arms]
+        return Results(self.study, arms)
 
     def select(self, keep: Callable[[Run], bool]) -> list[Run]:
         """The trials of all arms that fulfil a condition."""

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 from functools import partial
 
+from fairbench.analysis.looks import seeds_needed
 from fairbench.common.errors import Preempted
 from fairbench.common.files import Stamp
 from fairbench.runner.coordination.claims import Claims
@@ -94,7 +95,7 @@ class TrialLoop:
         self._collected: list[Record] = []
         self._is_waiting = False
         self._plan = plan_digest(study)
-        self._schedule = Schedule(study, self.records, timing)
+        self._schedule = Schedule(study, self.records, timing, partial(seeds_needed, study, self.records))
         self.records.snapshot.write_index()
 
     @property

@@ -23,6 +23,8 @@ from fairbench.suites.search import Extra, Score, Scores, Search, Setting, best_
 T = TypeVar("T")
 Lookup = Callable[[TrialSpec], Record | None]
 """The record of a trial; None without one."""
+SeedsNeeded = Mapping[tuple[str, str], int]
+"""Of each arm, by arena and optimizer, how many of the final seeds it needs, in their order."""
 TIMING_TRIALS = 5
 """Timing trials of each optimizer in each arena."""
 TIMED_STEPS = 60
@@ -122,7 +124,7 @@ class Arm:
         confirm: trials of the selected setting and its neighbors with the reported length, in the same order.
         searched: the settings that the sweep selects; where they are confirmed, `selected` may differ.
         selected: the settings of the final trials.
-        final: trials of stage 2, empty without a selection.
+        final: trials of stage 2, empty without a selection; with looks, as many as the arm may ever need.
         diverged: whether all searches are complete and in one of them no rate has only finished trials.
     """
 

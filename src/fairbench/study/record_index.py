@@ -20,10 +20,13 @@ from fairbench.suites.coercion import build
 INDEX_FILE = "index.jsonl"
 VERSION = 3
 """An index of a different version is not read."""
-SELECTING = ("sweep", "confirm")
-"""The stages whose metrics select a setting."""
+SPLITS = {"sweep": "val", "confirm": "val", "final": "test"}
+"""The split whose final metrics planning needs, by stage."""
 STATUSES = ("finished", "diverged", "failed")
-KINDS: tuple[set[type], ...] = ({list}, {int}, {str}, {str}, {float, int, NoneType}, {int, NoneType}, {dict, NoneType})
+KINDS: tuple[set[Any], ...] = (
+    *({list}, {int}, {str}, {str}, {float, int, NoneType}, {int, NoneType}),
+    *({dict, NoneType}, {str, NoneType}),
+)
 """The types in each column of the index: the state of the file, the number of the environment, then as `IndexEntry`."""
 
 
@@ -34,7 +37,9 @@ class IndexEntry(NamedTuple):
         environment: machine and versions; None, like `seconds` and `steps`, when the trial failed.
         stage: "sweep", "confirm", "final" or "timing".
         status: "finished", "diverged" or "failed".
-        val: the final validation metrics of a finished trial that selects.
+        final: the final metrics of a finished trial that planning needs: validation of a trial that selects; test of a
+            final one, which decides at a look.
+        weights: hash of the final weights of a final trial.
     """
 
     environment: Any
@@ -42,31 +47,34 @@ class IndexEntry(NamedTuple):
     status: str
     seconds: float | None
     steps: int | None
-    val: dict[str, float] | None
+    final: dict[str, dict[str, float]] | None
+    weights: str | None
 
     @classmethod
     def of(cls, record: Record) -> "IndexEntry":
         """The entry of a record, which may be reduced."""
         stage, cost, result = record["spec"]["stage"], record["cost"], record["result"]
-        final = result and stage in SELECTING and result["final"]
+        final, split = result and result["final"], SPLITS.get(stage, "")
         return cls(
             record["environment"],
             stage,
             record["status"],
             cost and cost["seconds"]["total"],
             result and result["steps"],
-            final["val"] if final else None,
+            {split: final[split]} if final and split in final else None,
+            result["hashes"]["final_weights"] if result and stage == "final" else None,
         )
 
     def as_record(self, trial: str) -> Record:
         """The reduced record of the trial with that id: these facts, where the whole record has them."""
+        hashes = {"final_weights": self.weights} if self.weights else {}
         return {
             "id": trial,
             "spec": {"stage": self.stage},
             "status": self.status,
             "environment": self.environment,
             "cost": None if self.seconds is None else {"seconds": {"total": self.seconds}},
-            "result": None if self.steps is None else {"steps": self.steps, "final": self.val and {"val": self.val}},
+            "result": None if self.steps is None else {"steps": self.steps, "final": self.final, "hashes": hashes},
         }
 
 
@@ -115,12 +123,13 @@ def _checked(value: Any) -> tuple[list[Any], dict[str, list[Any]]]:
     columns = [*zip(*rows.values(), strict=True)]
     if any(set(map(type, column)) - kinds for column, kinds in zip(columns, KINDS, strict=bool(rows))):
         raise ValueError("a row has another type")
-    for _, number, stage, status, seconds, steps, val in rows.values():
+    for _, number, stage, status, seconds, steps, final, _ in rows.values():
         known = status in STATUSES and 0 <= number < len(environments)
         full = status == "failed" or None not in (seconds, steps, environments[number])
-        if not (known and full and (val is not None) == (status == "finished" and stage in SELECTING)):
+        splits = [SPLITS[stage]] if status == "finished" and stage in SPLITS else []
+        if not (known and full and [*(final or [])] == splits):
             raise ValueError("a row contradicts itself")
-    build(list[dict[str, float]], [row[-1] for row in rows.values() if row[-1]], ("records",))
+    build(list[dict[str, dict[str, float]]], [row[-2] for row in rows.values() if row[-2]], ("records",))
     return environments, rows
 
 

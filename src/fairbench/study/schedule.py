@@ -1,10 +1,10 @@
 """Which trial runs next."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from fairbench.study.plan import Lookup, Study, Trials, timing_trials
+from fairbench.study.plan import Lookup, SeedsNeeded, Study, Trials, timing_trials
 from fairbench.study.trial_spec import TrialSpec
 
 
@@ -31,16 +31,21 @@ class Outlook:
 class Schedule:
     """Yields the trials of a study: sweeps, those that confirm them, final trials, then timing trials.
 
-    The end of a trial affects only its own arm, which is planned again when its sweep is complete. A timing trial is
-    exclusive: it is given when every other trial has ended, and the next one only after it.
+    The end of a trial affects only its own arm, which is planned again when its sweep is complete. When nothing else
+    can run, a look is complete, and the arms that are not decided get more seeds. A timing trial is exclusive: it is
+    given when every other trial has ended, and the next one only after it.
 
     Args:
         lookup: the record of a trial; None if it has to run.
         timing: whether to time the optimizers' steps after all other trials.
+        seeds_needed: the final seeds that each arm needs, by the records; None for all of them.
     """
 
-    def __init__(self, study: Study, lookup: Lookup, timing: bool = False) -> None:
-        self._study, self._lookup = study, lookup
+    def __init__(
+        self, study: Study, lookup: Lookup, timing: bool = False, seeds_needed: Callable[[], SeedsNeeded] | None = None
+    ) -> None:
+        self._study, self._lookup, self._seeds_needed = study, lookup, seeds_needed
+        self._seeds = seeds_needed() if seeds_needed else {}
         self._trials = {(a, o): Trials(study, a, o) for a in study.suite.arenas for o in study.suite.optimizers}
         timed = timing_trials(study) if timing else []
         self._untimed = [spec for spec in reversed(timed) if lookup(spec) is None]
@@ -58,17 +63,18 @@ class Schedule:
 
     def _plan(self, pair: tuple[str, str]) -> None:
         """Plan an arm from its records."""
-        arm = self._trials[pair].arm(self._lookup)
-        left = [spec for spec in arm.trials if self._lookup(spec) is None]
+        arm, seeds = self._trials[pair].arm(self._lookup), self._seeds.get(pair, len(self._study.suite.final.seeds))
+        trials = [*arm.sweep, *arm.confirm, *arm.final.first(seeds)]
+        left = [spec for spec in trials if self._lookup(spec) is None]
         for stage, waiting in self._waiting.items():
             waiting[pair] = [x for x in reversed(left) if x.stage == stage and x.id not in self._given]
         self._unfinished[pair] = {spec.id for spec in left}
-        done, steps = len(arm.trials) - len(left), [(arm.arena, spec.training.steps) for spec in left]
+        done, steps = len(trials) - len(left), [(arm.arena, spec.training.steps) for spec in left]
         if not (arm.selected or arm.diverged):  # its final trials are not known yet
             suite = self._study.suite
             known = arm.sweep and suite.confirms(arm.arena) and not arm.confirm
             confirming = self._study.search(arm.optimizer).neighborhood * len(suite.sweep.seeds) if known else 0
-            steps += [(arm.arena, suite.arenas[arm.arena].steps)] * (confirming + len(suite.final.seeds))
+            steps += [(arm.arena, suite.arenas[arm.arena].steps)] * (confirming + seeds)
         self._outlooks[pair] = _outlook(done, steps)
 
     def next(self) -> TrialSpec | None:
@@ -97,6 +103,10 @@ class Schedule:
             for tuned in suite.arenas:
                 if suite.tuned_on(tuned) == arena:
                     self._plan((tuned, optimizer))
+        if suite.final.looks and self._seeds_needed and not any(self._unfinished.values()):
+            self._seeds = self._seeds_needed()
+            for pair in self._trials:
+                self._plan(pair)
 
     def outlook(self) -> Outlook:
         """The progress of the whole study."""

@@ -17,7 +17,7 @@ from fairbench.study.record_index import INDEX_FILE, Index, IndexEntry
 from fairbench.study.records import Record, damage, read_record, stand_in
 from fairbench.study.trial_spec import TrialSpec
 
-DAMAGED = IndexEntry(None, "", "failed", None, None, None)
+DAMAGED = IndexEntry(None, "", "failed", None, None, None, None)
 """The entry of a damaged record: that of a failed trial of an unknown stage."""
 SUFFIX = ".json"
 """End of a record's file name, after the trial's id."""
@@ -71,7 +71,8 @@ class Snapshot:
     def reduced(self, spec: TrialSpec) -> Record | None:
         """The parts of a trial's record that planning needs, or the stand-in for a damaged one; None without one."""
         entry = self.entry(spec.id)
-        if entry and entry.val is not None and entry.val.keys() != set(self._metrics.get(spec.arena.name, entry.val)):
+        measured = [*entry.final.values()] if entry and entry.final else []
+        if any(metrics.keys() != set(self._metrics.get(spec.arena.name, metrics)) for metrics in measured):
             record = self._read(spec.id)  # the index is wrong
             entry = self._entries[spec.id] = IndexEntry.of(record) if record else DAMAGED
         return self._stand_in(spec) or (entry and entry.as_record(spec.id))

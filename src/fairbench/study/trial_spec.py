@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
+from itertools import accumulate
 from typing import Any
 
 from fairbench.common.hashing import Part
@@ -172,6 +173,14 @@ class Specs(Sequence[TrialSpec]):
     def _made(self) -> list[TrialSpec]:
         parts = [((x.arena, x.optimizer, x.training, x.stage), seeds) for x, seeds in self.parts]
         return [TrialSpec(*shared, seed) for shared, seeds in parts for seed in seeds]
+
+    def first(self, number: int) -> "Specs":
+        """The first of these trials."""
+        if number >= len(self):
+            return self
+        starts = accumulate((len(seeds) for _, seeds in self.parts), initial=0)
+        parts = [(x, seeds[: max(number - start, 0)]) for (x, seeds), start in zip(self.parts, starts, strict=False)]
+        return Specs([(x, seeds) for x, seeds in parts if seeds])
 
     def __len__(self) -> int:
         return sum(len(seeds) for _, seeds in self.parts)

@@ -16,6 +16,8 @@ RULES = {
 """Rules of a fair study that a suite may break, with the description of the violation."""
 COMPARED = ("reference", "all")
 """The pairs of optimizers that a suite may compare: the reference with each other one, or all pairs."""
+SPENDING = ("obrien-fleming", "pocock")
+"""How a suite may spread its error rate over the looks, see `fairbench.analysis.statistics.sequential`."""
 
 
 @dataclass(frozen=True)
@@ -57,10 +59,20 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Final:
-    """Stage 2: the selected learning rate, with new seeds and a number of validation evaluations per trial."""
+    """Stage 2: the selected learning rate, with new seeds.
+
+    Attributes:
+        seeds: the final seeds of an arm; with looks, the most that it may get, in this order.
+        evaluations: validation evaluations of a trial.
+        looks: numbers of seeds after which the arms are judged; those whose comparisons are all decided get no more.
+            Empty for arms that all get every seed.
+        spending: how the error rate is spread over the looks, see `SPENDING`.
+    """
 
     seeds: list[int]
     evaluations: int
+    looks: list[int] = field(default_factory=list)
+    spending: str = "obrien-fleming"
 
 
 @dataclass(frozen=True)

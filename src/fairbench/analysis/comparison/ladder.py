@@ -57,8 +57,10 @@ def _contribution(results: Results, arena: str, part: str, before: str, optimize
     arms = [results.arm(arena, name) for name in (optimizer, before)]
     about = (arena, metric, part, optimizer, before)
     if incomplete := [arm for arm in arms if not arm.complete]:
-        counts = (f"{x.optimizer} finished {x.count('finished')} of {len(suite.final.seeds)} seeds" for x in incomplete)
+        seeds = len(suite.final.seeds)
+        counts = (f"{x.optimizer} finished {x.count('finished')} of {len(x.final) or seeds} seeds" for x in incomplete)
         return Contribution(*about, 0, None, None, None, ", ".join(counts))
     sign = -1.0 if suite.facts(arena).metrics[metric] == "min" else 1.0
-    test = paired_t(*([sign * score for score in arm.scores(metric)] for arm in arms))
-    return Contribution(*about, len(suite.final.seeds), test.difference, test.ci_low, test.ci_high, test.reason)
+    n = min(len(arm.final) for arm in arms)  # with looks, the seeds that both have
+    test = paired_t(*([sign * score for score in arm.scores(metric)[:n]] for arm in arms))
+    return Contribution(*about, n, test.difference, test.ci_low, test.ci_high, test.reason)

@@ -72,11 +72,12 @@ def times_to_target(results: Results, costs: Sequence[Cost]) -> list[TimeToTarge
 def _time_to_target(
     results: Results, arm: ArmResults, target: float, step_seconds: Mapping[tuple[str, str], float]
 ) -> TimeToTarget:
-    metric, seeds = results.study.suite.arenas[arm.arena].metric, len(results.study.suite.final.seeds)
+    suite = results.study.suite
+    metric, seeds = suite.arenas[arm.arena].metric, len(arm.final) or (suite.final.looks or [len(suite.final.seeds)])[0]
     row = (arm.arena, arm.optimizer, metric, target, seeds)
     if arm.count("missing", "failed"):
         return TimeToTarget(*row)
-    higher = results.study.suite.facts(arm.arena).metrics[metric] == "max"
+    higher = suite.facts(arm.arena).metrics[metric] == "max"
     steps = [first_step(run, metric, target, higher) for run in arm.final] or [None] * seeds  # none: it diverged before
     reached = sum(step is not None for step in steps)
     middle = median(math.inf if step is None else step for step in steps)

@@ -9,6 +9,7 @@ from fairbench.analysis.results import ArmResults, Results, Run, collect
 from fairbench.analysis.statistics.paired import paired_t, seed_correlation
 from fairbench.analysis.statistics.permutation import permutation_p, smallest_p
 from fairbench.analysis.statistics.power import seeds_needed
+from fairbench.analysis.statistics.sequential import ONLY_LOOK, Design, Look
 from fairbench.analysis.statistics.significance import (
     Summary,
     Values,
@@ -21,12 +22,14 @@ from fairbench.analysis.statistics.significance import (
     welch,
 )
 from fairbench.study.history import History
-from fairbench.study.plan import Lookup
+from fairbench.study.plan import Lookup, SeedsNeeded
 
 Verdict = Literal[
     "better", "worse", "equivalent", "inconclusive", "identical", "identical values", "diverged", "incomplete"
 ]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+CONTINUES: tuple[Verdict, ...] = ("inconclusive", "identical values")
+"""The verdicts with which a comparison gets more seeds, where a look follows."""
 NOT_DECLARED = "not declared"
 ROUNDING = 1e-6
 """The largest relative difference between two evaluations of the same weights that rounding explains."""
@@ -48,11 +51,13 @@ class Comparison:
         note: the reason or a restriction, may be empty.
         mean_reference, mean_baseline: means over the seeds of each, None unless all of both finished.
         advantage: difference of the means.
-        ci_low, ci_high: its 95% confidence interval, not corrected for the number of comparisons.
+        ci_low, ci_high: its 95% confidence interval, not corrected for the number of comparisons; with looks, this one
+            and those below are repeated intervals, which cover at all looks together.
         hedges_g: the difference in pooled standard deviations, see `hedges_g`.
         t, df, p: Welch's statistic, degrees of freedom and two-sided p-value.
-        p_holm: `p` corrected for all comparisons of the suite.
-        p_equivalence: p-value of the test that the difference is within the margin, not corrected.
+        p_holm: `p`, with looks `p_repeated`, corrected for all comparisons of the suite.
+        p_equivalence: p-value of the test that the difference is within the margin, not corrected for the number of
+            comparisons; with looks a repeated one.
         margin: the largest difference that does not matter, from the suite; None without a declared margin.
         std_reference, std_baseline: standard deviations over the seeds of each, ddof = 1.
         g_low, g_high: the 95% confidence interval of the effect, see `effect_interval`.
@@ -66,8 +71,9 @@ class Comparison:
             the strictest step of Holm's correction, see `seeds_needed`.
         n_reference, n_baseline: finished seeds of each.
         diverged_reference, diverged_baseline: diverged seeds of each.
-        seeds: planned seeds of each.
+        seeds: planned seeds of each; with looks those of the last look at this comparison.
         identical_seeds: seeds in which both ended with the same weights, bit by bit.
+        p_repeated: the repeated p-value of `p`, see `Design.repeated_p`; None without looks.
         declared: the verdict by the plan that was declared before the first final trial, "not declared" if that plan
             has no such comparison; empty where no plan is older than the first final trial.
         untuned: which of the two had no search for a learning rate; empty if both had.
@@ -110,6 +116,7 @@ class Comparison:
     diverged_baseline: int = 0
     seeds: int = 0
     identical_seeds: int = 0
+    p_repeated: float | None = None
     declared: str = ""
     untuned: str = ""
 
@@ -144,27 +151,86 @@ def compare_as_declared(
     ], first
 
 
+@dataclass(frozen=True)
+class Looks:
+    """A study as far as its looks are complete.
+
+    Attributes:
+        comparisons: each as of the last look at it, in the order of the suite.
+        seeds: the final seeds that each arm needs so far.
+    """
+
+    comparisons: list[Comparison]
+    seeds: SeedsNeeded
+
+
 def compare_arms(results: Results) -> list[Comparison]:
     """Compare the reference with every other optimizer, or every pair, in every arena, in the order of the suite.
 
     The family of Holm's correction is arenas x pairs as the suite plans them, finished or not.
     """
+    return judge_looks(results).comparisons
+
+
+def judge_looks(results: Results) -> Looks:
+    """Judge every look that is complete; a study without looks has one, at all seeds.
+
+    A look is complete when the whole study misses no trial that it needs. Comparisons that are decided keep their
+    seeds; the arms of the others get those of the next look, so the reference gets as many as the longest needs. While
+    trials of the first look are missing, the comparisons of their arms are incomplete.
+    """
     suite = results.study.suite
-    family = [_compare(results, arena, *pair) for arena in suite.arenas for pair in suite.pairs]
-    return judge(family, suite.alpha)
+    most, planned = len(suite.final.seeds), suite.final.looks
+    design = Design(tuple(planned), suite.final.spending, suite.alpha) if planned else None
+    first, *others = planned or [most]
+    seeds = {(arm.arena, arm.optimizer): first for arm in results.arms}
+    family = [_compare(results, first, Look(design), arena, *pair) for arena in suite.arenas for pair in suite.pairs]
+    judged = judge(family, suite.alpha)
+    for number, more in enumerate(others, 1):
+        if _waits(results, seeds):
+            break
+        undecided = [c for c in judged if c.verdict in CONTINUES]
+        seeds.update({(c.arena, name): more for c in undecided for name in (c.reference, c.baseline)})
+        if _waits(results, seeds):
+            break
+        again = {(c.arena, c.reference, c.baseline) for c in undecided}
+        family = [
+            _compare(results, more, Look(design, number), *key) if key in again else c
+            for c in family
+            for key in [(c.arena, c.reference, c.baseline)]
+        ]
+        judged = judge(family, suite.alpha)
+    return Looks([_with_seeds_in_words(c, most) for c in judged], seeds)
+
+
+def _waits(results: Results, seeds: SeedsNeeded) -> bool:
+    """Whether trials that these seeds call for are missing; trials that failed are not waited for."""
+    sweeps = (run for arm in results.arms for run in arm.sweep)
+    arms = (arm for arm in results.with_seeds(seeds).arms if arm.selected)
+    return any(run.record is None for run in sweeps) or any(arm.count("missing") for arm in arms)
+
+
+def _with_seeds_in_words(c: Comparison, most: int) -> Comparison:
+    """A comparison whose note says that it was judged before the last look."""
+    if c.seeds == most or c.verdict in ("incomplete", "diverged"):
+        return c
+    stage = f"after {c.seeds} of {most} seeds{', continues' if c.verdict in CONTINUES else ''}"
+    return replace(c, note=", ".join(filter(None, (c.note, stage))))
 
 
 def judge(family: Sequence[Comparison], alpha: float) -> list[Comparison]:
     """Give each comparison of a family its corrected p-value and its verdict; alpha is the family-wise error rate."""
-    adjusted = holm([comparison.p for comparison in family])
+    adjusted = holm([c.p if c.p_repeated is None else c.p_repeated for c in family])
     return [_judge(replace(c, p_holm=p), alpha, alpha / len(family)) for c, p in zip(family, adjusted, strict=True)]
 
 
-def _compare(results: Results, arena: str, reference: str, baseline: str) -> Comparison:
-    """A comparison before Holm's correction."""
+def _compare(results: Results, seeds: int, look: Look, arena: str, reference: str, baseline: str) -> Comparison:
+    """A comparison at a look, by the first seeds, before Holm's correction."""
     suite = results.study.suite
     plan = suite.arenas[arena]
-    ours, theirs = results.arm(arena, reference), results.arm(arena, baseline)
+    ours, theirs = (
+        replace(x, final=x.final[:seeds]) for x in (results.arm(arena, reference), results.arm(arena, baseline))
+    )
     a, b = ours.scores(plan.metric), theirs.scores(plan.metric)
     begun = Comparison(
         arena,
@@ -177,7 +243,7 @@ def _compare(results: Results, arena: str, reference: str, baseline: str) -> Com
         n_baseline=len(b),
         diverged_reference=ours.count("diverged"),
         diverged_baseline=theirs.count("diverged"),
-        seeds=len(suite.final.seeds),
+        seeds=seeds,
         identical_seeds=_identical_seeds(ours.final, theirs.final),
         untuned=" and ".join(arm.optimizer for arm in (ours, theirs) if not arm.tuned),
     )
@@ -190,15 +256,15 @@ def _compare(results: Results, arena: str, reference: str, baseline: str) -> Com
     if valueless:
         return replace(begun, verdict="incomplete", note=f"finished trials without a value: {' and '.join(valueless)}")
     same = a == b and begun.identical_seeds < begun.seeds
-    tested = _seed_by_seed(summarized(begun, summarize(a), summarize(b)), a, b)
+    tested = _seed_by_seed(summarized(begun, summarize(a), summarize(b), look=look), a, b, look.level)
     return replace(tested, verdict="identical values", note="in every seed") if same else tested
 
 
-def summarized(begun: Comparison, ours: Summary, theirs: Summary) -> Comparison:
+def summarized(begun: Comparison, ours: Summary, theirs: Summary, *, look: Look = ONLY_LOOK) -> Comparison:
     """Fill in all statistics that need only n, mean and standard deviation of two complete arms."""
     sign = _sign(begun)
     a, b = (replace(arm, mean=sign * arm.mean) for arm in (ours, theirs))
-    test, (g_low, g_high) = welch(a, b), effect_interval(a, b)
+    test, (g_low, g_high) = welch(a, b, level=look.level), effect_interval(a, b, level=look.level)
     return replace(
         begun,
         note=test.reason,
@@ -211,7 +277,8 @@ def summarized(begun: Comparison, ours: Summary, theirs: Summary) -> Comparison:
         t=test.t,
         df=test.df,
         p=test.p,
-        p_equivalence=None if begun.margin is None else tost(a, b, begun.margin),
+        p_repeated=None if look.design is None else look.repeated(test.p),
+        p_equivalence=None if begun.margin is None else look.repeated(tost(a, b, begun.margin), sides=1),
         std_reference=ours.std if ours.n > 1 else None,
         std_baseline=theirs.std if theirs.n > 1 else None,
         g_low=g_low,
@@ -219,10 +286,10 @@ def summarized(begun: Comparison, ours: Summary, theirs: Summary) -> Comparison:
     )
 
 
-def _seed_by_seed(begun: Comparison, a: Values, b: Values) -> Comparison:
+def _seed_by_seed(begun: Comparison, a: Values, b: Values, level: float) -> Comparison:
     """Fill in the statistics that need the values of every seed, in the same order in both arms."""
     sign = _sign(begun)
-    test = paired_t([sign * x for x in a], [sign * x for x in b])
+    test = paired_t([sign * x for x in a], [sign * x for x in b], level=level)
     return replace(
         begun,
         p_paired=test.p,

@@ -9,8 +9,8 @@ EQUAL_DIFFERENCES = 1e-12
 """Differences that vary by less than this share of the values are equal: subtraction rounds."""
 
 
-def paired_t(a: Values, b: Values) -> TTest:
-    """Compare two means by their differences in each seed.
+def paired_t(a: Values, b: Values, *, level: float = 0.05) -> TTest:
+    """Compare two means by their differences in each seed; the interval covers with 1 - level.
 
         t = mean(d) / (std(d) / sqrt(n)),    d_i = a_i - b_i,    n - 1 degrees of freedom
 
@@ -31,7 +31,7 @@ def paired_t(a: Values, b: Values) -> TTest:
     spread = stdev(differences)
     if spread <= EQUAL_DIFFERENCES * max(map(abs, (*a, *b))):
         return TTest(mean, reason="the same difference in every seed, no test")
-    return t_test(mean, spread / math.sqrt(len(differences)), len(differences) - 1)
+    return t_test(mean, spread / math.sqrt(len(differences)), len(differences) - 1, level=level)
 
 
 def seed_correlation(a: Values, b: Values) -> float | None:

@@ -13,6 +13,8 @@ from statistics import fmean, median, stdev
 from scipy import optimize, special, stats
 
 Values = Sequence[float]
+STRICTEST = 1e-7
+"""The level below which the noncentral t distribution is too inexact for an interval."""
 FAR = 1000.0
 """Beyond this t the noncentral t distribution overflows, and only the noise of the standard deviation counts."""
 
@@ -37,7 +39,7 @@ class TTest:
 
     Attributes:
         difference: mean of the first minus mean of the second.
-        ci_low, ci_high: the 95% confidence interval of the difference.
+        ci_low, ci_high: the confidence interval of the difference, 95% unless another level was requested.
         p: two-sided p-value.
         reason: why there is no proper test; empty when there is one.
     """
@@ -51,9 +53,9 @@ class TTest:
     reason: str = ""
 
 
-def t_test(difference: float, error: float, df: float) -> TTest:
-    """The t-test of a difference with a positive standard error and its degrees of freedom."""
-    t, half = difference / error, critical_t(0.025, df) * error
+def t_test(difference: float, error: float, df: float, *, level: float = 0.05) -> TTest:
+    """The t-test of a difference with a positive standard error and its degrees of freedom; interval: 1 - level."""
+    t, half = difference / error, critical_t(level / 2, df) * error
     return TTest(difference, difference - half, difference + half, t, df, 2 * upper_tail(abs(t), df))
 
 
@@ -76,8 +78,8 @@ def no_test_reason(a: Summary, b: Summary) -> str:
     return "all values are equal" if a.mean == b.mean else "no variance in either arm, no test"
 
 
-def welch(a: Summary, b: Summary) -> TTest:
-    """Compare two means without assuming equal variances.
+def welch(a: Summary, b: Summary, *, level: float = 0.05) -> TTest:
+    """Compare two means without assuming equal variances; the interval covers with 1 - level.
 
         t = (mean(a) - mean(b)) / sqrt(var(a)/n + var(b)/m)
 
@@ -89,7 +91,7 @@ def welch(a: Summary, b: Summary) -> TTest:
     difference = a.mean - b.mean
     if reason := no_test_reason(a, b):
         return TTest(difference, p=1.0 if reason == "all values are equal" else None, reason=reason)
-    return t_test(difference, standard_error(a, b), degrees_of_freedom(a, b))
+    return t_test(difference, standard_error(a, b), degrees_of_freedom(a, b), level=level)
 
 
 def standard_error(a: Summary, b: Summary) -> float:
@@ -144,36 +146,39 @@ def _pooled(a: Summary, b: Summary) -> float:
     return math.sqrt(((a.n - 1) * a.std**2 + (b.n - 1) * b.std**2) / (a.n + b.n - 2))
 
 
-def effect_interval(a: Summary, b: Summary) -> tuple[float, float] | tuple[None, None]:
-    """The 95% confidence interval of the effect that `hedges_g` estimates, the true difference in standard deviations.
+def effect_interval(a: Summary, b: Summary, *, level: float = 0.05) -> tuple[float, float] | tuple[None, None]:
+    """The confidence interval of the effect that `hedges_g` estimates, the true difference in standard deviations.
 
-        P(T <= t; k, low / u) = 0.975,    P(T <= t; k, high / u) = 0.025,    u = sqrt(1/n + 1/m)
+        P(T <= t; k, low / u) = 1 - level / 2,    P(T <= t; k, high / u) = level / 2,    u = sqrt(1/n + 1/m)
 
     T is noncentral t with k = n + m - 2 degrees of freedom, t = (mean(a) - mean(b)) / (s_pooled u). It covers the true
-    effect with 95% where both arms are normal with the same spread, however few the seeds; it needs no correction J.
+    effect with 1 - level where both arms are normal with the same spread, however few the seeds; it needs no J.
 
     Returns:
-        Both ends; None where there is no `hedges_g`.
+        Both ends; None where there is no `hedges_g`, and for a level below `STRICTEST`.
 
     Source: Steiger and Fouladi, "Noncentrality interval estimation and the evaluation of statistical models", 1997.
     """
-    if no_test_reason(a, b):
+    if no_test_reason(a, b) or level < STRICTEST:
         return None, None
     df, unit = a.n + b.n - 2, math.sqrt(1 / a.n + 1 / b.n)
-    low, high = _noncentrality(abs(a.mean - b.mean) / (_pooled(a, b) * unit), df)
+    low, high = _noncentrality(abs(a.mean - b.mean) / (_pooled(a, b) * unit), df, level)
     ends = (low * unit, high * unit)
     return ends if a.mean >= b.mean else (-ends[1], -ends[0])
 
 
-def _noncentrality(t: float, df: int) -> tuple[float, float]:
-    """The 95% confidence interval of the noncentrality of an observed t that is not negative."""
+def _noncentrality(t: float, df: int, level: float) -> tuple[float, float]:
+    """The confidence interval of the noncentrality of an observed t that is not negative."""
+    beyond = max(0.0, -float(special.ndtri(level / 2)) - 2)
 
     def of(share: float) -> float:
         if t > FAR:
             return t * math.sqrt(stats.chi2.isf(share, df) / df)
-        return float(optimize.brentq(lambda x: stats.nct.cdf(t, df, x) - share, -2.0, 3 * t + 10))
+        return float(
+            optimize.brentq(lambda x: stats.nct.cdf(t, df, x) - share, -2 - 2 * beyond, 3 * t + 10 + beyond * (t + 1))
+        )
 
-    return of(0.975), of(0.025)
+    return of(1 - level / 2), of(level / 2)
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:

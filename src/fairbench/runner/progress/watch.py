@@ -12,6 +12,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from fairbench.analysis.looks import seeds_needed
 from fairbench.runner.coordination.liveness import Liveness
 from fairbench.runner.coordination.status import damaged_statuses
 from fairbench.runner.observers import RunningTrial
@@ -46,9 +47,10 @@ class ArmStatus:
 
 def arm_statuses(study: Study, snapshot: Snapshot) -> list[ArmStatus]:
     """The progress of every arm of a study."""
-    seeds, entry, statuses = len(study.suite.final.seeds), snapshot.entry, []
+    seeds, entry, statuses = seeds_needed(study, snapshot.reduced), snapshot.entry, []
     for arm in arms(study, snapshot.reduced):
-        final = [*map(entry, arm.final.ids)] if arm.selected or arm.diverged else [None] * seeds
+        needed = seeds[arm.arena, arm.optimizer]
+        final = [*map(entry, arm.final.first(needed).ids)] if arm.selected or arm.diverged else [None] * needed
         sweep, confirm = ([*map(entry, specs.ids)] for specs in (arm.sweep, arm.confirm))
         statuses.append(ArmStatus(arm, study.tuned(arm.optimizer), sweep, confirm, final))
     return statuses

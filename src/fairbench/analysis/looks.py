@@ -1,0 +1,25 @@
+"""How many final seeds each arm needs: all of them, or in a study with looks those that its comparisons call for."""
+
+from fairbench.analysis.results import Results, collect
+from fairbench.study.plan import Lookup, SeedsNeeded, Study
+
+
+def seeds_needed(study: Study, lookup: Lookup) -> SeedsNeeded:
+    """The final seeds that each arm needs, as far as the records decide it, in whatever order they came."""
+    suite = study.suite
+    if not suite.final.looks:
+        return {(arena, name): len(suite.final.seeds) for arena in suite.arenas for name in suite.optimizers}
+    return _judged(collect(study, lookup))
+
+
+def collect_needed(study: Study, lookup: Lookup) -> Results:
+    """The results of a study with the final trials that its arms need, as far as its records go."""
+    results = collect(study, lookup)
+    return results.with_seeds(_judged(results)) if study.suite.final.looks else results
+
+
+def _judged(results: Results) -> SeedsNeeded:
+    # it imports scipy, which planning a study without looks does not need
+    from fairbench.analysis.comparison.verdicts import judge_looks
+
+    return judge_looks(results).seeds
