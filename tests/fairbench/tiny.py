@@ -21,7 +21,7 @@ alpha = 0.05
 lr_min = 1e-3
 lr_max = 1e-2
 points = 2
-max_extensions = 1
+budget = 3
 seeds = [0]
 evaluations = 1
 

@@ -29,8 +29,7 @@ class Forecast:
     """The trials, time, disk space and statistical power of an arena, all its arms together.
 
     Attributes:
-        sweep_trials: trials of stage 1, without extensions of a grid.
-        extensions: trials that extensions may add at most.
+        sweep_trials: trials of stage 1.
         confirm_trials: trials that confirm what they select: the best and its neighbors.
         confirm_extensions: trials that may be added while the best lies at the edge of these.
         final_trials: trials of stage 2.
@@ -45,7 +44,6 @@ class Forecast:
 
     arena: str
     sweep_trials: int
-    extensions: int
     confirm_trials: int
     confirm_extensions: int
     final_trials: int
@@ -71,8 +69,7 @@ def _forecast(preflight: Preflight, arena: str, results: Results) -> Forecast:
     searches = [study.search(x) for x in suite.optimizers if study.tuned(x) and suite.tuned_on(arena) == arena]
     confirmed = searches if suite.confirms(arena) else []
     seeds, finals = len(suite.sweep.seeds), len(suite.optimizers) * len(suite.final.seeds)
-    sweeps, extensions = seeds * sum(x.least for x in searches), seeds * sum(x.size - x.least for x in searches)
-    confirms = seeds * sum(x.neighborhood for x in confirmed)
+    sweeps, confirms = seeds * sum(x.size for x in searches), seeds * sum(x.neighborhood for x in confirmed)
     more_confirms = seeds * sum(max(x.size - x.neighborhood, 0) for x in confirmed)
     usual = sweeps * seconds["sweep"] + confirms * seconds["confirm"] + finals * seconds["final"]
     sizes = {stage: fmean(_trial_bytes(preflight, arena, x, stage) for x in suite.optimizers) for stage in seconds}
@@ -80,13 +77,12 @@ def _forecast(preflight: Preflight, arena: str, results: Results) -> Forecast:
     return Forecast(
         arena=arena,
         sweep_trials=sweeps,
-        extensions=extensions,
         confirm_trials=confirms,
         confirm_extensions=more_confirms,
         final_trials=finals,
         seconds=usual,
-        most_seconds=usual + extensions * seconds["sweep"] + more_confirms * seconds["confirm"],
-        disk=(sweeps + extensions) * sizes["sweep"]
+        most_seconds=usual + more_confirms * seconds["confirm"],
+        disk=sweeps * sizes["sweep"]
         + (confirms + more_confirms) * sizes["confirm"]
         + finals * sizes["final"]
         + FIGURE_BYTES,

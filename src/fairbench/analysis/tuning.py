@@ -28,7 +28,7 @@ class Tuning:
     diverged trial counts as the worst value with which a setting of any arm of the arena finished.
 
     Attributes:
-        settings: settings that the search tried, extensions of a grid included; of repeated searches the fewest.
+        settings: settings that the search tried; of repeated searches the fewest.
         default_lr: rate of the setting that is the default, see `default_setting`; None without one.
         default_from: whose default it is, "optimizer" or "grid"; empty without one.
         drawn: "default"; a number of settings drawn at random; or "all".

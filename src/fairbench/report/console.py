@@ -99,7 +99,7 @@ def print_plan(
     compared = suite.reference if suite.compare == "reference" else "all pairs"
     console.print(f"{compared} in {plural(family, 'comparison')} at {suite.alpha:g}", highlight=False)
     trials = sum(f.sweep_trials + f.confirm_trials + f.final_trials for f in forecasts)
-    more = sum(f.extensions + f.confirm_extensions for f in forecasts)
+    more = sum(f.confirm_extensions for f in forecasts)
     usual, most = (sum(getattr(f, name) for f in forecasts) / workers for name in ("seconds", "most_seconds"))
     console.print(
         f"{plural(trials, 'trial')}, at most {more} more; about {duration(usual)} of training and evaluation, at most "
@@ -116,11 +116,11 @@ def print_plan(
 
 def _searching(f: Forecast, arena: ArenaPlan, searched: int) -> str:
     """The trials of each of the `searched` optimizers before its final ones."""
-    stages = [(f.sweep_trials, f.extensions, f"sweep trials of {arena.sweep_steps} steps")]
-    if f.confirm_trials:
-        stages.append((f.confirm_trials, f.confirm_extensions, f"of {arena.steps} that confirm the selection"))
-    most = [f" (at most {more // searched} more)" if more else "" for _, more, _ in stages]
-    return ", ".join(f"{n // searched} {what}{more}" for (n, _, what), more in zip(stages, most, strict=True))
+    sweep = f"{f.sweep_trials // searched} sweep trials of {arena.sweep_steps} steps"
+    if not f.confirm_trials:
+        return sweep
+    more = f" (at most {f.confirm_extensions // searched} more)" if f.confirm_extensions else ""
+    return f"{sweep}, {f.confirm_trials // searched} of {arena.steps} that confirm the selection{more}"
 
 
 def _detects(f: Forecast, margin: float) -> str:

@@ -119,8 +119,8 @@ class Arm:
     """One optimizer in one arena, as far as its records determine it.
 
     Attributes:
-        sweep: trials of stage 1, in each search by rising learning rate, with extensions of the grid; empty in an arena
-            that is tuned on another one, and for an optimizer that is not tuned.
+        sweep: trials of stage 1, in each search by rising learning rate; empty in an arena that is tuned on
+            another one, and for an optimizer that is not tuned.
         confirm: trials of the selected setting and its neighbors with the reported length, in the same order.
         searched: the settings that the sweep selects; where they are confirmed, `selected` may differ.
         selected: the settings of the final trials.

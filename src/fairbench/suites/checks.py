@@ -211,7 +211,7 @@ def _check_options(path: KeyPath, options: Mapping[str, Any], known: Mapping[str
 
 
 KEYS = {
-    "grid": {"points": (2, 100), "max_extensions": (0, 100), "budget": (0, 1000)},
+    "grid": {"points": (2, 100), "budget": (0, 1000)},
     "sobol": {"budget": (2, 1000), "search_seed": (0, 2**63 - 1)},
     "coordinate": {"points": (2, 100), "budget": (2, 1000)},
 }
@@ -226,7 +226,7 @@ def check_sweep(sweep: Sweep) -> None:
         raise Wrong(("sweep", "lr_max"), f"must be above lr_min = {sweep.lr_min}, got {sweep.lr_max}")
     if sweep.search not in SEARCHES:
         raise Wrong(("sweep", "search"), unknown("search", sweep.search, SEARCHES))
-    for key in ("points", "max_extensions", "budget", "search_seed"):
+    for key in ("points", "budget", "search_seed"):
         value, path, bounds = getattr(sweep, key), ("sweep", key), KEYS[sweep.search].get(key)
         if bounds is None and value:
             raise Wrong(path, f"is not a key of a {sweep.search} search, which has {', '.join(KEYS[sweep.search])}")
@@ -236,8 +236,6 @@ def check_sweep(sweep: Sweep) -> None:
             raise Wrong(path, f"must lie in [{bounds[0]}, {bounds[1]}], got {value}")
     if sweep.budget and sweep.budget < sweep.points:
         raise Wrong(("sweep", "budget"), f"must be at least points = {sweep.points}, got {sweep.budget}")
-    if sweep.budget and sweep.max_extensions:
-        raise Wrong(("sweep", "max_extensions"), "does not go with a budget, which extends the grid; leave one out")
     if not 0 <= sweep.confirm <= 10:
         raise Wrong(("sweep", "confirm"), f"must lie in [0, 10], got {sweep.confirm}")
     _check_extra(sweep)
@@ -247,7 +245,7 @@ def check_sweep(sweep: Sweep) -> None:
 def check_settings(path: KeyPath, sweep: Sweep, scale: float) -> None:
     """Check that all settings that may be tried at a scale are distinct, and their rates positive and finite."""
     search = search_for(sweep, scale, None)
-    beyond = max(sweep.max_extensions, sweep.budget - sweep.points)
+    beyond = max(sweep.budget - sweep.points, 0)
     beyond += (sweep.points + beyond) * (sweep.confirm > 0)
     try:
         span = range(-beyond, sweep.points + beyond)

@@ -31,9 +31,7 @@ class Sweep:
         evaluations: validation evaluations of a trial.
         search: "grid", "sobol" or "coordinate".
         points: log-spaced rates of a grid, both ends included; not for "sobol".
-        max_extensions: number of rates that may be added, one at a time, while the best lies on the grid's edge; of a
-            grid without a budget.
-        budget: settings that the search of every optimizer tries; of a grid, rates. 0 for a grid that ends before.
+        budget: settings that the search of every optimizer tries; of a grid, rates, or 0 for its points alone.
         search_seed: seed of a Sobol sequence.
         extra: names and values of hyperparameters that are searched with the rate, in the order of a coordinate search,
             which starts from the first values; `warmup_steps` among them is the training's.
@@ -49,7 +47,6 @@ class Sweep:
     evaluations: int
     search: str = "grid"
     points: int = 0
-    max_extensions: int = 0
     budget: int = 0
     search_seed: int = 0
     extra: dict[str, list[Any]] = field(default_factory=dict)

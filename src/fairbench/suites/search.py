@@ -70,16 +70,11 @@ class Search(ABC):
     @property
     @abstractmethod
     def size(self) -> int:
-        """The largest number of settings that the search tries."""
+        """The number of settings that the search tries, or fewer where no further rate can be distinguished."""
 
     def first(self) -> list[Setting]:
         """The settings that are tried before any has a score."""
         return self.next({})
-
-    @property
-    def least(self) -> int:
-        """The number of settings that the search always tries."""
-        return self.size
 
     @property
     def neighborhood(self) -> int:
@@ -154,31 +149,21 @@ class Search(ABC):
 class Grid(Search):
     """Log-spaced rates, each with every combination of the other values.
 
-    While the best rate lies at the edge, the next rate beyond it is tried; with a `budget` every optimizer tries as
-    many settings, and one whose best rate lies inside tries rates around it.
+    What remains of the budget goes to one rate at a time: the next one beyond the best where that lies at the edge,
+    otherwise one between the best and a neighbor.
     """
 
     def next(self, scores: Scores) -> list[Setting]:
         """The grid, then one rate at a time."""
         if not scores:
             return [Setting(self.rate(index), x) for index in range(self.sweep.points) for x in self.extras]
-        rates, best = sorted({setting.lr for setting in scores}), best_of(scores).lr
-        if not self.sweep.budget and best not in (rates[0], rates[-1]):
-            return []
         more = [Setting(self._around(scores), x) for x in self.extras][: self.size - len(scores)]
         return [setting for setting in more if setting not in scores]
 
     @property
-    def least(self) -> int:
-        """The settings of the grid, or of the budget."""
-        return self.size if self.sweep.budget else self.sweep.points * len(self.extras)
-
-    @property
     def size(self) -> int:
-        """The settings of the grid and of all further rates; with a budget, those of an optimizer that has all."""
-        if self.sweep.budget:
-            return self.sweep.budget * prod(map(len, self.sweep.extra.values()))
-        return (self.sweep.points + self.sweep.max_extensions) * len(self.extras)
+        """The settings of an optimizer that has all searched hyperparameters; each optimizer tries as many."""
+        return (self.sweep.budget or self.sweep.points) * prod(map(len, self.sweep.extra.values()))
 
 
 class Coordinate(Search):

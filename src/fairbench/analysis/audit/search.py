@@ -22,17 +22,15 @@ def edge(arm: ArmResults) -> str:
     return next((ends[rate] for rate in arm.selected.rates if rate in ends), "inside")
 
 
-@check(
-    "rate at the edge", "warn", "Widen the range of rates, or allow a grid more extensions (`sweep.max_extensions`)."
-)
+@check("rate at the edge", "warn", "Widen the range of rates, or give the searches more settings (`sweep.budget`).")
 def at_edge(case: Analyses) -> str:
-    """A selected learning rate is the lowest or the highest that was tried, extensions of the grid included."""
+    """A selected learning rate is the lowest or the highest that was tried."""
     tuned = [arm for arm in case.results.arms if edge(arm)]
     ends = {"lowest": 0, "highest": -1}
     flagged = [f"{x.arena} {x.optimizer} ({edge(x)}, {x.rates[ends[edge(x)]]:g})" for x in tuned if edge(x) in ends]
     if not flagged:
         return ""
-    where = "selected at the edge of the rates that were tried, extensions included"
+    where = "selected at the edge of the rates that were tried"
     return (
         f"{where}: {', '.join(flagged)} ({len(flagged)} of {plural(len(tuned), 'arm')}). A rate beyond might be better."
     )

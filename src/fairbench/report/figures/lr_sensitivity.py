@@ -83,8 +83,8 @@ def _searched(suite: Suite, scaled: bool) -> str:
         return f"Points are those of a Sobol sequence between the dotted lines, the same for every optimizer{scale}."
     thin = "".join(f" Thin lines have the other values of {name}." for name in suite.sweep.extra)
     return (
-        f"Dotted lines are the edges of the grid that every optimizer searches{scale}; points beyond them are "
-        f"extensions of the grid.{thin} The wide line is {suite.reference}."
+        f"Dotted lines are the edges of the grid that every optimizer searches{scale}; points beyond them "
+        f"were added because the best lay at the edge.{thin} The wide line is {suite.reference}."
     )
 
 

@@ -102,9 +102,8 @@ def search_in_words(study: Study) -> str:
     scaled = "" if scales <= {1.0} else ", times the optimizer's `lr_scale`"
     ends = f"from {rate(sweep.lr_min)} to {rate(sweep.lr_max)}{scaled}"
     values = [f"{name} {', '.join(map(str, x))}" for name, x in sweep.extra.items()]
-    most = sweep.max_extensions
-    more = f", and up to {most} more where the best lies at the edge" if most else ""
-    more += f", then rates around the best until each search has {sweep.budget}" if sweep.budget else ""
+    beyond = "rates beyond the best at the edge or around the best inside"
+    more = f", then {beyond} until each search has {sweep.budget}" if sweep.budget > sweep.points else ""
     words = {
         "grid": f"{sweep.points} rates {ends}{more}{''.join(f', each with {x}' for x in values)}",
         "sobol": f"{sweep.budget} points of a Sobol sequence, a rate {ends}{''.join(f', {x}' for x in values)}, with "
