@@ -42,7 +42,7 @@ def study(
         description="records that nobody trained",
         reference="PsiLogic",
         alpha=alpha,
-        sweep=Sweep(1e-4, 1e-2, [0], 1, points=3, max_extensions=1),
+        sweep=Sweep(1e-4, 1e-2, [0], 1, points=3, budget=4),
         final=Final(list(seeds), 2),
         training=Training(0, 1.0, 5),
         arenas={

@@ -7,14 +7,14 @@ from fairbench.analysis.audit import audit
 from fairbench.analysis.comparability import hash_checks
 from fairbench.analysis.comparison.ladder import contributions
 from fairbench.analysis.comparison.leaderboard import leaderboard
+from fairbench.analysis.comparison.looks import compare_as_declared
 from fairbench.analysis.comparison.ranking import ranking
 from fairbench.analysis.comparison.shocks import shock_costs
 from fairbench.analysis.comparison.time_to_target import profile, times_to_target
-from fairbench.analysis.comparison.verdicts import compare_as_declared
 from fairbench.analysis.cost import costs
 from fairbench.analysis.curves import curves, equal_times
-from fairbench.analysis.looks import collect_needed
 from fairbench.analysis.mechanism import mechanisms
+from fairbench.analysis.needed_seeds import collect_needed
 from fairbench.analysis.results import aggregates
 from fairbench.analysis.tuning import tuning
 from fairbench.study.history import History

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 from functools import partial
 
-from fairbench.analysis.looks import seeds_needed
+from fairbench.analysis.needed_seeds import seeds_needed
 from fairbench.common.errors import Preempted
 from fairbench.common.files import Stamp
 from fairbench.runner.coordination.claims import Claims

@@ -13,7 +13,7 @@ from fairbench.data.registry import READING, SOURCES
 from fairbench.optimizers.resolve import NEEDS, known_optimizers, rates_of
 from fairbench.optimizers.spec import WARMUP, OptimizerPlan, ResolvedOptimizer
 from fairbench.suites.coercion import KeyPath, Wrong, build
-from fairbench.suites.schema import COMPARED, RULES, SPENDING, ArenaPlan, Final, Suite, Sweep
+from fairbench.suites.schema import COMPARED, RULES, SPENDING, ArenaPlan, Suite, Sweep
 from fairbench.suites.search import SEARCHES, Setting, canonical, search_for
 
 MOST = 10**9
@@ -143,7 +143,7 @@ def _check_stages(suite: Suite) -> None:
             raise Wrong(path, f"must be at most {most}, since the shortest trials have {shortest} steps; got {value}")
     _check_seeds(("sweep", "seeds"), suite.sweep.seeds)
     _check_seeds(("final", "seeds"), suite.final.seeds)
-    _check_looks(suite.final)
+    _check_looks(suite)
     for rule in suite.breaks:
         if rule not in RULES:
             raise Wrong(("breaks",), unknown("rule", rule, RULES))
@@ -184,11 +184,14 @@ def _check_seeds(path: KeyPath, seeds: Sequence[int]) -> None:
         raise Wrong(path, f"must be distinct whole numbers in [0, 2^63), got {list(seeds)}")
 
 
-def _check_looks(final: Final) -> None:
+def _check_looks(suite: Suite) -> None:
+    final = suite.final
     looks, most = final.looks, len(final.seeds)
     if looks and (len(looks) < 2 or looks[0] < 2 or looks[-1] != most or looks != sorted(set(looks))):
         need = f"must be two or more numbers of seeds that rise from at least 2 to {most}, as many as there are seeds"
         raise Wrong(("final", "looks"), f"{need}; got {looks}")
+    if looks and suite.sweep.repeated:
+        raise Wrong(("final", "looks"), "does not go with sweep.repeated, which searches for all seeds; leave one out")
     if final.spending not in SPENDING:
         raise Wrong(("final", "spending"), unknown("spending", final.spending, SPENDING))
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from fabricated import Records, finals, flags_of, sha, study
 
-from fairbench.analysis.comparison.verdicts import compare_arms
+from fairbench.analysis.comparison.looks import compare_arms
 from fairbench.analysis.results import collect
 from fairbench.study.records import Record
 

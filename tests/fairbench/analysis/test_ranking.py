@@ -7,8 +7,8 @@ from fabricated import Records, finals, study
 from hypothesis import given, strategies
 from scipy import stats
 
+from fairbench.analysis.comparison.looks import compare_arms
 from fairbench.analysis.comparison.ranking import Rank, critical_difference, friedman, groups, over_arenas, ranking
-from fairbench.analysis.comparison.verdicts import compare_arms
 from fairbench.analysis.results import collect
 
 # Demsar 2006, table 6: ranks of C4.5, C4.5+m, C4.5+cf and C4.5+m+cf on 14 data sets

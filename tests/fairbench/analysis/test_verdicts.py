@@ -8,7 +8,7 @@ from hypothesis import given
 from samples import ARMS
 from scipy import stats
 
-from fairbench.analysis.comparison.verdicts import compare_arms
+from fairbench.analysis.comparison.looks import compare_arms
 from fairbench.analysis.mechanism import mechanisms
 from fairbench.analysis.results import collect
 from fairbench.analysis.statistics.power import seeds_needed

@@ -12,7 +12,7 @@ from fabricated import Records, finals, history, study
 from rich.console import Console
 from scipy import stats
 
-from fairbench.analysis.comparison.verdicts import compare_arms
+from fairbench.analysis.comparison.looks import compare_arms
 from fairbench.analysis.cost import costs
 from fairbench.analysis.published.publication import load_publication
 from fairbench.analysis.published.replication import (

@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from math import isclose
 from typing import Literal, get_args
 
-from fairbench.analysis.results import ArmResults, Results, Run, collect
+from fairbench.analysis.results import ArmResults, Results, Run
 from fairbench.analysis.statistics.paired import paired_t, seed_correlation
 from fairbench.analysis.statistics.permutation import permutation_p, smallest_p
 from fairbench.analysis.statistics.power import seeds_needed
-from fairbench.analysis.statistics.sequential import ONLY_LOOK, Design, Look
+from fairbench.analysis.statistics.sequential import ONLY_LOOK, Look
 from fairbench.analysis.statistics.significance import (
     Summary,
     Values,
@@ -21,15 +21,11 @@ from fairbench.analysis.statistics.significance import (
     tost,
     welch,
 )
-from fairbench.study.history import History
-from fairbench.study.plan import Lookup, SeedsNeeded
 
 Verdict = Literal[
     "better", "worse", "equivalent", "inconclusive", "identical", "identical values", "diverged", "incomplete"
 ]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
-CONTINUES: tuple[Verdict, ...] = ("inconclusive", "identical values")
-"""The verdicts with which a comparison gets more seeds, where a look follows."""
 NOT_DECLARED = "not declared"
 ROUNDING = 1e-6
 """The largest relative difference between two evaluations of the same weights that rounding explains."""
@@ -55,7 +51,7 @@ class Comparison:
             and those below are repeated intervals, which cover at all looks together.
         hedges_g: the difference in pooled standard deviations, see `hedges_g`.
         t, df, p: Welch's statistic, degrees of freedom and two-sided p-value.
-        p_holm: `p`, with looks `p_repeated`, corrected for all comparisons of the suite.
+        p_holm: `p_repeated` corrected for all comparisons of the suite.
         p_equivalence: p-value of the test that the difference is within the margin, not corrected for the number of
             comparisons; with looks a repeated one.
         margin: the largest difference that does not matter, from the suite; None without a declared margin.
@@ -73,7 +69,7 @@ class Comparison:
         diverged_reference, diverged_baseline: diverged seeds of each.
         seeds: planned seeds of each; with looks those of the last look at this comparison.
         identical_seeds: seeds in which both ended with the same weights, bit by bit.
-        p_repeated: the repeated p-value of `p`, see `Design.repeated_p`; None without looks.
+        p_repeated: `p` corrected for the looks, see `Design.repeated_p`; the same as `p` without looks.
         declared: the verdict by the plan that was declared before the first final trial, "not declared" if that plan
             has no such comparison; empty where no plan is older than the first final trial.
         untuned: which of the two had no search for a learning rate; empty if both had.
@@ -134,97 +130,13 @@ class Comparison:
         return f"{self.verdict} ({'; '.join(filter(None, notes))})" if any(notes) else self.verdict
 
 
-def compare_as_declared(
-    history: History, results: Results, lookup: Lookup
-) -> tuple[list[Comparison], list[Comparison]]:
-    """The verdict tables by the last plan and by the plan that was declared before the first final trial.
-
-    The first table names the verdicts of the second as declared. They are the same where no plan is that old.
-    """
-    comparisons, declared = compare_arms(results), history.declared
-    if declared is None:
-        return comparisons, comparisons
-    first = comparisons if declared is history.plans[-1] else compare_arms(collect(declared.study, lookup))
-    verdicts = {(c.arena, c.reference, c.baseline): c.verdict for c in first}
-    return [
-        replace(c, declared=verdicts.get((c.arena, c.reference, c.baseline), NOT_DECLARED)) for c in comparisons
-    ], first
-
-
-@dataclass(frozen=True)
-class Looks:
-    """A study as far as its looks are complete.
-
-    Attributes:
-        comparisons: each as of the last look at it, in the order of the suite.
-        seeds: the final seeds that each arm needs so far.
-    """
-
-    comparisons: list[Comparison]
-    seeds: SeedsNeeded
-
-
-def compare_arms(results: Results) -> list[Comparison]:
-    """Compare the reference with every other optimizer, or every pair, in every arena, in the order of the suite.
-
-    The family of Holm's correction is arenas x pairs as the suite plans them, finished or not.
-    """
-    return judge_looks(results).comparisons
-
-
-def judge_looks(results: Results) -> Looks:
-    """Judge every look that is complete; a study without looks has one, at all seeds.
-
-    A look is complete when the whole study misses no trial that it needs. Comparisons that are decided keep their
-    seeds; the arms of the others get those of the next look, so the reference gets as many as the longest needs. While
-    trials of the first look are missing, the comparisons of their arms are incomplete.
-    """
-    suite = results.study.suite
-    most, planned = len(suite.final.seeds), suite.final.looks
-    design = Design(tuple(planned), suite.final.spending, suite.alpha) if planned else None
-    first, *others = planned or [most]
-    seeds = {(arm.arena, arm.optimizer): first for arm in results.arms}
-    family = [_compare(results, first, Look(design), arena, *pair) for arena in suite.arenas for pair in suite.pairs]
-    judged = judge(family, suite.alpha)
-    for number, more in enumerate(others, 1):
-        if _waits(results, seeds):
-            break
-        undecided = [c for c in judged if c.verdict in CONTINUES]
-        seeds.update({(c.arena, name): more for c in undecided for name in (c.reference, c.baseline)})
-        if _waits(results, seeds):
-            break
-        again = {(c.arena, c.reference, c.baseline) for c in undecided}
-        family = [
-            _compare(results, more, Look(design, number), *key) if key in again else c
-            for c in family
-            for key in [(c.arena, c.reference, c.baseline)]
-        ]
-        judged = judge(family, suite.alpha)
-    return Looks([_with_seeds_in_words(c, most) for c in judged], seeds)
-
-
-def _waits(results: Results, seeds: SeedsNeeded) -> bool:
-    """Whether trials that these seeds call for are missing; trials that failed are not waited for."""
-    sweeps = (run for arm in results.arms for run in arm.sweep)
-    arms = (arm for arm in results.with_seeds(seeds).arms if arm.selected)
-    return any(run.record is None for run in sweeps) or any(arm.count("missing") for arm in arms)
-
-
-def _with_seeds_in_words(c: Comparison, most: int) -> Comparison:
-    """A comparison whose note says that it was judged before the last look."""
-    if c.seeds == most or c.verdict in ("incomplete", "diverged"):
-        return c
-    stage = f"after {c.seeds} of {most} seeds{', continues' if c.verdict in CONTINUES else ''}"
-    return replace(c, note=", ".join(filter(None, (c.note, stage))))
-
-
 def judge(family: Sequence[Comparison], alpha: float) -> list[Comparison]:
     """Give each comparison of a family its corrected p-value and its verdict; alpha is the family-wise error rate."""
-    adjusted = holm([c.p if c.p_repeated is None else c.p_repeated for c in family])
+    adjusted = holm([c.p_repeated for c in family])
     return [_judge(replace(c, p_holm=p), alpha, alpha / len(family)) for c, p in zip(family, adjusted, strict=True)]
 
 
-def _compare(results: Results, seeds: int, look: Look, arena: str, reference: str, baseline: str) -> Comparison:
+def compare(results: Results, seeds: int, look: Look, arena: str, reference: str, baseline: str) -> Comparison:
     """A comparison at a look, by the first seeds, before Holm's correction."""
     suite = results.study.suite
     plan = suite.arenas[arena]
@@ -277,7 +189,7 @@ def summarized(begun: Comparison, ours: Summary, theirs: Summary, *, look: Look 
         t=test.t,
         df=test.df,
         p=test.p,
-        p_repeated=None if look.design is None else look.repeated(test.p),
+        p_repeated=look.repeated(test.p),
         p_equivalence=None if begun.margin is None else look.repeated(tost(a, b, begun.margin), sides=1),
         std_reference=ours.std if ours.n > 1 else None,
         std_baseline=theirs.std if theirs.n > 1 else None,

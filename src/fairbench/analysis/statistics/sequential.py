@@ -151,6 +151,8 @@ class Design:
             level: of all looks together, both sides included.
             sides: 2 to find a difference in either direction, 1 in one direction only.
         """
+        if len(self.looks) == 1:
+            return level
         fractions = [n / self.looks[-1] for n in self.looks[: look + 1]]
         of_looks = shares(self.looks, self.spending, self.alpha, sides)
         bounds = bounds_for([level * share for share in of_looks[: look + 1]], fractions, sides)
@@ -166,6 +168,8 @@ class Design:
 
         Source: Jennison and Turnbull, "Group Sequential Methods", 2000, chapter 9.
         """
+        if len(self.looks) == 1:
+            return p
         if self.nominal_level(look, LEAST, sides) >= p:
             return LEAST
         if self.nominal_level(look, MOST, sides) < p:
@@ -175,3 +179,24 @@ class Design:
             return math.log(self.nominal_level(look, math.exp(log_level), sides) / p)
 
         return math.exp(optimize.brentq(excess, math.log(LEAST), math.log(MOST), xtol=1e-12))
+
+
+@dataclass(frozen=True)
+class Look:
+    """A look of a design, from 0."""
+
+    design: Design
+    number: int
+
+    @property
+    def level(self) -> float:
+        """The level of a repeated interval at this look: with these levels, all looks together cover with 95%."""
+        return self.design.nominal_level(self.number, 0.05)
+
+    def repeated(self, p: float | None, sides: int = 2) -> float | None:
+        """The repeated p-value of a p-value at this look; None without one."""
+        return None if p is None else self.design.repeated_p(p, self.number, sides)
+
+
+ONLY_LOOK = Look(Design((1,), "obrien-fleming", 0.05), 0)
+"""The look of a design with no other one."""

@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from fairbench.analysis.looks import seeds_needed
+from fairbench.analysis.needed_seeds import seeds_needed
 from fairbench.runner.coordination.liveness import Liveness
 from fairbench.runner.coordination.status import damaged_statuses
 from fairbench.runner.observers import RunningTrial

@@ -20,6 +20,6 @@ def collect_needed(study: Study, lookup: Lookup) -> Results:
 
 def _judged(results: Results) -> SeedsNeeded:
     # it imports scipy, which planning a study without looks does not need
-    from fairbench.analysis.comparison.verdicts import judge_looks
+    from fairbench.analysis.comparison.looks import judge_looks
 
     return judge_looks(results).seeds
