@@ -11,6 +11,7 @@ from fairbench.analysis.results import Results, collect
 from fairbench.study.plan import Lookup, typical_trial
 from fairbench.study.preflight import Preflight, trial_seconds
 from fairbench.study.trial_spec import TrialSpec
+from fairbench.suites.schema import Suite
 
 RECORD_BYTES = 1450
 """Bytes of a record without its spec, losses and evaluations."""
@@ -23,6 +24,9 @@ ROW_BYTES = 67
 FIGURE_BYTES = 430_000
 """Bytes of the figures and the page, for each arena, as in the suite `mini`."""
 
+EFFECTS = (0.0, 1.0, 2.0, 3.0)
+"""Differences of interest, in standard deviations between seeds."""
+
 
 @dataclass(frozen=True)
 class Forecast:
@@ -32,7 +36,8 @@ class Forecast:
         sweep_trials: trials of stage 1.
         confirm_trials: trials that confirm what they select: the best and its neighbors.
         confirm_extensions: trials that may be added while the best lies at the edge of these.
-        final_trials: trials of stage 2.
+        final_trials: trials of stage 2 until the first look, which is the only one of most studies.
+        final_extensions: trials that may be added until the last look.
         seconds: of training and evaluation, one trial at a time, without extensions.
         most_seconds: the same with all extensions.
         disk: bytes of records, tables, figures and page, with all extensions.
@@ -47,6 +52,7 @@ class Forecast:
     confirm_trials: int
     confirm_extensions: int
     final_trials: int
+    final_extensions: int
     seconds: float
     most_seconds: float
     disk: float
@@ -61,14 +67,16 @@ def forecast(preflight: Preflight, lookup: Lookup) -> list[Forecast]:
 
 
 def _forecast(preflight: Preflight, arena: str, results: Results) -> Forecast:
-    # it imports scipy, which `fairbench status` does not need
+    # they import scipy, which `fairbench status` does not need
+    from fairbench.analysis.comparison.looks import design_of
     from fairbench.analysis.statistics.power import minimum_detectable_effect
 
     study, seconds = preflight.study, trial_seconds(preflight, arena)
     suite = study.suite
     searches = [study.search(x) for x in suite.optimizers if study.tuned(x) and suite.tuned_on(arena) == arena]
     confirmed = searches if suite.confirms(arena) else []
-    seeds, finals = len(suite.sweep.seeds), len(suite.optimizers) * len(suite.final.seeds)
+    design, seeds = design_of(suite), len(suite.sweep.seeds)
+    finals, most_finals = (len(suite.optimizers) * design.looks[look] for look in (0, -1))
     sweeps, confirms = seeds * sum(x.size for x in searches), seeds * sum(x.neighborhood for x in confirmed)
     more_confirms = seeds * sum(max(x.size - x.neighborhood, 0) for x in confirmed)
     usual = sweeps * seconds["sweep"] + confirms * seconds["confirm"] + finals * seconds["final"]
@@ -80,15 +88,27 @@ def _forecast(preflight: Preflight, arena: str, results: Results) -> Forecast:
         confirm_trials=confirms,
         confirm_extensions=more_confirms,
         final_trials=finals,
+        final_extensions=most_finals - finals,
         seconds=usual,
-        most_seconds=usual + more_confirms * seconds["confirm"],
+        most_seconds=usual + more_confirms * seconds["confirm"] + (most_finals - finals) * seconds["final"],
         disk=sweeps * sizes["sweep"]
         + (confirms + more_confirms) * sizes["confirm"]
-        + finals * sizes["final"]
+        + most_finals * sizes["final"]
         + FIGURE_BYTES,
-        effect=minimum_detectable_effect(len(suite.final.seeds), suite.alpha / max(family, 1)),
+        effect=minimum_detectable_effect(len(suite.final.seeds), design.last_level(suite.alpha / max(family, 1))),
         spread=_spread(results, arena),
     )
+
+
+def expected_seeds(suite: Suite) -> dict[float, float]:
+    """The expected seeds of an arm at differences of interest, at the strictest step of Holm's correction.
+
+    A difference is one from the reference, in standard deviations between seeds.
+    """
+    from fairbench.analysis.comparison.looks import design_of
+
+    level = suite.alpha / max(len(suite.arenas) * len(suite.pairs), 1)
+    return {effect: design_of(suite).expected_seeds(effect, level) for effect in EFFECTS}
 
 
 def _trial_bytes(preflight: Preflight, arena: str, optimizer: str, stage: str) -> float:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypedDict
 
+from fairbench.common.coercion import build
 from fairbench.common.errors import UsageError
 from fairbench.common.reading import Damaged, read_json
 from fairbench.study.history import changes
@@ -12,7 +13,6 @@ from fairbench.study.record_shape import Error
 from fairbench.study.records import Record
 from fairbench.study.snapshot import open_study
 from fairbench.study.trial_spec import TrialSpec
-from fairbench.suites.coercion import build
 
 
 class ShownRecord(TypedDict):

@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairbench.common.coercion import build
 from fairbench.common.errors import UsageError, one_line
-from fairbench.common.files import stamp, write_atomically
+from fairbench.common.files import Stamp, stamp, write_atomically
 from fairbench.common.hashing import digest
+from fairbench.common.reading import read_json, read_text
 
 FORMAT = 1
 """Version of the folder's format."""
@@ -87,7 +89,7 @@ class Prepared:
         stamps = {name: stamp(path.stat()) for name, path in paths.items() if path.exists()}
         state = json.dumps({"files": self.files, "stamps": stamps})
         hashed = self.folder / HASHED
-        if hashed.is_file() and hashed.read_text(errors="replace") == state:
+        if read_text(hashed) == state:
             return
         if differing := "; ".join(self.differences()):
             raise UsageError(differing)
@@ -106,23 +108,22 @@ def read_folder(folder: Path, options: Mapping[str, Any] | None = None) -> Prepa
     Raises:
         UsageError: the manifest is missing, damaged or of a different format, or does not agree with options or arrays.
     """
-    path = folder / MANIFEST
-    try:
-        manifest = json.loads(path.read_text())
-        checksum = manifest.pop("sha256")
-        if manifest["format"] != FORMAT:
-            raise UsageError(f"{folder} has format {manifest['format']}, this fairbench reads format {FORMAT}")
-        if checksum != digest(manifest):
+
+    def interpret(value: Any, _: Stamp) -> Prepared:
+        manifest = dict(build(dict[str, Any], value, ()))
+        if (version := manifest.get("format")) != FORMAT:
+            raise ValueError(f"it has format {version}, and this fairbench reads format {FORMAT}")
+        if manifest.pop("sha256", None) != digest(manifest):
             raise ValueError("its checksum does not match")
-    except FileNotFoundError:
-        raise UsageError(f"there is no {path}") from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise UsageError(f"{path} is damaged ({one_line(error)})") from error
-    prepared = Prepared(folder, manifest)
+        return Prepared(folder, manifest)
+
+    prepared = read_json(path := folder / MANIFEST, interpret)
+    if not isinstance(prepared, Prepared):
+        raise UsageError(f"{path} is damaged ({prepared.reason})" if prepared else f"there is no {path}")
     if options is not None:
-        if manifest["options"] != options:
-            raise UsageError(f"{folder} was prepared with {manifest['options']}")
-        for name in manifest["arrays"]:
+        if prepared.manifest["options"] != options:
+            raise UsageError(f"{folder} was prepared with {prepared.manifest['options']}")
+        for name in prepared.manifest["arrays"]:
             prepared.array(name)
     return prepared
 

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fairbench.analysis.forecast import Forecast
+from fairbench.analysis.forecast import Forecast, expected_seeds
 from fairbench.analysis.published.verdicts import PublishedComparison
 from fairbench.common.checks import SEVERITIES, STYLES, Flag
 from fairbench.common.formatting import duration, plain, plural
@@ -90,7 +90,7 @@ def print_plan(
         searching = _searching(f, arena, searched)
         console.print(
             f"{f.arena}: {plural(arms, 'optimizer')}, each {searching} and {f.final_trials // arms} final ones of "
-            f"{arena.steps}; {arena.metric}, margin {arena.margin:g}\n  {_detects(f, arena.margin)}",
+            f"{arena.steps}{_at_most(f.final_extensions // arms)}; {arena.metric}, margin {arena.margin:g}\n  {_detects(f, arena.margin)}",
             highlight=False,
         )
     if untuned := [name for name in suite.optimizers if not study.tuned(name)]:
@@ -98,8 +98,12 @@ def print_plan(
     family = len(suite.arenas) * len(suite.pairs)
     compared = suite.reference if suite.compare == "reference" else "all pairs"
     console.print(f"{compared} in {plural(family, 'comparison')} at {suite.alpha:g}", highlight=False)
+    if suite.final.looks:
+        of_each = (f"{seeds:.1f} at {effect:g}" for effect, seeds in expected_seeds(suite).items())
+        expected = f"expected, by the difference in standard deviations between seeds: {', '.join(of_each)}"
+        console.print(f"an arm has {suite.final.in_words}; {expected}", highlight=False)
     trials = sum(f.sweep_trials + f.confirm_trials + f.final_trials for f in forecasts)
-    more = sum(f.confirm_extensions for f in forecasts)
+    more = sum(f.confirm_extensions + f.final_extensions for f in forecasts)
     usual, most = (sum(getattr(f, name) for f in forecasts) / workers for name in ("seconds", "most_seconds"))
     console.print(
         f"{plural(trials, 'trial')}, at most {more} more; about {duration(usual)} of training and evaluation, at most "
@@ -119,8 +123,12 @@ def _searching(f: Forecast, arena: ArenaPlan, searched: int) -> str:
     sweep = f"{f.sweep_trials // searched} sweep trials of {arena.sweep_steps} steps"
     if not f.confirm_trials:
         return sweep
-    more = f" (at most {f.confirm_extensions // searched} more)" if f.confirm_extensions else ""
+    more = _at_most(f.confirm_extensions // searched)
     return f"{sweep}, {f.confirm_trials // searched} of {arena.steps} that confirm the selection{more}"
+
+
+def _at_most(more: int) -> str:
+    return f" (at most {more} more)" if more else ""
 
 
 def _detects(f: Forecast, margin: float) -> str:

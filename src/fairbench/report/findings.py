@@ -50,9 +50,11 @@ def _verdicts(analyses: Analyses) -> str:
             where = f" ({suite.pair_titles(pairs)})" if pairs and verdict != "inconclusive" else ""
             parts.append(f"{verdict} in {len(pairs)}{where}")
     compared = f"{suite.reference} with a baseline" if suite.compare == "reference" else "every two optimizers"
+    final = suite.final
+    looks = f"An arm has {final.in_words}: p, intervals and the equivalence test are corrected for these looks. "
     return (
         f"Of {plural(len(comparisons), 'comparison')} of {compared}, the verdict is "
-        f"{'; '.join(parts)}. Only better is a win. Better and worse need a Holm-corrected p below {suite.alpha:g}; "
+        f"{'; '.join(parts)}. Only better is a win. {looks if final.looks else ''}Better and worse need a Holm-corrected p below {suite.alpha:g}; "
         f"equivalent needs an equivalence test with p below {suite.alpha:g}, which is not corrected; "
         "inconclusive means that these seeds cannot decide, not that there is no difference."
     )
@@ -60,10 +62,12 @@ def _verdicts(analyses: Analyses) -> str:
 
 def _lost_to_correction(analyses: Analyses) -> str:
     comparisons, alpha = analyses.comparisons, analyses.suite.alpha
-    lost = [c for c in comparisons if c.p is not None and c.p_holm is not None and c.p < alpha <= c.p_holm]
+    lost = [
+        c for c in comparisons if c.p_repeated is not None and c.p_holm is not None and c.p_repeated < alpha <= c.p_holm
+    ]
     if not lost:
         return ""
-    pairs = ", ".join(f"{analyses.title(c)} (p = {c.p:.2g}, Holm p = {c.p_holm:.2g})" for c in lost)
+    pairs = ", ".join(f"{analyses.title(c)} (p = {c.p_repeated:.2g}, Holm p = {c.p_holm:.2g})" for c in lost)
     return (
         f"{plural(len(lost), 'comparison')} with p below {alpha:g} before Holm's correction and not after it: {pairs}. "
         f"A family of {len(comparisons)} can give such values by chance; they do not count."

@@ -8,12 +8,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypedDict
 
+from fairbench.common.coercion import build
 from fairbench.common.errors import UsageError
 from fairbench.common.files import write_atomically
 from fairbench.common.hashing import digest, given
 from fairbench.common.reading import Damaged, read_json, read_text
 from fairbench.study.plan import Study
-from fairbench.suites.coercion import build
 from fairbench.suites.schema import Suite
 
 CONFIG_FILE = "config.json"

@@ -11,11 +11,11 @@ from itertools import chain
 from typing import Any, TypeVar
 
 from fairbench.arenas.base import ArenaFacts
+from fairbench.common.coercion import build
 from fairbench.optimizers.spec import WARMUP, ResolvedOptimizer
 from fairbench.study.records import Record
 from fairbench.study.trial_spec import ArenaSpec, Specs, TrainingSpec, TrialSpec, joined
 from fairbench.suites.checks import check_resolved
-from fairbench.suites.coercion import build
 from fairbench.suites.loader import parse_suite
 from fairbench.suites.schema import Suite
 from fairbench.suites.search import Extra, Score, Scores, Search, Setting, best_of, search_for

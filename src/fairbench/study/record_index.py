@@ -12,10 +12,10 @@ from contextlib import suppress
 from types import NoneType
 from typing import Any, NamedTuple
 
+from fairbench.common.coercion import build
 from fairbench.common.files import Stamp
 from fairbench.common.reading import parse_json
 from fairbench.study.records import Record
-from fairbench.suites.coercion import build
 
 INDEX_FILE = "index.jsonl"
 VERSION = 3

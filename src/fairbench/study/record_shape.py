@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Literal, TypedDict
 
-from fairbench.suites.coercion import build
+from fairbench.common.coercion import build
 
 Metrics = Mapping[str, Collection[str]]
 """The names of the metrics of each arena of a study; records of other arenas may have any."""

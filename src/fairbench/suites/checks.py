@@ -8,11 +8,11 @@ from typing import Any
 from fairbench.arenas.base import ArenaFacts
 from fairbench.arenas.registry import ARENAS
 from fairbench.arenas.shocks.registry import SHOCKS
+from fairbench.common.coercion import KeyPath, Wrong, build
 from fairbench.common.errors import unknown
 from fairbench.data.registry import READING, SOURCES
 from fairbench.optimizers.resolve import NEEDS, known_optimizers, rates_of
 from fairbench.optimizers.spec import WARMUP, OptimizerPlan, ResolvedOptimizer
-from fairbench.suites.coercion import KeyPath, Wrong, build
 from fairbench.suites.schema import COMPARED, RULES, SPENDING, ArenaPlan, Suite, Sweep
 from fairbench.suites.search import SEARCHES, Setting, canonical, search_for
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from fairbench.arenas.registry import ARENAS
 from fairbench.arenas.shocks.registry import SHOCKS
+from fairbench.common.coercion import KeyPath, Wrong, build
 from fairbench.common.errors import UsageError, unknown
 from fairbench.suites.checks import check_suite
-from fairbench.suites.coercion import KeyPath, Wrong, build
 from fairbench.suites.overrides import Overrides, overridden
 from fairbench.suites.schema import Suite
 from fairbench.suites.user_arenas import completed

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fairbench.arenas.registry import ARENAS, known_arenas
+from fairbench.common.coercion import KeyPath, Wrong, build
 from fairbench.common.errors import UsageError, pick
 from fairbench.common.imports import place_and_name
 from fairbench.data.registry import READING
 from fairbench.optimizers.resolve import known_optimizers
 from fairbench.optimizers.spec import OptimizerPlan
-from fairbench.suites.coercion import KeyPath, Wrong, build
 from fairbench.suites.schema import ArenaPlan, Suite, Sweep
 from fairbench.suites.user_arenas import completed
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from fairbench.arenas.base import ArenaFacts
 from fairbench.arenas.registry import ARENAS
+from fairbench.common.formatting import plural
 from fairbench.optimizers.spec import OptimizerPlan
 
 RULES = {
@@ -70,6 +71,12 @@ class Final:
     evaluations: int
     looks: list[int] = field(default_factory=list)
     spending: str = "obrien-fleming"
+
+    @property
+    def in_words(self) -> str:
+        """The seeds of an arm: "5 seeds", or "5, 10 or 20 seeds" with looks."""
+        *fewer, most = self.looks or [len(self.seeds)]
+        return f"{', '.join(map(str, fewer))}{' or ' if fewer else ''}{plural(most, 'seed')}"
 
 
 @dataclass(frozen=True)

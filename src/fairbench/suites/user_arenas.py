@@ -11,9 +11,9 @@ from typing import Any
 
 from fairbench.arenas.base import Arena, ArenaFacts
 from fairbench.arenas.registry import ARENAS, known_arenas, load_arena
+from fairbench.common.coercion import KeyPath, Wrong
 from fairbench.common.errors import UsageError, unknown
 from fairbench.common.json_values import is_json
-from fairbench.suites.coercion import KeyPath, Wrong
 
 NEEDED = ("build_model", "loss", "scores")
 """The methods that a subclass of `Arena` must define."""

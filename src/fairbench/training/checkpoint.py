@@ -19,6 +19,7 @@ from torch.serialization import default_restore_location
 
 from fairbench.common.errors import Paused, UsageError
 from fairbench.common.files import replacing
+from fairbench.common.terminal import say
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.training.environment import environment
 from fairbench.training.place import Checkpointing, Place
@@ -131,7 +132,7 @@ class Checkpoint:
         try:
             return read_state(self._path, self._about, self._device)
         except Exception as error:  # torch raises nearly anything for a damaged file
-            print(f"the trial restarts; its checkpoint {self._path} cannot be used: {error}")
+            say(f"the trial restarts; its checkpoint {self._path} cannot be used: {error}")
             return None
 
     def between_steps(self, state: Callable[[], State], incomplete: Callable[[], str]) -> None:
@@ -151,7 +152,7 @@ class Checkpoint:
             else:
                 problem = self._write(state())
             if problem and not self._unsaved:
-                print(f"the trial continues without a new checkpoint: {problem}")
+                say(f"the trial continues without a new checkpoint: {problem}")
             self._unsaved, self._written = problem, time.monotonic()
         if self._pause_requested:
             raise Paused(self._unsaved)

@@ -5,6 +5,7 @@ import math
 from contextlib import nullcontext
 from typing import Any
 
+from fairbench.common.terminal import say
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.training.checkpoint import Checkpoint
 from fairbench.training.determinism import one_thread, same_order, weights_hash
@@ -43,7 +44,7 @@ def trial(
             try:
                 trainer.load_state_dict(state)
             except Exception as error:  # an optimizer may raise anything, and leaves the trainer half loaded
-                print(f"the trial restarts; its checkpoint cannot be loaded: {type(error).__name__}: {error}")
+                say(f"the trial restarts; its checkpoint cannot be loaded: {type(error).__name__}: {error}")
                 trainer = Trainer(spec, place)
             del state  # or it would count in the peak
             reset_peak_memory(trainer.device)

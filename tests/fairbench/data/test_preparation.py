@@ -42,6 +42,7 @@ pytestmark = pytest.mark.xdist_group("datasets")
 IMAGES = archives.noise(33, 3, (32, 32), 0), archives.noise(6, 3, (32, 32), 1)
 MEMBERS = archives.cifar_members(*IMAGES, archives.CLASSES)
 FACTS = DATASETS["cifar100"]
+DEEP = b"[" * 2000 + b"]" * 2000
 
 
 def cifar(verb: str, data_root: Path, *words: str) -> int:
@@ -362,6 +363,10 @@ def test_known_hashes_win_over_a_listing(tmp_path: Path, mirror: Path, capsys: p
 
     train.write_bytes(genuine)
     hub.HASHES.write_text("")
+    shapeless = {"revision": FACTS.revision, "files": {names[0]: 1}}
+    for damaged in (DEEP, b"\xff", b"[]", json.dumps(shapeless).encode()):
+        (mirror / FACTS.repository / LISTING).write_bytes(damaged)
+        assert f"{train}: no hash of {names[0]} is known" in str(prepared("unknown"))
     listed(mirror, names, "0" * 40, "0" * 64)  # of a different commit, so it is ignored
     assert f"{train}: no hash of {names[0]} is known" in str(prepared("unknown"))
     assert prepared("unknown", "--unverified") is False
@@ -540,12 +545,19 @@ def rewritten(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], o
         (saved("val_labels.npy", lambda array: array.astype(np.uint64)), r"val_labels\.npy is damaged"),
         (
             rewritten("manifest.json", lambda data: data.replace(b'"format": 1', b'"format": 0')),
-            "has format 0, this fairbench reads format 1",
+            "has format 0, and this fairbench reads format 1",
         ),
         (
             rewritten("manifest.json", lambda data: data.replace(b'"verified": true', b'"verified": false')),
             "manifest.json is damaged .*its checksum does not match",
         ),
+        (rewritten("manifest.json", lambda data: data[:-9]), r"manifest\.json is damaged \("),
+        (rewritten("manifest.json", lambda data: b"\xff" + data), r"manifest\.json is damaged \(.*decode"),
+        (
+            rewritten("manifest.json", lambda data: DEEP),
+            r"manifest\.json is damaged \(it is nested more than 64 levels",
+        ),
+        (rewritten("manifest.json", lambda data: b"[1]"), r"manifest\.json is damaged \(it must be a table"),
         (lambda folder: (folder / "manifest.json").unlink(), "there is no "),
         (lambda folder: (folder / "test.npy").unlink(), r"test\.npy is damaged"),
         (

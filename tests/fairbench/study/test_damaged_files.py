@@ -11,7 +11,7 @@ from pathlib import Path
 import fabricated
 import pytest
 import torch
-from damage import CLAIMS, DEEP, STATUS, damaged, read_everything, signed, whole_study, write
+from damage import CLAIMS, CONTROL, DEEP, STATUS, damaged, read_everything, signed, whole_study, write
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
@@ -73,7 +73,7 @@ def test_names_from_files_reach_no_terminal_as_commands(whole, tmp_path):
     assert "odd␛]0;title" in "".join(shown.split("\n"))
 
 
-def test_nothing_that_a_study_names_is_imported(tmp_path, monkeypatch):
+def test_nothing_that_a_study_names_is_imported(tmp_path, monkeypatch, capsys):
     """Nor is a pickle of it executed."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("fairbench.report.draw_figures", lambda *_: [])
@@ -102,6 +102,7 @@ def test_nothing_that_a_study_names_is_imported(tmp_path, monkeypatch):
 
     torch.save(Harmful(), store.checkpoint(trials[0].id))
     assert Checkpoint(trials[0], Place(), Checkpointing(str(store.checkpoints), 1)).read() is None
+    assert not CONTROL.search(capsys.readouterr().out)  # torch's message has them
     assert not Path("imported").exists()
 
 

@@ -5,9 +5,9 @@ from dataclasses import fields
 from pathlib import Path
 
 from fairbench.arenas.shocks.registry import SHOCKS
+from fairbench.common.coercion import build
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.suites.checks import check_sweep
-from fairbench.suites.coercion import build
 from fairbench.suites.loader import tomllib
 from fairbench.suites.schema import ArenaPlan, Final, Suite, Sweep, Training
 

@@ -3,6 +3,7 @@
 from math import sqrt
 
 from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.comparison.looks import design_of
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.statistics.power import minimum_detectable_effect
 from fairbench.common.checks import check
@@ -13,9 +14,9 @@ from fairbench.common.formatting import plain, some
 def low_power(case: Analyses) -> str:
     """A comparison is inconclusive, and its seeds can detect no difference, or only those that exceed the margin."""
     suite, family = case.suite, len(case.comparisons)
-    n, alpha = len(suite.final.seeds), suite.alpha
-    alone = minimum_detectable_effect(n, alpha)
-    strictest = minimum_detectable_effect(n, alpha / max(family, 1))
+    n, alpha, design = len(suite.final.seeds), suite.alpha, design_of(suite)
+    alone = minimum_detectable_effect(n, design.last_level(alpha))
+    strictest = minimum_detectable_effect(n, design.last_level(alpha / max(family, 1)))
     if alone is None or strictest is None:
         return f"alpha = {alpha:g}: with fewer than 2 seeds there is no test." if family else ""
     too_few = [

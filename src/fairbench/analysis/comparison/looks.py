@@ -10,6 +10,7 @@ from fairbench.analysis.results import Results, collect
 from fairbench.analysis.statistics.sequential import Design, Look
 from fairbench.study.history import History
 from fairbench.study.plan import Lookup, SeedsNeeded
+from fairbench.suites.schema import Suite
 
 CONTINUES: tuple[Verdict, ...] = ("inconclusive", "identical values")
 """The verdicts with which a comparison gets more seeds, where a look follows."""
@@ -28,6 +29,11 @@ class Looks:
     seeds: SeedsNeeded
 
 
+def design_of(suite: Suite) -> Design:
+    """The looks of a suite; of one without looks a single one, at all its seeds."""
+    return Design(tuple(suite.final.looks or [len(suite.final.seeds)]), suite.final.spending, suite.alpha)
+
+
 def judge_looks(results: Results) -> Looks:
     """Judge every look that is complete.
 
@@ -36,8 +42,8 @@ def judge_looks(results: Results) -> Looks:
     trials of the first look are missing, the comparisons of their arms are incomplete.
     """
     suite = results.study.suite
-    looks = suite.final.looks or [len(suite.final.seeds)]
-    design = Design(tuple(looks), suite.final.spending, suite.alpha)
+    design = design_of(suite)
+    looks = design.looks
     seeds = {(arm.arena, arm.optimizer): looks[0] for arm in results.arms}
     pairs = [(arena, *pair) for arena in suite.arenas for pair in suite.pairs]
     judged = judge([compare(results, looks[0], Look(design, 0), *pair) for pair in pairs], suite.alpha)

@@ -17,7 +17,7 @@ from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
-from scipy import optimize, special
+from scipy import optimize, special, stats
 
 Array = npt.NDArray[np.float64]
 
@@ -31,6 +31,8 @@ POINTS, WEIGHTS = np.polynomial.legendre.leggauss(16)
 """The rule of Gauss and Legendre for a piece of an integral."""
 PIECE = 4.0
 """The largest piece, in standard deviations of the smaller of its two increments."""
+STUDIES = 10_000
+"""Simulated studies."""
 LEAST, MOST = 1e-12, 0.5
 """The range of repeated p-values: smaller ones are given as `LEAST`, larger ones as 1."""
 
@@ -158,6 +160,10 @@ class Design:
         bounds = bounds_for([level * share for share in of_looks[: look + 1]], fractions, sides)
         return sides * float(special.ndtr(-bounds[-1]))
 
+    def last_level(self, level: float) -> float:
+        """The level of p at the last look; a power with this level is a lower bound of that of all looks together."""
+        return self.nominal_level(len(self.looks) - 1, level)
+
     def repeated_p(self, p: float, look: int, sides: int = 2) -> float:
         """The repeated p-value: the smallest level of all looks together with which this look rejects.
 
@@ -179,6 +185,22 @@ class Design:
             return math.log(self.nominal_level(look, math.exp(log_level), sides) / p)
 
         return math.exp(optimize.brentq(excess, math.log(LEAST), math.log(MOST), xtol=1e-12))
+
+    def expected_seeds(self, effect: float, level: float) -> float:
+        """The expected seeds of each of two arms until Welch's test finds their difference, in 10,000 simulated studies.
+
+        Args:
+            effect: the true difference, in standard deviations of one arm; the seeds are normal.
+            level: of all looks together.
+        """
+        generator, seeds = np.random.default_rng(0), np.zeros(STUDIES)
+        arms = [generator.standard_normal((STUDIES, self.looks[-1])) for _ in range(2)]
+        undecided = np.ones(STUDIES, bool)
+        for look, n in enumerate(self.looks):
+            seeds[undecided] = n
+            p = stats.ttest_ind(arms[0][:, :n] + effect, arms[1][:, :n], axis=1, equal_var=False).pvalue
+            undecided &= p > self.nominal_level(look, level)
+        return float(seeds.mean())
 
 
 @dataclass(frozen=True)

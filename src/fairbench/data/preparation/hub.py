@@ -5,10 +5,12 @@ import re
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
+from fairbench.common.coercion import build
 from fairbench.common.errors import UsageError, one_line
 from fairbench.common.files import require_disk_space, write_atomically
+from fairbench.common.reading import read_json
 from fairbench.common.terminal import say
 from fairbench.data.dataset_config import DatasetConfig
 from fairbench.data.formats.source_files import SourceFile
@@ -17,6 +19,16 @@ LISTING = "fairbench-listing.json"
 """The hub's metadata of the files, stored with them: a copy of the folder shows which are missing or damaged."""
 HASHES = Path(__file__).parents[1] / "datasets" / "hub_sha256.txt"
 """The sha256 of the hub's files at the commits that fairbench reads, as `sha256sum` writes them."""
+
+
+class _Listed(TypedDict, total=False):
+    size: int
+    sha256: str
+
+
+class _Listing(TypedDict):
+    revision: str
+    files: dict[str, _Listed]
 
 
 def known_hashes(config: DatasetConfig) -> dict[str, Mapping[str, str]]:
@@ -42,7 +54,7 @@ def local_files(config: DatasetConfig, hub_root: Path) -> tuple[list[SourceFile]
     for wanted in config.hub_files:
         here = {path.relative_to(folder).as_posix() for path in folder.glob(wanted.pattern)}
         for name in sorted(here):
-            listed, path = listing.get(name, {}), folder / name
+            listed, path = listing.get(name, _Listed()), folder / name
             size, sha256 = listed.get("size", 0), listed.get("sha256", "")
             files.append(SourceFile(name, path, known.get(name, {}), size, wanted.split, listed=sha256))
         matching = ({name for name in names if fnmatchcase(name, wanted.pattern)} for names in (known, listing))
@@ -61,13 +73,10 @@ def _missing_shards(pattern: str, names: set[str]) -> list[str]:
     return [pattern.replace("*", f"{i:05}-of-{total:05}*") for i, total in sorted(expected - present)]
 
 
-def _read_listing(folder: Path, revision: str) -> dict[str, Any]:
+def _read_listing(folder: Path, revision: str) -> dict[str, _Listed]:
     """The hub's metadata of the files at this commit; empty if unknown."""
-    try:
-        content = json.loads((folder / LISTING).read_text())
-        return dict(content["files"]) if content["revision"] == revision else {}
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}
+    listing = read_json(folder / LISTING, lambda value, _: build(_Listing, value, ()))
+    return listing["files"] if isinstance(listing, dict) and listing["revision"] == revision else {}
 
 
 def download_missing(config: DatasetConfig, hub_root: Path, by_hand: str) -> None:

@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from fairbench.common.coercion import build
 from fairbench.common.errors import UsageError
 from fairbench.common.files import require_disk_space, write_atomically
+from fairbench.common.reading import read_json
 from fairbench.data.prepared import content_sha256
 
 JOURNAL = "journal.json"
@@ -93,11 +95,8 @@ class StagingFolder:
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def _journal(self) -> dict[str, str]:
-        try:
-            content = json.loads((self.folder / JOURNAL).read_text())
-            return dict(content["sha256"]) if content["identity"] == self._identity else {}
-        except (OSError, ValueError, KeyError, TypeError):
-            return {}
+        journal = read_json(self.folder / JOURNAL, lambda value, _: build(dict[str, dict[str, str]], value, ()))
+        return journal.get(self._identity, {}) if isinstance(journal, dict) else {}
 
     def require_disk_space(self, size: int) -> None:
         """Raise `UsageError` if the disk has too little space for files of this total size, existing ones included."""
@@ -111,8 +110,7 @@ class StagingFolder:
             return
         make()
         self._hashes |= {name: content_sha256(self.path(name)) for name in names}
-        journal = {"identity": self._identity, "sha256": self._hashes}
-        write_atomically(self.folder / JOURNAL, json.dumps(journal, indent=1) + "\n")
+        write_atomically(self.folder / JOURNAL, json.dumps({self._identity: self._hashes}, indent=1) + "\n")
 
     def _is_intact(self, name: str) -> bool:
         path = self.path(name)

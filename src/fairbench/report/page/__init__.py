@@ -12,7 +12,6 @@ import jinja2
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.results import Results
-from fairbench.common.formatting import plural
 from fairbench.report.figures.canvas import Drawing
 from fairbench.report.figures.colors import declarations
 from fairbench.report.findings import Finding
@@ -61,8 +60,7 @@ def _lead(results: Results) -> str:
     others = [name for name in suite.optimizers if name != suite.reference]
     compared = f"every pair of {', '.join(suite.optimizers)}"
     compared = compared if suite.compare == "all" else f"{suite.reference} against {', '.join(others)}"
-    seeds = plural(len(suite.final.seeds), "seed")
-    return f"{about}. {f'Compared: {compared}; ' if others else ''}{seeds} in each arm; device {results.study.device}."
+    return f"{about}. {f'Compared: {compared}; ' if others else ''}{suite.final.in_words} in each arm; device {results.study.device}."
 
 
 def _text(name: str) -> str:

@@ -47,6 +47,8 @@ def comparison_table(analyses: Analyses) -> TableView:
         f"{whose} is better. Only “better” is a win. Alpha {rate(suite.alpha)}; the interval is not "
         "corrected for the number of comparisons, Holm p is."
     )
+    if suite.final.looks:
+        caption += " Intervals, Holm p and TOST p are corrected for the looks, Welch p is not."
     columns = (
         words("Arena", "arena"),
         *([words("Optimizer", "reference")] if every else []),

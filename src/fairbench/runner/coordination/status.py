@@ -9,10 +9,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from fairbench.common.coercion import build
 from fairbench.common.files import Stamp
 from fairbench.common.reading import Damaged, read_json
 from fairbench.runner.observers import RunningTrial
-from fairbench.suites.coercion import build
 
 TOKEN_DIGITS = 16
 """Hexadecimal digits of a driver's token."""

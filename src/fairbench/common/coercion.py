@@ -18,7 +18,7 @@ class Wrong(ValueError):
     """An error in the value of the key at `path`."""
 
     def __init__(self, path: KeyPath, reason: object) -> None:
-        super().__init__(f"{'.'.join(path)} {reason}")
+        super().__init__(f"{'.'.join(path) or 'it'} {reason}")
         self.path, self.reason = path, reason
 
 
