@@ -90,7 +90,8 @@ def print_plan(
         searching = _searching(f, arena, searched)
         console.print(
             f"{f.arena}: {plural(arms, 'optimizer')}, each {searching} and {f.final_trials // arms} final ones of "
-            f"{arena.steps}{_at_most(f.final_extensions // arms)}; {arena.metric}, margin {arena.margin:g}\n  {_detects(f, arena.margin)}",
+            f"{arena.steps}{_at_most(f.final_extensions // arms)}; {arena.metric}, margin {arena.margin:g}\n"
+            f"  {_detects(f, arena.margin)}",
             highlight=False,
         )
     if untuned := [name for name in suite.optimizers if not study.tuned(name)]:

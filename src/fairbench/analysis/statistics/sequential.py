@@ -187,7 +187,7 @@ class Design:
         return math.exp(optimize.brentq(excess, math.log(LEAST), math.log(MOST), xtol=1e-12))
 
     def expected_seeds(self, effect: float, level: float) -> float:
-        """The expected seeds of each of two arms until Welch's test finds their difference, in 10,000 simulated studies.
+        """The expected seeds of each of two arms until Welch's test finds their difference, by simulated studies.
 
         Args:
             effect: the true difference, in standard deviations of one arm; the seeds are normal.
