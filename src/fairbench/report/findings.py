@@ -54,7 +54,8 @@ def _verdicts(analyses: Analyses) -> str:
     looks = f"An arm has {final.in_words}: p, intervals and the equivalence test are corrected for these looks. "
     return (
         f"Of {plural(len(comparisons), 'comparison')} of {compared}, the verdict is "
-        f"{'; '.join(parts)}. Only better is a win. {looks if final.looks else ''}Better and worse need a Holm-corrected p below {suite.alpha:g}; "
+        f"{'; '.join(parts)}. Only better is a win. {looks if final.looks else ''}"
+        f"Better and worse need a Holm-corrected p below {suite.alpha:g}; "
         f"equivalent needs an equivalence test with p below {suite.alpha:g}, which is not corrected; "
         "inconclusive means that these seeds cannot decide, not that there is no difference."
     )
@@ -62,15 +63,15 @@ def _verdicts(analyses: Analyses) -> str:
 
 def _lost_to_correction(analyses: Analyses) -> str:
     comparisons, alpha = analyses.comparisons, analyses.suite.alpha
+    tested = [(c, c.p_repeated, c.p_holm) for c in comparisons if c.p_repeated is not None and c.p_holm is not None]
     lost = [
-        c for c in comparisons if c.p_repeated is not None and c.p_holm is not None and c.p_repeated < alpha <= c.p_holm
+        f"{analyses.title(c)} (p = {p:.2g}, Holm p = {p_holm:.2g})" for c, p, p_holm in tested if p < alpha <= p_holm
     ]
     if not lost:
         return ""
-    pairs = ", ".join(f"{analyses.title(c)} (p = {c.p_repeated:.2g}, Holm p = {c.p_holm:.2g})" for c in lost)
     return (
-        f"{plural(len(lost), 'comparison')} with p below {alpha:g} before Holm's correction and not after it: {pairs}. "
-        f"A family of {len(comparisons)} can give such values by chance; they do not count."
+        f"{plural(len(lost), 'comparison')} with p below {alpha:g} before Holm's correction and not after it: "
+        f"{', '.join(lost)}. A family of {len(comparisons)} can give such values by chance; they do not count."
     )
 
 

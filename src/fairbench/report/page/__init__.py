@@ -60,7 +60,8 @@ def _lead(results: Results) -> str:
     others = [name for name in suite.optimizers if name != suite.reference]
     compared = f"every pair of {', '.join(suite.optimizers)}"
     compared = compared if suite.compare == "all" else f"{suite.reference} against {', '.join(others)}"
-    return f"{about}. {f'Compared: {compared}; ' if others else ''}{suite.final.in_words} in each arm; device {results.study.device}."
+    seeds = f"{suite.final.in_words} in each arm; device {results.study.device}"
+    return f"{about}. {f'Compared: {compared}; ' if others else ''}{seeds}."
 
 
 def _text(name: str) -> str:

@@ -1,0 +1,192 @@
+"""Looks: studies that give more seeds to the undecided comparisons alone."""
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from fabricated import Records, finals, flags_of, history, study
+from scipy import stats
+
+from fairbench.analysis.analyse import analyse
+from fairbench.analysis.comparison.looks import design_of, judge_looks
+from fairbench.analysis.needed_seeds import seeds_needed
+from fairbench.analysis.results import collect
+from fairbench.analysis.statistics.power import minimum_detectable_effect
+from fairbench.analysis.statistics.sequential import Design
+from fairbench.report.findings import find
+from fairbench.study.history import History, Plan
+from fairbench.study.schedule import Schedule
+
+LOOKS = [3, 6, 12]
+SEEDS = tuple(range(1, LOOKS[-1] + 1))
+
+
+def with_looks(arenas=("vit",), looks=LOOKS, **fields):
+    the_study = study(arenas, seeds=SEEDS, **fields)
+    final = replace(the_study.suite.final, looks=looks)
+    return replace(the_study, suite=replace(the_study.suite, final=final))
+
+
+def normal(seed, mean, spread=0.01):
+    return (mean + spread * np.random.default_rng(seed).standard_normal(len(SEEDS))).tolist()
+
+
+EASY = {"PsiLogic": normal(0, 0.9), "AdamW": normal(1, 0.5), "Lion": normal(2, 0.88)}
+"""AdamW is decided at the first look, Lion later."""
+
+
+def run(the_study, scores, order=lambda trials: trials[0], stop=10**6):
+    """Run a study in an order of its trials; stop after some."""
+    given, finished, records, known = [], [], Records(finals(the_study, **scores)), {}
+
+    def look(spec):
+        return known.get(spec.id)
+
+    schedule = Schedule(the_study, look, seeds_needed=lambda: seeds_needed(the_study, look))
+    while len(finished) < stop:
+        while spec := schedule.next():
+            given.append(spec)
+        if not given:
+            break
+        spec = order(given)
+        given.remove(spec)
+        known[spec.id] = records(spec)
+        schedule.ended(spec)
+        finished.append(spec)
+    return look, finished
+
+
+def reference_verdicts(scores, margin=0.01, alpha=0.05):
+    """At each look Holm's steps with their nominal levels, written again as in benchmarks/look_error.py."""
+    design, names = Design(tuple(LOOKS), "obrien-fleming", alpha), ["AdamW", "Lion"]
+    found, seeds = {}, {"PsiLogic": LOOKS[0], **dict.fromkeys(names, LOOKS[0])}
+    at = dict.fromkeys(names, 0)
+    for number, n in enumerate(LOOKS):
+        at.update({x: number for x in names if x not in found})
+        seeds.update({x: n for x in (*[x for x in names if x not in found], "PsiLogic") if len(found) < len(names)})
+        tests, within = {}, {}
+        for x in names:
+            k = at[x]
+            ours, theirs = (np.array(scores[name][: LOOKS[k]]) for name in ("PsiLogic", x))
+            tests[x] = stats.ttest_ind(ours, theirs, equal_var=False)
+            lower = stats.ttest_ind(ours + margin, theirs, equal_var=False, alternative="greater").pvalue
+            upper = stats.ttest_ind(ours - margin, theirs, equal_var=False, alternative="less").pvalue
+            within[x] = max(lower, upper) <= design.nominal_level(k, alpha, 1)
+        rejected = []
+        for step in range(len(names)):
+            level = alpha / (len(names) - step)
+            passing = [x for x in names if x not in rejected and tests[x].pvalue <= design.nominal_level(at[x], level)]
+            if not passing:
+                break
+            rejected.append(min(passing, key=lambda x: tests[x].pvalue))
+        found.update({x: "better" if tests[x].statistic > 0 else "worse" for x in rejected})
+        found.update({x: "equivalent" for x in names if within[x] and x not in found})
+        if len(found) == len(names):
+            break
+    return {x: found.get(x, "inconclusive") for x in names}, seeds
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_verdicts_and_seeds_are_those_of_nominal_levels(seed):
+    gap, generator = 0.01 * (seed % 4), np.random.default_rng(seed)
+    scores = {"PsiLogic": normal(generator, 0.9), "AdamW": normal(generator, 0.9 - gap), "Lion": normal(generator, 0.9)}
+    if seed > 5:
+        scores["Lion"] = normal(generator, 0.9, 0.001)
+    the_study = with_looks(margin=0.02)
+    look, _ = run(the_study, scores)
+    judged = judge_looks(collect(the_study, look))
+    verdicts, seeds = reference_verdicts(scores, margin=0.02)
+    assert {c.baseline: c.verdict for c in judged.comparisons} == verdicts
+    assert {name: n for (_, name), n in judged.seeds.items()} == seeds
+
+
+def test_decided_arms_get_no_more_seeds_and_the_reference_as_many_as_the_longest():
+    the_study = with_looks()
+    look, finished = run(the_study, EASY)
+    count = {name: sum(x.stage == "final" and x.optimizer.name == name for x in finished) for name in EASY}
+    assert count["AdamW"] == 3 < count["Lion"] == count["PsiLogic"]
+    analyses = analyse(history(the_study), look)
+    adamw, lion = analyses.comparisons
+    assert (adamw.verdict, adamw.note, adamw.seeds, adamw.n_reference) == ("better", "after 3 of 12 seeds", 3, 3)
+    assert (lion.verdict, lion.seeds) == ("better", count["Lion"])
+    assert adamw.p < adamw.p_repeated < adamw.p_holm
+
+
+@pytest.mark.parametrize("order", [lambda trials: trials[-1], lambda trials: sorted(trials, key=lambda x: x.id)[0]])
+def test_nothing_depends_on_the_order_of_the_trials(order):
+    the_study = with_looks(("gpt", "vit"))
+    first, finished = run(the_study, EASY)
+    second, others = run(the_study, EASY, order)
+    assert {x.id for x in finished} == {x.id for x in others}
+    assert judge_looks(collect(the_study, first)) == judge_looks(collect(the_study, second))
+
+
+def test_a_study_that_was_stopped_between_looks_says_what_it_may():
+    the_study = with_looks()
+    _, finished = run(the_study, EASY)
+    first_look = next(i for i, x in enumerate(finished) if x.stage == "final" and x.seed > LOOKS[0])
+    look, _ = run(the_study, EASY, stop=first_look + 1)
+    adamw, lion = judge_looks(collect(the_study, look)).comparisons
+    assert (adamw.verdict, adamw.seeds) == ("better", 3)
+    assert (lion.verdict, lion.seeds, lion.note) == ("inconclusive", 3, "after 3 of 12 seeds, to be continued")
+    before, _ = run(the_study, EASY, stop=first_look - 1)
+    assert {c.verdict for c in judge_looks(collect(the_study, before)).comparisons} == {"incomplete"}
+
+
+def test_a_failed_trial_keeps_nobody_waiting():
+    the_study = with_looks()
+    scores = {**EASY, "AdamW": ["failed", *EASY["AdamW"][1:]]}
+    look, _ = run(the_study, scores)
+    adamw, lion = judge_looks(collect(the_study, look)).comparisons
+    assert (adamw.verdict, lion.verdict) == ("incomplete", "better")
+
+
+def test_a_confirmation_is_waited_for():
+    the_study = with_looks()
+    confirmed = replace(the_study.suite, sweep=replace(the_study.suite.sweep, confirm=1))
+    confirmed = replace(confirmed, arenas={"vit": replace(confirmed.arenas["vit"], steps=20)})
+    the_study = replace(the_study, suite=confirmed)
+    records = Records(finals(the_study, **EASY))
+
+    def look(spec):  # AdamW's selection is not confirmed yet, of the others every trial has a record
+        return None if spec.stage == "confirm" and spec.optimizer.name == "AdamW" else records(spec)
+
+    assert set(seeds_needed(the_study, look).values()) == {LOOKS[0]}
+
+
+def test_a_declared_look_is_no_flag_and_one_that_was_not_declared_is():
+    the_study = with_looks()
+    look, _ = run(the_study, EASY)
+    assert "changed afterwards" not in flags_of(the_study, look)
+    fixed = study(("vit",), seeds=SEEDS[:3])
+    changed = History((Plan(fixed, "2026-11-22T10:00:00+00:00", 0), Plan(the_study, "2026-11-22T11:00:00+00:00", 9)))
+    (flag,) = [x for x in analyse(changed, look).flags if x.name == "changed afterwards"]
+    assert flag.severity == "fail"
+    assert "looks" in flag.evidence
+
+
+def test_the_report_and_the_plan_name_the_looks():
+    the_study = with_looks()
+    look, _ = run(the_study, EASY)
+    (verdicts,) = [x.text for x in find(analyse(history(the_study), look)) if x.topic == "Verdicts"]
+    assert "An arm has 3, 6 or 12 seeds" in verdicts
+
+
+@pytest.mark.parametrize("spending", ["obrien-fleming", "pocock"])
+def test_expected_seeds_are_those_of_a_loop(spending):
+    design, level = Design(tuple(LOOKS), spending, 0.05), 0.05 / 3
+    generator, counts = np.random.default_rng(7), []
+    for _ in range(150):
+        a, b = generator.standard_normal((2, LOOKS[-1]))
+        ps = [(n, stats.ttest_ind(a[:n] + 2, b[:n], equal_var=False).pvalue) for n in LOOKS]
+        stopped = itertools.dropwhile(lambda x: x[1] > design.nominal_level(LOOKS.index(x[0]), level), ps)
+        counts.append(next(stopped, (LOOKS[-1], 0))[0])
+    error = np.std(counts) / np.sqrt(len(counts))
+    assert design.expected_seeds(2.0, level) == pytest.approx(np.mean(counts), abs=4 * error)
+
+
+def test_the_power_of_a_study_with_looks_is_that_of_its_last_look():
+    design = design_of(with_looks().suite)
+    assert 0.03 < design.last_level(0.05) < 0.05
+    assert minimum_detectable_effect(12, design.last_level(0.05)) > minimum_detectable_effect(12, 0.05)
