@@ -39,9 +39,11 @@ def tiny_file(tmp_path):
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory):
-    """The tiny study with an own optimizer, by the command, in trials long enough to be killed in their middle."""
+    """The tiny study with an own optimizer, a confirmed selection and a second look, in trials long enough to be killed."""
     folder = tmp_path_factory.mktemp("finished")
-    write_tiny(folder, TINY.replace("steps = 40", "steps = 160").replace("sweep_steps = 10", "sweep_steps = 60"))
+    text = TINY.replace("steps = 40", "steps = 120").replace("sweep_steps = 10", "sweep_steps = 60\n")
+    text = text.replace("budget = 3", "confirm = 1").replace("seeds = [1, 2]", "seeds = [1, 2, 3]\nlooks = [2, 3]")
+    write_tiny(folder, text)
     words = ["run", "--suite", "tiny.toml", "--optimizers", "AdamW,own_optimizers:Signs", "--reference", "Signs"]
     command = [sys.executable, "-m", "fairbench", *words, "--output-dir", "out", "--workers", "2"]
     done = subprocess.run(command, cwd=folder, env=OUTSIDE_OF_GIT, capture_output=True, text=True)
