@@ -119,7 +119,9 @@ def read_folder(folder: Path, options: Mapping[str, Any] | None = None) -> Prepa
 
     prepared = read_json(path := folder / MANIFEST, interpret)
     if not isinstance(prepared, Prepared):
-        raise UsageError(f"{path} is damaged ({prepared.reason})" if prepared else f"there is no {path}")
+        if prepared is None:
+            raise UsageError(f"there is no {path}")
+        raise UsageError(f"{path} {'cannot be read' if prepared.locked else 'is damaged'} ({prepared.reason})")
     if options is not None:
         if prepared.manifest["options"] != options:
             raise UsageError(f"{folder} was prepared with {prepared.manifest['options']}")

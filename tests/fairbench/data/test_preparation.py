@@ -13,6 +13,7 @@ import stat
 import subprocess
 import sys
 import tarfile
+import tempfile
 import threading
 import zipfile
 from collections import Counter
@@ -25,6 +26,7 @@ from typing import Any
 import archives
 import numpy as np
 import pytest
+from users import as_user, needs_root
 
 from fairbench.cli.main import main
 from fairbench.common.errors import UsageError
@@ -33,6 +35,7 @@ from fairbench.data.dataset_config import dataset_config
 from fairbench.data.datasets.registry import DATASETS
 from fairbench.data.preparation import hub
 from fairbench.data.preparation.hub import LISTING
+from fairbench.data.preparation.prepare import PrepareOptions, prepare
 from fairbench.data.prepared import HASHED, Prepared, content_sha256, sealed
 from fairbench.runner.run_study import check_data
 from fairbench.suites.loader import load_suite
@@ -704,6 +707,23 @@ def test_what_is_prepared_needs_no_writable_folder(
     assert f"{folder} cannot be prepared, since {folder.parent} cannot be written (Is a directory)" in (
         capsys.readouterr().err
     )
+
+
+@needs_root
+def test_a_folder_of_another_user_is_named_before_it_is_prepared_again(folder: Path) -> None:
+    with tempfile.TemporaryDirectory() as root:  # pytest's own folders are closed to other users
+        for each in (Path(root), copy := Path(root) / "prepared"):
+            each.mkdir(exist_ok=True)
+            each.chmod(0o777)
+        shutil.copytree(folder, copy / "cifar100").chmod(0o700)
+
+        def refused() -> str:
+            with pytest.raises(UsageError) as raised:
+                prepare(dataset_config("cifar100"), PrepareOptions(Path(root)))
+            return str(raised.value)
+
+        refusal = "is another user's; let its owner prepare it and make it readable, or choose another --data-root"
+        assert as_user(1001, 0o022, refused) == f"{copy / 'cifar100'} {refusal}"
 
 
 def test_a_dataset_may_be_a_link_to_another_disk(tmp_path: Path, archive: Path) -> None:

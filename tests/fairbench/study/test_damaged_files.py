@@ -14,6 +14,7 @@ import torch
 from damage import CLAIMS, CONTROL, DEEP, STATUS, damaged, read_everything, signed, whole_study, write
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
+from users import as_user, needs_root
 
 from fairbench.arenas.base import ArenaFacts
 from fairbench.cli.main import main
@@ -106,25 +107,7 @@ def test_nothing_that_a_study_names_is_imported(tmp_path, monkeypatch, capsys):
     assert not Path("imported").exists()
 
 
-def as_user(user, umask, function):
-    """Call a function in a process of another user, which is then killed; returns what it returned."""
-    read, written = os.pipe()
-    if not (child := os.fork()):
-        try:
-            os.setgroups([])
-            os.setgid(user)
-            os.setuid(user)
-            os.umask(umask)
-            os.write(written, json.dumps(function()).encode())
-        finally:
-            os._exit(0)
-    os.waitpid(child, 0)
-    os.close(written)
-    with os.fdopen(read, "rb") as pipe:
-        return json.loads(pipe.read())
-
-
-@pytest.mark.skipif(os.getuid() != 0, reason="only root may take the place of two other users")
+@needs_root
 def test_what_a_user_may_not_read_is_respected(monkeypatch):
     with tempfile.TemporaryDirectory() as folder:  # pytest's own folders are closed to other users
         monkeypatch.setattr(liveness, "EXPIRY", -1.0)

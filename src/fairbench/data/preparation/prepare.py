@@ -18,7 +18,7 @@ from fairbench.data.formats.source_files import SourceFiles, sha256_of, size_of,
 from fairbench.data.preparation import write_images, write_texts
 from fairbench.data.preparation.locate import PrepareOptions, find_source_files, is_verifiable
 from fairbench.data.preparation.progress_bar import progress_bar
-from fairbench.data.preparation.staging import StagingFolder, refuse_foreign_files
+from fairbench.data.preparation.staging import StagingFolder, check_replaceable
 from fairbench.data.prepared import FORMAT, MANIFEST, read_folder, sealed
 
 MAKERS = ("numpy", "pillow", "pyarrow", "tokenizers")
@@ -42,7 +42,7 @@ def prepare(config: DatasetConfig, options: PrepareOptions) -> None:
     with _exclusive(target) as waited:
         if waited and _is_current(config, options, target):
             return
-        refuse_foreign_files(target)
+        check_replaceable(target)
         _make(config, find_source_files(config, options), target, options.unverified)
 
 

@@ -21,12 +21,16 @@ OWN = re.compile(r"(train|val|test)(_labels)?\.npy|tokenizer\.json|\.*(manifest|
 """Names of the files in a prepared folder."""
 
 
-def refuse_foreign_files(folder: Path) -> None:
-    """Refuse to replace a prepared folder that has other files than those that a preparation writes.
+def check_replaceable(folder: Path) -> None:
+    """Refuse to replace a prepared folder of another user, or one with files that no preparation writes.
 
     Raises:
-        UsageError: it has one; the message names it.
+        UsageError: it is one; the message names the files.
     """
+    if folder.exists() and not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        raise UsageError(
+            f"{folder} is another user's; let its owner prepare it and make it readable, or choose another --data-root"
+        )
     foreign = sorted(path.name for path in folder.iterdir() if not OWN.fullmatch(path.name)) if folder.exists() else []
     if foreign:
         raise UsageError(
