@@ -99,6 +99,27 @@ def test_the_errors_of_a_search_are_those_of_the_benchmark_and_repeated_searches
     assert all(float(x["repeated"]) <= 0.05 + 3 * (0.05 * 0.95 / int(x["studies"])) ** 0.5 for x in rows)
 
 
+def test_the_errors_of_looks_are_those_of_the_benchmark_and_hold_alpha() -> None:
+    with (ROOT / "docs/results/statistics.csv").open() as file:
+        rows = [row for row in csv.DictReader(file) if row["design"] != "undeclared looks"]
+    page = (ROOT / "docs/seeds-on-demand.md").read_text()
+    shown = re.findall(r"^\| (\S+) \| (`?[\w -]+`?) \| (0.*) \|$", page, flags=re.MULTILINE)
+    assert len(shown) == len({(row["scores"], row["spending"], row["design"]) for row in rows})
+    for scores, design, numbers in shown:
+        mine = [x for x in rows if x["scores"] == scores and (x["spending"] or "20 seeds") == design.strip("`")]
+        (none,) = (x for x in mine if x["differing"] == "none")
+        cases = {x["difference"]: x for x in mine if (x["differing"], x["margin"]) == ("all", "0.1")}
+        smaller, larger = cases["1.2"], cases["2.0"]
+        equivalence = max(float(x["false_equivalence_any_stopping"] or 0) for x in mine)
+        values = [none["false_verdict_any_stopping"], equivalence, smaller["power"], larger["power"]]
+        counts = [larger["median_seeds"], larger["trials"]]
+        written = [f"{float(x):.3f}" for x in values] + [f"{float(x):.0f}" for x in counts]
+        assert numbers.split(" | ") == written, (scores, design)
+    bar = 0.05 + 3 * (0.05 * 0.95 / 10_000) ** 0.5
+    errors = [row[f"false_{of}_any_stopping"] for row in rows for of in ("verdict", "equivalence")]
+    assert max(float(x) for x in errors if x) <= bar
+
+
 def test_every_verdict_and_every_column_of_significance_is_explained() -> None:
     table = PAGE.read_text().partition("## significance.csv")
     assert re.findall(r"^\| ([a-z ]+) \|", table[0], flags=re.MULTILINE)[1:] == list(VERDICTS)

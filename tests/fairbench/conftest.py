@@ -39,7 +39,7 @@ def tiny_file(tmp_path):
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory):
-    """The tiny study with an own optimizer, a confirmed selection and a second look, in trials long enough to be killed."""
+    """The tiny study with an own optimizer, a confirmed selection and two looks, in trials long enough to be killed."""
     folder = tmp_path_factory.mktemp("finished")
     text = TINY.replace("steps = 40", "steps = 120").replace("sweep_steps = 10", "sweep_steps = 60\n")
     text = text.replace("budget = 3", "confirm = 1").replace("seeds = [1, 2]", "seeds = [1, 2, 3]\nlooks = [2, 3]")

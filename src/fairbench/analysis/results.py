@@ -153,7 +153,7 @@ class Results:
         return [arm for arm in self.arms if arm.arena == arena]
 
     def with_seeds(self, seeds: SeedsNeeded) -> "Results":
-        """The results of so many final seeds of each arm, the first ones."""
+        """The results of the first final seeds of each arm, of these numbers."""
         arms = [replace(arm, final=arm.final[: seeds[arm.arena, arm.optimizer]]) for arm in self.arms]
         return Results(self.study, arms)
 
