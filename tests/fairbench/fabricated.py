@@ -35,14 +35,20 @@ def mechanism(quantities=QUANTITIES):
 
 
 def study(
-    arenas=("gpt", "vit"), optimizers=("AdamW", "Lion", "PsiLogic"), seeds=(1, 2, 3), alpha=0.05, margin=0.01, **fields
+    arenas=("gpt", "vit"),
+    optimizers=("AdamW", "Lion", "PsiLogic"),
+    seeds=(1, 2, 3),
+    alpha=0.05,
+    margin=0.01,
+    budget=0,
+    **fields,
 ):
     suite = Suite(
         name="fabricated",
         description="records that nobody trained",
         reference="PsiLogic",
         alpha=alpha,
-        sweep=Sweep(1e-4, 1e-2, [0], 1, points=3, max_extensions=1),
+        sweep=Sweep(1e-4, 1e-2, [0], 1, points=3, budget=budget),
         final=Final(list(seeds), 2),
         training=Training(0, 1.0, 5),
         arenas={
@@ -72,7 +78,7 @@ class Records:
         arm = (spec.arena.name, spec.optimizer.name)
         if spec.stage == "timing":
             return self.record(spec, 0.5) if self.speed else None
-        if spec.stage == "sweep":
+        if spec.stage in ("sweep", "confirm"):
             best = 0.5 if spec.lr == 1e-3 else 0.4 if arm[0] == "vit" else 0.6
             outcome = self.sweeps.get(arm, {}).get(spec.lr, best)
         else:

@@ -101,9 +101,10 @@ def print_plan(
     trials = sum(f.sweep_trials + f.confirm_trials + f.final_trials for f in forecasts)
     more = sum(f.confirm_extensions for f in forecasts)
     usual, most = (sum(getattr(f, name) for f in forecasts) / workers for name in ("seconds", "most_seconds"))
+    at_most = [f", at most {x}" if more else "" for x in (f"{more} more", duration(most))]
     console.print(
-        f"{plural(trials, 'trial')}, at most {more} more; about {duration(usual)} of training and evaluation, at most "
-        f"{duration(most)}, with {workers} at a time; {sum(f.disk for f in forecasts) / 1e6:.1f} MB on disk",
+        f"{plural(trials, 'trial')}{at_most[0]}; about {duration(usual)} of training and evaluation{at_most[1]}, "
+        f"with {workers} at a time; {sum(f.disk for f in forecasts) / 1e6:.1f} MB on disk",
         highlight=False,
     )
     for plan, differing in history.late:

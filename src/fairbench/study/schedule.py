@@ -14,7 +14,7 @@ class Outlook:
 
     Attributes:
         done: trials with a record.
-        trials: all trials that are known to be needed; a sweep may still be extended.
+        trials: all trials that are needed; more may confirm a selection.
         steps_left: training steps that remain, by arena.
     """
 
@@ -64,11 +64,14 @@ class Schedule:
             waiting[pair] = [x for x in reversed(left) if x.stage == stage and x.id not in self._given]
         self._unfinished[pair] = {spec.id for spec in left}
         done, steps = len(arm.trials) - len(left), [(arm.arena, spec.training.steps) for spec in left]
-        if not (arm.selected or arm.diverged):  # its final trials are not known yet
-            suite = self._study.suite
+        if not (arm.selected or arm.diverged):  # what follows is known in number only
+            suite, search = self._study.suite, self._study.search(arm.optimizer)
+            plan, seeds = suite.arenas[arm.arena], len(suite.sweep.seeds)
+            searching = search.size * seeds - len(arm.sweep) if arm.sweep and not arm.searched else 0
             known = arm.sweep and suite.confirms(arm.arena) and not arm.confirm
-            confirming = self._study.search(arm.optimizer).neighborhood * len(suite.sweep.seeds) if known else 0
-            steps += [(arm.arena, suite.arenas[arm.arena].steps)] * (confirming + len(suite.final.seeds))
+            confirming = search.neighborhood * seeds if known else 0
+            steps += [(arm.arena, plan.sweep_steps)] * searching
+            steps += [(arm.arena, plan.steps)] * (confirming + len(suite.final.seeds))
         self._outlooks[pair] = _outlook(done, steps)
 
     def next(self) -> TrialSpec | None:

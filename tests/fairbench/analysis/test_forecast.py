@@ -56,19 +56,21 @@ def with_tuned_on():
 def test_an_arena_that_is_tuned_on_another_has_no_sweep() -> None:
     the_study = with_tuned_on()
     forecasts = forecast(rehearsed(the_study), nothing)
-    assert [(f.sweep_trials, f.extensions, f.final_trials) for f in forecasts] == [(9, 3, 9), (0, 0, 9)]
+    assert [(f.sweep_trials, f.final_trials) for f in forecasts] == [(9, 9), (0, 9)]
     assert sum(f.sweep_trials + f.final_trials for f in forecasts) == Schedule(the_study, nothing).outlook().trials
 
 
 @pytest.mark.parametrize(
-    "changed", [{}, {"seeds": [10, 11]}, {"extra": {"weight_decay": [0.0, 0.1]}}, {"max_extensions": 2}]
+    "changed", [{}, {"seeds": [10, 11]}, {"extra": {"weight_decay": [0.0, 0.1]}}, {"budget": 5, "confirm": 1}]
 )
 def test_trials_are_those_of_the_schedule(changed) -> None:
-    """Without extensions as many as are scheduled at first; with all of them as many as run if the edge always wins."""
+    """As many as are scheduled at first; with those that may be added, as many as run if the edge always wins."""
     the_study = with_sweep(study(), **changed)
+    arenas = {name: replace(arena, steps=20) for name, arena in the_study.suite.arenas.items()}
+    the_study = replace(the_study, suite=replace(the_study.suite, arenas=arenas))
     forecasts = forecast(rehearsed(the_study), nothing)
-    outlook = Schedule(the_study, nothing).outlook()
-    assert sum(f.sweep_trials + f.final_trials for f in forecasts) == outlook.trials
+    usual = sum(f.sweep_trials + f.confirm_trials + f.final_trials for f in forecasts)
+    assert usual == Schedule(the_study, nothing).outlook().trials
 
     rising = {(arena, name): Rising() for arena in the_study.suite.arenas for name in the_study.suite.optimizers}
     records = {}
@@ -77,7 +79,8 @@ def test_trials_are_those_of_the_schedule(changed) -> None:
     while spec := schedule.next():
         records[spec.id] = everything(spec)
         schedule.ended(spec)
-    assert len(records) == sum(f.sweep_trials + f.extensions + f.final_trials for f in forecasts)
+    assert len(records) == usual + sum(f.confirm_extensions for f in forecasts)
+    assert schedule.outlook().trials == len(records)
 
 
 class Rising(dict):
@@ -93,7 +96,7 @@ def test_seconds_by_hand(tmp_path: Path) -> None:
     assert trial_seconds(prepared, "vit") == pytest.approx({"sweep": 0.6, "confirm": 0.6, "final": 0.1 + 1.5})
     (vit,) = forecast(prepared, nothing)
     assert vit.seconds == pytest.approx(2 * (3 * 0.6 + 3 * 1.6))
-    assert vit.most_seconds == pytest.approx(vit.seconds + 2 * 0.6)
+    assert vit.most_seconds == vit.seconds
     assert time_limits(prepared, 0.0) == {"vit": pytest.approx(LEAST_LIMIT + LIMIT_RATIO * 1.6)}
     assert time_limits(prepared, 7.0) == {"vit": 7.0}
 
@@ -149,7 +152,7 @@ def test_the_disk_space_is_that_of_a_real_study(finished: Finished) -> None:
 def _every(the_study) -> list[TrialSpec]:
     """Trials at every rate that may be tried."""
     suite = the_study.suite
-    rates = [Grid(suite.sweep).rate(i) for i in range(-suite.sweep.max_extensions, suite.sweep.points + 2)]
+    rates = [Grid(suite.sweep).rate(i / 2) for i in range(-2, 2 * suite.sweep.points + 2)]
     return [
         trial_spec(the_study, arena, optimizer, stage, rate, seed)
         for arena in suite.arenas
@@ -180,22 +183,20 @@ def shown(the_study, records=nothing, workers=2) -> str:
 def test_the_plan_in_words() -> None:
     the_study = study(("vit",), ("AdamW", "PsiLogic"), margin=0.02)
     text = shown(the_study)
-    assert "vit: 2 optimizers, each 3 sweep trials of 10 steps (at most 1 more) and 3 final ones of 10;" in text
+    assert "vit: 2 optimizers, each 3 sweep trials of 10 steps and 3 final ones of 10;" in text
     assert (
         "detects 3.1 standard deviations between seeds with 80% power, so its margin only if seeds differ by 0.0065"
         in text
     )
     assert "PsiLogic in 1 comparison at 0.05" in text
-    assert (
-        "12 trials, at most 2 more; about 0:07 of training and evaluation, at most 0:07, with 2 at a time; 0." in text
-    )
+    assert "12 trials; about 0:07 of training and evaluation, with 2 at a time; 0." in text
 
     noisy, quiet = ([0.5, 0.6, 0.7], [0.500, 0.505, 0.510])
     seen = shown(the_study, Records(finals(the_study, PsiLogic=noisy, AdamW=noisy)))
     assert "0.31, by the seeds that have a record, which exceeds its margin" in seen
     seen = shown(the_study, Records(finals(the_study, PsiLogic=quiet, AdamW=quiet)))
     assert "0.015, by the seeds that have a record\n" in seen
-    assert "vit: 2 optimizers, each 3 sweep trials of 10 steps (at most 1 more) and 1 final" in shown(
+    assert "vit: 2 optimizers, each 3 sweep trials of 10 steps and 1 final" in shown(
         study(("vit",), ("AdamW", "PsiLogic"), seeds=(1,))
     )
     assert "cannot reach alpha" in shown(study(("vit",), ("AdamW", "PsiLogic"), seeds=(1,)))

@@ -38,8 +38,8 @@ pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what stu
 
 THREE = ("AdamW", "Lion", "PsiLogic")
 DECAYS = {"weight_decay": [0, 0.01, 0.1]}
-SOBOL = {"search": "sobol", "points": 0, "max_extensions": 0, "budget": 4, "search_seed": 7}
-COORDINATE = {"search": "coordinate", "max_extensions": 0, "budget": 9, "extra": DECAYS}
+SOBOL = {"search": "sobol", "points": 0, "budget": 4, "search_seed": 7}
+COORDINATE = {"search": "coordinate", "budget": 9, "extra": DECAYS}
 
 
 def searching(sweep=None, optimizers=THREE, arenas=("vit",), **resolved):
@@ -90,7 +90,8 @@ TRIED = [
     (SOBOL, 4),
     ({**SOBOL, "extra": DECAYS}, 4),
     ({"seeds": [0, 10]}, 3),
-    ({"max_extensions": 0, "budget": 5}, 5),
+    ({"budget": 5}, 5),
+    ({"budget": 5, "extra": DECAYS}, 15),
     (COORDINATE, 9),
 ]
 
@@ -137,7 +138,7 @@ def test_the_reported_length_selects() -> None:
     stages = [spec.stage for spec in order]
     assert stages.index("confirm") > max(i for i, stage in enumerate(stages) if stage == "sweep")
     (f,) = forecast(rehearsed(the_study), lambda spec: None)
-    assert (f.sweep_trials, f.confirm_trials, f.confirm_extensions) == (20, 12, 12)
+    assert (f.sweep_trials, f.confirm_trials, f.confirm_extensions) == (20, 12, 8)
     assert stages.count("confirm") == 16
 
     records = Scored(the_study, near(1e-3), full, PsiLogic=[0.9, 0.91, 0.92])
@@ -176,17 +177,18 @@ def test_a_search_that_diverges_at_the_reported_length_selects_nothing() -> None
 
 
 def test_rates_are_the_grids_times_the_scale() -> None:
-    the_study = searching(Lion={"lr_scale": 0.3})
+    the_study = searching({"budget": 4}, Lion={"lr_scale": 0.3})
     found, _ = run(the_study, near(6e-4))
     assert [x.lr for x in the_study.search("Lion").first()] == [3e-5, 3e-4, 3e-3]
-    assert {spec.lr for spec in found["AdamW"].sweep} == {1e-4, 1e-3, 1e-2}
-    assert {spec.lr for spec in found["Lion"].sweep} == {3e-5, 3e-4, 3e-3}
+    assert {spec.lr for spec in found["AdamW"].sweep} == {1e-4, 3.16228e-4, 1e-3, 1e-2}  # between the two best
+    assert {spec.lr for spec in found["Lion"].sweep} == {3e-5, 3e-4, 9.48683e-4, 3e-3}
     found, _ = run(the_study, near(1.0))
-    assert {spec.lr for spec in found["Lion"].sweep} == {3e-5, 3e-4, 3e-3, 3e-2}  # extended at its own edge
+    assert {spec.lr for spec in found["Lion"].sweep} == {3e-5, 3e-4, 3e-3, 3e-2}  # beyond its own edge
     results = collect(the_study, Scored(the_study, near(1.0)))
-    extended = {(row[1], row[2]) for row in lr_sweep(results).rows if row[-1]}
-    assert extended == {("AdamW", 0.1), ("Lion", 3e-2), ("PsiLogic", 0.1)}
-    assert "3 rates from 0.0001 to 0.01, times the optimizer's `lr_scale`, and up to" in rate_table(results).caption
+    added = {(row[1], row[2]) for row in lr_sweep(results).rows if row[-1]}
+    assert added == {("AdamW", 0.1), ("Lion", 3e-2), ("PsiLogic", 0.1)}
+    caption = rate_table(results).caption
+    assert "3 rates from 0.0001 to 0.01, times the optimizer's `lr_scale`, then rates beyond the best" in caption
 
 
 @pytest.fixture(scope="module")
@@ -200,7 +202,7 @@ def test_an_untuned_optimizer_runs_final_trials_only(untuned: Study) -> None:
     assert {(spec.lr, spec.weight_decay) for spec in found["AdamW"].final} == {(0.5, 0.3)}
     assert {spec.weight_decay for spec in found["PsiLogic"].final} == {0.0}
     (f,) = forecast(rehearsed(untuned), lambda spec: None)
-    assert (f.sweep_trials, f.extensions, f.final_trials) == (9, 3, 9)
+    assert (f.sweep_trials, f.final_trials) == (9, 9)
 
 
 def test_an_untuned_optimizer_is_marked(untuned: Study) -> None:
@@ -209,7 +211,7 @@ def test_an_untuned_optimizer_is_marked(untuned: Study) -> None:
     assert [c.statement for c in analyses.comparisons] == ["better (AdamW untuned)", "better (Lion untuned)"]
     flags = {flag.name: flag.evidence for flag in analyses.flags}
     assert flags["untuned"] == "AdamW (lr 0.5), Lion (lr 1): final trials only."
-    assert not {"fewer rates", "rate at the edge", "unequal treatment", "incomplete"} & flags.keys()
+    assert not {"rate at the edge", "unequal treatment", "incomplete"} & flags.keys()
     assert "Untuned, without any search: AdamW, Lion." in equality(budgets(analyses.results))
     assert [(x.search, x.settings) for x in budgets(analyses.results)][:2] == [
         ("untuned, at 0.5", 0),
@@ -225,7 +227,7 @@ def test_an_untuned_optimizer_is_marked(untuned: Study) -> None:
     print_plan(untuned, forecast(rehearsed(untuned), records), 2, plans, Path("out"), console)
     shown = console.file.getvalue()
     assert "untuned, without sweep trials: AdamW, Lion" in shown
-    assert "3 optimizers, each 9 sweep trials of 10 steps (at most 3 more) and 3 final ones of 10" in shown
+    assert "3 optimizers, each 9 sweep trials of 10 steps and 3 final ones of 10" in shown
     assert next(line.split()[:5] for line in shown.splitlines() if " AdamW " in line) == [
         *("vit", "AdamW", "untuned", "0.5", "3/3"),
     ]
@@ -239,7 +241,7 @@ def test_a_study_without_any_search() -> None:
     assert rate_table(results).rows
     assert drawn(the_study, records) is None
     (f,) = forecast(rehearsed(the_study), lambda spec: None)
-    assert (f.sweep_trials, f.extensions, f.final_trials) == (0, 0, 6)
+    assert (f.sweep_trials, f.final_trials) == (0, 6)
     print_plan(the_study, [f], 1, history(the_study), Path("out"), Console(file=io.StringIO()))
 
 
@@ -266,21 +268,23 @@ def test_a_sobol_search_with_an_untuned_optimizer_is_reported(tmp_path: Path, mo
 
 
 def test_an_unequal_budget_is_reported() -> None:
-    the_study = searching()
-    equal = collect(the_study, Scored(the_study, near(1e-3)))
-    assert equality(budgets(equal)).startswith("The budget was equal")
+    """Wherever the best lies each search has its budget; it is unequal while one of them is incomplete."""
+    the_study = searching({"budget": 4}, Lion={"options": {"own": True}})
     higher = Scored(the_study, lambda lr, options: near(1.0 if options.get("own") else 1e-3)(lr, options))
-    the_study = searching(Lion={"options": {"own": True}})
-    unequal = collect(the_study, higher)
+    equal = budgets(collect(the_study, higher))
+    assert equality(equal).startswith("The budget was equal")
+    assert [(x.search, x.settings, x.sweep_trials) for x in equal] == [
+        *(("0.0001 to 0.01", 4, 4), ("0.0001 to 0.1", 4, 4), ("0.0001 to 0.01", 4, 4)),
+    ]
+    unequal = collect(the_study, lambda spec: None if spec.lr == 0.1 else higher(spec))
     assert equality(budgets(unequal)) == (
-        "The budget of the searches was not equal, in settings: vit: AdamW 3, Lion 4, PsiLogic 3."
+        "The budget of the searches was not equal, in settings: vit: AdamW 4, Lion 3, PsiLogic 4."
     )
-    assert [(x.search, x.settings, x.sweep_trials) for x in budgets(unequal)][1] == ("0.0001 to 0.1", 4, 4)
 
 
 def test_a_repeated_search_is_reported() -> None:
     """Three searches, of which one selects another rate for its final seed."""
-    the_study = searching({"seeds": [10, 11, 12], "repeated": True}, optimizers=("AdamW", "PsiLogic"))
+    the_study = searching({"budget": 4, "seeds": [10, 11, 12], "repeated": True}, optimizers=("AdamW", "PsiLogic"))
 
     class OfEachSeed(Scored):
         def __call__(self, spec):
@@ -292,11 +296,11 @@ def test_a_repeated_search_is_reported() -> None:
     adamw = analyses.results.arm("vit", "AdamW")
     assert [(run.seed, run.lr) for run in adamw.final] == [(1, 1e-3), (2, 1e-2), (3, 1e-3)]
     assert [row[2].text for row in rate_table(analyses.results).rows] == ["0.001 (2), 0.01 (1)", "0.001"]
-    assert "where the best lies at the edge; repeated for every final seed" in rate_table(analyses.results).caption
+    assert "until each search has 4; repeated for every final seed" in rate_table(analyses.results).caption
     rows = lr_sweep(analyses.results).rows
     selected = {(row[4], row[2]) for row in rows if row[1] == "AdamW" and row[-2]}
     assert selected == {(10, 1e-3), (11, 1e-2), (12, 1e-3)}
-    assert {row[2] for row in rows if row[1] == "AdamW" and row[-1]} == {0.1}  # extended in one of the searches
+    assert {row[2] for row in rows if row[1] == "AdamW" and row[-1]} == {3.16228e-4, 0.1}  # in one search inside
     chosen = {sentence for *_, sentence in drawn(the_study, records).parts[0].points if sentence.endswith("selected")}
     assert chosen == {
         "AdamW, rate 0.001: 0.9923, selected",

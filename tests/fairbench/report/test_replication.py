@@ -122,7 +122,7 @@ def test_single_seeds_are_compared_with_the_same_seed_and_have_no_spread():
 
 
 def test_learning_rates_are_the_same_in_the_digits_that_are_printed():
-    the_study = with_suite(study(("vit",)), sweep=Sweep(1e-4, 1e-2, [0], 1, points=5, max_extensions=1))
+    the_study = with_suite(study(("vit",)), sweep=Sweep(1e-4, 1e-2, [0], 1, points=5, budget=6))
     sweeps = {("vit", "PsiLogic"): {0.000316228: 0.6}, ("vit", "Lion"): {1e-4: 0.6, 3.16228e-5: 0.5}}
     rows = value_rows(PAPER, judged(the_study, finals(the_study), sweeps=sweeps)[0])
     ours, lion, adamw = (row_of(rows, arena="vit", optimizer=name, seed="") for name in ("PsiLogic", "Lion", "AdamW"))

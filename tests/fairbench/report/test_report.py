@@ -33,7 +33,7 @@ FILES = {
     *(f"figures/{name}.{ending}" for name in FIGURES for ending in ("pdf", "png", "svg")),
 }
 ADAMW, PSILOGIC = ("vit", "AdamW", "accuracy"), ("vit", "PsiLogic", "accuracy")
-HEAD = ("At the default", "Best of 1", "Best of 2", "Best of all")
+HEAD = ("At the default", "Best of 1", "Best of 2", "Best of 4", "Best of all")
 HIGH, LOW, NOISY = [0.90, 0.91, 0.92], [0.50, 0.51, 0.52], [0.50, 0.60, 0.70]
 
 
@@ -109,10 +109,13 @@ def test_the_files_that_depend_on_the_clock_are_those_that_the_readme_names(tmp_
 
 
 def test_lr_sweep(tmp_path):
-    write(tmp_path, sweeps={("vit", "AdamW"): {1e-2: 0.7, 0.1: "diverged"}})
+    """The best of AdamW lies at the edge, so that a rate beyond it is tried; PsiLogic's lies inside."""
+    two = study(("vit",), ("AdamW", "PsiLogic"), budget=4)
+    write(tmp_path, two, sweeps={("vit", "AdamW"): {1e-2: 0.7, 0.1: "diverged"}})
     table = rows(tmp_path, "lr_sweep")
+    assert {row["lr"] for row in table if row["optimizer"] == "PsiLogic" and row["added"] == "yes"} == {"0.000316228"}
     adamw = [
-        (row["lr"], row["val"], row["status"], row["selected"], row["extension"])
+        (row["lr"], row["val"], row["status"], row["selected"], row["added"])
         for row in table
         if row["optimizer"] == "AdamW" and row["metric"] == "accuracy"
     ]
@@ -123,11 +126,12 @@ def test_lr_sweep(tmp_path):
         ("0.1", "", "diverged", "no", "yes"),
     ]
     assert {row["metric"] for row in table} == {"accuracy", "loss"}
-    assert [row["drawn"] for row in rows(tmp_path, "tuning")] == ["default", *"1234", "all", "default", *"123", "all"]
+    assert [row["drawn"] for row in rows(tmp_path, "tuning")] == ["default", *"1234", "all"] * 2
+    even = ("0.001", "0.5000 (1.5)")
     assert page(tmp_path).tables["tuning"] == [
         ["Arena", "Optimizer", "Metric", "Default rate", *HEAD, "Settings", "Diverged", "Gain"],
-        [*ADAMW, "0.001", "0.5000 (1.5)", "0.5000 (1)", "0.5625 (1)", "0.7000 (1)", "4", "25.0%", "+0.200"],
-        [*PSILOGIC, "0.001", "0.5000 (1.5)", "0.4333 (2)", "0.4556 (2)", "0.5000 (2)", "3", "0.00%", "+0.00"],
+        [*ADAMW, *even, "0.5000 (1)", "0.5625 (1)", "0.6305 (1)", "0.7000 (1)", "4", "25.0%", "+0.200"],
+        [*PSILOGIC, *even, "0.4250 (2)", "0.4438 (2)", "0.4684 (2)", "0.5000 (2)", "4", "0.00%", "+0.00"],
     ]
 
 
@@ -278,7 +282,7 @@ def test_trials_that_agree_with_each_other_but_not_with_a_clean_process_are_name
 
 def test_selected_rate_at_the_edge_is_named(tmp_path):
     sweeps = {("vit", "AdamW"): {1e-2: 0.7, 0.1: 0.8}}
-    flag = flagged(write(tmp_path, sweeps=sweeps))["rate at the edge"]
+    flag = flagged(write(tmp_path, study(("vit",), ("AdamW", "PsiLogic"), budget=4), sweeps=sweeps))["rate at the edge"]
     assert "vit AdamW (highest, 0.1) (1 of 2 arms)" in flag
     assert "A rate beyond might be better." in " ".join(page(tmp_path).text)
 

@@ -16,8 +16,9 @@ from fairbench.suites.search import Grid, Setting
 
 @pytest.fixture
 def study():
-    """The arena gpt of `mini` with one optimizer: nothing heavy is loaded."""
+    """The arena gpt of `mini` with one optimizer: nothing heavy is loaded. Three rates are added to five."""
     content = load_suite("mini").to_json()
+    content["sweep"] |= {"budget": 8, "confirm": 0}
     content["arenas"] = {"gpt": content["arenas"]["gpt"]}
     content["optimizers"] = {"PsiLogic": content["optimizers"]["PsiLogic"]}
     suite = parse_suite(content, "test")
@@ -56,8 +57,9 @@ def grid(arm):
 
 
 def test_the_grid_is_log_spaced_and_the_best_inside_is_selected(study):
-    arm, _ = complete(study, distance(1e-3))
-    assert grid(arm) == [1e-4, 3.16228e-4, 1e-3, 3.16228e-3, 1e-2]
+    """Rates are added above the best, toward the better neighbor, then in the wider gap below, then above again."""
+    arm, _ = complete(study, distance(1.1e-3))
+    assert grid(arm) == [1e-4, 3.16228e-4, 5.62341e-4, 1e-3, 1.33352e-3, 1.77828e-3, 3.16228e-3, 1e-2]
     assert arm.selected.rates == [1e-3]
     assert [(spec.lr, spec.seed, spec.stage) for spec in arm.final] == [(1e-3, seed, "final") for seed in range(1, 6)]
     assert {spec.seed for spec in arm.sweep} == {0}
@@ -66,10 +68,10 @@ def test_the_grid_is_log_spaced_and_the_best_inside_is_selected(study):
 @pytest.mark.parametrize(
     ("best", "added", "selected"),
     [
-        (1e-2, [3.16228e-2], 1e-2),
+        (1.2e-2, [5.62341e-3, 1.77828e-2, 3.16228e-2], 1e-2),
         (1e-1, [3.16228e-2, 1e-1, 3.16228e-1], 1e-1),
         (1e2, [3.16228e-2, 1e-1, 3.16228e-1], 3.16228e-1),
-        (1e-4, [3.16228e-5], 1e-4),
+        (8e-5, [3.16228e-5, 5.62341e-5, 1.77828e-4], 1e-4),
         (1e-9, [3.16228e-5, 1e-5, 3.16228e-6], 3.16228e-6),
     ],
 )
@@ -102,7 +104,7 @@ def test_when_everything_diverges_the_grid_goes_down_and_no_final_trial_is_run(s
 
 
 def test_of_equal_rates_the_lowest_wins(study):
-    assert complete(study, lambda lr: 0.0 if 5e-4 < lr < 5e-3 else 1.0)[0].selected.rates == [1e-3]
+    assert complete(study, lambda lr: 0.0 if 6e-4 < lr < 5e-3 else 1.0)[0].selected.rates == [1e-3]
 
 
 def test_an_incomplete_sweep_selects_nothing(study):
@@ -110,7 +112,9 @@ def test_an_incomplete_sweep_selects_nothing(study):
     assert not arm.selected
     assert not arm.final
     view = Schedule(study, lambda spec: records.get(spec.id)).outlook()
-    assert (view.done, view.trials, view.steps_left["gpt"]) == (5, 10, 5 * study.suite.arenas["gpt"].steps)
+    plan = study.suite.arenas["gpt"]
+    left = 3 * plan.sweep_steps + 5 * plan.steps
+    assert (view.done, view.trials, view.steps_left["gpt"]) == (5, 5 + 3 + 5, left)
 
 
 def test_the_horizon_follows_the_stage(study):
@@ -123,13 +127,13 @@ def test_the_horizon_follows_the_stage(study):
 def test_weight_decays_are_searched_with_every_rate(study):
     suite = replace(study.suite, sweep=replace(study.suite.sweep, extra={"weight_decay": [0, 0.1]}))
     arm, _ = complete(replace(study, suite=suite), distance(1e-1), gain=1.0)
-    assert len(arm.sweep) == 2 * (5 + 3)  # extended for both decays alike
+    assert len(arm.sweep) == 2 * 8  # further rates for both decays alike
     assert arm.selected.settings == [Setting(1e-1, (("weight_decay", 0.1),))]
     assert {(spec.lr, spec.weight_decay) for spec in arm.final} == {(1e-1, 0.1)}
 
 
 def test_a_repeated_search_selects_for_each_final_seed_by_its_own_seeds(study):
-    """Five searches with one seed each: every one has its own best rate, and extends only its own grid."""
+    """Five searches with one seed each: every one has its own best rate, and adds rates by itself."""
     sweep = replace(study.suite.sweep, seeds=[10, 11, 12, 13, 14], repeated=True)
     best = {10: 1e-3, 11: 3.16228e-4, 12: 1e-1, 13: 1e-3, 14: 1e-2}
     the_study = replace(study, suite=replace(study.suite, sweep=sweep))
@@ -137,8 +141,11 @@ def test_a_repeated_search_selects_for_each_final_seed_by_its_own_seeds(study):
     assert [(spec.seed, spec.lr) for spec in arm.final] == [(seed - 9, rate) for seed, rate in best.items()]
     assert arm.final.ids == [spec.id for spec in arm.final]
     tried = {seed: sorted(spec.lr for spec in arm.sweep if spec.seed == seed) for seed in best}
-    assert {seed: len(rates) for seed, rates in tried.items()} == {10: 5, 11: 5, 12: 8, 13: 5, 14: 6}
-    assert (len(records), arm.selected.rates) == (34, [3.16228e-4, 1e-3, 1e-2, 1e-1])
+    assert {len(rates) for rates in tried.values()} == {8}
+    assert {seed: max(rates) for seed, rates in tried.items()} == pytest.approx(
+        {10: 1e-2, 11: 1e-2, 12: 10**-0.5, 13: 1e-2, 14: 10**-1.5}, rel=1e-5
+    )
+    assert (len(records), arm.selected.rates) == (45, [3.16228e-4, 1e-3, 1e-2, 1e-1])
     del records[arm.sweep.ids[0]]  # nothing is selected while one of the searches is incomplete
     (partial,) = arms(the_study, lambda spec: records.get(spec.id))
     assert (bool(partial.selected), len(partial.final), partial.diverged) == (False, 0, False)
@@ -147,11 +154,12 @@ def test_a_repeated_search_selects_for_each_final_seed_by_its_own_seeds(study):
 
 
 def test_a_repeated_search_may_have_several_seeds(study):
+    """The second one selects the middle between the best rates of its two seeds, which was added."""
     sweep = replace(study.suite.sweep, seeds=[10, 11, 12, 13], repeated=True)
     suite = replace(study.suite, sweep=sweep, final=replace(study.suite.final, seeds=[1, 2]))
     best = {10: 1e-3, 11: 1e-3, 12: 1e-2, 13: 3.16228e-4}
     arm, _ = complete(replace(study, suite=suite), lambda lr, seed: distance(best[seed])(lr) ** 2)
-    assert [(spec.seed, spec.lr) for spec in arm.final] == [(1, 1e-3), (2, 1e-3)]
+    assert [(spec.seed, spec.lr) for spec in arm.final] == [(1, 1e-3), (2, 1.77828e-3)]
 
 
 def test_options_of_an_arena_replace_the_optimizers_own(study):

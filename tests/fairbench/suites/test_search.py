@@ -17,8 +17,8 @@ from fairbench.suites.schema import Sweep
 from fairbench.suites.search import Coordinate, Grid, Scores, Search, Setting, Sobol, best_of, canonical
 
 DECAYS = {"weight_decay": [0, 0.01, 0.1]}
-SOBOL = {"search": "sobol", "points": 0, "max_extensions": 0, "budget": 8, "search_seed": 7}
-COORDINATE = {"search": "coordinate", "points": 3, "max_extensions": 0, "budget": 12}
+SOBOL = {"search": "sobol", "points": 0, "budget": 8, "search_seed": 7}
+COORDINATE = {"search": "coordinate", "points": 3, "budget": 12}
 
 
 def sweep_of(**fields: Any) -> Sweep:
@@ -83,16 +83,17 @@ def test_a_coordinate_search_never_exceeds_its_budget() -> None:
         assert len(searched(search, lambda x: distance(x, 6e-4, weight_decay=0.1))) == budget
 
 
-def test_with_a_budget_every_grid_tries_as_many_settings() -> None:
-    """One that need not be extended tries rates around its best, and comes closer to it."""
+def test_every_grid_tries_as_many_settings() -> None:
+    """Where the best lies inside, rates around it are tried, which come closer to it."""
     grid = Grid(sweep_of(budget=6))
     inside = searched(grid, lambda x: distance(x, 2e-3))
     beyond = searched(grid, lambda x: distance(x, 1.0))
-    assert len(inside) == len(beyond) == 6
+    assert len(inside) == len(beyond) == grid.size == 6
     assert sorted(x.lr for x in beyond) == [1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0]
     assert sorted(x.lr for x in inside) == pytest.approx([1e-4, 1e-3, 10**-2.75, 10**-2.625, 10**-2.5, 1e-2], rel=1e-5)
     without_decay = Grid(sweep_of(budget=6, extra=DECAYS), lacks=frozenset(DECAYS))
-    assert len(searched(without_decay, lambda x: distance(x, 2e-3))) == 18
+    assert len(searched(without_decay, lambda x: distance(x, 2e-3))) == without_decay.size == 18
+    assert len(searched(Grid(sweep_of()), lambda x: distance(x, 1.0))) == 3  # its points alone
 
 
 @pytest.mark.parametrize(
@@ -101,7 +102,7 @@ def test_with_a_budget_every_grid_tries_as_many_settings() -> None:
 )
 def test_a_selection_is_confirmed_until_the_best_lies_inside(best: float, tried: list[float]) -> None:
     """It never tries more settings than the short search, here five."""
-    search = Grid(sweep_of(max_extensions=2, confirm=1))
+    search = Grid(sweep_of(budget=5, confirm=1))
     short = {Setting(lr): (distance(Setting(lr), 1e-3),) for lr in (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)}
     assert sorted(x.lr for x in confirmed(search, short, lambda x: distance(x, best))) == pytest.approx(tried)
 
@@ -143,8 +144,9 @@ def test_integers_among_floats_become_floats() -> None:
     assert values([0.9, 0.99], [0.9, 0.999]) == [(0.9, 0.99), (0.9, 0.999)]
 
 
-def test_a_grid_is_extended_on_both_sides_in_turn() -> None:
-    grid = Grid(sweep_of(max_extensions=2, extra=DECAYS))
+def test_what_a_grid_tries_beyond_its_points() -> None:
+    """One rate at a time, with every value: beyond the best at the edge, otherwise toward its better neighbor."""
+    grid = Grid(sweep_of(budget=5, extra=DECAYS))
     scores = dict.fromkeys(grid.first(), (1.0,))
     lower = grid.next({**scores, grid.first()[0]: (0.0,)})
     assert {x.lr for x in lower} == {1e-5}
@@ -152,8 +154,11 @@ def test_a_grid_is_extended_on_both_sides_in_turn() -> None:
     scores |= dict.fromkeys(lower, (1.0,))
     upper = grid.next({**scores, grid.first()[-1]: (0.0,)})
     assert {x.lr for x in upper} == {1e-1}
-    assert grid.next({**scores, **dict.fromkeys(upper, (0.0,))}) == []
-    assert grid.next({**scores, grid.first()[4]: (0.0,)}) == []
+    assert grid.next({**scores, **dict.fromkeys(upper, (0.0,))}) == []  # the budget is spent
+    (low, *_), middle, high = (grid.first()[i : i + 3] for i in (0, 3, 6))
+    best = {**scores, middle[1]: (0.0,)}
+    assert {x.lr for x in grid.next({**best, high[0]: (0.5,)})} == {3.16228e-3}
+    assert {x.lr for x in grid.next({**best, low: (0.5,)})} == {3.16228e-4}
 
 
 @pytest.mark.usefixtures("forgetful")
@@ -171,7 +176,7 @@ def test_rates_of_the_suite_replace_those_of_the_registry(monkeypatch: pytest.Mo
     assert resolve_optimizer("AdamW", OptimizerPlan(), ["eps", "momentum", "warmup_steps"]).lacks == ["momentum"]
 
 
-GRID = {"search": "grid", "points": 3, "max_extensions": 1, "budget": 0, "search_seed": 0, "extra": {}}
+GRID = {"search": "grid", "points": 3, "budget": 0, "search_seed": 0, "extra": {}}
 WARMUPS = {"extra": {"warmup_steps": [0, 100]}}
 
 
@@ -187,15 +192,14 @@ def suite_with(sweep, **adamw):
     [
         ({"search": "sobl"}, {}, "sweep.search: unknown search 'sobl'; did you mean 'sobol'"),
         ({"points": 0}, {}, "sweep.points: is missing: a grid search needs it"),
-        ({"budget": 5}, {}, "sweep.max_extensions: does not go with a budget"),
-        ({"budget": 2, "max_extensions": 0}, {}, "sweep.budget: must be at least points = 3, got 2"),
-        ({"search_seed": 5}, {}, "sweep.search_seed: is not a key of a grid search, which has points, max_ext"),
+        ({"budget": 2}, {}, "sweep.budget: must be at least points = 3, got 2"),
+        ({"search_seed": 5}, {}, "sweep.search_seed: is not a key of a grid search, which has points, budget$"),
         ({"search": "sobol"}, {}, "sweep.points: is not a key of a sobol search, which has budget, search_seed"),
-        ({"search": "sobol", "points": 0}, {}, "sweep.max_extensions: is not a key of a sobol search"),
+        ({"search": "sobol", "points": 0}, {}, "sweep.budget: is missing: a sobol search needs it"),
         ({**COORDINATE, "budget": 0}, {}, "sweep.budget: is missing: a coordinate search needs it"),
         ({**SOBOL, "budget": 1}, {}, r"sweep.budget: must lie in \[2, 1000\], got 1"),
         ({**SOBOL, "lr_max": 1.00001e-3}, {}, "sweep.budget: gives rates that are not distinct"),
-        ({"lr_max": 1e99, "max_extensions": 100}, {}, "sweep.points: gives rates that are not finite"),
+        ({"lr_max": 1e99, "budget": 100}, {}, "sweep.points: gives rates that are not finite"),
         ({"confirm": 11}, {}, r"sweep.confirm: must lie in \[0, 10\], got 11"),
         (WARMUPS, {}, "sweep.extra.warmup_steps: must be at most 5, since the shortest trials have 6 steps; got 100"),
         ({"extra": {"warmup_steps": [0, 0.5]}}, {}, "sweep.extra.warmup_steps: must be whole numbers of steps"),

@@ -12,7 +12,7 @@ from fairbench.analysis.audit.declaration import (
 from fairbench.analysis.audit.horizon import flips_between_horizons, gap_changes, order_not_settled, still_improving
 from fairbench.analysis.audit.power import low_power
 from fairbench.analysis.audit.records import contradictory, damaged, duplicates, unequal_evaluation
-from fairbench.analysis.audit.search import at_edge, by_chance, extra_at_end, fewer_rates, searched_shorter, untuned
+from fairbench.analysis.audit.search import at_edge, by_chance, extra_at_end, searched_shorter, untuned
 from fairbench.analysis.audit.timing import data_bound, shared_device
 from fairbench.analysis.audit.treatment import clipped, coupled_decay, inactive_mechanism, unequal_treatment
 from fairbench.analysis.audit.trials import (
@@ -55,7 +55,6 @@ AUDIT_CHECKS: tuple[Check[Analyses], ...] = (
     beyond_welch,
     clipped,
     still_improving,
-    fewer_rates,
     extra_at_end,
     images_in_two_splits,
     modified,

@@ -96,18 +96,6 @@ def _in_words(selected: Selection) -> str:
     )
 
 
-@check("fewer rates", "note", "See whether the baseline's best rate lies well inside the rates that it tried.")
-def fewer_rates(case: Analyses) -> str:
-    """A baseline tried fewer learning rates than the reference, whose best rate lay at the edge more often."""
-    pairs = [[case.results.arm(c.arena, x) for x in (c.baseline, c.reference)] for c in case.comparisons]
-    flagged = [
-        f"{theirs.arena} {theirs.optimizer} {len(theirs.rates)}, {ours.optimizer} {len(ours.rates)}"
-        for theirs, ours in pairs
-        if edge(theirs) and edge(ours) and len(theirs.rates) < len(ours.rates)
-    ]
-    return f"{some(flagged, '; ')}." if flagged else ""
-
-
 @check("untuned", "warn", "Read its verdicts as those of an untuned optimizer, or set `lr_scale` to search its rate.")
 def untuned(case: Analyses) -> str:
     """An optimizer has a learning rate that is fixed from the start; none was searched."""

@@ -70,10 +70,10 @@ def lr_sweep(results: Results) -> Table:
             for run in (*arm.sweep, *arm.confirm):
                 selected = arm.selected.by_seed.get(run.seed) == run.setting
                 for metric in results.metrics[arm.arena]:
-                    value, extension = run.metric("val", metric), run.lr not in planned
-                    yield (*trial.cells(run), run.stage, metric, value, run.status, selected, extension)
+                    value, added = run.metric("val", metric), run.lr not in planned
+                    yield (*trial.cells(run), run.stage, metric, value, run.status, selected, added)
 
-    columns = (*trial.columns, "stage", "metric", results.study.suite.selection, "status", "selected", "extension")
+    columns = (*trial.columns, "stage", "metric", results.study.suite.selection, "status", "selected", "added")
     return Table(columns, list(rows()))
 
 
