@@ -31,11 +31,11 @@ class Forecast:
     Attributes:
         sweep_trials: trials of stage 1.
         confirm_trials: trials that confirm what they select: the best and its neighbors.
-        confirm_extensions: trials that may be added while the best lies at the edge of these.
+        more_confirm_trials: trials that may be added while the best lies at the edge of these.
         final_trials: trials of stage 2.
-        seconds: of training and evaluation, one trial at a time, without extensions.
-        most_seconds: the same with all extensions.
-        disk: bytes of records, tables, figures and page, with all extensions.
+        seconds: of training and evaluation, one trial at a time, without trials that may be added.
+        most_seconds: the same with all that may be added.
+        disk: bytes of records, tables, figures and page, with all that may be added.
         effect: the smallest difference that is detected with 80% power at the strictest step of Holm's correction, in
             standard deviations between seeds; None if alpha cannot be reached.
         spread: standard deviation between seeds of the primary metric, pooled over the arms that have records; None
@@ -45,7 +45,7 @@ class Forecast:
     arena: str
     sweep_trials: int
     confirm_trials: int
-    confirm_extensions: int
+    more_confirm_trials: int
     final_trials: int
     seconds: float
     most_seconds: float
@@ -70,7 +70,7 @@ def _forecast(preflight: Preflight, arena: str, results: Results) -> Forecast:
     confirmed = searches if suite.confirms(arena) else []
     seeds, finals = len(suite.sweep.seeds), len(suite.optimizers) * len(suite.final.seeds)
     sweeps, confirms = seeds * sum(x.size for x in searches), seeds * sum(x.neighborhood for x in confirmed)
-    more_confirms = seeds * sum(max(x.size - x.neighborhood, 0) for x in confirmed)
+    added = seeds * sum(max(x.size - x.neighborhood, 0) for x in confirmed)
     usual = sweeps * seconds["sweep"] + confirms * seconds["confirm"] + finals * seconds["final"]
     sizes = {stage: fmean(_trial_bytes(preflight, arena, x, stage) for x in suite.optimizers) for stage in seconds}
     family = len(suite.arenas) * len(suite.pairs)
@@ -78,14 +78,11 @@ def _forecast(preflight: Preflight, arena: str, results: Results) -> Forecast:
         arena=arena,
         sweep_trials=sweeps,
         confirm_trials=confirms,
-        confirm_extensions=more_confirms,
+        more_confirm_trials=added,
         final_trials=finals,
         seconds=usual,
-        most_seconds=usual + more_confirms * seconds["confirm"],
-        disk=sweeps * sizes["sweep"]
-        + (confirms + more_confirms) * sizes["confirm"]
-        + finals * sizes["final"]
-        + FIGURE_BYTES,
+        most_seconds=usual + added * seconds["confirm"],
+        disk=sweeps * sizes["sweep"] + (confirms + added) * sizes["confirm"] + finals * sizes["final"] + FIGURE_BYTES,
         effect=minimum_detectable_effect(len(suite.final.seeds), suite.alpha / max(family, 1)),
         spread=_spread(results, arena),
     )

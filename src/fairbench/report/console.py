@@ -99,7 +99,7 @@ def print_plan(
     compared = suite.reference if suite.compare == "reference" else "all pairs"
     console.print(f"{compared} in {plural(family, 'comparison')} at {suite.alpha:g}", highlight=False)
     trials = sum(f.sweep_trials + f.confirm_trials + f.final_trials for f in forecasts)
-    more = sum(f.confirm_extensions for f in forecasts)
+    more = sum(f.more_confirm_trials for f in forecasts)
     usual, most = (sum(getattr(f, name) for f in forecasts) / workers for name in ("seconds", "most_seconds"))
     at_most = [f", at most {x}" if more else "" for x in (f"{more} more", duration(most))]
     console.print(
@@ -120,7 +120,7 @@ def _searching(f: Forecast, arena: ArenaPlan, searched: int) -> str:
     sweep = f"{f.sweep_trials // searched} sweep trials of {arena.sweep_steps} steps"
     if not f.confirm_trials:
         return sweep
-    more = f" (at most {f.confirm_extensions // searched} more)" if f.confirm_extensions else ""
+    more = f" (at most {f.more_confirm_trials // searched} more)" if f.more_confirm_trials else ""
     return f"{sweep}, {f.confirm_trials // searched} of {arena.steps} that confirm the selection{more}"
 
 

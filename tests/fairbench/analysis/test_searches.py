@@ -138,7 +138,7 @@ def test_the_reported_length_selects() -> None:
     stages = [spec.stage for spec in order]
     assert stages.index("confirm") > max(i for i, stage in enumerate(stages) if stage == "sweep")
     (f,) = forecast(rehearsed(the_study), lambda spec: None)
-    assert (f.sweep_trials, f.confirm_trials, f.confirm_extensions) == (20, 12, 8)
+    assert (f.sweep_trials, f.confirm_trials, f.more_confirm_trials) == (20, 12, 8)
     assert stages.count("confirm") == 16
 
     records = Scored(the_study, near(1e-3), full, PsiLogic=[0.9, 0.91, 0.92])
