@@ -35,12 +35,12 @@ class Forecast:
     Attributes:
         sweep_trials: trials of stage 1.
         confirm_trials: trials that confirm what they select: the best and its neighbors.
-        confirm_extensions: trials that may be added while the best lies at the edge of these.
+        more_confirm_trials: trials that may be added while the best lies at the edge of these.
         final_trials: trials of stage 2 until the first look, which is the only one of most studies.
-        final_extensions: trials that may be added until the last look.
-        seconds: of training and evaluation, one trial at a time, without extensions.
-        most_seconds: the same with all extensions.
-        disk: bytes of records, tables, figures and page, with all extensions.
+        more_final_trials: trials that may be added until the last look.
+        seconds: of training and evaluation, one trial at a time, without trials that may be added.
+        most_seconds: the same with all that may be added.
+        disk: bytes of records, tables, figures and page, with all that may be added.
         effect: the smallest difference that is detected with 80% power at the strictest step of Holm's correction, in
             standard deviations between seeds; None if alpha cannot be reached.
         spread: standard deviation between seeds of the primary metric, pooled over the arms that have records; None
@@ -50,9 +50,9 @@ class Forecast:
     arena: str
     sweep_trials: int
     confirm_trials: int
-    confirm_extensions: int
+    more_confirm_trials: int
     final_trials: int
-    final_extensions: int
+    more_final_trials: int
     seconds: float
     most_seconds: float
     disk: float
@@ -78,7 +78,7 @@ def _forecast(preflight: Preflight, arena: str, results: Results) -> Forecast:
     design, seeds = design_of(suite), len(suite.sweep.seeds)
     finals, most_finals = (len(suite.optimizers) * design.looks[look] for look in (0, -1))
     sweeps, confirms = seeds * sum(x.size for x in searches), seeds * sum(x.neighborhood for x in confirmed)
-    more_confirms = seeds * sum(max(x.size - x.neighborhood, 0) for x in confirmed)
+    added = seeds * sum(max(x.size - x.neighborhood, 0) for x in confirmed)
     usual = sweeps * seconds["sweep"] + confirms * seconds["confirm"] + finals * seconds["final"]
     sizes = {stage: fmean(_trial_bytes(preflight, arena, x, stage) for x in suite.optimizers) for stage in seconds}
     family = len(suite.arenas) * len(suite.pairs)
@@ -86,13 +86,13 @@ def _forecast(preflight: Preflight, arena: str, results: Results) -> Forecast:
         arena=arena,
         sweep_trials=sweeps,
         confirm_trials=confirms,
-        confirm_extensions=more_confirms,
+        more_confirm_trials=added,
         final_trials=finals,
-        final_extensions=most_finals - finals,
+        more_final_trials=most_finals - finals,
         seconds=usual,
-        most_seconds=usual + more_confirms * seconds["confirm"] + (most_finals - finals) * seconds["final"],
+        most_seconds=usual + added * seconds["confirm"] + (most_finals - finals) * seconds["final"],
         disk=sweeps * sizes["sweep"]
-        + (confirms + more_confirms) * sizes["confirm"]
+        + (confirms + added) * sizes["confirm"]
         + most_finals * sizes["final"]
         + FIGURE_BYTES,
         effect=minimum_detectable_effect(len(suite.final.seeds), design.last_level(suite.alpha / max(family, 1))),

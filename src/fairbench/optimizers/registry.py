@@ -45,7 +45,7 @@ OPTIMIZERS = {
     "AdamW": OptimizerFacts(
         "torch.optim:AdamW", "Adam with decoupled weight decay", reference="Loshchilov & Hutter 2017, arXiv:1711.05101"
     ),
-    # Its authors' rates are 3 to 10 times lower; the paper's suites sweep it on AdamW's grid, which they extend.
+    # Its authors' rates are 3 to 10 times lower; the paper's suites sweep it on AdamW's grid.
     "Lion": OptimizerFacts(
         "pytorch_optimizer:Lion", "sign momentum", state=1, reference="Chen et al. 2023, arXiv:2302.06675"
     ),

@@ -90,7 +90,7 @@ def print_plan(
         searching = _searching(f, arena, searched)
         console.print(
             f"{f.arena}: {plural(arms, 'optimizer')}, each {searching} and {f.final_trials // arms} final ones of "
-            f"{arena.steps}{_at_most(f.final_extensions // arms)}; {arena.metric}, margin {arena.margin:g}\n"
+            f"{arena.steps}{_at_most(f.more_final_trials // arms)}; {arena.metric}, margin {arena.margin:g}\n"
             f"  {_detects(f, arena.margin)}",
             highlight=False,
         )
@@ -104,7 +104,7 @@ def print_plan(
         expected = f"expected, by the difference in standard deviations between seeds: {', '.join(of_each)}"
         console.print(f"an arm has {suite.final.in_words}; {expected}", highlight=False)
     trials = sum(f.sweep_trials + f.confirm_trials + f.final_trials for f in forecasts)
-    more = sum(f.confirm_extensions + f.final_extensions for f in forecasts)
+    more = sum(f.more_confirm_trials + f.more_final_trials for f in forecasts)
     usual, most = (sum(getattr(f, name) for f in forecasts) / workers for name in ("seconds", "most_seconds"))
     at_most = [f", at most {x}" if more else "" for x in (f"{more} more", duration(most))]
     console.print(
@@ -125,7 +125,7 @@ def _searching(f: Forecast, arena: ArenaPlan, searched: int) -> str:
     sweep = f"{f.sweep_trials // searched} sweep trials of {arena.sweep_steps} steps"
     if not f.confirm_trials:
         return sweep
-    more = _at_most(f.confirm_extensions // searched)
+    more = _at_most(f.more_confirm_trials // searched)
     return f"{sweep}, {f.confirm_trials // searched} of {arena.steps} that confirm the selection{more}"
 
 

@@ -18,7 +18,7 @@ from fairbench.common.reading import parse_json
 from fairbench.study.records import Record
 
 INDEX_FILE = "index.jsonl"
-VERSION = 3
+VERSION = 4
 """An index of a different version is not read."""
 SPLITS = {"sweep": "val", "confirm": "val", "final": "test"}
 """The split whose final metrics planning needs, by stage."""

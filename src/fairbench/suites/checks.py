@@ -254,7 +254,7 @@ def check_settings(path: KeyPath, sweep: Sweep, scale: float) -> None:
         span = range(-beyond, sweep.points + beyond)
         tried = [Setting(search.rate(index)) for index in span] if sweep.points else search.first()
     except OverflowError:
-        raise Wrong(path, f"gives rates that are not finite: the grid may be extended by {beyond}") from None
+        raise Wrong(path, f"gives rates that are not finite: up to {beyond} may be tried beyond each end") from None
     rates = [setting.lr for setting in tried]
     if not (rates[0] > 0 and rates[-1] < float("inf") and len(set(tried)) == len(tried)):
         raise Wrong(path, f"gives rates that are not distinct, positive and finite: {rates}")

@@ -79,7 +79,7 @@ def test_trials_are_those_of_the_schedule(changed) -> None:
     while spec := schedule.next():
         records[spec.id] = everything(spec)
         schedule.ended(spec)
-    assert len(records) == usual + sum(f.confirm_extensions for f in forecasts)
+    assert len(records) == usual + sum(f.more_confirm_trials for f in forecasts)
     assert schedule.outlook().trials == len(records)
 
 

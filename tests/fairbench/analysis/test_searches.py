@@ -138,7 +138,7 @@ def test_the_reported_length_selects() -> None:
     stages = [spec.stage for spec in order]
     assert stages.index("confirm") > max(i for i, stage in enumerate(stages) if stage == "sweep")
     (f,) = forecast(rehearsed(the_study), lambda spec: None)
-    assert (f.sweep_trials, f.confirm_trials, f.confirm_extensions) == (20, 12, 8)
+    assert (f.sweep_trials, f.confirm_trials, f.more_confirm_trials) == (20, 12, 8)
     assert stages.count("confirm") == 16
 
     records = Scored(the_study, near(1e-3), full, PsiLogic=[0.9, 0.91, 0.92])
@@ -187,10 +187,8 @@ def test_rates_are_the_grids_times_the_scale() -> None:
     results = collect(the_study, Scored(the_study, near(1.0)))
     added = {(row[1], row[2]) for row in lr_sweep(results).rows if row[-1]}
     assert added == {("AdamW", 0.1), ("Lion", 3e-2), ("PsiLogic", 0.1)}
-    assert (
-        "3 rates from 0.0001 to 0.01, times the optimizer's `lr_scale`, then rates beyond the best"
-        in rate_table(results).caption
-    )
+    caption = rate_table(results).caption
+    assert "3 rates from 0.0001 to 0.01, times the optimizer's `lr_scale`, then rates beyond the best" in caption
 
 
 @pytest.fixture(scope="module")

@@ -127,32 +127,11 @@ def test_lr_sweep(tmp_path):
     ]
     assert {row["metric"] for row in table} == {"accuracy", "loss"}
     assert [row["drawn"] for row in rows(tmp_path, "tuning")] == ["default", *"1234", "all"] * 2
+    even = ("0.001", "0.5000 (1.5)")
     assert page(tmp_path).tables["tuning"] == [
         ["Arena", "Optimizer", "Metric", "Default rate", *HEAD, "Settings", "Diverged", "Gain"],
-        [
-            *ADAMW,
-            "0.001",
-            "0.5000 (1.5)",
-            "0.5000 (1)",
-            "0.5625 (1)",
-            "0.6305 (1)",
-            "0.7000 (1)",
-            "4",
-            "25.0%",
-            "+0.200",
-        ],
-        [
-            *PSILOGIC,
-            "0.001",
-            "0.5000 (1.5)",
-            "0.4250 (2)",
-            "0.4438 (2)",
-            "0.4684 (2)",
-            "0.5000 (2)",
-            "4",
-            "0.00%",
-            "+0.00",
-        ],
+        [*ADAMW, *even, "0.5000 (1)", "0.5625 (1)", "0.6305 (1)", "0.7000 (1)", "4", "25.0%", "+0.200"],
+        [*PSILOGIC, *even, "0.4250 (2)", "0.4438 (2)", "0.4684 (2)", "0.5000 (2)", "4", "0.00%", "+0.00"],
     ]
 
 
