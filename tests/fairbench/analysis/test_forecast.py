@@ -140,7 +140,7 @@ def test_the_disk_space_is_that_of_a_real_study(finished: Finished) -> None:
     the_study = plans.study
     sizes = {path.stem: path.stat().st_size for path in (finished.output / "trials").glob("*.json")}
     specs = [spec for spec in _every(the_study) if spec.id in sizes]
-    assert {spec.stage for spec in specs} == {"sweep", "final"}
+    assert {spec.stage for spec in specs} == {"sweep", "confirm", "final"}
     for spec in specs:
         assert record_bytes(spec, 2) == pytest.approx(sizes[spec.id], rel=0.1)
     rows = sum(losses(spec) + 2 * spec.training.evaluations for spec in specs)
@@ -157,9 +157,9 @@ def _every(the_study) -> list[TrialSpec]:
         trial_spec(the_study, arena, optimizer, stage, rate, seed)
         for arena in suite.arenas
         for optimizer in suite.optimizers
-        for stage in ("sweep", "final")
+        for stage, seeds in (("sweep", suite.sweep.seeds), ("confirm", suite.sweep.seeds), ("final", suite.final.seeds))
         for rate in rates
-        for seed in getattr(suite, stage).seeds
+        for seed in seeds
     ]
 
 
