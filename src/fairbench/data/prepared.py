@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,21 @@ MANIFEST = "manifest.json"
 HASHED = ".hashed.json"
 """The sizes and times that the files had when their content was last compared with the manifest."""
 CHUNK = 1 << 20
+
+
+class _Array(TypedDict):
+    sha256: str
+    dtype: str
+    shape: list[int]
+
+
+class _Manifest(TypedDict):
+    dataset: str
+    options: dict[str, Any]
+    files: list[dict[str, Any]]
+    verified: bool
+    counts: dict[str, dict[str, Any]]
+    arrays: dict[str, _Array]
 
 
 @dataclass(frozen=True)
@@ -115,7 +130,7 @@ def read_folder(folder: Path, options: Mapping[str, Any] | None = None) -> Prepa
             raise ValueError(f"it has format {version}, and this fairbench reads format {FORMAT}")
         if manifest.pop("sha256", None) != digest(manifest):
             raise ValueError("its checksum does not match")
-        return Prepared(folder, manifest)
+        return Prepared(folder, build(_Manifest, manifest, ()))
 
     prepared = read_json(path := folder / MANIFEST, interpret)
     if not isinstance(prepared, Prepared):

@@ -7,7 +7,7 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparability import HashCheck
 from fairbench.analysis.comparison.ladder import WHOLE, Contribution
 from fairbench.analysis.comparison.verdicts import VERDICTS
-from fairbench.common.formatting import SHOWN, plain, plural
+from fairbench.common.formatting import SHOWN, plain, plural, some
 from fairbench.study.history import History
 
 
@@ -71,7 +71,7 @@ def _lost_to_correction(analyses: Analyses) -> str:
         return ""
     return (
         f"{plural(len(lost), 'comparison')} with p below {alpha:g} before Holm's correction and not after it: "
-        f"{', '.join(lost)}. A family of {len(comparisons)} can give such values by chance; they do not count."
+        f"{some(lost)}. A family of {len(comparisons)} can give such values by chance; they do not count."
     )
 
 

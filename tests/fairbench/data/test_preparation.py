@@ -560,6 +560,10 @@ def rewritten(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], o
             rewritten("manifest.json", lambda data: DEEP),
             r"manifest\.json is damaged \(it is nested more than 64 levels",
         ),
+        (
+            rewritten("manifest.json", lambda data: sealed({"format": 1, "arrays": []}).encode()),
+            r"manifest\.json is damaged \(dataset is missing",
+        ),
         (rewritten("manifest.json", lambda data: b"[1]"), r"manifest\.json is damaged \(it must be a table"),
         (lambda folder: (folder / "manifest.json").unlink(), "there is no "),
         (lambda folder: (folder / "test.npy").unlink(), r"test\.npy is damaged"),
