@@ -562,7 +562,7 @@ def rewritten(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], o
         ),
         (
             rewritten("manifest.json", lambda data: sealed({"format": 1, "arrays": []}).encode()),
-            r"manifest\.json is damaged \(dataset is missing",
+            r"manifest\.json is damaged \(\w+ is missing",
         ),
         (rewritten("manifest.json", lambda data: b"[1]"), r"manifest\.json is damaged \(it must be a table"),
         (lambda folder: (folder / "manifest.json").unlink(), "there is no "),
