@@ -13,6 +13,7 @@ The points of a Sobol sequence are moved to the nearest rate of the grid; each s
 import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from statistics import stdev
 from typing import Any
@@ -23,10 +24,9 @@ from fairbench.analysis.results import collect
 from fairbench.optimizers.registry import OPTIMIZERS
 from fairbench.study.snapshot import open_study
 from fairbench.suites.loader import load_suite
-from fairbench.suites.schema import Sweep
 from fairbench.suites.search import Coordinate, Score, Search, Setting, Sobol, best_of
 
-SUITE = Path(__file__).with_name("coordinate_grid.toml")
+SWEEP = load_suite(str(Path(__file__).with_name("coordinate_grid.toml"))).sweep
 RESULTS = Path(__file__).parents[1] / "docs" / "results" / "benchmarks"
 GRID, SEARCH = RESULTS / "coordinate_grid.csv", RESULTS / "coordinate_search.csv"
 BUDGET, SEQUENCES = 18, 100  # 40% of the grid's 45 settings
@@ -73,26 +73,27 @@ def replay(search: Search, scores: Mapping[Setting, Score]) -> dict[Setting, Sco
     return tried
 
 
-def of_sequence(sweep: Sweep, scale: float, seed: int) -> set[Setting]:
-    """The settings of a Sobol sequence, at the nearest rates of the grid."""
-    sequence = Sobol(replace(sweep, search="sobol", points=0, budget=BUDGET, search_seed=seed), scale)
-    grid = Coordinate(sweep, scale)
-    return {Setting(grid.rate(round(grid.index(x.lr))), x.extra) for x in sequence.first()}
+@cache
+def sequences(scale: float) -> list[set[Setting]]:
+    """The settings of each Sobol sequence, at the nearest rates of the grid."""
+    sobol = replace(SWEEP, search="sobol", points=0, budget=BUDGET)
+    points = [Sobol(replace(sobol, search_seed=seed), scale).first() for seed in range(SEQUENCES)]
+    grid = Coordinate(SWEEP, scale)
+    return [{Setting(grid.rate(round(grid.index(x.lr))), x.extra) for x in each} for each in points]
 
 
 def compared(arena: str, optimizer: str, rows: Sequence[Row]) -> dict[str, Any]:
     """The searches of one arm."""
-    sweep, scale = load_suite(str(SUITE)).sweep, OPTIMIZERS[optimizer].lr_scale
-    scores = {setting(x): score(x) for x in rows if int(x["seed"]) in sweep.seeds}
+    scale = OPTIMIZERS[optimizer].lr_scale
+    scores = {setting(x): score(x) for x in rows if int(x["seed"]) in SWEEP.seeds}
     best = best_of(scores)
-    std = stdev(score(x)[0] for x in rows if int(x["seed"]) not in sweep.seeds)
+    std = stdev(score(x)[0] for x in rows if int(x["seed"]) not in SWEEP.seeds)
     searched = {
-        name: replay(Coordinate(replace(sweep, search="coordinate", budget=budget), scale), scores)
-        for name, budget in (("coordinate", BUDGET), ("rate", sweep.points))
+        name: replay(Coordinate(replace(SWEEP, search="coordinate", budget=budget), scale), scores)
+        for name, budget in (("coordinate", BUDGET), ("rate", SWEEP.points))
     }
     reached = {name: scores[best_of(tried)][0] for name, tried in searched.items()}
     close = {x for x, (first, *_) in scores.items() if first - scores[best][0] <= std}
-    sequences = [of_sequence(sweep, scale, seed) for seed in range(SEQUENCES)]
     return {
         "arena": arena,
         "optimizer": optimizer,
@@ -106,14 +107,15 @@ def compared(arena: str, optimizer: str, rows: Sequence[Row]) -> dict[str, Any]:
         "coordinate_within": best_of(searched["coordinate"]) in close,
         "rate_alone_best": abs(reached["rate"]),
         "rate_alone_within": best_of(searched["rate"]) in close,
-        "sobol_within": sum(bool(x & close) for x in sequences) / SEQUENCES,
+        "sobol_within": sum(bool(x & close) for x in sequences(scale)) / SEQUENCES,
     }
 
 
-def table(grid: Sequence[Row]) -> list[dict[str, Any]]:
+def table(grid: Sequence[Row]) -> list[dict[str, str]]:
     """A row for each arm, in the order of the grid."""
     arms = dict.fromkeys((x["arena"], x["optimizer"]) for x in grid)
-    return [compared(*arm, [x for x in grid if (x["arena"], x["optimizer"]) == arm]) for arm in arms]
+    rows = [compared(*arm, [x for x in grid if (x["arena"], x["optimizer"]) == arm]) for arm in arms]
+    return [{key: f"{x:.6g}" if type(x) is float else str(x) for key, x in row.items()} for row in rows]
 
 
 def main() -> None:
@@ -123,9 +125,10 @@ def main() -> None:
     if study:
         write_csv(measured(study), GRID)
     rows = table(read_csv(GRID))
-    write_csv([{key: f"{x:.6g}" if type(x) is float else x for key, x in row.items()} for row in rows], SEARCH)
-    for key in ("coordinate_within", "rate_alone_within", "sobol_within"):
-        print(f"{key}: {sum(row[key] for row in rows):g} of {len(rows)} arms")
+    write_csv(rows, SEARCH)
+    for name in ("coordinate_within", "rate_alone_within"):
+        print(f"{name}: {[row[name] for row in rows].count('True')} of {len(rows)} arms")
+    print(f"sobol_within: {sum(float(row['sobol_within']) for row in rows) / len(rows):.2f} of the arms")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """The documents say what the files say."""
 
 import csv
+import importlib
 import re
 import sys
 from dataclasses import fields
@@ -97,6 +98,22 @@ def test_the_errors_of_a_search_are_those_of_the_benchmark_and_repeated_searches
     rounded = [f"{float(row[name]):.3f}" for row in rows for name in ("one_search", "repeated")]
     assert shown == [(row["curves"], row["seeds"], *rounded[2 * i : 2 * i + 2]) for i, row in enumerate(rows)]
     assert all(float(x["repeated"]) <= 0.05 + 3 * (0.05 * 0.95 / int(x["studies"])) ** 0.5 for x in rows)
+
+
+def test_the_comparison_of_searches_follows_from_the_grid(monkeypatch: pytest.MonkeyPatch) -> None:
+    """16 arms of 45 settings; a coordinate search has at most 40% of these."""
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    searches = importlib.import_module("coordinate_search")
+    rows = searches.read_csv(searches.SEARCH)
+    assert searches.table(searches.read_csv(searches.GRID)) == rows
+    assert [int(row["grid_trials"]) for row in rows] == [45] * 16
+    assert max(int(row["coordinate_trials"]) for row in rows) <= 18
+    within = {name: [row[f"{name}_within"] for row in rows].count("True") for name in ("coordinate", "rate_alone")}
+    sobol = sum(float(row["sobol_within"]) for row in rows)
+    said = re.findall(
+        r"(\d+) of 16 arms, .* alone in (\d+),\s.* in (\d+\.\d)", (ROOT / "docs/suite-files.md").read_text()
+    )
+    assert said == [(str(within["coordinate"]), str(within["rate_alone"]), f"{sobol:.1f}")]
 
 
 def test_every_verdict_and_every_column_of_significance_is_explained() -> None:
