@@ -1,6 +1,7 @@
 """The documents say what the files say."""
 
 import csv
+import importlib
 import re
 import sys
 from dataclasses import fields
@@ -118,6 +119,23 @@ def test_the_errors_of_looks_are_those_of_the_benchmark_and_hold_alpha() -> None
     bar = 0.05 + 3 * (0.05 * 0.95 / 10_000) ** 0.5
     errors = [row[f"false_{of}_any_stopping"] for row in rows for of in ("verdict", "equivalence")]
     assert max(float(x) for x in errors if x) <= bar
+
+
+def test_the_comparison_of_searches_follows_from_the_grid(monkeypatch: pytest.MonkeyPatch) -> None:
+    """16 arms of 45 settings; a coordinate search has at most 40% of these, and reaches the best in at least 15."""
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    searches = importlib.import_module("coordinate_search")
+    rows = searches.read_csv(searches.SEARCH)
+    assert searches.table(searches.read_csv(searches.GRID)) == rows
+    assert [int(row["grid_trials"]) for row in rows] == [45] * 16
+    assert max(int(row["coordinate_trials"]) for row in rows) <= 18
+    within = {name: [row[f"{name}_within"] for row in rows].count("True") for name in ("coordinate", "rate_alone")}
+    sobol = sum(float(row["sobol_within"]) for row in rows)
+    said = re.findall(
+        r"(\d+) of 16 arms, .* alone in (\d+),\s.* in (\d+\.\d)", (ROOT / "docs/suite-files.md").read_text()
+    )
+    assert within["coordinate"] >= 15
+    assert said == [(str(within["coordinate"]), str(within["rate_alone"]), f"{sobol:.1f}")]
 
 
 def test_every_verdict_and_every_column_of_significance_is_explained() -> None:

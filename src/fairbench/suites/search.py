@@ -169,24 +169,32 @@ class Grid(Search):
 class Coordinate(Search):
     """One hyperparameter after the other, the rate first, each on its whole grid with the best values of the others.
 
-    It starts from the middle rate and each first value. Rounds are repeated until one changes nothing; the budget that
-    remains, also of an optimizer that lacks a hyperparameter, goes to rates around the best.
+    It starts from the middle rate and each first value. Rounds are repeated until one changes nothing. Then they start
+    once more, from the best setting at a rate where the others were not searched yet, the rate last: where
+    hyperparameters interact, another rate may be best with other values. The budget that remains goes to rates around
+    the best.
     """
 
     def next(self, scores: Scores) -> list[Setting]:
         """The next line of settings, found by walking the same way through the scores."""
+        remaining, seen, centers = self.size - len(scores), dict[Setting, Score](), set[float]()
         grids = {"lr": [self.rate(index) for index in range(self.sweep.points)], **self.values}
-        at = Setting(
+        start = Setting(
             grids["lr"][len(grids["lr"]) // 2], tuple((name, values[0]) for name, values in self.values.items())
         )
-        remaining, before = self.size - len(scores), None
-        while at != before:
-            before = at
-            for name, values in grids.items():
-                nearby = [at.with_value(name, value) for value in values]
-                if new := [setting for setting in nearby if setting not in scores]:
-                    return new[:remaining]
-                at = best_of({setting: scores[setting] for setting in nearby})
+        for order in (list(grids), [*self.values, "lr"]):
+            at, before = start, None
+            while at != before:
+                before = at
+                for name in order:
+                    nearby = [at.with_value(name, value) for value in grids[name]]
+                    if new := [setting for setting in nearby if setting not in scores]:
+                        return new[:remaining]
+                    line = {setting: scores[setting] for setting in nearby}
+                    seen |= line
+                    centers |= {at.lr} if name != "lr" else set()
+                    at = best_of(line)
+            start = best_of({setting: score for setting, score in seen.items() if setting.lr not in centers} or seen)
         best = best_of(scores)
         line = {setting: score for setting, score in scores.items() if setting.extra == best.extra}
         more = [Setting(self._around(line), best.extra)][:remaining]

@@ -75,6 +75,14 @@ def test_a_coordinate_search_finds_the_best_and_spends_its_budget(lacks: tuple[s
     ]
 
 
+def test_a_coordinate_search_starts_once_more_at_another_rate() -> None:
+    """With the first decay the middle rate is the best; the best of all is the highest rate with another decay."""
+    search = Coordinate(sweep_of(**{**COORDINATE, "budget": 7}, extra={"weight_decay": [0.01, 0.0, 0.1]}))
+    known = {(1e-3, 0.01): 0.5, (1e-2, 0.01): 0.6, (1e-2, 0.1): 0.0}
+    scores = searched(search, lambda x: known.get((x.lr, dict(x.extra)["weight_decay"]), 1.0))
+    assert best_of(scores) == Setting(1e-2, (("weight_decay", 0.1),))
+
+
 def test_a_coordinate_search_never_exceeds_its_budget() -> None:
     """Also where the budget ends in the middle of a line."""
     extra = {"weight_decay": [0.01, 0.0, 0.1]}
