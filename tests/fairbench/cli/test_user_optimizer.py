@@ -94,7 +94,7 @@ def test_the_page_works_when_pasted(
     assert_preview(shown["try"])
     assert files["try"] == files["new-optimizer"]
     assert "vit    PsiLogic" in shown["run"]
-    assert "vit: 2 optimizers, each 7 sweep trials" in shown["plan"]
+    assert "vit: 2 optimizers, each 8 sweep trials" in shown["plan"]
     assert_identity(folder, folder / "results/my_rule")
 
     arms, package = blocks("toml")
