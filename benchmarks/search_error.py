@@ -8,7 +8,7 @@ search. Any difference is an error: Welch's tests of all comparisons, corrected 
 
 The rows "quadratic" have 5 rates, 4 arenas and 3 baselines. Their curve is 0.2 times the squared distance from the best
 rate in steps of the grid, which is uniform between the second and the fourth; seeds scatter by 0.3. The other rows have
-the measured curves of a study in docs/results, at the sweep's horizon, in units of the scatter of its final seeds: in
+the measured curves of the trials that select in a study in docs/results, in units of the scatter of its final seeds: in
 each arena that of one of its optimizers, drawn at random for every 200 studies.
 """
 
@@ -36,15 +36,21 @@ def quadratic(random: np.random.Generator) -> list[Curve]:
     return [0.2 * (np.arange(5) - random.uniform(1, 3)) ** 2 / 0.3 for _ in range(4)]
 
 
+def selecting(study: str) -> list[dict[str, str]]:
+    """The rows of the trials that select: those that confirm the selection of the sweep, otherwise the sweep."""
+    rows = read_csv(RESULTS / study / "lr_sweep.csv")
+    return [row for row in rows if row.get("stage") == "confirm"] or rows
+
+
 def measured(study: str) -> list[list[Curve]]:
     """The curves of each arena of a study of ours, one for each optimizer that has at least two complete settings."""
     comparisons = {row["arena"]: row for row in read_csv(RESULTS / study / "significance.csv")}
-    sweeps, curves = read_csv(RESULTS / study / "lr_sweep.csv"), dict[str, list[Curve]]()
+    trials, curves = selecting(study), dict[str, list[Curve]]()
     for row in read_csv(RESULTS / study / "aggregate.csv"):
         primary = comparisons.get(row["arena"], {"metric": "", "direction": ""})
         about = [row[key] for key in ("arena", "optimizer", "metric")]
         if row["metric"] == primary["metric"] and row["std"] and float(row["std"]) > 0:
-            own = [x for x in sweeps if [x[key] for key in ("arena", "optimizer", "metric")] == about and x["val"]]
+            own = [x for x in trials if [x[key] for key in ("arena", "optimizer", "metric")] == about and x["val"]]
             values = np.array([float(x["val"]) for x in own]) / float(row["std"])
             if len(values) > 1:
                 curves.setdefault(row["arena"], []).append(values if primary["direction"] == "min" else -values)
@@ -56,7 +62,7 @@ def narrow_leads(study: str) -> str:
     comparisons = read_csv(RESULTS / study / "significance.csv")
     primary = {row["arena"]: (row["metric"], 1 if row["direction"] == "min" else -1) for row in comparisons}
     sweeps: dict[tuple[str, str], list[float]] = {}
-    for row in read_csv(RESULTS / study / "lr_sweep.csv"):  # one seed for each setting
+    for row in selecting(study):  # one seed for each setting
         metric, sign = primary[row["arena"]]
         if row["metric"] == metric and row["val"]:
             sweeps.setdefault((row["arena"], row["optimizer"]), []).append(sign * float(row["val"]))
@@ -106,7 +112,7 @@ def main() -> None:
             rates = [error_rate(curves, baselines, seeds, repeated, options.studies) for repeated in (False, True)]
             rows.append({"curves": case, "seeds": seeds, "one_search": rates[0], "repeated": rates[1]})
             print(f"{case:10} {seeds:3} seeds: one search {rates[0]:.4f}, repeated {rates[1]:.4f}", flush=True)
-    print("selected by a lead within the scatter of a seed", *map(narrow_leads, ("mini", "zoo")), sep="\n")
+    print("selected by a lead within the scatter of a seed", narrow_leads("zoo"), sep="\n")
     if options.csv:
         write_csv([{**row, "studies": options.studies} for row in rows], options.csv)
 
