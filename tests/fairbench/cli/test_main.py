@@ -81,9 +81,10 @@ def test_damaged_files_are_named_and_the_rest_continues(
         assert main(["report", "out"]) == 2
         assert "damaged configuration out/config.json" in capsys.readouterr().err
     config.write_text(good)
-    broken = sorted((folder / "out" / "trials").glob("*.json"))[3]
+    records = sorted((folder / "out" / "trials").glob("*.json"))
+    # Final trials: those of an arm whose sweep has a damaged record are not run.
+    broken, missing, *_ = (path for path in records if json.loads(path.read_text())["spec"]["stage"] == "final")
     broken.write_text(broken.read_text()[:100])
-    missing = sorted((folder / "out" / "trials").glob("*.json"))[5]
     missing.unlink()
     for words, code in {(*HERE,): 1, ("report", "out"): 1, ("audit", "out"): 1, ("status", "out"): 0}.items():
         assert main(words) == code
