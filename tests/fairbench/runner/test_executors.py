@@ -216,6 +216,7 @@ from fairbench.training.place import Place
 from fairbench.runner.executors.local import ProcessExecutor
 
 moment, preload = sys.argv[1], []
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background starts with SIGINT ignored
 
 def interrupt():
     os.kill(os.getpid(), signal.SIGINT)
