@@ -2,17 +2,20 @@
 
 import io
 from dataclasses import replace
-from itertools import pairwise
+from itertools import combinations, pairwise, product
 
 import pytest
+from color_vision import MATRICES, ciede2000, seen
 from fabricated import QUANTITIES, Records, finals, history, study
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from pages import contrast
 from PIL import Image
 
 from fairbench.analysis.analyse import analyse
 from fairbench.report.figures.canvas import MOST_PIXELS, finished, style
 from fairbench.report.figures.causes import acted, draw_causes, draw_mechanism, draw_shocks
+from fairbench.report.figures.colors import COLORS
 from fairbench.report.figures.curves_and_times import draw_learning_curves
 from fairbench.report.figures.labels import fit_ticks, separate, thin_ticks
 from fairbench.report.figures.leaderboard import draw_leaderboard
@@ -174,3 +177,23 @@ def test_ticks_of_a_wide_scale_are_thinned_alike_on_both_sides():
         kept = thin_ticks(axes, [*(-x for x in ticks), 0, *ticks])
     assert sorted(kept) == sorted(-x for x in kept)
     assert 3 <= len(kept) < 2 * len(ticks) + 1
+
+
+SHARMA = [
+    ((50, 2.6772, -79.7751), (50, 0, -82.7485), 2.0425),
+    ((50, -1.3802, -84.2814), (50, 0, -82.7485), 1.0),
+    ((50, 2.49, -0.001), (50, -2.49, 0.0011), 7.2195),
+    ((50, 2.5, 0), (50, 0, -2.5), 4.3065),
+    ((50, 2.5, 0), (73, 25, -18), 27.1492),
+    ((60.2574, -34.0099, 36.2677), (60.4626, -34.1751, 39.4387), 1.2644),
+    ((2.0776, 0.0795, -1.1350), (0.9033, -0.0636, -0.5514), 0.9082),
+]
+"""Pairs of Sharma, Wu & Dalal 2005, table 1."""
+
+
+def test_arms_and_phases_are_told_apart_by_everyone():
+    assert [ciede2000(*pair) for *pair, _ in SHARMA] == pytest.approx([x for *_, x in SHARMA], abs=6e-5)
+    for dark, vision, kind in product((False, True), MATRICES, ("arm-", "phase-")):
+        colors = [pair[dark] for role, pair in COLORS.items() if role.startswith(kind)]
+        assert min(contrast(color, COLORS["paper"][dark]) for color in colors) >= (4.5 if kind == "arm-" else 3)
+        assert min(ciede2000(seen(a, vision), seen(b, vision)) for a, b in combinations(colors, 2)) >= 12

@@ -1,20 +1,29 @@
 """The look of each arm and its name, the same in every figure."""
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, cycle, takewhile
+from itertools import takewhile
 from typing import Any
+from zlib import crc32
 
 from fairbench.analysis.results import ArmResults, Results
 from fairbench.report.figures.colors import LIGHT
 from fairbench.suites.schema import Suite
 
-ARM_COLORS = [color for role, color in LIGHT.items() if role.startswith("arm-")]
-REFERENCE_COLOR = ARM_COLORS[0]
+ROLES = [role for role in LIGHT if role.startswith("arm-")]
 DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)), (0, (9, 2)))
-MARKERS = ("s", "^", "D", "v", "X", "P", "<", ">")
-"""Colors, dashes and markers each repeat in a cycle: only the 121st baseline looks like the first."""
+MARKERS = ("o", "s", "^", "D", "v", "X", "P", "<", ">")
+STYLES = math.lcm(len(ROLES), len(DASHES), len(MARKERS))
+"""Colors, dashes and markers each repeat in a cycle: this number of styles differ."""
+
+KNOWN = (
+    *("PsiLogic", "AdamW", "Adam", "Lion", "SGD", "Muon", "SOAP", "ScheduleFree", "Adafactor", "NAdam", "RAdam"),
+    *("LAMB", "ADOPT", "StableAdamW", "AdEMAMix", "LARS", "SCION", "Kron", "SPAM", "Shampoo", "MARS", "AdamHD"),
+    *("AdaGC", "DAdaptAdam", "Prodigy", "SophiaH", "StableSPAM", "SlowNormClip"),
+)
+"""Names whose styles are the first ones; those of other names follow from a hash."""
 
 LONGEST_NAME = 24
 """The most characters of a name in a figure; a longer one loses its middle."""
@@ -27,15 +36,20 @@ class Look:
     Attributes:
         index: 0 for the suite's reference; the baselines follow in the order of the suite.
         label: the arm's name, shortened to `LONGEST_NAME`, with dollar signs escaped.
-        color: the color of its lines, markers and text.
+        role: of the color of its lines, markers and text, see `colors`.
         dash, marker: of its lines and values, in matplotlib's notation.
     """
 
     index: int
     label: str
-    color: str
+    role: str
     dash: Any
     marker: str
+
+    @property
+    def color(self) -> str:
+        """The color on a light page and in files."""
+        return LIGHT[self.role]
 
     @property
     def wide(self) -> bool:
@@ -48,12 +62,27 @@ Looks = Mapping[str, Look]
 
 
 def looks_of(suite: Suite) -> Looks:
-    """The look of each optimizer, the same in all figures."""
+    """The look of each optimizer; its style depends on its name, so that it is the same in all studies."""
     names = sorted(suite.optimizers, key=lambda name: name != suite.reference)
-    colors, dashes, markers = cycle(ARM_COLORS[1:]), cycle(DASHES), cycle(MARKERS)
-    styles = chain([(REFERENCE_COLOR, "-", "o")], zip(colors, dashes, markers, strict=False))
-    labels = short_names(names)
-    return {name: Look(i, labels[name], *x) for i, (name, x) in enumerate(zip(names, styles, strict=False))}
+    styles, labels = _styles(names), short_names(names)
+    return {name: Look(i, labels[name], *style_of(styles[name])) for i, name in enumerate(names)}
+
+
+def style_of(number: int) -> tuple[str, Any, str]:
+    """The color's role, dash and marker of a style."""
+    return ROLES[number % len(ROLES)], DASHES[number % len(DASHES)], MARKERS[number % len(MARKERS)]
+
+
+def _styles(names: Sequence[str]) -> dict[str, int]:
+    """The number of each name's style; where two names have the same hash, the later one gets the next free style."""
+    styles = {name: KNOWN.index(name) for name in names if name in KNOWN}
+    taken, others = {*range(len(KNOWN))}, STYLES - len(KNOWN)
+    for name in sorted(set(names) - styles.keys()):
+        start = crc32(name.encode()) % others
+        tried = (len(KNOWN) + (start + i) % others for i in range(others))
+        styles[name] = next((number for number in tried if number not in taken), len(KNOWN) + start)
+        taken.add(styles[name])
+    return styles
 
 
 def short_names(names: Sequence[str]) -> dict[str, str]:
