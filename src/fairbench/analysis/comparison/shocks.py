@@ -28,7 +28,7 @@ class ShockCost:
             that is not overcome before the next one, or the end, counts with all the steps until then.
         recovered: share of the shocks that were overcome.
         lost: how much worse the final primary metric on the test split is, mean over seeds.
-        lost_low, lost_high: its 95% confidence interval, paired by seed.
+        lost_low, lost_high: end of the 95% confidence interval of `lost`, paired by seed.
         note: why `lost` or its interval is missing, may be empty.
     """
 
