@@ -108,10 +108,11 @@ def test_the_records_are_in_the_parquet_file(folder, described):
     assert (ours["evaluation_accuracy"], ours["hash_initial_weights"]) == ([0.9, 0.9], sha("vit 1"))
     assert ours["mechanism_total_fired"] == mechanism()["totals"]["fired"]
     assert (ours["mechanism_read_at"], ours["mechanism_added_fired"]) == ([5, 10], [5.0, 15.0])
-    assert dict(ours["mechanism_tensors_fired"]) == mechanism()["tensors"]["fired"]
-    assert json.loads(ours["spec"])["optimizer"]["name"] == "PsiLogic"
+    in_tensors = zip(ours["mechanism_tensors"], ours["mechanism_in_tensor_fired"], strict=True)
+    assert dict(in_tensors) == mechanism()["tensors"]["fired"]
+    assert (json.loads(ours["hyperparameters"])["lr"], ours["batch_size"], ours["planned_steps"]) == (1e-3, 4, 10)
     (lost, *_) = [x for x in trials if x["status"] == "failed"]
-    assert (lost["optimizer"], lost["error_message"], lost["train_loss"]) == ("+groups", "no <luck>", [])
+    assert (lost["optimizer"], lost["error_message"], lost["train_loss"]) == ("+groups", "no <luck>", None)
 
 
 def test_a_column_without_a_meaning_is_an_error():

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
 TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
 """The names of types in a Frictionless table schema; all others are texts."""
-NESTED = {"array": "list: ", "object": "numbers by name: "}
-"""Types that only a Parquet file has, and how their descriptions begin."""
 UNITS = {"_ms": "ms", "_s": "s", "_seconds": "s", "_mb": "MB", "_bytes": "B"}
 """The unit of a column by the end of its name."""
 COMMON = {
@@ -31,7 +29,7 @@ class Field:
     """A column of a data file.
 
     Attributes:
-        type: "string", "integer", "number", "boolean", "array", "object" or "any".
+        type: "string", "integer", "number", "boolean", "array" or "any"; only a Parquet file has arrays.
         item: of an array, the type of its values; otherwise empty.
     """
 
@@ -44,9 +42,8 @@ class Field:
         """The column in a Frictionless table schema."""
         units = [unit for end, unit in UNITS.items() if self.name.endswith(end)]
         unit = {"unit": units[0]} if units else {}
-        kind = "any" if self.type in NESTED else self.type  # the library of Frictionless refuses Parquet's own
-        description = f"{NESTED.get(self.type, '')}{self.description}"
-        return {"name": self.name, "type": kind, "description": description, **unit}
+        kind, begin = ("any", "list: ") if self.item else (self.type, "")  # its library refuses the lists of Parquet
+        return {"name": self.name, "type": kind, "description": f"{begin}{self.description}", **unit}
 
 
 def fields_of(kind: type[DataclassInstance]) -> list[Field]:

@@ -1,11 +1,12 @@
 """All records of a study as one Parquet file: a row for each trial, curves as lists."""
 
 import io
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
+
+import orjson
 
 from fairbench.analysis.results import Results, Run
 from fairbench.report.tables.fields import Field
@@ -21,6 +22,8 @@ PLAIN = (
     ("status", "string", ("status",), '"finished", "diverged" or "failed"'),
     ("error_type", "string", ("error", "type"), "class of the error with which the trial failed"),
     ("error_message", "string", ("error", "message"), "text of that error"),
+    ("batch_size", "integer", ("spec", "arena", "batch_size"), "examples in a training batch"),
+    ("planned_steps", "integer", ("spec", "training", "steps"), "steps of training that were planned"),
     ("steps", "integer", ("result", "steps"), "steps of training done"),
     ("parameters", "integer", ("result", "parameters"), "number of trainable parameters of the model"),
     ("clip_rate", "number", ("result", "clip_rate"), "share of the steps in which the gradients were clipped"),
@@ -76,7 +79,7 @@ def columns(results: Results, runs: Sequence[Run]) -> Columns:
         *_found(runs, ("cost", "seconds"), "seconds_", "number", "seconds of the trial in this phase; total: in all"),
         *_found(runs, ("environment",), "environment_", "string", "machine or version with which the trial ran"),
         *_mechanism(runs),
-        Column(Field("spec", "string", "everything that determines the trial, as JSON"), _spec),
+        Column(Field("hyperparameters", "string", "hyperparameters of the optimizer, as JSON"), _hyperparameters),
     ]
 
 
@@ -93,7 +96,8 @@ def _metrics(results: Results) -> Iterator[Column]:
     yield _list("evaluated_at", "integer", EVALUATIONS, ["step"], "steps after which the trial was evaluated")
     for metric in metrics:
         words = f"{metric} after each of `evaluated_at`"
-        yield _list(f"evaluation_{metric}", "number", EVALUATIONS, ["val", metric], words)
+        arenas = {arena for arena, own in results.metrics.items() if metric in own}
+        yield _list(f"evaluation_{metric}", "number", EVALUATIONS, ["val", metric], words, arenas)
 
 
 def _mechanism(runs: Sequence[Run]) -> Iterator[Column]:
@@ -105,12 +109,32 @@ def _mechanism(runs: Sequence[Run]) -> Iterator[Column]:
     for name in _names(runs, totals):
         since = f"increase up to each of `mechanism_read_at` {words}"
         yield _list(f"mechanism_added_{name}", "number", course, [1, name], since)
-    yield from _found(runs, (*MECHANISM, "tensors"), "mechanism_tensors_", "object", f"total of each tensor {words}")
+    yield Column(Field("mechanism_tensors", "array", "names of the tensors", "string"), _tensors)
+    for name in _names(runs, totals):
+        each = f"total in each of `mechanism_tensors` {words}"
+        yield Column(Field(f"mechanism_in_tensor_{name}", "array", each, "number"), partial(_in_tensors, name))
 
 
-def _list(name: str, item: str, path: Path, within: Path, words: str) -> Column:
-    """A column of lists: a part of each element of a list in the record."""
-    return Column(Field(name, "array", words, item), lambda run: [_part(x, within) for x in _at(path, run) or ()])
+def _tensors(run: Run) -> list[str] | None:
+    """The tensors of which the mechanism reports anything."""
+    totals = _at((*MECHANISM, "tensors"), run)
+    return None if totals is None else sorted({tensor for of in totals.values() for tensor in of})
+
+
+def _in_tensors(quantity: str, run: Run) -> list[float | None] | None:
+    """The total of a quantity in each tensor."""
+    totals = _at((*MECHANISM, "tensors", quantity), run)
+    return None if totals is None else [totals.get(tensor) for tensor in _tensors(run) or ()]
+
+
+def _list(name: str, item: str, path: Path, within: Path, words: str, arenas: Collection[str] = ()) -> Column:
+    """A column of lists: a part of each element of a list in the record; only of some arenas, unless of all."""
+
+    def value(run: Run) -> list[Any] | None:
+        listed = None if arenas and run.arena not in arenas else _at(path, run)
+        return None if listed is None else [_part(x, within) for x in listed]
+
+    return Column(Field(name, "array", words, item), value)
 
 
 def _found(runs: Sequence[Run], path: Path, prefix: str, kind: str, words: str) -> Iterator[Column]:
@@ -130,12 +154,26 @@ def _at(path: Path, run: Run) -> Any:
 
 def _part(whole: Any, path: Path) -> Any:
     for key in path:
-        whole = None if whole is None else whole.get(key) if isinstance(whole, Mapping) else whole[key]
+        if whole is None:
+            return None
+        whole = whole.get(key) if isinstance(whole, dict) else whole[key]
     return whole
 
 
-def _spec(run: Run) -> str:
-    return json.dumps(_at(["spec"], run), sort_keys=True)
+def _unpacked(run: Run) -> Run:
+    """A trial whose record is unpacked at once, and not at every access."""
+    record: Any = run.record
+    if result := record["result"]:
+        result = {**result, "evaluations": [*result["evaluations"]], "loss_curve": [*result["loss_curve"]]}
+        if mechanism := result["mechanism"]:
+            unpacked = {"course": [*mechanism["course"]], "tensors": {**mechanism["tensors"]}}
+            result["mechanism"] = {**mechanism, **unpacked}
+    return run._replace(record={**record, "result": result})
+
+
+def _hyperparameters(run: Run) -> str:
+    options = _at(("spec", "optimizer", "options"), run)
+    return orjson.dumps(options, option=orjson.OPT_SORT_KEYS).decode()
 
 
 def _final(selection: str, split: str, metric: str, run: Run) -> float | None:
@@ -151,16 +189,21 @@ def to_parquet(columns: Columns, runs: Sequence[Run]) -> bytes:
     import pyarrow.parquet
 
     plain = {"string": pyarrow.string(), "integer": pyarrow.int64(), "number": pyarrow.float64()}
-    plain |= {"boolean": pyarrow.bool_(), "object": pyarrow.map_(pyarrow.string(), pyarrow.float64())}
+    plain["boolean"] = pyarrow.bool_()
     types = {x.field.name: pyarrow.list_(plain[x.field.item]) if x.field.item else plain[x.field.type] for x in columns}
     file, schema = io.BytesIO(), pyarrow.schema([*types.items()])
     with pyarrow.parquet.ParquetWriter(file, schema, compression="zstd") as writer:
         for start in range(0, len(runs), GROUP):
-            values = {x.field.name: [_plain(x.value(run)) for run in runs[start : start + GROUP]] for x in columns}
-            writer.write_table(pyarrow.table(values, schema=schema))
+            writer.write_table(_table(columns, runs[start : start + GROUP], schema))
     return file.getvalue()
 
 
-def _plain(value: Any) -> Any:
-    """A value as pyarrow takes it: a mapping as pairs."""
-    return [*value.items()] if isinstance(value, Mapping) else value
+def _table(columns: Columns, runs: Sequence[Run], schema: Any) -> Any:
+    """The rows of some trials, by way of JSON: pyarrow would import pandas, in a second, to convert Python's values."""
+    import pyarrow.json
+
+    readers = [(x.field.name, x.value) for x in columns]
+    rows = b"\n".join(orjson.dumps({name: value(run) for name, value in readers}) for run in map(_unpacked, runs))
+    reading = pyarrow.json.ReadOptions(block_size=len(rows) + 1, use_threads=False)
+    parsing = pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error")
+    return pyarrow.json.read_json(io.BytesIO(rows), reading, parsing)
