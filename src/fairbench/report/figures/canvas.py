@@ -27,6 +27,7 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
+from fairbench.report.figures.axis_text import LABEL_SIZE, POINTS_PER_INCH, TICK_SIZE, TITLE_SIZE, fit_text
 from fairbench.report.figures.colors import LIGHT
 from fairbench.report.figures.looks import Look
 from fairbench.suites.schema import Suite
@@ -35,14 +36,14 @@ STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",  # comes with matplotlib
     "font.size": 10,
     "text.color": LIGHT["ink"],
-    "axes.titlesize": 11,
+    "axes.titlesize": TITLE_SIZE,
     "axes.titleweight": "bold",
     "axes.titlelocation": "left",
     "axes.titlepad": 10,
     "axes.titley": 1.0,  # skips the search for ticks above the panel
-    "axes.labelsize": 9,
+    "axes.labelsize": LABEL_SIZE,
     "axes.labelcolor": LIGHT["soft"],
-    "axes.formatter.limits": (-4, 5),  # longer numbers have no space: 1e5 is then written above the panel
+    "axes.formatter.limits": (-4, 5),  # longer numbers have no space
     "axes.edgecolor": LIGHT["edge"],
     "axes.facecolor": LIGHT["paper"],
     "axes.spines.top": False,
@@ -54,6 +55,8 @@ STYLE: dict[Any, Any] = {
     "grid.linewidth": 0.8,
     "xtick.color": LIGHT["soft"],
     "ytick.color": LIGHT["soft"],
+    "xtick.labelsize": TICK_SIZE,
+    "ytick.labelsize": TICK_SIZE,
     "legend.frameon": False,
     "svg.hashsalt": "fairbench",
     "svg.fonttype": "none",  # text stays text: screen readers and search see it, and it has the page's font
@@ -64,7 +67,6 @@ PANEL_WIDTH = 5.0
 LEFT, TOP, BOTTOM = 0.95, 0.45, 0.65
 """Sizes in inches, so that text has the same space in a figure of any number of panels."""
 
-POINTS_PER_INCH = 72
 DPI, MOST_PIXELS = 160, 6_000_000
 """Resolution of a PNG. With hundreds of arms it is reduced, since it would take longer than PDF and SVG together."""
 
@@ -168,7 +170,6 @@ def panels(
         width = PANEL_WIDTH - left - right
         inner = (x / size[0], y / size[1], width / size[0], inner_height / size[1])
         axes = figure.add_axes(inner, title=title, gid=f"panel{i}")
-        axes.yaxis.set_offset_position("right")  # the title is on the left
         outer = Box(column * PANEL_WIDTH, row * height, PANEL_WIDTH, height)
         by_arena[arena] = Panel(i, title, axes, Box(*(round(POINTS_PER_INCH * x, 2) for x in outer)), inner_height)
     return figure, by_arena
@@ -220,6 +221,8 @@ def draw_band(panel: Panel, look: Look, x: Sequence[float], low: Sequence[float]
 
 def finished(figure: Figure, by_arena: Mapping[str, Panel], name: str, title: str, caption: str) -> Drawing:
     """The figure in all formats, without date and version, which would change the bytes of each run."""
+    for panel in by_arena.values():
+        fit_text(panel)
     unset = {"Creator": None, "Date": None}
     png, svg, pdf = io.BytesIO(), io.StringIO(), io.BytesIO()
     dpi = min(DPI, math.sqrt(MOST_PIXELS / math.prod(figure.get_size_inches())))

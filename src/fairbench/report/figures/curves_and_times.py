@@ -12,8 +12,8 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.cost import STEP_PHASES, Cost
 from fairbench.analysis.curves import Curve
 from fairbench.analysis.results import ArmResults
+from fairbench.report.figures.axis_text import POINTS_PER_INCH, inner_width
 from fairbench.report.figures.canvas import (
-    POINTS_PER_INCH,
     TOP,
     Drawing,
     Panel,
@@ -29,18 +29,16 @@ from fairbench.report.figures.canvas import (
 from fairbench.report.figures.causes import draw_causes, draw_mechanism, draw_shocks
 from fairbench.report.figures.colors import LIGHT
 from fairbench.report.figures.labels import (
-    fit_ticks,
     height_for,
-    inner_width,
     label_ends,
     moved,
     name_rows,
-    text_width,
     width_for,
 )
 from fairbench.report.figures.leaderboard import draw_leaderboard
 from fairbench.report.figures.looks import Looks, arm_label, axis_label, looks_of, no_line, reference_first
 from fairbench.report.figures.lr_sensitivity import draw_lr_sensitivity
+from fairbench.report.figures.text_size import text_width
 from fairbench.report.tables.numbers import number
 
 PHASE_COLORS = [LIGHT[f"phase-{phase}"] for phase in STEP_PHASES]
@@ -150,7 +148,6 @@ def _draw_bars(panel: Panel, costs: Sequence[Cost], looks: Looks) -> None:
         panel.summary.append(f"{cost.optimizer}: {time}.")
     name_rows(panel, [(looks[cost.optimizer].label, looks[cost.optimizer]) for cost in costs], size=10)
     axes.set_xlim(0, limit or 1.0)
-    fit_ticks(axes)
 
 
 FIGURES: tuple[Draw, ...] = (

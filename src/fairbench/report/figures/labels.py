@@ -1,66 +1,23 @@
 """Labels at the ends of lines and at the left of rows: their size and position."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
-from itertools import pairwise
 from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.font_manager import FontProperties
-from matplotlib.textpath import text_to_path
-from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import ScaledTranslation, Transform
 
-from fairbench.report.figures.canvas import BOTTOM, POINTS_PER_INCH, TOP, Panel, mark
+from fairbench.report.figures.axis_text import POINTS_PER_INCH
+from fairbench.report.figures.canvas import BOTTOM, TOP, Panel, mark
 from fairbench.report.figures.looks import Look
+from fairbench.report.figures.text_size import text_width
 
 LABEL_HEIGHT = 0.18
 """The height of a label in inches."""
 
 
-@cache
-def text_width(text: str, size: float = 10, weight: str = "normal") -> float:
-    """The width of a text in points."""
-    shown = text.replace(r"\$", "$")
-    return float(text_to_path.get_text_width_height_descent(shown, FontProperties(size=size, weight=weight), False)[0])
-
-
 def width_for(labels: Iterable[str]) -> float:
     """The width in inches of the longest of some bold labels next to a panel, with its margins."""
     return 0.45 + max(text_width(label, weight="bold") for label in labels) / POINTS_PER_INCH
-
-
-def inner_width(axes: Axes) -> float:
-    """The width of the axes in points."""
-    return float(axes.get_window_extent().width) * POINTS_PER_INCH / axes.figure.dpi
-
-
-def thin_ticks(axes: Axes, ticks: Sequence[float]) -> list[float]:
-    """The ticks of the x axis whose labels do not overlap, those nearest to 0 first, the same on both sides."""
-    kept: list[float] = []
-    for tick in sorted(ticks, key=abs):
-        if _apart(axes, [*kept, tick]):
-            kept.append(tick)
-    return [tick for tick in kept if -tick in kept]
-
-
-def fit_ticks(axes: Axes) -> None:
-    """Give the x axis, which is linear, as many ticks as have space for their labels."""
-    for most in range(6, 0, -1):
-        locator = MaxNLocator(most)
-        axes.xaxis.set_major_locator(locator)
-        if _apart(axes, list(locator.tick_values(*sorted(axes.get_xlim())))):
-            return
-
-
-def _apart(axes: Axes, ticks: Sequence[float]) -> bool:
-    """Whether the labels of all ticks of the x axis have a space between them."""
-    texts = axes.xaxis.get_major_formatter().format_ticks([*ticks])
-    to_points = POINTS_PER_INCH / axes.figure.dpi
-    middles = [float(axes.transData.transform((tick, 0))[0]) * to_points for tick in ticks]
-    halves = [text_width(text) / 2 + 2 for text in texts]
-    ends = sorted((middle - half, middle + half) for middle, half in zip(middles, halves, strict=True))
-    return all(left[1] <= right[0] for left, right in pairwise(ends))
 
 
 def height_for(labels: int) -> float:
