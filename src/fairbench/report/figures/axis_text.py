@@ -87,7 +87,7 @@ def _move_factor(axis: Axis) -> None:
         return
     formatter.format_ticks(list(axis.get_majorticklocs()))
     factor, start = re.findall(r"^(1e\W?\d+)?(.*)", formatter.get_offset())[0]  # "1e11", "1e−7+1.2e0", "+1.2e0"
-    unit = f", in {factor}" if factor else ""
-    above = f", from {start.lstrip('+').removesuffix('e0')}" if start else ""
-    axis.set_label_text(f"{axis.get_label_text()}{unit}{above}")
+    above = f" from {start.lstrip('+').removesuffix('e0')}" if start else ""
+    unit = f"in {factor or 1}{above}".replace(" ", "\N{NO-BREAK SPACE}") if factor or above else ""
+    axis.set_label_text(", ".join(filter(None, (axis.get_label_text(), unit))))
     axis.offsetText.set_visible(False)
