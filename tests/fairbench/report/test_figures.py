@@ -234,3 +234,24 @@ def extents(svg):
         start = float(text["y" if rotated else "x"]) - {"start": 0, "middle": width / 2, "end": width}[text["anchor"]]
         found[text["text"]] = rotated, start, start + width
     return found
+
+
+def test_of_many_lines_few_have_a_label_and_all_are_named_below():
+    names = [f"O{i}" for i in range(11)]
+    the_study = study(("gpt",), (*names, "PsiLogic"))
+    scores = {name: [0.1 * i] * 3 for i, name in enumerate(names)} | {"PsiLogic": [0.52] * 3}
+    figure = drawn(draw_learning_curves, analyse(history(the_study), Records(finals(the_study, **scores))))
+    panel, _, below = figure.svg.partition('<g id="legend_1">')
+    labels = re.findall(r">(O\d+|PsiLogic)<", panel)
+    assert sorted(labels) == sorted(["O0", "O1", "O2", "O3", "PsiLogic", "O7", "O8", "O9", "O10"])
+    assert sorted(re.findall(r">(O\d+|PsiLogic)<", below)) == sorted([*names, "PsiLogic"])
+
+
+def test_every_cross_is_seen_where_all_arms_diverge():
+    the_study = study(("gpt",), ("Adam", "AdamW", "Lion", "PsiLogic"))
+    lost = {("gpt", name): dict.fromkeys((1e-4, 1e-3, 1e-2), "diverged") for name in the_study.suite.optimizers}
+    figure = drawn(draw_lr_sensitivity, analyse(history(the_study), Records(finals(the_study), lost)))
+    crosses = re.findall(r'<use xlink:href="#(\w+)" x="([^"]+)" y="([^"]+)" style="fill', figure.svg)
+    ticks = max((y for *_, y in crosses), key=float)
+    assert len({(x, y) for _, x, y in crosses if y != ticks}) == 4 * 3
+    assert "−0.0" not in figure.svg

@@ -149,7 +149,12 @@ def style() -> Iterator[None]:
 
 
 def panels(
-    titles: Mapping[str, str], height: float, left: float = LEFT, right: float = 0.3, bottom: float = BOTTOM
+    titles: Mapping[str, str],
+    height: float,
+    left: float = LEFT,
+    right: float = 0.3,
+    bottom: float = BOTTOM,
+    legend: float = 0.0,
 ) -> tuple[Figure, dict[str, Panel]]:
     """A figure with a titled panel for each arena, up to two in a row.
 
@@ -157,16 +162,17 @@ def panels(
         titles: title of each panel by its arena, at least one.
         height: inches of a panel with its title and labels.
         left, right, bottom: margins of each panel in inches.
+        legend: inches below all panels.
     """
     columns = min(len(titles), 2)
     rows = -(-len(titles) // columns)
-    size = columns * PANEL_WIDTH, rows * height
+    size = columns * PANEL_WIDTH, rows * height + legend
     figure = Figure(figsize=size)
     FigureCanvasAgg(figure)
     by_arena, inner_height = {}, height - TOP - bottom
     for i, (arena, title) in enumerate(titles.items()):
         row, column = divmod(i, columns)
-        x, y = column * PANEL_WIDTH + left, (rows - row - 1) * height + bottom
+        x, y = column * PANEL_WIDTH + left, (rows - row - 1) * height + bottom + legend
         width = PANEL_WIDTH - left - right
         inner = (x / size[0], y / size[1], width / size[0], inner_height / size[1])
         axes = figure.add_axes(inner, title=title, gid=f"panel{i}")
@@ -196,8 +202,8 @@ def mark(panel: Panel, look: Look, *artists: Artist) -> None:
 
 def draw_line(panel: Panel, look: Look, x: Sequence[float], y: Sequence[float], texts: Sequence[str]) -> None:
     """Draw an arm's values with a line, each with a sentence about it; draw the reference's first."""
-    width, alpha, dash = (4.5, 0.75, "-") if look.wide else (1.6, 1.0, look.dash)
-    draw_values(panel, look, x, y, texts, color=to_rgba(look.color, alpha), linewidth=width, linestyle=dash)
+    width, alpha = (4.5, 0.75) if look.wide else (1.6, 1.0)
+    draw_values(panel, look, x, y, texts, color=to_rgba(look.color, alpha), linewidth=width, linestyle=look.line)
 
 
 def draw_values(

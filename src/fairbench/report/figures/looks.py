@@ -53,6 +53,11 @@ class Look:
         return LIGHT[self.role]
 
     @property
+    def line(self) -> Any:
+        """The dash of its line; a wide one has none."""
+        return "-" if self.wide else self.dash
+
+    @property
     def wide(self) -> bool:
         """Whether its line is wide, so that it stays visible under a line that coincides with it."""
         return self.index == 0
@@ -75,14 +80,16 @@ def style_of(number: int) -> tuple[str, Any, str]:
 
 
 def _styles(names: Sequence[str]) -> dict[str, int]:
-    """The number of each name's style; where two names have the same hash, the later one gets the next free style."""
+    """The number of each name's style; where two names have the same hash, the later one gets the next free style.
+
+    Names that are not known never get the color of PsiLogic, the first.
+    """
     styles = {name: KNOWN.index(name) for name in names if name in KNOWN}
-    taken, others = {*range(len(KNOWN))}, STYLES - len(KNOWN)
+    free = [number for number in range(len(KNOWN), STYLES) if number % len(ROLES)]
     for name in sorted(set(names) - styles.keys()):
-        start = crc32(name.encode()) % others
-        tried = (len(KNOWN) + (start + i) % others for i in range(others))
-        styles[name] = next((number for number in tried if number not in taken), len(KNOWN) + start)
-        taken.add(styles[name])
+        start = crc32(name.encode()) % len(free)
+        tried = free[start:] + free[:start]
+        styles[name] = next((number for number in tried if number not in styles.values()), tried[0])
     return styles
 
 
