@@ -246,10 +246,13 @@ def mark(panel: Panel, look: Look, *artists: Artist) -> None:
         panel.marked.append(artist)
 
 
-def draw_line(panel: Panel, look: Look, x: Sequence[float], y: Sequence[float], texts: Sequence[str]) -> None:
+def draw_line(
+    panel: Panel, look: Look, x: Sequence[float], y: Sequence[float], texts: Sequence[str], **line: Any
+) -> None:
     """Draw an arm's values with a line, each with a sentence about it; draw the reference's first."""
-    width, alpha = (4.5, 0.75) if look.wide else (1.6, 1.0)
-    draw_values(panel, look, x, y, texts, color=to_rgba(look.color, alpha), linewidth=width, linestyle=look.line)
+    width, alpha = (4.5 * scale(), 0.75) if look.wide else (1.6, 1.0)
+    line = {"color": to_rgba(look.color, alpha), "linewidth": width, "linestyle": look.line, **line}
+    draw_values(panel, look, x, y, texts, **line)
 
 
 def draw_values(
