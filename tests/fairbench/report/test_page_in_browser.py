@@ -72,6 +72,10 @@ def test_the_console_is_empty_and_nothing_is_fetched(browser):
     assert set(re.findall(r'"request":\{[^{}]*(?:\{[^{}]*\}[^{}]*)*?"url":"(\w+):', events)) <= {"file", "data"}
 
 
+ROWS = """
+return [...document.querySelectorAll(`#table-${arguments[0]} tbody tr`)].filter((row) => row.getClientRects().length)
+    .map((row) => [...row.cells].map((cell) => cell.textContent))
+"""
 METRICS = "const table = document.querySelector('#table-metrics table');"
 COLUMN = f"{METRICS} return [...table.tBodies[0].rows].map((row) => row.cells[3].textContent)"
 SORT = f"{METRICS} const head = table.tHead.rows[0].cells[3];"
@@ -79,7 +83,8 @@ SORT = f"{METRICS} const head = table.tHead.rows[0].cells[3];"
 
 def test_tables_are_sorted_and_a_third_press_brings_their_first_order_back(browser):
     values = browser.execute_script(COLUMN)
-    assert browser.execute_script(f"{SORT} return getComputedStyle(head.firstChild, '::after').content").endswith('/ ""')
+    arrow = browser.execute_script(f"{SORT} return getComputedStyle(head.firstChild, '::after').content")
+    assert arrow.endswith('/ ""'), "the arrow is not part of the name"
     for direction, reverse in (("ascending", False), ("descending", True)):
         state = browser.execute_script(f"{SORT} head.querySelector('button').click(); return head.ariaSort")
         assert state == direction
@@ -94,10 +99,6 @@ def test_severities_are_sorted_by_their_weight(browser):
     assert browser.execute_script(rows) == ["fail", "warn", "note"]
 
 
-ROWS = """
-return [...document.querySelectorAll(`#table-${arguments[0]} tbody tr`)].filter((row) => row.getClientRects().length)
-    .map((row) => [...row.cells].map((cell) => cell.textContent))
-"""
 TYPED = """
 const field = document.querySelector(arguments[0]);
 field.value = arguments[1];
@@ -166,8 +167,7 @@ def test_missing_values_come_last(browser):
 
 def test_words_are_sorted_as_words(browser):
     browser.execute_script("document.querySelector('#table-budget th:nth-child(2) button').click()")
-    names = "return [...document.querySelector('#table-budget table').tBodies[0].rows].map((row) => row.cells[1].textContent)"
-    found = browser.execute_script(names)
+    found = [row[1] for row in browser.execute_script(ROWS, "budget")]
     assert found[-2:] == ["PsiLogic", "PsiLogic"]
     assert found[2:4] == ["AdamW", "AdamW"]
 
