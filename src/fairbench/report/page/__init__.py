@@ -12,6 +12,7 @@ import jinja2
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.results import Results
+from fairbench.common.formatting import plural
 from fairbench.report.figures.canvas import Drawing
 from fairbench.report.figures.colors import declarations
 from fairbench.report.findings import Finding
@@ -79,7 +80,7 @@ def _template() -> jinja2.Template:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters["rate"] = rate
+    environment.filters |= {"rate": rate, "plural": plural}
     return environment.get_template("page.html.j2")
 
 
