@@ -41,7 +41,7 @@ from fairbench.report.figures.labels import (
 from fairbench.report.figures.leaderboard import draw_leaderboard
 from fairbench.report.figures.looks import Looks, arm_label, axis_label, looks_of, no_line, reference_first
 from fairbench.report.figures.lr_sensitivity import draw_lr_sensitivity
-from fairbench.report.tables.numbers import deviation, number
+from fairbench.report.tables.numbers import mean_and_deviation, number
 
 PHASE_COLORS = [LIGHT[f"phase-{phase}"] for phase in STEP_PHASES]
 
@@ -93,7 +93,7 @@ def draw_learning_curves(analyses: Analyses, looks: Looks, logarithmic: bool = F
 def _draw_curves(panel: Panel, curves: Sequence[tuple[ArmResults, Curve]], looks: Looks) -> None:
     for arm, curve in curves:
         steps, mean, std = zip(*curve, strict=True)
-        texts = [f"{arm.optimizer}, step {step}: {deviation(m, s)}" for step, m, s in curve]
+        texts = [f"{arm.optimizer}, step {step}: {mean_and_deviation(m, s)}" for step, m, s in curve]
         draw_line(panel, looks[arm.optimizer], steps, mean, texts)
         low, high = ([m + sign * (s or 0.0) for m, s in zip(mean, std, strict=True)] for sign in (-1, 1))
         draw_band(panel, looks[arm.optimizer], steps, low, high)

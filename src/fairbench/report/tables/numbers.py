@@ -61,11 +61,12 @@ def measured(mean: float | None, std: float | None) -> str:
     return _notation(std, abs(mean))(mean) if mean is not None and std else number(mean)
 
 
-def deviation(mean: float | None, std: float | None) -> str:
+def mean_and_deviation(mean: float | None, std: float | None) -> str:
     """A mean with its standard deviation, if it has one, in one notation."""
-    if mean is None or not std:
-        return number(mean) if std is None else f"{number(mean)} ± 0"
-    return f"{measured(mean, std)} ± {_notation(std, abs(mean))(std)}"
+    if mean is None or std is None:
+        return number(mean)
+    spread = _notation(std, abs(mean))(std) if std else "0"
+    return f"{measured(mean, std)}\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}{spread}"
 
 
 def _notation(spread: float, largest: float) -> Callable[..., str]:
