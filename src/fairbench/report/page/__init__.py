@@ -32,15 +32,10 @@ def render_page(
 ) -> str:
     """The report of a study as one self-contained page, with embedded figures."""
     suite, results = analyses.suite, analyses.results
-    script = _text("script.js")
-    return _template().render(
+    return filled(
+        "page.html.j2",
         suite=suite,
         lead=_lead(results),
-        light=declarations(dark=False),
-        dark=declarations(dark=True),
-        style=_text("style.css"),
-        script=script,
-        script_sha256=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         findings=findings,
         failures=[flag for flag in analyses.flags if flag.severity == "fail"],
         verdicts=verdict_table(suite, analyses.comparisons),
@@ -51,6 +46,19 @@ def render_page(
         history=analyses.history,
         tracebacks=_tracebacks(results),
         missing=trial_counts(results.select(lambda run: run.status == "missing")),
+    )
+
+
+def filled(name: str, **content: Any) -> str:
+    """A template of this folder with its content, style, colors and script."""
+    script = _text("script.js")
+    return _template(name).render(
+        light=declarations(dark=False),
+        dark=declarations(dark=True),
+        style=_text("style.css"),
+        script=script,
+        script_sha256=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        **content,
     )
 
 
@@ -71,7 +79,7 @@ def _text(name: str) -> str:
 
 
 @cache
-def _template() -> jinja2.Template:
+def _template(name: str) -> jinja2.Template:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader(__package__, ""),
         autoescape=True,
@@ -81,20 +89,19 @@ def _template() -> jinja2.Template:
         keep_trailing_newline=True,
     )
     environment.filters |= {"rate": rate, "plural": plural}
-    return environment.get_template("page.html.j2")
+    return environment.get_template(name)
 
 
 def verdict_table(suite: Suite, comparisons: Sequence[Comparison]) -> dict[str, Any]:
     """The verdicts by arena and pair: `head`, `columns`, and `rows`, each with a name and its cells.
 
-    The rows are the arenas or the pairs, whichever are more. A cell has the verdict, its sign, its statement, and the
-    advantage with its interval.
+    The rows are the arenas or the pairs, whichever are more. A cell is a `verdict_cell`.
     """
     every = suite.compare == "all"
     titles = [f"{c.reference} against {c.baseline}" if every else c.baseline for c in comparisons]
     arenas = list(dict.fromkeys(c.arena for c in comparisons))
     pairs = list(dict.fromkeys(titles))
-    cells = {(c.arena, title): _verdict(c) for c, title in zip(comparisons, titles, strict=True)}
+    cells = {(c.arena, title): verdict_cell(c) for c, title in zip(comparisons, titles, strict=True)}
     if len(arenas) >= len(pairs):
         rows = [(arena, [cells[arena, pair] for pair in pairs]) for arena in arenas]
         return {"head": "Arena", "columns": pairs, "rows": rows}
@@ -102,7 +109,8 @@ def verdict_table(suite: Suite, comparisons: Sequence[Comparison]) -> dict[str, 
     return {"head": "Pair" if every else "Baseline", "columns": arenas, "rows": rows}
 
 
-def _verdict(c: Comparison) -> dict[str, Any]:
+def verdict_cell(c: Comparison) -> dict[str, Any]:
+    """A verdict, its sign, its statement, and the advantage with its interval."""
     advantage = interval(c.advantage, c.ci_low, c.ci_high)
     sign = SIGNS.get(c.verdict, "?")
     return {"verdict": c.verdict, "sign": sign, "statement": VerdictText(c), "advantage": advantage}
