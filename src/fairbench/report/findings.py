@@ -53,9 +53,11 @@ def _verdicts(analyses: Analyses) -> str:
     compared = f"{suite.reference} with a baseline" if suite.compare == "reference" else "every two optimizers"
     final = suite.final
     looks = f"An arm has {final.in_words}: p, intervals and the equivalence test are corrected for these looks. "
+    found = f"Of {plural(len(comparisons), 'comparison')} of {compared}, the verdict is {'; '.join(parts)}."
+    if not any(c.verdict in ("better", "worse", "equivalent", "inconclusive") for c in comparisons):
+        return found
     return (
-        f"Of {plural(len(comparisons), 'comparison')} of {compared}, the verdict is "
-        f"{'; '.join(parts)}. Only better is a win. {looks if final.looks else ''}"
+        f"{found} Only better is a win. {looks if final.looks else ''}"
         f"Better and worse need a Holm-corrected p below {suite.alpha:g}; "
         f"equivalent needs an equivalence test with p below {suite.alpha:g}, which is not corrected; "
         "inconclusive means that these seeds cannot decide, not that there is no difference."
