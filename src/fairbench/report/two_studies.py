@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -10,11 +10,12 @@ from rich.text import Text
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.two_studies import TwoArms, TwoVerdicts, plan_changes, two_arms, two_verdicts
+from fairbench.common.checks import Flag
 from fairbench.common.errors import UsageError
 from fairbench.common.files import write_files
 from fairbench.common.formatting import plural, some
-from fairbench.report.console import add_numbers, plain_table
-from fairbench.report.page import filled, verdict_cell
+from fairbench.report.console import add_numbers, plain_table, print_flags
+from fairbench.report.page import ORDER, filled, verdict_cell
 from fairbench.report.tables.csv_files import Table, of_dataclass
 from fairbench.report.tables.model import ARM, Column, TableView, numbers, table_view, words
 from fairbench.report.tables.numbers import interval, mean_and_deviation, rate, three
@@ -30,7 +31,7 @@ class TwoStudies:
 
     title: str
     about: str
-    failures: list[str]
+    failures: list[Flag]
     changes: list[Change]
     verdicts: list[TwoVerdicts]
     arms: list[TwoArms]
@@ -65,7 +66,12 @@ def two_studies(a: Analyses, b: Analyses, names: Sequence[str]) -> TwoStudies:
         f"declared {x.history.plans[-1].declared}."
         for letter, name, x in sides
     )
-    failures = [f"{letter}: {flag.text}" for letter, _, x in sides for flag in x.flags if flag.severity == "fail"]
+    failures = [
+        replace(flag, name=f"{letter}, {flag.name}")
+        for letter, _, x in sides
+        for flag in x.flags
+        if flag.severity == "fail"
+    ]
     return TwoStudies(" and ".join(names), " ".join(about), failures, plan_changes(a, b), two_verdicts(a, b), arms)
 
 
@@ -81,13 +87,19 @@ def write_two_studies(found: TwoStudies, directory: Path) -> list[Path]:
         for v in found.verdicts
     ]
     plans = [(change.path, str(change.before), str(change.after)) for change in found.changes]
-    cells = [(v.title, v.changed, [*map(verdict_cell, v)]) for v in found.verdicts]
+    cells = [(v.title, v.changed, [verdict_cell(c, ORDER.index(c.verdict)) for c in v]) for v in found.verdicts]
     files = {
         "compare_plans.csv": Table(("setting", "a", "b"), plans).to_csv(),
         "compare_verdicts.csv": Table(columns, verdicts).to_csv(),
         "compare_arms.csv": of_dataclass(TwoArms, found.arms).to_csv(),
         "compare.html": filled(
-            "compare.html.j2", found=found, verdicts=cells, tables=_tables(found), figures={}, missing={}
+            "compare.html.j2",
+            _tables(found),
+            title=found.title,
+            lead=found.about,
+            failures=found.failures,
+            summary=found.summary,
+            verdicts=cells,
         ),
     }
     write_files(directory, files)
@@ -143,8 +155,7 @@ def _mean(side: str) -> Column:
 
 def print_two_studies(found: TwoStudies, files: Sequence[Path], console: Console) -> None:
     """Print what failed, the first differences of the plans, a row for each arm, and the summary."""
-    for failure in found.failures:
-        console.print(Text(failure, "bold red"))
+    print_flags(found.failures, console)
     console.print(Text(found.about))
     console.print(Text(f"The plans differ in: {some([*map(str, found.changes)], '; ') or 'nothing'}."))
     table = plain_table("arena", "optimizer")
