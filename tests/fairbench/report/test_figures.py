@@ -74,7 +74,7 @@ def test_shocks_are_drawn_against_their_calm_twin():
 
     analyses = analyse(history(both), Shocked(records))
     (part,) = drawn(draw_shocks, analyses).parts
-    assert [said.partition(" [")[0] for *_, said in part.points] == ["AdamW: +0.00", "Lion: +0.200", "PsiLogic: +0.400"]
+    assert [said.partition(" [")[0] for *_, said in part.points] == ["AdamW: 0", "Lion: +0.20", "PsiLogic: +0.40"]
 
 
 def test_when_a_mechanism_acted():
@@ -84,7 +84,7 @@ def test_when_a_mechanism_acted():
     never = {**QUANTITIES, "acted": ("tensor steps", {"a": 0.0})}
     assert drawn(draw_mechanism, analyses_of(study(("vit",)), quantities=never)) is None
     (part,) = drawn(draw_mechanism, analyses).parts
-    assert [said for *_, said in part.points] == [f"PsiLogic, until step {s}: acted in 25.0%" for s in (5, 10)]
+    assert [said for *_, said in part.points] == [f"PsiLogic, until step {s}: acted in 25%" for s in (5, 10)]
 
 
 def test_the_leaderboard_sorts_each_panel_and_fills_the_decided():
@@ -94,7 +94,7 @@ def test_the_leaderboard_sorts_each_panel_and_fills_the_decided():
     drawing = drawn(draw_leaderboard, analyse(history(the_study), Records(finals(the_study, **scores))))
     gpt, vit = drawing.parts
     assert [text.partition(":")[0] for *_, text in gpt.points] == ["Lion", "Adam", "AdamW"]
-    assert [text.partition(" [")[0] for *_, text in vit.points][:2] == ["AdamW: +0.400", "Adam: +0.195"]
+    assert [text.partition(" [")[0] for *_, text in vit.points][:2] == ["AdamW: +0.4000", "Adam: +0.1950"]
     assert drawing.svg.count("fill: #ffffff; stroke") >= 2  # the hollow marks of Lion
 
 

@@ -68,7 +68,7 @@ def draw_mechanism(analyses: Analyses, looks: Looks) -> Drawing | None:
                 texts = [f"{arm.optimizer}, until step {step}: acted in {percent(share)}" for step, share in shares]
                 draw_line(panel, looks[arm.optimizer], steps, values, texts)
                 ends[looks[arm.optimizer].label] = looks[arm.optimizer], (steps[-1], values[-1])
-                panel.summary.append(f"{arm.optimizer}: at most {max(values):.3g}% in a window of steps.")
+                panel.summary.append(f"{arm.optimizer}: at most {percent(max(values) / 100)} in a window of steps.")
         label_ends(panel, ends)
     caption = (
         "When mechanisms acted: the share of the pairs of tensor and step in which an optimizer's own mechanism "

@@ -43,7 +43,7 @@ from fairbench.report.figures.looks import Looks, arm_label, axis_label, looks_o
 from fairbench.report.figures.lr_sensitivity import draw_lr_sensitivity
 from fairbench.report.figures.profiles import draw_profiles
 from fairbench.report.figures.text_size import POINTS_PER_INCH, columns, figure_width, text_width
-from fairbench.report.tables.numbers import number
+from fairbench.report.tables.numbers import mean_and_deviation, number
 
 PHASE_COLORS = [LIGHT[f"phase-{phase}"] for phase in STEP_PHASES]
 
@@ -99,10 +99,7 @@ def draw_learning_curves(analyses: Analyses, looks: Looks, logarithmic: bool = F
 def _draw_curves(panel: Panel, curves: Sequence[tuple[ArmResults, Curve]], looks: Looks) -> None:
     for arm, curve in curves:
         steps, mean, std = zip(*curve, strict=True)
-        spread = ["" if s is None else f" ± {number(s, 2)}" for s in std]
-        texts = [
-            f"{arm.optimizer}, step {step}: {number(m)}{s}" for step, m, s in zip(steps, mean, spread, strict=True)
-        ]
+        texts = [f"{arm.optimizer}, step {step}: {mean_and_deviation(m, s)}" for step, m, s in curve]
         draw_line(panel, looks[arm.optimizer], steps, mean, texts)
         if len(curves) <= MOST_LABELS or looks[arm.optimizer].wide:
             low, high = ([m + sign * (s or 0.0) for m, s in zip(mean, std, strict=True)] for sign in (-1, 1))
