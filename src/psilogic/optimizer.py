@@ -139,6 +139,7 @@ class PsiLogic(Observable):
         """Set the attributes that are not state; neither copies nor pickles contain them."""
         self._announce_scaling()
         self.executed: Counter[str] = Counter()
+        self._called = {"step": False}  # a compiled step can change a dictionary, but no attribute
         self._observers = []
         self._sharding = Sharding()
         self._caches: dict[int, BucketCache] = {}
@@ -206,6 +207,7 @@ class PsiLogic(Observable):
             RuntimeError: a gradient is sparse, a parameter is sharded in a way that hides its tensors (FSDP1 without
                 original parameters), or `fused=True` cannot be honored; nothing is changed then.
         """
+        self._called["step"] = "initial_lr" in self.param_groups[0]  # as in torch, only if a scheduler was made before
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -231,11 +233,11 @@ class PsiLogic(Observable):
     @property
     def _opt_called(self) -> bool:
         """Whether a step was taken; schedulers warn if theirs comes first."""
-        return bool(self.state)
+        return self._called["step"]
 
     @_opt_called.setter
     def _opt_called(self, value: bool) -> None:
-        """Ignored: wrapped steps of subclasses set it, but the state has the same information."""
+        """Ignored: wrapped steps of subclasses set it, but the step itself does too."""
 
     def _step(self) -> None:
         """The step without the closure; all errors are raised before parameters or state change."""
