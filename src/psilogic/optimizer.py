@@ -47,6 +47,7 @@ class PsiLogic(Observable):
         betas: decay rates of Adam's moments, each in [0, 1).
         eps: added to the denominator, outside the root; >= 0.
         weight_decay: decoupled weight decay lambda, >= 0.
+        amsgrad: only False, for code that passes AdamW's arguments.
         gamma: chaos gain, >= 0; 0 switches active cancellation off.
         p_ext: chaos amplification factor P_k of the group, >= 0.
         max_cancel: the largest share of theta that one step may cancel, in [0, 1].
@@ -97,6 +98,7 @@ class PsiLogic(Observable):
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 1e-4,
+        amsgrad: bool = False,
         *,
         gamma: float = 0.05,
         p_ext: float = 1.0,
