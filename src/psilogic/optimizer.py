@@ -77,9 +77,10 @@ class PsiLogic(Observable):
         fused: None uses, on a CPU, psilogic's compiled kernels if it was installed with them, otherwise torch's fused
             kernel; both round less often than foreach. False uses foreach. True also uses Triton's kernels on CUDA,
             which have never run there, and announces to `torch.amp.GradScaler` that the step unscales by itself, as
-            torch's optimizers do; if Triton cannot compile, there is a warning and foreach is used. If one tensor of a
-            group is not supported (its layout, for example), foreach updates those of its dtype and device. With True
-            it is an error in the first step if no tensor of the group is supported.
+            torch's optimizers do; if Triton cannot compile, there is a warning and foreach is used. With True it is an
+            error in the first step if devices, dtypes and options of a group admit nothing fused. If a step brings a
+            tensor that is not supported (a gradient in another layout, for example), foreach updates the group's
+            tensors of its dtype and device in that step.
             `executed` counts the tensors of the last step by execution: "native", "fused", "triton" or "foreach".
         capturable: keep `step` on the parameter's device.
         differentiable: record the step for autograd; bfloat16 parameters are then rounded to nearest. The same in
