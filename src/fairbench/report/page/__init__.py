@@ -23,6 +23,8 @@ from fairbench.report.tables.provenance import trial_counts
 from fairbench.report.tables.verdict_text import VerdictText
 from fairbench.suites.schema import Suite
 
+SCRIPTS = ("view.js", "tables.js", "figures.js")
+STYLES = ("figures.css", "style.css")
 SIGNS = {"better": "▲", "worse": "▼", "equivalent": "=", "identical": "=", "identical values": "="}
 """A sign for each verdict, so that they differ without color; the remaining ones get a question mark."""
 
@@ -32,13 +34,13 @@ def render_page(
 ) -> str:
     """The report of a study as one self-contained page, with embedded figures."""
     suite, results = analyses.suite, analyses.results
-    script = _text("script.js")
+    script = "\n".join(map(_text, SCRIPTS))
     return _template().render(
         suite=suite,
         lead=_lead(results),
         light=declarations(dark=False),
         dark=declarations(dark=True),
-        style=_text("style.css"),
+        style="\n".join(map(_text, STYLES)),
         script=script,
         script_sha256=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         findings=findings,
