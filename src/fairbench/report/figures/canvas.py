@@ -22,6 +22,7 @@ from xml.sax.saxutils import escape
 import matplotlib
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
@@ -80,7 +81,25 @@ class Box(NamedTuple):
     height: float
 
 
-@dataclass(frozen=True)
+class Scale(NamedTuple):
+    """An axis of a panel, for a script that moves what is drawn.
+
+    Attributes:
+        kind: "linear", "log", "symlog", or "rows" for one with names instead of values.
+        start, end: positions of its two ends in the SVG.
+        low, high: their values.
+        linear: of a symlog axis, up to where it is linear.
+    """
+
+    kind: str
+    start: float
+    end: float
+    low: float
+    high: float
+    linear: float = 0.0
+
+
+@dataclass
 class Panel:
     """One arena's part of a figure, while it is drawn.
 
@@ -91,6 +110,8 @@ class Panel:
         marked: the artists of arms, see `mark`.
         points: the values with a tooltip: position in data coordinates, the arm's index, a sentence.
         summary: the panel in words, for screen readers.
+        seconds: of an arm's unit of x, by its index; empty where x is no steps or none were timed.
+        best: whether higher ("high") or lower ("low") values of y are better, if either.
     """
 
     number: int
@@ -101,6 +122,8 @@ class Panel:
     marked: list[Artist] = field(default_factory=list)
     points: list[tuple[float, float, int, str]] = field(default_factory=list)
     summary: list[str] = field(default_factory=list)
+    seconds: dict[int, float] = field(default_factory=dict)
+    best: Literal["", "high", "low"] = ""
 
 
 @dataclass(frozen=True)
@@ -110,14 +133,25 @@ class DrawnPanel:
     Attributes:
         summary: the panel in words, for screen readers.
         box: its place in the SVG.
-        points: the values with a tooltip: position in the SVG, the arm's index, a sentence.
+        x, y: its axes.
+        points, seconds, best: as of `Panel`.
     """
 
     arena: str
     title: str
     summary: str
     box: Box
+    x: Scale
+    y: Scale
     points: list[tuple[float, float, int, str]]
+    seconds: dict[int, float]
+    best: str
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """What a script needs to draw the panel again with other axes."""
+        axes = {"x": self.x, "y": self.y, "seconds": self.seconds, "best": self.best}
+        return {"arena": self.arena, **axes, "points": self.points}
 
 
 @dataclass(frozen=True)
@@ -126,7 +160,8 @@ class Drawing:
 
     Attributes:
         name: file name without extension.
-        svg: the figure as SVG; a panel is its group `panel0`, `panel1`, ..., an artist of an arm `panel0.arm2.7`.
+        svg: the figure as SVG; a panel is its group `panel0`, `panel1`, ..., an artist of an arm `panel0.arm2.7`, or
+            `panel0.arm2.7.end` if its place depends on others too, see `mark`.
         parts: its panels.
     """
 
@@ -193,10 +228,14 @@ def log_axis(axes: Axes, which: Literal["x", "y"], values: Sequence[float]) -> N
     axis.set_minor_formatter(NullFormatter())
 
 
-def mark(panel: Panel, look: Look, *artists: Artist) -> None:
-    """Mark artists as belonging to an arm."""
+def mark(panel: Panel, look: Look, *artists: Artist, kind: Literal["", "end", "edge"] = "") -> None:
+    """Mark artists as belonging to an arm.
+
+    Args:
+        kind: "end" for the label at the end of a line, "edge" for what has values in x alone.
+    """
     for artist in artists:
-        artist.set_gid(f"panel{panel.number}.arm{look.index}.{len(panel.marked)}")
+        artist.set_gid(f"panel{panel.number}.arm{look.index}.{len(panel.marked)}{kind and '.'}{kind}")
         panel.marked.append(artist)
 
 
@@ -229,6 +268,8 @@ def finished(figure: Figure, by_arena: Mapping[str, Panel], name: str, title: st
     """The figure in all formats, without date and version, which would change the bytes of each run."""
     for panel in by_arena.values():
         fit_text(panel)
+        panel.axes.xaxis.set_gid(f"panel{panel.number}.x")
+        panel.axes.yaxis.set_gid(f"panel{panel.number}.y")
     unset = {"Creator": None, "Date": None}
     png, svg, pdf = io.BytesIO(), io.StringIO(), io.BytesIO()
     dpi = min(DPI, math.sqrt(MOST_PIXELS / math.prod(figure.get_size_inches())))
@@ -247,10 +288,24 @@ def _part(arena: str, panel: Panel, figure: Figure) -> DrawnPanel:
     """A panel without matplotlib: positions from the figure's top left corner, in points."""
     to_points = POINTS_PER_INCH / figure.dpi
     height = float(figure.get_figheight()) * POINTS_PER_INCH
-    ends: Any = panel.axes.transData.transform([point[:2] for point in panel.points]) if panel.points else []
-    positions = [(round(float(x) * to_points, 1), round(height - float(y) * to_points, 1)) for x, y in ends]
-    points = [(*position, *point[2:]) for position, point in zip(positions, panel.points, strict=True)]
-    return DrawnPanel(arena, panel.title, " ".join(panel.summary), panel.box, points)
+    inside = panel.axes.get_window_extent()
+    left, right = inside.x0 * to_points, inside.x1 * to_points
+    bottom, top = height - inside.y0 * to_points, height - inside.y1 * to_points
+    x, y = _scale(panel.axes.xaxis, left, right), _scale(panel.axes.yaxis, bottom, top)
+    points = [(_rounded(x), _rounded(y), arm, text) for x, y, arm, text in panel.points]
+    return DrawnPanel(arena, panel.title, " ".join(panel.summary), panel.box, x, y, points, panel.seconds, panel.best)
+
+
+def _scale(axis: Axis, start: float, end: float) -> Scale:
+    kind = axis.get_scale() if axis.get_visible() else "rows"
+    linear = axis.get_transform().linthresh if kind == "symlog" else 0.0  # type: ignore[attr-defined]
+    low, high = map(float, axis.get_view_interval())
+    return Scale(kind, round(start, 2), round(end, 2), low, high, linear)
+
+
+def _rounded(value: float) -> float:
+    """A value with more digits than a screen shows, and no more."""
+    return float(f"{value:.9g}")
 
 
 def titles(suite: Suite, arenas: Iterable[str]) -> dict[str, str]:
