@@ -99,7 +99,7 @@ def test_the_leaderboard_sorts_each_panel_and_fills_the_decided():
 @pytest.mark.parametrize(("inches", "pixels"), [((10.0, 5.0), (1600, 800)), ((10.0, 500.0), (346, 17320))])
 def test_a_png_has_a_limited_number_of_pixels(inches, pixels):
     """At the usual dpi one of 500 inches would be higher than matplotlib can draw."""
-    picture = Image.open(io.BytesIO(finished(Figure(figsize=inches), {}, "name", "Title", "A caption.").png))
+    picture = Image.open(io.BytesIO(finished(Figure(figsize=inches), {}, "name", "Title", "A caption.").save("png")))
     assert picture.size == pytest.approx(pixels, abs=2)
     assert picture.width * picture.height <= 1.001 * MOST_PIXELS
 
@@ -115,7 +115,8 @@ def test_labels_are_spread():
 def test_names_that_differ_in_the_middle_stay_different():
     """A figure names each of them, and every text about a value has the whole name."""
     alike = [f"schedule_free_adamw_beta2_0.{'9' * n}_no_decay" for n in (2, 3, 4)]
-    labels = short_names([*alike, "AdamW", "$x$"])
+    with style():
+        labels = short_names([*alike, "AdamW", "$x$"])
     assert (labels["AdamW"], labels["$x$"], len({*labels.values()})) == ("AdamW", r"\$x\$", 5)
     assert max(text_width(label, weight="bold") for label in labels.values()) <= 1.1 * NAME_WIDTH
     analyses = analyses_of(study(("vit",), (*alike, "PsiLogic")))

@@ -11,7 +11,7 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.cost import STEP_PHASES, Cost
 from fairbench.analysis.curves import Curve
 from fairbench.analysis.results import ArmResults
-from fairbench.report.figures.axis_text import POINTS_PER_INCH, inner_width
+from fairbench.report.figures.axis_text import inner_width
 from fairbench.report.figures.canvas import (
     TOP,
     Drawing,
@@ -39,7 +39,7 @@ from fairbench.report.figures.labels import (
 from fairbench.report.figures.leaderboard import draw_leaderboard
 from fairbench.report.figures.looks import Looks, arm_label, axis_label, looks_of, no_line, reference_first
 from fairbench.report.figures.lr_sensitivity import draw_lr_sensitivity
-from fairbench.report.figures.text_size import text_width
+from fairbench.report.figures.text_size import POINTS_PER_INCH, text_width
 from fairbench.report.tables.numbers import number
 
 PHASE_COLORS = [LIGHT[f"phase-{phase}"] for phase in STEP_PHASES]
@@ -48,10 +48,10 @@ PHASE_COLORS = [LIGHT[f"phase-{phase}"] for phase in STEP_PHASES]
 Draw = Callable[[Analyses, Looks], Drawing | None]
 
 
-def draw_figures(analyses: Analyses) -> list[Drawing]:
-    """All figures that have data."""
-    looks = looks_of(analyses.suite)
-    with style():
+def draw_figures(analyses: Analyses, *size: float) -> list[Drawing]:
+    """All figures that have data; `size`: inches of their width and points of their text, see `style`."""
+    with style(*size):
+        looks = looks_of(analyses.suite)
         drawings = [draw(analyses, looks) for draw in FIGURES]
     return [drawing for drawing in drawings if drawing is not None]
 
