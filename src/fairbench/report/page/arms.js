@@ -46,8 +46,7 @@ arms.addEventListener("click", ({ target }) => {
 });
 
 arms.querySelector("input[type=search]").addEventListener("input", ({ target }) => {
-  const wanted = target.value.toLowerCase().split(/\s+/);
-  for (const label of switches) label.hidden = !wanted.every((word) => label.textContent.toLowerCase().includes(word));
+  for (const label of switches) label.hidden = !matches(label, words(target.value));
 });
 
 for (const event of ["pointerover", "focusin"]) arms.addEventListener(event, ({ target }) => highlight(target));

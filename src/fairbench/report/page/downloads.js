@@ -1,14 +1,8 @@
 // What stands at each figure: its axes, and downloads made from what is in the page.
 
-function built(tag, properties, ...children) {
-  const element = Object.assign(document.createElement(tag), properties);
-  element.append(...children);
-  return element;
-}
-
 function saveAs(name, content) {
   const url = URL.createObjectURL(content instanceof Blob ? content : new Blob([content], { type: "text/plain" }));
-  built("a", { href: url, download: name }).click();
+  make("a", { href: url, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(url), 60_000);
 }
 
@@ -33,7 +27,7 @@ function picture(figure) {
 async function pixels(figure) {
   const { text, width, height } = picture(figure);
   const image = new Image();
-  const canvas = built("canvas", { width: 2 * width, height: 2 * height });
+  const canvas = make("canvas", { width: 2 * width, height: 2 * height });
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
   await image.decode();
   canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
@@ -52,15 +46,17 @@ function values(figure) {
 const SAVED = { SVG: (figure) => picture(figure).text, PNG: pixels, CSV: values };
 
 function box(text, checked, change) {
-  const input = built("input", { type: "checkbox", checked });
+  const input = make("input", { type: "checkbox", checked });
   input.addEventListener("change", () => change(input.checked));
-  return { input, label: built("label", {}, input, text) };
+  const label = make("label", {});
+  label.append(input, text);
+  return { input, label };
 }
 
 function addTools(figure) {
   const name = figure.id.slice("figure-".length);
   const its = Array.from(figure.querySelectorAll(".panel"), drawing);
-  const tools = built("p", { className: "tools" });
+  const tools = make("p", { className: "tools" });
   const positive = (at) => its.every(({ data }) => data.points.every((point) => point[at] > 0));
   const boxes = {};
   const change = (key, words) => {
@@ -74,13 +70,13 @@ function addTools(figure) {
   if (its.every(({ old }) => old.y.kind === "linear") && positive(1)) boxes.y = box("log y", false, (on) => change("y", [on && "log"]));
   for (const { label } of Object.values(boxes)) tools.append(label);
   for (const kind in SAVED) {
-    const button = built("button", { type: "button", textContent: kind, title: `Download this figure as ${kind}` });
+    const button = make("button", { type: "button", textContent: kind, title: `Download this figure as ${kind}` });
     button.addEventListener("click", async () => saveAs(`${name}.${kind.toLowerCase()}`, await SAVED[kind](figure)));
     tools.append(button);
   }
-  const link = built("a", { textContent: "Link", href: `#${figure.id}`, ariaLabel: `Link to ${name.replaceAll("_", " ")}` });
+  const link = make("a", { textContent: "Link", href: `#${figure.id}`, ariaLabel: `Link to ${name.replaceAll("_", " ")}` });
   for (const event of ["pointerenter", "focus"]) link.addEventListener(event, () => (link.href = address(figure.id)));
-  const whole = built("button", { type: "button", textContent: "Whole axes", hidden: true });
+  const whole = make("button", { type: "button", textContent: "Whole axes", hidden: true });
   whole.addEventListener("click", () => change("zoom", []));
   tools.append(link, whole);
   figure.prepend(tools);
