@@ -1,7 +1,7 @@
 // Axes: how values become positions, as in matplotlib, and the ticks of an axis that is drawn again.
 
 const LINEAR = { to: (value) => value, from: (place) => place };
-const LOG = { to: (value) => Math.log10(Math.max(value, Number.MIN_VALUE)), from: (place) => 10 ** place };
+const LOG = { to: (value) => Math.log10(Math.max(value, 0)), from: (place) => 10 ** place };
 
 function symlog(linear) {
   const edge = 1 / 0.9;
@@ -32,10 +32,9 @@ function limited(old, [low, high], kind = old.kind) {
   return axis([kind, old.start, old.end, low, high, old.linear]);
 }
 
-// Limits with some room around values.
-function fit(values, kind) {
-  const { to, from } = kind === "log" ? LOG : LINEAR;
-  const places = values.filter((value) => Number.isFinite(value) && (kind !== "log" || value > 0)).map(to);
+// Limits with some room around values, on a scale that may not have all of them.
+function fit(values, { to, from }) {
+  const places = values.map(to).filter(Number.isFinite);
   const low = places.reduce((a, b) => Math.min(a, b), Infinity);
   const high = places.reduce((a, b) => Math.max(a, b), -Infinity);
   const room = (high - low) * 0.05 || Math.abs(high) * 0.05 || 1;

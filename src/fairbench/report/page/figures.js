@@ -70,17 +70,17 @@ function extents(it) {
   return found;
 }
 
-// Axes of rows keep 0 in its place: their limits grow and shrink with the largest value. A bar ends before its text.
+// Axes of rows have 0; those of bars begin there, and leave as much space for text after the longest as before.
 function rowLimits(it) {
-  const { to, from } = it.old.x.scale;
-  const places = (part) => {
-    const shown = pairs(part).filter(([px]) => part.given.d || px > it.old.x.start);
-    return shown.map(([px]) => Math.abs(to(it.old.x.value(part.element.localName === "text" ? px - 6 : px))));
-  };
-  const own = partsOf(it).filter(({ arm }) => arm !== null);
-  const largest = (parts) => parts.flatMap(places).reduce((a, b) => Math.max(a, b), 0);
-  const ratio = largest(own.filter(({ arm }) => !off.has(arm))) / largest(own) || 1;
-  return [from(to(it.old.x.low) * ratio), from(to(it.old.x.high) * ratio)];
+  const { low, high, scale, value } = it.old.x;
+  if (low === 0) {
+    const longest = (points) => points.reduce((most, [x]) => Math.max(most, x), 0);
+    return [0, (high * longest(it.data.points.filter(([, , arm]) => !off.has(arm)))) / longest(it.data.points) || high];
+  }
+  const shown = partsOf(it).filter(({ arm, element }) => arm !== null && !off.has(arm) && element.localName !== "text");
+  const values = shown.flatMap(pairs).map(([px]) => value(px));
+  const found = fit([0, ...values], scale);
+  return low < high ? found : found.reverse();
 }
 
 function axesFor(it, { kinds, zoom, hides, seconds }) {
@@ -90,7 +90,7 @@ function axesFor(it, { kinds, zoom, hides, seconds }) {
   const limits = (name, at) => {
     if (zoom) return zoom.slice(2 * at, 2 * at + 2);
     const same = !hides && kinds[name] === old[name].kind && !(seconds && name === "x");
-    return same || found[name].length === 0 ? [old[name].low, old[name].high] : fit(found[name], kinds[name]);
+    return same || found[name].length === 0 ? [old[name].low, old[name].high] : fit(found[name], kinds[name] === "log" ? LOG : LINEAR);
   };
   return { x: limited(old.x, limits("x", 0), kinds.x), y: limited(old.y, limits("y", 1), kinds.y) };
 }
