@@ -10,6 +10,7 @@ from zlib import crc32
 
 from fairbench.analysis.results import ArmResults, Results
 from fairbench.report.figures.colors import LIGHT
+from fairbench.report.figures.text_size import POINTS_PER_INCH, columns, figure_width, without_middle
 from fairbench.suites.schema import Suite
 
 ROLES = [role for role in LIGHT if role.startswith("arm-")]
@@ -25,8 +26,8 @@ KNOWN = (
 )
 """Names whose styles are the first ones; those of other names follow from a hash."""
 
-LONGEST_NAME = 24
-"""The most characters of a name in a figure; a longer one loses its middle."""
+NAME_WIDTH = 112
+"""The most points that a bold name takes in a figure; in narrow ones it leaves half of a panel to the lines."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Look:
 
     Attributes:
         index: 0 for the suite's reference; the baselines follow in the order of the suite.
-        label: the arm's name, shortened to `LONGEST_NAME`, with dollar signs escaped.
+        label: the arm's name, shortened to `NAME_WIDTH`, with dollar signs escaped.
         role: of the color of its lines, markers and text, see `colors`.
         dash, marker: of its lines and values, in matplotlib's notation.
     """
@@ -50,6 +51,11 @@ class Look:
     def color(self) -> str:
         """The color on a light page and in files."""
         return LIGHT[self.role]
+
+    @property
+    def line(self) -> Any:
+        """The dash of its line; a wide one has none."""
+        return "-" if self.wide else self.dash
 
     @property
     def wide(self) -> bool:
@@ -74,14 +80,16 @@ def style_of(number: int) -> tuple[str, Any, str]:
 
 
 def _styles(names: Sequence[str]) -> dict[str, int]:
-    """The number of each name's style; where two names have the same hash, the later one gets the next free style."""
+    """The number of each name's style; where two names have the same hash, the later one gets the next free style.
+
+    Names that are not known never get the color of PsiLogic, the first.
+    """
     styles = {name: KNOWN.index(name) for name in names if name in KNOWN}
-    taken, others = {*range(len(KNOWN))}, STYLES - len(KNOWN)
+    free = [number for number in range(len(KNOWN), STYLES) if number % len(ROLES)]
     for name in sorted(set(names) - styles.keys()):
-        start = crc32(name.encode()) % others
-        tried = (len(KNOWN) + (start + i) % others for i in range(others))
-        styles[name] = next((number for number in tried if number not in taken), len(KNOWN) + start)
-        taken.add(styles[name])
+        start = crc32(name.encode()) % len(free)
+        tried = free[start:] + free[:start]
+        styles[name] = next((number for number in tried if number not in styles.values()), tried[0])
     return styles
 
 
@@ -90,13 +98,14 @@ def short_names(names: Sequence[str]) -> dict[str, str]:
 
     A long name loses its middle. Names that would look alike keep the place where they begin to differ.
     """
-    shown = {name: name if len(name) <= LONGEST_NAME else f"{name[:12]}…{name[-11:]}" for name in names}
+    width = min(NAME_WIDTH, 0.36 * POINTS_PER_INCH * figure_width() / columns())
+    shown = {name: without_middle(name, width, weight="bold") for name in names}
     for text in {text for text, count in Counter(shown.values()).items() if count > 1}:
         alike = [name for name in names if shown[name] == text]
         shared = takewhile(lambda letters: len(set(letters)) == 1, zip(*alike, strict=False))
-        start = max(len([*shared]) - 3, 7)
+        start = max(len([*shared]) - 3, 4)
         for i, name in enumerate(alike, 1):
-            shown[name] = f"{name[:5]}…{name[start : start + 13]}…{i}"
+            shown[name] = f"{name[:3]}…{without_middle(name[start:], width * 2 / 3, weight='bold')}…{i}"
     return {name: text.replace("$", r"\$") for name, text in shown.items()}
 
 
