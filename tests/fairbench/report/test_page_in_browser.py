@@ -8,10 +8,13 @@ import sys
 import time
 
 import pytest
+from fabricated import Records, finals, history, study
 from pages import contrast, everything, latex
 
+from fairbench.analysis.analyse import analyse
 from fairbench.report.figures.canvas import STYLE
 from fairbench.report.figures.colors import COLORS
+from fairbench.report.two_studies import two_studies, write_two_studies
 
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.slow]
 
@@ -365,6 +368,23 @@ def test_only_tables_that_scroll_are_tab_stops(driver, width):
     found = driver.execute_script(SCROLLS)
     assert {wide for wide, *_ in found} == {True, False}
     assert all(rest == ([0, "region"] if wide else [-1, None]) for wide, *rest in found)
+
+
+def test_two_studies_have_the_same_page(driver, tmp_path, monkeypatch):
+    """Its table is filtered and packed as LaTeX, and a verdict that changed has a frame."""
+    plan = study()
+    a, b = (analyse(history(plan), Records(finals(plan, Lion=x))) for x in ([0.5] * 3, [0.7, 0.71, 0.72]))
+    write_two_studies(two_studies(a, b, ("a", "b")), tmp_path)
+    monkeypatch.setattr(driver, "page", f"file://{tmp_path}/compare.html")
+    driver.get_log("browser")
+    show(driver, PHONE, "light")
+    assert driver.execute_script("return document.documentElement.scrollWidth") == PHONE
+    framed = "[...document.querySelectorAll('.verdicts td')].map((cell) => getComputedStyle(cell).outlineStyle)"
+    assert driver.execute_script(f"return {framed}") == ["none", "none", "solid", "solid"] * 2
+    driver.execute_script("find.value = 'Lion'; find.dispatchEvent(new Event('input'))")
+    assert driver.execute_script("return document.querySelector('output').value") == "6 rows in 3 tables"
+    assert "Lion" in driver.execute_script("return latex(document.getElementById('table-values'))")
+    assert driver.get_log("browser") == []
 
 
 def test_it_is_read_without_script(browser):
