@@ -1,5 +1,7 @@
 """Numbers as text for the page, LaTeX and a terminal; a dash stands for None."""
 
+from math import floor, log10
+
 from fairbench.common.formatting import plain
 
 NONE = "–"
@@ -38,3 +40,13 @@ def percent(value: float | None) -> str:
 def interval(middle: float | None, low: float | None, high: float | None) -> str:
     """A difference with its interval, if it has one."""
     return signed(middle) if low is None or high is None else f"{signed(middle)} [{signed(low)}, {signed(high)}]"
+
+
+def mean_and_deviation(mean: float | None, std: float | None) -> str:
+    """A mean with a standard deviation of two digits and as many decimals, on one line."""
+    if mean is None or std is None:
+        return number(mean)
+    decimals = max(1 - floor(log10(std)), 0) if std else 0
+    fixed = 0 < decimals <= 6 or (not decimals and std > 0 and abs(mean) < 1e7)
+    shown = [f"{x:.{decimals}f}" for x in (mean, std)] if fixed else [number(mean), number(std, 2)]
+    return "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}".join(shown).replace("-", "−")
