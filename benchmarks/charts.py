@@ -15,19 +15,19 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from fairbench.report.figures.canvas import style
-from fairbench.report.figures.looks import REFERENCE_COLOR
+from fairbench.report.figures.colors import LIGHT
 
 FUSED = "AdamW(fused=True)"
 TIMES = {
-    "AdamW(foreach=True)": ("AdamW(foreach=True)", "#0072b2"),
-    "pytorch_optimizer.Lion": ("Lion (pytorch-optimizer)", "#009e73"),
-    "PsiLogic": ("PsiLogic", REFERENCE_COLOR),
+    "AdamW(foreach=True)": ("AdamW(foreach=True)", LIGHT["arm-blue"]),
+    "pytorch_optimizer.Lion": ("Lion (pytorch-optimizer)", LIGHT["arm-plum"]),
+    "PsiLogic": ("PsiLogic", LIGHT["arm-orange"]),
     "PsiLogicViT (GC + AGC)": ("PsiLogicViT: + GC + AGC", "#e9a06b"),
     "(norms, then torch's fused kernel)": ("norms, then torch's kernel", "#bbbbbb"),
 }
 MEMORY = {
-    "AdamW(foreach=True)": ("AdamW(foreach=True)", "#0072b2"),
-    "PsiLogic": ("PsiLogic", REFERENCE_COLOR),
+    "AdamW(foreach=True)": ("AdamW(foreach=True)", LIGHT["arm-blue"]),
+    "PsiLogic": ("PsiLogic", LIGHT["arm-orange"]),
     "PsiLogicViT (GC + AGC)": ("PsiLogicViT: + GC + AGC", "#e9a06b"),
 }
 

@@ -37,9 +37,8 @@ def quadratic(random: np.random.Generator) -> list[Curve]:
 
 
 def selecting(study: str) -> list[dict[str, str]]:
-    """The rows of the trials that select: those that confirm the selection of the sweep, otherwise the sweep."""
-    rows = read_csv(RESULTS / study / "lr_sweep.csv")
-    return [row for row in rows if row.get("stage") == "confirm"] or rows
+    """The rows of the trials that select: those that confirm the selection of the sweep."""
+    return [row for row in read_csv(RESULTS / study / "lr_sweep.csv") if row["stage"] == "confirm"]
 
 
 def measured(study: str) -> list[list[Curve]]:

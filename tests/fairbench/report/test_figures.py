@@ -1,23 +1,29 @@
 """Figures draw the values of the tables, and are absent without values; sizes and labels."""
 
 import io
+import re
 from dataclasses import replace
-from itertools import pairwise
+from itertools import combinations, pairwise, product
 
 import pytest
+from color_vision import MATRICES, ciede2000, seen
 from fabricated import QUANTITIES, Records, finals, history, study
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from pages import contrast
 from PIL import Image
 
 from fairbench.analysis.analyse import analyse
+from fairbench.report.figures.axis_text import fit_ticks, thin_ticks
 from fairbench.report.figures.canvas import MOST_PIXELS, finished, style
 from fairbench.report.figures.causes import acted, draw_causes, draw_mechanism, draw_shocks
+from fairbench.report.figures.colors import COLORS
 from fairbench.report.figures.curves_and_times import draw_learning_curves
-from fairbench.report.figures.labels import fit_ticks, separate, thin_ticks
+from fairbench.report.figures.labels import separate
 from fairbench.report.figures.leaderboard import draw_leaderboard
-from fairbench.report.figures.looks import LONGEST_NAME, looks_of, short_names
+from fairbench.report.figures.looks import NAME_WIDTH, looks_of, short_names
 from fairbench.report.figures.lr_sensitivity import draw_lr_sensitivity
+from fairbench.report.figures.text_size import text_width
 
 
 def analyses_of(the_study, **options):
@@ -111,7 +117,7 @@ def test_names_that_differ_in_the_middle_stay_different():
     alike = [f"schedule_free_adamw_beta2_0.{'9' * n}_no_decay" for n in (2, 3, 4)]
     labels = short_names([*alike, "AdamW", "$x$"])
     assert (labels["AdamW"], labels["$x$"], len({*labels.values()})) == ("AdamW", r"\$x\$", 5)
-    assert max(map(len, labels.values())) <= LONGEST_NAME
+    assert max(text_width(label, weight="bold") for label in labels.values()) <= 1.1 * NAME_WIDTH
     analyses = analyses_of(study(("vit",), (*alike, "PsiLogic")))
     for draw in (draw_leaderboard, draw_lr_sensitivity):
         figure = drawn(draw, analyses)
@@ -174,3 +180,78 @@ def test_ticks_of_a_wide_scale_are_thinned_alike_on_both_sides():
         kept = thin_ticks(axes, [*(-x for x in ticks), 0, *ticks])
     assert sorted(kept) == sorted(-x for x in kept)
     assert 3 <= len(kept) < 2 * len(ticks) + 1
+
+
+SHARMA = [
+    ((50, 2.6772, -79.7751), (50, 0, -82.7485), 2.0425),
+    ((50, -1.3802, -84.2814), (50, 0, -82.7485), 1.0),
+    ((50, 2.49, -0.001), (50, -2.49, 0.0011), 7.2195),
+    ((50, 2.5, 0), (50, 0, -2.5), 4.3065),
+    ((50, 2.5, 0), (73, 25, -18), 27.1492),
+    ((60.2574, -34.0099, 36.2677), (60.4626, -34.1751, 39.4387), 1.2644),
+    ((2.0776, 0.0795, -1.1350), (0.9033, -0.0636, -0.5514), 0.9082),
+]
+"""Pairs of Sharma, Wu & Dalal 2005, table 1."""
+
+
+def test_arms_and_phases_are_told_apart_by_everyone():
+    assert [ciede2000(*pair) for *pair, _ in SHARMA] == pytest.approx([x for *_, x in SHARMA], abs=6e-5)
+    for dark, vision, kind in product((False, True), MATRICES, ("arm-", "phase-")):
+        colors = [pair[dark] for role, pair in COLORS.items() if role.startswith(kind)]
+        assert min(contrast(color, COLORS["paper"][dark]) for color in colors) >= (4.5 if kind == "arm-" else 3)
+        assert min(ciede2000(seen(a, vision), seen(b, vision)) for a, b in combinations(colors, 2)) >= 12
+
+
+@pytest.mark.parametrize(
+    ("scale", "base", "unit"), [(1e11, 0, "in 1e11"), (1e-7, 0, "in 1e−7"), (1e-7, 3, "in 1e−8 from 3.0000002")]
+)
+def test_the_factor_of_ticks_is_in_the_label_and_nothing_is_cut(scale, base, unit):
+    names = ("AdamW", "PsiLogic", "a_name_that_is_far_too_long_for_any_panel_of_a_figure")
+    the_study = study(("gpt",), names)
+    scores = {name: [base + scale * (2 + 0.1 * i + 0.01 * k) for k in range(3)] for i, name in enumerate(names)}
+    analyses = analyse(history(the_study), Records(finals(the_study, **scores)))
+    figure = drawn(draw_learning_curves, analyses)
+    texts, (left, top, width, height) = extents(figure.svg), figure.parts[0].box
+    assert all(
+        part in figure.svg for part in ("validation loss (lower is better)", unit.replace(" ", "\N{NO-BREAK SPACE}"))
+    )
+    for rotated, start, end in texts.values():
+        assert (top if rotated else left) <= start < end <= (top + height if rotated else left + width)
+
+
+TEXT = re.compile(
+    r'<text style="(?:font-weight: (?P<weight>\d+); )?font-size: (?P<size>\d+)px[^"]*anchor: (?P<anchor>\w+)[^"]*" '
+    r'x="(?P<x>[^"]+)" y="(?P<y>[^"]+)" transform="rotate\((?P<turn>-\d+)[^>]*>(?P<text>[^<]+)<'
+)
+
+
+def extents(svg):
+    """Each text of a figure: whether it is rotated, and where it begins and ends, in points."""
+    found = {}
+    for text in TEXT.finditer(svg):
+        width = text_width(text["text"], int(text["size"]), "bold" if text["weight"] else "normal")
+        rotated = text["turn"] == "-90"
+        start = float(text["y" if rotated else "x"]) - {"start": 0, "middle": width / 2, "end": width}[text["anchor"]]
+        found[text["text"]] = rotated, start, start + width
+    return found
+
+
+def test_of_many_lines_few_have_a_label_and_all_are_named_below():
+    names = [f"O{i}" for i in range(11)]
+    the_study = study(("gpt",), (*names, "PsiLogic"))
+    scores = {name: [0.1 * i] * 3 for i, name in enumerate(names)} | {"PsiLogic": [0.52] * 3}
+    figure = drawn(draw_learning_curves, analyse(history(the_study), Records(finals(the_study, **scores))))
+    panel, _, below = figure.svg.partition('<g id="legend_1">')
+    labels = re.findall(r">(O\d+|PsiLogic)<", panel)
+    assert sorted(labels) == sorted(["O0", "O1", "O2", "O3", "PsiLogic", "O7", "O8", "O9", "O10"])
+    assert sorted(re.findall(r">(O\d+|PsiLogic)<", below)) == sorted([*names, "PsiLogic"])
+
+
+def test_every_cross_is_seen_where_all_arms_diverge():
+    the_study = study(("gpt",), ("Adam", "AdamW", "Lion", "PsiLogic"))
+    lost = {("gpt", name): dict.fromkeys((1e-4, 1e-3, 1e-2), "diverged") for name in the_study.suite.optimizers}
+    figure = drawn(draw_lr_sensitivity, analyse(history(the_study), Records(finals(the_study), lost)))
+    crosses = re.findall(r'<use xlink:href="#(\w+)" x="([^"]+)" y="([^"]+)" style="fill', figure.svg)
+    ticks = max((y for *_, y in crosses), key=float)
+    assert len({(x, y) for _, x, y in crosses if y != ticks}) == 4 * 3
+    assert "−0.0" not in figure.svg

@@ -11,10 +11,11 @@ from fabricated import Records, finals, history, study
 from pages import BACKGROUNDS, HOSTILE, Page, contrast, everything, rendered
 
 from fairbench.analysis.analyse import analyse
+from fairbench.optimizers.registry import OPTIMIZERS
 from fairbench.report.figures.canvas import STYLE
 from fairbench.report.figures.colors import COLORS
 from fairbench.report.figures.curves_and_times import draw_figures
-from fairbench.report.figures.looks import DASHES, MARKERS, looks_of
+from fairbench.report.figures.looks import KNOWN, STYLES, looks_of, style_of
 
 SECTIONS = [
     *("Verdicts", "Audit", "Results", "Learning curves", "Learning rates", "Causes", "Did the mechanism act?", "Cost"),
@@ -131,7 +132,7 @@ def test_the_text_of_a_value_is_where_it_is_drawn(text):
 def test_every_color_of_a_figure_is_a_variable(page):
     used = {name for style in page.styles for name in re.findall(r"var\(--([\w-]+)\)", style)}
     assert used <= set(COLORS)
-    assert {"arm-0", "arm-1", "arm-2", "arm-3", "ink", "soft", "rule", "phase-step"} <= used
+    assert {"arm-orange", "arm-blue", "arm-plum", "ink", "soft", "rule", "phase-step"} <= used
     assert not [style for style in page.styles if re.search(r"(?<!\()#[0-9a-f]{3,6}", style)]
 
 
@@ -154,13 +155,16 @@ def test_a_color_has_one_role():
     assert len({light for light, _ in COLORS.values()}) == len(COLORS)
 
 
-def test_arms_differ_without_color():
-    names = [f"O{i}" for i in range(1, 41)]
-    found = looks_of(study(optimizers=("PsiLogic", *names)).suite)
-    baselines = [(str(found[name].dash), found[name].marker) for name in names]
-    assert len(set(baselines)) == len(DASHES) * len(MARKERS) == 40
+def test_the_style_of_an_optimizer_depends_on_its_name_alone():
+    names = [f"O{i}" for i in range(1, 61)]
+    found = looks_of(study(optimizers=("PsiLogic", "Lion", *names)).suite)
+    assert len({(look.role, str(look.dash), look.marker) for look in found.values()}) == 62 < STYLES
+    assert [look.index for look in found.values()] == list(range(62))
     assert (found["PsiLogic"].index, found["PsiLogic"].wide) == (0, True)
-    assert [found[name].index for name in names] == list(range(1, 41))
+    others = looks_of(study(optimizers=("Lion", "O60", "O7", "PsiLogic")).suite)
+    assert others["Lion"].color == found["Lion"].color
+    assert style_of(KNOWN.index("Lion")) == (others["Lion"].role, others["Lion"].dash, others["Lion"].marker)
+    assert set(OPTIMIZERS) <= set(KNOWN)
 
 
 def test_analyses_get_their_tables(page):

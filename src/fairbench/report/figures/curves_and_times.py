@@ -12,8 +12,8 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.cost import STEP_PHASES, Cost
 from fairbench.analysis.curves import Curve
 from fairbench.analysis.results import ArmResults
+from fairbench.report.figures.axis_text import POINTS_PER_INCH, inner_width
 from fairbench.report.figures.canvas import (
-    POINTS_PER_INCH,
     TOP,
     Drawing,
     Panel,
@@ -29,18 +29,19 @@ from fairbench.report.figures.canvas import (
 from fairbench.report.figures.causes import draw_causes, draw_mechanism, draw_shocks
 from fairbench.report.figures.colors import LIGHT
 from fairbench.report.figures.labels import (
-    fit_ticks,
+    MOST_LABELS,
+    draw_legend,
     height_for,
-    inner_width,
     label_ends,
+    legend_height,
     moved,
     name_rows,
-    text_width,
     width_for,
 )
 from fairbench.report.figures.leaderboard import draw_leaderboard
 from fairbench.report.figures.looks import Looks, arm_label, axis_label, looks_of, no_line, reference_first
 from fairbench.report.figures.lr_sensitivity import draw_lr_sensitivity
+from fairbench.report.figures.text_size import text_width
 from fairbench.report.tables.numbers import number
 
 PHASE_COLORS = [LIGHT[f"phase-{phase}"] for phase in STEP_PHASES]
@@ -64,7 +65,10 @@ def draw_learning_curves(analyses: Analyses, looks: Looks, logarithmic: bool = F
     if not arenas:
         return None
     right = width_for(arm_label(arm, looks[arm.optimizer]) for arm in results.arms)
-    figure, by_arena = panels(titles(suite, arenas), height_for(len(suite.optimizers)), right=right)
+    many = len(looks)
+    place = {"right": right, "legend": legend_height(many)}
+    figure, by_arena = panels(titles(suite, arenas), height_for(many), **place)
+    draw_legend(figure, looks.values())
     for arena, panel in by_arena.items():
         arms = reference_first(results, arena)
         curves = [(arm, curve) for arm in arms if (curve := analyses.curves[arena, arm.optimizer])]
@@ -80,7 +84,8 @@ def draw_learning_curves(analyses: Analyses, looks: Looks, logarithmic: bool = F
                 log_axis(panel.axes, "y", [*lows, *(mean for _, mean, _ in points)])
         _draw_curves(panel, curves, looks)
     caption = (
-        f"Learning curves: mean and standard deviation over the final seeds, {suite.selection_name} split. "
+        f"Learning curves: mean over the final seeds, {suite.selection_name} split, with "
+        f"{'its standard deviation' if many <= MOST_LABELS else f'the standard deviation of {suite.reference}'}. "
         f"The wide line is {suite.reference}. A line ends where the first of its seeds diverged. "
         "†: seeds that finished, where not all did."
     )
@@ -98,8 +103,9 @@ def _draw_curves(panel: Panel, curves: Sequence[tuple[ArmResults, Curve]], looks
             f"{arm.optimizer}, step {step}: {number(m)}{s}" for step, m, s in zip(steps, mean, spread, strict=True)
         ]
         draw_line(panel, looks[arm.optimizer], steps, mean, texts)
-        low, high = ([m + sign * (s or 0.0) for m, s in zip(mean, std, strict=True)] for sign in (-1, 1))
-        draw_band(panel, looks[arm.optimizer], steps, low, high)
+        if len(curves) <= MOST_LABELS or looks[arm.optimizer].wide:
+            low, high = ([m + sign * (s or 0.0) for m, s in zip(mean, std, strict=True)] for sign in (-1, 1))
+            draw_band(panel, looks[arm.optimizer], steps, low, high)
         panel.summary.append(f"{texts[-1]}.")
     ends = ((arm, looks[arm.optimizer], curve[-1][:2]) for arm, curve in curves)
     label_ends(panel, {arm_label(arm, look): (look, end) for arm, look, end in ends})
@@ -150,7 +156,6 @@ def _draw_bars(panel: Panel, costs: Sequence[Cost], looks: Looks) -> None:
         panel.summary.append(f"{cost.optimizer}: {time}.")
     name_rows(panel, [(looks[cost.optimizer].label, looks[cost.optimizer]) for cost in costs], size=10)
     axes.set_xlim(0, limit or 1.0)
-    fit_ticks(axes)
 
 
 FIGURES: tuple[Draw, ...] = (

@@ -7,9 +7,10 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, NullLocator
 
+from fairbench.report.figures.axis_text import thin_ticks
 from fairbench.report.figures.canvas import BOTTOM, TOP, Drawing, Panel, finished, mark, panels
 from fairbench.report.figures.colors import LIGHT
-from fairbench.report.figures.labels import fit_ticks, name_rows, thin_ticks, width_for
+from fairbench.report.figures.labels import name_rows, width_for
 from fairbench.report.figures.looks import Look
 from fairbench.report.tables.numbers import interval
 from fairbench.suites.schema import Suite
@@ -65,8 +66,6 @@ def draw_intervals(
         _draw_rows(panel, rows[arena])
         if has_margin:
             _draw_margin(panel.axes, suite.arenas[arena].margin)
-        else:
-            fit_ticks(panel.axes)
         if reverse:
             panel.axes.invert_xaxis()
     return finished(figure, by_arena, name, title, caption)

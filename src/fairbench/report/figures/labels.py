@@ -1,28 +1,23 @@
 """Labels at the ends of lines and at the left of rows: their size and position."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
-from itertools import pairwise
 from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.font_manager import FontProperties
-from matplotlib.textpath import text_to_path
-from matplotlib.ticker import MaxNLocator
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.transforms import ScaledTranslation, Transform
 
-from fairbench.report.figures.canvas import BOTTOM, POINTS_PER_INCH, TOP, Panel, mark
+from fairbench.report.figures.axis_text import POINTS_PER_INCH
+from fairbench.report.figures.canvas import BOTTOM, TOP, Panel, mark
 from fairbench.report.figures.looks import Look
+from fairbench.report.figures.text_size import text_width
 
 LABEL_HEIGHT = 0.18
 """The height of a label in inches."""
-
-
-@cache
-def text_width(text: str, size: float = 10, weight: str = "normal") -> float:
-    """The width of a text in points."""
-    shown = text.replace(r"\$", "$")
-    return float(text_to_path.get_text_width_height_descent(shown, FontProperties(size=size, weight=weight), False)[0])
+MOST_LABELS = 9
+"""The most lines of a panel that all have a label at their end."""
+LEGEND_COLUMNS = 5
 
 
 def width_for(labels: Iterable[str]) -> float:
@@ -30,46 +25,31 @@ def width_for(labels: Iterable[str]) -> float:
     return 0.45 + max(text_width(label, weight="bold") for label in labels) / POINTS_PER_INCH
 
 
-def inner_width(axes: Axes) -> float:
-    """The width of the axes in points."""
-    return float(axes.get_window_extent().width) * POINTS_PER_INCH / axes.figure.dpi
-
-
-def thin_ticks(axes: Axes, ticks: Sequence[float]) -> list[float]:
-    """The ticks of the x axis whose labels do not overlap, those nearest to 0 first, the same on both sides."""
-    kept: list[float] = []
-    for tick in sorted(ticks, key=abs):
-        if _apart(axes, [*kept, tick]):
-            kept.append(tick)
-    return [tick for tick in kept if -tick in kept]
-
-
-def fit_ticks(axes: Axes) -> None:
-    """Give the x axis, which is linear, as many ticks as have space for their labels."""
-    for most in range(6, 0, -1):
-        locator = MaxNLocator(most)
-        axes.xaxis.set_major_locator(locator)
-        if _apart(axes, list(locator.tick_values(*sorted(axes.get_xlim())))):
-            return
-
-
-def _apart(axes: Axes, ticks: Sequence[float]) -> bool:
-    """Whether the labels of all ticks of the x axis have a space between them."""
-    texts = axes.xaxis.get_major_formatter().format_ticks([*ticks])
-    to_points = POINTS_PER_INCH / axes.figure.dpi
-    middles = [float(axes.transData.transform((tick, 0))[0]) * to_points for tick in ticks]
-    halves = [text_width(text) / 2 + 2 for text in texts]
-    ends = sorted((middle - half, middle + half) for middle, half in zip(middles, halves, strict=True))
-    return all(left[1] <= right[0] for left, right in pairwise(ends))
-
-
 def height_for(labels: int) -> float:
-    """The height in inches of a panel with a number of labels at its right."""
-    return max(3.4, TOP + BOTTOM + labels * LABEL_HEIGHT)
+    """The height in inches of a panel with a number of lines, of which at most `MOST_LABELS` have a label."""
+    return max(3.4, TOP + BOTTOM + min(labels, MOST_LABELS) * LABEL_HEIGHT)
+
+
+def legend_height(lines: int) -> float:
+    """The height in inches of the legend of a figure; it has none where all lines of a panel have labels."""
+    return 0.0 if lines <= MOST_LABELS else 0.2 + LABEL_HEIGHT * -(-lines // LEGEND_COLUMNS)
+
+
+def draw_legend(figure: Figure, looks: Iterable[Look]) -> None:
+    """Name all lines below the panels if they are more than a panel has labels."""
+    shown = [*looks]
+    if len(shown) > MOST_LABELS:
+        samples = [
+            Line2D([], [], color=x.color, linestyle=x.line, marker=x.marker, markersize=4, label=x.label) for x in shown
+        ]
+        place: dict[str, Any] = {"loc": "lower center", "ncols": LEGEND_COLUMNS, "fontsize": 8, "handlelength": 3.5}
+        figure.legend(handles=samples, labelspacing=0.3, **place)
 
 
 def label_ends(panel: Panel, ends: Mapping[str, tuple[Look, tuple[float, float]]]) -> None:
     """Write labels at the right of the panel, each at the end of its line, moved where they would overlap.
+
+    Of many lines, only the reference's, and those that end highest and lowest, have a label.
 
     Args:
         ends: of each label the look of its arm and the last point of its line.
@@ -78,13 +58,22 @@ def label_ends(panel: Panel, ends: Mapping[str, tuple[Look, tuple[float, float]]
     axes.autoscale_view()
     to_panel = axes.transData + axes.transAxes.inverted()
     places = {text: to_panel.transform(end) for text, (_, end) in ends.items()}
-    order = sorted(places, key=lambda text: float(places[text][1]))
+    order = _labeled(sorted(places, key=lambda text: float(places[text][1])), ends)
     heights = separate([float(places[text][1]) for text in order], LABEL_HEIGHT / panel.inner_height)
     for text, height in zip(order, heights, strict=True):
         look, (x, y) = ends[text][0], places[text]
         of_panel: dict[str, Any] = {"transform": axes.transAxes, "clip_on": False, "color": look.color}
-        line = axes.plot([x, 1.05], [y, height], linewidth=0.8, **of_panel)
-        mark(panel, look, *line, axes.text(1.06, height, text, fontweight="bold", va="center", **of_panel))
+        sample: dict[str, Any] = {"linestyle": look.line, "marker": look.marker, "markersize": 4, "markevery": [1]}
+        line = axes.plot([x, 1.05], [y, height], linewidth=0.8, **sample, **of_panel)
+        mark(panel, look, *line, axes.text(1.075, height, text, fontweight="bold", va="center", **of_panel))
+
+
+def _labeled(order: Sequence[str], ends: Mapping[str, tuple[Look, tuple[float, float]]]) -> list[str]:
+    """The labels that are written, of all labels in rising order."""
+    if len(order) <= MOST_LABELS:
+        return [*order]
+    outer = {*order[: MOST_LABELS // 2], *order[-(MOST_LABELS // 2) :]}
+    return [text for text in order if text in outer or ends[text][0].wide]
 
 
 def name_rows(panel: Panel, names: Sequence[tuple[str, Look]], size: float) -> None:

@@ -16,10 +16,11 @@ def draw_leaderboard(analyses: Analyses, looks: Looks) -> Drawing | None:
     rows: dict[str, list[Interval]] = {}
     for c in analyses.comparisons:
         if c.reference == suite.reference and c.advantage is not None:
-            low, high = (None, None) if c.ci_low is None or c.ci_high is None else (-c.ci_high, -c.ci_low)
+            same = c.verdict in ("identical", "identical values")  # no seed differs: Welch's interval is not about that
+            low, high = (None, None) if c.ci_low is None or c.ci_high is None or same else (-c.ci_high, -c.ci_low)
             sure = c.verdict in ("better", "worse")
             look = looks[c.baseline]
-            row = Interval(look.label, c.baseline, look, -c.advantage, low, high, sure)
+            row = Interval(look.label, c.baseline, look, 0.0 - c.advantage, low, high, sure)
             rows.setdefault(c.arena, []).append(row)
     if max(map(len, rows.values()), default=0) < FEWEST:
         return None

@@ -1,23 +1,33 @@
 """The look of each arm and its name, the same in every figure."""
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, cycle, takewhile
+from itertools import takewhile
 from typing import Any
+from zlib import crc32
 
 from fairbench.analysis.results import ArmResults, Results
 from fairbench.report.figures.colors import LIGHT
+from fairbench.report.figures.text_size import without_middle
 from fairbench.suites.schema import Suite
 
-ARM_COLORS = [color for role, color in LIGHT.items() if role.startswith("arm-")]
-REFERENCE_COLOR = ARM_COLORS[0]
+ROLES = [role for role in LIGHT if role.startswith("arm-")]
 DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)), (0, (9, 2)))
-MARKERS = ("s", "^", "D", "v", "X", "P", "<", ">")
-"""Colors, dashes and markers each repeat in a cycle: only the 121st baseline looks like the first."""
+MARKERS = ("o", "s", "^", "D", "v", "X", "P", "<", ">")
+STYLES = math.lcm(len(ROLES), len(DASHES), len(MARKERS))
+"""Colors, dashes and markers each repeat in a cycle: this number of styles differ."""
 
-LONGEST_NAME = 24
-"""The most characters of a name in a figure; a longer one loses its middle."""
+KNOWN = (
+    *("PsiLogic", "AdamW", "Adam", "Lion", "SGD", "Muon", "SOAP", "ScheduleFree", "Adafactor", "NAdam", "RAdam"),
+    *("LAMB", "ADOPT", "StableAdamW", "AdEMAMix", "LARS", "SCION", "Kron", "SPAM", "Shampoo", "MARS", "AdamHD"),
+    *("AdaGC", "DAdaptAdam", "Prodigy", "SophiaH", "StableSPAM", "SlowNormClip"),
+)
+"""Names whose styles are the first ones; those of other names follow from a hash."""
+
+NAME_WIDTH = 112
+"""The most points that a bold name takes in a figure, so that long names leave most of a panel to its lines."""
 
 
 @dataclass(frozen=True)
@@ -26,16 +36,26 @@ class Look:
 
     Attributes:
         index: 0 for the suite's reference; the baselines follow in the order of the suite.
-        label: the arm's name, shortened to `LONGEST_NAME`, with dollar signs escaped.
-        color: the color of its lines, markers and text.
+        label: the arm's name, shortened to `NAME_WIDTH`, with dollar signs escaped.
+        role: of the color of its lines, markers and text, see `colors`.
         dash, marker: of its lines and values, in matplotlib's notation.
     """
 
     index: int
     label: str
-    color: str
+    role: str
     dash: Any
     marker: str
+
+    @property
+    def color(self) -> str:
+        """The color on a light page and in files."""
+        return LIGHT[self.role]
+
+    @property
+    def line(self) -> Any:
+        """The dash of its line; a wide one has none."""
+        return "-" if self.wide else self.dash
 
     @property
     def wide(self) -> bool:
@@ -48,12 +68,29 @@ Looks = Mapping[str, Look]
 
 
 def looks_of(suite: Suite) -> Looks:
-    """The look of each optimizer, the same in all figures."""
+    """The look of each optimizer; its style depends on its name, so that it is the same in all studies."""
     names = sorted(suite.optimizers, key=lambda name: name != suite.reference)
-    colors, dashes, markers = cycle(ARM_COLORS[1:]), cycle(DASHES), cycle(MARKERS)
-    styles = chain([(REFERENCE_COLOR, "-", "o")], zip(colors, dashes, markers, strict=False))
-    labels = short_names(names)
-    return {name: Look(i, labels[name], *x) for i, (name, x) in enumerate(zip(names, styles, strict=False))}
+    styles, labels = _styles(names), short_names(names)
+    return {name: Look(i, labels[name], *style_of(styles[name])) for i, name in enumerate(names)}
+
+
+def style_of(number: int) -> tuple[str, Any, str]:
+    """The color's role, dash and marker of a style."""
+    return ROLES[number % len(ROLES)], DASHES[number % len(DASHES)], MARKERS[number % len(MARKERS)]
+
+
+def _styles(names: Sequence[str]) -> dict[str, int]:
+    """The number of each name's style; where two names have the same hash, the later one gets the next free style.
+
+    Names that are not known never get the color of PsiLogic, the first.
+    """
+    styles = {name: KNOWN.index(name) for name in names if name in KNOWN}
+    free = [number for number in range(len(KNOWN), STYLES) if number % len(ROLES)]
+    for name in sorted(set(names) - styles.keys()):
+        start = crc32(name.encode()) % len(free)
+        tried = free[start:] + free[:start]
+        styles[name] = next((number for number in tried if number not in styles.values()), tried[0])
+    return styles
 
 
 def short_names(names: Sequence[str]) -> dict[str, str]:
@@ -61,14 +98,18 @@ def short_names(names: Sequence[str]) -> dict[str, str]:
 
     A long name loses its middle. Names that would look alike keep the place where they begin to differ.
     """
-    shown = {name: name if len(name) <= LONGEST_NAME else f"{name[:12]}…{name[-11:]}" for name in names}
+    shown = {name: _short(name) for name in names}
     for text in {text for text, count in Counter(shown.values()).items() if count > 1}:
         alike = [name for name in names if shown[name] == text]
         shared = takewhile(lambda letters: len(set(letters)) == 1, zip(*alike, strict=False))
-        start = max(len([*shared]) - 3, 7)
+        start = max(len([*shared]) - 3, 4)
         for i, name in enumerate(alike, 1):
-            shown[name] = f"{name[:5]}…{name[start : start + 13]}…{i}"
+            shown[name] = f"{name[:3]}…{_short(name[start:], NAME_WIDTH * 2 / 3)}…{i}"
     return {name: text.replace("$", r"\$") for name, text in shown.items()}
+
+
+def _short(name: str, width: float = NAME_WIDTH) -> str:
+    return without_middle(name, width, weight="bold")
 
 
 def reference_first(results: Results, arena: str) -> list[ArmResults]:

@@ -14,6 +14,7 @@ from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.results import Results
 from fairbench.report.figures.canvas import Drawing
 from fairbench.report.figures.colors import declarations
+from fairbench.report.figures.looks import looks_of
 from fairbench.report.findings import Finding
 from fairbench.report.page.inline import inline
 from fairbench.report.tables.model import TableView
@@ -46,7 +47,7 @@ def render_page(
         tables=tables,
         figures={figure.name: figure for figure in figures},
         panels={figure.name: list(zip(inline(figure), figure.parts, strict=True)) for figure in figures},
-        arms=sorted(suite.optimizers, key=lambda name: name != suite.reference),
+        looks=looks_of(suite),
         history=analyses.history,
         tracebacks=_tracebacks(results),
         missing=trial_counts(results.select(lambda run: run.status == "missing")),

@@ -1,0 +1,93 @@
+"""Ticks, axis labels and titles: chosen by their measured size, so that none overlaps another or is cut."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.ticker import LogLocator, MaxNLocator, ScalarFormatter
+
+from fairbench.report.figures.text_size import in_lines, text_width
+
+if TYPE_CHECKING:
+    from fairbench.report.figures.canvas import Panel
+
+POINTS_PER_INCH = 72
+TICK_SIZE, LABEL_SIZE, TITLE_SIZE = 8, 9, 11
+MOST_TICKS = 8
+
+
+def fit_text(panel: Panel) -> None:
+    """Give a panel ticks that do not overlap, their factor in the axis label, and a label and title that fit."""
+    axes, box = panel.axes, panel.box
+    fit_ticks(axes)
+    to_points = POINTS_PER_INCH / axes.figure.dpi
+    inside, top = axes.get_window_extent(), axes.figure.bbox.height
+    left, above = inside.x0 * to_points - box.left, (top - inside.y1) * to_points - box.top
+    wide, high = (
+        2 * min(at + size * to_points / 2, whole - at - size * to_points / 2)
+        for at, size, whole in ((left, inside.width, box.width), (above, inside.height, box.height))
+    )
+    for axis in (axes.xaxis, axes.yaxis):
+        if axis.get_visible():
+            _move_factor(axis)
+    lines = axes.get_xlabel().split("\n")
+    axes.set_xlabel("\n".join(in_lines(line, wide, LABEL_SIZE, most=1) for line in lines))
+    axes.set_ylabel(in_lines(axes.get_ylabel(), high, LABEL_SIZE))
+    axes.set_title(in_lines(axes.get_title(loc="left"), box.width - left, TITLE_SIZE, "bold", most=1))
+
+
+def fit_ticks(axes: Axes) -> None:
+    """Give the x axis as many ticks as have space for their labels; a fixed choice of ticks stays."""
+    locator = axes.xaxis.get_major_locator()
+    for most in range(MOST_TICKS, 0, -1):
+        if isinstance(locator, MaxNLocator):
+            locator.set_params(nbins=most)
+        elif isinstance(locator, LogLocator):
+            locator.set_params(subs=(1, 2, 5) if most == MOST_TICKS else (1,), numticks=most + 1)
+        else:
+            return
+        low, high = sorted(axes.get_xlim())
+        if _apart(axes, [tick for tick in locator.tick_values(low, high) if low <= tick <= high]):
+            return
+
+
+def thin_ticks(axes: Axes, ticks: Sequence[float]) -> list[float]:
+    """The ticks of the x axis whose labels do not overlap, those nearest to 0 first, the same on both sides."""
+    kept: list[float] = []
+    for tick in sorted(ticks, key=abs):
+        if _apart(axes, [*kept, tick]):
+            kept.append(tick)
+    return [tick for tick in kept if -tick in kept]
+
+
+def inner_width(axes: Axes) -> float:
+    """The width of the axes in points."""
+    return float(axes.get_window_extent().width) * POINTS_PER_INCH / axes.figure.dpi
+
+
+def _apart(axes: Axes, ticks: Sequence[float]) -> bool:
+    """Whether the labels of all ticks of the x axis have a space between them."""
+    texts = axes.xaxis.get_major_formatter().format_ticks([*ticks])
+    to_points = POINTS_PER_INCH / axes.figure.dpi
+    middles = [float(axes.transData.transform((tick, 0))[0]) * to_points for tick in ticks]
+    halves = [text_width(text, TICK_SIZE) / 2 + 2 for text in texts]
+    ends = sorted((middle - half, middle + half) for middle, half in zip(middles, halves, strict=True))
+    return all(left[1] <= right[0] for left, right in pairwise(ends))
+
+
+def _move_factor(axis: Axis) -> None:
+    """Write the factor and the offset of the ticks into the label, since above the panel is the title."""
+    formatter = axis.get_major_formatter()
+    if not isinstance(formatter, ScalarFormatter):
+        return
+    formatter.format_ticks(list(axis.get_majorticklocs()))
+    factor, start = re.findall(r"^(1e\W?\d+)?(.*)", formatter.get_offset())[0]  # "1e11", "1e−7+1.2e0", "+1.2e0"
+    above = f" from {start.lstrip('+').removesuffix('e0')}" if start else ""
+    unit = f"in {factor or 1}{above}".replace(" ", "\N{NO-BREAK SPACE}") if factor or above else ""
+    axis.set_label_text(", ".join(filter(None, (axis.get_label_text(), unit))))
+    axis.offsetText.set_visible(False)

@@ -1,0 +1,47 @@
+"""How different two colors look, also to people who do not see red or green."""
+
+import numpy as np
+
+MATRICES = {
+    "normal": np.eye(3),
+    "protanopia": np.array(
+        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]
+    ),
+    "deuteranopia": np.array(
+        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
+    ),
+}
+"""What linear red, green and blue become: Machado, Oliveira & Fernandes 2009, severity 1."""
+
+TO_XYZ = np.array(
+    [[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]]
+)
+
+
+def seen(color, vision):
+    """L*, a*, b* of a color #rrggbb."""
+    encoded = np.array([int(color[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+    linear = np.where(encoded <= 0.04045, encoded / 12.92, ((encoded + 0.055) / 1.055) ** 2.4)
+    x, y, z = TO_XYZ @ np.clip(MATRICES[vision] @ linear, 0, 1) / TO_XYZ.sum(axis=1)
+    f = [np.cbrt(t) if t > 216 / 24389 else (24389 / 27 * t + 16) / 116 for t in (x, y, z)]
+    return 116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])
+
+
+def ciede2000(one, other):
+    """CIEDE2000 of two colors L*, a*, b*: Sharma, Wu & Dalal 2005, equations 2 to 22."""
+    (l1, a1, b1), (l2, a2, b2) = one, other
+    c = (np.hypot(a1, b1) + np.hypot(a2, b2)) / 2
+    g = 0.5 * (1 - np.sqrt(c**7 / (c**7 + 25**7)))
+    (c1, h1), (c2, h2) = (
+        (np.hypot(a * (1 + g), b), np.degrees(np.arctan2(b, a * (1 + g))) % 360) for a, b in ((a1, b1), (a2, b2))
+    )
+    turn = 0 if c1 * c2 == 0 else (h2 - h1 + 180) % 360 - 180
+    dl, dc, dh = l2 - l1, c2 - c1, 2 * np.sqrt(c1 * c2) * np.sin(np.radians(turn / 2))
+    mean_l, mean_c = (l1 + l2) / 2, (c1 + c2) / 2
+    h = h1 + h2 if c1 * c2 == 0 else (h1 + turn / 2) % 360
+    cosines = ((-0.17, 1, 30), (0.24, 2, 0), (0.32, 3, -6), (-0.20, 4, 63))
+    t = 1 + sum(k * np.cos(np.radians(n * h - at)) for k, n, at in cosines)
+    s_l = 1 + 0.015 * (mean_l - 50) ** 2 / np.sqrt(20 + (mean_l - 50) ** 2)
+    s_c, s_h = 1 + 0.045 * mean_c, 1 + 0.015 * mean_c * t
+    rotation = -2 * np.sqrt(mean_c**7 / (mean_c**7 + 25**7)) * np.sin(np.radians(60 * np.exp(-(((h - 275) / 25) ** 2))))
+    return np.sqrt((dl / s_l) ** 2 + (dc / s_c) ** 2 + (dh / s_h) ** 2 + rotation * dc / s_c * dh / s_h)
