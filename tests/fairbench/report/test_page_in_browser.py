@@ -1,15 +1,20 @@
 """The page in a real Chromium, started once: content, script, accessibility."""
 
 import base64
+import csv
 import re
 import shutil
 import sys
+import time
 
 import pytest
-from pages import contrast, everything
+from fabricated import Records, finals, history, study
+from pages import contrast, everything, latex
 
+from fairbench.analysis.analyse import analyse
 from fairbench.report.figures.canvas import STYLE
 from fairbench.report.figures.colors import COLORS
+from fairbench.report.two_studies import two_studies, write_two_studies
 
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.slow]
 
@@ -18,7 +23,9 @@ ARGUMENTS = (
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"),
     *("--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
-PHONE, DESKTOP = 390, 1280
+NARROWEST, PHONE, DESKTOP = 320, 390, 1280
+PAPER = 703  # A4 without its margins of 12 mm
+OPENED = "document.querySelectorAll('details').forEach((details) => details.open = true)"
 
 
 @pytest.fixture(scope="module")
@@ -51,11 +58,12 @@ def browser(driver):
 
 
 def show(driver, width, theme):
-    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width == PHONE}
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width <= PHONE}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     preferred = [{"name": "prefers-color-scheme", "value": theme}]
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": preferred})
     driver.get(driver.page)
+    driver.execute_script(OPENED)
 
 
 def test_the_console_is_empty_and_nothing_is_fetched(browser):
@@ -68,21 +76,89 @@ def test_the_console_is_empty_and_nothing_is_fetched(browser):
     assert set(re.findall(r'"request":\{[^{}]*(?:\{[^{}]*\}[^{}]*)*?"url":"(\w+):', events)) <= {"file", "data"}
 
 
-METRICS = "const table = document.getElementById('caption-metrics').closest('table');"
+ROWS = """
+return [...document.querySelectorAll(`#table-${arguments[0]} tbody tr`)].filter((row) => row.getClientRects().length)
+    .map((row) => [...row.cells].map((cell) => cell.textContent))
+"""
+METRICS = "const table = document.querySelector('#table-metrics table');"
 COLUMN = f"{METRICS} return [...table.tBodies[0].rows].map((row) => row.cells[3].textContent)"
 SORT = f"{METRICS} const head = table.tHead.rows[0].cells[3];"
 
 
-def test_tables_are_sorted(browser):
+def test_tables_are_sorted_and_a_third_press_brings_their_first_order_back(browser):
     values = browser.execute_script(COLUMN)
-    for direction, reverse in (("ascending", False), ("descending", True), ("ascending", False)):
+    arrow = browser.execute_script(f"{SORT} return getComputedStyle(head.firstChild, '::after').content")
+    assert arrow.endswith('/ ""'), "the arrow is not part of the name"
+    for direction, reverse in (("ascending", False), ("descending", True)):
         state = browser.execute_script(f"{SORT} head.querySelector('button').click(); return head.ariaSort")
         assert state == direction
         assert browser.execute_script(COLUMN) == sorted(values, key=float, reverse=reverse) != values
+    assert browser.execute_script(f"{SORT} head.querySelector('button').click(); return head.ariaSort") is None
+    assert browser.execute_script(COLUMN) == values
+
+
+def test_severities_are_sorted_by_their_weight(browser):
+    browser.execute_script("document.querySelectorAll('#table-audit th button')[1].click()")
+    rows = "return [...document.querySelectorAll('#table-audit tbody tr')].map((row) => row.cells[1].textContent)"
+    assert browser.execute_script(rows) == ["fail", "warn", "note"]
+
+
+TYPED = """
+const field = document.querySelector(arguments[0]);
+field.value = arguments[1];
+field.dispatchEvent(new Event('input', {bubbles: true}));
+"""
+
+
+def test_tables_are_filtered_and_searched(browser):
+    every = browser.execute_script(ROWS, "metrics")
+    browser.execute_script(TYPED, "#table-metrics input", "VIT adamw")
+    assert browser.execute_script(ROWS, "metrics") == [row for row in every if row[0] == "vit" and row[2] == "AdamW"]
+    browser.execute_script(TYPED, "#table-metrics input", "")
+    browser.execute_script("document.querySelectorAll('details').forEach((details) => details.open = false)")
+    browser.execute_script(TYPED, "#find", "perplexity lion")
+    assert browser.execute_script(ROWS, "metrics") == [row for row in every if row[1:3] == ["perplexity", "Lion"]]
+    assert browser.execute_script("return document.querySelector('output').value") == "1 rows in 1 tables"
+    assert not browser.execute_script(ROWS, "comparisons")
+    browser.execute_script(TYPED, "#find", "")
+    assert browser.execute_script("return document.querySelectorAll('details[open]').length") == 0
+
+
+def test_a_link_keeps_the_view(browser):
+    browser.execute_script(TYPED, "#table-metrics input", "gpt")
+    browser.execute_script(f"{SORT} head.querySelector('button').click(); head.querySelector('button').click()")
+    shown = browser.execute_script(ROWS, "metrics")
+    view = browser.execute_script("return location.hash")
+    assert view == "#?metrics.filter=gpt&metrics.order=-4"
+    browser.get("about:blank")
+    browser.get(f"{browser.page}{view.replace('#', '#table-metrics')}&theme=dark")
+    assert browser.execute_script(ROWS, "metrics") == shown
+    assert browser.execute_script("return document.querySelector('#table-metrics').getBoundingClientRect().top") < 200
+    paper = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+    assert hexadecimal(paper) == COLORS["paper"][True]
+    browser.execute_script("document.querySelector('nav a[href=\"#cost\"]').click()")
+    wait = "return new Promise((done) => setTimeout(() => done(location.hash), 50))"
+    assert browser.execute_script(wait) == "#cost?metrics.filter=gpt&metrics.order=-4&theme=dark"
+
+
+def test_a_table_is_downloaded(browser, tmp_path):
+    browser.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
+    press = "[...document.querySelectorAll(`#table-comparisons .tools button`)].forEach((button) => button.click())"
+    browser.execute_script(press)
+    files = [tmp_path / f"comparisons.{suffix}" for suffix in ("csv", "tex")]
+    deadline = time.monotonic() + 10
+    while not all(file.exists() for file in files) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    rows = list(csv.DictReader(files[0].open()))
+    row = next(row for row in rows if (row["Arena"], row["Baseline"]) == ("vit", "AdamW"))
+    assert float(row["Advantage [95% CI]"]) == pytest.approx(0.4, abs=1e-12)
+    assert float(row["Advantage [95% CI] low"]) < 0.4 < float(row["Advantage [95% CI] high"])
+    assert len(rows) == 6
+    assert files[1].read_text() == latex(browser.page_source)["comparisons"]
 
 
 def test_missing_values_come_last(browser):
-    table = "const table = document.querySelector('#results table');"
+    table = "const table = document.querySelector('#table-comparisons table');"
     column = f"{table} return [...table.tBodies[0].rows].map((row) => row.cells[9].textContent)"
     assert "–" in browser.execute_script(column)[:-1]
     for _ in range(2):
@@ -94,9 +170,8 @@ def test_missing_values_come_last(browser):
 
 
 def test_words_are_sorted_as_words(browser):
-    browser.execute_script("document.querySelector('#budget th:nth-child(2) button').click()")
-    names = "return [...document.querySelector('#budget table').tBodies[0].rows].map((row) => row.cells[1].textContent)"
-    found = browser.execute_script(names)
+    browser.execute_script("document.querySelector('#table-budget th:nth-child(2) button').click()")
+    found = [row[1] for row in browser.execute_script(ROWS, "budget")]
     assert found[-2:] == ["PsiLogic", "PsiLogic"]
     assert found[2:4] == ["AdamW", "AdamW"]
 
@@ -168,7 +243,7 @@ REACHABLE = """
 window.reached = new Set();
 document.addEventListener('focusin', ({target}) => window.reached.add(target));
 document.querySelectorAll('details').forEach((details) => details.open = true);
-window.wanted = [...document.querySelectorAll('a, button, input, summary, pre, svg[role=img], .scroll')]
+window.wanted = [...document.querySelectorAll('a, button, input, select, summary, pre, svg[role=img], [tabindex]')]
     .filter((element) => element.getClientRects().length);
 return window.wanted.length
 """
@@ -187,9 +262,9 @@ const told = (element) => (element.getAttribute('aria-labelledby') || '').split(
     .map((id) => document.getElementById(id).textContent).join('');
 const labels = (element) => [...(element.labels || [])].map((label) => label.textContent).join('');
 const name = (element) => element.ariaLabel || told(element) || labels(element) || element.textContent;
-const kinds = 'a, button, input, summary, h2, [role=region], [role=img], nav, legend, caption';
-const captionless = [...document.querySelectorAll('table')].filter((table) => !table.caption);
-return [...document.querySelectorAll(kinds)].filter((element) => !name(element).trim()).concat(captionless)
+const kinds = 'a, button, input, select, summary, h2, h3, [role=region], [role=img], nav, legend';
+const nameless = [...document.querySelectorAll('table')].filter((table) => !table.ariaLabel && !told(table));
+return [...document.querySelectorAll(kinds)].filter((element) => !name(element).trim()).concat(nameless)
     .map((element) => element.outerHTML.slice(0, 99))
 """
 FLAWS = {
@@ -212,7 +287,7 @@ FLAWS = {
         return [...document.querySelectorAll('[tabindex]')].filter((e) => e.tabIndex > 0).map((e) => e.outerHTML)
     """,
     "outside the landmarks": """
-        return [...document.body.children].filter((e) => !['MAIN', 'SCRIPT'].includes(e.tagName)).map((e) => e.tagName)
+        return [...document.body.children].filter((e) => !e.matches('main, script, .skip')).map((e) => e.tagName)
     """,
     "too small to press": """
         return [...document.querySelectorAll('label, nav a, summary')].filter((element) =>
@@ -262,35 +337,99 @@ def test_all_text_has_contrast(driver, theme):
     assert too_weak == []
 
 
-@pytest.mark.parametrize("width", [PHONE, DESKTOP])
+LONG = """
+const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+while (walker.nextNode()) {
+    const node = walker.currentNode;
+    if (!node.parentElement.closest('script, svg')) node.data = node.data.replaceAll('AdamW', 'x'.repeat(40));
+}
+"""
+
+
+@pytest.mark.parametrize("width", [NARROWEST, PHONE, DESKTOP])
 def test_the_page_is_as_wide_as_the_window(driver, width):
     show(driver, width, "dark")
-    assert driver.execute_script("return document.documentElement.scrollWidth") == width
     widths = "return [...document.querySelectorAll('.panel svg')].map((svg) => svg.clientWidth)"
-    assert (
-        min(filter(None, driver.execute_script(widths))) > 340
-    )  # a panel is 360 units wide: its text is 9 or 10 pixels high
+    if width > NARROWEST:
+        assert min(filter(None, driver.execute_script(widths))) > 340  # of 360 units: text of 9 or 10 pixels
+    driver.execute_script(LONG)
+    assert driver.execute_script("return document.documentElement.scrollWidth") == width
+
+
+SCROLLS = """
+return [...document.querySelectorAll('.scroll')].map((e) => [e.scrollWidth > e.clientWidth, e.tabIndex, e.role])
+"""
+
+
+@pytest.mark.parametrize("width", [PHONE, DESKTOP])
+def test_only_tables_that_scroll_are_tab_stops(driver, width):
+    show(driver, width, "light")
+    driver.execute_script("return new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
+    found = driver.execute_script(SCROLLS)
+    assert {wide for wide, *_ in found} == {True, False}
+    assert all(rest == ([0, "region"] if wide else [-1, None]) for wide, *rest in found)
+
+
+def test_two_studies_have_the_same_page(driver, tmp_path, monkeypatch):
+    """Its table is filtered and packed as LaTeX, and a verdict that changed has a frame."""
+    plan = study()
+    a, b = (analyse(history(plan), Records(finals(plan, Lion=x))) for x in ([0.5] * 3, [0.7, 0.71, 0.72]))
+    write_two_studies(two_studies(a, b, ("a", "b")), tmp_path)
+    monkeypatch.setattr(driver, "page", f"file://{tmp_path}/compare.html")
+    driver.get_log("browser")
+    show(driver, PHONE, "light")
+    assert driver.execute_script("return document.documentElement.scrollWidth") == PHONE
+    framed = "[...document.querySelectorAll('.verdicts td')].map((cell) => getComputedStyle(cell).outlineStyle)"
+    assert driver.execute_script(f"return {framed}") == ["none", "none", "solid", "solid"] * 2
+    driver.execute_script("find.value = 'Lion'; find.dispatchEvent(new Event('input'))")
+    assert driver.execute_script("return document.querySelector('output').value") == "6 rows in 3 tables"
+    assert "Lion" in driver.execute_script("return latex(document.getElementById('table-values'))")
+    assert driver.get_log("browser") == []
 
 
 def test_it_is_read_without_script(browser):
     browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
         browser.get(browser.page)
-        seen = (
-            "return [...document.querySelectorAll(arguments[0])].map((element) => element.getClientRects().length > 0)"
-        )
+        seen = "return [...document.querySelectorAll(arguments[0])].map((element) => element.checkVisibility())"
         assert browser.execute_script("return document.querySelectorAll('th button').length") == 0, "no script ran"
         assert not any(browser.execute_script(seen, "fieldset"))
-        assert all(browser.execute_script(seen, "table, h2, .summary, dd, #rates svg, figure > div:first-of-type svg"))
+        assert all(browser.execute_script(seen, "h2, h3, .summary, dd, #table-verdicts td, #table-audit td"))
+        assert not any(browser.execute_script(seen, "#table-metrics td, #curves svg, search"))
+        browser.get(f"{browser.page}#table-metrics")
+        assert all(browser.execute_script(seen, "#table-metrics td"))
+        browser.get(f"{browser.page}#figure-learning_curves")
+        assert all(browser.execute_script(seen, "#curves figure > div:first-of-type svg"))
     finally:
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
 
 
-def test_it_is_printed_in_light_and_as_vectors(driver):
-    show(driver, DESKTOP, "dark")
+SMALL = """
+const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+const small = [];
+while (walker.nextNode()) {
+    const element = walker.currentNode.parentElement;
+    if (!walker.currentNode.data.trim() || !element.checkVisibility() || element.closest('.unseen, .skip')) continue;
+    const scale = element.ownerSVGElement ? element.ownerSVGElement.getScreenCTM().a : 1;
+    const points = parseFloat(getComputedStyle(element).fontSize) * scale * 72 / 96;
+    if (points < 6.99) small.push(`${points} ${element.outerHTML.slice(0, 99)}`);
+}
+return small
+"""
+
+
+def test_it_is_printed_in_light_as_vectors_and_large_enough_to_read(driver):
+    show(driver, PAPER, "dark")
+    driver.execute_script("document.querySelectorAll('details').forEach((details) => details.open = false)")
+    driver.execute_script(LONG)
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     paper = driver.execute_script("return getComputedStyle(document.body).backgroundColor")
     assert hexadecimal(paper) == COLORS["paper"][0]
+    assert driver.execute_script("return document.querySelector('#table-metrics td').checkVisibility()")
+    assert driver.execute_script(SMALL) == []
+    assert driver.execute_script("return document.documentElement.scrollWidth") == PAPER, "nothing is shrunk to fit"
+    heads = "return [...document.querySelectorAll('thead')].map((head) => getComputedStyle(head).breakInside)"
+    assert set(driver.execute_script(heads)) == {"avoid"}, "Chromium repeats only such heads on each page"
     printed = base64.b64decode(driver.execute_cdp_cmd("Page.printToPDF", {})["data"])
     assert printed.startswith(b"%PDF")
     assert b"/Subtype /Image" not in printed

@@ -81,9 +81,9 @@ def to_latex(table: TableView) -> str:
     return rf"{head}\begingroup\footnotesize\setlength{{\tabcolsep}}{{{GAP / 2:g}pt}}%" + f"\n{body}\\endgroup\n"
 
 
-def _in_italics(title: str) -> str:
+def _in_italics(text: str) -> str:
     """Text in which the letters of statistics are variables."""
-    return re.sub(r"(?<![\w\\])([gp])(?!\w)", r"$\1$", escape(title))
+    return re.sub(r"(?<![\w\\])([gp])(?!\w)", r"$\1$", escape(text))
 
 
 def _measured(column: Column, cells: Sequence[Cell]) -> _Column:
@@ -120,21 +120,21 @@ def _fitted(columns: Sequence[_Column], limit: float) -> list[_Column]:
 
 def _pages(columns: Sequence[_Column], rows: Sequence[Row], grouped: bool) -> Iterator[list[list[Row]]]:
     """The rows of each part in groups of one subject; a group is divided only if it is higher than a page."""
-    height = {id(row): max(x.lines(cell) for x, cell in zip(columns, row, strict=True)) for row in rows}
+    sized = [(row, max(map(_Column.lines, columns, row))) for row in rows]
     part: list[list[Row]] = []
     used = 0
-    for _, group in groupby(rows, lambda row: str(row[0].text) if grouped else ""):
+    for _, group in groupby(sized, lambda x: str(x[0][0].text) if grouped else ""):
         members = list(group)
-        if part and used + sum(height[id(row)] for row in members) > PAGE:
+        if part and used + sum(height for _, height in members) > PAGE:
             yield part
             part, used = [], 0
         part.append([])
-        for row in members:
-            if part[-1] and used + height[id(row)] > PAGE:
+        for row, height in members:
+            if part[-1] and used + height > PAGE:
                 yield part
                 part, used = [[]], 0
             part[-1].append(row)
-            used += height[id(row)]
+            used += height
     yield part
 
 

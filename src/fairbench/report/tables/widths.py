@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from math import sqrt
 
 from fairbench.report.tables.tex import ESCAPED, POWER, escape
@@ -13,19 +14,24 @@ GAP = 6.0
 LONGEST = 62.0
 """A longer word may be divided."""
 WIDTHS = {
-    **dict.fromkeys(" \N{NO-BREAK SPACE}.,:;'!|()[]fijlt", 3.0),
-    **dict.fromkeys("0123456789", 4.3),
-    **dict.fromkeys("ABCDEFGHIJKLMNOPQRSTUVWXYZmw%&@#+−=±×<>~→…", 6.7),
+    **dict.fromkeys("!',.:;[]il|·’", 2.5),
+    **dict.fromkeys(" \N{NO-BREAK SPACE}-fj", 2.9),
+    **dict.fromkeys("()I_rstcez", 3.8),
+    **dict.fromkeys("0123456789", 4.26),
+    **dict.fromkeys("EFPLZCDHNTUVXYAwBRαβμπσφχψωΓΞΛµ", 6.5),
+    **dict.fromkeys("&+<=>@GKOQ−×±≤≥≈ΘΥΨΠΣΦΩ#%mΔ", 7.1),
+    **dict.fromkeys("MW→∞", 9.0),
+    "…": 11.4,
 }
-OTHER, UNKNOWN = 4.5, 27.0
+OTHER, UNKNOWN = 4.9, 27.0
 """The width of other characters, and of those that are printed as their code point."""
-BREAK = re.compile(r" +|(?<=[_/:=])(?=\w)|(?<=[a-zA-Z]\.)(?=[a-zA-Z])")
-"""Where a line may end: at a space, and within names."""
-
-
+BREAK = re.compile(r" +|(?<=[_/:.=])(?=[^\W\d_])|(?<==)(?=\d)")
+"""Where a line may end: at a space, and within names before a letter."""
 WORD = re.compile(r"[^\W\d_]{2}")
+"""What a word has and a number has not."""
 
 
+@lru_cache(maxsize=100_000)
 def width(text: str) -> float:
     """An upper bound of the width of a text."""
     printed = POWER.sub(r"\1 × 10\2\3", text)
@@ -41,9 +47,11 @@ def pieces(text: str) -> list[str]:
 
 def _divided(word: str) -> list[str]:
     """A word in parts that are not too long; a number is one part."""
+    if width(word.rstrip()) <= LONGEST or not WORD.search(word):
+        return [word]
     found = [""]
     for c in word:
-        if width((found[-1] + c).rstrip()) > LONGEST and WORD.search(word):
+        if width((found[-1] + c).rstrip()) > LONGEST:
             found.append("")
         found[-1] += c
     return found
@@ -51,9 +59,8 @@ def _divided(word: str) -> list[str]:
 
 def breakable(text: str) -> str:
     """Text as LaTeX source in which a line may end between any two pieces, at a space rather than within a name."""
-    return "".join(escape(x) if x.endswith(" ") else rf"{escape(x)}\penalty50 " for x in pieces(text)[:-1]) + escape(
-        pieces(text)[-1]
-    )
+    *others, last = pieces(text)
+    return "".join(escape(x) + ("" if x.endswith(" ") else r"\penalty50 ") for x in others) + escape(last)
 
 
 def lines(text: str, available: float) -> list[str]:
