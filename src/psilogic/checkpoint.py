@@ -2,13 +2,14 @@
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
+from itertools import chain, repeat
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.optim.optimizer import _get_scalar_dtype
 
+from psilogic.tensors.sharding import is_dtensor
 from psilogic.tensors.state import detector_dtype
 
 log = logging.getLogger("psilogic")
@@ -19,6 +20,9 @@ SCHEMA = 1
 DETECTOR = ("chaos_fast", "chaos_slow", "chaos_ref", "chaos_start")
 """Per-parameter scalars of the chaos detector."""
 
+OWN_STATE = (*DETECTOR, "compensation")
+"""Per-parameter state that AdamW does not have."""
+
 CLOCKS = ("step", "chaos_start")
 """Per-parameter counts of steps: of the parameter, and at the start of the detector."""
 
@@ -27,6 +31,8 @@ PUBLISHED = {"m": "exp_avg", "v": "exp_avg_sq", "fast": "chaos_fast", "slow": "c
 
 ADAM_ONLY = ("amsgrad", "decoupled_weight_decay", "fused")
 PUBLISHED_ONLY = ("use_foreach", "lion_mode", "gamma_auto")
+
+FROM_ADAM = "loaded a checkpoint of Adam or AdamW: the chaos detector and its warm-up start now"
 
 StateDict = dict[str, Any]
 
@@ -54,20 +60,50 @@ def migrate(state_dict: Mapping[str, Any], groups: list[dict[str, Any]]) -> Stat
     entries = {key: _entry(entry) for key, entry in state_dict["state"].items()}
     if all(schemas):
         _check_shapes(entries, saved_groups, groups)
-        return {**state_dict, "state": entries}
+        return _with_late_detectors({**state_dict, "state": entries}, groups)
     if any("exp_avg" not in entry or "exp_avg_sq" not in entry for entry in entries.values() if entry):
         keys = sorted(set(chain.from_iterable(map(str, entry) for entry in state_dict["state"].values())))
         raise ValueError(f"the state dict is not of PsiLogic, Adam or AdamW: its state has the keys {', '.join(keys)}")
     _check_shapes(entries, saved_groups, groups)
-    # torch checks the number of groups.
-    own = [*groups, *[{}] * (len(saved_groups) - len(groups))]
     for notice in dict.fromkeys(notice for group in saved_groups for notice in _notices(group, entries)):
         log.warning(notice)
     return {
         **state_dict,
         "state": entries,
-        "param_groups": [_group(saved, mine, entries) for saved, mine in zip(saved_groups, own, strict=False)],
+        "param_groups": [_group(saved, mine, entries) for saved, mine in _pairs(saved_groups, groups)],
     }
+
+
+def _with_late_detectors(state_dict: StateDict, groups: list[dict[str, Any]]) -> StateDict:
+    """Start the detectors that saw no gradient, while Adam's moments did.
+
+    `torch.distributed.checkpoint` makes such a state dict: that of a new PsiLogic, filled from a checkpoint of AdamW.
+    """
+    late = {key: entry for key, entry in state_dict["state"].items() if _saw_nothing(entry)}
+    if not late:
+        return state_dict
+    log.warning(FROM_ADAM)
+    started = {key: {**entry, "chaos_start": entry["step"].clone()} for key, entry in late.items()}
+    kept = [{name: mine[name] for name in ("amsgrad", "fused")} for mine in groups]  # they are AdamW's in the other
+    return {
+        **state_dict,
+        "state": {**state_dict["state"], **started},
+        "param_groups": [{**saved, **mine} for saved, mine in _pairs(state_dict["param_groups"], kept)],
+    }
+
+
+def _saw_nothing(entry: StateDict) -> bool:
+    """Whether the detector of a parameter saw no gradient, while Adam's second moment did."""
+    memory = [entry["chaos_ref"]] if "chaos_ref" in entry else [entry.get("chaos_fast"), entry.get("chaos_slow")]
+    if "exp_avg_sq" not in entry or any(x is None or x != 0 for x in memory):
+        return False
+    norm = entry["exp_avg_sq"].norm()
+    return bool((norm.full_tensor() if is_dtensor(norm) else norm) != 0)
+
+
+def _pairs(saved: list[StateDict], mine: list[StateDict]) -> Iterator[tuple[StateDict, StateDict]]:
+    """Each saved group with that of the loading optimizer; torch checks their numbers later."""
+    return zip(saved, chain(mine, repeat({})), strict=False)
 
 
 def _check_shapes(
@@ -122,7 +158,7 @@ def _notices(saved: Mapping[str, Any], entries: Mapping[Any, StateDict]) -> Iter
         signal = _published_signal(saved, entries)
         yield f"loaded a checkpoint of the published package psilogic: chaos_signal={signal!r}"
         return
-    yield "loaded a checkpoint of Adam or AdamW: the chaos detector and its warm-up start now"
+    yield FROM_ADAM
     if saved.get("decoupled_weight_decay") is False and saved.get("weight_decay"):
         yield f"weight_decay={saved['weight_decay']:g} was coupled (L2) in Adam and is decoupled from now on"
 
