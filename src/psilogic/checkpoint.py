@@ -30,7 +30,7 @@ PUBLISHED = {"m": "exp_avg", "v": "exp_avg_sq", "fast": "chaos_fast", "slow": "c
 """State keys of the published package psilogic 0.3 to 0.6, and those of this version."""
 
 ADAM_ONLY = ("amsgrad", "decoupled_weight_decay", "fused")
-PUBLISHED_ONLY = ("use_foreach", "lion_mode", "gamma_auto")
+PUBLISHED_ONLY = ("use_foreach", "use_fused_cuda", "lion_mode", "gamma_auto")
 
 FROM_ADAM = "loaded a checkpoint of Adam or AdamW: the chaos detector and its warm-up start now"
 
@@ -65,7 +65,7 @@ def migrate(state_dict: Mapping[str, Any], groups: list[dict[str, Any]]) -> Stat
         keys = sorted(set(chain.from_iterable(map(str, entry) for entry in state_dict["state"].values())))
         raise ValueError(f"the state dict is not of PsiLogic, Adam or AdamW: its state has the keys {', '.join(keys)}")
     _check_shapes(entries, saved_groups, groups)
-    for notice in dict.fromkeys(notice for group in saved_groups for notice in _notices(group, entries)):
+    for notice in dict.fromkeys(notice for pair in _pairs(saved_groups, groups) for notice in _notices(*pair, entries)):
         log.warning(notice)
     return {
         **state_dict,
@@ -144,6 +144,7 @@ def _group(saved: Mapping[str, Any], mine: Mapping[str, Any], entries: Mapping[A
     group = {**mine, **kept, "schema": SCHEMA}
     if "use_foreach" in saved:  # the published package: gn relative to its average, AGC of whole tensors
         group |= {"chaos_signal": _published_signal(saved, entries), "agc_norm": "tensor", "chaos_scope": "tensor"}
+        group["chaos_warmup"] = _published_warmup(saved)
     return group
 
 
@@ -152,11 +153,32 @@ def _published_signal(saved: Mapping[str, Any], entries: Mapping[Any, StateDict]
     return "relative" if any("chaos_ref" in entries.get(key, {}) for key in saved["params"]) else "raw"
 
 
-def _notices(saved: Mapping[str, Any], entries: Mapping[Any, StateDict]) -> Iterator[str]:
+def _published_warmup(saved: Mapping[str, Any]) -> int:
+    """The warm-up of a group of the published package, whose automatic one was not that of this version.
+
+    The rule changed with 0.4, which added `gamma_auto`.
+    """
+    warmup, T_max = saved.get("chaos_warmup", -1), saved.get("gamma_T_max", 0)
+    if warmup >= 0:
+        return int(warmup)
+    if T_max == 0:
+        return 200
+    return max(500, T_max // 20) if "gamma_auto" in saved else max(50, T_max // 10)
+
+
+def _notices(saved: Mapping[str, Any], mine: Mapping[str, Any], entries: Mapping[Any, StateDict]) -> Iterator[str]:
     """What the user should know about the migration of a group, for the log."""
     if "use_foreach" in saved:
-        signal = _published_signal(saved, entries)
-        yield f"loaded a checkpoint of the published package psilogic: chaos_signal={signal!r}"
+        how = f"chaos_signal={_published_signal(saved, entries)!r}, chaos_warmup={_published_warmup(saved)}"
+        yield f"loaded a checkpoint of the published package psilogic: {how}"
+        if saved.get("gamma_auto"):
+            yield f"gamma_auto=True has no counterpart here: gamma={saved['gamma']:g} is also that of small gradients"
+        if saved.get("grad_centralize") and saved.get("quantum_decay"):
+            yield "quantum decay read gradients before their centralization in the package, here it reads them after it"
+        moments = [entries.get(key, {}).get("exp_avg") for key in saved["params"]]
+        pairs = {(m.dtype, p.dtype) for m, p in zip(moments, mine.get("params", ()), strict=False) if m is not None}
+        for wide, narrow in sorted(((a, b) for a, b in pairs if a.itemsize > b.itemsize), key=str):
+            yield f"Adam's moments were {wide} and become {narrow}, the dtype of their parameters: they are rounded"
         return
     yield FROM_ADAM
     if saved.get("decoupled_weight_decay") is False and saved.get("weight_decay"):

@@ -5,6 +5,7 @@ import io
 import itertools
 import logging
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,12 +13,13 @@ import torch
 import torch.distributed.checkpoint
 import trajectories
 from configurations import assert_same, snapshot
+from published import write
 from torch import nn
 from torch.distributed.checkpoint import DefaultLoadPlanner
 from torch.distributed.checkpoint import state_dict as dcp_states
 from torch.distributed.checkpoint.api import CheckpointException
 
-from psilogic import PsiLogic, PsiLogicGPT
+from psilogic import PsiLogic, PsiLogicGPT, checkpoint
 from psilogic.integrations.dcp import LoadPlanner
 
 SHAPES = [(4, 3), (5,), ()]
@@ -297,6 +299,49 @@ def test_the_published_packages_checkpoints_migrate(relative: bool, dtype: torch
         assert not {"t", "m", "v", "fast", "slow", "gn_avg"} & entry.keys()
     train(mine, 0, 3)
     assert mine.state[group["params"][0]]["step"] == 603
+
+
+def through_0_6_0(case: str, **options: Any) -> tuple[nn.Module, dict[str, Any], PsiLogic]:
+    """The model that the published package trained to the middle, its file, and our optimizer after the rest."""
+    content = torch.load(Path(write.__file__).with_name("psilogic-0.6.0.pt"), weights_only=True)[case]
+    net = write.start(case)
+    net.load_state_dict(content["model"])
+    optimizer = PsiLogic(net.parameters(), **options)
+    optimizer.load_state_dict(content["optimizer"])
+    for key, p in enumerate(net.parameters()):
+        entry, saved = optimizer.state[p], content["optimizer"]["state"][key]
+        assert (entry["step"], entry["chaos_start"]) == (saved["t"], 0)
+        for name, theirs in checkpoint.PUBLISHED.items():
+            assert torch.equal(entry[theirs], saved[name].to(entry[theirs].dtype).reshape(entry[theirs].shape))
+    if options:
+        for group in optimizer.param_groups:
+            group.update(options)
+    write.train(net, optimizer, write.SAVED_AT + 1, write.END)
+    return net, content, optimizer
+
+
+@pytest.mark.parametrize(("case", "warmup"), [("default warm-up", 200), ("schedule", 60), ("automatic", 500)])
+def test_a_training_of_0_6_0_continues(case: str, warmup: int) -> None:
+    """The state to the bit, the steps as far as both round: 0.6.0 wrote the file and finished the training itself."""
+    net, content, optimizer = through_0_6_0(case)
+    assert optimizer.param_groups[0]["chaos_warmup"] == warmup
+    for name, x in net.state_dict().items():
+        torch.testing.assert_close(x, content["end"][name], rtol=1e-4, atol=1e-5)
+    other = through_0_6_0(case, chaos_warmup=500 if warmup < 500 else 200)[0]
+    differences = [(x - content["end"][name]).abs().max() for name, x in other.state_dict().items()]
+    assert max(differences) > 0.05, "the warm-up must matter"
+
+
+def test_what_of_0_6_0_is_not_continued_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    for case in ("bfloat16", "gamma_auto"):
+        through_0_6_0(case)
+    first = "loaded a checkpoint of the published package psilogic: chaos_signal='relative', chaos_warmup=200"
+    assert [record.message for record in caplog.records if record.name == "psilogic"] == [
+        first,
+        "Adam's moments were torch.float32 and become torch.bfloat16, the dtype of their parameters: they are rounded",
+        first,
+        "gamma_auto=True has no counterpart here: gamma=6 is also that of small gradients",
+    ]
 
 
 def test_a_run_saved_on_another_device_resumes_on_that_of_the_parameters() -> None:
