@@ -9,8 +9,9 @@ from xml.etree.ElementTree import Element
 from matplotlib.markers import MarkerStyle
 from matplotlib.transforms import Affine2D
 
-from fairbench.report.figures.canvas import Drawing, DrawnPanel
+from fairbench.report.figures.canvas import Drawing
 from fairbench.report.figures.colors import LIGHT
+from fairbench.report.figures.drawn_panel import DrawnPanel
 from fairbench.report.figures.looks import Look
 
 REFERENCE = re.compile(r"#([\w.-]+)")

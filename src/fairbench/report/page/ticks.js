@@ -96,3 +96,20 @@ function drawnEnd({ now }, arm, [x, y], height, text) {
   group.append(drawn("path", leader), shape, drawn("text", name, text ?? label.replaceAll("\\$", "$")));
   return group;
 }
+
+// The single seeds of each arm as thin lines.
+function drawSeeds(it) {
+  const clip = it.svg.querySelector("[clip-path]").getAttribute("clip-path");
+  const group = drawn("g", { class: "again", "clip-path": clip });
+  for (const [arm, seeds] of Object.entries(it.data.seeds)) {
+    if (!shows(it, Number(arm))) continue;
+    const own = drawn("g", { "data-arm": arm });
+    for (const [steps, values] of seeds) {
+      const at = steps.map((step, i) => position(it, [step, values[i], arm]).map((place) => Math.max(-EXTENT, Math.min(EXTENT, place)).toFixed(1)));
+      const line = { d: `M ${at.map((xy) => xy.join(" ")).join(" L ")}`, stroke: switches[arm].dataset.color, "stroke-width": 0.7, fill: "none" };
+      if (at.length) own.append(drawn("path", line));
+    }
+    group.append(own);
+  }
+  it.svg.append(group);
+}
