@@ -13,7 +13,7 @@ ARGUMENTS = (
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"),
     *("--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
-PHONE, DESKTOP = 390, 1280
+NARROWEST, PHONE, DESKTOP = 320, 390, 1280
 OPENED = "document.querySelectorAll('details').forEach((details) => details.open = true)"
 
 
@@ -47,7 +47,7 @@ def browser(driver):
 
 
 def show(driver, width, theme):
-    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width == PHONE}
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width <= PHONE}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     preferred = [{"name": "prefers-color-scheme", "value": theme}]
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": preferred})

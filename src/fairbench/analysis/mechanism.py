@@ -6,6 +6,7 @@ from statistics import fmean
 from typing import Any
 
 from fairbench.analysis.results import ArmResults, Results
+from fairbench.common.formatting import percent, plain
 
 
 @dataclass(frozen=True)
@@ -108,17 +109,17 @@ def _half_by(added: Sequence[tuple[int, float]], total: float) -> float | None:
 def _state(rows: Mapping[str, Quantity]) -> str:
     """The effect of a mechanism in words, by the quantities that it counts."""
     if "acted" not in rows:
-        return ", ".join(f"{row.quantity}: {row.value:.3g} {row.unit}" for row in rows.values())
+        return ", ".join(f"{row.quantity}: {plain(row.value, '.3g')} {row.unit}" for row in rows.values())
     if rows["acted"].value == 0:
         held = "fired" in rows and rows["fired"].value > 0
         return "gate open only while the term was off or held at 0, changed nothing" if held else "never fired"
     share = rows["acted"].per_tensor_step
-    words = [f"acted in {100 * share:.3g}% of tensor steps" if share is not None else "acted"]
+    words = [f"acted in {percent(share)} of tensor steps" if share is not None else "acted"]
     decay = rows.get("weight_decay")
     for row in rows.values():
         if row.of_way is not None and row is not decay:
             relative = (
-                f"{100 * row.value / decay.value:.3g}% of what weight decay did and " if decay and decay.value else ""
+                f"{percent(row.value / decay.value)} of what weight decay did and " if decay and decay.value else ""
             )
-            words.append(f"{row.quantity} did {relative}{100 * row.of_way:.2g}% of the path length of the weights")
+            words.append(f"{row.quantity} did {relative}{percent(row.of_way)} of the path length of the weights")
     return "; ".join(words)

@@ -238,15 +238,9 @@ def show_report(directory: Path, output: Path, for_paper: bool = False) -> int:
 
 def compare(options: argparse.Namespace) -> int:
     """`fairbench compare`."""
-    from fairbench.analysis.published.publication import load_publication
+    from fairbench.cli.compare import run_compare
 
-    publication = load_publication(options.publication)
-    from fairbench.report.replication import print_replication, write_replication
-    from fairbench.study.snapshot import open_study
-
-    history, lookup = open_study(options.directory)
-    output = options.output_dir or options.directory
-    print_replication(write_replication(publication, history, lookup, output), terminal())
+    run_compare(options, terminal())
     return 0
 
 

@@ -186,11 +186,11 @@ def test_the_style_of_an_optimizer_depends_on_its_name_alone():
 def test_analyses_get_their_tables(page):
     assert page.tables["audit"][2] == ["clipping", "warn", "Clipped in 100% of steps.", "Look at it."]
     assert page.tables["causes"][1:] == [
-        ["gpt", "AdamW → +chaos", "loss", "+0.0100 [−0.0200, +0.0400]", "4", ""],
+        ["gpt", "AdamW → +chaos", "loss", "+0.010 [−0.020, +0.040]", "4", ""],
         ["gpt", "AdamW → +chaos (the whole)", "loss", "+0.0300", "4", "no spread"],
     ]
     assert page.tables["ranking"][1][:5] == ["gpt", "AdamW", "0.5000", "1", "1"]
-    assert page.tables["time_to_target"][1] == ["gpt", "AdamW", "2.5", "–", "–", "25.0%"]
+    assert page.tables["time_to_target"][1] == ["gpt", "AdamW", "2.5", "–", "–", "25%"]
     assert page.tables["shocks"][1][2:6] == ["4", "0", "12.0", "30"]
 
 

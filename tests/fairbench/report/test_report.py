@@ -22,7 +22,7 @@ from fairbench.report.findings import find
 
 ALWAYS = ("lr_sweep", "steps", "summary", "aggregate", "significance", "mechanism", "cost", "tuning")
 TABLES = {f"{name}.csv" for name in ALWAYS}
-FIGURES = ("learning_curves", "lr_sensitivity", "mechanism", "step_time", "training_loss")
+FIGURES = ("leaderboard", "learning_curves", "lr_sensitivity", "mechanism", "step_time", "training_loss")
 LATEX = (
     *("comparisons", "statistics", "metrics", "learning_rates", "mechanism", "quantities", "cost", "equal_time"),
     *("budget", "tuning", "treatment", "conditions", "arenas", "optimizers", "environment"),
@@ -130,8 +130,8 @@ def test_lr_sweep(tmp_path):
     even = ("0.001", "0.5000 (1.5)")
     assert page(tmp_path).tables["tuning"] == [
         ["Arena", "Optimizer", "Metric", "Default rate", *HEAD, "Settings", "Diverged", "Gain"],
-        [*ADAMW, *even, "0.5000 (1)", "0.5625 (1)", "0.6305 (1)", "0.7000 (1)", "4", "25.0%", "+0.200"],
-        [*PSILOGIC, *even, "0.4250 (2)", "0.4438 (2)", "0.4684 (2)", "0.5000 (2)", "4", "0.00%", "+0.00"],
+        [*ADAMW, *even, "0.5000 (1)", "0.5625 (1)", "0.6305 (1)", "0.7000 (1)", "4", "25%", "+0.200"],
+        [*PSILOGIC, *even, "0.4250 (2)", "0.4438 (2)", "0.4684 (2)", "0.5000 (2)", "4", "0%", "0"],
     ]
 
 
@@ -222,7 +222,7 @@ def test_findings_of_a_complete_study(tmp_path):
     assert "In all 4 groups of trials that share arena, stage and seed" in findings["Same start, same data"]
     assert findings["Mechanism"] == (
         "vit, PsiLogic: acted in 25% of tensor steps; "
-        "cancellation did 12.5% of what weight decay did and 1% of the path length of the weights."
+        "cancellation did 12% of what weight decay did and 1% of the path length of the weights."
     )
 
 
@@ -260,7 +260,7 @@ def test_incomplete_study_has_a_banner_with_counts(tmp_path):
     assert banner in text
     assert "failed, RuntimeError: no <luck>" in text
     assert "detected at step 5" in text
-    assert "1 trial diverged, 1 of them final" in flagged(report)["diverged trials"]
+    assert "1 trial diverged (1 final)" in flagged(report)["diverged trials"]
     assert report.analyses.failed == 1
 
 
@@ -302,7 +302,7 @@ def test_tables_that_a_suite_asks_for(tmp_path):
     assert ("PsiLogic", "1.0", "1.0") in [(x["optimizer"], x["tau"], x["share"]) for x in rows(tmp_path, "profiles")]
     (rung, whole) = rows(tmp_path, "causes")
     assert float(rung["contribution"]) == float(whole["contribution"]) == pytest.approx(0.4)
-    assert said(report)["Causes"].startswith("vit: PsiLogic +0.4 ")
+    assert said(report)["Causes"].startswith("vit: PsiLogic +0.400 ")
     assert "3 comparisons of every two optimizers" in said(report)["Verdicts"]
     assert "AdamW against Lion" in " ".join(page(tmp_path).text)
     text = io.StringIO()

@@ -23,6 +23,7 @@ from fairbench.optimizers.spec import OptimizerPlan, ResolvedOptimizer
 from fairbench.report.tables.budget import budgets
 from fairbench.report.tables.latex import to_latex
 from fairbench.report.tables.model import Cell, Column, TableView
+from fairbench.report.tables.numbers import exact, interval, mean_and_deviation, percent, rate
 from fairbench.report.tables.results import all_tables
 from fairbench.report.tables.tex import ESCAPED, escape
 from fairbench.report.tables.verdict_text import VerdictText
@@ -109,6 +110,29 @@ def test_a_table():
 
 
 @pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        (interval(2.65e-05, -0.00139, 0.00144), "+0.00003 [−0.00139, +0.00144]"),
+        (interval(-1.4e-5, -0.0439, 0.0410), "0.000 [−0.044, +0.041]"),
+        (interval(0.16, 0.0194, 0.3012), "+0.160 [+0.019, +0.301]"),
+        (interval(1.23e12, -4e11, 2.86e12), "+1.23e+12 [−0.40e+12, +2.86e+12]"),
+        (interval(1e-12, -4e-13, 2e-12), "+1.00e−12 [−0.40e−12, +2.00e−12]"),
+        (interval(0.5, 0.5 - 1e-15, 0.5 + 1e-15), "+0.500000000 [+0.500000000, +0.500000000]"),
+        (interval(1e200, -1e308, 1e308), "+1.00e+200"),
+        (interval(0.01, None, None), "+0.0100"),
+        (mean_and_deviation(2.5291, 0.0312), "2.529 ± 0.031"),
+        (mean_and_deviation(1.0000001, 2e-8), "1.00000010 ± 0.00000002"),
+        (mean_and_deviation(0.5, 0.0), "0.5000 ± 0"),
+        (" ".join(map(rate, (3.16228e-05, 0.00316228, 0.0125, 0.001, 0.1234))), "3.16e-05 0.00316 0.0125 0.001 0.1234"),
+        (" ".join(map(percent, (0.00235, 0.24, 0.9996, 1.0, 1.5))), "0.24% 24% over 99% 100% 150%"),
+        (" ".join(map(exact, (8400.0, 1410, 1e6, -2.5))), "8400 1410 1000000 −2.5"),
+    ],
+)
+def test_numbers(written, shown):
+    assert written.replace("\N{NO-BREAK SPACE}", " ") == shown
+
+
+@pytest.mark.parametrize(
     ("scores", "margin", "target", "compared", "reached"),
     [
         (
@@ -116,9 +140,9 @@ def test_a_table():
             50.0,
             3125.0,
             ["3120", "4330", "+1210 [+1165, +1255]", "50"],
-            ["3125", "5", "66.7%"],
+            ["3125", "5", "67%"],
         ),
-        ([-210.0, -200.0, -190.0], 4000.0, -195.5, ["−200.0", "1010", "+1210", "4000"], ["−195.5", "5", "66.7%"]),
+        ([-210.0, -200.0, -190.0], 4000.0, -195.5, ["−200.0", "1010.0", "+1210", "4000"], ["−195.5", "5", "67%"]),
     ],
 )
 def test_metrics_on_any_scale(scores, margin, target, compared, reached):

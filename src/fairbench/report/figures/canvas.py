@@ -72,7 +72,7 @@ LEFT, TOP, BOTTOM = 0.85, 0.45, 0.65
 """Sizes in inches, so that text has the same space in a figure of any number of panels."""
 
 WIDEST = 6.5
-"""The most inches of a panel."""
+"""The most inches of a panel that has the whole width of a figure."""
 
 DPI, MOST_PIXELS = 160, 6_000_000
 """Resolution of a PNG. With hundreds of arms it is reduced, since it would take longer than PDF and SVG together."""
@@ -200,7 +200,7 @@ def panels(
     """
     in_row = min(len(titles), columns())
     rows = -(-len(titles) // in_row)
-    panel_width = min(figure_width() / in_row, WIDEST)
+    panel_width = figure_width() / (in_row if figure_width() <= WIDEST else columns())
     size = in_row * panel_width, rows * height + legend
     figure = Figure(figsize=(size[0] * scale(), size[1] * scale()))
     FigureCanvasAgg(figure)
@@ -239,10 +239,13 @@ def mark(panel: Panel, look: Look, *artists: Artist, kind: Literal["", "end", "e
         panel.marked.append(artist)
 
 
-def draw_line(panel: Panel, look: Look, x: Sequence[float], y: Sequence[float], texts: Sequence[str]) -> None:
+def draw_line(
+    panel: Panel, look: Look, x: Sequence[float], y: Sequence[float], texts: Sequence[str], **line: Any
+) -> None:
     """Draw an arm's values with a line, each with a sentence about it; draw the reference's first."""
-    width, alpha = (4.5, 0.75) if look.wide else (1.6, 1.0)
-    draw_values(panel, look, x, y, texts, color=to_rgba(look.color, alpha), linewidth=width, linestyle=look.line)
+    width, alpha = (4.5 * scale(), 0.75) if look.wide else (1.6, 1.0)
+    line = {"color": to_rgba(look.color, alpha), "linewidth": width, "linestyle": look.line, **line}
+    draw_values(panel, look, x, y, texts, **line)
 
 
 def draw_values(

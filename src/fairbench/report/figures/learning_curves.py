@@ -17,7 +17,7 @@ from fairbench.report.figures.labels import (
     width_for,
 )
 from fairbench.report.figures.looks import Looks, arm_label, axis_label, no_line, reference_first
-from fairbench.report.tables.numbers import number
+from fairbench.report.tables.numbers import mean_and_deviation
 
 MOST_POINTS = 20
 """The most values of a line of the training loss, which is recorded more often than can be seen."""
@@ -104,10 +104,7 @@ def _draw(
 def _draw_curves(panel: Panel, curves: Sequence[tuple[ArmResults, Curve]], looks: Looks) -> None:
     for arm, curve in curves:
         steps, mean, std = zip(*curve, strict=True)
-        spread = ["" if s is None else f" ± {number(s, 2)}" for s in std]
-        texts = [
-            f"{arm.optimizer}, step {step}: {number(m)}{s}" for step, m, s in zip(steps, mean, spread, strict=True)
-        ]
+        texts = [f"{arm.optimizer}, step {step}: {mean_and_deviation(m, s)}" for step, m, s in curve]
         draw_line(panel, looks[arm.optimizer], steps, mean, texts)
         if len(curves) <= MOST_LABELS or looks[arm.optimizer].wide:
             low, high = ([m + sign * (s or 0.0) for m, s in zip(mean, std, strict=True)] for sign in (-1, 1))

@@ -85,7 +85,7 @@ def draw_lr_sensitivity(analyses: Analyses, looks: Looks) -> Drawing | None:
 
 def _searched(suite: Suite, scaled: bool) -> str:
     """The meaning of the dotted lines, and of the points between and beyond them."""
-    scale = ", each scaled by its `lr_scale`" if scaled else ""
+    scale = ", each scaled by its lr_scale" if scaled else ""
     if suite.sweep.search == "sobol":
         return f"Points are those of a Sobol sequence between the dotted lines, the same for every optimizer{scale}."
     thin = "".join(f" Thin lines have the other values of {name}." for name in suite.sweep.extra)

@@ -62,5 +62,8 @@ def in_lines(text: str, width: float, size: float = 10, weight: str = "normal", 
         else:
             lines.append(word)
     if len(lines) > most:
-        lines[most - 1 :] = [f"{lines[most - 1]} …"]
+        last = lines[most - 1]
+        while " " in last and text_width(f"{last} …", size, weight) > width:
+            last = last.rpartition(" ")[0]
+        lines[most - 1 :] = [f"{last} …"]
     return "\n".join(without_middle(line, width, size, weight) for line in lines)

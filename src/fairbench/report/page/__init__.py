@@ -15,6 +15,7 @@ from markupsafe import Markup
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.results import Results
+from fairbench.common.formatting import plural
 from fairbench.report.figures.canvas import Drawing
 from fairbench.report.figures.colors import declarations
 from fairbench.report.figures.looks import looks_of
@@ -27,9 +28,8 @@ from fairbench.report.tables.provenance import trial_counts
 from fairbench.report.tables.verdict_text import VerdictText
 from fairbench.suites.schema import Suite
 
-SCRIPTS = (
-    *("view.js", "tables.js", "bar.js", "axes.js", "arms.js", "ticks.js", "figures.js", "pointer.js", "downloads.js"),
-)
+SCRIPTS = ("view.js", "tables.js", "bar.js")
+FIGURE_SCRIPTS = ("axes.js", "arms.js", "ticks.js", "figures.js", "pointer.js", "downloads.js")
 STYLES = ("figures.css", "style.css")
 SIGNS = {"better": "▲", "worse": "▼", "equivalent": "=", "identical": "=", "identical values": "="}
 """A sign for each verdict, so that they differ without color; the remaining ones get a question mark."""
@@ -46,26 +46,36 @@ def render_page(
 ) -> str:
     """The report of a study as one self-contained page, with embedded figures."""
     suite, results = analyses.suite, analyses.results
-    script = "\n".join(map(_text, SCRIPTS))
-    return _template().render(
+    return filled(
+        "page.html.j2",
+        tables,
         suite=suite,
+        title=suite.name,
         lead=_lead(results),
-        light=declarations(dark=False),
-        dark=declarations(dark=True),
-        style="\n".join([*map(_text, STYLES), colors()]),
-        script=script,
-        script_sha256=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         findings=findings,
         failures=[flag for flag in analyses.flags if flag.severity == "fail"],
         verdicts=verdict_table(suite, analyses.comparisons),
-        tables=tables,
-        latex=_packed({name: to_latex(table) for name, table in tables.items()}),
         figures={figure.name: figure for figure in figures},
         panels={figure.name: list(zip(inline(figure), figure.parts, strict=True)) for figure in figures},
         looks=looks_of(suite),
         history=analyses.history,
         tracebacks=_tracebacks(results),
         missing=trial_counts(results.select(lambda run: run.status == "missing")),
+    )
+
+
+def filled(name: str, tables: Mapping[str, TableView], **content: Any) -> str:
+    """A template of this folder with its tables and other content, with style, colors and script."""
+    script = "\n".join(map(_text, (*SCRIPTS, *(FIGURE_SCRIPTS if content.get("figures") else ()))))
+    return _template(name).render(
+        light=declarations(dark=False),
+        dark=declarations(dark=True),
+        style="\n".join([*map(_text, STYLES), colors()]),
+        script=script,
+        script_sha256=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        tables=tables,
+        latex=_packed({name: to_latex(table) for name, table in tables.items()}),
+        **content,
     )
 
 
@@ -88,7 +98,7 @@ def _text(name: str) -> str:
 
 
 @cache
-def _template() -> jinja2.Template:
+def _template(name: str) -> jinja2.Template:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader(__package__, ""),
         autoescape=True,
@@ -97,8 +107,8 @@ def _template() -> jinja2.Template:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"rate": rate, "kinds": _kinds, "swatch": swatch}
-    return environment.get_template("page.html.j2")
+    environment.filters |= {"rate": rate, "plural": plural, "kinds": _kinds, "swatch": swatch}
+    return environment.get_template(name)
 
 
 def _packed(texts: Mapping[str, str]) -> str:
@@ -120,8 +130,8 @@ def _kinds(view: TableView) -> list[Markup]:
 def verdict_table(suite: Suite, comparisons: Sequence[Comparison]) -> dict[str, Any]:
     """The verdicts by arena and pair: `head`, `columns`, and `rows`, each with a name and its cells.
 
-    The rows are the arenas or the pairs, whichever are more. A cell has the verdict, its sign, its statement, the
-    advantage with its interval, and its place among all: better ones first, then the larger advantage.
+    The rows are the arenas or the pairs, whichever are more. A cell is a `verdict_cell`; its place among all is that
+    of better ones first, then of the larger advantage.
     """
     every = suite.compare == "all"
 
@@ -131,7 +141,7 @@ def verdict_table(suite: Suite, comparisons: Sequence[Comparison]) -> dict[str, 
     arenas = list(dict.fromkeys(c.arena for c in comparisons))
     pairs = list(dict.fromkeys(map(pair, comparisons)))
     best_first = sorted(comparisons, key=lambda c: (ORDER.index(c.verdict), -(c.advantage or 0)))
-    cells = {(c.arena, pair(c)): _verdict(c, place) for place, c in enumerate(best_first)}
+    cells = {(c.arena, pair(c)): verdict_cell(c, place) for place, c in enumerate(best_first)}
     if len(arenas) >= len(pairs):
         rows = [(arena, [cells[arena, x] for x in pairs]) for arena in arenas]
         return {"head": "Arena", "columns": pairs, "rows": rows}
@@ -139,7 +149,8 @@ def verdict_table(suite: Suite, comparisons: Sequence[Comparison]) -> dict[str, 
     return {"head": "Pair" if every else "Baseline", "columns": arenas, "rows": rows}
 
 
-def _verdict(c: Comparison, place: int) -> dict[str, Any]:
+def verdict_cell(c: Comparison, place: int) -> dict[str, Any]:
+    """A verdict, its place among others, its sign, its statement, and the advantage with its interval."""
     advantage = interval(c.advantage, c.ci_low, c.ci_high)
     sign = SIGNS.get(c.verdict, "?")
     shown = {"sign": sign, "statement": VerdictText(c), "advantage": advantage}

@@ -11,7 +11,7 @@ from fairbench.analysis.comparison.time_to_target import TimeToTarget
 from fairbench.analysis.mechanism import Mechanism, Quantity
 from fairbench.analysis.tuning import ALL, DEFAULT, Tuning
 from fairbench.report.tables.model import ARM, Column, TableView, integers, numbers, table_view, words
-from fairbench.report.tables.numbers import NONE, interval, number, percent, rate, signed, three
+from fairbench.report.tables.numbers import NONE, exact, interval, number, percent, rate, signed, three
 
 SMALL_BUDGETS = ("1", "2", "4", "8")
 """The numbers of settings for which the table of tuning has columns, where every arm of an arena tried as many."""
@@ -48,7 +48,7 @@ def leaderboard_table(standings: Sequence[Standing], reference: str) -> TableVie
         words("Optimizer", "optimizer"),
         numbers("Mean rank", "mean_rank", three),
         words("Groups", "groups"),
-        *(numbers(verdict.capitalize(), verdict, rate) for verdict in (*FROM_BASELINE, "undecided")),
+        *(numbers(verdict.capitalize(), verdict, exact) for verdict in (*FROM_BASELINE, "undecided")),
         numbers("Step time", "step_ratio", three),
         numbers("Training time", "train_ratio", three),
         words("State", "state"),
@@ -66,9 +66,9 @@ def ranking_table(ranking: Sequence[Rank]) -> TableView:
     columns = (
         *ARM,
         numbers("Mean", "mean", number),
-        numbers("Rank", "rank", rate),
-        numbers("At best", "rank_low", rate),
-        numbers("At worst", "rank_high", rate),
+        numbers("Rank", "rank", exact),
+        numbers("At best", "rank_low", exact),
+        numbers("At worst", "rank_high", exact),
         words("Groups", "groups"),
         words("Separated by", "method"),
     )
@@ -106,7 +106,7 @@ def shock_table(shocks: Sequence[ShockCost]) -> TableView:
         integers("Seeds", "n"),
         integers("Diverged", "diverged"),
         numbers("Excess loss, sum", "excess", three),
-        numbers("Steps to recover", "recovery", rate),
+        numbers("Steps to recover", "recovery", exact),
         numbers("Shocks overcome", "recovered", percent),
         Column("Lost [95% CI]", lambda x: interval(x.lost, x.lost_low, x.lost_high), lambda x: x.lost),
         words("Note", "note"),
@@ -150,8 +150,8 @@ def time_to_target_table(times: Sequence[TimeToTarget], split: str) -> TableView
     )
     columns = (
         *ARM,
-        numbers("Target", "target", rate),
-        numbers("Steps", "median_steps", rate),
+        numbers("Target", "target", exact),
+        numbers("Steps", "median_steps", exact),
         numbers("Training time, s", "median_seconds", three),
         numbers("Seeds that reach it", "share", percent),
     )
@@ -197,4 +197,4 @@ def tuning_table(rows: Sequence[Tuning], split: str) -> TableView:
 def _with_rank(row: Tuning | None) -> str:
     if row is None:
         return NONE
-    return ("diverged" if row.p_diverged == 1 else number(row.value)) + (f" ({rate(row.rank)})" if row.rank else "")
+    return ("diverged" if row.p_diverged == 1 else number(row.value)) + (f" ({exact(row.rank)})" if row.rank else "")

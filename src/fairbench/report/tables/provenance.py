@@ -12,7 +12,7 @@ from fairbench.data.registry import SOURCES
 from fairbench.optimizers.resolve import known_optimizers
 from fairbench.report.tables.budget import Budget, budgets, equality
 from fairbench.report.tables.model import ARM, Column, TableView, integers, numbers, table_view, words
-from fairbench.report.tables.numbers import rate
+from fairbench.report.tables.numbers import exact, rate
 from fairbench.study.environments import environment_values
 
 
@@ -131,7 +131,7 @@ def arena_table(results: Results) -> TableView:
         Column("Data", data),
         Column("Data’s sha256", lambda name: results.study.arenas[name].fingerprint[:12]),
         Column("Primary metric", metric),
-        planned("Margin", "margin", rate),
+        planned("Margin", "margin", exact),
         planned("Steps", "steps"),
         planned("Sweep steps", "sweep_steps"),
         planned("Batch size", "batch_size"),

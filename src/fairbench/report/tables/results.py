@@ -13,7 +13,7 @@ from fairbench.common.checks import Flag
 from fairbench.report.tables.analyses import analysis_tables
 from fairbench.report.tables.budget import search_in_words
 from fairbench.report.tables.model import ARM, Column, TableView, integers, numbers, table_view, words
-from fairbench.report.tables.numbers import NONE, interval, number, p_value, rate, three
+from fairbench.report.tables.numbers import NONE, exact, interval, measured, number, p_value, rate, three
 from fairbench.report.tables.provenance import provenance_tables
 from fairbench.report.tables.verdict_text import VerdictText
 from fairbench.study.plan import Selection
@@ -44,7 +44,7 @@ def comparison_table(analyses: Analyses) -> TableView:
     whose = "the optimizer" if every else suite.reference
     caption = (
         "Final value of each arena’s primary metric on the test split. Advantage, interval and g are positive where "
-        f"{whose} is better. Only “better” is a win. Alpha {rate(suite.alpha)}; the interval is not "
+        f"{whose} is better. Only “better” is a win. Alpha {exact(suite.alpha)}; the interval is not "
         "corrected for the number of comparisons, Holm p is."
     )
     if suite.final.looks:
@@ -55,10 +55,14 @@ def comparison_table(analyses: Analyses) -> TableView:
         words("Baseline", "baseline"),
         Column("Verdict", VerdictText),
         Column("Metric", lambda c: f"{c.metric}\N{NO-BREAK SPACE}{'↓' if c.direction == 'min' else '↑'}"),
-        numbers("Optimizer’s" if every else suite.reference, "mean_reference", number),
-        numbers("Baseline’s", "mean_baseline", number),
+        Column(
+            "Optimizer’s" if every else suite.reference,
+            lambda c: measured(c.mean_reference, c.std_reference),
+            lambda c: c.mean_reference,
+        ),
+        Column("Baseline’s", lambda c: measured(c.mean_baseline, c.std_baseline), lambda c: c.mean_baseline),
         Column("Advantage [95% CI]", lambda c: interval(c.advantage, c.ci_low, c.ci_high), lambda c: c.advantage),
-        numbers("Margin", "margin", rate),
+        numbers("Margin", "margin", exact),
         numbers("Hedges’ g", "hedges_g", lambda g: number(g, 3)),
         numbers("Welch p", "p", p_value),
         numbers("Holm p", "p_holm", p_value),
@@ -85,7 +89,7 @@ def statistic_table(analyses: Analyses) -> TableView:
         numbers("Smallest", "p_permutation_floor", p_value),
         numbers("Spread p", "p_spread", p_value),
         Column("Hedges’ g [95% CI]", lambda c: interval(c.hedges_g, c.g_low, c.g_high), lambda c: c.hedges_g),
-        numbers("Seeds needed", "seeds_needed", rate),
+        numbers("Seeds needed", "seeds_needed", exact),
     )
     return table_view("statistics", caption, columns, analyses.comparisons)
 
@@ -102,7 +106,7 @@ def metric_table(analyses: Analyses) -> TableView:
         words("Arena", "arena"),
         Column("Metric", lambda a: f"{a.metric}{' (primary)' if a.metric == arenas[a.arena].metric else ''}"),
         words("Optimizer", "optimizer"),
-        numbers("Mean", "mean", number),
+        Column("Mean", lambda a: measured(a.mean, a.std), lambda a: a.mean),
         numbers("Std", "std", lambda std: number(std, 2)),
         integers("Finished", "n"),
         *(integers(x.capitalize(), x) for x in ("diverged", "failed", "missing")),
