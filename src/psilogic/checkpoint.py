@@ -1,7 +1,7 @@
 """State dicts: their schema, the migration of other optimizers' checkpoints, and dtypes that survive loading."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
@@ -61,6 +61,8 @@ def migrate(state_dict: Mapping[str, Any], groups: list[dict[str, Any]]) -> Stat
     _check_shapes(entries, saved_groups, groups)
     # torch checks the number of groups.
     own = [*groups, *[{}] * (len(saved_groups) - len(groups))]
+    for notice in dict.fromkeys(notice for group in saved_groups for notice in _notices(group, entries)):
+        log.warning(notice)
     return {
         **state_dict,
         "state": entries,
@@ -100,19 +102,29 @@ def _scalar(name: str, value: Any) -> Tensor:
 
 def _group(saved: Mapping[str, Any], mine: Mapping[str, Any], entries: Mapping[Any, StateDict]) -> StateDict:
     """A parameter group with the saved hyperparameters, completed by those of the loading optimizer."""
-    group = {name: value for name, value in {**mine, **saved}.items() if name not in ADAM_ONLY + PUBLISHED_ONLY}
-    states = [entries[key] for key in saved["params"] if entries.get(key)]
     if saved.get("lion_mode"):
         raise ValueError("the state dict was written with lion_mode=True, which has no counterpart here")
+    kept = {name: value for name, value in saved.items() if name not in ADAM_ONLY + PUBLISHED_ONLY}
+    group = {**mine, **kept, "schema": SCHEMA}
     if "use_foreach" in saved:  # the published package: gn relative to its average, AGC of whole tensors
-        relative = any("chaos_ref" in state for state in states)
-        group |= {"chaos_signal": "relative" if relative else "raw", "agc_norm": "tensor", "chaos_scope": "tensor"}
-        log.warning("loaded a checkpoint of the published package psilogic: chaos_signal=%r", group["chaos_signal"])
-    else:
-        log.warning("loaded a checkpoint of Adam or AdamW: the chaos detector and its warm-up start now")
-        if saved.get("decoupled_weight_decay") is False and saved.get("weight_decay"):
-            log.warning("weight_decay=%g was coupled (L2) in Adam and is decoupled from now on", saved["weight_decay"])
-    return {**group, "schema": SCHEMA}
+        group |= {"chaos_signal": _published_signal(saved, entries), "agc_norm": "tensor", "chaos_scope": "tensor"}
+    return group
+
+
+def _published_signal(saved: Mapping[str, Any], entries: Mapping[Any, StateDict]) -> str:
+    """The detector's input in a group of the published package: versions without a reference had the raw one."""
+    return "relative" if any("chaos_ref" in entries.get(key, {}) for key in saved["params"]) else "raw"
+
+
+def _notices(saved: Mapping[str, Any], entries: Mapping[Any, StateDict]) -> Iterator[str]:
+    """What the user should know about the migration of a group, for the log."""
+    if "use_foreach" in saved:
+        signal = _published_signal(saved, entries)
+        yield f"loaded a checkpoint of the published package psilogic: chaos_signal={signal!r}"
+        return
+    yield "loaded a checkpoint of Adam or AdamW: the chaos detector and its warm-up start now"
+    if saved.get("decoupled_weight_decay") is False and saved.get("weight_decay"):
+        yield f"weight_decay={saved['weight_decay']:g} was coupled (L2) in Adam and is decoupled from now on"
 
 
 def restore_scalars(

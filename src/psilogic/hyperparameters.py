@@ -17,13 +17,22 @@ CHOICES = {
 }
 SWITCHES = ("adaptive_tau", "grad_centralize", "maximize", "capturable", "differentiable")
 SAME_IN_ALL_GROUPS = ("max_grad_norm", "differentiable")
+WORDS_OF_TORCH = {
+    "lr": "Invalid learning rate: ",
+    "eps": "Invalid epsilon value: ",
+    "weight_decay": "Invalid weight_decay value: ",
+    "betas[0]": "Invalid beta parameter at index 0: ",
+    "betas[1]": "Invalid beta parameter at index 1: ",
+}
+"""How the messages of AdamW begin, which scripts and tests look for."""
 
 
 def number(name: str, value: Any) -> float:
     """The value as a float; ValueError if it is not a single real number. Only lr may be a tensor."""
     if isinstance(value, Tensor) and name == "lr":
         if value.numel() != 1 or value.is_complex():
-            raise ValueError(f"lr must have one real element, got a tensor of shape {tuple(value.shape)}")
+            shape = tuple(value.shape)
+            raise ValueError(f"Tensor lr must be 1-element: it must have one real element, got the shape {shape}")
         return 0.0 if value.is_meta else float(value.detach())
     if isinstance(value, bool) or not isinstance(value, Real):
         raise ValueError(f"{name} must be a number, got {value!r}")
@@ -37,7 +46,8 @@ def check_range(name: str, value: Any, low: float, high: float = math.inf, *, op
     """ValueError unless low <= value < high (<= high when the end is not open)."""
     x = number(name, value)
     if not (low <= x and (x < high if open_end else x <= high)):
-        raise ValueError(f"{name} must lie in [{low:g}, {high:g}{')' if open_end else ']'}, got {value!r}")
+        range_ = f"{name} must lie in [{low:g}, {high:g}{')' if open_end else ']'}, got {value!r}"
+        raise ValueError(f"{WORDS_OF_TORCH[name]}{value}; {range_}" if name in WORDS_OF_TORCH else range_)
 
 
 def check_betas(betas: Any) -> None:
@@ -73,14 +83,22 @@ def check_hyperparameters(options: Mapping[str, Any]) -> None:
     for name in SWITCHES:
         if not isinstance(options[name], bool):
             raise ValueError(f"{name} must be True or False, got {options[name]!r}")
+    if options.get("amsgrad", False) is not False:
+        raise ValueError(
+            f"amsgrad must be False, got {options['amsgrad']!r}: PsiLogic is defined with Adam's second moment, "
+            "not with its running maximum"
+        )
     if options["differentiable"] and options["bf16_update"] != "nearest":
         raise ValueError(f"bf16_update must be nearest with differentiable=True, got {options['bf16_update']!r}")
     for name in ("foreach", "fused"):
         if options[name] is not None and not isinstance(options[name], bool):
             raise ValueError(f"{name} must be None, True or False, got {options[name]!r}")
     if options["fused"] and (options["foreach"] or options["differentiable"]):
-        other = "foreach" if options["foreach"] else "differentiable"
-        raise ValueError(f"fused=True and {other}=True exclude each other; pass one of them")
+        raise ValueError(
+            "`fused` and `foreach` cannot be `True` together: pass one of them"
+            if options["foreach"]
+            else "`fused` does not support `differentiable`: pass one of them"
+        )
 
 
 def check_group(group: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> None:

@@ -47,6 +47,7 @@ class PsiLogic(Observable):
         betas: decay rates of Adam's moments, each in [0, 1).
         eps: added to the denominator, outside the root; >= 0.
         weight_decay: decoupled weight decay lambda, >= 0.
+        amsgrad: only False, for code that passes AdamW's arguments.
         gamma: chaos gain, >= 0; 0 switches active cancellation off.
         p_ext: chaos amplification factor P_k of the group, >= 0.
         max_cancel: the largest share of theta that one step may cancel, in [0, 1].
@@ -76,9 +77,10 @@ class PsiLogic(Observable):
         fused: None uses, on a CPU, psilogic's compiled kernels if it was installed with them, otherwise torch's fused
             kernel; both round less often than foreach. False uses foreach. True also uses Triton's kernels on CUDA,
             which have never run there, and announces to `torch.amp.GradScaler` that the step unscales by itself, as
-            torch's optimizers do; if Triton cannot compile, there is a warning and foreach is used. If one tensor of a
-            group is not supported (its layout, for example), foreach updates those of its dtype and device. With True
-            it is an error in the first step if no tensor of the group is supported.
+            torch's optimizers do; if Triton cannot compile, there is a warning and foreach is used. With True it is an
+            error in the first step if devices, dtypes and options of a group admit nothing fused. If a step brings a
+            tensor that is not supported (a gradient in another layout, for example), foreach updates the group's
+            tensors of its dtype and device in that step.
             `executed` counts the tensors of the last step by execution: "native", "fused", "triton" or "foreach".
         capturable: keep `step` on the parameter's device.
         differentiable: record the step for autograd; bfloat16 parameters are then rounded to nearest. The same in
@@ -97,6 +99,7 @@ class PsiLogic(Observable):
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 1e-4,
+        amsgrad: bool = False,
         *,
         gamma: float = 0.05,
         p_ext: float = 1.0,
@@ -139,6 +142,7 @@ class PsiLogic(Observable):
         """Set the attributes that are not state; neither copies nor pickles contain them."""
         self._announce_scaling()
         self.executed: Counter[str] = Counter()
+        self._called = {"step": False}  # a compiled step can change a dictionary, but no attribute
         self._observers = []
         self._sharding = Sharding()
         self._caches: dict[int, BucketCache] = {}
@@ -206,6 +210,7 @@ class PsiLogic(Observable):
             RuntimeError: a gradient is sparse, a parameter is sharded in a way that hides its tensors (FSDP1 without
                 original parameters), or `fused=True` cannot be honored; nothing is changed then.
         """
+        self._called["step"] = "initial_lr" in self.param_groups[0]  # as in torch, only if a scheduler was made before
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -231,11 +236,11 @@ class PsiLogic(Observable):
     @property
     def _opt_called(self) -> bool:
         """Whether a step was taken; schedulers warn if theirs comes first."""
-        return bool(self.state)
+        return self._called["step"]
 
     @_opt_called.setter
     def _opt_called(self, value: bool) -> None:
-        """Ignored: wrapped steps of subclasses set it, but the state has the same information."""
+        """Ignored: wrapped steps of subclasses set it, but the step itself does too."""
 
     def _step(self) -> None:
         """The step without the closure; all errors are raised before parameters or state change."""

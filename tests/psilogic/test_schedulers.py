@@ -77,18 +77,36 @@ class Overridden(PsiLogic):
         return super().step(closure)
 
 
-@pytest.mark.parametrize("kind", [PsiLogic, Overridden])
-def test_a_scheduler_warns_exactly_when_its_step_comes_first(kind):
-    def first_warnings(*, optimizer_first):
-        p = nn.Parameter(torch.ones(3))
-        p.grad = torch.ones(3)
-        optimizer = kind([p], lr=0.1)
-        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            for step in (optimizer.step, scheduler.step) if optimizer_first else (scheduler.step, optimizer.step):
-                step()
-        return [str(warning.message) for warning in caught]
+ORDERS = ("made optimizer scheduler", "made scheduler optimizer", "optimizer made scheduler", "made loaded scheduler")
 
-    assert first_warnings(optimizer_first=True) == []
-    assert "before `optimizer.step()`" in first_warnings(optimizer_first=False)[0]
+
+def warnings_of(kind, order, *, with_gradient):
+    """The warnings of a course: a scheduler is made, optimizer and scheduler step, a state dict is loaded."""
+    model = nn.Linear(3, 1)
+    if with_gradient:
+        model(torch.ones(3)).backward()
+    optimizer, schedulers = kind(model.parameters(), lr=0.1), []
+    trained = kind(model.parameters(), lr=0.1)
+    trained.step()
+    acts = {
+        "made": lambda: schedulers.append(lrs.StepLR(optimizer, 1)),
+        "optimizer": lambda: optimizer.step(),
+        "scheduler": lambda: schedulers[0].step(),
+        "loaded": lambda: optimizer.load_state_dict(trained.state_dict()),
+    }
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for act in order.split():
+            acts[act]()
+    return [str(warning.message) for warning in caught]
+
+
+@pytest.mark.parametrize("kind", [PsiLogic, Overridden])
+@pytest.mark.parametrize("with_gradient", [True, False])
+def test_a_scheduler_warns_exactly_where_it_warns_with_adamw(kind, with_gradient):
+    ours, theirs = (
+        {order: warnings_of(k, order, with_gradient=with_gradient) for order in ORDERS}
+        for k in (kind, torch.optim.AdamW)
+    )
+    assert ours == theirs
+    assert [len(found) for found in theirs.values()] == [0, 1, 1, 1]

@@ -34,6 +34,9 @@ def parser() -> argparse.ArgumentParser:
     )
     report = _add(commands, "report", "write all tables, figures and the page again from the records")
     _add_directory(report, "directory of the report (default: DIR)")
+    report.add_argument(
+        "--figures", choices=["paper"], help="draw figures in the sizes of a paper too: 3.3 and 5.5 inches wide"
+    )
     compare = _add(commands, "compare", "compare a study with another study, or with a publication")
     _add_directory(compare, "directory of the tables and the page (default: DIR)")
     other = "directory of the other study, or name of a publication (default: paper)"

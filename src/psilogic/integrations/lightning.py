@@ -24,8 +24,8 @@ class ChaosMonitor(Callback):
     """Logs the activity of every PsiLogic's chaos detector during `Trainer.fit`.
 
     The logged values are `chaos/gate_share`, `chaos/active_share`, `chaos/cancellation` and `chaos/weight_decay`:
-    those of `Monitor.totals`, but over the steps since the previous log. With several PsiLogic optimizers their
-    position is appended: `chaos/gate_share/1`.
+    those of `Monitor.totals`, but over the steps since the previous log. They are in `trainer.callback_metrics` too.
+    With several PsiLogic optimizers their position is appended: `chaos/gate_share/1`.
 
     Attributes:
         monitors: the `psilogic.Monitor` of each PsiLogic optimizer, set at the start of the training; they can still
@@ -76,7 +76,7 @@ class ChaosMonitor(Callback):
         due = self._due(trainer, _batch(trainer) + 1)
         if stepped and due > self._logs_due:
             self._logs_due = due
-            self._log(trainer)
+            self._log(trainer, pl_module)
 
     def on_train_end(self, trainer: "Trainer", pl_module: "LightningModule") -> None:
         """Detach the monitors; their results can still be read."""
@@ -97,9 +97,7 @@ class ChaosMonitor(Callback):
         every: int = self.every_n_steps or trainer.log_every_n_steps  # type: ignore[attr-defined]
         return steps // every if every else 0
 
-    def _log(self, trainer: "Trainer") -> None:
-        if not trainer.loggers:
-            return
+    def _log(self, trainer: "Trainer", pl_module: "LightningModule") -> None:
         writer = _Writer()
         for i, watching in enumerate(self.monitors):
             before, self._totals[i] = self._totals[i], watching.totals()
@@ -110,6 +108,7 @@ class ChaosMonitor(Callback):
                 watching.write(writer, _batch(trainer))
         for logger in trainer.loggers:
             logger.log_metrics(writer.metrics, step=_batch(trainer))
+        pl_module.log_dict(writer.metrics, logger=False, on_step=True, on_epoch=False)  # into callback_metrics
 
 
 class _Writer:

@@ -3,7 +3,7 @@
 import os
 from collections.abc import MutableMapping
 from dataclasses import replace
-from itertools import chain, islice
+from itertools import chain
 from typing import Any
 
 import torch
@@ -37,19 +37,13 @@ def select(buckets: list[Bucket], every_state: MutableMapping[Tensor, Any], scal
         What this process updates of each bucket, and the decider.
 
     Raises:
-        RuntimeError: a group's `fused=True` cannot be honored for any of its tensors; no state is started then.
+        RuntimeError: a group's `fused=True` can never be honored for any of its tensors; no state is started then.
     """
     for bucket in buckets:
         warn_of_frozen("lr", bucket.group["lr"])
-    count = len(every_state)
     candidates = [_candidates(bucket) for bucket in buckets]
+    _check_fused(buckets, candidates)
     works = [_work(bucket, every_state, admitted) for bucket, admitted in zip(buckets, candidates, strict=True)]
-    try:
-        _check_fused(buckets, [work.execution in admitted for work, admitted in zip(works, candidates, strict=True)])
-    except RuntimeError:
-        for p in list(islice(every_state, count, None)):
-            del every_state[p]
-        raise
     works = _with_speculation(works) if not scaled else works
     return works, _decider(works)
 
@@ -113,9 +107,12 @@ def _pick(bucket: Bucket, tensors: Tensors, admitted: list[Execution]) -> Execut
     return picked or foreach.execution
 
 
-def _check_fused(buckets: list[Bucket], is_fused: list[bool]) -> None:
-    """Refuse a group's `fused=True` if none of its buckets is fused; a compiler fuses a step that it traces."""
-    honored = {id(bucket.group) for bucket, any_fused in zip(buckets, is_fused, strict=True) if any_fused}
+def _check_fused(buckets: list[Bucket], candidates: list[list[Execution]]) -> None:
+    """Refuse a group's `fused=True` if devices, dtypes and options admit nothing fused for any of its buckets.
+
+    A layout may be that of one step only, and is left to foreach. A compiler fuses a step that it traces.
+    """
+    honored = {id(bucket.group) for bucket, admitted in zip(buckets, candidates, strict=True) if admitted}
     for bucket in buckets:
         if bucket.group["fused"] and bucket.owned and id(bucket.group) not in honored:
             if torch.compiler.is_compiling():

@@ -14,6 +14,8 @@ from pages import contrast
 from PIL import Image
 
 from fairbench.analysis.analyse import analyse
+from fairbench.analysis.comparison.time_to_target import ProfilePoint
+from fairbench.report.figures import curves_and_times
 from fairbench.report.figures.axis_text import fit_ticks, thin_ticks
 from fairbench.report.figures.canvas import MOST_PIXELS, finished, style
 from fairbench.report.figures.causes import acted, draw_causes, draw_mechanism, draw_shocks
@@ -23,6 +25,8 @@ from fairbench.report.figures.labels import separate
 from fairbench.report.figures.leaderboard import draw_leaderboard
 from fairbench.report.figures.looks import NAME_WIDTH, looks_of, short_names
 from fairbench.report.figures.lr_sensitivity import draw_lr_sensitivity
+from fairbench.report.figures.paper import paper_figures
+from fairbench.report.figures.profiles import draw_profiles
 from fairbench.report.figures.text_size import text_width
 
 
@@ -92,14 +96,56 @@ def test_the_leaderboard_sorts_each_panel_and_fills_the_decided():
     assert [text.partition(":")[0] for *_, text in gpt.points] == ["Lion", "Adam", "AdamW"]
     assert [text.partition(" [")[0] for *_, text in vit.points][:2] == ["AdamW: +0.4000", "Adam: +0.1950"]
     assert drawing.svg.count("fill: #ffffff; stroke") >= 2  # the hollow marks of Lion
-    scores["Adam"] = ["diverged", 0.7, 0.7, 0.7]  # two baselines are too few
-    assert drawn(draw_leaderboard, analyse(history(the_study), Records(finals(the_study, **scores)))) is None
+
+
+def test_the_leaderboard_of_few_baselines_has_a_panel_for_each_in_margins():
+    the_study = study(("gpt", "vit"), ("AdamW", "PsiLogic"), margin=0.1)
+    scores = {"PsiLogic": [0.5, 0.5, 0.5], "AdamW": [0.7, 0.7, 0.7]}
+    (panel,) = drawn(draw_leaderboard, analyse(history(the_study), Records(finals(the_study, **scores)))).parts
+    assert panel.arena == "AdamW"
+    assert [text for *_, text in panel.points] == ["vit: +2.00", "gpt: −2.00"]
+
+
+def test_profiles_are_steps_between_the_ratios_of_times():
+    points = [(1.0, 0.5, 0.5), (2.0, 1.0, 0.5), (4.0, 1.0, 1.0)]
+    profiles = [
+        ProfilePoint("steps", name, tau, share, 2)
+        for tau, *shares in points
+        for name, share in zip(("AdamW", "PsiLogic"), shares, strict=True)
+    ]
+    the_study = study(("gpt", "vit"), ("AdamW", "PsiLogic"))
+    analyses = analyse(history(the_study), Records(finals(the_study)))
+    assert drawn(draw_profiles, analyses) is None
+    (panel,) = drawn(draw_profiles, replace(analyses, profiles=profiles)).parts
+    said = [text.replace(".0%", "%") for *_, text in panel.points if text.startswith("AdamW")]
+    assert said == [
+        *("AdamW, within 1.00 times: 50%", "AdamW, within 2.00 times: 100%"),
+        *("AdamW, within 4.00 times: 100%", "AdamW, within 4.20 times: 100%"),
+    ]
+
+
+def test_figures_for_a_paper_have_its_widths_and_text_of_at_least_seven_points(monkeypatch):
+    monkeypatch.setattr(curves_and_times, "FIGURES", (draw_learning_curves,))
+    the_study = study(("gpt", "vit"))
+    files = paper_figures(analyse(history(the_study), Records(finals(the_study))))
+    assert set(files) == {
+        f"figures/paper/learning_curves_{part}in.{form}"
+        for part in ("3.3", "5.5", "gpt_3.3", "vit_3.3")
+        for form in ("svg", "pdf")
+    }
+    for name, svg in files.items():
+        if name.endswith(".svg"):
+            text = svg if isinstance(svg, str) else svg.decode()
+            width = float(re.search(r'width="([\d.]+)pt"', text)[1])
+            assert width == pytest.approx(72 * float(name.rpartition("_")[2].removesuffix("in.svg")), abs=0.01)
+            assert min(map(float, re.findall(r"font-size: ([\d.]+)px", text))) >= 7
+            assert "sans-serif" in text
 
 
 @pytest.mark.parametrize(("inches", "pixels"), [((10.0, 5.0), (1600, 800)), ((10.0, 500.0), (346, 17320))])
 def test_a_png_has_a_limited_number_of_pixels(inches, pixels):
     """At the usual dpi one of 500 inches would be higher than matplotlib can draw."""
-    picture = Image.open(io.BytesIO(finished(Figure(figsize=inches), {}, "name", "Title", "A caption.").png))
+    picture = Image.open(io.BytesIO(finished(Figure(figsize=inches), {}, "name", "Title", "A caption.").save("png")))
     assert picture.size == pytest.approx(pixels, abs=2)
     assert picture.width * picture.height <= 1.001 * MOST_PIXELS
 
@@ -115,7 +161,8 @@ def test_labels_are_spread():
 def test_names_that_differ_in_the_middle_stay_different():
     """A figure names each of them, and every text about a value has the whole name."""
     alike = [f"schedule_free_adamw_beta2_0.{'9' * n}_no_decay" for n in (2, 3, 4)]
-    labels = short_names([*alike, "AdamW", "$x$"])
+    with style():
+        labels = short_names([*alike, "AdamW", "$x$"])
     assert (labels["AdamW"], labels["$x$"], len({*labels.values()})) == ("AdamW", r"\$x\$", 5)
     assert max(text_width(label, weight="bold") for label in labels.values()) <= 1.1 * NAME_WIDTH
     analyses = analyses_of(study(("vit",), (*alike, "PsiLogic")))

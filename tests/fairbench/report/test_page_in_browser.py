@@ -23,7 +23,8 @@ ARGUMENTS = (
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"),
     *("--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
-PHONE, DESKTOP = 390, 1280
+NARROWEST, PHONE, DESKTOP = 320, 390, 1280
+PAPER = 703  # A4 without its margins of 12 mm
 OPENED = "document.querySelectorAll('details').forEach((details) => details.open = true)"
 
 
@@ -57,7 +58,7 @@ def browser(driver):
 
 
 def show(driver, width, theme):
-    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width == PHONE}
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width <= PHONE}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     preferred = [{"name": "prefers-color-scheme", "value": theme}]
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": preferred})
@@ -336,14 +337,37 @@ def test_all_text_has_contrast(driver, theme):
     assert too_weak == []
 
 
-@pytest.mark.parametrize("width", [PHONE, DESKTOP])
+LONG = """
+const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+while (walker.nextNode()) {
+    const node = walker.currentNode;
+    if (!node.parentElement.closest('script, svg')) node.data = node.data.replaceAll('AdamW', 'x'.repeat(40));
+}
+"""
+
+
+@pytest.mark.parametrize("width", [NARROWEST, PHONE, DESKTOP])
 def test_the_page_is_as_wide_as_the_window(driver, width):
     show(driver, width, "dark")
-    assert driver.execute_script("return document.documentElement.scrollWidth") == width
     widths = "return [...document.querySelectorAll('.panel svg')].map((svg) => svg.clientWidth)"
-    assert (
-        min(filter(None, driver.execute_script(widths))) > 340
-    )  # a panel is 360 units wide: its text is 9 or 10 pixels high
+    if width > NARROWEST:
+        assert min(filter(None, driver.execute_script(widths))) > 340  # of 360 units: text of 9 or 10 pixels
+    driver.execute_script(LONG)
+    assert driver.execute_script("return document.documentElement.scrollWidth") == width
+
+
+SCROLLS = """
+return [...document.querySelectorAll('.scroll')].map((e) => [e.scrollWidth > e.clientWidth, e.tabIndex, e.role])
+"""
+
+
+@pytest.mark.parametrize("width", [PHONE, DESKTOP])
+def test_only_tables_that_scroll_are_tab_stops(driver, width):
+    show(driver, width, "light")
+    driver.execute_script("return new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
+    found = driver.execute_script(SCROLLS)
+    assert {wide for wide, *_ in found} == {True, False}
+    assert all(rest == ([0, "region"] if wide else [-1, None]) for wide, *rest in found)
 
 
 def test_two_studies_have_the_same_page(driver, tmp_path, monkeypatch):
@@ -367,21 +391,45 @@ def test_it_is_read_without_script(browser):
     browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
         browser.get(browser.page)
-        seen = (
-            "return [...document.querySelectorAll(arguments[0])].map((element) => element.getClientRects().length > 0)"
-        )
+        seen = "return [...document.querySelectorAll(arguments[0])].map((element) => element.checkVisibility())"
         assert browser.execute_script("return document.querySelectorAll('th button').length") == 0, "no script ran"
         assert not any(browser.execute_script(seen, "fieldset"))
-        assert all(browser.execute_script(seen, "table, h2, .summary, dd, #rates svg, figure > div:first-of-type svg"))
+        assert all(browser.execute_script(seen, "h2, h3, .summary, dd, #table-verdicts td, #table-audit td"))
+        assert not any(browser.execute_script(seen, "#table-metrics td, #curves svg, search"))
+        browser.get(f"{browser.page}#table-metrics")
+        assert all(browser.execute_script(seen, "#table-metrics td"))
+        browser.get(f"{browser.page}#figure-learning_curves")
+        assert all(browser.execute_script(seen, "#curves figure > div:first-of-type svg"))
     finally:
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
 
 
-def test_it_is_printed_in_light_and_as_vectors(driver):
-    show(driver, DESKTOP, "dark")
+SMALL = """
+const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+const small = [];
+while (walker.nextNode()) {
+    const element = walker.currentNode.parentElement;
+    if (!walker.currentNode.data.trim() || !element.checkVisibility() || element.closest('.unseen, .skip')) continue;
+    const scale = element.ownerSVGElement ? element.ownerSVGElement.getScreenCTM().a : 1;
+    const points = parseFloat(getComputedStyle(element).fontSize) * scale * 72 / 96;
+    if (points < 6.99) small.push(`${points} ${element.outerHTML.slice(0, 99)}`);
+}
+return small
+"""
+
+
+def test_it_is_printed_in_light_as_vectors_and_large_enough_to_read(driver):
+    show(driver, PAPER, "dark")
+    driver.execute_script("document.querySelectorAll('details').forEach((details) => details.open = false)")
+    driver.execute_script(LONG)
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     paper = driver.execute_script("return getComputedStyle(document.body).backgroundColor")
     assert hexadecimal(paper) == COLORS["paper"][0]
+    assert driver.execute_script("return document.querySelector('#table-metrics td').checkVisibility()")
+    assert driver.execute_script(SMALL) == []
+    assert driver.execute_script("return document.documentElement.scrollWidth") == PAPER, "nothing is shrunk to fit"
+    heads = "return [...document.querySelectorAll('thead')].map((head) => getComputedStyle(head).breakInside)"
+    assert set(driver.execute_script(heads)) == {"avoid"}, "Chromium repeats only such heads on each page"
     printed = base64.b64decode(driver.execute_cdp_cmd("Page.printToPDF", {})["data"])
     assert printed.startswith(b"%PDF")
     assert b"/Subtype /Image" not in printed

@@ -100,7 +100,7 @@ def test_resumed_equals_never_stopped(lightning, tmp_path) -> None:
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_what_is_logged_is_what_the_monitor_says(lightning, accumulate) -> None:
     memory, module = lightning.Memory(), lightning.Module()
-    lightning.fit(
+    trainer = lightning.fit(
         module, classification_batches(12 * accumulate), logger=memory, log_every_n_steps=4,
         accumulate_grad_batches=accumulate, callbacks=[lightning.ChaosMonitor(per_tensor=True)],
     )  # fmt: skip
@@ -121,6 +121,8 @@ def test_what_is_logged_is_what_the_monitor_says(lightning, accumulate) -> None:
             assert logged[f"chaos/ratio/{row.name}"] == row.ratio
         before = now
     assert 0 < memory.logged[11]["chaos/gate_share"] < 1
+    ours = {name: value for name, value in memory.logged[11].items() if name.startswith("chaos/")}
+    assert {name: trainer.callback_metrics[name].item() for name in ours} == pytest.approx(ours)
 
 
 def test_optimizers_by_hand_of_several_kinds(lightning) -> None:

@@ -11,12 +11,11 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.ticker import LogLocator, MaxNLocator, ScalarFormatter
 
-from fairbench.report.figures.text_size import in_lines, text_width
+from fairbench.report.figures.text_size import in_lines, points_per_pixel, text_width
 
 if TYPE_CHECKING:
     from fairbench.report.figures.canvas import Panel
 
-POINTS_PER_INCH = 72
 TICK_SIZE, LABEL_SIZE, TITLE_SIZE = 8, 9, 11
 MOST_TICKS = 8
 
@@ -25,7 +24,7 @@ def fit_text(panel: Panel) -> None:
     """Give a panel ticks that do not overlap, their factor in the axis label, and a label and title that fit."""
     axes, box = panel.axes, panel.box
     fit_ticks(axes)
-    to_points = POINTS_PER_INCH / axes.figure.dpi
+    to_points = points_per_pixel(axes)
     inside, top = axes.get_window_extent(), axes.figure.bbox.height
     left, above = inside.x0 * to_points - box.left, (top - inside.y1) * to_points - box.top
     wide, high = (
@@ -67,13 +66,13 @@ def thin_ticks(axes: Axes, ticks: Sequence[float]) -> list[float]:
 
 def inner_width(axes: Axes) -> float:
     """The width of the axes in points."""
-    return float(axes.get_window_extent().width) * POINTS_PER_INCH / axes.figure.dpi
+    return float(axes.get_window_extent().width) * points_per_pixel(axes)
 
 
 def _apart(axes: Axes, ticks: Sequence[float]) -> bool:
     """Whether the labels of all ticks of the x axis have a space between them."""
     texts = axes.xaxis.get_major_formatter().format_ticks([*ticks])
-    to_points = POINTS_PER_INCH / axes.figure.dpi
+    to_points = points_per_pixel(axes)
     middles = [float(axes.transData.transform((tick, 0))[0]) * to_points for tick in ticks]
     halves = [text_width(text, TICK_SIZE) / 2 + 2 for text in texts]
     ends = sorted((middle - half, middle + half) for middle, half in zip(middles, halves, strict=True))

@@ -26,7 +26,7 @@ def draw_causes(analyses: Analyses, looks: Looks) -> Drawing | None:
         "Causes: the contribution of each rung of the control ladder to the primary metric on the test split, to the "
         "right where it is better; mean over the seeds with its 95% confidence interval, paired by seed."
     )
-    return draw_intervals(analyses.suite, rows, "causes", "Causes", "contribution (right is better)", caption)
+    return draw_intervals(rows, "causes", "Causes", "contribution (right is better)", caption)
 
 
 def draw_shocks(analyses: Analyses, looks: Looks) -> Drawing | None:
@@ -43,7 +43,7 @@ def draw_shocks(analyses: Analyses, looks: Looks) -> Drawing | None:
         "where it is worse; mean over the seeds with its 95% confidence interval. Arms of which every seed diverged "
         "are left out."
     )
-    return draw_intervals(analyses.suite, rows, "shocks", "Shocks", "lost (right is better)", caption, reverse=True)
+    return draw_intervals(rows, "shocks", "Shocks", "lost (right is better)", caption, reverse=True)
 
 
 def draw_mechanism(analyses: Analyses, looks: Looks) -> Drawing | None:

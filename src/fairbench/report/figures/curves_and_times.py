@@ -12,7 +12,7 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.cost import STEP_PHASES, Cost
 from fairbench.analysis.curves import Curve
 from fairbench.analysis.results import ArmResults
-from fairbench.report.figures.axis_text import POINTS_PER_INCH, inner_width
+from fairbench.report.figures.axis_text import inner_width
 from fairbench.report.figures.canvas import (
     TOP,
     Drawing,
@@ -41,7 +41,8 @@ from fairbench.report.figures.labels import (
 from fairbench.report.figures.leaderboard import draw_leaderboard
 from fairbench.report.figures.looks import Looks, arm_label, axis_label, looks_of, no_line, reference_first
 from fairbench.report.figures.lr_sensitivity import draw_lr_sensitivity
-from fairbench.report.figures.text_size import text_width
+from fairbench.report.figures.profiles import draw_profiles
+from fairbench.report.figures.text_size import POINTS_PER_INCH, columns, figure_width, text_width
 from fairbench.report.tables.numbers import mean_and_deviation, number
 
 PHASE_COLORS = [LIGHT[f"phase-{phase}"] for phase in STEP_PHASES]
@@ -50,10 +51,10 @@ PHASE_COLORS = [LIGHT[f"phase-{phase}"] for phase in STEP_PHASES]
 Draw = Callable[[Analyses, Looks], Drawing | None]
 
 
-def draw_figures(analyses: Analyses) -> list[Drawing]:
-    """All figures that have data."""
-    looks = looks_of(analyses.suite)
-    with style():
+def draw_figures(analyses: Analyses, *size: float) -> list[Drawing]:
+    """All figures that have data; `size`: inches of their width and points of their text, see `style`."""
+    with style(*size):
+        looks = looks_of(analyses.suite)
         drawings = [draw(analyses, looks) for draw in FIGURES]
     return [drawing for drawing in drawings if drawing is not None]
 
@@ -113,7 +114,8 @@ def _step_time(analyses: Analyses, looks: Looks) -> Drawing | None:
     arenas = [arena for arena in suite.arenas if any(cost.arena == arena for cost in costs)]
     if not arenas:
         return None
-    left, bottom = width_for(look.label for look in looks.values()), 0.95
+    narrow = figure_width() / columns() < 4
+    left, bottom = width_for(look.label for look in looks.values()), 1.15 if narrow else 0.95
     height = TOP + bottom + 0.15 + 0.33 * len(suite.optimizers)
     figure, by_arena = panels(titles(suite, arenas), height, left, bottom=bottom)
     for arena, panel in by_arena.items():
@@ -123,13 +125,13 @@ def _step_time(analyses: Analyses, looks: Looks) -> Drawing | None:
         middle = (panel.box.width / 2 - POINTS_PER_INCH * left) / inner_width(panel.axes)
         handles = [Patch(color=color) for color in PHASE_COLORS]
         place: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (middle, below)}
-        panel.axes.legend(handles, STEP_PHASES, ncols=len(handles), columnspacing=1.2, **place)
+        panel.axes.legend(handles, STEP_PHASES, ncols=2 if narrow else 4, columnspacing=1.2, **place)
     caption = (
         "Step time: median milliseconds of a training step by phase; step is clipping, optimizer and schedule. Forward "
         "and backward are the same work for every optimizer: where they differ, the machine was busy with other work."
     )
     if "AdamW" in suite.optimizers:
-        caption += " The factor compares whole training steps with AdamW's, including that noise."
+        caption += " The factor is that of the whole training step over AdamW's, including that noise."
     return finished(figure, by_arena, "step_time", "Step time", caption)
 
 
@@ -146,7 +148,7 @@ def _draw_bars(panel: Panel, costs: Sequence[Cost], looks: Looks) -> None:
         for phase, width, left in zip(STEP_PHASES, widths, lefts, strict=True):
             panel.points.append((left + width / 2, row, arm.index, f"{cost.optimizer}, {phase}: {number(width, 3)} ms"))
         time = number(cost.train_ms, 3) + " ms"
-        factor = f", {cost.train_ms / adamw:.2f}× AdamW" if adamw and cost.optimizer != "AdamW" else ""
+        factor = f", {cost.train_ms / adamw:.2f}×" if adamw and cost.optimizer != "AdamW" else ""
         mark(panel, arm, axes.text(end, row, time + factor, transform=after, va="center"))
         space = (text_width(time + factor) + 8) / inner_width(axes)
         limit = max(limit, end / max(1 - space, 0.2))
@@ -163,5 +165,6 @@ FIGURES: tuple[Draw, ...] = (
     draw_causes,
     draw_shocks,
     draw_mechanism,
+    draw_profiles,
     _step_time,
 )

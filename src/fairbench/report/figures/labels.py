@@ -8,16 +8,14 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.transforms import ScaledTranslation, Transform
 
-from fairbench.report.figures.axis_text import POINTS_PER_INCH
 from fairbench.report.figures.canvas import BOTTOM, TOP, Panel, mark
 from fairbench.report.figures.looks import Look
-from fairbench.report.figures.text_size import text_width
+from fairbench.report.figures.text_size import POINTS_PER_INCH, figure_width, scale, text_width
 
 LABEL_HEIGHT = 0.18
 """The height of a label in inches."""
 MOST_LABELS = 9
 """The most lines of a panel that all have a label at their end."""
-LEGEND_COLUMNS = 5
 
 
 def width_for(labels: Iterable[str]) -> float:
@@ -32,7 +30,7 @@ def height_for(labels: int) -> float:
 
 def legend_height(lines: int) -> float:
     """The height in inches of the legend of a figure; it has none where all lines of a panel have labels."""
-    return 0.0 if lines <= MOST_LABELS else 0.2 + LABEL_HEIGHT * -(-lines // LEGEND_COLUMNS)
+    return 0.0 if lines <= MOST_LABELS else 0.2 + LABEL_HEIGHT * -(-lines // _legend_columns())
 
 
 def draw_legend(figure: Figure, looks: Iterable[Look]) -> None:
@@ -42,8 +40,13 @@ def draw_legend(figure: Figure, looks: Iterable[Look]) -> None:
         samples = [
             Line2D([], [], color=x.color, linestyle=x.line, marker=x.marker, markersize=4, label=x.label) for x in shown
         ]
-        place: dict[str, Any] = {"loc": "lower center", "ncols": LEGEND_COLUMNS, "fontsize": 8, "handlelength": 3.5}
-        figure.legend(handles=samples, labelspacing=0.3, **place)
+        place: dict[str, Any] = {"loc": "lower center", "ncols": _legend_columns(), "fontsize": 8 * scale()}
+        figure.legend(handles=samples, labelspacing=0.3, handlelength=3.5, columnspacing=1, **place)
+
+
+def _legend_columns() -> int:
+    """The names in a row of a legend."""
+    return max(1, int(figure_width() / 2))
 
 
 def label_ends(panel: Panel, ends: Mapping[str, tuple[Look, tuple[float, float]]]) -> None:
@@ -83,7 +86,7 @@ def name_rows(panel: Panel, names: Sequence[tuple[str, Look]], size: float) -> N
     """
     axes = panel.axes
     left = moved(axes.get_yaxis_transform(), axes, -3.5)
-    how: dict[str, Any] = {"transform": left, "ha": "right", "va": "center_baseline", "fontsize": size}
+    how: dict[str, Any] = {"transform": left, "ha": "right", "va": "center_baseline", "fontsize": size * scale()}
     for row, (name, look) in enumerate(names):
         mark(panel, look, axes.text(0, row, name, color=look.color, fontweight="bold", **how))
     axes.yaxis.set_visible(False)
@@ -92,7 +95,7 @@ def name_rows(panel: Panel, names: Sequence[tuple[str, Look]], size: float) -> N
 
 def moved(transform: Transform, axes: Axes, points: float) -> Transform:
     """A transform that ends some points further to the right."""
-    return transform + ScaledTranslation(points / POINTS_PER_INCH, 0, axes.figure.dpi_scale_trans)
+    return transform + ScaledTranslation(points * scale() / POINTS_PER_INCH, 0, axes.figure.dpi_scale_trans)
 
 
 def separate(heights: Sequence[float], gap: float) -> list[float]:

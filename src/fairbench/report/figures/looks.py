@@ -10,7 +10,7 @@ from zlib import crc32
 
 from fairbench.analysis.results import ArmResults, Results
 from fairbench.report.figures.colors import LIGHT
-from fairbench.report.figures.text_size import without_middle
+from fairbench.report.figures.text_size import POINTS_PER_INCH, columns, figure_width, without_middle
 from fairbench.suites.schema import Suite
 
 ROLES = [role for role in LIGHT if role.startswith("arm-")]
@@ -27,7 +27,7 @@ KNOWN = (
 """Names whose styles are the first ones; those of other names follow from a hash."""
 
 NAME_WIDTH = 112
-"""The most points that a bold name takes in a figure, so that long names leave most of a panel to its lines."""
+"""The most points that a bold name takes in a figure; in narrow ones it leaves half of a panel to the lines."""
 
 
 @dataclass(frozen=True)
@@ -98,18 +98,15 @@ def short_names(names: Sequence[str]) -> dict[str, str]:
 
     A long name loses its middle. Names that would look alike keep the place where they begin to differ.
     """
-    shown = {name: _short(name) for name in names}
+    width = min(NAME_WIDTH, 0.36 * POINTS_PER_INCH * figure_width() / columns())
+    shown = {name: without_middle(name, width, weight="bold") for name in names}
     for text in {text for text, count in Counter(shown.values()).items() if count > 1}:
         alike = [name for name in names if shown[name] == text]
         shared = takewhile(lambda letters: len(set(letters)) == 1, zip(*alike, strict=False))
         start = max(len([*shared]) - 3, 4)
         for i, name in enumerate(alike, 1):
-            shown[name] = f"{name[:3]}…{_short(name[start:], NAME_WIDTH * 2 / 3)}…{i}"
+            shown[name] = f"{name[:3]}…{without_middle(name[start:], width * 2 / 3, weight='bold')}…{i}"
     return {name: text.replace("$", r"\$") for name, text in shown.items()}
-
-
-def _short(name: str, width: float = NAME_WIDTH) -> str:
-    return without_middle(name, width, weight="bold")
 
 
 def reference_first(results: Results, arena: str) -> list[ArmResults]:
