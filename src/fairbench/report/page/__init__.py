@@ -66,7 +66,7 @@ def render_page(
 
 def filled(name: str, tables: Mapping[str, TableView], **content: Any) -> str:
     """A template of this folder with its tables and other content, with style, colors and script."""
-    script = "\n".join(map(_text, SCRIPTS + FIGURE_SCRIPTS if "figures" in content else SCRIPTS))
+    script = "\n".join(map(_text, (*SCRIPTS, *(FIGURE_SCRIPTS if content.get("figures") else ()))))
     return _template(name).render(
         light=declarations(dark=False),
         dark=declarations(dark=True),
