@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import math
 import re
 from xml.etree import ElementTree
 
@@ -26,7 +27,7 @@ SECTIONS = [
 ELEMENTS = {
     *("html", "head", "meta", "link", "title", "style", "body", "main", "nav", "section", "script", "h1", "h2", "p"),
     *("ul", "li", "a", "dl", "dt", "dd", "div", "span", "strong", "small", "details", "summary", "pre", "table", "h3"),
-    *("thead", "tbody", "tr", "th", "td", "figure", "figcaption", "fieldset", "legend", "label", "input"),
+    *("thead", "tbody", "tr", "th", "td", "figure", "figcaption", "aside", "label", "input"),
     *("search", "output", "button", "select", "option"),
     *("svg", "desc", "defs", "g", "path", "use", "text", "rect", "clippath"),
 }
@@ -100,7 +101,7 @@ def test_the_figures_are_the_ones_in_the_files():
     the_study = study(("vit", "gpt"))
     records = Records(finals(the_study, PsiLogic=[0.9, 0.91, 0.92]))
     figures = draw_figures(analyse(history(the_study), records))
-    found = re.findall(r"<svg .*?</svg>", rendered(the_study, records, figures), flags=re.DOTALL)
+    found = re.findall(r'<svg [^>]*role="img".*?</svg>', rendered(the_study, records, figures), flags=re.DOTALL)
     for figure in figures:
         files = ElementTree.fromstring(figure.svg)
         for i in range(len(figure.parts)):
@@ -120,27 +121,35 @@ def _drawn(group, namespace):
     return paths, texts, [(use.get("x"), use.get("y")) for use in group.iter(f"{namespace}use")]
 
 
-def test_the_text_of_a_value_is_where_it_is_drawn(text):
+def test_axes_and_values_say_where_each_marker_is(text):
+    """The script draws a panel again from the ends of its axes, which have the position of every value."""
     panel = re.search(r'<svg [^>]*aria-labelledby="lr_sensitivity-1-title.*?</script>', text, flags=re.DOTALL)[0]
     svg, script = panel.split("<script")
-    points = json.loads(script.partition(">")[2].removesuffix("</script>"))
-    root = ElementTree.fromstring(svg)
+    data = json.loads(script.partition(">")[2].removesuffix("</script>"))
+    groups = [group for group in ElementTree.fromstring(svg).iter("g") if "data-arm" in group.attrib]
     markers = {
-        (round(float(use.get("x")), 1), round(float(use.get("y")), 1), int(group.get("data-arm")))
-        for group in root.iter("g")
-        if "data-arm" in group.attrib
+        (float(use.get("x")), float(use.get("y")), int(group.get("data-arm")))
+        for group in groups
         for use in group.iter("use")
     }
-    assert len(points) == 4 * 3
-    assert {tuple(point[:3]) for point in points} <= markers
-    assert [0, "PsiLogic, rate 0.001: 0.5000, selected"] in [point[2:] for point in points]
+    (_, left, right, low, high, _), (_, bottom, top, least, most, _) = data["x"], data["y"]
+    assert (data["x"][0], data["y"][0], data["best"]) == ("log", "linear", "high")
+    for rate, value, arm, _ in data["points"]:
+        x = left + (right - left) * math.log(rate / low) / math.log(high / low)
+        y = bottom + (top - bottom) * (value - least) / (most - least)
+        assert min(math.dist((x, y), at) for *at, of in markers if of == arm) < 0.02
+    assert len(data["points"]) == 4 * 3
+    assert [0, "PsiLogic, rate 0.001: 0.5000, selected"] in [point[2:] for point in data["points"]]
 
 
-def test_every_color_of_a_figure_is_a_variable(page):
-    used = {name for style in page.styles for name in re.findall(r"var\(--([\w-]+)\)", style)}
-    assert used <= set(COLORS)
-    assert {"arm-orange", "arm-blue", "arm-plum", "ink", "soft", "rule", "phase-step"} <= used
-    assert not [style for style in page.styles if re.search(r"(?<!\()#[0-9a-f]{3,6}", style)]
+def test_figures_have_their_colors_under_every_policy(text, page):
+    """No element has a style; each color is an attribute, and the color of a role in CSS."""
+    drawn = [given for _, given in page.elements if {"fill", "stroke"} & given.keys()]
+    used = {given[kind] for given in drawn for kind in ("fill", "stroke") if kind in given} - {"none"}
+    roles = {light: role for role, (light, _) in COLORS.items()}
+    assert page.styles == []
+    assert {"arm-orange", "arm-blue", "arm-plum", "ink", "soft", "rule", "phase-step"} <= {roles[x] for x in used}
+    assert all(f'[fill="{light}"] {{ fill: var(--{role}); }}' in text for light, role in roles.items())
 
 
 def test_text_has_contrast_in_light_and_dark(text, page):

@@ -31,13 +31,13 @@ from matplotlib.transforms import Bbox
 
 from fairbench.report.figures.axis_text import LABEL_SIZE, TICK_SIZE, TITLE_SIZE, fit_text
 from fairbench.report.figures.colors import LIGHT
+from fairbench.report.figures.drawn_panel import DrawnPanel, drawn_panel
 from fairbench.report.figures.looks import Look
 from fairbench.report.figures.text_size import (
     POINTS_PER_INCH,
     REPORT_TEXT,
     columns,
     figure_width,
-    points_per_pixel,
     scale,
 )
 from fairbench.suites.schema import Suite
@@ -72,7 +72,7 @@ LEFT, RIGHT, TOP, BOTTOM = 0.85, 0.3, 0.45, 0.65
 """Sizes in inches, so that text has the same space in a figure of any number of panels."""
 
 WIDEST = 6.5
-"""The most inches of a panel."""
+"""The most inches of a panel that has the whole width of a figure."""
 
 DPI, MOST_PIXELS = 160, 6_000_000
 """Resolution of a PNG. With hundreds of arms it is reduced, since it would take longer than PDF and SVG together."""
@@ -93,7 +93,7 @@ class Box(NamedTuple):
         return Bbox.from_bounds(self.left * to_inches, bottom, self.width * to_inches, self.height * to_inches)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Panel:
     """One arena's part of a figure, while it is drawn.
 
@@ -104,6 +104,8 @@ class Panel:
         marked: the artists of arms, see `mark`.
         points: the values with a tooltip: position in data coordinates, the arm's index, a sentence.
         summary: the panel in words, for screen readers.
+        seconds: of an arm's unit of x, by its index; empty where x is no steps or none were timed.
+        best: whether higher ("high") or lower ("low") values of y are better, if either.
     """
 
     number: int
@@ -114,23 +116,8 @@ class Panel:
     marked: list[Artist] = field(default_factory=list)
     points: list[tuple[float, float, int, str]] = field(default_factory=list)
     summary: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class DrawnPanel:
-    """One arena's part of a finished figure.
-
-    Attributes:
-        summary: the panel in words, for screen readers.
-        box: its place in the SVG.
-        points: the values with a tooltip: position in the SVG, the arm's index, a sentence.
-    """
-
-    arena: str
-    title: str
-    summary: str
-    box: Box
-    points: list[tuple[float, float, int, str]]
+    seconds: dict[int, float] = field(default_factory=dict)
+    best: Literal["", "high", "low"] = ""
 
 
 @dataclass(frozen=True)
@@ -211,7 +198,7 @@ def panels(
     """
     in_row = min(len(titles), columns())
     rows = -(-len(titles) // in_row)
-    panel_width = min(figure_width() / in_row, WIDEST)
+    panel_width = figure_width() / (in_row if figure_width() <= WIDEST else columns())
     size = in_row * panel_width, rows * height + legend
     figure = Figure(figsize=(size[0] * scale(), size[1] * scale()))
     FigureCanvasAgg(figure)
@@ -239,10 +226,14 @@ def log_axis(axes: Axes, which: Literal["x", "y"], values: Sequence[float]) -> N
     axis.set_minor_formatter(NullFormatter())
 
 
-def mark(panel: Panel, look: Look, *artists: Artist) -> None:
-    """Mark artists as belonging to an arm."""
+def mark(panel: Panel, look: Look, *artists: Artist, kind: Literal["", "end", "edge"] = "") -> None:
+    """Mark artists as belonging to an arm.
+
+    Args:
+        kind: "end" for the label at the end of a line, "edge" for what has values in x alone.
+    """
     for artist in artists:
-        artist.set_gid(f"panel{panel.number}.arm{look.index}.{len(panel.marked)}")
+        artist.set_gid(f"panel{panel.number}.arm{look.index}.{len(panel.marked)}{kind and '.'}{kind}")
         panel.marked.append(artist)
 
 
@@ -278,19 +269,11 @@ def finished(figure: Figure, by_arena: Mapping[str, Panel], name: str, title: st
     """The figure after its text is made to fit."""
     for panel in by_arena.values():
         fit_text(panel)
+        panel.axes.xaxis.set_gid(f"panel{panel.number}.x")
+        panel.axes.yaxis.set_gid(f"panel{panel.number}.y")
     size = matplotlib.rcParams["figure.figsize"][0], matplotlib.rcParams["font.size"]
-    parts = [_part(arena, panel, figure) for arena, panel in by_arena.items()]
+    parts = [drawn_panel(arena, panel) for arena, panel in by_arena.items()]
     return Drawing(name, title, caption, figure, size, parts)
-
-
-def _part(arena: str, panel: Panel, figure: Figure) -> DrawnPanel:
-    """A panel without matplotlib: positions from the figure's top left corner, in points."""
-    to_points = points_per_pixel(panel.axes)
-    height = float(figure.bbox.height) * to_points
-    ends: Any = panel.axes.transData.transform([point[:2] for point in panel.points]) if panel.points else []
-    positions = [(round(float(x) * to_points, 1), round(height - float(y) * to_points, 1)) for x, y in ends]
-    points = [(*position, *point[2:]) for position, point in zip(positions, panel.points, strict=True)]
-    return DrawnPanel(arena, panel.title, " ".join(panel.summary), panel.box, points)
 
 
 def titles(suite: Suite, arenas: Iterable[str]) -> dict[str, str]:

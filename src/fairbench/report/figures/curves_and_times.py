@@ -1,7 +1,6 @@
 """All figures in their order; among them learning curves and step time."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from itertools import accumulate
 from typing import Any
 
@@ -20,7 +19,6 @@ from fairbench.report.figures.canvas import (
     draw_band,
     draw_line,
     finished,
-    log_axis,
     mark,
     panels,
     style,
@@ -59,7 +57,7 @@ def draw_figures(analyses: Analyses, *size: float) -> list[Drawing]:
     return [drawing for drawing in drawings if drawing is not None]
 
 
-def draw_learning_curves(analyses: Analyses, looks: Looks, logarithmic: bool = False) -> Drawing | None:
+def draw_learning_curves(analyses: Analyses, looks: Looks) -> Drawing | None:
     """The primary metric of every arm over the training."""
     suite, results = analyses.suite, analyses.results
     arenas = [arena for arena in suite.arenas if any(analyses.curves[arena, name] for name in suite.optimizers)]
@@ -71,16 +69,13 @@ def draw_learning_curves(analyses: Analyses, looks: Looks, logarithmic: bool = F
     for arena, panel in by_arena.items():
         arms = reference_first(results, arena)
         curves = [(arm, curve) for arm in arms if (curve := analyses.curves[arena, arm.optimizer])]
-        label, maximize = axis_label(suite, arena)
         panel.axes.set_xlabel("training step" + no_line(arms, [arm for arm, _ in curves], looks))
         panel.axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
+        label, maximize = axis_label(suite, arena)
+        panel.best = "high" if maximize else "low"
         panel.axes.set_ylabel(label)
-        if logarithmic:
-            points = [point for _, curve in curves for point in curve]
-            log_axis(panel.axes, "x", [step for step, _, _ in points])
-            lows = [mean - (std or 0.0) for _, mean, std in points]
-            if not maximize and min(lows) > 0:
-                log_axis(panel.axes, "y", [*lows, *(mean for _, mean, _ in points)])
+        timed = {cost.optimizer: cost.train_ms for cost in analyses.costs if cost.arena == arena}
+        panel.seconds.update({looks[name].index: ms / 1000 for name, ms in timed.items()})
         _draw_curves(panel, curves, looks)
     caption = (
         f"Learning curves: mean over the final seeds, {suite.selection_name} split, with "
@@ -88,10 +83,7 @@ def draw_learning_curves(analyses: Analyses, looks: Looks, logarithmic: bool = F
         f"The wide line is {suite.reference}. A line ends where the first of its seeds diverged. "
         "†: seeds that finished, where not all did."
     )
-    if logarithmic:
-        caption += " Steps, and values where lower is better, are on logarithmic axes."
-    name, title = ("learning_curves_log", " on logarithmic axes") if logarithmic else ("learning_curves", "")
-    return finished(figure, by_arena, name, f"Learning curves{title}", caption)
+    return finished(figure, by_arena, "learning_curves", "Learning curves", caption)
 
 
 def _draw_curves(panel: Panel, curves: Sequence[tuple[ArmResults, Curve]], looks: Looks) -> None:
@@ -158,7 +150,6 @@ def _draw_bars(panel: Panel, costs: Sequence[Cost], looks: Looks) -> None:
 FIGURES: tuple[Draw, ...] = (
     draw_leaderboard,
     draw_learning_curves,
-    partial(draw_learning_curves, logarithmic=True),
     draw_lr_sensitivity,
     draw_causes,
     draw_shocks,

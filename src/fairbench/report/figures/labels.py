@@ -77,7 +77,8 @@ def label_ends(panel: Panel, ends: Mapping[str, tuple[Look, tuple[float, float]]
         of_panel: dict[str, Any] = {"transform": axes.transAxes, "clip_on": False, "color": look.color}
         sample: dict[str, Any] = {"linestyle": look.line, "marker": look.marker, "markersize": 4, "markevery": [1]}
         line = axes.plot([x, 1.05], [y, height], linewidth=0.8, **sample, **of_panel)
-        mark(panel, look, *line, axes.text(1.075, height, text, fontweight="bold", va="center", **of_panel))
+        name = axes.text(1.075, height, text, fontweight="bold", va="center", **of_panel)
+        mark(panel, look, *line, name, kind="end")
 
 
 def _labeled(order: Sequence[str], ends: Mapping[str, tuple[Look, tuple[float, float]]]) -> list[str]:

@@ -51,6 +51,7 @@ def draw_lr_sensitivity(analyses: Analyses, looks: Looks) -> Drawing | None:
         means = {arm.optimizer: _means(arm.selecting, suite.arenas[arena].metric) for arm in arms}
         shown = {arm.optimizer: _of_selected(arm, means[arm.optimizer]) for arm in arms}
         panel.axes.set_xlabel("learning rate" + no_line(arms, [arm for arm in arms if means[arm.optimizer]], looks))
+        panel.best = "high" if maximize else "low"
         panel.axes.set_ylabel(label)
         log_axis(panel.axes, "x", [run.lr for arm in arms for run in (*arm.sweep, *arm.confirm) if run.lr])
         panel.axes.margins(y=0.1)  # for the rings
@@ -160,5 +161,6 @@ def _draw_lost(panel: Panel, arms: Sequence[ArmResults], looks: Looks, worst: fl
         look = looks[arm.optimizer]
         lost = sorted({run.lr for run in (*arm.sweep, *arm.confirm) if run.status == "diverged" and run.lr})
         at_edge = {"color": look.color, "transform": panel.axes.get_xaxis_transform(), **CROSS}
-        mark(panel, look, *panel.axes.plot(lost, [worst + step * drawn[lr] for lr in lost], **at_edge))
+        heights = [worst + step * drawn[lr] for lr in lost]
+        mark(panel, look, *panel.axes.plot(lost, heights, **at_edge), kind="edge")
         drawn.update(lost)

@@ -20,7 +20,7 @@ from fairbench.report.figures.canvas import Drawing
 from fairbench.report.figures.colors import declarations
 from fairbench.report.figures.looks import looks_of
 from fairbench.report.findings import Finding
-from fairbench.report.page.inline import inline
+from fairbench.report.page.inline import colors, inline, swatch
 from fairbench.report.tables.latex import to_latex
 from fairbench.report.tables.model import TableView
 from fairbench.report.tables.numbers import interval, rate
@@ -28,7 +28,8 @@ from fairbench.report.tables.provenance import trial_counts
 from fairbench.report.tables.verdict_text import VerdictText
 from fairbench.suites.schema import Suite
 
-SCRIPTS = ("view.js", "tables.js", "bar.js", "figures.js")
+SCRIPTS = ("view.js", "tables.js", "bar.js")
+FIGURE_SCRIPTS = ("axes.js", "arms.js", "ticks.js", "figures.js", "pointer.js", "downloads.js")
 STYLES = ("figures.css", "style.css")
 SIGNS = {"better": "▲", "worse": "▼", "equivalent": "=", "identical": "=", "identical values": "="}
 """A sign for each verdict, so that they differ without color; the remaining ones get a question mark."""
@@ -65,11 +66,11 @@ def render_page(
 
 def filled(name: str, tables: Mapping[str, TableView], **content: Any) -> str:
     """A template of this folder with its tables and other content, with style, colors and script."""
-    script = "\n".join(map(_text, SCRIPTS))
+    script = "\n".join(map(_text, (*SCRIPTS, *(FIGURE_SCRIPTS if content.get("figures") else ()))))
     return _template(name).render(
         light=declarations(dark=False),
         dark=declarations(dark=True),
-        style="\n".join(map(_text, STYLES)),
+        style="\n".join([*map(_text, STYLES), colors()]),
         script=script,
         script_sha256=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         tables=tables,
@@ -106,7 +107,7 @@ def _template(name: str) -> jinja2.Template:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"rate": rate, "plural": plural, "kinds": _kinds}
+    environment.filters |= {"rate": rate, "plural": plural, "kinds": _kinds, "swatch": swatch}
     return environment.get_template(name)
 
 
