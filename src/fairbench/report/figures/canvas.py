@@ -68,7 +68,7 @@ STYLE: dict[Any, Any] = {
     "pdf.fonttype": 42,
 }
 
-LEFT, TOP, BOTTOM = 0.85, 0.45, 0.65
+LEFT, RIGHT, TOP, BOTTOM = 0.85, 0.3, 0.45, 0.65
 """Sizes in inches, so that text has the same space in a figure of any number of panels."""
 
 WIDEST = 6.5
@@ -186,7 +186,7 @@ def panels(
     titles: Mapping[str, str],
     height: float,
     left: float = LEFT,
-    right: float = 0.3,
+    right: float = RIGHT,
     bottom: float = BOTTOM,
     legend: float = 0.0,
 ) -> tuple[Figure, dict[str, Panel]]:
