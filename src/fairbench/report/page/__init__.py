@@ -28,9 +28,8 @@ from fairbench.report.tables.provenance import trial_counts
 from fairbench.report.tables.verdict_text import VerdictText
 from fairbench.suites.schema import Suite
 
-SCRIPTS = (
-    *("view.js", "tables.js", "bar.js", "axes.js", "arms.js", "ticks.js", "figures.js", "pointer.js", "downloads.js"),
-)
+SCRIPTS = ("view.js", "tables.js", "bar.js")
+FIGURE_SCRIPTS = ("axes.js", "arms.js", "ticks.js", "figures.js", "pointer.js", "downloads.js")
 STYLES = ("figures.css", "style.css")
 SIGNS = {"better": "▲", "worse": "▼", "equivalent": "=", "identical": "=", "identical values": "="}
 """A sign for each verdict, so that they differ without color; the remaining ones get a question mark."""
@@ -67,7 +66,7 @@ def render_page(
 
 def filled(name: str, tables: Mapping[str, TableView], **content: Any) -> str:
     """A template of this folder with its tables and other content, with style, colors and script."""
-    script = "\n".join(map(_text, SCRIPTS))
+    script = "\n".join(map(_text, (*SCRIPTS, *(FIGURE_SCRIPTS if content.get("figures") else ()))))
     return _template(name).render(
         light=declarations(dark=False),
         dark=declarations(dark=True),
