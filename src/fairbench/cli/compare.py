@@ -7,7 +7,7 @@ from rich.console import Console
 
 from fairbench.analysis.analyse import analyse
 from fairbench.analysis.published.publication import load_publication, publication_names
-from fairbench.common.errors import UsageError
+from fairbench.common.errors import unknown
 from fairbench.report.replication import print_replication, write_replication
 from fairbench.report.two_studies import print_two_studies, two_studies, write_two_studies
 from fairbench.study.snapshot import open_study
@@ -25,8 +25,7 @@ def run_compare(options: argparse.Namespace, console: Console) -> None:
         replication = write_replication(publication, *open_study(options.directory), output)
         return print_replication(replication, console)
     if not other.is_dir():
-        known = ", ".join(publication_names())
-        raise UsageError(f"{options.other} is neither a directory nor a publication (known: {known})")
+        raise unknown("directory or publication", options.other, publication_names())
     a, b = (analyse(*open_study(directory)) for directory in (options.directory, other))
     found = two_studies(a, b, [directory.resolve().name for directory in (options.directory, other)])
     return print_two_studies(found, write_two_studies(found, output), console)
