@@ -130,7 +130,7 @@ def test_the_command_of_the_papers_authors(folder: Path, capsys: pytest.CaptureF
         (["report", "nowhere"], "nowhere holds no study"),
         (["watch", "nowhere"], "nowhere holds no study"),
         (["compare", "nowhere"], "nowhere holds no study"),
-        (
+        (["compare", "nowhere", "papr"], "unknown directory or publication 'papr'; did you mean 'paper'?"),
             ["compare", "nowhere", "papr"],
             "unknown directory or publication 'papr'; did you mean 'paper'? (known: paper)",
         ),

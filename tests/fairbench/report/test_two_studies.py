@@ -138,7 +138,7 @@ def test_mistakes_are_named(tmp_path, capsys):
     for other, message in (
         (b, "no optimizer in the same arena: a has AdamW, Lion, PsiLogic in gpt, vit; b has NAdam in vit"),
         (str(tmp_path), "holds no study"),
-        ("papers", "papers is unknown directory or publication (known: paper)"),
+        ("papers", "unknown directory or publication 'papers'"),
     ):
         assert main(["compare", a, other]) == 2
         assert message in " ".join(capsys.readouterr().err.split())
