@@ -3,67 +3,20 @@
 import base64
 import csv
 import re
-import shutil
-import sys
 import time
 
 import pytest
+from chromium import DESKTOP, NARROWEST, PHONE, keys, show
 from fabricated import Records, finals, history, study
-from pages import contrast, everything, latex
+from pages import contrast, latex
 
 from fairbench.analysis.analyse import analyse
-from fairbench.report.figures.canvas import STYLE
 from fairbench.report.figures.colors import COLORS
 from fairbench.report.two_studies import two_studies, write_two_studies
 
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.slow]
 
-PROGRAMS = {"chromium": "chromium", "chromedriver": "chromium-driver"}
-ARGUMENTS = (
-    *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"),
-    *("--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"),
-)
-NARROWEST, PHONE, DESKTOP = 320, 390, 1280
 PAPER = 703  # A4 without its margins of 12 mm
-OPENED = "document.querySelectorAll('details').forEach((details) => details.open = true)"
-
-
-@pytest.fixture(scope="module")
-def driver(tmp_path_factory):
-    """Chromium with the page that has everything."""
-    missing = [package for program, package in PROGRAMS.items() if not shutil.which(program)]
-    if missing:
-        pytest.skip(f"no browser; on Debian: apt-get install {' '.join(missing)}")
-    selenium = pytest.importorskip("selenium.webdriver", reason=f"{sys.executable} -m pip install selenium")
-    file = tmp_path_factory.mktemp("page") / "report.html"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(STYLE, "pdf.fonttype", 3)
-        file.write_text(everything())
-    options = selenium.ChromeOptions()
-    options.binary_location = shutil.which("chromium")
-    for argument in (*ARGUMENTS, f"--user-data-dir={file.parent / 'profile'}"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    found = selenium.Chrome(options=options, service=selenium.ChromeService(shutil.which("chromedriver")))
-    found.page = f"file://{file}"
-    yield found
-    found.quit()
-
-
-@pytest.fixture
-def browser(driver):
-    """The page as if just opened, on a desktop and in light."""
-    show(driver, DESKTOP, "light")
-    return driver
-
-
-def show(driver, width, theme):
-    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width <= PHONE}
-    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    preferred = [{"name": "prefers-color-scheme", "value": theme}]
-    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": preferred})
-    driver.get(driver.page)
-    driver.execute_script(OPENED)
 
 
 def test_the_console_is_empty_and_nothing_is_fetched(browser):
@@ -174,69 +127,6 @@ def test_words_are_sorted_as_words(browser):
     found = [row[1] for row in browser.execute_script(ROWS, "budget")]
     assert found[-2:] == ["PsiLogic", "PsiLogic"]
     assert found[2:4] == ["AdamW", "AdamW"]
-
-
-SHOWN = """
-const drawn = [...document.querySelectorAll(`svg [data-arm="${arguments[0]}"]`)];
-return [drawn.length, drawn.filter((element) => getComputedStyle(element).display !== 'none').length]
-"""
-
-
-def test_arms_can_be_hidden_in_all_figures_together(browser):
-    there, shown = browser.execute_script(SHOWN, 2)
-    assert shown == there > 10
-    browser.execute_script("document.querySelector('#curves input[data-arm=\"2\"]').click()")
-    assert browser.execute_script(SHOWN, 2) == [there, 0]
-    assert browser.execute_script(SHOWN, 1)[1] > 10
-    assert not browser.execute_script("return document.querySelector('#rates input[data-arm=\"2\"]').checked")
-    browser.execute_script("document.querySelector('#rates input[data-arm=\"2\"]').click()")
-    assert browser.execute_script(SHOWN, 2) == [there, there]
-
-
-def test_axes_can_be_logarithmic(browser):
-    seen = "return [...document.querySelectorAll('#curves figure > div')].map((part) => part.offsetHeight > 0)"
-    assert browser.execute_script(seen) == [True, False]
-    browser.execute_script("document.querySelector('#curves .log').click()")
-    assert browser.execute_script(seen) == [False, True]
-
-
-POINTER = """
-const panel = document.querySelector('#rates .panel'), svg = panel.querySelector('svg');
-svg.scrollIntoView({block: 'center'});
-const [x, y, , said] = JSON.parse(panel.querySelector('script').textContent)[1];
-const at = new DOMPoint(x, y).matrixTransform(svg.getScreenCTM());
-return [at.x, at.y, said]
-"""
-TIP = "const tip = document.querySelector('#rates .tip'); return tip.hidden ? null : tip.textContent"
-
-
-def test_values_are_shown_at_the_pointer(browser):
-    x, y, said = browser.execute_script(POINTER)
-    for dx, expected in ((3, said), (400, None)):
-        move = {"type": "mouseMoved", "x": x + dx, "y": y - 2}
-        browser.execute_cdp_cmd("Input.dispatchMouseEvent", move)
-        assert browser.execute_script(TIP) == expected
-
-
-def keys(browser, *names):
-    for name in names:
-        for kind in ("rawKeyDown", "keyUp"):
-            code = {"Tab": 9, "Escape": 27, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}[name]
-            event = {"type": kind, "key": name, "code": name, "windowsVirtualKeyCode": code}
-            browser.execute_cdp_cmd("Input.dispatchKeyEvent", event)
-
-
-def test_values_are_walked_through_by_the_arrow_keys(browser):
-    browser.execute_script("document.querySelector('#rates input[data-arm=\"1\"]').click()")
-    browser.execute_script("document.querySelector('#rates svg').focus()")
-    said = []
-    for key in ("ArrowRight", "ArrowRight", "ArrowDown", "ArrowUp", "ArrowLeft", "Escape"):
-        keys(browser, key)
-        said.append((browser.execute_script(TIP) or "").partition(":")[0])
-    first, second = "PsiLogic, rate 0.0001", "PsiLogic, rate 0.001"
-    assert said[:4] == [first, second, "Lion, rate 0.0001", first]
-    assert said[4].endswith("rate 0.01")  # the last value of all
-    assert said[5] == ""
 
 
 REACHABLE = """
@@ -393,13 +283,13 @@ def test_it_is_read_without_script(browser):
         browser.get(browser.page)
         seen = "return [...document.querySelectorAll(arguments[0])].map((element) => element.checkVisibility())"
         assert browser.execute_script("return document.querySelectorAll('th button').length") == 0, "no script ran"
-        assert not any(browser.execute_script(seen, "fieldset"))
+        assert not any(browser.execute_script(seen, "aside, figure .tools"))
         assert all(browser.execute_script(seen, "h2, h3, .summary, dd, #table-verdicts td, #table-audit td"))
         assert not any(browser.execute_script(seen, "#table-metrics td, #curves svg, search"))
         browser.get(f"{browser.page}#table-metrics")
         assert all(browser.execute_script(seen, "#table-metrics td"))
         browser.get(f"{browser.page}#figure-learning_curves")
-        assert all(browser.execute_script(seen, "#curves figure > div:first-of-type svg"))
+        assert all(browser.execute_script(seen, "#figure-learning_curves .panel > svg"))
     finally:
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
 

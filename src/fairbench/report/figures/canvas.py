@@ -105,6 +105,7 @@ class Panel:
         points: the values with a tooltip: position in data coordinates, the arm's index, a sentence.
         summary: the panel in words, for screen readers.
         seconds: of an arm's unit of x, by its index; empty where x is no steps or none were timed.
+        seeds: the values of each seed by x, by the index of the arm; for the page alone.
         best: whether higher ("high") or lower ("low") values of y are better, if either.
     """
 
@@ -117,6 +118,7 @@ class Panel:
     points: list[tuple[float, float, int, str]] = field(default_factory=list)
     summary: list[str] = field(default_factory=list)
     seconds: dict[int, float] = field(default_factory=dict)
+    seeds: dict[int, list[Mapping[int, float]]] = field(default_factory=dict)
     best: Literal["", "high", "low"] = ""
 
 
@@ -151,9 +153,13 @@ class Drawing:
         about = {"Software": None} if form == "png" else {"Title": self.title, "Creator": None, **unset}
         file, (width, height) = io.BytesIO(), self.figure.get_size_inches()
         dpi = min(DPI, math.sqrt(MOST_PIXELS / (width * height)))
+        for axes, part in zip(self.figure.axes, self.parts, strict=True):
+            axes.set_visible(panel in (None, part))  # what lies outside of a page would still be in its file
+        for legend in self.figure.legends:
+            legend.set_visible(panel is None)
         with style(*self.size):
-            part = None if panel is None else panel.box.inches(height)
-            self.figure.savefig(file, format=form, metadata=about, bbox_inches=part, dpi=dpi)
+            place = None if panel is None else panel.box.inches(height)
+            self.figure.savefig(file, format=form, metadata=about, bbox_inches=place, dpi=dpi)
         return file.getvalue()
 
 

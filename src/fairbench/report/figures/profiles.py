@@ -1,5 +1,8 @@
 """Performance profiles: how fast each optimizer reaches the targets of the arenas."""
 
+from collections.abc import Sequence
+from itertools import pairwise
+
 from fairbench.analysis.analyses import Analyses
 from fairbench.report.figures.canvas import Drawing, draw_line, finished, log_axis, panels
 from fairbench.report.figures.labels import LINES_HEIGHT, draw_legend, label_ends, label_space
@@ -26,7 +29,7 @@ def draw_profiles(analyses: Analyses, looks: Looks) -> Drawing | None:
         log_axis(panel.axes, "x", [1.0, end])
         ends = {}
         for name, look in looks.items():
-            points = [(point.tau, 100 * point.share) for point in of_measure if point.optimizer == name]
+            points = rises([(point.tau, 100 * point.share) for point in of_measure if point.optimizer == name])
             taus, shares = zip(*points, (end, points[-1][1]), strict=True)
             texts = [
                 f"{name}, within {three(tau)} times: {percent(s / 100)}" for tau, s in zip(taus, shares, strict=True)
@@ -43,3 +46,8 @@ def draw_profiles(analyses: Analyses, looks: Looks) -> Drawing | None:
         "share in which it is the fastest."
     )
     return finished(figure, by_measure, "profiles", "Performance profiles", caption)
+
+
+def rises(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The points at which a profile is higher than before, and the first; with many arms and arenas few others are."""
+    return [points[0], *(point for before, point in pairwise(points) if point[1] > before[1])]

@@ -9,6 +9,10 @@ const preferred = dark.media;
 
 bar.hidden = false;
 
+function counted(n, word) {
+  return `${n} ${word}${n === 1 ? "" : "s"}`;
+}
+
 // A table with rows that match is opened until the search ends; the others are hidden.
 function search() {
   const searching = words(chosen("find")).length > 0;
@@ -25,7 +29,7 @@ function search() {
     if (shown) fold.open = true;
     else if (found.delete(fold)) fold.open = false;
   }
-  bar.querySelector("output").value = searching ? `${rows} rows in ${tables} tables` : "";
+  bar.querySelector("output").value = searching ? `${counted(rows, "row")} in ${counted(tables, "table")}` : "";
 }
 
 find.addEventListener("input", () => {

@@ -120,12 +120,15 @@ async function latex(place) {
   return (await new Response(stream).json())[place.dataset.table];
 }
 
-// Only a table that scrolls is a tab stop.
+// Only a table that scrolls is a tab stop. A table that is prepared becomes wider, its scroller does not.
 const scrolling = new ResizeObserver((entries) => {
   for (const { target } of entries) {
-    const wide = target.scrollWidth > target.clientWidth;
-    const given = { tabindex: "0", role: "region", "aria-labelledby": target.firstElementChild.getAttribute("aria-labelledby") };
-    for (const name in given) wide ? target.setAttribute(name, given[name]) : target.removeAttribute(name);
+    const scroller = target.closest(".scroll");
+    const table = scroller.firstElementChild;
+    const wide = scroller.scrollWidth > scroller.clientWidth;
+    const name = table.ariaLabel ?? document.getElementById(table.getAttribute("aria-labelledby")).textContent;
+    const given = { tabindex: "0", role: "region", "aria-label": name };
+    for (const key in given) wide ? scroller.setAttribute(key, given[key]) : scroller.removeAttribute(key);
   }
 });
 
@@ -134,7 +137,7 @@ const places = Array.from(document.querySelectorAll("[data-table]"));
 for (const place of places) {
   const fold = place.closest("details");
   const link = place.querySelector(".link");
-  scrolling.observe(place.querySelector(".scroll"));
+  for (const part of place.querySelectorAll(".scroll, table")) scrolling.observe(part);
   if (!fold || fold.open) prepare(place);
   fold?.addEventListener("toggle", () => prepared.has(place) || prepare(place));
   for (const event of ["pointerenter", "focus"]) link?.addEventListener(event, () => (link.href = address(place.id)));
