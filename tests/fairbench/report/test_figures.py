@@ -19,8 +19,8 @@ from fairbench.analysis.analyse import analyse
 from fairbench.analysis.comparison.time_to_target import ProfilePoint
 from fairbench.common.files import write_files
 from fairbench.report.figures import curves_and_times
-from fairbench.report.figures.axis_text import fit_ticks, thin_ticks
-from fairbench.report.figures.canvas import MOST_PIXELS, STYLE, Drawing, finished, style
+from fairbench.report.figures.axis_text import fit_ticks, inner_width, thin_ticks
+from fairbench.report.figures.canvas import MOST_PIXELS, STYLE, Drawing, finished, log_axis, style
 from fairbench.report.figures.causes import acted, draw_causes, draw_mechanism, draw_shocks
 from fairbench.report.figures.colors import COLORS
 from fairbench.report.figures.curves_and_times import draw_learning_curves
@@ -28,9 +28,9 @@ from fairbench.report.figures.labels import separate
 from fairbench.report.figures.leaderboard import draw_leaderboard
 from fairbench.report.figures.looks import NAME_WIDTH, looks_of, short_names
 from fairbench.report.figures.lr_sensitivity import draw_lr_sensitivity
-from fairbench.report.figures.paper import paper_figures
+from fairbench.report.figures.paper import NORMAL_TEXT, paper_figures
 from fairbench.report.figures.profiles import draw_profiles
-from fairbench.report.figures.text_size import text_width
+from fairbench.report.figures.text_size import POINTS_PER_INCH, panel_width, text_width
 
 
 def analyses_of(the_study, **options):
@@ -197,7 +197,7 @@ def test_names_that_differ_in_the_middle_stay_different():
     with style():
         labels = short_names([*alike, "AdamW", "$x$"])
     assert (labels["AdamW"], labels["$x$"], len({*labels.values()})) == ("AdamW", r"\$x\$", 5)
-    assert max(text_width(label, weight="bold") for label in labels.values()) <= 1.1 * NAME_WIDTH
+    assert max(text_width(label, weight="bold") for label in labels.values()) <= NAME_WIDTH
     analyses = analyses_of(study(("vit",), (*alike, "PsiLogic")))
     for draw in (draw_leaderboard, draw_lr_sensitivity):
         figure = drawn(draw, analyses)
@@ -233,12 +233,16 @@ def test_a_bar_of_step_time_is_as_long_as_its_label_says():
     assert cost.train_ms == 34.0
 
 
-@pytest.mark.parametrize("limits", [(-0.0125, 0.0102), (-3e6, 2e6), (0, 40), (0.001, 0.0012)])
+@pytest.mark.parametrize(
+    "limits", [(-0.0125, 0.0102), (-3e6, 2e6), (0, 40), (0.001, 0.0012), (1e-5, 10), (0.02, 0.7), (2e-4, 1.1e-3)]
+)
 def test_labels_of_ticks_do_not_overlap(limits):
     """Measured on what matplotlib really draws."""
     with style():
         figure = Figure(figsize=(1.6, 1))
         canvas, axes = FigureCanvasAgg(figure), figure.add_axes((0.1, 0.3, 0.8, 0.6))
+        if limits in ((1e-5, 10), (0.02, 0.7), (2e-4, 1.1e-3)):
+            log_axis(axes, "x", limits)
         axes.set_xlim(*limits)
         fit_ticks(axes)
         canvas.draw()
@@ -257,7 +261,7 @@ def test_ticks_of_a_wide_scale_are_thinned_alike_on_both_sides():
         axes.set_xscale("symlog", linthresh=0.002)
         axes.xaxis.set_major_formatter("{x:g}")
         ticks = [0.002, *(10.0**k for k in range(-2, 4))]
-        kept = thin_ticks(axes, [*(-x for x in ticks), 0, *ticks])
+        kept = thin_ticks(axes, ticks)
     assert sorted(kept) == sorted(-x for x in kept)
     assert 3 <= len(kept) < 2 * len(ticks) + 1
 
@@ -297,6 +301,22 @@ def test_the_factor_of_ticks_is_in_the_label_and_nothing_is_cut(scale, base, uni
     )
     for rotated, start, end in texts.values():
         assert (top if rotated else left) <= start < end <= (top + height if rotated else left + width)
+
+
+@pytest.mark.parametrize(("inches", "labels"), [(10.0, True), (5.5, False), (3.3, True)])
+def test_long_names_leave_most_of_a_panel_to_the_lines(inches, labels):
+    """In the panels of a text's width, two in a row, all names are in the legend."""
+    names = [f"schedule_free_adamw_beta2_0.{'9' * n}_no_decay" for n in (2, 3)]
+    the_study = study(("gpt", "vit"), (*names, "PsiLogic"))
+    analyses = analyse(history(the_study), Records(finals(the_study, **{names[0]: ["diverged", 0.5, 0.5]})))
+    with style(inches, 10.0 if inches == 10.0 else NORMAL_TEXT):
+        looks = looks_of(analyses.suite)
+        figure = draw_learning_curves(analyses, looks).figure
+        axes = figure.axes[-1]
+        shown = [text.get_text() for text in axes.texts]
+        assert inner_width(axes) >= (0.4 if inches > 3.3 else 0.33) * POINTS_PER_INCH * panel_width()
+    assert [any(text.startswith(look.label) for text in shown) for look in looks.values()] == [labels] * 3
+    assert bool(figure.legends) is not labels
 
 
 TEXT = re.compile(

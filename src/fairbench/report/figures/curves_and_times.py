@@ -29,9 +29,9 @@ from fairbench.report.figures.colors import LIGHT
 from fairbench.report.figures.labels import (
     MOST_LABELS,
     draw_legend,
-    height_for,
     label_ends,
-    legend_height,
+    label_space,
+    lines_height,
     moved,
     name_rows,
     width_for,
@@ -40,7 +40,7 @@ from fairbench.report.figures.leaderboard import draw_leaderboard
 from fairbench.report.figures.looks import Looks, arm_label, axis_label, looks_of, no_line, reference_first
 from fairbench.report.figures.lr_sensitivity import draw_lr_sensitivity
 from fairbench.report.figures.profiles import draw_profiles
-from fairbench.report.figures.text_size import POINTS_PER_INCH, columns, figure_width, text_width
+from fairbench.report.figures.text_size import POINTS_PER_INCH, panel_width, text_width
 from fairbench.report.tables.numbers import mean_and_deviation, number
 
 PHASE_COLORS = [LIGHT[f"phase-{phase}"] for phase in STEP_PHASES]
@@ -63,10 +63,8 @@ def draw_learning_curves(analyses: Analyses, looks: Looks) -> Drawing | None:
     arenas = [arena for arena in suite.arenas if any(analyses.curves[arena, name] for name in suite.optimizers)]
     if not arenas:
         return None
-    right = width_for(arm_label(arm, looks[arm.optimizer]) for arm in results.arms)
-    many = len(looks)
-    place = {"right": right, "legend": legend_height(many)}
-    figure, by_arena = panels(titles(suite, arenas), height_for(many), **place)
+    space = label_space(looks.values(), [arm_label(arm, looks[arm.optimizer]) for arm in results.arms])
+    figure, by_arena = panels(titles(suite, arenas), lines_height(len(looks)), **space)
     draw_legend(figure, looks.values())
     for arena, panel in by_arena.items():
         arms = reference_first(results, arena)
@@ -81,7 +79,7 @@ def draw_learning_curves(analyses: Analyses, looks: Looks) -> Drawing | None:
         _draw_curves(panel, curves, looks)
     caption = (
         f"Learning curves: mean over the final seeds, {suite.selection_name} split, with "
-        f"{'its standard deviation' if many <= MOST_LABELS else f'the standard deviation of {suite.reference}'}. "
+        f"{'its standard deviation' if len(looks) <= MOST_LABELS else f'the standard deviation of {suite.reference}'}. "
         f"The wide line is {suite.reference}. A line ends where the first of its seeds diverged. "
         "†: seeds that finished, where not all did."
     )
@@ -106,7 +104,7 @@ def _step_time(analyses: Analyses, looks: Looks) -> Drawing | None:
     arenas = [arena for arena in suite.arenas if any(cost.arena == arena for cost in costs)]
     if not arenas:
         return None
-    narrow = figure_width() / columns() < 4
+    narrow = panel_width() < 4
     left, bottom = width_for(look.label for look in looks.values()), 1.15 if narrow else 0.95
     height = TOP + bottom + 0.15 + 0.33 * len(suite.optimizers)
     figure, by_arena = panels(titles(suite, arenas), height, left, bottom=bottom)
