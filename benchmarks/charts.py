@@ -8,6 +8,7 @@ Reads step_time.csv and step_memory.csv of that folder, writes figures/step.png 
 import argparse
 import sys
 from pathlib import Path
+from typing import Any
 
 from csv_files import read_csv
 from matplotlib.axes import Axes
@@ -39,9 +40,9 @@ def bars(axes: Axes, sets: list[str], values: dict[tuple[str, str], float], kind
         for row, name in enumerate(sets):
             y, value = row + k * height, values[name, kind]
             axes.barh(y, value, height * 0.9, color=color, label=label if row == 0 else None)
-            axes.annotate(
-                f"{value:.2f}", (value, y), xytext=(3, 0), textcoords="offset points", va="center", fontsize=7
-            )
+            over_lines = {"facecolor": LIGHT["paper"], "edgecolor": "none", "pad": 0.3}
+            place: dict[str, Any] = {"xytext": (3, 0), "textcoords": "offset points", "va": "center"}
+            axes.annotate(f"{value:.2f}", (value, y), fontsize=7, bbox=over_lines, **place)
     axes.set_yticks([row + 0.4 - height / 2 for row in range(len(sets))], sets)
     axes.invert_yaxis()
     axes.grid(axis="y", visible=False)

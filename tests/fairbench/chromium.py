@@ -13,7 +13,7 @@ ARGUMENTS = (
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"),
     *("--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
-PHONE, DESKTOP = 390, 1280
+NARROWEST, PHONE, DESKTOP = 320, 390, 1280
 OPENED = "document.querySelectorAll('details').forEach((details) => details.open = true)"
 
 
@@ -35,6 +35,7 @@ def driver(tmp_path_factory):
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     found = selenium.Chrome(options=options, service=selenium.ChromeService(shutil.which("chromedriver")))
     found.page = f"file://{file}"
+    found.execute_cdp_cmd("Emulation.setFocusEmulationEnabled", {"enabled": True})  # also after a page was printed
     yield found
     found.quit()
 

@@ -8,9 +8,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.transforms import ScaledTranslation, Transform
 
-from fairbench.report.figures.canvas import BOTTOM, RIGHT, TOP, WIDEST, Panel, mark
+from fairbench.report.figures.canvas import BOTTOM, RIGHT, TOP, Panel, mark
 from fairbench.report.figures.looks import Look
-from fairbench.report.figures.text_size import POINTS_PER_INCH, figure_width, panel_width, scale, text_width
+from fairbench.report.figures.text_size import POINTS_PER_INCH, columns, figure_width, panel_width, scale, text_width
 
 LABEL_HEIGHT = 0.18
 """The height of a label in inches."""
@@ -29,7 +29,7 @@ def width_for(labels: Iterable[str]) -> float:
 def lines_height(lines: int) -> float:
     """The height in inches of a panel of lines and their labels; four have space in a column of a paper."""
     labels = min(lines, MOST_LABELS) if panel_width() >= WIDE else 0
-    return max(3.4 if figure_width() > WIDEST else 2.3, TOP + BOTTOM + labels * LABEL_HEIGHT)
+    return max(2.4 if columns() == 1 else 3.4, TOP + BOTTOM + labels * LABEL_HEIGHT)
 
 
 def label_space(looks: Collection[Look], labels: Iterable[str] = ()) -> dict[str, float]:
