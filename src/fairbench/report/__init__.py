@@ -13,7 +13,9 @@ from fairbench.report.figures.paper import paper_figures
 from fairbench.report.findings import Finding, find
 from fairbench.report.page import render_page
 from fairbench.report.tables.csv_files import csv_files
+from fairbench.report.tables.dictionary import data_package
 from fairbench.report.tables.latex import to_latex
+from fairbench.report.tables.parquet import RECORDS, columns, recorded, to_parquet
 from fairbench.report.tables.results import all_tables
 from fairbench.study.history import History
 from fairbench.study.plan import Lookup
@@ -53,7 +55,13 @@ def write_report(history: History, lookup: Lookup, directory: Path, for_paper: b
         UsageError: the directory cannot be written.
     """
     analyses = analyse(history, lookup)
-    contents = csv_files(analyses)
+    runs = recorded(analyses.results)
+    of_records = columns(analyses.results, runs)
+    contents = {
+        **csv_files(analyses),
+        RECORDS: to_parquet(of_records, runs),
+        "datapackage.json": data_package(analyses, of_records),
+    }
     write_files(directory, contents)  # before the figures, which take longer
     findings, figures, tables = find(analyses), draw_figures(analyses), all_tables(analyses)
     shown: dict[str, Content] = {f"tables/{name}.tex": to_latex(table) for name, table in tables.items()}

@@ -244,9 +244,9 @@ def test_mechanism_when_where_and_how_much():
     (found,) = mechanisms_of(QUANTITIES)
     rows = {row.quantity: row for row in found.quantities}
     fired, cancelled = rows["fired"], rows["cancellation"]
-    assert (fired.value, fired.per_tensor_step, fired.of_way) == (20, 0.5, None)
+    assert (fired.value, fired.per_tensor_step, fired.of_path_length) == (20, 0.5, None)
     assert (fired.most_in, fired.most_share, fired.half_by) == ("a", 0.75, 1.0)
-    assert cancelled.of_way == pytest.approx(3 * 0.002 / 0.6)
+    assert cancelled.of_path_length == pytest.approx(3 * 0.002 / 0.6)
     assert found.acted == 0.25
 
 

@@ -287,6 +287,6 @@ def test_the_file_reads_back_exactly(tmp_path):
     write_replication(PAPER, history(the_study), Records(finals(the_study, PsiLogic=[0.1, 0.2, 0.4])), tmp_path)
     rows = list(csv.DictReader(io.StringIO((tmp_path / "comparison_paper.csv").read_text())))
     (row,) = (x for x in rows if (x["arena"], x["optimizer"], x["seed"]) == ("vit", "PsiLogic", ""))
-    assert (row["published_mean"], row["published_std"], row["inside"]) == ("0.244", "0.006", "no")
+    assert (row["published_mean"], row["published_std"], row["inside"]) == ("0.244", "0.006", "FALSE")
     assert float(row["our_mean"]) == fmean([0.1, 0.2, 0.4])
     assert float(row["difference"]) == fmean([0.1, 0.2, 0.4]) - 0.244

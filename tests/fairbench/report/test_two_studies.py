@@ -123,7 +123,7 @@ def test_the_command(tmp_path, capsys):
     assert lion[5:] == ["–", "not compared", "B has a value in 2 of 3 seeds"]
     assert page.tables["costs"][1] == ["gpt", "AdamW", "0.001", "0.001", "1.00", "1.00"]
     rows = {name: csv.DictReader(io.StringIO((tmp_path / "out" / f"compare_{name}.csv").read_text())) for name in CSVS}
-    assert [row["changed"] for row in rows["verdicts"]] == ["no", "yes"] * 2
+    assert [row["changed"] for row in rows["verdicts"]] == ["FALSE", "TRUE"] * 2
     assert [row["method"] for row in rows["arms"]] == ["paired", "", "paired"] * 2
     assert [*rows["plans"]] == []
 

@@ -52,9 +52,15 @@ def leaderboard_table(standings: Sequence[Standing], reference: str) -> TableVie
         *page_only(numbers("Undecided", "undecided", exact)),
         numbers("Step time", "step_ratio", three),
         numbers("Training time", "train_ratio", three),
-        *page_only(words("State", "state"), Column("Rate", lambda x: "searched" if x.tuned else "fixed")),
+        *page_only(Column("State", _state), Column("Rate", lambda x: "searched" if x.tuned else "fixed")),
     )
     return table_view("leaderboard", caption, columns, standings)
+
+
+def _state(standing: Standing) -> str:
+    """What an optimizer keeps for each weight, and its further state, in words."""
+    known = "" if standing.state is None else str(standing.state)
+    return f"{known}, and {standing.further_state}" if standing.further_state else known
 
 
 def ranking_table(ranking: Sequence[Rank]) -> TableView:
@@ -134,7 +140,7 @@ def quantity_table(quantities: Sequence[Quantity]) -> TableView:
         numbers("Total", "value", three),
         words("Unit", "unit"),
         numbers("Per tensor step", "per_tensor_step", three),
-        numbers("Of the path", "of_way", percent),
+        numbers("Of the path", "of_path_length", percent),
         *page_only(words("Most in", "most_in"), numbers("Of it", "most_share", percent)),
         numbers("Half by", "half_by", percent),
     )
