@@ -86,12 +86,6 @@ class Box(NamedTuple):
     width: float
     height: float
 
-    def inches(self, height: float) -> Bbox:
-        """The same place in inches from the bottom left corner of the figure that is drawn."""
-        to_inches = scale() / POINTS_PER_INCH
-        bottom = height - (self.top + self.height) * to_inches
-        return Bbox.from_bounds(self.left * to_inches, bottom, self.width * to_inches, self.height * to_inches)
-
 
 @dataclass
 class Panel:
@@ -148,19 +142,34 @@ class Drawing:
         return text.replace(head, f"{head}\n <desc>{escape(self.caption)}</desc>", 1)
 
     def save(self, form: Literal["svg", "pdf", "png"], panel: DrawnPanel | None = None) -> bytes:
-        """The figure or one of its panels, without date and version, which would change the bytes of each run."""
+        """The figure, or a panel if a row has one, without date and version, which would change in each run."""
         unset: dict[str, Any] = {"svg": {"Date": None}, "pdf": {"Producer": None, "CreationDate": None}}.get(form, {})
         about = {"Software": None} if form == "png" else {"Title": self.title, "Creator": None, **unset}
         file, (width, height) = io.BytesIO(), self.figure.get_size_inches()
         dpi = min(DPI, math.sqrt(MOST_PIXELS / (width * height)))
-        for axes, part in zip(self.figure.axes, self.parts, strict=True):
-            axes.set_visible(panel in (None, part))  # what lies outside of a page would still be in its file
-        for legend in self.figure.legends:
-            legend.set_visible(panel is None)
-        with style(*self.size):
-            place = None if panel is None else panel.box.inches(height)
+        with style(*self.size), self._only(panel) as place:
             self.figure.savefig(file, format=form, metadata=about, bbox_inches=place, dpi=dpi)
         return file.getvalue()
+
+    @contextmanager
+    def _only(self, panel: DrawnPanel | None) -> Iterator[Bbox | None]:
+        """Move a panel to the place of the last one, just above the legend, and hide the others.
+
+        Yields:
+            the place of panel and legend in inches; None for the whole figure.
+        """
+        if panel is None:
+            yield None
+            return
+        every, chosen = self.figure.axes, self.figure.axes[self.parts.index(panel)]
+        usual, (width, height) = chosen.get_position(), self.figure.get_size_inches()
+        for axes in every:
+            axes.set_visible(axes is chosen)
+        chosen.set_position(every[-1].get_position())
+        yield Bbox.from_bounds(0, 0, width, height - self.parts[-1].box.top * scale() / POINTS_PER_INCH)
+        chosen.set_position(usual)
+        for axes in every:
+            axes.set_visible(True)
 
 
 @contextmanager

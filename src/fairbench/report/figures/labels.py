@@ -8,14 +8,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.transforms import ScaledTranslation, Transform
 
-from fairbench.report.figures.canvas import RIGHT, Panel, mark
+from fairbench.report.figures.canvas import BOTTOM, RIGHT, TOP, Panel, mark
 from fairbench.report.figures.looks import Look
-from fairbench.report.figures.text_size import POINTS_PER_INCH, figure_width, panel_width, scale, text_width
+from fairbench.report.figures.text_size import POINTS_PER_INCH, columns, figure_width, panel_width, scale, text_width
 
 LABEL_HEIGHT = 0.18
 """The height of a label in inches."""
-LINES_HEIGHT = 3.4
-"""The height in inches of a panel of lines, in which `MOST_LABELS` labels have space."""
 MOST_LABELS = 9
 """The most lines of a panel that all have a label at their end."""
 WIDE = 3.5
@@ -26,6 +24,12 @@ LEGEND_SIZE = 8
 def width_for(labels: Iterable[str]) -> float:
     """The width in inches of the longest of some bold labels next to a panel, with its margins."""
     return RIGHT + max(text_width(label, weight="bold") for label in labels) / POINTS_PER_INCH
+
+
+def lines_height(lines: int) -> float:
+    """The height in inches of a panel of lines and their labels; four have space in a column of a paper."""
+    labels = min(lines, MOST_LABELS) if panel_width() >= WIDE else 0
+    return max(2.4 if columns() == 1 else 3.4, TOP + BOTTOM + labels * LABEL_HEIGHT)
 
 
 def label_space(looks: Collection[Look], labels: Iterable[str] = ()) -> dict[str, float]:

@@ -9,11 +9,11 @@ from fairbench.analysis.curves import Curve, mean_curve
 from fairbench.analysis.results import ArmResults
 from fairbench.report.figures.canvas import Drawing, Panel, draw_band, draw_line, finished, panels, titles
 from fairbench.report.figures.labels import (
-    LINES_HEIGHT,
     MOST_LABELS,
     draw_legend,
     label_ends,
     label_space,
+    lines_height,
 )
 from fairbench.report.figures.looks import Looks, arm_label, axis_label, no_line, reference_first
 from fairbench.report.tables.numbers import mean_and_deviation
@@ -76,7 +76,7 @@ def _draw(
         return None
     many = len(looks)
     space = label_space(looks.values(), [arm_label(arm, looks[arm.optimizer]) for arm in results.arms])
-    figure, by_arena = panels(titles(suite, arenas), LINES_HEIGHT, **space)
+    figure, by_arena = panels(titles(suite, arenas), lines_height(len(looks)), **space)
     draw_legend(figure, looks.values())
     for arena, panel in by_arena.items():
         arms = reference_first(results, arena)

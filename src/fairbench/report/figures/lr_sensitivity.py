@@ -19,7 +19,7 @@ from fairbench.report.figures.canvas import (
     titles,
 )
 from fairbench.report.figures.colors import LIGHT
-from fairbench.report.figures.labels import LINES_HEIGHT, draw_legend, label_ends, label_space
+from fairbench.report.figures.labels import draw_legend, label_ends, label_space, lines_height
 from fairbench.report.figures.looks import Look, Looks, axis_label, no_line, reference_first
 from fairbench.report.tables.numbers import number, rate
 from fairbench.suites.schema import Suite
@@ -43,7 +43,7 @@ def draw_lr_sensitivity(analyses: Analyses, looks: Looks) -> Drawing | None:
         return None
     joined = suite.sweep.search != "sobol"
     scales = {results.study.optimizers[name].lr_scale for name in suite.optimizers if results.study.tuned(name)}
-    figure, by_arena = panels(titles(suite, arenas), LINES_HEIGHT, **label_space(looks.values()))
+    figure, by_arena = panels(titles(suite, arenas), lines_height(len(looks)), **label_space(looks.values()))
     draw_legend(figure, looks.values())
     for arena, panel in by_arena.items():
         label, maximize = axis_label(suite, arena)

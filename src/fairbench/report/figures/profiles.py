@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.report.figures.canvas import Drawing, draw_line, finished, log_axis, panels
-from fairbench.report.figures.labels import LINES_HEIGHT, draw_legend, label_ends, label_space
+from fairbench.report.figures.labels import draw_legend, label_ends, label_space, lines_height
 from fairbench.report.figures.looks import Looks
 from fairbench.report.tables.numbers import percent, three
 
@@ -19,7 +19,7 @@ def draw_profiles(analyses: Analyses, looks: Looks) -> Drawing | None:
     if not measures:
         return None
     titles = {measure: f"time in {measure}" for measure in measures}
-    figure, by_measure = panels(titles, LINES_HEIGHT, **label_space(looks.values()))
+    figure, by_measure = panels(titles, lines_height(len(looks)), **label_space(looks.values()))
     draw_legend(figure, looks.values())
     for measure, panel in by_measure.items():
         of_measure = [point for point in analyses.profiles if point.measure == measure]
