@@ -2,13 +2,14 @@
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
+from itertools import chain, repeat
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.optim.optimizer import _get_scalar_dtype
 
+from psilogic.tensors.sharding import is_dtensor
 from psilogic.tensors.state import detector_dtype
 
 log = logging.getLogger("psilogic")
@@ -19,6 +20,9 @@ SCHEMA = 1
 DETECTOR = ("chaos_fast", "chaos_slow", "chaos_ref", "chaos_start")
 """Per-parameter scalars of the chaos detector."""
 
+OWN_STATE = (*DETECTOR, "compensation")
+"""Per-parameter state that AdamW does not have."""
+
 CLOCKS = ("step", "chaos_start")
 """Per-parameter counts of steps: of the parameter, and at the start of the detector."""
 
@@ -26,7 +30,9 @@ PUBLISHED = {"m": "exp_avg", "v": "exp_avg_sq", "fast": "chaos_fast", "slow": "c
 """State keys of the published package psilogic 0.3 to 0.6, and those of this version."""
 
 ADAM_ONLY = ("amsgrad", "decoupled_weight_decay", "fused")
-PUBLISHED_ONLY = ("use_foreach", "lion_mode", "gamma_auto")
+PUBLISHED_ONLY = ("use_foreach", "use_fused_cuda", "lion_mode", "gamma_auto")
+
+FROM_ADAM = "loaded a checkpoint of Adam or AdamW: the chaos detector and its warm-up start now"
 
 StateDict = dict[str, Any]
 
@@ -54,20 +60,50 @@ def migrate(state_dict: Mapping[str, Any], groups: list[dict[str, Any]]) -> Stat
     entries = {key: _entry(entry) for key, entry in state_dict["state"].items()}
     if all(schemas):
         _check_shapes(entries, saved_groups, groups)
-        return {**state_dict, "state": entries}
+        return _with_late_detectors({**state_dict, "state": entries}, groups)
     if any("exp_avg" not in entry or "exp_avg_sq" not in entry for entry in entries.values() if entry):
         keys = sorted(set(chain.from_iterable(map(str, entry) for entry in state_dict["state"].values())))
         raise ValueError(f"the state dict is not of PsiLogic, Adam or AdamW: its state has the keys {', '.join(keys)}")
     _check_shapes(entries, saved_groups, groups)
-    # torch checks the number of groups.
-    own = [*groups, *[{}] * (len(saved_groups) - len(groups))]
-    for notice in dict.fromkeys(notice for group in saved_groups for notice in _notices(group, entries)):
+    for notice in dict.fromkeys(notice for pair in _pairs(saved_groups, groups) for notice in _notices(*pair, entries)):
         log.warning(notice)
     return {
         **state_dict,
         "state": entries,
-        "param_groups": [_group(saved, mine, entries) for saved, mine in zip(saved_groups, own, strict=False)],
+        "param_groups": [_group(saved, mine, entries) for saved, mine in _pairs(saved_groups, groups)],
     }
+
+
+def _with_late_detectors(state_dict: StateDict, groups: list[dict[str, Any]]) -> StateDict:
+    """Start the detectors that saw no gradient, while Adam's moments did.
+
+    `torch.distributed.checkpoint` makes such a state dict: that of a new PsiLogic, filled from a checkpoint of AdamW.
+    """
+    late = {key: entry for key, entry in state_dict["state"].items() if _saw_nothing(entry)}
+    if not late:
+        return state_dict
+    log.warning(FROM_ADAM)
+    started = {key: {**entry, "chaos_start": entry["step"].clone()} for key, entry in late.items()}
+    kept = [{name: mine[name] for name in ("amsgrad", "fused")} for mine in groups]  # they are AdamW's in the other
+    return {
+        **state_dict,
+        "state": {**state_dict["state"], **started},
+        "param_groups": [{**saved, **mine} for saved, mine in _pairs(state_dict["param_groups"], kept)],
+    }
+
+
+def _saw_nothing(entry: StateDict) -> bool:
+    """Whether the detector of a parameter saw no gradient, while Adam's second moment did."""
+    memory = [entry["chaos_ref"]] if "chaos_ref" in entry else [entry.get("chaos_fast"), entry.get("chaos_slow")]
+    if "exp_avg_sq" not in entry or any(x is None or x != 0 for x in memory):
+        return False
+    norm = entry["exp_avg_sq"].norm()
+    return bool((norm.full_tensor() if is_dtensor(norm) else norm) != 0)
+
+
+def _pairs(saved: list[StateDict], mine: list[StateDict]) -> Iterator[tuple[StateDict, StateDict]]:
+    """Each saved group with that of the loading optimizer; torch checks their numbers later."""
+    return zip(saved, chain(mine, repeat({})), strict=False)
 
 
 def _check_shapes(
@@ -108,6 +144,7 @@ def _group(saved: Mapping[str, Any], mine: Mapping[str, Any], entries: Mapping[A
     group = {**mine, **kept, "schema": SCHEMA}
     if "use_foreach" in saved:  # the published package: gn relative to its average, AGC of whole tensors
         group |= {"chaos_signal": _published_signal(saved, entries), "agc_norm": "tensor", "chaos_scope": "tensor"}
+        group["chaos_warmup"] = _published_warmup(saved)
     return group
 
 
@@ -116,13 +153,34 @@ def _published_signal(saved: Mapping[str, Any], entries: Mapping[Any, StateDict]
     return "relative" if any("chaos_ref" in entries.get(key, {}) for key in saved["params"]) else "raw"
 
 
-def _notices(saved: Mapping[str, Any], entries: Mapping[Any, StateDict]) -> Iterator[str]:
+def _published_warmup(saved: Mapping[str, Any]) -> int:
+    """The warm-up of a group of the published package, whose automatic one was not that of this version.
+
+    The rule changed with 0.4, which added `gamma_auto`.
+    """
+    warmup, T_max = int(saved.get("chaos_warmup", -1)), int(saved.get("gamma_T_max", 0))
+    if warmup >= 0:
+        return warmup
+    if T_max == 0:
+        return 200
+    return max(500, T_max // 20) if "gamma_auto" in saved else max(50, T_max // 10)
+
+
+def _notices(saved: Mapping[str, Any], mine: Mapping[str, Any], entries: Mapping[Any, StateDict]) -> Iterator[str]:
     """What the user should know about the migration of a group, for the log."""
     if "use_foreach" in saved:
-        signal = _published_signal(saved, entries)
-        yield f"loaded a checkpoint of the published package psilogic: chaos_signal={signal!r}"
+        how = f"chaos_signal={_published_signal(saved, entries)!r}, chaos_warmup={_published_warmup(saved)}"
+        yield f"loaded a checkpoint of the published package psilogic: {how}"
+        if saved.get("gamma_auto"):
+            yield f"gamma_auto=True has no counterpart here: gamma={saved['gamma']:g} is also that of small gradients"
+        if saved.get("grad_centralize") and saved.get("quantum_decay"):
+            yield "quantum decay read gradients before their centralization in the package, here it reads them after it"
+        moments = [entries.get(key, {}).get("exp_avg") for key in saved["params"]]
+        pairs = {(m.dtype, p.dtype) for m, p in zip(moments, mine.get("params", ()), strict=False) if m is not None}
+        for wide, narrow in sorted(((a, b) for a, b in pairs if a.itemsize > b.itemsize), key=str):
+            yield f"Adam's moments were {wide} and become {narrow}, the dtype of their parameters: they are rounded"
         return
-    yield "loaded a checkpoint of Adam or AdamW: the chaos detector and its warm-up start now"
+    yield FROM_ADAM
     if saved.get("decoupled_weight_decay") is False and saved.get("weight_decay"):
         yield f"weight_decay={saved['weight_decay']:g} was coupled (L2) in Adam and is decoupled from now on"
 

@@ -156,6 +156,9 @@ class PsiLogic(Observable):
         if isinstance(param_group, dict):
             check_group({**self.defaults, **param_group}, self.param_groups)
             param_group.setdefault("schema", checkpoint.SCHEMA)
+            param_group.setdefault(
+                "decoupled_weight_decay", True
+            )  # torch maps an AdamW's groups to these by their keys
         super().add_param_group(param_group)
         self._announce_scaling()
 

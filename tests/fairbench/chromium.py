@@ -35,6 +35,7 @@ def driver(tmp_path_factory):
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     found = selenium.Chrome(options=options, service=selenium.ChromeService(shutil.which("chromedriver")))
     found.page = f"file://{file}"
+    found.execute_cdp_cmd("Emulation.setFocusEmulationEnabled", {"enabled": True})  # also after a page was printed
     yield found
     found.quit()
 

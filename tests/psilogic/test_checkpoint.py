@@ -2,17 +2,25 @@
 
 import copy
 import io
+import itertools
 import logging
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import torch.distributed.checkpoint
 import trajectories
 from configurations import assert_same, snapshot
+from published import write
 from torch import nn
+from torch.distributed.checkpoint import DefaultLoadPlanner
+from torch.distributed.checkpoint import state_dict as dcp_states
+from torch.distributed.checkpoint.api import CheckpointException
 
-from psilogic import PsiLogic, PsiLogicGPT
+from psilogic import PsiLogic, PsiLogicGPT, checkpoint
+from psilogic.integrations.dcp import LoadPlanner
 
 SHAPES = [(4, 3), (5,), ()]
 ACTIVE: dict[str, Any] = {"lr": 1e-2, "chaos_warmup": 0, "gamma": 3.0, "quantum_decay": 0.1, "chaos_signal": "relative"}
@@ -144,6 +152,117 @@ def test_hyperparameters_of_the_groups_survive_an_adamw_checkpoint(caplog: pytes
     assert all(group["fused"] is None and group["amsgrad"] is False for group in mine.param_groups)
 
 
+class Net(nn.Module):
+    """Two layers whose groups differ, and a parameter with the name of a hyperparameter."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.second = nn.Linear(3, 4), nn.Linear(4, 2)
+        self.gamma = nn.Parameter(torch.rand(2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.gamma * self.second(torch.tanh(self.first(x)))
+
+    def groups(self) -> list[dict[str, Any]]:
+        rest = [*self.second.parameters(), self.gamma]
+        return [{"params": [*self.first.parameters()], "weight_decay": 0.1}, {"params": rest, "lr": 3e-3}]
+
+    def learn(self, optimizer: torch.optim.Optimizer, first: int, steps: int) -> None:
+        for t in range(first, first + steps):
+            optimizer.zero_grad()
+            x = torch.randn(5, 3, generator=torch.Generator().manual_seed(t)) * (30 if t % 7 == 6 else 1)
+            self(x).square().mean().backward()
+            optimizer.step()
+
+
+def state_of(net: Net, optimizer: Any, **how: bool) -> Any:
+    """The state dict of torch.distributed.checkpoint's functions, or the optimizer's own after a step as they take."""
+    if isinstance(optimizer, type):
+        optimizer = optimizer(net.groups())
+    if "own" not in how:
+        return dcp_states.get_optimizer_state_dict(net, optimizer, options=dcp_states.StateDictOptions(**how))
+    if not optimizer.state:
+        dcp_states._init_optim_state(optimizer)
+    return optimizer.state_dict()
+
+
+WAYS = [{"own": True}, {}, {"flatten_optimizer_state_dict": True}]
+
+
+@pytest.mark.parametrize("signal", ["raw", "relative"])
+@pytest.mark.parametrize(
+    ("how", "way"),
+    # torch itself cannot load the full and flat one, and the optimizer's own in memory is what it is compared with.
+    [*itertools.product(WAYS, ["planner", "partial"]), (WAYS[1], "memory"), (WAYS[2], "memory"), (WAYS[1], "full")],
+    ids=str,
+)
+def test_training_continues_from_adamw_through_distributed_checkpoints(
+    tmp_path: Any, caplog: pytest.LogCaptureFixture, how: dict[str, bool], way: str, signal: str
+) -> None:
+    """As from AdamW's own state dict: also the warm-up, which does not count AdamW's steps."""
+    theirs = torch.optim.AdamW((net := Net()).groups(), lr=1e-2, fused=True)
+    net.learn(theirs, 0, 7)
+    nets = [copy.deepcopy(net) for _ in range(2)]
+    options = {"lr": 5e-2, "gamma": 3.0, "chaos_warmup": 4, "chaos_signal": signal, "fused": False}
+    expected, mine = (PsiLogic(x.groups(), **options) for x in nets)
+    expected.load_state_dict(theirs.state_dict())
+    saved = copy.deepcopy(state_of(net, theirs, **how))  # loading copies no tensors
+    full = {"full_state_dict": True} if way == "full" else {}
+    caplog.clear()
+    if way in ("planner", "partial"):
+        torch.distributed.checkpoint.save({"optimizer": saved}, checkpoint_id=tmp_path)
+        content = {"optimizer": state_of(nets[1], mine, **how)}
+        planner = LoadPlanner() if way == "planner" else DefaultLoadPlanner(allow_partial_load=True)
+        torch.distributed.checkpoint.load(content, checkpoint_id=tmp_path, planner=planner)
+        loaded = content["optimizer"]
+    else:
+        loaded = {**state_of(nets[1], mine, **how), **saved} if "flatten_optimizer_state_dict" in how else saved
+    if "own" in how:
+        mine.load_state_dict(loaded)
+    else:
+        which = dcp_states.StateDictOptions(**how, **full)
+        dcp_states.set_optimizer_state_dict(nets[1], mine, loaded, options=which)
+    ours = [record.message for record in caplog.records if record.name == "psilogic"]
+    assert [message.partition(":")[0] for message in ours] == ["loaded a checkpoint of Adam or AdamW"]
+    for x, optimizer in zip(nets, (expected, mine), strict=True):
+        x.learn(optimizer, 7, 12)
+    assert_same(*([snapshot(o, [*x.parameters()])] for x, o in zip(nets, (expected, mine), strict=True)))
+    assert [float(mine.state[p]["chaos_start"]) for p in nets[1].parameters()] == [7.0] * 5
+    for group, other in zip(mine.param_groups, expected.param_groups, strict=True):
+        assert {**group, "params": 0, "betas": tuple(group["betas"])} == {**other, "params": 0}
+
+
+def test_the_planner_takes_no_other_checkpoint_with_a_gap(tmp_path: Any) -> None:
+    net = Net()
+    for optimizer in (PsiLogic(net.groups(), chaos_warmup=0), torch.optim.AdamW(net.groups())):
+        net.learn(optimizer, 0, 3)
+        saved = state_of(net, optimizer, flatten_optimizer_state_dict=True)
+        content = {"model": net.state_dict(), "optimizer": dict(saved)}
+        gap = "chaos_slow" if isinstance(optimizer, PsiLogic) else "exp_avg"
+        del content["optimizer"][f"state.first.weight.{gap}"]
+        torch.distributed.checkpoint.save(content, checkpoint_id=tmp_path / gap)
+        content = {"model": net.state_dict(), "optimizer": state_of(Net(), PsiLogic, **WAYS[2])}
+        with pytest.raises(CheckpointException, match=rf"Missing key in checkpoint state_dict: .*first.weight.{gap}"):
+            torch.distributed.checkpoint.load(content, checkpoint_id=tmp_path / gap, planner=LoadPlanner())
+    torch.distributed.checkpoint.save({"optimizer": saved}, checkpoint_id=tmp_path / "gamma")
+    content = {"model": {"gamma": net.gamma.detach()}, "optimizer": state_of(Net(), PsiLogic, **WAYS[2])}
+    with pytest.raises(CheckpointException, match=r"Missing key in checkpoint state_dict: model.gamma"):
+        torch.distributed.checkpoint.load(content, checkpoint_id=tmp_path / "gamma", planner=LoadPlanner())
+
+
+def test_a_detector_that_saw_only_zeros_keeps_its_clock() -> None:
+    """Its moments are zero too, which tells it from one that starts after AdamW."""
+    net = Net()
+    mine = PsiLogic(net.groups())
+    for _ in range(3):
+        for p in net.parameters():
+            p.grad = torch.zeros_like(p)
+        mine.step()
+    mine.load_state_dict(through_a_file(mine.state_dict()))
+    assert {float(mine.state[p]["chaos_start"]) for p in net.parameters()} == {0.0}
+
+
 def published(relative: bool, **options: Any) -> dict[str, Any]:
     """A state dict in the form of the published package psilogic 0.3 to 0.6."""
     state = {
@@ -180,6 +299,49 @@ def test_the_published_packages_checkpoints_migrate(relative: bool, dtype: torch
         assert not {"t", "m", "v", "fast", "slow", "gn_avg"} & entry.keys()
     train(mine, 0, 3)
     assert mine.state[group["params"][0]]["step"] == 603
+
+
+def through_0_6_0(case: str, **options: Any) -> tuple[nn.Module, dict[str, Any], PsiLogic]:
+    """The model that the published package trained to the middle, its file, and our optimizer after the rest."""
+    content = torch.load(Path(write.__file__).with_name("psilogic-0.6.0.pt"), weights_only=True)[case]
+    net = write.start(case)
+    net.load_state_dict(content["model"])
+    optimizer = PsiLogic(net.parameters(), **options)
+    optimizer.load_state_dict(content["optimizer"])
+    for key, p in enumerate(net.parameters()):
+        entry, saved = optimizer.state[p], content["optimizer"]["state"][key]
+        assert (entry["step"], entry["chaos_start"]) == (saved["t"], 0)
+        for name, theirs in checkpoint.PUBLISHED.items():
+            assert torch.equal(entry[theirs], saved[name].to(entry[theirs].dtype).reshape(entry[theirs].shape))
+    if options:
+        for group in optimizer.param_groups:
+            group.update(options)
+    write.train(net, optimizer, write.SAVED_AT + 1, write.END)
+    return net, content, optimizer
+
+
+@pytest.mark.parametrize(("case", "warmup"), [("default warm-up", 200), ("schedule", 60), ("automatic", 500)])
+def test_a_training_of_0_6_0_continues(case: str, warmup: int) -> None:
+    """The state to the bit, the steps as far as both round: 0.6.0 wrote the file and finished the training itself."""
+    net, content, optimizer = through_0_6_0(case)
+    assert optimizer.param_groups[0]["chaos_warmup"] == warmup
+    for name, x in net.state_dict().items():
+        torch.testing.assert_close(x, content["end"][name], rtol=1e-4, atol=1e-5)
+    other = through_0_6_0(case, chaos_warmup=500 if warmup < 500 else 200)[0]
+    differences = [(x - content["end"][name]).abs().max() for name, x in other.state_dict().items()]
+    assert max(differences) > 0.05, "the warm-up must matter"
+
+
+def test_what_of_0_6_0_is_not_continued_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    for case in ("bfloat16", "gamma_auto"):
+        through_0_6_0(case)
+    first = "loaded a checkpoint of the published package psilogic: chaos_signal='relative', chaos_warmup=200"
+    assert [record.message for record in caplog.records if record.name == "psilogic"] == [
+        first,
+        "Adam's moments were torch.float32 and become torch.bfloat16, the dtype of their parameters: they are rounded",
+        first,
+        "gamma_auto=True has no counterpart here: gamma=6 is also that of small gradients",
+    ]
 
 
 def test_a_run_saved_on_another_device_resumes_on_that_of_the_parameters() -> None:

@@ -46,7 +46,7 @@ class TwoStudies:
             f"{plural(len(self.verdicts), 'comparison')} in both; "
             f"{f'another verdict in {changed}' if changed else 'no verdict changed'}. "
             f"{plural(len(self.arms), 'arm')} in both: {', '.join(f'{n} {method}' for method, n in how.items())}"
-            f"{f'; no seed differs in {same}' if same else ''}."
+            f"{f'; in {same} no seed has another value' if same else ''}."
         )
 
 
@@ -112,7 +112,7 @@ def _tables(found: TwoStudies) -> dict[str, TableView]:
         "Advantage of B: positive where B is better. Paired: in every seed initial weights, batch order and "
         "noise of both studies have the same sha256; otherwise Welch. The intervals are not corrected for the number "
         "of arms; they are no verdicts, and contain the luck of both selections. Not compared: the arenas measure "
-        "something else, or a seed did not finish."
+        "something else, or a seed has no value."
     )
     costs = (
         "Selected learning rates, and the time of a training step as a multiple of that of A’s reference in the same "
@@ -157,7 +157,7 @@ def print_two_studies(found: TwoStudies, files: Sequence[Path], console: Console
     """Print what failed, the first differences of the plans, a row for each arm, and the summary."""
     print_flags(found.failures, console)
     console.print(Text(found.about))
-    console.print(Text(f"The plans differ in: {some([*map(str, found.changes)], '; ') or 'nothing'}."))
+    console.print(Text(f"The studies differ in: {some([*map(str, found.changes)], '; ') or 'nothing'}."))
     table = plain_table("arena", "optimizer")
     add_numbers(table, "A", "B", "advantage of B", no_wrap=True)
     table.add_column("compared")

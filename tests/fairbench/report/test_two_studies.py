@@ -108,8 +108,8 @@ def test_the_command(tmp_path, capsys):
     b = saved(tmp_path / "b", study(), Records(finals(study(), **same, Lion=[0.70, 0.71, "diverged"])))
     assert main(["compare", a, b, "--output-dir", str(tmp_path / "out")]) == 0
     shown = capsys.readouterr().out
-    assert "The plans differ in: nothing." in shown
-    assert "no seed differs in 4" in " ".join(shown.split())
+    assert "The studies differ in: nothing." in shown
+    assert "; in 4 no seed has another value." in " ".join(shown.split())
     text = (tmp_path / "out" / "compare.html").read_text()
     page = Page(text)
     assert page.headings[0] == (1, "FairBench: a and b")

@@ -23,6 +23,7 @@ from torch.nn.parallel import DistributedDataParallel
 from trajectories import SPIKE, watch
 
 from psilogic import monitor
+from psilogic.integrations.dcp import LoadPlanner
 
 STEPS = 14
 SPIKES = (11, 13)
@@ -133,10 +134,10 @@ def undisturbed(option):
     return whole, theirs
 
 
-def finish(name, option, model, optimizer, at):
+def finish(name, option, model, optimizer, at, alone=None):
     """Train to the end: parameters and state are then this process's part of those of the model alone."""
     steps(name, model, optimizer, at + 1, STEPS)
-    whole, theirs = undisturbed(option)
+    whole, theirs = alone or undisturbed(option)
     indices = portions(WRAPPERS[name].wrap if name else lambda module: module)
     states = getattr(optimizer, "optim", optimizer).state
     for p, (key, q) in zip(model.parameters(), whole.named_parameters(), strict=True):
@@ -180,6 +181,25 @@ def resume(name, option, path, at, **how):
         dcp.load({"model": weights, "optimizer": state}, checkpoint_id=path)
     set_state_dict(model, optimizer, model_state_dict=weights, optim_state_dict=state, options=options)
     finish(name, option, model, optimizer, at)
+
+
+def take_over(name, option, path, at, **how):
+    """A distributed checkpoint of AdamW, into PsiLogic: as with AdamW's own state dict in one process."""
+    model, whole = WRAPPERS[name].wrap(Net()), Net()
+    theirs, alone = (make([*x.parameters()], {"lr": 0.01}, torch.optim.AdamW) for x in (model, whole))
+    steps(name, model, theirs, 1, at)
+    steps("", whole, alone, 1, at)
+    mine = make([*whole.parameters()], OPTIONS[option])
+    mine.load_state_dict(alone.state_dict())
+    steps("", whole, mine, at + 1, STEPS)
+    options = StateDictOptions(**how)
+    weights, state = get_state_dict(model, theirs, options=options)
+    dcp.save({"model": weights, "optimizer": state}, checkpoint_id=path)
+    model, optimizer = fresh(name, option)
+    weights, state = get_state_dict(model, optimizer, options=options)
+    dcp.load({"model": weights, "optimizer": state}, checkpoint_id=path, planner=LoadPlanner())
+    set_state_dict(model, optimizer, model_state_dict=weights, optim_state_dict=state, options=options)
+    finish(name, option, model, optimizer, at, (whole, mine))
 
 
 def fsdp1_round_trip(name, option, kind, at):

@@ -1,7 +1,7 @@
 """Real models under the wrappers of torch: training, checkpoints, the monitor."""
 
 import pytest
-from sharded_models import WRAPPERS, fsdp1_round_trip, learn, resume, save, watched, zero_round_trip
+from sharded_models import WRAPPERS, fsdp1_round_trip, learn, resume, save, take_over, watched, zero_round_trip
 
 pytestmark = pytest.mark.xdist_group("processes")
 
@@ -68,6 +68,11 @@ def test_a_checkpoint_resumes_on_any_number_of_processes(processes, tmp_path, sa
     processes.run(world(saved), save, saved, option, path, AT, **how)
     for name in loaded:
         processes.run(world(name), resume, name, option, path, AT, **how)
+
+
+@pytest.mark.parametrize(("option", "how"), [(EVERYTHING, {}), pytest.param(GROUP, FLAT, marks=pytest.mark.soak)])
+def test_a_checkpoint_of_adamw_is_taken_over_by_all_processes(processes, tmp_path, option, how) -> None:
+    processes.run(2, take_over, "fully_shard on 2", option, str(tmp_path / "checkpoint"), AT, **how)
 
 
 @pytest.mark.parametrize("name", ["FSDP1 on 4", pytest.param("FSDP1, hybrid", marks=pytest.mark.soak)])

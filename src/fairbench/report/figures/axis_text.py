@@ -16,7 +16,7 @@ from fairbench.report.figures.text_size import in_lines, points_per_pixel, text_
 if TYPE_CHECKING:
     from fairbench.report.figures.canvas import Panel
 
-TICK_SIZE, LABEL_SIZE, TITLE_SIZE = 8, 9, 11
+TICK_SIZE, LABEL_SIZE, TITLE_SIZE = 9, 9, 11
 MOST_TICKS = 8
 
 
@@ -45,7 +45,7 @@ def fit_ticks(axes: Axes) -> None:
     locator = axes.xaxis.get_major_locator()
     for most in range(MOST_TICKS, 0, -1):
         if isinstance(locator, MaxNLocator):
-            locator.set_params(nbins=most)
+            locator.set_params(nbins=most, steps=(1, 2, 2.5, 5, 10))
         elif isinstance(locator, LogLocator):
             locator.set_params(subs=(1, 2, 5) if most == MOST_TICKS else (1,), numticks=most + 1)
         else:
@@ -56,12 +56,12 @@ def fit_ticks(axes: Axes) -> None:
 
 
 def thin_ticks(axes: Axes, ticks: Sequence[float]) -> list[float]:
-    """The ticks of the x axis whose labels do not overlap, those nearest to 0 first, the same on both sides."""
-    kept: list[float] = []
-    for tick in sorted(ticks, key=abs):
-        if _apart(axes, [*kept, tick]):
-            kept.append(tick)
-    return [tick for tick in kept if -tick in kept]
+    """0 and those of some rising ticks, on both sides of it, whose labels on the x axis do not overlap."""
+    kept = [0.0]
+    for tick in ticks:
+        if _apart(axes, [*kept, -tick, tick]):
+            kept += [-tick, tick]
+    return kept
 
 
 def inner_width(axes: Axes) -> float:

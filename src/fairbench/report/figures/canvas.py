@@ -68,7 +68,7 @@ STYLE: dict[Any, Any] = {
     "pdf.fonttype": 42,
 }
 
-LEFT, TOP, BOTTOM = 0.85, 0.45, 0.65
+LEFT, RIGHT, TOP, BOTTOM = 0.85, 0.3, 0.45, 0.65
 """Sizes in inches, so that text has the same space in a figure of any number of panels."""
 
 WIDEST = 6.5
@@ -153,9 +153,13 @@ class Drawing:
         about = {"Software": None} if form == "png" else {"Title": self.title, "Creator": None, **unset}
         file, (width, height) = io.BytesIO(), self.figure.get_size_inches()
         dpi = min(DPI, math.sqrt(MOST_PIXELS / (width * height)))
+        for axes, part in zip(self.figure.axes, self.parts, strict=True):
+            axes.set_visible(panel in (None, part))  # what lies outside of a page would still be in its file
+        for legend in self.figure.legends:
+            legend.set_visible(panel is None)
         with style(*self.size):
-            part = None if panel is None else panel.box.inches(height)
-            self.figure.savefig(file, format=form, metadata=about, bbox_inches=part, dpi=dpi)
+            place = None if panel is None else panel.box.inches(height)
+            self.figure.savefig(file, format=form, metadata=about, bbox_inches=place, dpi=dpi)
         return file.getvalue()
 
 
@@ -186,7 +190,7 @@ def panels(
     titles: Mapping[str, str],
     height: float,
     left: float = LEFT,
-    right: float = 0.3,
+    right: float = RIGHT,
     bottom: float = BOTTOM,
     legend: float = 0.0,
 ) -> tuple[Figure, dict[str, Panel]]:

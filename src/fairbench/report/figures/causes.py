@@ -8,7 +8,7 @@ from fairbench.analysis.mechanism import quantity_curve
 from fairbench.analysis.results import ArmResults
 from fairbench.report.figures.canvas import Drawing, draw_line, finished, panels, titles
 from fairbench.report.figures.intervals import Interval, draw_intervals
-from fairbench.report.figures.labels import draw_legend, height_for, label_ends, legend_height, width_for
+from fairbench.report.figures.labels import LINES_HEIGHT, draw_legend, label_ends, label_space
 from fairbench.report.figures.looks import Looks
 from fairbench.report.tables.numbers import percent
 
@@ -54,8 +54,7 @@ def draw_mechanism(analyses: Analyses, looks: Looks) -> Drawing | None:
     if not arenas:
         return None
     drawn = [look for name, look in looks.items() if name in {arm.optimizer for arm, _ in curves}]
-    place = {"right": width_for(look.label for look in drawn), "legend": legend_height(len(drawn))}
-    figure, by_arena = panels(titles(analyses.suite, arenas), height_for(len(drawn)), **place)
+    figure, by_arena = panels(titles(analyses.suite, arenas), LINES_HEIGHT, **label_space(drawn))
     draw_legend(figure, drawn)
     for arena, panel in by_arena.items():
         panel.axes.set_xlabel("training step")

@@ -31,7 +31,7 @@ from fairbench.report.figures.learning_curves import draw_learning_curves, draw_
 from fairbench.report.figures.looks import Looks, looks_of
 from fairbench.report.figures.lr_sensitivity import draw_lr_sensitivity
 from fairbench.report.figures.profiles import draw_profiles
-from fairbench.report.figures.text_size import POINTS_PER_INCH, columns, figure_width, text_width
+from fairbench.report.figures.text_size import POINTS_PER_INCH, panel_width, text_width
 from fairbench.report.tables.numbers import number
 
 PHASE_COLORS = [LIGHT[f"phase-{phase}"] for phase in STEP_PHASES]
@@ -53,7 +53,7 @@ def _step_time(analyses: Analyses, looks: Looks) -> Drawing | None:
     arenas = [arena for arena in suite.arenas if any(cost.arena == arena for cost in costs)]
     if not arenas:
         return None
-    narrow = figure_width() / columns() < 4
+    narrow = panel_width() < 4
     left, bottom = width_for(look.label for look in looks.values()), 1.15 if narrow else 0.95
     height = TOP + bottom + 0.15 + 0.33 * len(suite.optimizers)
     figure, by_arena = panels(titles(suite, arenas), height, left, bottom=bottom)

@@ -84,7 +84,7 @@ def _draw_rows(panel: Panel, rows: Sequence[Interval]) -> None:
         text = f"{row.name}: {interval(row.value, row.low, row.high)}"
         panel.points.append((row.value, i, look.index, text))
         panel.summary.append(f"{text}.")
-    name_rows(panel, [(row.label, row.look) for row in rows], size=8)
+    name_rows(panel, [(row.label, row.look) for row in rows], size=9)
 
 
 def _draw_margin(axes: Axes, margin: float) -> None:
@@ -95,5 +95,5 @@ def _draw_margin(axes: Axes, margin: float) -> None:
     lowest, highest = math.floor(math.log10(margin)) + 1, math.floor(math.log10(farthest))
     ticks = [margin, *(10.0**k for k in range(lowest, highest + 1))]
     axes.xaxis.set_major_formatter("{x:g}")
-    axes.xaxis.set_major_locator(FixedLocator(thin_ticks(axes, [*(-x for x in ticks), 0, *ticks])))
+    axes.xaxis.set_major_locator(FixedLocator(thin_ticks(axes, ticks)))
     axes.xaxis.set_minor_locator(NullLocator())

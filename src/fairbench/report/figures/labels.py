@@ -1,6 +1,6 @@
 """Labels at the ends of lines and at the left of rows: their size and position."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -8,55 +8,64 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.transforms import ScaledTranslation, Transform
 
-from fairbench.report.figures.canvas import BOTTOM, TOP, Panel, mark
+from fairbench.report.figures.canvas import RIGHT, Panel, mark
 from fairbench.report.figures.looks import Look
-from fairbench.report.figures.text_size import POINTS_PER_INCH, figure_width, scale, text_width
+from fairbench.report.figures.text_size import POINTS_PER_INCH, figure_width, panel_width, scale, text_width
 
 LABEL_HEIGHT = 0.18
 """The height of a label in inches."""
+LINES_HEIGHT = 3.4
+"""The height in inches of a panel of lines, in which `MOST_LABELS` labels have space."""
 MOST_LABELS = 9
 """The most lines of a panel that all have a label at their end."""
+WIDE = 3.5
+"""The least inches of a panel that has labels at the ends of its lines."""
+LEGEND_SIZE = 8
 
 
 def width_for(labels: Iterable[str]) -> float:
     """The width in inches of the longest of some bold labels next to a panel, with its margins."""
-    return 0.45 + max(text_width(label, weight="bold") for label in labels) / POINTS_PER_INCH
+    return RIGHT + max(text_width(label, weight="bold") for label in labels) / POINTS_PER_INCH
 
 
-def height_for(labels: int) -> float:
-    """The height in inches of a panel with a number of lines, of which at most `MOST_LABELS` have a label."""
-    return max(3.4, TOP + BOTTOM + min(labels, MOST_LABELS) * LABEL_HEIGHT)
+def label_space(looks: Collection[Look], labels: Iterable[str] = ()) -> dict[str, float]:
+    """The space in inches for labels at the right of panels, and for a legend below all of them.
+
+    A legend names all lines if they are more than a panel has labels. Narrow panels have no labels.
+    """
+    narrow = panel_width() < WIDE
+    rows = -(-len(looks) // _legend_columns(looks))
+    right = RIGHT if narrow else width_for(labels or [look.label for look in looks])
+    return {"right": right, "legend": 0.2 + LABEL_HEIGHT * rows if narrow or len(looks) > MOST_LABELS else 0.0}
 
 
-def legend_height(lines: int) -> float:
-    """The height in inches of the legend of a figure; it has none where all lines of a panel have labels."""
-    return 0.0 if lines <= MOST_LABELS else 0.2 + LABEL_HEIGHT * -(-lines // _legend_columns())
-
-
-def draw_legend(figure: Figure, looks: Iterable[Look]) -> None:
-    """Name all lines below the panels if they are more than a panel has labels."""
-    shown = [*looks]
-    if len(shown) > MOST_LABELS:
+def draw_legend(figure: Figure, looks: Collection[Look]) -> None:
+    """Name all lines below the panels if not all have labels."""
+    if panel_width() < WIDE or len(looks) > MOST_LABELS:
         samples = [
-            Line2D([], [], color=x.color, linestyle=x.line, marker=x.marker, markersize=4, label=x.label) for x in shown
+            Line2D([], [], color=x.color, linestyle=x.line, marker=x.marker, markersize=4, label=x.label) for x in looks
         ]
-        place: dict[str, Any] = {"loc": "lower center", "ncols": _legend_columns(), "fontsize": 8 * scale()}
-        figure.legend(handles=samples, labelspacing=0.3, handlelength=3.5, columnspacing=1, **place)
+        place: dict[str, Any] = {"loc": "lower center", "ncols": _legend_columns(looks)}
+        place |= {"fontsize": LEGEND_SIZE * scale(), "labelspacing": 0.3, "handlelength": 3.5, "columnspacing": 1}
+        figure.legend(handles=samples, **place)
 
 
-def _legend_columns() -> int:
-    """The names in a row of a legend."""
-    return max(1, int(figure_width() / 2))
+def _legend_columns(looks: Iterable[Look]) -> int:
+    """The names that have space in a row of a legend, each with a sample of its line."""
+    widest = max(text_width(look.label, LEGEND_SIZE) for look in looks)
+    return max(1, min(5, int(figure_width() * POINTS_PER_INCH / (widest + 6 * LEGEND_SIZE))))
 
 
 def label_ends(panel: Panel, ends: Mapping[str, tuple[Look, tuple[float, float]]]) -> None:
     """Write labels at the right of the panel, each at the end of its line, moved where they would overlap.
 
-    Of many lines, only the reference's, and those that end highest and lowest, have a label.
+    Of many lines, only the reference's, and those that end highest and lowest, have a label; in a narrow panel none.
 
     Args:
         ends: of each label the look of its arm and the last point of its line.
     """
+    if panel_width() < WIDE:
+        return
     axes = panel.axes
     axes.autoscale_view()
     to_panel = axes.transData + axes.transAxes.inverted()

@@ -5,8 +5,7 @@ from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.report.figures.canvas import Drawing
 from fairbench.report.figures.intervals import Interval, draw_intervals
 from fairbench.report.figures.labels import LABEL_HEIGHT
-from fairbench.report.figures.looks import NAME_WIDTH, Look, Looks
-from fairbench.report.figures.text_size import without_middle
+from fairbench.report.figures.looks import Look, Looks, short_names
 
 
 def draw_leaderboard(analyses: Analyses, looks: Looks) -> Drawing | None:
@@ -14,12 +13,13 @@ def draw_leaderboard(analyses: Analyses, looks: Looks) -> Drawing | None:
     suite = analyses.suite
     shown = [c for c in analyses.comparisons if c.reference == suite.reference and c.advantage is not None]
     by_baseline = 2 * len({c.baseline for c in shown}) <= len({c.arena for c in shown})
+    arenas = short_names([*suite.arenas])
     rows: dict[str, list[Interval]] = {}
     for c in shown:
         look = looks[c.baseline]
         if by_baseline:
-            label = without_middle(c.arena, NAME_WIDTH, weight="bold")
-            rows.setdefault(c.baseline, []).append(_row(c, label, c.arena, look, suite.arenas[c.arena].margin))
+            row = _row(c, arenas[c.arena], f"{c.baseline}, {c.arena}, in margins", look, suite.arenas[c.arena].margin)
+            rows.setdefault(look.label, []).append(row)
         else:
             rows.setdefault(c.arena, []).append(_row(c, look.label, c.baseline, look, 1.0))
     margins = {name: 1.0 if by_baseline else suite.arenas[name].margin for name in rows}

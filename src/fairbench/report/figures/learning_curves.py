@@ -9,12 +9,11 @@ from fairbench.analysis.curves import Curve, mean_curve
 from fairbench.analysis.results import ArmResults
 from fairbench.report.figures.canvas import Drawing, Panel, draw_band, draw_line, finished, panels, titles
 from fairbench.report.figures.labels import (
+    LINES_HEIGHT,
     MOST_LABELS,
     draw_legend,
-    height_for,
     label_ends,
-    legend_height,
-    width_for,
+    label_space,
 )
 from fairbench.report.figures.looks import Looks, arm_label, axis_label, no_line, reference_first
 from fairbench.report.tables.numbers import mean_and_deviation
@@ -75,10 +74,9 @@ def _draw(
     arenas = [arena for arena in suite.arenas if any(means[arena, name] for name in suite.optimizers)]
     if not arenas:
         return None
-    right = width_for(arm_label(arm, looks[arm.optimizer]) for arm in results.arms)
     many = len(looks)
-    place = {"right": right, "legend": legend_height(many)}
-    figure, by_arena = panels(titles(suite, arenas), height_for(many), **place)
+    space = label_space(looks.values(), [arm_label(arm, looks[arm.optimizer]) for arm in results.arms])
+    figure, by_arena = panels(titles(suite, arenas), LINES_HEIGHT, **space)
     draw_legend(figure, looks.values())
     for arena, panel in by_arena.items():
         arms = reference_first(results, arena)

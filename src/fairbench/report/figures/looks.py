@@ -10,7 +10,7 @@ from zlib import crc32
 
 from fairbench.analysis.results import ArmResults, Results
 from fairbench.report.figures.colors import LIGHT
-from fairbench.report.figures.text_size import POINTS_PER_INCH, columns, figure_width, without_middle
+from fairbench.report.figures.text_size import POINTS_PER_INCH, panel_width, text_width, without_middle
 from fairbench.suites.schema import Suite
 
 ROLES = [role for role in LIGHT if role.startswith("arm-")]
@@ -26,7 +26,7 @@ KNOWN = (
 )
 """Names whose styles are the first ones; those of other names follow from a hash."""
 
-NAME_WIDTH = 112
+NAME_WIDTH = 106
 """The most points that a bold name takes in a figure; in narrow ones it leaves half of a panel to the lines."""
 
 
@@ -98,14 +98,15 @@ def short_names(names: Sequence[str]) -> dict[str, str]:
 
     A long name loses its middle. Names that would look alike keep the place where they begin to differ.
     """
-    width = min(NAME_WIDTH, 0.36 * POINTS_PER_INCH * figure_width() / columns())
+    width = min(NAME_WIDTH, POINTS_PER_INCH * 0.3 * panel_width())
     shown = {name: without_middle(name, width, weight="bold") for name in names}
     for text in {text for text, count in Counter(shown.values()).items() if count > 1}:
         alike = [name for name in names if shown[name] == text]
         shared = takewhile(lambda letters: len(set(letters)) == 1, zip(*alike, strict=False))
         start = max(len([*shared]) - 3, 4)
         for i, name in enumerate(alike, 1):
-            shown[name] = f"{name[:3]}…{without_middle(name[start:], width * 2 / 3, weight='bold')}…{i}"
+            left = width - text_width(f"{name[:3]}……{i}", weight="bold")
+            shown[name] = f"{name[:3]}…{without_middle(name[start:], left, weight='bold')}…{i}"
     return {name: text.replace("$", r"\$") for name, text in shown.items()}
 
 

@@ -19,7 +19,7 @@ from fairbench.report.figures.canvas import (
     titles,
 )
 from fairbench.report.figures.colors import LIGHT
-from fairbench.report.figures.labels import draw_legend, height_for, label_ends, legend_height, width_for
+from fairbench.report.figures.labels import LINES_HEIGHT, draw_legend, label_ends, label_space
 from fairbench.report.figures.looks import Look, Looks, axis_label, no_line, reference_first
 from fairbench.report.tables.numbers import number, rate
 from fairbench.suites.schema import Suite
@@ -42,9 +42,8 @@ def draw_lr_sensitivity(analyses: Analyses, looks: Looks) -> Drawing | None:
     if not arenas:
         return None
     joined = suite.sweep.search != "sobol"
-    place = {"right": width_for(look.label for look in looks.values()), "legend": legend_height(len(looks))}
     scales = {results.study.optimizers[name].lr_scale for name in suite.optimizers if results.study.tuned(name)}
-    figure, by_arena = panels(titles(suite, arenas), height_for(len(looks)), **place)
+    figure, by_arena = panels(titles(suite, arenas), LINES_HEIGHT, **label_space(looks.values()))
     draw_legend(figure, looks.values())
     for arena, panel in by_arena.items():
         label, maximize = axis_label(suite, arena)

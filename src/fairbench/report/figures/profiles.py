@@ -1,8 +1,11 @@
 """Performance profiles: how fast each optimizer reaches the targets of the arenas."""
 
+from collections.abc import Sequence
+from itertools import pairwise
+
 from fairbench.analysis.analyses import Analyses
 from fairbench.report.figures.canvas import Drawing, draw_line, finished, log_axis, panels
-from fairbench.report.figures.labels import draw_legend, height_for, label_ends, legend_height, width_for
+from fairbench.report.figures.labels import LINES_HEIGHT, draw_legend, label_ends, label_space
 from fairbench.report.figures.looks import Looks
 from fairbench.report.tables.numbers import percent, three
 
@@ -15,9 +18,8 @@ def draw_profiles(analyses: Analyses, looks: Looks) -> Drawing | None:
     measures = list(dict.fromkeys(point.measure for point in analyses.profiles))
     if not measures:
         return None
-    place = {"right": width_for(look.label for look in looks.values()), "legend": legend_height(len(looks))}
     titles = {measure: f"time in {measure}" for measure in measures}
-    figure, by_measure = panels(titles, height_for(len(looks)), **place)
+    figure, by_measure = panels(titles, LINES_HEIGHT, **label_space(looks.values()))
     draw_legend(figure, looks.values())
     for measure, panel in by_measure.items():
         of_measure = [point for point in analyses.profiles if point.measure == measure]
@@ -27,7 +29,7 @@ def draw_profiles(analyses: Analyses, looks: Looks) -> Drawing | None:
         log_axis(panel.axes, "x", [1.0, end])
         ends = {}
         for name, look in looks.items():
-            points = [(point.tau, 100 * point.share) for point in of_measure if point.optimizer == name]
+            points = rises([(point.tau, 100 * point.share) for point in of_measure if point.optimizer == name])
             taus, shares = zip(*points, (end, points[-1][1]), strict=True)
             texts = [
                 f"{name}, within {three(tau)} times: {percent(s / 100)}" for tau, s in zip(taus, shares, strict=True)
@@ -44,3 +46,8 @@ def draw_profiles(analyses: Analyses, looks: Looks) -> Drawing | None:
         "share in which it is the fastest."
     )
     return finished(figure, by_measure, "profiles", "Performance profiles", caption)
+
+
+def rises(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The points at which a profile is higher than before, and the first; with many arms and arenas few others are."""
+    return [points[0], *(point for before, point in pairwise(points) if point[1] > before[1])]

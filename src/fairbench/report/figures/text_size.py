@@ -31,6 +31,11 @@ def columns() -> int:
     return max(1, min(2, int(figure_width() / NARROWEST)))
 
 
+def panel_width() -> float:
+    """The width in inches of a panel in a full row."""
+    return figure_width() / columns()
+
+
 def points_per_pixel(axes: Axes) -> float:
     """The points of the report's size in a pixel of the figure that is drawn."""
     return POINTS_PER_INCH / axes.figure.dpi / scale()

@@ -10,7 +10,7 @@ from fairbench.analysis.comparison.shocks import ShockCost
 from fairbench.analysis.comparison.time_to_target import TimeToTarget
 from fairbench.analysis.mechanism import Mechanism, Quantity
 from fairbench.analysis.tuning import ALL, DEFAULT, Tuning
-from fairbench.report.tables.model import ARM, Column, TableView, integers, numbers, table_view, words
+from fairbench.report.tables.model import ARM, Column, TableView, integers, numbers, page_only, table_view, words
 from fairbench.report.tables.numbers import NONE, exact, interval, number, percent, rate, signed, three
 
 SMALL_BUDGETS = ("1", "2", "4", "8")
@@ -47,12 +47,12 @@ def leaderboard_table(standings: Sequence[Standing], reference: str) -> TableVie
     columns = (
         words("Optimizer", "optimizer"),
         numbers("Mean rank", "mean_rank", three),
-        words("Groups", "groups"),
-        *(numbers(verdict.capitalize(), verdict, exact) for verdict in (*FROM_BASELINE, "undecided")),
+        *page_only(words("Groups", "groups")),
+        *(numbers(verdict.capitalize(), verdict, exact) for verdict in FROM_BASELINE),
+        *page_only(numbers("Undecided", "undecided", exact)),
         numbers("Step time", "step_ratio", three),
         numbers("Training time", "train_ratio", three),
-        words("State", "state"),
-        Column("Rate", lambda x: "searched" if x.tuned else "fixed"),
+        *page_only(words("State", "state"), Column("Rate", lambda x: "searched" if x.tuned else "fixed")),
     )
     return table_view("leaderboard", caption, columns, standings)
 
@@ -135,8 +135,7 @@ def quantity_table(quantities: Sequence[Quantity]) -> TableView:
         words("Unit", "unit"),
         numbers("Per tensor step", "per_tensor_step", three),
         numbers("Of the path", "of_way", percent),
-        words("Most in", "most_in"),
-        numbers("Of it", "most_share", percent),
+        *page_only(words("Most in", "most_in"), numbers("Of it", "most_share", percent)),
         numbers("Half by", "half_by", percent),
     )
     return table_view("quantities", caption, columns, quantities)
@@ -182,12 +181,12 @@ def tuning_table(rows: Sequence[Tuning], split: str) -> TableView:
     few = [k for k in SMALL_BUDGETS if any(row.drawn == k and row.rank for row in rows)]
     columns = (
         *ARM,
-        words("Metric", "metric"),
+        *page_only(words("Metric", "metric")),
         numbers("Default rate", "default_lr", rate),
         reached("At the default", DEFAULT),
         *(reached(f"Best of {k}", k) for k in few),
         reached("Best of all", ALL),
-        integers("Settings", "settings"),
+        *page_only(integers("Settings", "settings")),
         *([Column("Diverged", lambda row: percent(lost(row)), lost)] if any(map(lost, every)) else []),
         numbers("Gain", "gain", signed),
     )

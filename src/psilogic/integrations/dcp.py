@@ -1,0 +1,46 @@
+"""A planner of `torch.distributed.checkpoint` with which PsiLogic takes over a training of AdamW."""
+
+from inspect import signature
+
+from torch.distributed.checkpoint.default_planner import DefaultLoadPlanner
+from torch.distributed.checkpoint.planner import LoadPlan
+from torch.optim import AdamW
+
+from psilogic.checkpoint import OWN_STATE
+from psilogic.optimizer import PsiLogic
+
+OWN_OPTIONS = {*signature(PsiLogic).parameters, "schema"} - {*signature(AdamW).parameters}
+"""Keys of PsiLogic's parameter groups that AdamW's lack."""
+
+
+class LoadPlanner(DefaultLoadPlanner):
+    """The default planner, which also takes checkpoints that AdamW wrote.
+
+    `dcp.load` reads what the loading optimizer has, and fails at the first key that the checkpoint lacks. If it lacks
+    everything that PsiLogic has more than AdamW, hyperparameters keep their values and the detector starts. All other
+    missing keys are errors, unless `allow_partial_load=True`.
+    """
+
+    def create_local_plan(self) -> LoadPlan:
+        """The plan of this rank.
+
+        Raises:
+            RuntimeError: a key is missing that AdamW has too.
+        """
+        strict, self.allow_partial_load = not self.allow_partial_load, True
+        plan = super().create_local_plan()
+        self.allow_partial_load = not strict
+        saved = self.metadata.state_dict_metadata if self.metadata else {}
+        own = {key for key in self.state_dict if _is_own(key)}
+        missing = [key for key in self.state_dict if key not in saved]
+        if strict and own.isdisjoint(saved):
+            missing = [key for key in missing if key not in own]
+        if strict and missing:
+            raise RuntimeError(f"Missing key in checkpoint state_dict: {missing[0]}.")
+        return plan
+
+
+def _is_own(key: str) -> bool:
+    """Whether a flattened key belongs to a hyperparameter or a state that only PsiLogic has."""
+    name = key.rpartition(".")[2]
+    return name in OWN_STATE or (name in OWN_OPTIONS and "param_groups." in key)
