@@ -13,7 +13,7 @@ ARGUMENTS = (
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"),
     *("--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
-NARROWEST, PHONE, DESKTOP = 320, 390, 1280
+PHONE, DESKTOP = 390, 1280
 OPENED = "document.querySelectorAll('details').forEach((details) => details.open = true)"
 
 
@@ -61,6 +61,5 @@ KEYS = {"Tab": 9, "Escape": 27, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39
 
 def keys(browser, *names):
     for name in names:
-        for kind in ("rawKeyDown", "keyUp"):
-            event = {"type": kind, "key": name, "code": name, "windowsVirtualKeyCode": KEYS[name]}
-            browser.execute_cdp_cmd("Input.dispatchKeyEvent", event)
+        event = {"type": "rawKeyDown", "key": name, "code": name, "windowsVirtualKeyCode": KEYS[name]}
+        browser.execute_cdp_cmd("Input.dispatchKeyEvent", event)

@@ -126,6 +126,7 @@ LIMITS = f"{PANEL} const {{x, y}} = drawing(panel).now; return [x.low, x.high, y
 
 
 def test_a_drag_shows_a_part_and_the_link_keeps_it(browser):
+    seen(browser, "lr_sensitivity")
     whole = browser.execute_script(LIMITS, "lr_sensitivity")
     (x, y, *_), (right, below, *_) = browser.execute_script(AT, "lr_sensitivity")[:2]
     mouse(browser, ("Pressed", x - 5, y - 20), ("Moved", right + 5, below + 20), ("Released", right + 5, below + 20))
@@ -143,6 +144,7 @@ def test_a_drag_shows_a_part_and_the_link_keeps_it(browser):
 
 
 def test_the_pointer_tells_the_values_of_all_arms(browser):
+    seen(browser, "lr_sensitivity")
     points = browser.execute_script(AT, "lr_sensitivity")
     x, y, _, said = points[1]
     mouse(browser, ("Moved", x + 3, y - 2))

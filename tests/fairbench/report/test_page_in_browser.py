@@ -6,7 +6,7 @@ import re
 import time
 
 import pytest
-from chromium import DESKTOP, NARROWEST, PHONE, keys, show
+from chromium import DESKTOP, PHONE, keys, show
 from fabricated import Records, finals, history, study
 from pages import contrast, latex
 
@@ -16,6 +16,7 @@ from fairbench.report.two_studies import two_studies, write_two_studies
 
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.slow]
 
+NARROWEST = 320
 PAPER = 703  # A4 without its margins of 12 mm
 
 
@@ -143,7 +144,7 @@ MISSED = "return window.wanted.filter((e) => !window.reached.has(e)).map((e) => 
 def test_the_keyboard_reaches_everything(browser):
     wanted = browser.execute_script(REACHABLE)
     assert wanted > 100
-    keys(browser, *["Tab"] * (wanted + 1))
+    keys(browser, *["Tab"] * (wanted + 20))  # the switches of arms come and go with the figures
     assert browser.execute_script(MISSED) == []
 
 

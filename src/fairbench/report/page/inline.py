@@ -70,7 +70,20 @@ def _panel(group: Element, part: DrawnPanel, shared: dict[str, Element], prefix:
     for element in (*svg.iter("defs"), group):
         for each in element.iter():
             _adopt(each, prefix, needed)
+    for markers in group.iter("g"):
+        _say_once(markers)
     return ElementTree.tostring(svg, encoding="unicode")
+
+
+def _say_once(markers: Element) -> None:
+    """Move the colors that all markers of a line share to their group, so that a page has fewer bytes."""
+    if len(markers) > 1 and all(marker.tag == "use" for marker in markers):
+        shared = set.intersection(*(set(marker.attrib.items()) for marker in markers))
+        for name, value in sorted(shared):
+            if name.startswith(("fill", "stroke")):
+                markers.set(name, value)
+                for marker in markers:
+                    del marker.attrib[name]
 
 
 def _references(group: Element) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 const FAR = 24;
 const MOST_LINES = 14;
+const MOST_ON_A_PHONE = 6;
 const explored = new Set();
 
 // The position in the SVG of a value as the panel is drawn now.
@@ -57,7 +58,7 @@ function explore(panel) {
     tip.hidden = values.length === 0;
     marks.remove();
     if (tip.hidden) return;
-    const lines = values.slice(0, MOST_LINES).map(({ arm, text }) => {
+    const lines = values.slice(0, panel.clientWidth < 480 ? MOST_ON_A_PHONE : MOST_LINES).map(({ arm, text }) => {
       const line = document.createElement("div");
       line.append(swatch(arm), text);
       return line;
