@@ -72,7 +72,7 @@ LEFT, TOP, BOTTOM = 0.85, 0.45, 0.65
 """Sizes in inches, so that text has the same space in a figure of any number of panels."""
 
 WIDEST = 6.5
-"""The most inches of a panel."""
+"""The most inches of a panel that has the whole width of a figure."""
 
 DPI, MOST_PIXELS = 160, 6_000_000
 """Resolution of a PNG. With hundreds of arms it is reduced, since it would take longer than PDF and SVG together."""
@@ -198,7 +198,7 @@ def panels(
     """
     in_row = min(len(titles), columns())
     rows = -(-len(titles) // in_row)
-    panel_width = min(figure_width() / in_row, WIDEST)
+    panel_width = figure_width() / (in_row if figure_width() <= WIDEST else columns())
     size = in_row * panel_width, rows * height + legend
     figure = Figure(figsize=(size[0] * scale(), size[1] * scale()))
     FigureCanvasAgg(figure)

@@ -28,7 +28,7 @@ from fairbench.report.tables.provenance import trial_counts
 from fairbench.report.tables.verdict_text import VerdictText
 from fairbench.suites.schema import Suite
 
-TABLE_SCRIPTS = ("view.js", "tables.js", "bar.js")
+SCRIPTS = ("view.js", "tables.js", "bar.js")
 FIGURE_SCRIPTS = ("axes.js", "arms.js", "ticks.js", "figures.js", "pointer.js", "downloads.js")
 STYLES = ("figures.css", "style.css")
 SIGNS = {"better": "▲", "worse": "▼", "equivalent": "=", "identical": "=", "identical values": "="}
@@ -66,7 +66,7 @@ def render_page(
 
 def filled(name: str, tables: Mapping[str, TableView], **content: Any) -> str:
     """A template of this folder with its tables and other content, with style, colors and script."""
-    script = "\n".join(map(_text, (*TABLE_SCRIPTS, *(FIGURE_SCRIPTS if "figures" in content else ()))))
+    script = "\n".join(map(_text, (*SCRIPTS, *(FIGURE_SCRIPTS if content.get("figures") else ()))))
     return _template(name).render(
         light=declarations(dark=False),
         dark=declarations(dark=True),

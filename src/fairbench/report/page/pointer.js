@@ -69,7 +69,7 @@ function explore(panel) {
     put(values);
   }
 
-  // A single value is told above it, several next to them, where there is more space.
+  // A single value is shown above it, several to the right, where there is more space.
   function put(values) {
     const box = svg.viewBox.baseVal;
     const scale = panel.clientWidth / box.width;
