@@ -13,7 +13,7 @@ ARGUMENTS = (
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"),
     *("--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
-PHONE, DESKTOP = 390, 1280
+NARROWEST, PHONE, DESKTOP = 320, 390, 1280
 OPENED = "document.querySelectorAll('details').forEach((details) => details.open = true)"
 
 

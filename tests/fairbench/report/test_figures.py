@@ -20,9 +20,9 @@ from fairbench.report.figures.axis_text import fit_ticks, thin_ticks
 from fairbench.report.figures.canvas import MOST_PIXELS, finished, style
 from fairbench.report.figures.causes import acted, draw_causes, draw_mechanism, draw_shocks
 from fairbench.report.figures.colors import COLORS
-from fairbench.report.figures.curves_and_times import draw_learning_curves
 from fairbench.report.figures.labels import separate
 from fairbench.report.figures.leaderboard import draw_leaderboard
+from fairbench.report.figures.learning_curves import draw_learning_curves
 from fairbench.report.figures.looks import NAME_WIDTH, looks_of, short_names
 from fairbench.report.figures.lr_sensitivity import draw_lr_sensitivity
 from fairbench.report.figures.paper import paper_figures

@@ -6,7 +6,7 @@ import re
 import time
 
 import pytest
-from chromium import DESKTOP, PHONE, keys, show
+from chromium import DESKTOP, NARROWEST, PHONE, keys, show
 from fabricated import Records, finals, history, study
 from pages import contrast, latex
 
@@ -16,7 +16,6 @@ from fairbench.report.two_studies import two_studies, write_two_studies
 
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.slow]
 
-NARROWEST = 320
 PAPER = 703  # A4 without its margins of 12 mm
 
 
@@ -72,7 +71,7 @@ def test_tables_are_filtered_and_searched(browser):
     browser.execute_script("document.querySelectorAll('details').forEach((details) => details.open = false)")
     browser.execute_script(TYPED, "#find", "perplexity lion")
     assert browser.execute_script(ROWS, "metrics") == [row for row in every if row[1:3] == ["perplexity", "Lion"]]
-    assert browser.execute_script("return document.querySelector('output').value") == "1 row in 1 table"
+    assert browser.execute_script("return document.querySelector('output').value") == "1 rows in 1 tables"
     assert not browser.execute_script(ROWS, "comparisons")
     browser.execute_script(TYPED, "#find", "")
     assert browser.execute_script("return document.querySelectorAll('details[open]').length") == 0
@@ -290,7 +289,7 @@ def test_it_is_read_without_script(browser):
         browser.get(f"{browser.page}#table-metrics")
         assert all(browser.execute_script(seen, "#table-metrics td"))
         browser.get(f"{browser.page}#figure-learning_curves")
-        assert all(browser.execute_script(seen, "#curves .panel > svg"))
+        assert all(browser.execute_script(seen, "#figure-learning_curves .panel > svg"))
     finally:
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
 

@@ -22,7 +22,7 @@ from fairbench.report.findings import find
 
 ALWAYS = ("lr_sweep", "steps", "summary", "aggregate", "significance", "mechanism", "cost", "tuning")
 TABLES = {f"{name}.csv" for name in ALWAYS}
-FIGURES = ("leaderboard", "learning_curves", "lr_sensitivity", "mechanism", "step_time")
+FIGURES = ("leaderboard", "learning_curves", "lr_sensitivity", "mechanism", "step_time", "training_loss")
 LATEX = (
     *("comparisons", "statistics", "metrics", "learning_rates", "mechanism", "quantities", "cost", "equal_time"),
     *("budget", "tuning", "treatment", "conditions", "arenas", "optimizers", "environment"),

@@ -105,6 +105,7 @@ class Panel:
         points: the values with a tooltip: position in data coordinates, the arm's index, a sentence.
         summary: the panel in words, for screen readers.
         seconds: of an arm's unit of x, by its index; empty where x is no steps or none were timed.
+        seeds: the values of each seed by x, by the index of the arm; for the page alone.
         best: whether higher ("high") or lower ("low") values of y are better, if either.
     """
 
@@ -117,6 +118,7 @@ class Panel:
     points: list[tuple[float, float, int, str]] = field(default_factory=list)
     summary: list[str] = field(default_factory=list)
     seconds: dict[int, float] = field(default_factory=dict)
+    seeds: dict[int, list[Mapping[int, float]]] = field(default_factory=dict)
     best: Literal["", "high", "low"] = ""
 
 

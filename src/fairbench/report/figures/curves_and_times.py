@@ -1,23 +1,18 @@
-"""All figures in their order; among them learning curves and step time."""
+"""All figures in their order; among them step time."""
 
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any
 
 from matplotlib.patches import Patch
-from matplotlib.ticker import MaxNLocator
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.cost import STEP_PHASES, Cost
-from fairbench.analysis.curves import Curve
-from fairbench.analysis.results import ArmResults
 from fairbench.report.figures.axis_text import inner_width
 from fairbench.report.figures.canvas import (
     TOP,
     Drawing,
     Panel,
-    draw_band,
-    draw_line,
     finished,
     mark,
     panels,
@@ -27,21 +22,17 @@ from fairbench.report.figures.canvas import (
 from fairbench.report.figures.causes import draw_causes, draw_mechanism, draw_shocks
 from fairbench.report.figures.colors import LIGHT
 from fairbench.report.figures.labels import (
-    MOST_LABELS,
-    draw_legend,
-    height_for,
-    label_ends,
-    legend_height,
     moved,
     name_rows,
     width_for,
 )
 from fairbench.report.figures.leaderboard import draw_leaderboard
-from fairbench.report.figures.looks import Looks, arm_label, axis_label, looks_of, no_line, reference_first
+from fairbench.report.figures.learning_curves import draw_learning_curves, draw_training_loss
+from fairbench.report.figures.looks import Looks, looks_of
 from fairbench.report.figures.lr_sensitivity import draw_lr_sensitivity
 from fairbench.report.figures.profiles import draw_profiles
 from fairbench.report.figures.text_size import POINTS_PER_INCH, columns, figure_width, text_width
-from fairbench.report.tables.numbers import mean_and_deviation, number
+from fairbench.report.tables.numbers import number
 
 PHASE_COLORS = [LIGHT[f"phase-{phase}"] for phase in STEP_PHASES]
 
@@ -55,50 +46,6 @@ def draw_figures(analyses: Analyses, *size: float) -> list[Drawing]:
         looks = looks_of(analyses.suite)
         drawings = [draw(analyses, looks) for draw in FIGURES]
     return [drawing for drawing in drawings if drawing is not None]
-
-
-def draw_learning_curves(analyses: Analyses, looks: Looks) -> Drawing | None:
-    """The primary metric of every arm over the training."""
-    suite, results = analyses.suite, analyses.results
-    arenas = [arena for arena in suite.arenas if any(analyses.curves[arena, name] for name in suite.optimizers)]
-    if not arenas:
-        return None
-    right = width_for(arm_label(arm, looks[arm.optimizer]) for arm in results.arms)
-    many = len(looks)
-    place = {"right": right, "legend": legend_height(many)}
-    figure, by_arena = panels(titles(suite, arenas), height_for(many), **place)
-    draw_legend(figure, looks.values())
-    for arena, panel in by_arena.items():
-        arms = reference_first(results, arena)
-        curves = [(arm, curve) for arm in arms if (curve := analyses.curves[arena, arm.optimizer])]
-        panel.axes.set_xlabel("training step" + no_line(arms, [arm for arm, _ in curves], looks))
-        panel.axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
-        label, maximize = axis_label(suite, arena)
-        panel.best = "high" if maximize else "low"
-        panel.axes.set_ylabel(label)
-        timed = {cost.optimizer: cost.train_ms for cost in analyses.costs if cost.arena == arena}
-        panel.seconds.update({looks[name].index: ms / 1000 for name, ms in timed.items()})
-        _draw_curves(panel, curves, looks)
-    caption = (
-        f"Learning curves: mean over the final seeds, {suite.selection_name} split, with "
-        f"{'its standard deviation' if many <= MOST_LABELS else f'the standard deviation of {suite.reference}'}. "
-        f"The wide line is {suite.reference}. A line ends where the first of its seeds diverged. "
-        "†: seeds that finished, where not all did."
-    )
-    return finished(figure, by_arena, "learning_curves", "Learning curves", caption)
-
-
-def _draw_curves(panel: Panel, curves: Sequence[tuple[ArmResults, Curve]], looks: Looks) -> None:
-    for arm, curve in curves:
-        steps, mean, std = zip(*curve, strict=True)
-        texts = [f"{arm.optimizer}, step {step}: {mean_and_deviation(m, s)}" for step, m, s in curve]
-        draw_line(panel, looks[arm.optimizer], steps, mean, texts)
-        if len(curves) <= MOST_LABELS or looks[arm.optimizer].wide:
-            low, high = ([m + sign * (s or 0.0) for m, s in zip(mean, std, strict=True)] for sign in (-1, 1))
-            draw_band(panel, looks[arm.optimizer], steps, low, high)
-        panel.summary.append(f"{texts[-1]}.")
-    ends = ((arm, looks[arm.optimizer], curve[-1][:2]) for arm, curve in curves)
-    label_ends(panel, {arm_label(arm, look): (look, end) for arm, look, end in ends})
 
 
 def _step_time(analyses: Analyses, looks: Looks) -> Drawing | None:
@@ -152,6 +99,7 @@ def _draw_bars(panel: Panel, costs: Sequence[Cost], looks: Looks) -> None:
 FIGURES: tuple[Draw, ...] = (
     draw_leaderboard,
     draw_learning_curves,
+    draw_training_loss,
     draw_lr_sensitivity,
     draw_causes,
     draw_shocks,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -39,7 +40,7 @@ class DrawnPanel:
         summary: the panel in words, for screen readers.
         box: its place in the SVG.
         x, y: its axes.
-        points, seconds, best: as of `Panel`.
+        points, seconds, seeds, best: as of `Panel`.
     """
 
     arena: str
@@ -50,12 +51,13 @@ class DrawnPanel:
     y: Ends
     points: list[tuple[float, float, int, str]]
     seconds: dict[int, float]
+    seeds: dict[int, list[tuple[list[int], list[float]]]]
     best: str
 
     @property
     def data(self) -> dict[str, Any]:
         """What a script needs to draw the panel again with other axes."""
-        axes = {"x": self.x, "y": self.y, "seconds": self.seconds, "best": self.best}
+        axes = {"x": self.x, "y": self.y, "seconds": self.seconds, "seeds": self.seeds, "best": self.best}
         return {"arena": self.arena, **axes, "points": self.points}
 
 
@@ -66,7 +68,9 @@ def drawn_panel(arena: str, panel: Panel) -> DrawnPanel:
     x = _ends(panel.axes.xaxis, inside.x0 * to_points, inside.x1 * to_points)
     y = _ends(panel.axes.yaxis, (height - inside.y0) * to_points, (height - inside.y1) * to_points)
     points = [(_rounded(x), _rounded(y), arm, text) for x, y, arm, text in panel.points]
-    return DrawnPanel(arena, panel.title, " ".join(panel.summary), panel.box, x, y, points, panel.seconds, panel.best)
+    seeds = {arm: [_line(seed) for seed in seeds] for arm, seeds in panel.seeds.items()}
+    about = arena, panel.title, " ".join(panel.summary), panel.box
+    return DrawnPanel(*about, x, y, points, panel.seconds, seeds, panel.best)
 
 
 def _ends(axis: Axis, start: float, end: float) -> Ends:
@@ -74,6 +78,11 @@ def _ends(axis: Axis, start: float, end: float) -> Ends:
     linear = axis.get_transform().linthresh if kind == "symlog" else 0.0  # type: ignore[attr-defined]
     low, high = map(float, axis.get_view_interval())
     return Ends(kind, round(start, 2), round(end, 2), low, high, linear)
+
+
+def _line(values: Mapping[int, float]) -> tuple[list[int], list[float]]:
+    """Positions and values of a thin line, which nobody reads numbers from."""
+    return [*values], [float(f"{value:.4g}") for value in values.values()]
 
 
 def _rounded(value: float) -> float:

@@ -61,13 +61,15 @@ function addTools(figure) {
   const boxes = {};
   const change = (key, words) => {
     choose(`${name}.${key}`, words.filter(Boolean).join(" "));
-    choose(`${name}.zoom`, "");
+    if (key !== "seeds") choose(`${name}.zoom`, "");
     redrawAll();
+    shownTools.forEach((show) => show());
   };
   const changeX = () => change("x", [boxes.log?.input.checked && "log", boxes.seconds?.input.checked && "seconds"]);
   if (its.some(({ data }) => Object.keys(data.seconds).length)) boxes.seconds = box("x in seconds of training", false, changeX);
   if (its.every(({ old }) => old.x.kind === "linear" && old.y.kind !== "rows") && positive(0)) boxes.log = box("log x", false, changeX);
   if (its.every(({ old }) => old.y.kind === "linear") && positive(1)) boxes.y = box("log y", false, (on) => change("y", [on && "log"]));
+  if (its.some(({ data }) => Object.keys(data.seeds).length)) boxes.seeds = box("single seeds", false, (on) => change("seeds", [on && "shown"]));
   for (const { label } of Object.values(boxes)) tools.append(label);
   for (const kind in SAVED) {
     const button = make("button", { type: "button", textContent: kind, title: `Download this figure as ${kind}` });
@@ -84,6 +86,7 @@ function addTools(figure) {
     const x = chosen(`${name}.x`).split(" ");
     for (const kind of ["log", "seconds"]) if (boxes[kind]) boxes[kind].input.checked = x.includes(kind);
     if (boxes.y) boxes.y.input.checked = chosen(`${name}.y`) === "log";
+    if (boxes.seeds) boxes.seeds.input.checked = chosen(`${name}.seeds`) === "shown";
     whole.hidden = !chosen(`${name}.zoom`);
   };
 }

@@ -47,9 +47,10 @@ function wishes({ name, number, data, old }) {
   const zoom = zooms.find(([panel]) => chosen(`${name}.zoom`) && panel === number);
   const seconds = x.includes("seconds");
   const kinds = { x: x.includes("log") ? "log" : old.x.kind, y: chosen(`${name}.y`) || old.y.kind };
+  const seeds = chosen(`${name}.seeds`) === "shown";
   const hides = data.points.some(([, , arm]) => off.has(arm) || (seconds && !(arm in data.seconds)));
-  const plain = !hides && !seconds && !zoom && kinds.x === old.x.kind && kinds.y === old.y.kind;
-  return { seconds, kinds, zoom: zoom?.slice(1), hides, plain };
+  const plain = !seeds && !hides && !seconds && !zoom && kinds.x === old.x.kind && kinds.y === old.y.kind;
+  return { seconds, kinds, zoom: zoom?.slice(1), hides, seeds, plain };
 }
 
 function shows({ data, seconds }, arm) {
@@ -164,6 +165,7 @@ function redraw(panel) {
   }
   drawTicks(it, "x", wish.plain);
   drawTicks(it, "y", wish.plain);
+  if (wish.seeds) drawSeeds(it);
   if (!wish.plain) drawEnds(it);
 }
 

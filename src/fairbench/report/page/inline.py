@@ -27,7 +27,7 @@ LINES = {"stroke-linejoin": "round", "stroke-linecap": "butt"}
 def colors() -> str:
     """CSS that gives each color of a figure that of its role, so that without it the light colors stay."""
     return "\n".join(
-        f'svg [{kind}="{color}"] {{ {kind}: var(--{role}); }}'
+        f'[{kind}="{color}"] {{ {kind}: var(--{role}); }}'
         for role, color in LIGHT.items()
         for kind in ("fill", "stroke")
     )

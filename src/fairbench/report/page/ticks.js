@@ -3,6 +3,7 @@
 const SVG = switches[0].querySelector("svg").namespaceURI;
 const LABEL_HEIGHT = 13;
 const MOST_LABELS = 9;
+const DIGIT_WIDTH = 5;
 
 function drawn(tag, attributes, text = "") {
   const element = document.createElementNS(SVG, tag);
@@ -21,10 +22,14 @@ function drawTicks(it, name, plain) {
     const text = it[`${name}Label`].replace(/,? ?\bin\s1e.*$/, "");
     label.textContent = plain ? it[`${name}Label`] : it.seconds && name === "x" ? "training time, seconds" : text;
   }
+  if (name === "y") for (const text of group?.querySelectorAll(":scope > g:not(.tick) text") ?? []) text.removeAttribute("dy");
   if (plain || old.length === 0) return;
   const now = it.now[name];
   const values = ticks(now, Math.abs(now.end - now.start) / (name === "x" ? 42 : 28));
   const texts = written(values, now.kind);
+  const longest = (names) => Math.max(...names.map((text) => text.length));
+  const more = (longest(texts) - longest(old.map((tick) => tick.textContent.trim()))) * DIGIT_WIDTH;
+  if (name === "y" && more > 0) for (const text of group.querySelectorAll(":scope > g:not(.tick) text")) text.setAttribute("dy", -more);
   values.forEach((value, i) => group.append(movedTick(old[0], name, now.at(value), texts[i])));
 }
 
@@ -63,7 +68,8 @@ function separated(heights, gap, low, high) {
 // Where the label of an arm begins: the end of its line, or the last of its values that lies in the panel.
 function endOf(it, arm) {
   const inside = ([x, y]) => it.now.x.inside(x) && it.now.y.inside(y);
-  const own = partsOf(it).find((part) => part.kind === "end" && part.arm === arm && part.given.d);
+  it.ends ??= new Map(partsOf(it).filter(({ kind, given }) => kind === "end" && given.d).map((part) => [part.arm, part]));
+  const own = it.ends.get(arm);
   const end = own && place(it, own, pairs(own)[0]);
   if (end && inside(end)) return end;
   const last = it.data.points.filter(([, , of]) => of === arm).map((point) => position(it, point)).filter(inside);
@@ -95,4 +101,21 @@ function drawnEnd({ now }, arm, [x, y], height, text) {
   const leader = { d: `M ${x} ${y} L ${right} ${height}`, fill: "none", stroke: color, "stroke-width": 0.8, "stroke-dasharray": dash };
   group.append(drawn("path", leader), shape, drawn("text", name, text ?? label.replaceAll("\\$", "$")));
   return group;
+}
+
+// The single seeds of each arm as thin lines.
+function drawSeeds(it) {
+  const clip = it.svg.querySelector("[clip-path]").getAttribute("clip-path");
+  const group = drawn("g", { class: "again", "clip-path": clip });
+  for (const [arm, seeds] of Object.entries(it.data.seeds)) {
+    if (!shows(it, Number(arm))) continue;
+    const own = drawn("g", { "data-arm": arm });
+    for (const [steps, values] of seeds) {
+      const at = steps.map((step, i) => position(it, [step, values[i], arm]).map((place) => Math.max(-EXTENT, Math.min(EXTENT, place)).toFixed(1)));
+      const line = { d: `M ${at.map((xy) => xy.join(" ")).join(" L ")}`, stroke: switches[arm].dataset.color, "stroke-width": 0.7, "stroke-opacity": 0.6, fill: "none" };
+      if (at.length) own.append(drawn("path", line));
+    }
+    group.append(own);
+  }
+  it.svg.append(group);
 }
