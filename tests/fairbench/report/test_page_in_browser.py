@@ -71,7 +71,7 @@ def test_tables_are_filtered_and_searched(browser):
     browser.execute_script("document.querySelectorAll('details').forEach((details) => details.open = false)")
     browser.execute_script(TYPED, "#find", "perplexity lion")
     assert browser.execute_script(ROWS, "metrics") == [row for row in every if row[1:3] == ["perplexity", "Lion"]]
-    assert browser.execute_script("return document.querySelector('output').value") == "1 rows in 1 tables"
+    assert browser.execute_script("return document.querySelector('output').value") == "1 row in 1 table"
     assert not browser.execute_script(ROWS, "comparisons")
     browser.execute_script(TYPED, "#find", "")
     assert browser.execute_script("return document.querySelectorAll('details[open]').length") == 0
