@@ -144,8 +144,11 @@ MISSED = "return window.wanted.filter((e) => !window.reached.has(e)).map((e) => 
 def test_the_keyboard_reaches_everything(browser):
     wanted = browser.execute_script(REACHABLE)
     assert wanted > 100
-    keys(browser, *["Tab"] * (wanted + 20))  # the switches of arms come and go with the figures
-    assert browser.execute_script(MISSED) == []
+    for _ in range(2):  # a figure becomes a tab stop when it comes into view, on a busy machine after the key
+        keys(browser, *["Tab"] * (wanted + 20))  # the switches of arms come and go with the figures
+        if not (missed := browser.execute_script(MISSED)):
+            break
+    assert missed == []
 
 
 NAMELESS = """
