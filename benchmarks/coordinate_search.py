@@ -115,7 +115,11 @@ def table(grid: Sequence[Row]) -> list[dict[str, str]]:
     """A row for each arm, in the order of the grid."""
     arms = dict.fromkeys((x["arena"], x["optimizer"]) for x in grid)
     rows = [compared(*arm, [x for x in grid if (x["arena"], x["optimizer"]) == arm]) for arm in arms]
-    return [{key: f"{x:.6g}" if type(x) is float else str(x) for key, x in row.items()} for row in rows]
+    return [{key: _cell(x) for key, x in row.items()} for row in rows]
+
+
+def _cell(x: Any) -> str:
+    return f"{x:.6g}" if type(x) is float else str(x).upper() if type(x) is bool else str(x)
 
 
 def main() -> None:

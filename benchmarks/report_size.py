@@ -83,7 +83,7 @@ def measure(shape: Shape) -> dict[str, float | str]:
     return {
         "trials": trials,
         "arms": 2 * shape.optimizers,
-        "lost": "yes" if shape.lost else "no",
+        "lost": bool(shape.lost),
         "cpu_s": round(spent, 1),
         "target_s": shape.seconds,
         "page_mb": round(size, 2),

@@ -37,9 +37,8 @@ def quadratic(random: np.random.Generator) -> list[Curve]:
 
 
 def selecting(study: str) -> list[dict[str, str]]:
-    """The rows of the trials that select: those that confirm the selection of the sweep, otherwise the sweep."""
-    rows = read_csv(RESULTS / study / "lr_sweep.csv")
-    return [row for row in rows if row.get("stage") == "confirm"] or rows
+    """The rows of the trials that select: those that confirm the selection of the sweep."""
+    return [row for row in read_csv(RESULTS / study / "lr_sweep.csv") if row["stage"] == "confirm"]
 
 
 def measured(study: str) -> list[list[Curve]]:
@@ -50,8 +49,8 @@ def measured(study: str) -> list[list[Curve]]:
         primary = comparisons.get(row["arena"], {"metric": "", "direction": ""})
         about = [row[key] for key in ("arena", "optimizer", "metric")]
         if row["metric"] == primary["metric"] and row["std"] and float(row["std"]) > 0:
-            own = [x for x in trials if [x[key] for key in ("arena", "optimizer", "metric")] == about and x["val"]]
-            values = np.array([float(x["val"]) for x in own]) / float(row["std"])
+            own = [x for x in trials if [x[key] for key in ("arena", "optimizer", "metric")] == about and x["value"]]
+            values = np.array([float(x["value"]) for x in own]) / float(row["std"])
             if len(values) > 1:
                 curves.setdefault(row["arena"], []).append(values if primary["direction"] == "min" else -values)
     return list(curves.values())
@@ -64,12 +63,12 @@ def narrow_leads(study: str) -> str:
     sweeps: dict[tuple[str, str], list[float]] = {}
     for row in selecting(study):  # one seed for each setting
         metric, sign = primary[row["arena"]]
-        if row["metric"] == metric and row["val"]:
-            sweeps.setdefault((row["arena"], row["optimizer"]), []).append(sign * float(row["val"]))
+        if row["metric"] == metric and row["value"]:
+            sweeps.setdefault((row["arena"], row["optimizer"]), []).append(sign * float(row["value"]))
     finals: dict[tuple[str, str], list[float]] = {}
     for row in read_csv(RESULTS / study / "summary.csv"):
-        if value := row[f"val_{primary[row['arena']][0]}"]:
-            finals.setdefault((row["arena"], row["optimizer"]), []).append(float(value))
+        if row["metric"] == primary[row["arena"]][0] and row["val"]:
+            finals.setdefault((row["arena"], row["optimizer"]), []).append(float(row["val"]))
     won = [row for row in comparisons if row["verdict"] in ("better", "worse")]
     decided = {(row["arena"], row[side]) for row in won for side in ("reference", "baseline")} & sweeps.keys()
     narrow = [arm for arm in decided if np.diff(sorted(sweeps[arm])[:2])[0] < np.std(finals[arm], ddof=1)]

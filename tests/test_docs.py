@@ -129,7 +129,7 @@ def test_the_comparison_of_searches_follows_from_the_grid(monkeypatch: pytest.Mo
     assert searches.table(searches.read_csv(searches.GRID)) == rows
     assert [int(row["grid_trials"]) for row in rows] == [45] * 16
     assert max(int(row["coordinate_trials"]) for row in rows) <= 18
-    within = {name: [row[f"{name}_within"] for row in rows].count("True") for name in ("coordinate", "rate_alone")}
+    within = {name: [row[f"{name}_within"] for row in rows].count("TRUE") for name in ("coordinate", "rate_alone")}
     sobol = sum(float(row["sobol_within"]) for row in rows)
     said = re.findall(
         r"(\d+) of 16 arms, .* alone in (\d+),\s.* in (\d+\.\d)", (ROOT / "docs/suite-files.md").read_text()

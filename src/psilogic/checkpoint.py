@@ -158,9 +158,9 @@ def _published_warmup(saved: Mapping[str, Any]) -> int:
 
     The rule changed with 0.4, which added `gamma_auto`.
     """
-    warmup, T_max = saved.get("chaos_warmup", -1), saved.get("gamma_T_max", 0)
+    warmup, T_max = int(saved.get("chaos_warmup", -1)), int(saved.get("gamma_T_max", 0))
     if warmup >= 0:
-        return int(warmup)
+        return warmup
     if T_max == 0:
         return 200
     return max(500, T_max // 20) if "gamma_auto" in saved else max(50, T_max // 10)

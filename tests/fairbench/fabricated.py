@@ -3,8 +3,9 @@
 import hashlib
 
 from fairbench.optimizers.spec import OptimizerPlan, ResolvedOptimizer
-from fairbench.study.history import History, Plan
-from fairbench.study.plan import ResolvedArena, Study
+from fairbench.study.history import History, Plan, write_history
+from fairbench.study.plan import ResolvedArena, Study, arms
+from fairbench.study.records import Store
 from fairbench.suites.loader import load_suite
 from fairbench.suites.schema import ArenaPlan, Final, Suite, Sweep, Training
 
@@ -146,6 +147,14 @@ def finals(the_study, **scores):
 def history(the_study):
     """The plans of a study that was never changed."""
     return History((Plan(the_study, "2026-11-22T10:00:00+00:00", 0),))
+
+
+def saved(directory, the_study, records):
+    """The directory, as text, with what a run of the study leaves in it."""
+    write_history(directory, history(the_study))
+    for spec in (spec for arm in arms(the_study, records) for spec in arm.trials if records(spec)):
+        Store(directory).write(records(spec))
+    return str(directory)
 
 
 def flags_of(the_study, records):

@@ -1,6 +1,9 @@
 """The report's page as tests read it, and a page that has everything."""
 
+import base64
+import json
 import re
+import zlib
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -29,7 +32,7 @@ class Page(HTMLParser):
         bold: what is emphasized.
         links: what the page refers to.
         headings: level and text.
-        tables: of each table the rows, of each row the texts of its cells, by the id of its caption.
+        tables: of each table the rows, of each row the texts of its cells, by the table's name.
         ids: every id.
         elements: every element's name and attributes.
         styles: every style attribute.
@@ -55,8 +58,8 @@ class Page(HTMLParser):
         self.ids += [given["id"]] if "id" in given else []
         self.elements.append((tag, given))
         self.styles += [given["style"]] if "style" in given else []
-        if tag == "caption":
-            self.rows = self.tables.setdefault(given["id"].removeprefix("caption-"), [])
+        if "data-table" in given:
+            self.rows = self.tables.setdefault(given["data-table"], [])
         if tag == "tr" and self.inside("table"):
             self.rows.append([])
         if tag in ("td", "th"):
@@ -86,6 +89,12 @@ class Page(HTMLParser):
             self.headings[-1] = self.headings[-1][0], self.headings[-1][1] + data
 
 
+def latex(text):
+    """The LaTeX of the tables that a page keeps, by their names."""
+    packed = re.search(r'id="latex">(.*?)</script>', text)[1]
+    return json.loads(zlib.decompress(base64.b64decode(packed)))
+
+
 HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(1)> & {{ 7 * 7 }} </title></script> \\input{x} $#_%~^'
 
 
@@ -111,6 +120,7 @@ def everything():
 FLAGS = [
     Flag("leak", "fail", "Seen <b>before</b>.", "Split again."),
     Flag("clipping", "warn", "Clipped in 100% of steps.", "Look at it."),
+    Flag("improving", "note", "Not at its end.", "Train longer."),
 ]
 FOUND = {
     "flags": FLAGS,

@@ -18,12 +18,13 @@ class Cost:
         source: "timing" for trials that alternated with those of the other optimizers, "final" where there are none.
         trials: number of these trials.
         data_ms, forward_ms, backward_ms: milliseconds of this phase of a training step.
-        step_ms: the same of clipping, optimizer and schedule.
-        train_ms: their sum.
+        step_ms: milliseconds of clipping, optimizer and schedule in a training step.
+        train_ms: milliseconds of a training step, the sum of its phases.
         eval_s: seconds of evaluation in a trial.
         trial_s: seconds of a whole trial.
         total_s: seconds of all the arm's trials but the timing, summed.
-        data_on: kind of the device that holds the data; "cpu" with training on a GPU if they did not fit there.
+        data_on: kind of the device that holds the data; "cpu" with training on a GPU if they did not fit there,
+            "mixed" if only those of some trials did.
         peak_memory_mb: highest peak memory of a final trial, in 10^6 bytes.
     """
 
@@ -64,6 +65,7 @@ def _cost(arm: ArmResults) -> Cost | None:
     def per_trial(phase: str) -> float:
         return float(median(record["cost"]["seconds"][phase] for record in records))
 
+    kinds = {record["cost"]["data_on"] for record in records}
     phases = {f"{phase}_ms": per_step(phase) for phase in STEP_PHASES}
     return Cost(
         arm.arena,
@@ -75,6 +77,6 @@ def _cost(arm: ArmResults) -> Cost | None:
         eval_s=per_trial("eval"),
         trial_s=per_trial("total"),
         total_s=sum(x.record["cost"]["seconds"]["total"] for x in arm.runs if x.record and x.record["cost"]),
-        data_on=" ".join(sorted({record["cost"]["data_on"] for record in records})),
+        data_on=kinds.pop() if len(kinds) == 1 else "mixed",
         peak_memory_mb=max(record["cost"]["peak_memory_bytes"] for record in records) / 1e6,
     )

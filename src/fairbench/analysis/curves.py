@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 
 from fairbench.analysis.cost import Cost
-from fairbench.analysis.results import ArmResults, Results
+from fairbench.analysis.results import Results
 from fairbench.suites.schema import Suite
 
 Curve = list[tuple[float, float, float | None]]
@@ -20,11 +20,14 @@ def curves(results: Results) -> dict[tuple[str, str], Curve]:
     has.
     """
     arenas = results.study.suite.arenas
-    return {(arm.arena, arm.optimizer): _curve(arm, arenas[arm.arena].metric) for arm in results.arms}
+    return {
+        (arm.arena, arm.optimizer): mean_curve([run.curve(arenas[arm.arena].metric) for run in arm.final if run.result])
+        for arm in results.arms
+    }
 
 
-def _curve(arm: ArmResults, metric: str) -> Curve:
-    seeds = [run.curve(metric) for run in arm.final if run.result]
+def mean_curve(seeds: Sequence[Mapping[int, float]]) -> Curve:
+    """The mean of the values of some seeds by step, at the steps that all of them have."""
     shared = sorted(set.intersection(*map(set, seeds))) if seeds else []
     columns = [(step, [seed[step] for seed in seeds]) for step in shared]
     return [(step, fmean(values), stdev(values) if len(values) > 1 else None) for step, values in columns]

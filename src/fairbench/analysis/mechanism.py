@@ -6,6 +6,7 @@ from statistics import fmean
 from typing import Any
 
 from fairbench.analysis.results import ArmResults, Results
+from fairbench.common.formatting import percent, plain
 
 
 @dataclass(frozen=True)
@@ -13,10 +14,13 @@ class Quantity:
     """One quantity that a mechanism reports; means over the final seeds.
 
     Attributes:
-        value: its total over tensors and steps.
-        per_tensor_step: the same for each pair of tensor and step; None where they are not counted.
-        of_way: the distance that it moved the weights as a share of the path length of all steps; only of decays.
-        most_in: the tensor that has most of it.
+        quantity: name of the quantity, as the optimizer reports it.
+        unit: unit of the quantity, in words.
+        value: total of the quantity over tensors and steps.
+        per_tensor_step: the total divided by the number of pairs of tensor and step; None if not counted.
+        of_path_length: the distance that the quantity moved the weights as a share of the path length of all steps;
+            only of decays.
+        most_in: the tensor that has most of the quantity; empty where the total is 0.
         most_share: the share of that tensor; None where the total is 0.
         half_by: the share of the training after which half of the total was reached; None where the total is 0.
     """
@@ -27,7 +31,7 @@ class Quantity:
     unit: str
     value: float
     per_tensor_step: float | None
-    of_way: float | None
+    of_path_length: float | None
     most_in: str
     most_share: float | None
     half_by: float | None
@@ -88,7 +92,7 @@ def _quantity(arm: ArmResults, seeds: Sequence[Mapping[str, Any]], name: str, un
         unit=unit,
         value=value,
         per_tensor_step=value / pairs if pairs else None,
-        of_way=fmean(seed["mechanism"]["way"][name] / seed["way"] for seed in moved) if moved else None,
+        of_path_length=fmean(seed["mechanism"]["way"][name] / seed["way"] for seed in moved) if moved else None,
         most_in=most if value else "",
         most_share=totals[most] / value if value and most else None,
         half_by=_half_by(quantity_curve(arm, name), value),
@@ -108,17 +112,18 @@ def _half_by(added: Sequence[tuple[int, float]], total: float) -> float | None:
 def _state(rows: Mapping[str, Quantity]) -> str:
     """The effect of a mechanism in words, by the quantities that it counts."""
     if "acted" not in rows:
-        return ", ".join(f"{row.quantity}: {row.value:.3g} {row.unit}" for row in rows.values())
+        return ", ".join(f"{row.quantity}: {plain(row.value, '.3g')} {row.unit}" for row in rows.values())
     if rows["acted"].value == 0:
         held = "fired" in rows and rows["fired"].value > 0
         return "gate open only while the term was off or held at 0, changed nothing" if held else "never fired"
     share = rows["acted"].per_tensor_step
-    words = [f"acted in {100 * share:.3g}% of tensor steps" if share is not None else "acted"]
+    words = [f"acted in {percent(share)} of tensor steps" if share is not None else "acted"]
     decay = rows.get("weight_decay")
     for row in rows.values():
-        if row.of_way is not None and row is not decay:
+        if row.of_path_length is not None and row is not decay:
             relative = (
-                f"{100 * row.value / decay.value:.3g}% of what weight decay did and " if decay and decay.value else ""
+                f"{percent(row.value / decay.value)} of what weight decay did and " if decay and decay.value else ""
             )
-            words.append(f"{row.quantity} did {relative}{100 * row.of_way:.2g}% of the path length of the weights")
+            moved = f"{percent(row.of_path_length)} of the path length of the weights"
+            words.append(f"{row.quantity} did {relative}{moved}")
     return "; ".join(words)

@@ -203,9 +203,10 @@ class Aggregate:
 
     Attributes:
         split: always "test".
-        mean: mean over the finished seeds, None when there are none.
-        std: standard deviation, ddof = 1; None for fewer than two seeds.
-        n: finished seeds.
+        mean: mean of the metric over the finished seeds, None when there are none.
+        std: standard deviation over the finished seeds, ddof = 1; None for fewer than two seeds.
+        n: number of finished seeds.
+        diverged, failed, missing: number of seeds with this status.
     """
 
     arena: str

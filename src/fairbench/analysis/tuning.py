@@ -30,12 +30,12 @@ class Tuning:
     Attributes:
         settings: settings that the search tried; of repeated searches the fewest.
         default_lr: rate of the setting that is the default, see `default_setting`; None without one.
-        default_from: whose default it is, "optimizer" or "grid"; empty without one.
+        default_from: whose default that setting is, "optimizer" or "grid"; empty without one.
         drawn: "default"; a number of settings drawn at random; or "all".
         value: value at the default; expected best of the drawn settings, see `expected_best`; best of all.
         p_diverged: probability that each of these settings diverged.
         gain: improvement of the value over the default's; None without a default, and if either of them diverged.
-        rank: of the value in the arena, 1 is best, ties have their average; None if an arm has fewer settings.
+        rank: rank of the value in the arena, 1 is best, ties have their average; None if an arm has fewer settings.
         ranked: the number of arms with a rank.
     """
 

@@ -220,17 +220,17 @@ def audit(options: argparse.Namespace) -> int:
 
 def report(options: argparse.Namespace) -> int:
     """`fairbench report`."""
-    return show_report(options.directory, options.output_dir or options.directory)
+    return show_report(options.directory, options.output_dir or options.directory, options.figures == "paper")
 
 
-def show_report(directory: Path, output: Path) -> int:
+def show_report(directory: Path, output: Path, for_paper: bool = False) -> int:
     """Write all derived files of a study and print the verdict table; 1 when a trial failed."""
     from fairbench.report import write_report
     from fairbench.report.console import print_verdicts
     from fairbench.study.snapshot import open_study
 
     history, lookup = open_study(directory)
-    result = write_report(history, lookup, output)
+    result = write_report(history, lookup, output, for_paper)
     lookup.write_index()
     print_verdicts(result, output, terminal())
     return 1 if result.analyses.failed else 0
@@ -238,15 +238,9 @@ def show_report(directory: Path, output: Path) -> int:
 
 def compare(options: argparse.Namespace) -> int:
     """`fairbench compare`."""
-    from fairbench.analysis.published.publication import load_publication
+    from fairbench.cli.compare import run_compare
 
-    publication = load_publication(options.publication)
-    from fairbench.report.replication import print_replication, write_replication
-    from fairbench.study.snapshot import open_study
-
-    history, lookup = open_study(options.directory)
-    output = options.output_dir or options.directory
-    print_replication(write_replication(publication, history, lookup, output), terminal())
+    run_compare(options, terminal())
     return 0
 
 

@@ -34,11 +34,15 @@ def parser() -> argparse.ArgumentParser:
     )
     report = _add(commands, "report", "write all tables, figures and the page again from the records")
     _add_directory(report, "directory of the report (default: DIR)")
-    compare = _add(commands, "compare", "compare a study with a publication")
-    _add_directory(compare, "directory of the tables (default: DIR)")
+    report.add_argument(
+        "--figures", choices=["paper"], help="draw figures in the sizes of a paper too: 3.3 and 5.5 inches wide"
+    )
+    compare = _add(commands, "compare", "compare a study with another study, or with a publication")
+    _add_directory(compare, "directory of the tables and the page (default: DIR)")
+    other = "directory of the other study, or name of a publication (default: paper)"
+    compare.add_argument("other", nargs="?", default="paper", metavar="OTHER", help=other)
     verdicts = _add(commands, "verdicts", "judge published results by the same rules as a study's")
-    for command in (compare, verdicts):
-        command.add_argument("publication", nargs="?", default="paper", metavar="PUBLICATION", help="default: paper")
+    verdicts.add_argument("publication", nargs="?", default="paper", metavar="PUBLICATION", help="default: paper")
     verdicts.add_argument("--baselines", metavar="A,B,...", help="only against these: a smaller family of tests")
 
     explain = _add(commands, "explain", "show what identifies a trial, or how two trials differ")

@@ -1,4 +1,4 @@
-"""Durations, sizes, counts and lists as text."""
+"""Durations, sizes, counts, shares, rates and lists as text."""
 
 from collections.abc import Iterable, Sequence
 
@@ -27,6 +27,18 @@ def plain(value: float, spec: str) -> str:
     """A number in a format such as "+.3g", but written out below ten million: 3120, not 3.12e+03."""
     text = format(value, spec)
     return format(value, f"{'+' * spec.startswith('+')}.0f") if "e+" in text and abs(value) < 1e7 else text
+
+
+def rate(value: float) -> str:
+    """A learning rate: as it is if that has at most four digits, otherwise with three."""
+    short = f"{value:.4g}"
+    return short if float(short) == value else f"{value:.3g}"
+
+
+def percent(share: float) -> str:
+    """A share in percent with two digits, as 0.24% and 24%; 100% is all."""
+    text = plain(100 * share, ".2g")
+    return "over 99%" if text == "100" and share < 1 else f"{text}%"
 
 
 def some(values: Sequence[str], separator: str = ", ") -> str:

@@ -147,7 +147,7 @@ def _arguments(name: str, factory: str, plan: OptimizerPlan) -> tuple[dict[str, 
 
 def _needs(factory: str) -> list[str]:
     """The registry's needs of a factory; without an entry, those that its class shows."""
-    if facts := _facts_of(factory):
+    if facts := facts_of(factory):
         return list(facts.needs)
     optimizer, needs = load_factory(factory), []
     step = getattr(optimizer, "step", None)
@@ -165,26 +165,18 @@ def decay_kind(factory: str, options: Mapping[str, Any]) -> str:
             return "decoupled" if options[option] else "coupled"
     if factory.startswith("psilogic:"):
         return "decoupled"
-    facts = _facts_of(factory)
+    facts = facts_of(factory)
     return facts.decay if facts else "unknown"
 
 
 def default_scale(factory: str) -> float:
     """The registry's scale of a factory's rates; 1 without an entry."""
-    facts = _facts_of(factory)
+    facts = facts_of(factory)
     return facts.lr_scale if facts else 1.0
 
 
-def state_per_weight(factory: str) -> str:
-    """The state that a factory's optimizer keeps for each weight, in words; empty if unknown."""
-    facts = _facts_of(factory)
-    if facts is None:
-        return ""
-    return f"{facts.state}, and {facts.factors}" if facts.factors else str(facts.state)
-
-
-def _facts_of(factory: str) -> OptimizerFacts | None:
-    """The registry's facts on a factory, under any name."""
+def facts_of(factory: str) -> OptimizerFacts | None:
+    """The registry's facts on a factory, under any name; None if it has none."""
     return next((facts for facts in OPTIMIZERS.values() if facts.factory == factory), None)
 
 

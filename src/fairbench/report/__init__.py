@@ -9,17 +9,20 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.common.files import Content, remove, write_files
 from fairbench.common.reading import read_text
 from fairbench.report.figures.curves_and_times import draw_figures
+from fairbench.report.figures.paper import paper_figures
 from fairbench.report.findings import Finding, find
 from fairbench.report.page import render_page
 from fairbench.report.tables.csv_files import csv_files
+from fairbench.report.tables.dictionary import data_package
 from fairbench.report.tables.latex import to_latex
+from fairbench.report.tables.parquet import RECORDS, columns, recorded, to_parquet
 from fairbench.report.tables.results import all_tables
 from fairbench.study.history import History
 from fairbench.study.plan import Lookup
 
 LISTING = "report_files.txt"
 """The names of the files that a report has written, a line for each."""
-MADE = re.compile(r"\w+\.csv|tables/\w+\.tex|figures/\w+\.(svg|pdf|png)")
+MADE = re.compile(r"\w+\.csv|tables/\w+\.tex|figures/(paper/)?[\w.-]+\.(svg|pdf|png)")
 """The names of files that some reports have and others do not; no other file is ever removed."""
 
 
@@ -37,7 +40,7 @@ class Report:
         return self.files[-1]
 
 
-def write_report(history: History, lookup: Lookup, directory: Path) -> Report:
+def write_report(history: History, lookup: Lookup, directory: Path, for_paper: bool = False) -> Report:
     """Write every table, figure and the HTML page; an incomplete study gives an incomplete report that says so.
 
     The same plans and records give the same bytes. Files of an earlier report that this one does not have are removed.
@@ -46,18 +49,26 @@ def write_report(history: History, lookup: Lookup, directory: Path) -> Report:
         history: the plans of the study, the last of which is reported.
         lookup: returns the record of a trial, or None; always the same one.
         directory: where the files go; figures into `figures/` below it.
+        for_paper: whether to draw the figures in the sizes of a paper too, into `figures/paper/`.
 
     Raises:
         UsageError: the directory cannot be written.
     """
     analyses = analyse(history, lookup)
-    contents = csv_files(analyses)
+    runs = recorded(analyses.results)
+    of_records = columns(analyses.results, runs)
+    contents = {
+        **csv_files(analyses),
+        RECORDS: to_parquet(of_records, runs),
+        "datapackage.json": data_package(analyses, of_records),
+    }
     write_files(directory, contents)  # before the figures, which take longer
     findings, figures, tables = find(analyses), draw_figures(analyses), all_tables(analyses)
     shown: dict[str, Content] = {f"tables/{name}.tex": to_latex(table) for name, table in tables.items()}
     for figure in figures:
         at = f"figures/{figure.name}"
-        shown |= {f"{at}.svg": figure.svg, f"{at}.pdf": figure.pdf, f"{at}.png": figure.png}
+        shown |= {f"{at}.svg": figure.svg, f"{at}.pdf": figure.save("pdf"), f"{at}.png": figure.save("png")}
+    shown |= paper_figures(analyses) if for_paper else {}
     earlier = _earlier(directory)
     shown[LISTING] = "".join(f"{name}\n" for name in (*contents, *shown, LISTING, "report.html"))
     shown["report.html"] = render_page(analyses, findings, figures, tables)

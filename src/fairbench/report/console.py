@@ -13,7 +13,7 @@ from fairbench.analysis.published.verdicts import PublishedComparison
 from fairbench.common.checks import SEVERITIES, STYLES, Flag
 from fairbench.common.formatting import duration, plain, plural
 from fairbench.report import Report
-from fairbench.report.tables.numbers import number, p_value, signed
+from fairbench.report.tables.numbers import NONE, interval, number, p_value
 from fairbench.report.tables.verdict_text import VerdictText
 from fairbench.study.history import History
 from fairbench.study.plan import Study
@@ -45,8 +45,8 @@ def print_verdicts(report: Report, directory: Path, console: Console) -> None:
     table.add_column("verdict", min_width=12)
     add_numbers(table, "advantage", *(("95% CI",) if wide else ()), "Holm p", no_wrap=True)
     for c in comparisons:
-        interval = "–" if c.ci_low is None else f"[{signed(c.ci_low)}, {signed(c.ci_high)}]"
-        numbers = [signed(c.advantage), interval, p_value(c.p_holm)]
+        advantage, _, ends = interval(c.advantage, c.ci_low, c.ci_high).partition(" ")
+        numbers = [advantage, ends or NONE, p_value(c.p_holm)]
         names = [c.arena, *([c.reference] if several else []), c.baseline]
         table.add_row(*names, VerdictText(c), *(numbers if wide else numbers[::2]))
     print_flags(flags, console)

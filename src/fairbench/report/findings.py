@@ -7,7 +7,8 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparability import HashCheck
 from fairbench.analysis.comparison.ladder import WHOLE, Contribution
 from fairbench.analysis.comparison.verdicts import VERDICTS
-from fairbench.common.formatting import SHOWN, plain, plural, some
+from fairbench.common.formatting import SHOWN, plural, some
+from fairbench.report.tables.numbers import interval, p_value
 from fairbench.study.history import History
 
 
@@ -52,9 +53,11 @@ def _verdicts(analyses: Analyses) -> str:
     compared = f"{suite.reference} with a baseline" if suite.compare == "reference" else "every two optimizers"
     final = suite.final
     looks = f"An arm has {final.in_words}: p, intervals and the equivalence test are corrected for these looks. "
+    found = f"Of {plural(len(comparisons), 'comparison')} of {compared}, the verdict is {'; '.join(parts)}."
+    if not any(c.verdict in ("better", "worse", "equivalent", "inconclusive") for c in comparisons):
+        return found
     return (
-        f"Of {plural(len(comparisons), 'comparison')} of {compared}, the verdict is "
-        f"{'; '.join(parts)}. Only better is a win. {looks if final.looks else ''}"
+        f"{found} Only better is a win. {looks if final.looks else ''}"
         f"Better and worse need a Holm-corrected p below {suite.alpha:g}; "
         f"equivalent needs an equivalence test with p below {suite.alpha:g}, which is not corrected; "
         "inconclusive means that these seeds cannot decide, not that there is no difference."
@@ -65,7 +68,9 @@ def _lost_to_correction(analyses: Analyses) -> str:
     comparisons, alpha = analyses.comparisons, analyses.suite.alpha
     tested = [(c, c.p_repeated, c.p_holm) for c in comparisons if c.p_repeated is not None and c.p_holm is not None]
     lost = [
-        f"{analyses.title(c)} (p = {p:.2g}, Holm p = {p_holm:.2g})" for c, p, p_holm in tested if p < alpha <= p_holm
+        f"{analyses.title(c)} (p {p_value(p)}, Holm p {p_value(p_holm)})"
+        for c, p, p_holm in tested
+        if p < alpha <= p_holm
     ]
     if not lost:
         return ""
@@ -118,5 +123,5 @@ def _arena(rows: Sequence[Contribution]) -> str:
 def _size(row: Contribution) -> str:
     if row.contribution is None:
         return f"unknown ({row.note})"
-    size, low, high = (x if x is None else plain(x, "+.2g") for x in (row.contribution, row.ci_low, row.ci_high))
-    return f"{size} ({row.note})" if low is None else f"{size} [{low}, {high}]"
+    size = interval(row.contribution, row.ci_low, row.ci_high)
+    return f"{size} ({row.note})" if row.ci_low is None else size

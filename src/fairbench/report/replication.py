@@ -18,7 +18,7 @@ from fairbench.report.console import add_numbers, plain_table, print_flags
 from fairbench.report.findings import Finding
 from fairbench.report.replication_findings import find_replication, in_words, other_settings
 from fairbench.report.tables.csv_files import of_dataclass
-from fairbench.report.tables.numbers import number, p_value, rate, signed
+from fairbench.report.tables.numbers import mean_and_deviation, number, p_value, rate, signed
 from fairbench.study.history import History
 from fairbench.study.plan import Lookup
 
@@ -136,9 +136,8 @@ def _print_values(rows: Sequence[ValueRow], console: Console) -> None:
         rates = ("published rate", "our rate") if wide else ()
         add_numbers(table, "published", "ours", *(("n",) if wide else ()), "difference", "inside", *rates)
         for row in shown:
-            theirs, ours = str(row.published_mean), number(row.our_mean)
+            theirs, ours = str(row.published_mean), mean_and_deviation(row.our_mean, row.our_std)
             theirs += f" ± {row.published_std}" if row.published_std is not None else ""
-            ours += f" ± {number(row.our_std, 2)}" if row.our_std is not None else ""
             cells = [signed(row.difference), yes_or_no(row.inside)]
             if wide:
                 cells = [str(row.n), *cells, str(row.published_lr or "–"), rate(row.our_lr)]

@@ -13,6 +13,7 @@ from fairbench.common.errors import unknown
 from fairbench.data.registry import READING, SOURCES
 from fairbench.optimizers.resolve import NEEDS, known_optimizers, rates_of
 from fairbench.optimizers.spec import WARMUP, OptimizerPlan, ResolvedOptimizer
+from fairbench.suites.names import check_arena_name, check_name
 from fairbench.suites.schema import COMPARED, RULES, SPENDING, ArenaPlan, Suite, Sweep
 from fairbench.suites.search import SEARCHES, Setting, canonical, search_for
 
@@ -33,8 +34,7 @@ def check_suite(suite: Suite) -> None:
         _check_arena(suite, name, arena)
     _check_stages(suite)
     for name, optimizer in suite.optimizers.items():
-        if not name.isprintable() or not name.strip():
-            raise Wrong(("optimizers", name), f"must be printable and not blank, got {name!r}")
+        check_name(("optimizers", name), name)
         if not optimizer.factory and name not in known_optimizers():
             reason = f'{unknown("optimizer", name, known_optimizers())}; a custom one needs factory = "module:Class"'
             raise Wrong(("optimizers", name), reason)
@@ -60,11 +60,12 @@ def check_suite(suite: Suite) -> None:
 
 def _check_arena(suite: Suite, name: str, arena: ArenaPlan) -> None:
     path = ("arenas", name)
-    if not re.fullmatch(r"[\w.\-]+", name):
-        raise Wrong(path, f"must be made of letters, digits, '_', '-' and '.', got {name!r}")
+    check_arena_name(path, name)
     if arena.facts is None and suite.task(name) not in ARENAS:
         raise Wrong((*path, "task") if arena.task else path, unknown("arena", suite.task(name), ARENAS))
     facts = suite.facts(name)
+    for metric in facts.metrics:
+        check_name((*path, "metric"), metric)
     if arena.metric not in facts.metrics:
         raise Wrong((*path, "metric"), unknown("metric", arena.metric, facts.metrics))
     for key, least in {"sweep_steps": 1, "steps": REHEARSED, "batch_size": 1}.items():

@@ -82,7 +82,7 @@ def test_the_same_difference_in_every_seed_has_no_interval():
 
 def test_in_words():
     text = in_words(**RUNGS)
-    assert text.startswith("vit: +GC +0.027 [+0.012, +0.043], +AGC -0.005 [")
+    assert text.startswith("vit: +GC +0.0275 [+0.0123, +0.0427], +AGC −0.005 [")
     assert "the whole +0.1" in text
     assert "0 lies outside the interval of +GC, PsiLogic." in text
     assert in_words(ladder=[], **RUNGS) == ""

@@ -145,11 +145,11 @@ def test_the_reported_length_selects() -> None:
     analyses = analyse(history(the_study), records)
     flags = {flag.name: (flag.severity, flag.evidence) for flag in analyses.flags}
     assert flags["searched shorter than reported"] == (
-        *("note", "the reported length moved vit AdamW 0.001 to 0.0316228 (1 of 2 arms)."),
+        *("note", "the reported length moved vit AdamW 0.001 to 0.0316 (1 of 2 arms)."),
     )
     assert flags["rate at the edge"] == ("warn", ANY)  # the highest of those that were confirmed
     rows = [[str(cell.text) for cell in row] for row in rate_table(analyses.results).rows]
-    assert [row[2:4] for row in rows] == [["0.001", "0.0316228"], ["0.001", "0.001"]]
+    assert [row[2:4] for row in rows] == [["0.001", "0.0316"], ["0.001", "0.001"]]
     assert [(x.confirm_trials, x.confirm_steps) for x in budgets(analyses.results)] == [(10, 100), (6, 60)]
     assert {row[5] for row in lr_sweep(analyses.results).rows} == {"sweep", "confirm"}
     figure = drawn(the_study, records)
@@ -188,7 +188,7 @@ def test_rates_are_the_grids_times_the_scale() -> None:
     added = {(row[1], row[2]) for row in lr_sweep(results).rows if row[-1]}
     assert added == {("AdamW", 0.1), ("Lion", 3e-2), ("PsiLogic", 0.1)}
     caption = rate_table(results).caption
-    assert "3 rates from 0.0001 to 0.01, times the optimizer's `lr_scale`, then rates beyond the best" in caption
+    assert "3 rates from 0.0001 to 0.01, times the optimizer's lr_scale, then rates beyond the best" in caption
 
 
 @pytest.fixture(scope="module")

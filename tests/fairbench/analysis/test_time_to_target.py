@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from fabricated import Records, finals, study
 
-from fairbench.analysis.comparison.time_to_target import TimeToTarget, profile, times_to_target
+from fairbench.analysis.comparison.time_to_target import TimeToTarget, profile, steps_to_target, times_to_target
 from fairbench.analysis.results import collect
 
 
@@ -33,44 +33,52 @@ def times(arena, target, curves, seconds=None, **scores):
     arenas = {arena: replace(the_study.suite.arenas[arena], target=target)}
     the_study = replace(the_study, suite=replace(the_study.suite, arenas=arenas))
     results = collect(the_study, Curves(the_study, curves, **scores))
-    return {x.optimizer: x for x in times_to_target(results, [timed(*arm, x) for arm, x in (seconds or {}).items()])}
+    found = times_to_target(results, [timed(*arm, x) for arm, x in (seconds or {}).items()])
+    by_seed = [steps_to_target(the_study.suite, run) for run in results.arm(arena, "PsiLogic").final]
+    return {x.optimizer: x for x in found}.get("PsiLogic"), by_seed
 
 
 def test_the_first_evaluation_at_the_target_counts():
     curves = {1: [0.1, 0.6, 0.4], 2: [0.1, 0.2, 0.5], 3: [0.5, 0.6, 0.7]}
-    found = times("vit", 0.5, {"PsiLogic": curves}, {("vit", "PsiLogic"): 0.25})["PsiLogic"]
-    assert (found.steps_by_seed, found.reached, found.share) == ("20 30 10", 3, 1.0)
+    found, by_seed = times("vit", 0.5, {"PsiLogic": curves}, {("vit", "PsiLogic"): 0.25})
+    assert (by_seed, found.reached, found.share) == ([20, 30, 10], 3, 1.0)
     assert (found.median_steps, found.median_seconds) == (20, 5.0)
 
 
 def test_a_loss_must_fall_to_the_target():
-    found = times("gpt", 0.5, {"PsiLogic": {1: [0.9, 0.5], 2: [0.6, 0.4], 3: [0.9, 0.8]}})["PsiLogic"]
-    assert (found.steps_by_seed, found.reached, found.median_steps) == ("20 20 never", 2, 20)
+    found, by_seed = times("gpt", 0.5, {"PsiLogic": {1: [0.9, 0.5], 2: [0.6, 0.4], 3: [0.9, 0.8]}})
+    assert (by_seed, found.reached, found.median_steps) == ([20, 20, None], 2, 20)
     assert found.median_seconds is None
 
 
+def test_a_target_may_be_negative():
+    """A reward, or a log-likelihood: with the sign turned round, -400 reaches -500 from above."""
+    assert times("vit", -500, {"PsiLogic": {1: [-900, -400], 2: [-600, -600], 3: [-499]}})[1] == [20, None, 10]
+    assert times("gpt", -500, {"PsiLogic": {1: [-400, -900], 2: [-400, -400], 3: [-501]}})[1] == [20, None, 10]
+
+
 def test_most_seeds_must_reach_it():
-    found = times("vit", 0.5, {"PsiLogic": {1: [0.9], 2: [0.1], 3: [0.2]}})["PsiLogic"]
+    found, _ = times("vit", 0.5, {"PsiLogic": {1: [0.9], 2: [0.1], 3: [0.2]}})
     assert (found.reached, found.share, found.median_steps) == (1, pytest.approx(1 / 3), None)
 
 
 def test_steps_after_the_target_do_not_matter():
-    found = times("vit", 0.5, {"PsiLogic": {1: [0.9, 0.0]}}, PsiLogic=["diverged", 0.5, 0.5])["PsiLogic"]
-    assert found.steps_by_seed == "10 10 10"
+    _, by_seed = times("vit", 0.5, {"PsiLogic": {1: [0.9, 0.0]}}, PsiLogic=["diverged", 0.5, 0.5])
+    assert by_seed == [10, 10, 10]
 
 
 def test_with_missing_seeds_nothing_is_known():
-    found = times("vit", 0.5, {}, PsiLogic=[None, 0.5, 0.5])["PsiLogic"]
-    assert (found.reached, found.median_steps, found.steps_by_seed) == (None, None, "")
+    found, by_seed = times("vit", 0.5, {}, PsiLogic=[None, 0.5, 0.5])
+    assert (found.reached, found.median_steps, by_seed[0]) == (None, None, None)
 
 
 def test_an_arena_without_a_target_has_no_times():
-    assert times("vit", None, {}) == {}
+    assert times("vit", None, {}) == (None, [None] * 3)
 
 
 def time(arena, optimizer, steps, seconds=None):
     reached = 3 if steps else 0
-    return TimeToTarget(arena, optimizer, "loss", 1.0, 3, reached, reached / 3, "", steps, seconds)
+    return TimeToTarget(arena, optimizer, "loss", 1.0, 3, reached, reached / 3, steps, seconds)
 
 
 def shares(points, measure="steps"):

@@ -223,7 +223,7 @@ ACTED = "acted in 25% of tensor steps; "
 @pytest.mark.parametrize(
     ("changed", "state"),
     [
-        ({}, f"{ACTED}cancellation did 12.5% of what weight decay did and 1% of the path length of the weights"),
+        ({}, f"{ACTED}cancellation did 12% of what weight decay did and 1% of the path length of the weights"),
         ({"fired": 0.0, "acted": 0.0, "cancellation": 0.0}, "never fired"),
         ({"acted": 0.0, "cancellation": 0.0}, "gate open only while the term was off or held at 0, changed nothing"),
         ({"weight_decay": 0.0}, f"{ACTED}cancellation did 1% of the path length of the weights"),
@@ -244,9 +244,9 @@ def test_mechanism_when_where_and_how_much():
     (found,) = mechanisms_of(QUANTITIES)
     rows = {row.quantity: row for row in found.quantities}
     fired, cancelled = rows["fired"], rows["cancellation"]
-    assert (fired.value, fired.per_tensor_step, fired.of_way) == (20, 0.5, None)
+    assert (fired.value, fired.per_tensor_step, fired.of_path_length) == (20, 0.5, None)
     assert (fired.most_in, fired.most_share, fired.half_by) == ("a", 0.75, 1.0)
-    assert cancelled.of_way == pytest.approx(3 * 0.002 / 0.6)
+    assert cancelled.of_path_length == pytest.approx(3 * 0.002 / 0.6)
     assert found.acted == 0.25
 
 

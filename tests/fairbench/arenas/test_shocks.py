@@ -200,6 +200,7 @@ def test_recovery_by_hand() -> None:
     loss = {10: 1.0, 20: 9.0, 30: 1.04, 40: 3.0, 50: 2.0, 60: 1.06}
     assert recoveries(loss, calm, [15, 35]) == [(15, True), (25, False)]
     assert recoveries({**loss, 60: 1.0}, calm, [15, 35]) == [(15, True), (25, True)]
+    assert recoveries({10: -2.0, 20: -1.0, 30: -1.95}, dict.fromkeys((10, 20, 30), -2.0), [10]) == [(20, True)]
 
 
 def test_what_shocks_cost(tmp_path: Any) -> None:

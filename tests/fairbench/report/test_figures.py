@@ -2,6 +2,8 @@
 
 import io
 import re
+import shutil
+import subprocess
 from dataclasses import replace
 from itertools import combinations, pairwise, product
 
@@ -14,16 +16,21 @@ from pages import contrast
 from PIL import Image
 
 from fairbench.analysis.analyse import analyse
-from fairbench.report.figures.axis_text import fit_ticks, thin_ticks
-from fairbench.report.figures.canvas import MOST_PIXELS, finished, style
+from fairbench.analysis.comparison.time_to_target import ProfilePoint
+from fairbench.common.files import write_files
+from fairbench.report.figures import curves_and_times
+from fairbench.report.figures.axis_text import fit_ticks, inner_width, thin_ticks
+from fairbench.report.figures.canvas import MOST_PIXELS, STYLE, Drawing, finished, log_axis, style
 from fairbench.report.figures.causes import acted, draw_causes, draw_mechanism, draw_shocks
 from fairbench.report.figures.colors import COLORS
-from fairbench.report.figures.curves_and_times import draw_learning_curves
 from fairbench.report.figures.labels import separate
 from fairbench.report.figures.leaderboard import draw_leaderboard
+from fairbench.report.figures.learning_curves import draw_learning_curves
 from fairbench.report.figures.looks import NAME_WIDTH, looks_of, short_names
 from fairbench.report.figures.lr_sensitivity import draw_lr_sensitivity
-from fairbench.report.figures.text_size import text_width
+from fairbench.report.figures.paper import NORMAL_TEXT, paper_figures
+from fairbench.report.figures.profiles import draw_profiles
+from fairbench.report.figures.text_size import POINTS_PER_INCH, panel_width, text_width
 
 
 def analyses_of(the_study, **options):
@@ -70,7 +77,7 @@ def test_shocks_are_drawn_against_their_calm_twin():
 
     analyses = analyse(history(both), Shocked(records))
     (part,) = drawn(draw_shocks, analyses).parts
-    assert [said.partition(" [")[0] for *_, said in part.points] == ["AdamW: +0.00", "Lion: +0.200", "PsiLogic: +0.400"]
+    assert [said.partition(" [")[0] for *_, said in part.points] == ["AdamW: 0", "Lion: +0.20", "PsiLogic: +0.40"]
 
 
 def test_when_a_mechanism_acted():
@@ -80,7 +87,7 @@ def test_when_a_mechanism_acted():
     never = {**QUANTITIES, "acted": ("tensor steps", {"a": 0.0})}
     assert drawn(draw_mechanism, analyses_of(study(("vit",)), quantities=never)) is None
     (part,) = drawn(draw_mechanism, analyses).parts
-    assert [said for *_, said in part.points] == [f"PsiLogic, until step {s}: acted in 25.0%" for s in (5, 10)]
+    assert [said for *_, said in part.points] == [f"PsiLogic, until step {s}: acted in 25%" for s in (5, 10)]
 
 
 def test_the_leaderboard_sorts_each_panel_and_fills_the_decided():
@@ -90,16 +97,88 @@ def test_the_leaderboard_sorts_each_panel_and_fills_the_decided():
     drawing = drawn(draw_leaderboard, analyse(history(the_study), Records(finals(the_study, **scores))))
     gpt, vit = drawing.parts
     assert [text.partition(":")[0] for *_, text in gpt.points] == ["Lion", "Adam", "AdamW"]
-    assert [text.partition(" [")[0] for *_, text in vit.points][:2] == ["AdamW: +0.400", "Adam: +0.195"]
+    assert [text.partition(" [")[0] for *_, text in vit.points][:2] == ["AdamW: +0.4000", "Adam: +0.1950"]
     assert drawing.svg.count("fill: #ffffff; stroke") >= 2  # the hollow marks of Lion
-    scores["Adam"] = ["diverged", 0.7, 0.7, 0.7]  # two baselines are too few
-    assert drawn(draw_leaderboard, analyse(history(the_study), Records(finals(the_study, **scores)))) is None
+
+
+def test_the_leaderboard_of_few_baselines_has_a_panel_for_each_in_margins():
+    the_study = study(("gpt", "vit"), ("AdamW", "PsiLogic"), margin=0.1)
+    scores = {"PsiLogic": [0.5, 0.5, 0.5], "AdamW": [0.7, 0.7, 0.7]}
+    (panel,) = drawn(draw_leaderboard, analyse(history(the_study), Records(finals(the_study, **scores)))).parts
+    assert panel.arena == "AdamW"
+    assert [text for *_, text in panel.points] == ["AdamW, vit, in margins: +2.00", "AdamW, gpt, in margins: −2.00"]
+
+
+def test_profiles_are_steps_between_the_ratios_of_times():
+    points = [(1.0, 0.5, 0.5), (2.0, 1.0, 0.5), (4.0, 1.0, 1.0)]
+    profiles = [
+        ProfilePoint("steps", name, tau, share, 2)
+        for tau, *shares in points
+        for name, share in zip(("AdamW", "PsiLogic"), shares, strict=True)
+    ]
+    the_study = study(("gpt", "vit"), ("AdamW", "PsiLogic"))
+    analyses = analyse(history(the_study), Records(finals(the_study)))
+    assert drawn(draw_profiles, analyses) is None
+    (panel,) = drawn(draw_profiles, replace(analyses, profiles=profiles)).parts
+    said = [text.replace(".0%", "%") for *_, text in panel.points if text.startswith("AdamW")]
+    assert said == [
+        *("AdamW, within 1.00 times: 50%", "AdamW, within 2.00 times: 100%"),
+        "AdamW, within 4.20 times: 100%",
+    ]
+
+
+@pytest.mark.skipif(not shutil.which("pdflatex"), reason="no TeX; on Debian: apt-get install texlive-latex-recommended")
+def test_figures_for_a_paper_have_its_widths_and_text_of_at_least_seven_points(monkeypatch, tmp_path):
+    monkeypatch.setattr(curves_and_times, "FIGURES", (draw_learning_curves,))
+    monkeypatch.setitem(STYLE, "pdf.fonttype", 3)  # the usual one takes most of the time
+    the_study = study(("gpt", "vit"))
+    files = paper_figures(analyse(history(the_study), Records(finals(the_study))))
+    assert set(files) == {
+        f"figures/paper/learning_curves_{part}in.{form}"
+        for part in ("3.3", "5.5", "gpt_3.3", "vit_3.3")
+        for form in ("svg", "pdf")
+    }
+    for name, svg in files.items():
+        if name.endswith(".svg"):
+            text = svg if isinstance(svg, str) else svg.decode()
+            width = float(re.search(r'width="([\d.]+)pt"', text)[1])
+            assert width == pytest.approx(72 * float(name.rpartition("_")[2].removesuffix("in.svg")), abs=0.01)
+            assert min(map(float, re.findall(r"font-size: ([\d.]+)px", text))) >= 7
+            assert "sans-serif" in text
+            assert ("ViT" in text) == ("_gpt_" not in name)  # a panel's file has nothing of the others
+    write_files(tmp_path, files)
+    includes = "\n\n".join(rf"\noindent\includegraphics{{{tmp_path / name}}}" for name in files if "3.3in.pdf" in name)
+    assert not overfull(rf"\hsize=3.3in {includes}", tmp_path)
+
+
+def overfull(text, folder):
+    """What the log of LaTeX says of lines that are too wide."""
+    source = rf"\documentclass{{article}}\usepackage{{graphicx}}\begin{{document}}{text}\end{{document}}"
+    (folder / "paper.tex").write_text(source)
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    return re.findall(r"Overfull \\hbox.*", (folder / "paper.log").read_text(errors="replace"))
+
+
+def test_panels_of_any_name_stay_in_their_folder(monkeypatch):
+    """Two baselines in four arenas have a panel each, and an optimizer may have any name."""
+    monkeypatch.setattr(curves_and_times, "FIGURES", (draw_leaderboard,))
+    monkeypatch.setattr(Drawing, "save", lambda *_: b"")
+    analyses = analyses_of(study(("gpt",), ("AdamW", "../../$\\x$", "PsiLogic")))
+    names = [f"gpt{i}" for i in range(4)]
+    suite = replace(analyses.suite, arenas=dict.fromkeys(names, analyses.suite.arenas["gpt"]))
+    results = replace(analyses.results, study=replace(analyses.results.study, suite=suite))
+    comparisons = [replace(c, arena=name) for name in names for c in analyses.comparisons]
+    files = paper_figures(replace(analyses, results=results, comparisons=comparisons))
+    assert {name for name in files if name.endswith("3.3in.pdf")} == {
+        f"figures/paper/leaderboard_{panel}3.3in.pdf" for panel in ("", "AdamW_", "2_")
+    }
 
 
 @pytest.mark.parametrize(("inches", "pixels"), [((10.0, 5.0), (1600, 800)), ((10.0, 500.0), (346, 17320))])
 def test_a_png_has_a_limited_number_of_pixels(inches, pixels):
     """At the usual dpi one of 500 inches would be higher than matplotlib can draw."""
-    picture = Image.open(io.BytesIO(finished(Figure(figsize=inches), {}, "name", "Title", "A caption.").png))
+    picture = Image.open(io.BytesIO(finished(Figure(figsize=inches), {}, "name", "Title", "A caption.").save("png")))
     assert picture.size == pytest.approx(pixels, abs=2)
     assert picture.width * picture.height <= 1.001 * MOST_PIXELS
 
@@ -115,9 +194,10 @@ def test_labels_are_spread():
 def test_names_that_differ_in_the_middle_stay_different():
     """A figure names each of them, and every text about a value has the whole name."""
     alike = [f"schedule_free_adamw_beta2_0.{'9' * n}_no_decay" for n in (2, 3, 4)]
-    labels = short_names([*alike, "AdamW", "$x$"])
+    with style():
+        labels = short_names([*alike, "AdamW", "$x$"])
     assert (labels["AdamW"], labels["$x$"], len({*labels.values()})) == ("AdamW", r"\$x\$", 5)
-    assert max(text_width(label, weight="bold") for label in labels.values()) <= 1.1 * NAME_WIDTH
+    assert max(text_width(label, weight="bold") for label in labels.values()) <= NAME_WIDTH
     analyses = analyses_of(study(("vit",), (*alike, "PsiLogic")))
     for draw in (draw_leaderboard, draw_lr_sensitivity):
         figure = drawn(draw, analyses)
@@ -153,12 +233,16 @@ def test_a_bar_of_step_time_is_as_long_as_its_label_says():
     assert cost.train_ms == 34.0
 
 
-@pytest.mark.parametrize("limits", [(-0.0125, 0.0102), (-3e6, 2e6), (0, 40), (0.001, 0.0012)])
+@pytest.mark.parametrize(
+    "limits", [(-0.0125, 0.0102), (-3e6, 2e6), (0, 40), (0.001, 0.0012), (1e-5, 10), (0.02, 0.7), (2e-4, 1.1e-3)]
+)
 def test_labels_of_ticks_do_not_overlap(limits):
     """Measured on what matplotlib really draws."""
     with style():
         figure = Figure(figsize=(1.6, 1))
         canvas, axes = FigureCanvasAgg(figure), figure.add_axes((0.1, 0.3, 0.8, 0.6))
+        if limits in ((1e-5, 10), (0.02, 0.7), (2e-4, 1.1e-3)):
+            log_axis(axes, "x", limits)
         axes.set_xlim(*limits)
         fit_ticks(axes)
         canvas.draw()
@@ -177,7 +261,7 @@ def test_ticks_of_a_wide_scale_are_thinned_alike_on_both_sides():
         axes.set_xscale("symlog", linthresh=0.002)
         axes.xaxis.set_major_formatter("{x:g}")
         ticks = [0.002, *(10.0**k for k in range(-2, 4))]
-        kept = thin_ticks(axes, [*(-x for x in ticks), 0, *ticks])
+        kept = thin_ticks(axes, ticks)
     assert sorted(kept) == sorted(-x for x in kept)
     assert 3 <= len(kept) < 2 * len(ticks) + 1
 
@@ -203,7 +287,7 @@ def test_arms_and_phases_are_told_apart_by_everyone():
 
 
 @pytest.mark.parametrize(
-    ("scale", "base", "unit"), [(1e11, 0, "in 1e11"), (1e-7, 0, "in 1e−7"), (1e-7, 3, "in 1e−8, from 3")]
+    ("scale", "base", "unit"), [(1e11, 0, "in 1e11"), (1e-7, 0, "in 1e−7"), (1e-7, 3, "in 1e−8 from 3.0000002")]
 )
 def test_the_factor_of_ticks_is_in_the_label_and_nothing_is_cut(scale, base, unit):
     names = ("AdamW", "PsiLogic", "a_name_that_is_far_too_long_for_any_panel_of_a_figure")
@@ -212,9 +296,27 @@ def test_the_factor_of_ticks_is_in_the_label_and_nothing_is_cut(scale, base, uni
     analyses = analyse(history(the_study), Records(finals(the_study, **scores)))
     figure = drawn(draw_learning_curves, analyses)
     texts, (left, top, width, height) = extents(figure.svg), figure.parts[0].box
-    assert all(part in figure.svg for part in ("validation loss (lower is better)", *unit.split(", ")))
+    assert all(
+        part in figure.svg for part in ("validation loss (lower is better)", unit.replace(" ", "\N{NO-BREAK SPACE}"))
+    )
     for rotated, start, end in texts.values():
         assert (top if rotated else left) <= start < end <= (top + height if rotated else left + width)
+
+
+@pytest.mark.parametrize(("inches", "labels"), [(10.0, True), (5.5, False), (3.3, True)])
+def test_long_names_leave_most_of_a_panel_to_the_lines(inches, labels):
+    """In the panels of a text's width, two in a row, all names are in the legend."""
+    names = [f"schedule_free_adamw_beta2_0.{'9' * n}_no_decay" for n in (2, 3)]
+    the_study = study(("gpt", "vit"), (*names, "PsiLogic"))
+    analyses = analyse(history(the_study), Records(finals(the_study, **{names[0]: ["failed", 0.5, 0.5]})))
+    with style(inches, 10.0 if inches == 10.0 else NORMAL_TEXT):
+        looks = looks_of(analyses.suite)
+        figure = draw_learning_curves(analyses, looks).figure
+        axes = figure.axes[-1]
+        shown = [text.get_text() for text in axes.texts]
+        assert inner_width(axes) >= (0.4 if inches > 3.3 else 0.3) * POINTS_PER_INCH * panel_width()
+    assert [any(text.startswith(look.label) for text in shown) for look in looks.values()] == [labels] * 3
+    assert bool(figure.legends) is not labels
 
 
 TEXT = re.compile(
@@ -232,3 +334,24 @@ def extents(svg):
         start = float(text["y" if rotated else "x"]) - {"start": 0, "middle": width / 2, "end": width}[text["anchor"]]
         found[text["text"]] = rotated, start, start + width
     return found
+
+
+def test_of_many_lines_few_have_a_label_and_all_are_named_below():
+    names = [f"O{i}" for i in range(11)]
+    the_study = study(("gpt",), (*names, "PsiLogic"))
+    scores = {name: [0.1 * i] * 3 for i, name in enumerate(names)} | {"PsiLogic": [0.52] * 3}
+    figure = drawn(draw_learning_curves, analyse(history(the_study), Records(finals(the_study, **scores))))
+    panel, _, below = figure.svg.partition('<g id="legend_1">')
+    labels = re.findall(r">(O\d+|PsiLogic)<", panel)
+    assert sorted(labels) == sorted(["O0", "O1", "O2", "O3", "PsiLogic", "O7", "O8", "O9", "O10"])
+    assert sorted(re.findall(r">(O\d+|PsiLogic)<", below)) == sorted([*names, "PsiLogic"])
+
+
+def test_every_cross_is_seen_where_all_arms_diverge():
+    the_study = study(("gpt",), ("Adam", "AdamW", "Lion", "PsiLogic"))
+    lost = {("gpt", name): dict.fromkeys((1e-4, 1e-3, 1e-2), "diverged") for name in the_study.suite.optimizers}
+    figure = drawn(draw_lr_sensitivity, analyse(history(the_study), Records(finals(the_study), lost)))
+    crosses = re.findall(r'<use xlink:href="#(\w+)" x="([^"]+)" y="([^"]+)" style="fill', figure.svg)
+    ticks = max((y for *_, y in crosses), key=float)
+    assert len({(x, y) for _, x, y in crosses if y != ticks}) == 4 * 3
+    assert "−0.0" not in figure.svg

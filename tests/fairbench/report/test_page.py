@@ -3,12 +3,13 @@
 import base64
 import hashlib
 import json
+import math
 import re
 from xml.etree import ElementTree
 
 import pytest
 from fabricated import Records, finals, history, study
-from pages import BACKGROUNDS, HOSTILE, Page, contrast, everything, rendered
+from pages import BACKGROUNDS, HOSTILE, Page, contrast, everything, latex, rendered
 
 from fairbench.analysis.analyse import analyse
 from fairbench.optimizers.registry import OPTIMIZERS
@@ -16,6 +17,8 @@ from fairbench.report.figures.canvas import STYLE
 from fairbench.report.figures.colors import COLORS
 from fairbench.report.figures.curves_and_times import draw_figures
 from fairbench.report.figures.looks import KNOWN, STYLES, looks_of, style_of
+from fairbench.report.tables.latex import to_latex
+from fairbench.report.tables.results import all_tables
 
 SECTIONS = [
     *("Verdicts", "Audit", "Results", "Learning curves", "Learning rates", "Causes", "Did the mechanism act?", "Cost"),
@@ -23,8 +26,9 @@ SECTIONS = [
 ]
 ELEMENTS = {
     *("html", "head", "meta", "link", "title", "style", "body", "main", "nav", "section", "script", "h1", "h2", "p"),
-    *("ul", "li", "a", "dl", "dt", "dd", "div", "span", "strong", "small", "details", "summary", "pre", "table"),
-    *("caption", "thead", "tbody", "tr", "th", "td", "figure", "figcaption", "fieldset", "legend", "label", "input"),
+    *("ul", "li", "a", "dl", "dt", "dd", "div", "span", "strong", "small", "details", "summary", "pre", "table", "h3"),
+    *("thead", "tbody", "tr", "th", "td", "figure", "figcaption", "aside", "label", "input"),
+    *("search", "output", "button", "select", "option"),
     *("svg", "desc", "defs", "g", "path", "use", "text", "rect", "clippath"),
 }
 
@@ -48,7 +52,11 @@ def page(text):
 
 
 def test_sections_stand_in_this_order(page):
-    assert page.headings == [(1, "FairBench: fabricated"), *((2, title) for title in SECTIONS)]
+    assert [x for x in page.headings if x[0] < 3] == [
+        (1, "FairBench: fabricated"),
+        *((2, title) for title in SECTIONS),
+    ]
+    assert len([x for x in page.headings if x[0] == 3]) >= len(page.tables) - 1 > 15
 
 
 def test_empty_sections_are_absent():
@@ -56,7 +64,7 @@ def test_empty_sections_are_absent():
     nothing = Records(finals(the_study, PsiLogic=[None] * 3, AdamW=[None] * 3), sweeps=_no_sweep(the_study))
     page = Page(rendered(the_study, nothing))
     left_out = {"Learning curves", "Causes", "Did the mechanism act?", "Cost"}
-    assert page.headings[1:] == [(2, title) for title in SECTIONS if title not in left_out]
+    assert [title for level, title in page.headings if level == 2] == [x for x in SECTIONS if x not in left_out]
     assert "vit: 12 without a record (AdamW 6, PsiLogic 6)." in page.text
 
 
@@ -93,7 +101,7 @@ def test_the_figures_are_the_ones_in_the_files():
     the_study = study(("vit", "gpt"))
     records = Records(finals(the_study, PsiLogic=[0.9, 0.91, 0.92]))
     figures = draw_figures(analyse(history(the_study), records))
-    found = re.findall(r"<svg .*?</svg>", rendered(the_study, records, figures), flags=re.DOTALL)
+    found = re.findall(r'<svg [^>]*role="img".*?</svg>', rendered(the_study, records, figures), flags=re.DOTALL)
     for figure in figures:
         files = ElementTree.fromstring(figure.svg)
         for i in range(len(figure.parts)):
@@ -113,27 +121,35 @@ def _drawn(group, namespace):
     return paths, texts, [(use.get("x"), use.get("y")) for use in group.iter(f"{namespace}use")]
 
 
-def test_the_text_of_a_value_is_where_it_is_drawn(text):
+def test_axes_and_values_say_where_each_marker_is(text):
+    """The script draws a panel again from the ends of its axes, which have the position of every value."""
     panel = re.search(r'<svg [^>]*aria-labelledby="lr_sensitivity-1-title.*?</script>', text, flags=re.DOTALL)[0]
     svg, script = panel.split("<script")
-    points = json.loads(script.partition(">")[2].removesuffix("</script>"))
-    root = ElementTree.fromstring(svg)
+    data = json.loads(script.partition(">")[2].removesuffix("</script>"))
+    groups = [group for group in ElementTree.fromstring(svg).iter("g") if "data-arm" in group.attrib]
     markers = {
-        (round(float(use.get("x")), 1), round(float(use.get("y")), 1), int(group.get("data-arm")))
-        for group in root.iter("g")
-        if "data-arm" in group.attrib
+        (float(use.get("x")), float(use.get("y")), int(group.get("data-arm")))
+        for group in groups
         for use in group.iter("use")
     }
-    assert len(points) == 4 * 3
-    assert {tuple(point[:3]) for point in points} <= markers
-    assert [0, "PsiLogic, rate 0.001: 0.5000, selected"] in [point[2:] for point in points]
+    (_, left, right, low, high, _), (_, bottom, top, least, most, _) = data["x"], data["y"]
+    assert (data["x"][0], data["y"][0], data["best"]) == ("log", "linear", "high")
+    for rate, value, arm, _ in data["points"]:
+        x = left + (right - left) * math.log(rate / low) / math.log(high / low)
+        y = bottom + (top - bottom) * (value - least) / (most - least)
+        assert min(math.dist((x, y), at) for *at, of in markers if of == arm) < 0.02
+    assert len(data["points"]) == 4 * 3
+    assert [0, "PsiLogic, rate 0.001: 0.5000, selected"] in [point[2:] for point in data["points"]]
 
 
-def test_every_color_of_a_figure_is_a_variable(page):
-    used = {name for style in page.styles for name in re.findall(r"var\(--([\w-]+)\)", style)}
-    assert used <= set(COLORS)
-    assert {"arm-orange", "arm-blue", "arm-plum", "ink", "soft", "rule", "phase-step"} <= used
-    assert not [style for style in page.styles if re.search(r"(?<!\()#[0-9a-f]{3,6}", style)]
+def test_figures_have_their_colors_under_every_policy(text, page):
+    """No element has a style; each color is an attribute, and the color of a role in CSS."""
+    drawn = [given for _, given in page.elements if {"fill", "stroke"} & given.keys()]
+    used = {given[kind] for given in drawn for kind in ("fill", "stroke") if kind in given} - {"none"}
+    roles = {light: role for role, (light, _) in COLORS.items()}
+    assert page.styles == []
+    assert {"arm-orange", "arm-blue", "arm-plum", "ink", "soft", "rule", "phase-step"} <= {roles[x] for x in used}
+    assert all(f'[fill="{light}"] {{ fill: var(--{role}); }}' in text for light, role in roles.items())
 
 
 def test_text_has_contrast_in_light_and_dark(text, page):
@@ -170,12 +186,19 @@ def test_the_style_of_an_optimizer_depends_on_its_name_alone():
 def test_analyses_get_their_tables(page):
     assert page.tables["audit"][2] == ["clipping", "warn", "Clipped in 100% of steps.", "Look at it."]
     assert page.tables["causes"][1:] == [
-        ["gpt", "AdamW → +chaos", "loss", "+0.0100 [−0.0200, +0.0400]", "4", ""],
+        ["gpt", "AdamW → +chaos", "loss", "+0.010 [−0.020, +0.040]", "4", ""],
         ["gpt", "AdamW → +chaos (the whole)", "loss", "+0.0300", "4", "no spread"],
     ]
     assert page.tables["ranking"][1][:5] == ["gpt", "AdamW", "0.5000", "1", "1"]
-    assert page.tables["time_to_target"][1] == ["gpt", "AdamW", "2.5", "–", "–", "25.0%"]
+    assert page.tables["time_to_target"][1] == ["gpt", "AdamW", "2.5", "–", "–", "25%"]
     assert page.tables["shocks"][1][2:6] == ["4", "0", "12.0", "30"]
+
+
+def test_it_keeps_the_latex_of_its_tables():
+    the_study = study(("vit",), ("AdamW", "PsiLogic"))
+    records = Records(finals(the_study))
+    tables = all_tables(analyse(history(the_study), records))
+    assert latex(rendered(the_study, records)) == {name: to_latex(table) for name, table in tables.items()} != {}
 
 
 def test_a_failed_audit_stands_above_everything(text):
@@ -194,7 +217,7 @@ def test_verdicts_have_the_longer_side_as_rows():
         table = Page(rendered(the_study, Records(finals(the_study, **scores)))).tables["verdicts"]
         assert table[0] == head
         assert [row[0] for row in table[1:]] == (["gpt", "vit"] if head[0] == "Arena" else ["AdamW", "Lion"])
-    assert table[1][1].startswith("▲ better+0.400 [")
+    assert table[1][1].startswith("▲ better +0.400 [")
     assert table[2][1].startswith("? inconclusive")
 
 

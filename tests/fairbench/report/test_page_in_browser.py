@@ -1,61 +1,22 @@
 """The page in a real Chromium, started once: content, script, accessibility."""
 
 import base64
+import csv
 import re
-import shutil
-import sys
+import time
 
 import pytest
-from pages import contrast, everything
+from chromium import DESKTOP, NARROWEST, PHONE, keys, show
+from fabricated import Records, finals, history, study
+from pages import contrast, latex
 
-from fairbench.report.figures.canvas import STYLE
+from fairbench.analysis.analyse import analyse
 from fairbench.report.figures.colors import COLORS
+from fairbench.report.two_studies import two_studies, write_two_studies
 
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.slow]
 
-PROGRAMS = {"chromium": "chromium", "chromedriver": "chromium-driver"}
-ARGUMENTS = (
-    *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"),
-    *("--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"),
-)
-PHONE, DESKTOP = 390, 1280
-
-
-@pytest.fixture(scope="module")
-def driver(tmp_path_factory):
-    """Chromium with the page that has everything."""
-    missing = [package for program, package in PROGRAMS.items() if not shutil.which(program)]
-    if missing:
-        pytest.skip(f"no browser; on Debian: apt-get install {' '.join(missing)}")
-    selenium = pytest.importorskip("selenium.webdriver", reason=f"{sys.executable} -m pip install selenium")
-    file = tmp_path_factory.mktemp("page") / "report.html"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(STYLE, "pdf.fonttype", 3)
-        file.write_text(everything())
-    options = selenium.ChromeOptions()
-    options.binary_location = shutil.which("chromium")
-    for argument in (*ARGUMENTS, f"--user-data-dir={file.parent / 'profile'}"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    found = selenium.Chrome(options=options, service=selenium.ChromeService(shutil.which("chromedriver")))
-    found.page = f"file://{file}"
-    yield found
-    found.quit()
-
-
-@pytest.fixture
-def browser(driver):
-    """The page as if just opened, on a desktop and in light."""
-    show(driver, DESKTOP, "light")
-    return driver
-
-
-def show(driver, width, theme):
-    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width == PHONE}
-    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    preferred = [{"name": "prefers-color-scheme", "value": theme}]
-    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": preferred})
-    driver.get(driver.page)
+PAPER = 703  # A4 without its margins of 12 mm
 
 
 def test_the_console_is_empty_and_nothing_is_fetched(browser):
@@ -68,21 +29,89 @@ def test_the_console_is_empty_and_nothing_is_fetched(browser):
     assert set(re.findall(r'"request":\{[^{}]*(?:\{[^{}]*\}[^{}]*)*?"url":"(\w+):', events)) <= {"file", "data"}
 
 
-METRICS = "const table = document.getElementById('caption-metrics').closest('table');"
+ROWS = """
+return [...document.querySelectorAll(`#table-${arguments[0]} tbody tr`)].filter((row) => row.getClientRects().length)
+    .map((row) => [...row.cells].map((cell) => cell.textContent))
+"""
+METRICS = "const table = document.querySelector('#table-metrics table');"
 COLUMN = f"{METRICS} return [...table.tBodies[0].rows].map((row) => row.cells[3].textContent)"
 SORT = f"{METRICS} const head = table.tHead.rows[0].cells[3];"
 
 
-def test_tables_are_sorted(browser):
+def test_tables_are_sorted_and_a_third_press_brings_their_first_order_back(browser):
     values = browser.execute_script(COLUMN)
-    for direction, reverse in (("ascending", False), ("descending", True), ("ascending", False)):
+    arrow = browser.execute_script(f"{SORT} return getComputedStyle(head.firstChild, '::after').content")
+    assert arrow.endswith('/ ""'), "the arrow is not part of the name"
+    for direction, reverse in (("ascending", False), ("descending", True)):
         state = browser.execute_script(f"{SORT} head.querySelector('button').click(); return head.ariaSort")
         assert state == direction
         assert browser.execute_script(COLUMN) == sorted(values, key=float, reverse=reverse) != values
+    assert browser.execute_script(f"{SORT} head.querySelector('button').click(); return head.ariaSort") is None
+    assert browser.execute_script(COLUMN) == values
+
+
+def test_severities_are_sorted_by_their_weight(browser):
+    browser.execute_script("document.querySelectorAll('#table-audit th button')[1].click()")
+    rows = "return [...document.querySelectorAll('#table-audit tbody tr')].map((row) => row.cells[1].textContent)"
+    assert browser.execute_script(rows) == ["fail", "warn", "note"]
+
+
+TYPED = """
+const field = document.querySelector(arguments[0]);
+field.value = arguments[1];
+field.dispatchEvent(new Event('input', {bubbles: true}));
+"""
+
+
+def test_tables_are_filtered_and_searched(browser):
+    every = browser.execute_script(ROWS, "metrics")
+    browser.execute_script(TYPED, "#table-metrics input", "VIT adamw")
+    assert browser.execute_script(ROWS, "metrics") == [row for row in every if row[0] == "vit" and row[2] == "AdamW"]
+    browser.execute_script(TYPED, "#table-metrics input", "")
+    browser.execute_script("document.querySelectorAll('details').forEach((details) => details.open = false)")
+    browser.execute_script(TYPED, "#find", "perplexity lion")
+    assert browser.execute_script(ROWS, "metrics") == [row for row in every if row[1:3] == ["perplexity", "Lion"]]
+    assert browser.execute_script("return document.querySelector('output').value") == "1 rows in 1 tables"
+    assert not browser.execute_script(ROWS, "comparisons")
+    browser.execute_script(TYPED, "#find", "")
+    assert browser.execute_script("return document.querySelectorAll('details[open]').length") == 0
+
+
+def test_a_link_keeps_the_view(browser):
+    browser.execute_script(TYPED, "#table-metrics input", "gpt")
+    browser.execute_script(f"{SORT} head.querySelector('button').click(); head.querySelector('button').click()")
+    shown = browser.execute_script(ROWS, "metrics")
+    view = browser.execute_script("return location.hash")
+    assert view == "#?metrics.filter=gpt&metrics.order=-4"
+    browser.get("about:blank")
+    browser.get(f"{browser.page}{view.replace('#', '#table-metrics')}&theme=dark")
+    assert browser.execute_script(ROWS, "metrics") == shown
+    assert browser.execute_script("return document.querySelector('#table-metrics').getBoundingClientRect().top") < 200
+    paper = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+    assert hexadecimal(paper) == COLORS["paper"][True]
+    browser.execute_script("document.querySelector('nav a[href=\"#cost\"]').click()")
+    wait = "return new Promise((done) => setTimeout(() => done(location.hash), 50))"
+    assert browser.execute_script(wait) == "#cost?metrics.filter=gpt&metrics.order=-4&theme=dark"
+
+
+def test_a_table_is_downloaded(browser, tmp_path):
+    browser.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
+    press = "[...document.querySelectorAll(`#table-comparisons .tools button`)].forEach((button) => button.click())"
+    browser.execute_script(press)
+    files = [tmp_path / f"comparisons.{suffix}" for suffix in ("csv", "tex")]
+    deadline = time.monotonic() + 10
+    while not all(file.exists() for file in files) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    rows = list(csv.DictReader(files[0].open()))
+    row = next(row for row in rows if (row["Arena"], row["Baseline"]) == ("vit", "AdamW"))
+    assert float(row["Advantage [95% CI]"]) == pytest.approx(0.4, abs=1e-12)
+    assert float(row["Advantage [95% CI] low"]) < 0.4 < float(row["Advantage [95% CI] high"])
+    assert len(rows) == 6
+    assert files[1].read_text() == latex(browser.page_source)["comparisons"]
 
 
 def test_missing_values_come_last(browser):
-    table = "const table = document.querySelector('#results table');"
+    table = "const table = document.querySelector('#table-comparisons table');"
     column = f"{table} return [...table.tBodies[0].rows].map((row) => row.cells[9].textContent)"
     assert "–" in browser.execute_script(column)[:-1]
     for _ in range(2):
@@ -94,81 +123,17 @@ def test_missing_values_come_last(browser):
 
 
 def test_words_are_sorted_as_words(browser):
-    browser.execute_script("document.querySelector('#budget th:nth-child(2) button').click()")
-    names = "return [...document.querySelector('#budget table').tBodies[0].rows].map((row) => row.cells[1].textContent)"
-    found = browser.execute_script(names)
+    browser.execute_script("document.querySelector('#table-budget th:nth-child(2) button').click()")
+    found = [row[1] for row in browser.execute_script(ROWS, "budget")]
     assert found[-2:] == ["PsiLogic", "PsiLogic"]
     assert found[2:4] == ["AdamW", "AdamW"]
-
-
-SHOWN = """
-const drawn = [...document.querySelectorAll(`svg [data-arm="${arguments[0]}"]`)];
-return [drawn.length, drawn.filter((element) => getComputedStyle(element).display !== 'none').length]
-"""
-
-
-def test_arms_can_be_hidden_in_all_figures_together(browser):
-    there, shown = browser.execute_script(SHOWN, 2)
-    assert shown == there > 10
-    browser.execute_script("document.querySelector('#curves input[data-arm=\"2\"]').click()")
-    assert browser.execute_script(SHOWN, 2) == [there, 0]
-    assert browser.execute_script(SHOWN, 1)[1] > 10
-    assert not browser.execute_script("return document.querySelector('#rates input[data-arm=\"2\"]').checked")
-    browser.execute_script("document.querySelector('#rates input[data-arm=\"2\"]').click()")
-    assert browser.execute_script(SHOWN, 2) == [there, there]
-
-
-def test_axes_can_be_logarithmic(browser):
-    seen = "return [...document.querySelectorAll('#curves figure > div')].map((part) => part.offsetHeight > 0)"
-    assert browser.execute_script(seen) == [True, False]
-    browser.execute_script("document.querySelector('#curves .log').click()")
-    assert browser.execute_script(seen) == [False, True]
-
-
-POINTER = """
-const panel = document.querySelector('#rates .panel'), svg = panel.querySelector('svg');
-svg.scrollIntoView({block: 'center'});
-const [x, y, , said] = JSON.parse(panel.querySelector('script').textContent)[1];
-const at = new DOMPoint(x, y).matrixTransform(svg.getScreenCTM());
-return [at.x, at.y, said]
-"""
-TIP = "const tip = document.querySelector('#rates .tip'); return tip.hidden ? null : tip.textContent"
-
-
-def test_values_are_shown_at_the_pointer(browser):
-    x, y, said = browser.execute_script(POINTER)
-    for dx, expected in ((3, said), (400, None)):
-        move = {"type": "mouseMoved", "x": x + dx, "y": y - 2}
-        browser.execute_cdp_cmd("Input.dispatchMouseEvent", move)
-        assert browser.execute_script(TIP) == expected
-
-
-def keys(browser, *names):
-    for name in names:
-        for kind in ("rawKeyDown", "keyUp"):
-            code = {"Tab": 9, "Escape": 27, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}[name]
-            event = {"type": kind, "key": name, "code": name, "windowsVirtualKeyCode": code}
-            browser.execute_cdp_cmd("Input.dispatchKeyEvent", event)
-
-
-def test_values_are_walked_through_by_the_arrow_keys(browser):
-    browser.execute_script("document.querySelector('#rates input[data-arm=\"1\"]').click()")
-    browser.execute_script("document.querySelector('#rates svg').focus()")
-    said = []
-    for key in ("ArrowRight", "ArrowRight", "ArrowDown", "ArrowUp", "ArrowLeft", "Escape"):
-        keys(browser, key)
-        said.append((browser.execute_script(TIP) or "").partition(":")[0])
-    first, second = "PsiLogic, rate 0.0001", "PsiLogic, rate 0.001"
-    assert said[:4] == [first, second, "Lion, rate 0.0001", first]
-    assert said[4].endswith("rate 0.01")  # the last value of all
-    assert said[5] == ""
 
 
 REACHABLE = """
 window.reached = new Set();
 document.addEventListener('focusin', ({target}) => window.reached.add(target));
 document.querySelectorAll('details').forEach((details) => details.open = true);
-window.wanted = [...document.querySelectorAll('a, button, input, summary, pre, svg[role=img], .scroll')]
+window.wanted = [...document.querySelectorAll('a, button, input, select, summary, pre, svg[role=img], [tabindex]')]
     .filter((element) => element.getClientRects().length);
 return window.wanted.length
 """
@@ -187,9 +152,9 @@ const told = (element) => (element.getAttribute('aria-labelledby') || '').split(
     .map((id) => document.getElementById(id).textContent).join('');
 const labels = (element) => [...(element.labels || [])].map((label) => label.textContent).join('');
 const name = (element) => element.ariaLabel || told(element) || labels(element) || element.textContent;
-const kinds = 'a, button, input, summary, h2, [role=region], [role=img], nav, legend, caption';
-const captionless = [...document.querySelectorAll('table')].filter((table) => !table.caption);
-return [...document.querySelectorAll(kinds)].filter((element) => !name(element).trim()).concat(captionless)
+const kinds = 'a, button, input, select, summary, h2, h3, [role=region], [role=img], nav, legend';
+const nameless = [...document.querySelectorAll('table')].filter((table) => !table.ariaLabel && !told(table));
+return [...document.querySelectorAll(kinds)].filter((element) => !name(element).trim()).concat(nameless)
     .map((element) => element.outerHTML.slice(0, 99))
 """
 FLAWS = {
@@ -212,7 +177,7 @@ FLAWS = {
         return [...document.querySelectorAll('[tabindex]')].filter((e) => e.tabIndex > 0).map((e) => e.outerHTML)
     """,
     "outside the landmarks": """
-        return [...document.body.children].filter((e) => !['MAIN', 'SCRIPT'].includes(e.tagName)).map((e) => e.tagName)
+        return [...document.body.children].filter((e) => !e.matches('main, script, .skip')).map((e) => e.tagName)
     """,
     "too small to press": """
         return [...document.querySelectorAll('label, nav a, summary')].filter((element) =>
@@ -262,35 +227,99 @@ def test_all_text_has_contrast(driver, theme):
     assert too_weak == []
 
 
-@pytest.mark.parametrize("width", [PHONE, DESKTOP])
+LONG = """
+const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+while (walker.nextNode()) {
+    const node = walker.currentNode;
+    if (!node.parentElement.closest('script, svg')) node.data = node.data.replaceAll('AdamW', 'x'.repeat(40));
+}
+"""
+
+
+@pytest.mark.parametrize("width", [NARROWEST, PHONE, DESKTOP])
 def test_the_page_is_as_wide_as_the_window(driver, width):
     show(driver, width, "dark")
-    assert driver.execute_script("return document.documentElement.scrollWidth") == width
     widths = "return [...document.querySelectorAll('.panel svg')].map((svg) => svg.clientWidth)"
-    assert (
-        min(filter(None, driver.execute_script(widths))) > 340
-    )  # a panel is 360 units wide: its text is 9 or 10 pixels high
+    if width > NARROWEST:
+        assert min(filter(None, driver.execute_script(widths))) > 340  # of 360 units: text of 9 or 10 pixels
+    driver.execute_script(LONG)
+    assert driver.execute_script("return document.documentElement.scrollWidth") == width
+
+
+SCROLLS = """
+return [...document.querySelectorAll('.scroll')].map((e) => [e.scrollWidth > e.clientWidth, e.tabIndex, e.role])
+"""
+
+
+@pytest.mark.parametrize("width", [PHONE, DESKTOP])
+def test_only_tables_that_scroll_are_tab_stops(driver, width):
+    show(driver, width, "light")
+    driver.execute_script("return new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
+    found = driver.execute_script(SCROLLS)
+    assert {wide for wide, *_ in found} == {True, False}
+    assert all(rest == ([0, "region"] if wide else [-1, None]) for wide, *rest in found)
+
+
+def test_two_studies_have_the_same_page(driver, tmp_path, monkeypatch):
+    """Its table is filtered and packed as LaTeX, and a verdict that changed has a frame."""
+    plan = study()
+    a, b = (analyse(history(plan), Records(finals(plan, Lion=x))) for x in ([0.5] * 3, [0.7, 0.71, 0.72]))
+    write_two_studies(two_studies(a, b, ("a", "b")), tmp_path)
+    monkeypatch.setattr(driver, "page", f"file://{tmp_path}/compare.html")
+    driver.get_log("browser")
+    show(driver, PHONE, "light")
+    assert driver.execute_script("return document.documentElement.scrollWidth") == PHONE
+    framed = "[...document.querySelectorAll('.verdicts td')].map((cell) => getComputedStyle(cell).outlineStyle)"
+    assert driver.execute_script(f"return {framed}") == ["none", "none", "solid", "solid"] * 2
+    driver.execute_script("find.value = 'Lion'; find.dispatchEvent(new Event('input'))")
+    assert driver.execute_script("return document.querySelector('output').value") == "6 rows in 3 tables"
+    assert "Lion" in driver.execute_script("return latex(document.getElementById('table-values'))")
+    assert driver.get_log("browser") == []
 
 
 def test_it_is_read_without_script(browser):
     browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
         browser.get(browser.page)
-        seen = (
-            "return [...document.querySelectorAll(arguments[0])].map((element) => element.getClientRects().length > 0)"
-        )
+        seen = "return [...document.querySelectorAll(arguments[0])].map((element) => element.checkVisibility())"
         assert browser.execute_script("return document.querySelectorAll('th button').length") == 0, "no script ran"
-        assert not any(browser.execute_script(seen, "fieldset"))
-        assert all(browser.execute_script(seen, "table, h2, .summary, dd, #rates svg, figure > div:first-of-type svg"))
+        assert not any(browser.execute_script(seen, "aside, figure .tools"))
+        assert all(browser.execute_script(seen, "h2, h3, .summary, dd, #table-verdicts td, #table-audit td"))
+        assert not any(browser.execute_script(seen, "#table-metrics td, #curves svg, search"))
+        browser.get(f"{browser.page}#table-metrics")
+        assert all(browser.execute_script(seen, "#table-metrics td"))
+        browser.get(f"{browser.page}#figure-learning_curves")
+        assert all(browser.execute_script(seen, "#figure-learning_curves .panel > svg"))
     finally:
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
 
 
-def test_it_is_printed_in_light_and_as_vectors(driver):
-    show(driver, DESKTOP, "dark")
+SMALL = """
+const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+const small = [];
+while (walker.nextNode()) {
+    const element = walker.currentNode.parentElement;
+    if (!walker.currentNode.data.trim() || !element.checkVisibility() || element.closest('.unseen, .skip')) continue;
+    const scale = element.ownerSVGElement ? element.ownerSVGElement.getScreenCTM().a : 1;
+    const points = parseFloat(getComputedStyle(element).fontSize) * scale * 72 / 96;
+    if (points < 6.99) small.push(`${points} ${element.outerHTML.slice(0, 99)}`);
+}
+return small
+"""
+
+
+def test_it_is_printed_in_light_as_vectors_and_large_enough_to_read(driver):
+    show(driver, PAPER, "dark")
+    driver.execute_script("document.querySelectorAll('details').forEach((details) => details.open = false)")
+    driver.execute_script(LONG)
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     paper = driver.execute_script("return getComputedStyle(document.body).backgroundColor")
     assert hexadecimal(paper) == COLORS["paper"][0]
+    assert driver.execute_script("return document.querySelector('#table-metrics td').checkVisibility()")
+    assert driver.execute_script(SMALL) == []
+    assert driver.execute_script("return document.documentElement.scrollWidth") == PAPER, "nothing is shrunk to fit"
+    heads = "return [...document.querySelectorAll('thead')].map((head) => getComputedStyle(head).breakInside)"
+    assert set(driver.execute_script(heads)) == {"avoid"}, "Chromium repeats only such heads on each page"
     printed = base64.b64decode(driver.execute_cdp_cmd("Page.printToPDF", {})["data"])
     assert printed.startswith(b"%PDF")
     assert b"/Subtype /Image" not in printed

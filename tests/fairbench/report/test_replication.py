@@ -8,7 +8,7 @@ from decimal import Decimal
 from statistics import fmean, stdev
 
 import pytest
-from fabricated import Records, finals, history, study
+from fabricated import Records, finals, history, saved, study
 from rich.console import Console
 from scipy import stats
 
@@ -27,9 +27,6 @@ from fairbench.analysis.published.replication import (
 from fairbench.analysis.results import collect
 from fairbench.cli.main import main
 from fairbench.report.replication import cost_rows, print_replication, write_replication
-from fairbench.study.history import write_history
-from fairbench.study.plan import arms
-from fairbench.study.records import Store
 from fairbench.suites.loader import load_suite
 from fairbench.suites.schema import Sweep
 
@@ -274,11 +271,7 @@ def test_terminal(tmp_path, width):
 def test_the_command(tmp_path, capsys, scores):
     """A directory as a run leaves it, of a study with equal scores and of one without any."""
     the_study = study()
-    records = Records(finals(the_study, **scores))
-    write_history(tmp_path, history(the_study))
-    store = Store(tmp_path)
-    for spec in (spec for arm in arms(the_study, records) for spec in arm.trials if records(spec)):
-        store.write(records(spec))
+    saved(tmp_path, the_study, Records(finals(the_study, **scores)))
     assert main(["compare", str(tmp_path), "--output-dir", str(tmp_path / "elsewhere")]) == 0
     assert main(["compare", str(tmp_path), "paper"]) == 0
     assert "OTHER SETTINGS" in capsys.readouterr().out
@@ -294,6 +287,6 @@ def test_the_file_reads_back_exactly(tmp_path):
     write_replication(PAPER, history(the_study), Records(finals(the_study, PsiLogic=[0.1, 0.2, 0.4])), tmp_path)
     rows = list(csv.DictReader(io.StringIO((tmp_path / "comparison_paper.csv").read_text())))
     (row,) = (x for x in rows if (x["arena"], x["optimizer"], x["seed"]) == ("vit", "PsiLogic", ""))
-    assert (row["published_mean"], row["published_std"], row["inside"]) == ("0.244", "0.006", "no")
+    assert (row["published_mean"], row["published_std"], row["inside"]) == ("0.244", "0.006", "FALSE")
     assert float(row["our_mean"]) == fmean([0.1, 0.2, 0.4])
     assert float(row["difference"]) == fmean([0.1, 0.2, 0.4]) - 0.244

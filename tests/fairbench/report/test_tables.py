@@ -1,4 +1,4 @@
-"""LaTeX tables, read by a small parser and compiled where there is a TeX; bold verdicts; budget and treatment."""
+"""LaTeX tables, set by a real TeX in the layouts of papers; Table 1; bold verdicts; budget and treatment."""
 
 import re
 import shutil
@@ -22,90 +22,135 @@ from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan, ResolvedOptimizer
 from fairbench.report.tables.budget import budgets
 from fairbench.report.tables.latex import to_latex
-from fairbench.report.tables.model import Cell, Column, TableView
+from fairbench.report.tables.model import Cell, Column, TableView, page_only
+from fairbench.report.tables.numbers import exact, interval, mean_and_deviation, percent, rate
 from fairbench.report.tables.results import all_tables
 from fairbench.report.tables.tex import ESCAPED, escape
 from fairbench.report.tables.verdict_text import VerdictText
+from fairbench.report.tables.widths import breakable
 
 pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
 
-TOKEN = re.compile(r"\\[a-zA-Z]+|\\.|[{}$&]|[^\\{}$&]+", re.DOTALL)
-COMMANDS = {
-    *(r"\begin", r"\end", r"\toprule", r"\midrule", r"\bottomrule", r"\textbf", r"\texttt", r"\\"),
-    *(match for text in ESCAPED.values() for match in re.findall(r"\\(?:[a-zA-Z]+|.)", text)),
-}
+LAYOUTS = {"article": (345, 220, 8), "NeurIPS": (397.5, 397.5, 9), "IEEEtran": (516, 252, 8)}
+"""Text width and column in points, and the size of \footnotesize. Times, which two of them use, is narrower."""
+MANY = [f"schedule_free_adamw_{i:08}_no_weight_decay" for i in range(24)]
 
 
-def rows_of(text):
-    """The cells of each row of a table, as LaTeX.
-
-    Groups and environments must be closed in order, dollars come in pairs, and nothing but known commands occurs.
-    """
-    body = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("%"))
-    tokens, open_groups, environments, math = TOKEN.findall(body), 0, [], False
-    assert "".join(tokens) == body
-    found, cells, cell = [], [], ""
-    for i, token in enumerate(tokens):
-        assert not token.startswith("\\") or token in COMMANDS, token
-        assert token.startswith("\\") or not re.search(r"[#%_^<>|]", token), token
-        math ^= token == "$"
-        open_groups += (token == "{") - (token == "}")
-        assert open_groups >= 0
-        if token in (r"\begin", r"\end"):
-            name = tokens[i + 2]
-            environments.append(name) if token == r"\begin" else environments.remove(name)
-        if open_groups == 0 and token in ("&", r"\\"):
-            cells.append(cell.strip())
-            cell = ""
-            if token == r"\\":
-                found.append(cells)
-                cells = []
-        elif token in (r"\toprule", r"\midrule", r"\bottomrule"):
-            cell = ""
-        else:
-            cell += token
-    assert (open_groups, environments, math) == (0, [], False)
-    return found
-
-
-def tables():
-    the_study = study(optimizers=("AdamW", "Lion", HOSTILE, "PsiLogic"))
-    scores = {"PsiLogic": [0.9, 0.91, 0.92], "AdamW": [0.5, 0.51, 0.52], "Lion": [0.6, "diverged", "failed"]}
+def tables(*optimizers, **fields):
+    the_study = study(optimizers=("AdamW", "Lion", *optimizers, "PsiLogic"), **fields)
+    scores = {
+        **{name: [0.7, 0.71, 0.73] for name in optimizers},
+        **{"PsiLogic": [0.9, 0.91, 0.92], "AdamW": [0.5, 0.51, 0.52], "Lion": [0.6, "diverged", "failed"]},
+    }
     analyses = analyse(history(the_study), Records(finals(the_study, **scores)))
     return all_tables(replace(analyses, **FOUND))
 
 
+@pytest.mark.skipif(not shutil.which("pdflatex"), reason="no TeX; on Debian: apt-get install texlive-latex-recommended")
+def test_every_table_fits_a_paper(tmp_path):
+    """In each layout no line is wider than its column or the text, and no part higher than a page of 550 pt."""
+    printable = "".join(map(chr, range(33, 127))) + "".join(c for c in ESCAPED if c > "~")
+    (tmp_path / "printable.tex").write_text(
+        rf"\noindent\parbox{{\linewidth}}{{{breakable(printable)}}}" + "% the text width\n"
+    )
+    studies = [tables(HOSTILE), tables(*MANY), tables("Adam β₂, ε=1e-08", *MANY[:2], compare="all")]
+    found = [to_latex(table) for views in studies for table in views.values()]
+    assert len(found) > 60
+    for i, text in enumerate(found):
+        (tmp_path / f"{i}.tex").write_text(text)
+    set_in = [
+        rf"\typeout{{{layout} {name}}}\begingroup\hsize={column if 'Fits a column' in text else whole}pt"
+        rf"\linewidth=\hsize\renewcommand\footnotesize{{\fontsize{{{size}}}{{{size + 1.5}}}\selectfont}}"
+        rf"\input{{{name}}}\par\endgroup\clearpage"
+        for layout, (whole, column, size) in LAYOUTS.items()
+        for name, text in [*enumerate(found), ("printable", "")]
+    ]
+    document = rf"""\documentclass{{article}}
+\usepackage{{array,booktabs,textcomp}}
+\textheight=550pt\topmargin=0pt\hfuzz=0.1pt\vfuzz=0.1pt
+\begin{{document}}
+{chr(10).join(set_in)}
+\end{{document}}
+"""
+    (tmp_path / "all.tex").write_text(document)
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-draftmode", "all.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, encoding="latin-1")
+    assert done.returncode == 0, done.stdout[-2000:]
+    log = (tmp_path / "all.log").read_text("latin-1")
+    assert [line for line in log.splitlines() if re.search("Overfull|Missing character|undefined", line)] == []
+
+
 def test_every_row_has_all_columns():
-    found = tables()
-    assert {"comparisons", "causes", "shocks", "ranking", "time_to_target", "quantities"} <= found.keys()
+    found = tables(HOSTILE)
+    assert {"main", "comparisons", "causes", "shocks", "ranking", "time_to_target"} <= found.keys()
     for table in found.values():
         text = to_latex(table)
         assert text.isascii()
-        (columns,) = re.findall(r"\\begin\{tabular\}\{([lr]+)\}", text)
-        assert columns == "".join("r" if column.value else "l" for column in table.columns)
-        rows = rows_of(text)
-        assert [len(row) for row in rows] == [len(columns)] * (1 + len(table.rows))
+        for part in text.split(r"\noindent")[1:]:
+            spec, *rows = part.removeprefix(r"\begin{tabular}").splitlines()
+            columns = re.sub(r"\{[^{}]*\}|[@>{}]", "", spec)
+            assert set(columns) <= set("lrp")
+            assert {len(re.split(r"(?<!\\)&", row)) for row in rows if "&" in row} <= {len(columns)}
 
 
 def test_only_wins_are_bold():
-    found = tables()
-    bold = [cell for table in found.values() for row in rows_of(to_latex(table)) for cell in row if r"\textbf" in cell]
-    assert bold == [r"\textbf{better}"] * 2  # vit, where higher is better, against the two that finished
+    """In vit, where higher is better, PsiLogic is better than the two that finished, in gpt worse than both."""
+    found = tables("Muon")
+    bold = {name: re.findall(r"\\textbf\{([\w.]+)", to_latex(table)) for name, table in found.items()}
+    assert {name: texts for name, texts in bold.items() if texts} == {
+        "comparisons": ["better"] * 2,
+        "main": ["0.5100", "0.7133"],
+    }
 
 
 def test_a_table():
-    table = TableView("x", "50% of it", [Column("A & B", str), Column("p", str, float)], [[Cell("a_1"), Cell("−1")]])
-    assert to_latex(table).splitlines() == [
+    columns = [Column("A & B", str), *page_only(Column("x_1", str)), Column("Holm p", str, float)]
+    rows = [
+        [Cell("adam_1"), Cell(""), Cell("−1.5 ± 0.3")],
+        [Cell("adam_1"), Cell(""), Cell("3.75e−08")],
+        [Cell("β"), Cell(""), Cell("")],
+    ]
+    assert to_latex(TableView("x", "50% of it", columns, rows)).splitlines() == [
         r"% 50\% of it",
-        "% needs the packages booktabs and textcomp",
-        r"\begin{tabular}{lr}",
+        r"% Only in the page: x\_1.",
+        "% Needs the packages array, booktabs and textcomp.",
+        r"% Fits a column of 220 pt or more, in \footnotesize: 8 pt where the text has 10.",
+        r"\begingroup\footnotesize\setlength{\tabcolsep}{3pt}%",
+        r"\noindent\begin{tabular}{@{}lr@{}}",
         r"\toprule",
-        r"A \& B & p \\",
+        r"A \& B & Holm $p$ \\",
         r"\midrule",
-        r"a\_1 & $-$1 \\",
+        r"adam\_1 & $-$1.5 $\pm$ 0.3 \\",
+        r"adam\_1 & $3.75\times10^{-8}$ \\",
+        r"\midrule",
+        r"$\beta$ &  \\",
         r"\bottomrule",
         r"\end{tabular}",
+        r"\endgroup",
     ]
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        (interval(2.65e-05, -0.00139, 0.00144), "+0.00003 [−0.00139, +0.00144]"),
+        (interval(-1.4e-5, -0.0439, 0.0410), "0.000 [−0.044, +0.041]"),
+        (interval(0.16, 0.0194, 0.3012), "+0.160 [+0.019, +0.301]"),
+        (interval(1.23e12, -4e11, 2.86e12), "+1.23e+12 [−0.40e+12, +2.86e+12]"),
+        (interval(1e-12, -4e-13, 2e-12), "+1.00e−12 [−0.40e−12, +2.00e−12]"),
+        (interval(0.5, 0.5 - 1e-15, 0.5 + 1e-15), "+0.500000000 [+0.500000000, +0.500000000]"),
+        (interval(1e200, -1e308, 1e308), "+1.00e+200"),
+        (interval(0.01, None, None), "+0.0100"),
+        (mean_and_deviation(2.5291, 0.0312), "2.529 ± 0.031"),
+        (mean_and_deviation(1.0000001, 2e-8), "1.00000010 ± 0.00000002"),
+        (mean_and_deviation(0.5, 0.0), "0.5000 ± 0"),
+        (" ".join(map(rate, (3.16228e-05, 0.00316228, 0.0125, 0.001, 0.1234))), "3.16e-05 0.00316 0.0125 0.001 0.1234"),
+        (" ".join(map(percent, (0.00235, 0.24, 0.9996, 1.0, 1.5))), "0.24% 24% over 99% 100% 150%"),
+        (" ".join(map(exact, (8400.0, 1410, 1e6, -2.5))), "8400 1410 1000000 −2.5"),
+    ],
+)
+def test_numbers(written, shown):
+    assert written.replace("\N{NO-BREAK SPACE}", " ") == shown
 
 
 @pytest.mark.parametrize(
@@ -116,9 +161,9 @@ def test_a_table():
             50.0,
             3125.0,
             ["3120", "4330", "+1210 [+1165, +1255]", "50"],
-            ["3125", "5", "66.7%"],
+            ["3125", "5", "67%"],
         ),
-        ([-210.0, -200.0, -190.0], 4000.0, -195.5, ["−200.0", "1010", "+1210", "4000"], ["−195.5", "5", "66.7%"]),
+        ([-210.0, -200.0, -190.0], 4000.0, -195.5, ["−200.0", "1010.0", "+1210", "4000"], ["−195.5", "5", "67%"]),
     ],
 )
 def test_metrics_on_any_scale(scores, margin, target, compared, reached):
@@ -145,33 +190,18 @@ def test_every_character_is_itself(character):
     assert (escape(character) != character) == special
 
 
-def test_characters_that_latex_cannot_print_are_named():
-    assert escape("中\n\x00") == r"\texttt{U+4E2D} \texttt{U+0000}"
-
-
-@pytest.mark.skipif(not shutil.which("pdflatex"), reason="no TeX; on Debian: apt-get install texlive-latex-recommended")
-def test_all_tables_compile(tmp_path):
-    """In one document, with nothing but what the tables say that they need."""
-    found = tables()
-    for name, table in found.items():
-        (tmp_path / f"{name}.tex").write_text(to_latex(table))
-    printable = "".join(map(chr, range(33, 127)))
-    inputs = "\n\n".join(rf"\input{{{name}}}" for name in found)
-    document = rf"""\documentclass{{article}}
-\usepackage{{booktabs,textcomp}}
-\usepackage[paperwidth=3000mm,paperheight=900mm,margin=5mm]{{geometry}}
-\begin{{document}}
-{inputs}
-
-{escape(printable)}
-\end{{document}}
-"""
-    (tmp_path / "all.tex").write_text(document)
-    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "all.tex"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout[-2000:]
-    assert "Missing character" not in done.stdout + (tmp_path / "all.log").read_text()
-    assert "Overfull" not in done.stdout
+@pytest.mark.parametrize(
+    ("text", "source"),
+    [
+        ("中\n\x00", r"\texttt{U+4E2D} \texttt{U+0000}"),
+        ("β₂ × λ", r"$\beta$\textsubscript{2} $\times$ $\lambda$"),
+        ("eps = 1e-08, −3.75e+10", r"eps = $10^{-8}$, $-3.75\times10^{10}$"),
+        ("00e123 1e5 lr_1e-03", r"00e123 1e5 lr\_1e{-}03"),
+    ],
+)
+def test_in_latex(text, source):
+    """Greek letters and exponents are formulas, but not in a hash or a name; what cannot be printed is named."""
+    assert escape(text) == source
 
 
 SIGNIFICANT = Comparison(
@@ -203,11 +233,6 @@ def test_nothing_else_in_the_report_makes_a_win_bold() -> None:
     assert marked == {"verdict_text.py"}
     for template in (folder / "page").glob("*.j2"):
         assert not re.search(r"""class="[^"]*\bwin\b|verdict ==""", template.read_text())
-
-
-def test_in_latex() -> None:
-    assert VerdictText(replace(SIGNIFICANT, verdict="better", note="a & b")).__latex__() == r"\textbf{better (a \& b)}"
-    assert VerdictText(replace(SIGNIFICANT, verdict="worse")).__latex__() == "worse"
 
 
 def shares(resolved=None, plans=None, **scores):

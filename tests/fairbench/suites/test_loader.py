@@ -64,6 +64,32 @@ def test_the_declared_options_are_the_arenas_arguments(name: str) -> None:
         ("log_every = 5", "log_every = 11", "training.log_every: must be at most 10, since the shortest trials"),
         ("sweep_steps = 10", "sweep_steps = 10000000000", "arenas.vit.sweep_steps: must lie in"),
         ("[optimizers.AdamW]", '[optimizers."Adam\\nW"]', "must be printable and not blank"),
+        ("[optimizers.AdamW]", '[optimizers." AdamW"]', "optimizers. AdamW: .* without spaces at its ends"),
+        ("[optimizers.AdamW]", '[optimizers."=1+1"]', "line 32: .*must not begin with '=' or '@', .*; rename '=1"),
+        (
+            "[arenas.vit]",
+            '[arenas."@vit"]\ntask = "vit"',
+            "line 23: arenas.@vit: must be made of letters, digits, spaces",
+        ),
+        (
+            "[arenas.vit]",
+            '[arenas."vit "]\ntask = "vit"',
+            "arenas.vit : .* without spaces at its ends or in a row",
+        ),
+        (
+            "[arenas.vit]",
+            '[arenas."all arenas"]\ntask = "vit"',
+            "line 23: .*must not be 'all arenas', which stands for all of them",
+        ),
+        *(
+            ("[optimizers.AdamW]", f'[optimizers."{name}"]', "must not be a word that programs read as a missing value")
+            for name in ("NA", "null", "NaN", "None", "n/a", "<NA>")
+        ),
+        (
+            "[arenas.vit]",
+            '[arenas.null]\ntask = "vit"',
+            "line 23: .*must not be a word that programs read as a missing value",
+        ),
         ("alpha = 0.05", "alpha = 0.05\ntrial_timeout = -1.0", "trial_timeout: must be a number of seconds"),
         ("alpha = 0.05", "alpha = 0.05\ncheckpoint_every = -1.0", "checkpoint_every: must be a number of seconds"),
         (
@@ -88,6 +114,19 @@ def test_mistakes_are_named_with_key_and_line(tiny_file: Path, old: str, new: st
     with pytest.raises(UsageError, match=complaint) as caught:
         load_suite(str(tiny_file))
     assert "tiny.toml" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["AdamW, clipped", "+groups", "-0.5", "β₂ = 0"])
+def test_names_that_every_file_can_hold_are_taken(tiny_file: Path, name: str) -> None:
+    text = tiny_file.read_text().replace("[optimizers.AdamW]", f'[optimizers."{name}"]\nfactory = "torch.optim:AdamW"')
+    tiny_file.write_text(
+        text.replace("[arenas.vit]", '[arenas."small images"]\ntask = "vit"', 1).replace(
+            "arenas.vit", 'arenas."small images"'
+        )
+    )
+    suite = load_suite(str(tiny_file))
+    assert name in suite.optimizers
+    assert "small images" in suite.arenas
 
 
 def test_optional_keys_of_a_suite(tiny_file: Path) -> None:

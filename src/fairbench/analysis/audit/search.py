@@ -6,7 +6,7 @@ from statistics import fmean, stdev
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.results import ArmResults
 from fairbench.common.checks import Severity, check
-from fairbench.common.formatting import plain, plural, some
+from fairbench.common.formatting import plain, plural, rate, some
 from fairbench.study.plan import Selection
 from fairbench.suites.search import Setting, are_numbers
 
@@ -27,7 +27,7 @@ def at_edge(case: Analyses) -> str:
     """A selected learning rate is the lowest or the highest that was tried."""
     tuned = [arm for arm in case.results.arms if edge(arm)]
     ends = {"lowest": 0, "highest": -1}
-    flagged = [f"{x.arena} {x.optimizer} ({edge(x)}, {x.rates[ends[edge(x)]]:g})" for x in tuned if edge(x) in ends]
+    flagged = [f"{x.arena} {x.optimizer} ({edge(x)}, {rate(x.rates[ends[edge(x)]])})" for x in tuned if edge(x) in ends]
     if not flagged:
         return ""
     where = "selected at the edge of the rates that were tried"
@@ -91,7 +91,7 @@ def searched_shorter(case: Analyses) -> tuple[Severity, str]:
 def _in_words(selected: Selection) -> str:
     """The selected settings: rates, and values of what was searched with them."""
     return " or ".join(
-        ", ".join([f"{setting.lr:g}", *(f"{name} {value}" for name, value in setting.extra)])
+        ", ".join([rate(setting.lr), *(f"{name} {value}" for name, value in setting.extra)])
         for setting in selected.settings
     )
 
@@ -99,8 +99,8 @@ def _in_words(selected: Selection) -> str:
 @check("untuned", "warn", "Read its verdicts as those of an untuned optimizer, or set `lr_scale` to search its rate.")
 def untuned(case: Analyses) -> str:
     """An optimizer has a learning rate that is fixed from the start; none was searched."""
-    study = case.results.study
-    fixed = [f"{name} (lr {study.optimizers[name].lr:g})" for name in study.suite.optimizers if not study.tuned(name)]
+    optimizers = case.results.study.optimizers
+    fixed = [f"{name} (lr {rate(x.lr)})" for name, x in optimizers.items() if x.lr is not None]
     return f"{', '.join(fixed)}: final trials only." if fixed else ""
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.results import Results
 from fairbench.common.checks import check
-from fairbench.common.formatting import merged, some
+from fairbench.common.formatting import merged, percent, some
 from fairbench.optimizers.resolve import PRESETS, TREATMENTS, decay_kind, default_scale, schedule
 
 CLIPPED_ALWAYS = 0.95
@@ -106,6 +106,6 @@ def clipped(case: Analyses) -> str:
             rates = [run.result["clip_rate"] for run in arm.final if run.result]
             if rates and fmean(rates) >= CLIPPED_ALWAYS:
                 norm = case.suite.clip_norm(arm.optimizer)
-                yield arm.arena, f"{arm.optimizer} in {100 * fmean(rates):.0f}% of the steps, at {norm:g}"
+                yield arm.arena, f"{arm.optimizer} in {percent(fmean(rates))} of the steps, at {norm:g}"
 
     return merged(often())

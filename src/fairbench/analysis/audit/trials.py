@@ -75,7 +75,7 @@ def diverged(case: Analyses) -> str:
     final = sum(run.stage == "final" for run in lost)
     no_rate = ", ".join(f"{arm.arena} {arm.optimizer}" for arm in case.results.arms if arm.diverged)
     return (
-        f"{plural(len(lost), 'trial')} diverged, {final} of them final. A rate whose sweep trial diverged ranks last; "
+        f"{plural(len(lost), 'trial')} diverged ({final} final). A rate whose sweep trial diverged ranks last; "
         "an arm with a diverged final trial is not tested, since the mean of its finished trials would be too good."
         + (f" At every rate of its sweep a trial diverged, so no final trial was run: {no_rate}." if no_rate else "")
     )

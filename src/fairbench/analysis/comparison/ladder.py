@@ -19,9 +19,10 @@ class Contribution:
         part: "rung" for neighbors on the ladder, "whole" for its ends.
         optimizer: the upper one of the two.
         before: the lower one.
-        n: seeds.
+        n: number of seeds that both have.
         contribution: mean difference of the seeds, positive where `optimizer` is better; None unless both are complete.
-        ci_low, ci_high: its 95% confidence interval, paired by seed, not corrected for the number of rungs.
+        ci_low, ci_high: end of the 95% confidence interval of the contribution, paired by seed, not corrected for the
+            number of rungs.
         note: why there is no contribution or interval, may be empty.
     """
 

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from fairbench.analysis.comparison.ranking import ALL_ARENAS, Rank
+from fairbench.analysis.comparison.ranking import Rank
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.cost import Cost
 from fairbench.analysis.results import Results
-from fairbench.optimizers.resolve import state_per_weight
+from fairbench.optimizers.resolve import facts_of
+from fairbench.suites.names import ALL_ARENAS
 
 FROM_BASELINE = {"better": "worse", "equivalent": "equivalent", "worse": "better", "inconclusive": "inconclusive"}
 """Verdicts on the reference against a baseline, seen from the baseline; all the rest are undecided."""
@@ -20,15 +21,17 @@ class Standing:
     """An optimizer over all arenas of a study.
 
     Attributes:
-        mean_rank: mean of its ranks over the arenas, 1 is best; None while trials are missing.
-        groups: numbers of the groups to which it belongs; mean ranks do not separate two optimizers that share one.
+        mean_rank: mean of the ranks over the arenas, 1 is best; None while trials are missing.
+        groups: a letter for each group to which it belongs; mean ranks do not separate two optimizers that share one.
         critical_difference: the smallest difference of mean ranks that separates two; None without a test.
-        better, equivalent, worse, inconclusive: numbers of arenas with this verdict on it against the suite's
+        better, equivalent, worse, inconclusive: number of arenas with this verdict on it against the suite's
             reference; None for the reference.
-        undecided: arenas without such a verdict: one of the two diverged, trials are missing, or both are identical.
+        undecided: number of arenas without such a verdict: one of the two diverged, trials are missing, or both are
+            identical; None for the reference.
         step_ratio: time of clipping, optimizer and schedule over the reference's, median over the arenas.
         train_ratio: time of a training step over the reference's, median over the arenas.
-        state: numbers that it keeps for each weight, and other state that grows with the model; empty if not known.
+        state: numbers that it keeps for each weight; None if not known.
+        further_state: further state that grows with the model, in words; may be empty.
         tuned: whether a learning rate was searched.
     """
 
@@ -43,7 +46,8 @@ class Standing:
     undecided: int | None
     step_ratio: float | None
     train_ratio: float | None
-    state: str
+    state: int | None
+    further_state: str
     tuned: bool
 
 
@@ -61,6 +65,7 @@ def leaderboard(
     tuned = {arm.optimizer: arm.tuned for arm in results.arms}
     standings = []
     for name in [*ranks, *(name for name in suite.optimizers if name not in ranks)]:
+        facts = facts_of(results.study.optimizers[name].factory)
         rank, counts = ranks.get(name), _verdicts(comparisons, suite.reference, name)
         step_ratio, train_ratio = _ratios(costs, suite.reference, name)
         standings.append(
@@ -72,7 +77,8 @@ def leaderboard(
                 **counts,
                 step_ratio=step_ratio,
                 train_ratio=train_ratio,
-                state=state_per_weight(results.study.optimizers[name].factory),
+                state=facts.state if facts else None,
+                further_state=facts.factors if facts else "",
                 tuned=tuned[name],
             )
         )

@@ -3,14 +3,15 @@
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from statistics import fmean
 
 from scipy import stats
 
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.results import Results
+from fairbench.suites.names import ALL_ARENAS
 
-ALL_ARENAS = "all arenas"
 Pairs = Collection[tuple[str, str]]
 """Pairs of optimizers of which the first is better than the second."""
 
@@ -25,8 +26,9 @@ class Rank:
         rank: 1 is best; ties have their average, and an arm that diverged is last. Over all arenas the mean of the
             ranks. None while trials are missing.
         rank_low: the best rank that is not ruled out: 1 + the number of optimizers that are better.
-        rank_high: the worst one: the number of all optimizers - the number of those that are worse.
-        groups: numbers of the groups to which it belongs; optimizers that share one are not separated.
+        rank_high: the worst rank that is not ruled out: the number of all optimizers - the number of those that are
+            worse.
+        groups: a letter for each group to which it belongs; optimizers that share one are not separated.
         method: the test that separates them.
         p: p-value of Friedman's test that the optimizers do not differ over the arenas; None within an arena.
         critical_difference: the smallest difference of mean ranks that separates two; None within an arena.
@@ -136,12 +138,12 @@ def critical_difference(k: int, n: int, alpha: float) -> float:
 
 def _bounds(order: Sequence[str], better: Pairs) -> Mapping[str, tuple[int, int, str]]:
     """The best and the worst rank and the groups of each optimizer, in the order given."""
-    numbered = list(enumerate(groups(order, better), 1))
+    lettered = list(zip(filter(str.isalpha, map(chr, count(ord("a")))), groups(order, better), strict=False))
     return {
         name: (
             1 + sum(loser == name for _, loser in better),
             len(order) - sum(winner == name for winner, _ in better),
-            " ".join(str(number) for number, group in numbered if name in group),
+            "".join(letter for letter, group in lettered if name in group),
         )
         for name in order
     }

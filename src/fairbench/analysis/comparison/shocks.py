@@ -8,8 +8,8 @@ from fairbench.analysis.results import ArmResults, Results, Run
 from fairbench.analysis.statistics.paired import paired_t
 from fairbench.arenas.shocks.registry import shock_starts
 
-RECOVERED = 1.05
-"""A training has recovered when its loss is at most this multiple of the undisturbed one."""
+RECOVERED = 0.05
+"""A training has recovered when its loss exceeds the undisturbed one by at most this share of its size."""
 LossCurve = Mapping[int, float]
 """Training loss by logged step."""
 
@@ -28,7 +28,7 @@ class ShockCost:
             that is not overcome before the next one, or the end, counts with all the steps until then.
         recovered: share of the shocks that were overcome.
         lost: how much worse the final primary metric on the test split is, mean over seeds.
-        lost_low, lost_high: its 95% confidence interval, paired by seed.
+        lost_low, lost_high: end of the 95% confidence interval of `lost`, paired by seed.
         note: why `lost` or its interval is missing, may be empty.
     """
 
@@ -116,7 +116,7 @@ def recoveries(disturbed: LossCurve, calm: LossCurve, starts: Sequence[int]) -> 
     logged = sorted(disturbed.keys() & calm.keys())
     waits = []
     for start, end in zip(starts, [*starts[1:], logged[-1] if logged else 0], strict=True):
-        back = (step for step in logged if start < step <= end and disturbed[step] <= RECOVERED * calm[step])
+        back = (x for x in logged if start < x <= end and disturbed[x] - calm[x] <= RECOVERED * abs(calm[x]))
         first = next(back, None)
         waits.append((end - start, False) if first is None else (first - start, True))
     return waits

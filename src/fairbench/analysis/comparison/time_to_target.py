@@ -7,6 +7,7 @@ from statistics import median
 
 from fairbench.analysis.cost import Cost
 from fairbench.analysis.results import ArmResults, Results, Run
+from fairbench.suites.schema import Suite
 
 
 @dataclass(frozen=True)
@@ -18,12 +19,12 @@ class TimeToTarget:
 
     Attributes:
         target: the value that must be reached.
-        seeds: final trials; the other columns are empty unless all of them are known.
-        reached: how many of them reached it.
+        seeds: number of final trials; the other columns are empty unless all of them are known.
+        reached: how many seeds reached the target.
         share: reached / seeds.
-        steps_by_seed: steps of each seed in the order of the suite, "never" for one that did not reach it.
-        median_steps: their median, infinite for a seed that never reached it; None where the median is infinite.
-        median_seconds: the same in seconds of training, where timing trials give the time of a step.
+        median_steps: median of the seeds' steps to the target, infinite for a seed that never reached it; None where
+            the median is infinite.
+        median_seconds: the median in seconds of training; None unless timing trials give the time of a step.
     """
 
     arena: str
@@ -33,7 +34,6 @@ class TimeToTarget:
     seeds: int
     reached: int | None = None
     share: float | None = None
-    steps_by_seed: str = ""
     median_steps: float | None = None
     median_seconds: float | None = None
 
@@ -45,7 +45,7 @@ class ProfilePoint:
     Attributes:
         measure: "steps" or "seconds".
         tau: multiple of the fastest optimizer's time.
-        share: share of the arenas that it solves within that multiple.
+        share: share of the arenas that the optimizer solves within that multiple.
         arenas: number of arenas.
     """
 
@@ -77,8 +77,7 @@ def _time_to_target(
     row = (arm.arena, arm.optimizer, metric, target, seeds)
     if arm.count("missing", "failed"):
         return TimeToTarget(*row)
-    higher = suite.facts(arm.arena).metrics[metric] == "max"
-    steps = [first_step(run, metric, target, higher) for run in arm.final] or [None] * seeds  # none: it diverged before
+    steps = [steps_to_target(suite, run) for run in arm.final] or [None] * seeds  # none: it diverged before
     reached = sum(step is not None for step in steps)
     middle = median(math.inf if step is None else step for step in steps)
     known, seconds = middle < math.inf, step_seconds.get((arm.arena, arm.optimizer))
@@ -86,15 +85,17 @@ def _time_to_target(
         *row,
         reached,
         reached / seeds,
-        " ".join("never" if step is None else str(step) for step in steps),
         middle if known else None,
         middle * seconds if known and seconds is not None else None,
     )
 
 
-def first_step(run: Run, metric: str, target: float, higher: bool) -> int | None:
-    """The step of the first evaluation that reaches a target, None if none does; `higher` if higher is better."""
-    values = run.curve(metric).items()
+def steps_to_target(suite: Suite, run: Run) -> int | None:
+    """The step of the first evaluation that reaches the arena's target; None if none does, and without a target."""
+    plan = suite.arenas[run.arena]
+    if (target := plan.target) is None:
+        return None
+    higher, values = suite.facts(run.arena).metrics[plan.metric] == "max", run.curve(plan.metric).items()
     return next((step for step, value in values if (value >= target if higher else value <= target)), None)
 
 

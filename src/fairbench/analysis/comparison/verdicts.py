@@ -40,39 +40,42 @@ class Comparison:
     the equivalence test; the fields from `std_reference` to `seeds_needed` are shown with them and decide nothing.
 
     Attributes:
+        metric: primary metric of the arena.
         direction: "min" or "max", which is better.
         reference: the optimizer that is compared: the suite's reference, unless the suite compares all pairs.
         baseline: the optimizer that it is compared with.
         verdict: the conclusion; only "better" is a win.
-        note: the reason or a restriction, may be empty.
-        mean_reference, mean_baseline: means over the seeds of each, None unless all of both finished.
-        advantage: difference of the means.
-        ci_low, ci_high: its 95% confidence interval, not corrected for the number of comparisons; with looks, this one
-            and those below are repeated intervals, which cover at all looks together.
-        hedges_g: the difference in pooled standard deviations, see `hedges_g`.
-        t, df, p: Welch's statistic, degrees of freedom and two-sided p-value.
+        note: the reason of the verdict, or a restriction; may be empty.
+        mean_reference, mean_baseline: mean of the metric over the seeds of this one; None unless all of both finished.
+        advantage: difference of the means, positive where the reference is better.
+        ci_low, ci_high: end of the 95% confidence interval of the advantage, not corrected for the number of
+            comparisons; with looks, this one and those below are repeated intervals, which cover at all looks together.
+        hedges_g: the difference in pooled standard deviations, without the bias of small samples, see `hedges_g`.
+        t: Welch's statistic.
+        df: degrees of freedom of Welch's test.
+        p: two-sided p-value of Welch's test.
         p_holm: `p_repeated` corrected for all comparisons of the suite.
         p_equivalence: p-value of the test that the difference is within the margin, not corrected for the number of
             comparisons; with looks a repeated one.
         margin: the largest difference that does not matter, from the suite; None without a declared margin.
-        std_reference, std_baseline: standard deviations over the seeds of each, ddof = 1.
-        g_low, g_high: the 95% confidence interval of the effect, see `effect_interval`.
+        std_reference, std_baseline: standard deviation over the seeds of this one, ddof = 1.
+        g_low, g_high: end of the 95% confidence interval of `hedges_g`, see `effect_interval`.
         p_paired: p-value of the t-test by seeds, not corrected, see `paired_t`.
-        paired_low, paired_high: its 95% confidence interval of the advantage.
+        paired_low, paired_high: end of the 95% confidence interval of the advantage by the t-test by seeds.
         seed_correlation: correlation of the two arms over the seeds.
         p_permutation: exact p-value without assuming a distribution, not corrected, see `permutation_p`.
-        p_permutation_floor: the smallest p-value that this number of seeds can give.
+        p_permutation_floor: the smallest p-value that this number of seeds can give to `p_permutation`.
         p_spread: p-value of the test of equal spread, not corrected, see `brown_forsythe`.
         seeds_needed: seeds of each arm to detect a difference of the margin with 80% power at the observed spread and
             the strictest step of Holm's correction, see `seeds_needed`.
-        n_reference, n_baseline: finished seeds of each.
-        diverged_reference, diverged_baseline: diverged seeds of each.
+        n_reference, n_baseline: number of finished seeds of this one.
+        diverged_reference, diverged_baseline: number of diverged seeds of this one.
         seeds: planned seeds of each; with looks those of the last look at this comparison.
         identical_seeds: seeds in which both ended with the same weights, bit by bit.
         p_repeated: `p` corrected for the looks, see `Design.repeated_p`; the same as `p` without looks.
         declared: the verdict by the plan that was declared before the first final trial, "not declared" if that plan
             has no such comparison; empty where no plan is older than the first final trial.
-        untuned: which of the two had no search for a learning rate; empty if both had.
+        tuned_reference, tuned_baseline: whether the learning rate of this one was searched.
     """
 
     arena: str
@@ -114,7 +117,8 @@ class Comparison:
     identical_seeds: int = 0
     p_repeated: float | None = None
     declared: str = ""
-    untuned: str = ""
+    tuned_reference: bool = True
+    tuned_baseline: bool = True
 
     @property
     def is_win(self) -> bool:
@@ -125,8 +129,9 @@ class Comparison:
     def statement(self) -> str:
         """The verdict with its note, the declared verdict if it differs, and untuned optimizers; for tables."""
         first = "not declared before" if self.declared == NOT_DECLARED else f"as declared: {self.declared}"
-        untuned = f"{self.untuned} untuned" if self.untuned else ""
-        notes = [self.note, first if self.declared not in ("", self.verdict) else "", untuned]
+        sides = ((self.reference, self.tuned_reference), (self.baseline, self.tuned_baseline))
+        untuned = " and ".join(name for name, tuned in sides if not tuned)
+        notes = [self.note, first if self.declared not in ("", self.verdict) else "", untuned and f"{untuned} untuned"]
         return f"{self.verdict} ({'; '.join(filter(None, notes))})" if any(notes) else self.verdict
 
 
@@ -157,7 +162,8 @@ def compare(results: Results, seeds: int, look: Look, arena: str, reference: str
         diverged_baseline=theirs.count("diverged"),
         seeds=seeds,
         identical_seeds=_identical_seeds(ours.final, theirs.final),
-        untuned=" and ".join(arm.optimizer for arm in (ours, theirs) if not arm.tuned),
+        tuned_reference=ours.tuned,
+        tuned_baseline=theirs.tuned,
     )
     if note := _shortage((ours, theirs), "missing", "failed"):
         return replace(begun, verdict="incomplete", note=note)

@@ -11,13 +11,12 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.ticker import LogLocator, MaxNLocator, ScalarFormatter
 
-from fairbench.report.figures.text_size import in_lines, text_width
+from fairbench.report.figures.text_size import in_lines, points_per_pixel, text_width
 
 if TYPE_CHECKING:
     from fairbench.report.figures.canvas import Panel
 
-POINTS_PER_INCH = 72
-TICK_SIZE, LABEL_SIZE, TITLE_SIZE = 8, 9, 11
+TICK_SIZE, LABEL_SIZE, TITLE_SIZE = 9, 9, 11
 MOST_TICKS = 8
 
 
@@ -25,7 +24,7 @@ def fit_text(panel: Panel) -> None:
     """Give a panel ticks that do not overlap, their factor in the axis label, and a label and title that fit."""
     axes, box = panel.axes, panel.box
     fit_ticks(axes)
-    to_points = POINTS_PER_INCH / axes.figure.dpi
+    to_points = points_per_pixel(axes)
     inside, top = axes.get_window_extent(), axes.figure.bbox.height
     left, above = inside.x0 * to_points - box.left, (top - inside.y1) * to_points - box.top
     wide, high = (
@@ -46,7 +45,7 @@ def fit_ticks(axes: Axes) -> None:
     locator = axes.xaxis.get_major_locator()
     for most in range(MOST_TICKS, 0, -1):
         if isinstance(locator, MaxNLocator):
-            locator.set_params(nbins=most)
+            locator.set_params(nbins=most, steps=(1, 2, 2.5, 5, 10))
         elif isinstance(locator, LogLocator):
             locator.set_params(subs=(1, 2, 5) if most == MOST_TICKS else (1,), numticks=most + 1)
         else:
@@ -57,23 +56,23 @@ def fit_ticks(axes: Axes) -> None:
 
 
 def thin_ticks(axes: Axes, ticks: Sequence[float]) -> list[float]:
-    """The ticks of the x axis whose labels do not overlap, those nearest to 0 first, the same on both sides."""
-    kept: list[float] = []
-    for tick in sorted(ticks, key=abs):
-        if _apart(axes, [*kept, tick]):
-            kept.append(tick)
-    return [tick for tick in kept if -tick in kept]
+    """0 and those of some rising ticks, on both sides of it, whose labels on the x axis do not overlap."""
+    kept = [0.0]
+    for tick in ticks:
+        if _apart(axes, [*kept, -tick, tick]):
+            kept += [-tick, tick]
+    return kept
 
 
 def inner_width(axes: Axes) -> float:
     """The width of the axes in points."""
-    return float(axes.get_window_extent().width) * POINTS_PER_INCH / axes.figure.dpi
+    return float(axes.get_window_extent().width) * points_per_pixel(axes)
 
 
 def _apart(axes: Axes, ticks: Sequence[float]) -> bool:
     """Whether the labels of all ticks of the x axis have a space between them."""
     texts = axes.xaxis.get_major_formatter().format_ticks([*ticks])
-    to_points = POINTS_PER_INCH / axes.figure.dpi
+    to_points = points_per_pixel(axes)
     middles = [float(axes.transData.transform((tick, 0))[0]) * to_points for tick in ticks]
     halves = [text_width(text, TICK_SIZE) / 2 + 2 for text in texts]
     ends = sorted((middle - half, middle + half) for middle, half in zip(middles, halves, strict=True))
@@ -87,7 +86,7 @@ def _move_factor(axis: Axis) -> None:
         return
     formatter.format_ticks(list(axis.get_majorticklocs()))
     factor, start = re.findall(r"^(1e\W?\d+)?(.*)", formatter.get_offset())[0]  # "1e11", "1e−7+1.2e0", "+1.2e0"
-    unit = f", in {factor}" if factor else ""
-    above = f", from {start.lstrip('+').removesuffix('e0')}" if start else ""
-    axis.set_label_text(f"{axis.get_label_text()}{unit}{above}")
+    above = f" from {start.lstrip('+').removesuffix('e0')}" if start else ""
+    unit = f"in {factor or 1}{above}".replace(" ", "\N{NO-BREAK SPACE}") if factor or above else ""
+    axis.set_label_text(", ".join(filter(None, (axis.get_label_text(), unit))))
     axis.offsetText.set_visible(False)

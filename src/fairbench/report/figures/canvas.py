@@ -16,6 +16,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal, NamedTuple
 from xml.sax.saxutils import escape
 
@@ -26,22 +27,28 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
+from matplotlib.transforms import Bbox
 
-from fairbench.report.figures.axis_text import LABEL_SIZE, POINTS_PER_INCH, TICK_SIZE, TITLE_SIZE, fit_text
+from fairbench.report.figures.axis_text import LABEL_SIZE, TICK_SIZE, TITLE_SIZE, fit_text
 from fairbench.report.figures.colors import LIGHT
+from fairbench.report.figures.drawn_panel import DrawnPanel, drawn_panel
 from fairbench.report.figures.looks import Look
+from fairbench.report.figures.text_size import (
+    POINTS_PER_INCH,
+    REPORT_TEXT,
+    columns,
+    figure_width,
+    scale,
+)
 from fairbench.suites.schema import Suite
 
 STYLE: dict[Any, Any] = {
-    "font.family": "DejaVu Sans",  # comes with matplotlib
-    "font.size": 10,
+    "font.family": ["DejaVu Sans", "sans-serif"],  # the first comes with matplotlib; SVGs name the second too
     "text.color": LIGHT["ink"],
-    "axes.titlesize": TITLE_SIZE,
     "axes.titleweight": "bold",
     "axes.titlelocation": "left",
     "axes.titlepad": 10,
     "axes.titley": 1.0,  # skips the search for ticks above the panel
-    "axes.labelsize": LABEL_SIZE,
     "axes.labelcolor": LIGHT["soft"],
     "axes.formatter.limits": (-4, 5),  # longer numbers have no space
     "axes.edgecolor": LIGHT["edge"],
@@ -55,32 +62,38 @@ STYLE: dict[Any, Any] = {
     "grid.linewidth": 0.8,
     "xtick.color": LIGHT["soft"],
     "ytick.color": LIGHT["soft"],
-    "xtick.labelsize": TICK_SIZE,
-    "ytick.labelsize": TICK_SIZE,
     "legend.frameon": False,
     "svg.hashsalt": "fairbench",
     "svg.fonttype": "none",  # text stays text: screen readers and search see it, and it has the page's font
     "pdf.fonttype": 42,
 }
 
-PANEL_WIDTH = 5.0
-LEFT, TOP, BOTTOM = 0.95, 0.45, 0.65
+LEFT, RIGHT, TOP, BOTTOM = 0.85, 0.3, 0.45, 0.65
 """Sizes in inches, so that text has the same space in a figure of any number of panels."""
+
+WIDEST = 6.5
+"""The most inches of a panel that has the whole width of a figure."""
 
 DPI, MOST_PIXELS = 160, 6_000_000
 """Resolution of a PNG. With hundreds of arms it is reduced, since it would take longer than PDF and SVG together."""
 
 
 class Box(NamedTuple):
-    """A place in the SVG, in points from its top left corner."""
+    """A place in a figure, in points from its top left corner."""
 
     left: float
     top: float
     width: float
     height: float
 
+    def inches(self, height: float) -> Bbox:
+        """The same place in inches from the bottom left corner of the figure that is drawn."""
+        to_inches = scale() / POINTS_PER_INCH
+        bottom = height - (self.top + self.height) * to_inches
+        return Bbox.from_bounds(self.left * to_inches, bottom, self.width * to_inches, self.height * to_inches)
 
-@dataclass(frozen=True)
+
+@dataclass
 class Panel:
     """One arena's part of a figure, while it is drawn.
 
@@ -91,6 +104,9 @@ class Panel:
         marked: the artists of arms, see `mark`.
         points: the values with a tooltip: position in data coordinates, the arm's index, a sentence.
         summary: the panel in words, for screen readers.
+        seconds: of an arm's unit of x, by its index; empty where x is no steps or none were timed.
+        seeds: the values of each seed by x, by the index of the arm; for the page alone.
+        best: whether higher ("high") or lower ("low") values of y are better, if either.
     """
 
     number: int
@@ -101,23 +117,9 @@ class Panel:
     marked: list[Artist] = field(default_factory=list)
     points: list[tuple[float, float, int, str]] = field(default_factory=list)
     summary: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class DrawnPanel:
-    """One arena's part of a finished figure.
-
-    Attributes:
-        summary: the panel in words, for screen readers.
-        box: its place in the SVG.
-        points: the values with a tooltip: position in the SVG, the arm's index, a sentence.
-    """
-
-    arena: str
-    title: str
-    summary: str
-    box: Box
-    points: list[tuple[float, float, int, str]]
+    seconds: dict[int, float] = field(default_factory=dict)
+    seeds: dict[int, list[Mapping[int, float]]] = field(default_factory=dict)
+    best: Literal["", "high", "low"] = ""
 
 
 @dataclass(frozen=True)
@@ -126,30 +128,71 @@ class Drawing:
 
     Attributes:
         name: file name without extension.
-        svg: the figure as SVG; a panel is its group `panel0`, `panel1`, ..., an artist of an arm `panel0.arm2.7`.
+        figure: of matplotlib.
+        size: with which it was drawn, see `style`.
         parts: its panels.
     """
 
     name: str
     title: str
     caption: str
-    png: bytes
-    svg: str
-    pdf: bytes
+    figure: Figure
+    size: tuple[float, float]
     parts: list[DrawnPanel]
+
+    @cached_property
+    def svg(self) -> str:
+        """The figure as SVG; a panel is its group `panel0`, `panel1`, ..., an artist of an arm `panel0.arm2.7`."""
+        head = f"<title>{escape(self.title)}</title>"
+        text = self.save("svg").decode()
+        return text.replace(head, f"{head}\n <desc>{escape(self.caption)}</desc>", 1)
+
+    def save(self, form: Literal["svg", "pdf", "png"], panel: DrawnPanel | None = None) -> bytes:
+        """The figure or one of its panels, without date and version, which would change the bytes of each run."""
+        unset: dict[str, Any] = {"svg": {"Date": None}, "pdf": {"Producer": None, "CreationDate": None}}.get(form, {})
+        about = {"Software": None} if form == "png" else {"Title": self.title, "Creator": None, **unset}
+        file, (width, height) = io.BytesIO(), self.figure.get_size_inches()
+        dpi = min(DPI, math.sqrt(MOST_PIXELS / (width * height)))
+        for axes, part in zip(self.figure.axes, self.parts, strict=True):
+            axes.set_visible(panel in (None, part))  # what lies outside of a page would still be in its file
+        for legend in self.figure.legends:
+            legend.set_visible(panel is None)
+        with style(*self.size):
+            place = None if panel is None else panel.box.inches(height)
+            self.figure.savefig(file, format=form, metadata=about, bbox_inches=place, dpi=dpi)
+        return file.getvalue()
 
 
 @contextmanager
-def style() -> Iterator[None]:
-    """Use only our style, regardless of a user's matplotlibrc."""
+def style(width: float = 10.0, text: float = REPORT_TEXT) -> Iterator[None]:
+    """Use only our style, regardless of a user's matplotlibrc.
+
+    Args:
+        width: inches of the figures.
+        text: points of normal text; all other sizes follow from it.
+    """
+    factor = text / REPORT_TEXT
+    sizes: dict[Any, Any] = {
+        "font.size": text,
+        "figure.figsize": (width, width),
+        "axes.titlesize": TITLE_SIZE * factor,
+        "axes.labelsize": LABEL_SIZE * factor,
+        "xtick.labelsize": TICK_SIZE * factor,
+        "ytick.labelsize": TICK_SIZE * factor,
+    }
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
-        matplotlib.rcParams.update(STYLE)
+        matplotlib.rcParams.update(STYLE | sizes)
         yield
 
 
 def panels(
-    titles: Mapping[str, str], height: float, left: float = LEFT, right: float = 0.3, bottom: float = BOTTOM
+    titles: Mapping[str, str],
+    height: float,
+    left: float = LEFT,
+    right: float = RIGHT,
+    bottom: float = BOTTOM,
+    legend: float = 0.0,
 ) -> tuple[Figure, dict[str, Panel]]:
     """A figure with a titled panel for each arena, up to two in a row.
 
@@ -157,20 +200,22 @@ def panels(
         titles: title of each panel by its arena, at least one.
         height: inches of a panel with its title and labels.
         left, right, bottom: margins of each panel in inches.
+        legend: inches below all panels.
     """
-    columns = min(len(titles), 2)
-    rows = -(-len(titles) // columns)
-    size = columns * PANEL_WIDTH, rows * height
-    figure = Figure(figsize=size)
+    in_row = min(len(titles), columns())
+    rows = -(-len(titles) // in_row)
+    panel_width = figure_width() / (in_row if figure_width() <= WIDEST else columns())
+    size = in_row * panel_width, rows * height + legend
+    figure = Figure(figsize=(size[0] * scale(), size[1] * scale()))
     FigureCanvasAgg(figure)
     by_arena, inner_height = {}, height - TOP - bottom
     for i, (arena, title) in enumerate(titles.items()):
-        row, column = divmod(i, columns)
-        x, y = column * PANEL_WIDTH + left, (rows - row - 1) * height + bottom
-        width = PANEL_WIDTH - left - right
+        row, column = divmod(i, in_row)
+        x, y = column * panel_width + left, (rows - row - 1) * height + bottom + legend
+        width = panel_width - left - right
         inner = (x / size[0], y / size[1], width / size[0], inner_height / size[1])
         axes = figure.add_axes(inner, title=title, gid=f"panel{i}")
-        outer = Box(column * PANEL_WIDTH, row * height, PANEL_WIDTH, height)
+        outer = column * panel_width, row * height, panel_width, height
         by_arena[arena] = Panel(i, title, axes, Box(*(round(POINTS_PER_INCH * x, 2) for x in outer)), inner_height)
     return figure, by_arena
 
@@ -187,17 +232,24 @@ def log_axis(axes: Axes, which: Literal["x", "y"], values: Sequence[float]) -> N
     axis.set_minor_formatter(NullFormatter())
 
 
-def mark(panel: Panel, look: Look, *artists: Artist) -> None:
-    """Mark artists as belonging to an arm."""
+def mark(panel: Panel, look: Look, *artists: Artist, kind: Literal["", "end", "edge"] = "") -> None:
+    """Mark artists as belonging to an arm.
+
+    Args:
+        kind: "end" for the label at the end of a line, "edge" for what has values in x alone.
+    """
     for artist in artists:
-        artist.set_gid(f"panel{panel.number}.arm{look.index}.{len(panel.marked)}")
+        artist.set_gid(f"panel{panel.number}.arm{look.index}.{len(panel.marked)}{kind and '.'}{kind}")
         panel.marked.append(artist)
 
 
-def draw_line(panel: Panel, look: Look, x: Sequence[float], y: Sequence[float], texts: Sequence[str]) -> None:
+def draw_line(
+    panel: Panel, look: Look, x: Sequence[float], y: Sequence[float], texts: Sequence[str], **line: Any
+) -> None:
     """Draw an arm's values with a line, each with a sentence about it; draw the reference's first."""
-    width, alpha, dash = (4.5, 0.75, "-") if look.wide else (1.6, 1.0, look.dash)
-    draw_values(panel, look, x, y, texts, color=to_rgba(look.color, alpha), linewidth=width, linestyle=dash)
+    width, alpha = (4.5 * scale(), 0.75) if look.wide else (1.6, 1.0)
+    line = {"color": to_rgba(look.color, alpha), "linewidth": width, "linestyle": look.line, **line}
+    draw_values(panel, look, x, y, texts, **line)
 
 
 def draw_values(
@@ -220,31 +272,14 @@ def draw_band(panel: Panel, look: Look, x: Sequence[float], low: Sequence[float]
 
 
 def finished(figure: Figure, by_arena: Mapping[str, Panel], name: str, title: str, caption: str) -> Drawing:
-    """The figure in all formats, without date and version, which would change the bytes of each run."""
+    """The figure after its text is made to fit."""
     for panel in by_arena.values():
         fit_text(panel)
-    unset = {"Creator": None, "Date": None}
-    png, svg, pdf = io.BytesIO(), io.StringIO(), io.BytesIO()
-    dpi = min(DPI, math.sqrt(MOST_PIXELS / math.prod(figure.get_size_inches())))
-    figure.savefig(png, format="png", metadata={"Software": None}, dpi=dpi)
-    figure.savefig(svg, format="svg", metadata={"Title": title, **unset})
-    figure.savefig(
-        pdf, format="pdf", metadata={"Title": title, "Creator": None, "Producer": None, "CreationDate": None}
-    )
-    head = f"<title>{escape(title)}</title>"
-    described = svg.getvalue().replace(head, f"{head}\n <desc>{escape(caption)}</desc>", 1)
-    parts = [_part(arena, panel, figure) for arena, panel in by_arena.items()]
-    return Drawing(name, title, caption, png.getvalue(), described, pdf.getvalue(), parts)
-
-
-def _part(arena: str, panel: Panel, figure: Figure) -> DrawnPanel:
-    """A panel without matplotlib: positions from the figure's top left corner, in points."""
-    to_points = POINTS_PER_INCH / figure.dpi
-    height = float(figure.get_figheight()) * POINTS_PER_INCH
-    ends: Any = panel.axes.transData.transform([point[:2] for point in panel.points]) if panel.points else []
-    positions = [(round(float(x) * to_points, 1), round(height - float(y) * to_points, 1)) for x, y in ends]
-    points = [(*position, *point[2:]) for position, point in zip(positions, panel.points, strict=True)]
-    return DrawnPanel(arena, panel.title, " ".join(panel.summary), panel.box, points)
+        panel.axes.xaxis.set_gid(f"panel{panel.number}.x")
+        panel.axes.yaxis.set_gid(f"panel{panel.number}.y")
+    size = matplotlib.rcParams["figure.figsize"][0], matplotlib.rcParams["font.size"]
+    parts = [drawn_panel(arena, panel) for arena, panel in by_arena.items()]
+    return Drawing(name, title, caption, figure, size, parts)
 
 
 def titles(suite: Suite, arenas: Iterable[str]) -> dict[str, str]:

@@ -8,7 +8,7 @@ from fairbench.analysis.mechanism import quantity_curve
 from fairbench.analysis.results import ArmResults
 from fairbench.report.figures.canvas import Drawing, draw_line, finished, panels, titles
 from fairbench.report.figures.intervals import Interval, draw_intervals
-from fairbench.report.figures.labels import height_for, label_ends, width_for
+from fairbench.report.figures.labels import LINES_HEIGHT, draw_legend, label_ends, label_space
 from fairbench.report.figures.looks import Looks
 from fairbench.report.tables.numbers import percent
 
@@ -26,7 +26,7 @@ def draw_causes(analyses: Analyses, looks: Looks) -> Drawing | None:
         "Causes: the contribution of each rung of the control ladder to the primary metric on the test split, to the "
         "right where it is better; mean over the seeds with its 95% confidence interval, paired by seed."
     )
-    return draw_intervals(analyses.suite, rows, "causes", "Causes", "contribution (right is better)", caption)
+    return draw_intervals(rows, "causes", "Causes", "contribution (right is better)", caption)
 
 
 def draw_shocks(analyses: Analyses, looks: Looks) -> Drawing | None:
@@ -43,7 +43,7 @@ def draw_shocks(analyses: Analyses, looks: Looks) -> Drawing | None:
         "where it is worse; mean over the seeds with its 95% confidence interval. Arms of which every seed diverged "
         "are left out."
     )
-    return draw_intervals(analyses.suite, rows, "shocks", "Shocks", "lost (right is better)", caption, reverse=True)
+    return draw_intervals(rows, "shocks", "Shocks", "lost (right is better)", caption, reverse=True)
 
 
 def draw_mechanism(analyses: Analyses, looks: Looks) -> Drawing | None:
@@ -53,10 +53,9 @@ def draw_mechanism(analyses: Analyses, looks: Looks) -> Drawing | None:
     arenas = list(dict.fromkeys(arm.arena for arm, _ in curves))
     if not arenas:
         return None
-    names = {arm.optimizer for arm, _ in curves}
-    figure, by_arena = panels(
-        titles(analyses.suite, arenas), height_for(len(names)), right=width_for(looks[name].label for name in names)
-    )
+    drawn = [look for name, look in looks.items() if name in {arm.optimizer for arm, _ in curves}]
+    figure, by_arena = panels(titles(analyses.suite, arenas), LINES_HEIGHT, **label_space(drawn))
+    draw_legend(figure, drawn)
     for arena, panel in by_arena.items():
         panel.axes.set_xlabel("training step")
         panel.axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
@@ -68,7 +67,7 @@ def draw_mechanism(analyses: Analyses, looks: Looks) -> Drawing | None:
                 texts = [f"{arm.optimizer}, until step {step}: acted in {percent(share)}" for step, share in shares]
                 draw_line(panel, looks[arm.optimizer], steps, values, texts)
                 ends[looks[arm.optimizer].label] = looks[arm.optimizer], (steps[-1], values[-1])
-                panel.summary.append(f"{arm.optimizer}: at most {max(values):.3g}% in a window of steps.")
+                panel.summary.append(f"{arm.optimizer}: at most {percent(max(values) / 100)} in a window of steps.")
         label_ends(panel, ends)
     caption = (
         "When mechanisms acted: the share of the pairs of tensor and step in which an optimizer's own mechanism "

@@ -1,26 +1,19 @@
-"""All figures in their order; among them learning curves and step time."""
+"""All figures in their order; among them step time."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from itertools import accumulate
 from typing import Any
 
 from matplotlib.patches import Patch
-from matplotlib.ticker import MaxNLocator
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.cost import STEP_PHASES, Cost
-from fairbench.analysis.curves import Curve
-from fairbench.analysis.results import ArmResults
-from fairbench.report.figures.axis_text import POINTS_PER_INCH, inner_width
+from fairbench.report.figures.axis_text import inner_width
 from fairbench.report.figures.canvas import (
     TOP,
     Drawing,
     Panel,
-    draw_band,
-    draw_line,
     finished,
-    log_axis,
     mark,
     panels,
     style,
@@ -29,16 +22,16 @@ from fairbench.report.figures.canvas import (
 from fairbench.report.figures.causes import draw_causes, draw_mechanism, draw_shocks
 from fairbench.report.figures.colors import LIGHT
 from fairbench.report.figures.labels import (
-    height_for,
-    label_ends,
     moved,
     name_rows,
     width_for,
 )
 from fairbench.report.figures.leaderboard import draw_leaderboard
-from fairbench.report.figures.looks import Looks, arm_label, axis_label, looks_of, no_line, reference_first
+from fairbench.report.figures.learning_curves import draw_learning_curves, draw_training_loss
+from fairbench.report.figures.looks import Looks, looks_of
 from fairbench.report.figures.lr_sensitivity import draw_lr_sensitivity
-from fairbench.report.figures.text_size import text_width
+from fairbench.report.figures.profiles import draw_profiles
+from fairbench.report.figures.text_size import POINTS_PER_INCH, panel_width, text_width
 from fairbench.report.tables.numbers import number
 
 PHASE_COLORS = [LIGHT[f"phase-{phase}"] for phase in STEP_PHASES]
@@ -47,60 +40,12 @@ PHASE_COLORS = [LIGHT[f"phase-{phase}"] for phase in STEP_PHASES]
 Draw = Callable[[Analyses, Looks], Drawing | None]
 
 
-def draw_figures(analyses: Analyses) -> list[Drawing]:
-    """All figures that have data."""
-    looks = looks_of(analyses.suite)
-    with style():
+def draw_figures(analyses: Analyses, *size: float) -> list[Drawing]:
+    """All figures that have data; `size`: inches of their width and points of their text, see `style`."""
+    with style(*size):
+        looks = looks_of(analyses.suite)
         drawings = [draw(analyses, looks) for draw in FIGURES]
     return [drawing for drawing in drawings if drawing is not None]
-
-
-def draw_learning_curves(analyses: Analyses, looks: Looks, logarithmic: bool = False) -> Drawing | None:
-    """The primary metric of every arm over the training."""
-    suite, results = analyses.suite, analyses.results
-    arenas = [arena for arena in suite.arenas if any(analyses.curves[arena, name] for name in suite.optimizers)]
-    if not arenas:
-        return None
-    right = width_for(arm_label(arm, looks[arm.optimizer]) for arm in results.arms)
-    figure, by_arena = panels(titles(suite, arenas), height_for(len(suite.optimizers)), right=right)
-    for arena, panel in by_arena.items():
-        arms = reference_first(results, arena)
-        curves = [(arm, curve) for arm in arms if (curve := analyses.curves[arena, arm.optimizer])]
-        label, maximize = axis_label(suite, arena)
-        panel.axes.set_xlabel("training step" + no_line(arms, [arm for arm, _ in curves], looks))
-        panel.axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
-        panel.axes.set_ylabel(label)
-        if logarithmic:
-            points = [point for _, curve in curves for point in curve]
-            log_axis(panel.axes, "x", [step for step, _, _ in points])
-            lows = [mean - (std or 0.0) for _, mean, std in points]
-            if not maximize and min(lows) > 0:
-                log_axis(panel.axes, "y", [*lows, *(mean for _, mean, _ in points)])
-        _draw_curves(panel, curves, looks)
-    caption = (
-        f"Learning curves: mean and standard deviation over the final seeds, {suite.selection_name} split. "
-        f"The wide line is {suite.reference}. A line ends where the first of its seeds diverged. "
-        "†: seeds that finished, where not all did."
-    )
-    if logarithmic:
-        caption += " Steps, and values where lower is better, are on logarithmic axes."
-    name, title = ("learning_curves_log", " on logarithmic axes") if logarithmic else ("learning_curves", "")
-    return finished(figure, by_arena, name, f"Learning curves{title}", caption)
-
-
-def _draw_curves(panel: Panel, curves: Sequence[tuple[ArmResults, Curve]], looks: Looks) -> None:
-    for arm, curve in curves:
-        steps, mean, std = zip(*curve, strict=True)
-        spread = ["" if s is None else f" ± {number(s, 2)}" for s in std]
-        texts = [
-            f"{arm.optimizer}, step {step}: {number(m)}{s}" for step, m, s in zip(steps, mean, spread, strict=True)
-        ]
-        draw_line(panel, looks[arm.optimizer], steps, mean, texts)
-        low, high = ([m + sign * (s or 0.0) for m, s in zip(mean, std, strict=True)] for sign in (-1, 1))
-        draw_band(panel, looks[arm.optimizer], steps, low, high)
-        panel.summary.append(f"{texts[-1]}.")
-    ends = ((arm, looks[arm.optimizer], curve[-1][:2]) for arm, curve in curves)
-    label_ends(panel, {arm_label(arm, look): (look, end) for arm, look, end in ends})
 
 
 def _step_time(analyses: Analyses, looks: Looks) -> Drawing | None:
@@ -108,7 +53,8 @@ def _step_time(analyses: Analyses, looks: Looks) -> Drawing | None:
     arenas = [arena for arena in suite.arenas if any(cost.arena == arena for cost in costs)]
     if not arenas:
         return None
-    left, bottom = width_for(look.label for look in looks.values()), 0.95
+    narrow = panel_width() < 4
+    left, bottom = width_for(look.label for look in looks.values()), 1.15 if narrow else 0.95
     height = TOP + bottom + 0.15 + 0.33 * len(suite.optimizers)
     figure, by_arena = panels(titles(suite, arenas), height, left, bottom=bottom)
     for arena, panel in by_arena.items():
@@ -118,13 +64,13 @@ def _step_time(analyses: Analyses, looks: Looks) -> Drawing | None:
         middle = (panel.box.width / 2 - POINTS_PER_INCH * left) / inner_width(panel.axes)
         handles = [Patch(color=color) for color in PHASE_COLORS]
         place: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (middle, below)}
-        panel.axes.legend(handles, STEP_PHASES, ncols=len(handles), columnspacing=1.2, **place)
+        panel.axes.legend(handles, STEP_PHASES, ncols=2 if narrow else 4, columnspacing=1.2, **place)
     caption = (
         "Step time: median milliseconds of a training step by phase; step is clipping, optimizer and schedule. Forward "
         "and backward are the same work for every optimizer: where they differ, the machine was busy with other work."
     )
     if "AdamW" in suite.optimizers:
-        caption += " The factor compares whole training steps with AdamW's, including that noise."
+        caption += " The factor is that of the whole training step over AdamW's, including that noise."
     return finished(figure, by_arena, "step_time", "Step time", caption)
 
 
@@ -141,7 +87,7 @@ def _draw_bars(panel: Panel, costs: Sequence[Cost], looks: Looks) -> None:
         for phase, width, left in zip(STEP_PHASES, widths, lefts, strict=True):
             panel.points.append((left + width / 2, row, arm.index, f"{cost.optimizer}, {phase}: {number(width, 3)} ms"))
         time = number(cost.train_ms, 3) + " ms"
-        factor = f", {cost.train_ms / adamw:.2f}× AdamW" if adamw and cost.optimizer != "AdamW" else ""
+        factor = f", {cost.train_ms / adamw:.2f}×" if adamw and cost.optimizer != "AdamW" else ""
         mark(panel, arm, axes.text(end, row, time + factor, transform=after, va="center"))
         space = (text_width(time + factor) + 8) / inner_width(axes)
         limit = max(limit, end / max(1 - space, 0.2))
@@ -153,10 +99,11 @@ def _draw_bars(panel: Panel, costs: Sequence[Cost], looks: Looks) -> None:
 FIGURES: tuple[Draw, ...] = (
     draw_leaderboard,
     draw_learning_curves,
-    partial(draw_learning_curves, logarithmic=True),
+    draw_training_loss,
     draw_lr_sensitivity,
     draw_causes,
     draw_shocks,
     draw_mechanism,
+    draw_profiles,
     _step_time,
 )

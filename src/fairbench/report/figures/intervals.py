@@ -1,7 +1,7 @@
 """Values with their intervals, a row for each: the figures of causes, shocks and the leaderboard."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from matplotlib.axes import Axes
@@ -13,7 +13,6 @@ from fairbench.report.figures.colors import LIGHT
 from fairbench.report.figures.labels import name_rows, width_for
 from fairbench.report.figures.looks import Look
 from fairbench.report.tables.numbers import interval
-from fairbench.suites.schema import Suite
 
 ROW = 0.3
 """The height in inches of a row."""
@@ -40,20 +39,19 @@ class Interval(NamedTuple):
 
 
 def draw_intervals(
-    suite: Suite,
     rows: dict[str, list[Interval]],
     name: str,
     title: str,
     axis: str,
     caption: str,
     row_height: float = ROW,
-    has_margin: bool = False,
+    margins: Mapping[str, float] | None = None,
     reverse: bool = False,
 ) -> Drawing | None:
     """A panel for each arena, with a row for each value.
 
     Args:
-        has_margin: whether to draw the band of the arena's margin.
+        margins: of each panel, drawn as a band.
         reverse: whether values rise to the left, since lower ones are better.
     """
     if not rows:
@@ -64,8 +62,8 @@ def draw_intervals(
     for arena, panel in by_arena.items():
         panel.axes.set_xlabel(axis)
         _draw_rows(panel, rows[arena])
-        if has_margin:
-            _draw_margin(panel.axes, suite.arenas[arena].margin)
+        if margins:
+            _draw_margin(panel.axes, margins[arena])
         if reverse:
             panel.axes.invert_xaxis()
     return finished(figure, by_arena, name, title, caption)
@@ -86,7 +84,7 @@ def _draw_rows(panel: Panel, rows: Sequence[Interval]) -> None:
         text = f"{row.name}: {interval(row.value, row.low, row.high)}"
         panel.points.append((row.value, i, look.index, text))
         panel.summary.append(f"{text}.")
-    name_rows(panel, [(row.label, row.look) for row in rows], size=8)
+    name_rows(panel, [(row.label, row.look) for row in rows], size=9)
 
 
 def _draw_margin(axes: Axes, margin: float) -> None:
@@ -97,5 +95,5 @@ def _draw_margin(axes: Axes, margin: float) -> None:
     lowest, highest = math.floor(math.log10(margin)) + 1, math.floor(math.log10(farthest))
     ticks = [margin, *(10.0**k for k in range(lowest, highest + 1))]
     axes.xaxis.set_major_formatter("{x:g}")
-    axes.xaxis.set_major_locator(FixedLocator(thin_ticks(axes, [*(-x for x in ticks), 0, *ticks])))
+    axes.xaxis.set_major_locator(FixedLocator(thin_ticks(axes, ticks)))
     axes.xaxis.set_minor_locator(NullLocator())

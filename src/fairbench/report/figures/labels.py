@@ -1,47 +1,92 @@
 """Labels at the ends of lines and at the left of rows: their size and position."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.transforms import ScaledTranslation, Transform
 
-from fairbench.report.figures.axis_text import POINTS_PER_INCH
-from fairbench.report.figures.canvas import BOTTOM, TOP, Panel, mark
+from fairbench.report.figures.canvas import RIGHT, Panel, mark
 from fairbench.report.figures.looks import Look
-from fairbench.report.figures.text_size import text_width
+from fairbench.report.figures.text_size import POINTS_PER_INCH, figure_width, panel_width, scale, text_width
 
 LABEL_HEIGHT = 0.18
 """The height of a label in inches."""
+LINES_HEIGHT = 3.4
+"""The height in inches of a panel of lines, in which `MOST_LABELS` labels have space."""
+MOST_LABELS = 9
+"""The most lines of a panel that all have a label at their end."""
+WIDE = 3.5
+"""The least inches of a panel that has labels at the ends of its lines."""
+LEGEND_SIZE = 8
 
 
 def width_for(labels: Iterable[str]) -> float:
     """The width in inches of the longest of some bold labels next to a panel, with its margins."""
-    return 0.45 + max(text_width(label, weight="bold") for label in labels) / POINTS_PER_INCH
+    return RIGHT + max(text_width(label, weight="bold") for label in labels) / POINTS_PER_INCH
 
 
-def height_for(labels: int) -> float:
-    """The height in inches of a panel with a number of labels at its right."""
-    return max(3.4, TOP + BOTTOM + labels * LABEL_HEIGHT)
+def label_space(looks: Collection[Look], labels: Iterable[str] = ()) -> dict[str, float]:
+    """The space in inches for labels at the right of panels, and for a legend below all of them.
+
+    A legend names all lines if they are more than a panel has labels. Narrow panels have no labels.
+    """
+    narrow = panel_width() < WIDE
+    rows = -(-len(looks) // _legend_columns(looks))
+    right = RIGHT if narrow else width_for(labels or [look.label for look in looks])
+    return {"right": right, "legend": 0.2 + LABEL_HEIGHT * rows if narrow or len(looks) > MOST_LABELS else 0.0}
+
+
+def draw_legend(figure: Figure, looks: Collection[Look]) -> None:
+    """Name all lines below the panels if not all have labels."""
+    if panel_width() < WIDE or len(looks) > MOST_LABELS:
+        samples = [
+            Line2D([], [], color=x.color, linestyle=x.line, marker=x.marker, markersize=4, label=x.label) for x in looks
+        ]
+        place: dict[str, Any] = {"loc": "lower center", "ncols": _legend_columns(looks)}
+        place |= {"fontsize": LEGEND_SIZE * scale(), "labelspacing": 0.3, "handlelength": 3.5, "columnspacing": 1}
+        figure.legend(handles=samples, **place)
+
+
+def _legend_columns(looks: Iterable[Look]) -> int:
+    """The names that have space in a row of a legend, each with a sample of its line."""
+    widest = max(text_width(look.label, LEGEND_SIZE) for look in looks)
+    return max(1, min(5, int(figure_width() * POINTS_PER_INCH / (widest + 6 * LEGEND_SIZE))))
 
 
 def label_ends(panel: Panel, ends: Mapping[str, tuple[Look, tuple[float, float]]]) -> None:
     """Write labels at the right of the panel, each at the end of its line, moved where they would overlap.
 
+    Of many lines, only the reference's, and those that end highest and lowest, have a label; in a narrow panel none.
+
     Args:
         ends: of each label the look of its arm and the last point of its line.
     """
+    if panel_width() < WIDE:
+        return
     axes = panel.axes
     axes.autoscale_view()
     to_panel = axes.transData + axes.transAxes.inverted()
     places = {text: to_panel.transform(end) for text, (_, end) in ends.items()}
-    order = sorted(places, key=lambda text: float(places[text][1]))
+    order = _labeled(sorted(places, key=lambda text: float(places[text][1])), ends)
     heights = separate([float(places[text][1]) for text in order], LABEL_HEIGHT / panel.inner_height)
     for text, height in zip(order, heights, strict=True):
         look, (x, y) = ends[text][0], places[text]
         of_panel: dict[str, Any] = {"transform": axes.transAxes, "clip_on": False, "color": look.color}
-        line = axes.plot([x, 1.05], [y, height], linewidth=0.8, **of_panel)
-        mark(panel, look, *line, axes.text(1.06, height, text, fontweight="bold", va="center", **of_panel))
+        sample: dict[str, Any] = {"linestyle": look.line, "marker": look.marker, "markersize": 4, "markevery": [1]}
+        line = axes.plot([x, 1.05], [y, height], linewidth=0.8, **sample, **of_panel)
+        name = axes.text(1.075, height, text, fontweight="bold", va="center", **of_panel)
+        mark(panel, look, *line, name, kind="end")
+
+
+def _labeled(order: Sequence[str], ends: Mapping[str, tuple[Look, tuple[float, float]]]) -> list[str]:
+    """The labels that are written, of all labels in rising order."""
+    if len(order) <= MOST_LABELS:
+        return [*order]
+    outer = {*order[: MOST_LABELS // 2], *order[-(MOST_LABELS // 2) :]}
+    return [text for text in order if text in outer or ends[text][0].wide]
 
 
 def name_rows(panel: Panel, names: Sequence[tuple[str, Look]], size: float) -> None:
@@ -51,7 +96,7 @@ def name_rows(panel: Panel, names: Sequence[tuple[str, Look]], size: float) -> N
     """
     axes = panel.axes
     left = moved(axes.get_yaxis_transform(), axes, -3.5)
-    how: dict[str, Any] = {"transform": left, "ha": "right", "va": "center_baseline", "fontsize": size}
+    how: dict[str, Any] = {"transform": left, "ha": "right", "va": "center_baseline", "fontsize": size * scale()}
     for row, (name, look) in enumerate(names):
         mark(panel, look, axes.text(0, row, name, color=look.color, fontweight="bold", **how))
     axes.yaxis.set_visible(False)
@@ -60,7 +105,7 @@ def name_rows(panel: Panel, names: Sequence[tuple[str, Look]], size: float) -> N
 
 def moved(transform: Transform, axes: Axes, points: float) -> Transform:
     """A transform that ends some points further to the right."""
-    return transform + ScaledTranslation(points / POINTS_PER_INCH, 0, axes.figure.dpi_scale_trans)
+    return transform + ScaledTranslation(points * scale() / POINTS_PER_INCH, 0, axes.figure.dpi_scale_trans)
 
 
 def separate(heights: Sequence[float], gap: float) -> list[float]:

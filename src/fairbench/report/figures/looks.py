@@ -10,7 +10,7 @@ from zlib import crc32
 
 from fairbench.analysis.results import ArmResults, Results
 from fairbench.report.figures.colors import LIGHT
-from fairbench.report.figures.text_size import without_middle
+from fairbench.report.figures.text_size import POINTS_PER_INCH, panel_width, text_width, without_middle
 from fairbench.suites.schema import Suite
 
 ROLES = [role for role in LIGHT if role.startswith("arm-")]
@@ -26,8 +26,8 @@ KNOWN = (
 )
 """Names whose styles are the first ones; those of other names follow from a hash."""
 
-NAME_WIDTH = 112
-"""The most points that a bold name takes in a figure, so that long names leave most of a panel to its lines."""
+NAME_WIDTH = 106
+"""The most points that a bold name takes in a figure; in narrow ones it leaves half of a panel to the lines."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,11 @@ class Look:
         return LIGHT[self.role]
 
     @property
+    def line(self) -> Any:
+        """The dash of its line; a wide one has none."""
+        return "-" if self.wide else self.dash
+
+    @property
     def wide(self) -> bool:
         """Whether its line is wide, so that it stays visible under a line that coincides with it."""
         return self.index == 0
@@ -75,14 +80,16 @@ def style_of(number: int) -> tuple[str, Any, str]:
 
 
 def _styles(names: Sequence[str]) -> dict[str, int]:
-    """The number of each name's style; where two names have the same hash, the later one gets the next free style."""
+    """The number of each name's style; where two names have the same hash, the later one gets the next free style.
+
+    Names that are not known never get the color of PsiLogic, the first.
+    """
     styles = {name: KNOWN.index(name) for name in names if name in KNOWN}
-    taken, others = {*range(len(KNOWN))}, STYLES - len(KNOWN)
+    free = [number for number in range(len(KNOWN), STYLES) if number % len(ROLES)]
     for name in sorted(set(names) - styles.keys()):
-        start = crc32(name.encode()) % others
-        tried = (len(KNOWN) + (start + i) % others for i in range(others))
-        styles[name] = next((number for number in tried if number not in taken), len(KNOWN) + start)
-        taken.add(styles[name])
+        start = crc32(name.encode()) % len(free)
+        tried = free[start:] + free[:start]
+        styles[name] = next((number for number in tried if number not in styles.values()), tried[0])
     return styles
 
 
@@ -91,18 +98,16 @@ def short_names(names: Sequence[str]) -> dict[str, str]:
 
     A long name loses its middle. Names that would look alike keep the place where they begin to differ.
     """
-    shown = {name: _short(name) for name in names}
+    width = min(NAME_WIDTH, POINTS_PER_INCH * 0.3 * panel_width())
+    shown = {name: without_middle(name, width, weight="bold") for name in names}
     for text in {text for text, count in Counter(shown.values()).items() if count > 1}:
         alike = [name for name in names if shown[name] == text]
         shared = takewhile(lambda letters: len(set(letters)) == 1, zip(*alike, strict=False))
         start = max(len([*shared]) - 3, 4)
         for i, name in enumerate(alike, 1):
-            shown[name] = f"{name[:3]}…{_short(name[start:], NAME_WIDTH * 2 / 3)}…{i}"
+            left = width - text_width(f"{name[:3]}……{i}", weight="bold")
+            shown[name] = f"{name[:3]}…{without_middle(name[start:], left, weight='bold')}…{i}"
     return {name: text.replace("$", r"\$") for name, text in shown.items()}
-
-
-def _short(name: str, width: float = NAME_WIDTH) -> str:
-    return without_middle(name, width, weight="bold")
 
 
 def reference_first(results: Results, arena: str) -> list[ArmResults]:

@@ -1,6 +1,7 @@
 """Learning-rate sensitivity: what each search tried, and what it selected."""
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -18,7 +19,7 @@ from fairbench.report.figures.canvas import (
     titles,
 )
 from fairbench.report.figures.colors import LIGHT
-from fairbench.report.figures.labels import height_for, label_ends, width_for
+from fairbench.report.figures.labels import LINES_HEIGHT, draw_legend, label_ends, label_space
 from fairbench.report.figures.looks import Look, Looks, axis_label, no_line, reference_first
 from fairbench.report.tables.numbers import number, rate
 from fairbench.suites.schema import Suite
@@ -28,6 +29,8 @@ Means = Mapping[Setting, float]
 """The mean metric of each setting with which all seeds finished."""
 
 RING: dict[str, Any] = {"marker": "o", "linestyle": "", "markerfacecolor": "none", "markeredgewidth": 1.8}
+CROSS_HEIGHT = 0.1
+"""The distance in inches of crosses of several arms at one rate."""
 CROSS: dict[str, Any] = {"marker": "x", "linestyle": "", "markersize": 8, "markeredgewidth": 2, "clip_on": False}
 GRID_EDGE: dict[str, Any] = {"color": LIGHT["soft"], "linewidth": 1.1, "linestyle": (0, (1, 3)), "zorder": 0.5}
 
@@ -39,15 +42,16 @@ def draw_lr_sensitivity(analyses: Analyses, looks: Looks) -> Drawing | None:
     if not arenas:
         return None
     joined = suite.sweep.search != "sobol"
-    right = width_for(look.label for look in looks.values())
     scales = {results.study.optimizers[name].lr_scale for name in suite.optimizers if results.study.tuned(name)}
-    figure, by_arena = panels(titles(suite, arenas), height_for(len(looks)), right=right)
+    figure, by_arena = panels(titles(suite, arenas), LINES_HEIGHT, **label_space(looks.values()))
+    draw_legend(figure, looks.values())
     for arena, panel in by_arena.items():
         label, maximize = axis_label(suite, arena)
         arms = reference_first(results, arena)
         means = {arm.optimizer: _means(arm.selecting, suite.arenas[arena].metric) for arm in arms}
         shown = {arm.optimizer: _of_selected(arm, means[arm.optimizer]) for arm in arms}
         panel.axes.set_xlabel("learning rate" + no_line(arms, [arm for arm in arms if means[arm.optimizer]], looks))
+        panel.best = "high" if maximize else "low"
         panel.axes.set_ylabel(label)
         log_axis(panel.axes, "x", [run.lr for arm in arms for run in (*arm.sweep, *arm.confirm) if run.lr])
         panel.axes.margins(y=0.1)  # for the rings
@@ -58,7 +62,9 @@ def draw_lr_sensitivity(analyses: Analyses, looks: Looks) -> Drawing | None:
                 _draw_thin(panel, arm, look, sweep, joined, ", in the sweep")
                 _draw_moves(panel, arm, look, means[arm.optimizer])
             _draw_settings(panel, arm, look, means[arm.optimizer], joined)
-            _draw_lost(panel, arm, look, worst=0.0 if maximize else 1.0)
+        _draw_lost(panel, arms, looks, worst=0.0 if maximize else 1.0)
+        if not any(means.values()):
+            panel.axes.set_yticks([])
         for scale in scales:
             for edge in (suite.sweep.lr_min, suite.sweep.lr_max):
                 panel.axes.axvline(scale * edge, **GRID_EDGE)
@@ -70,7 +76,7 @@ def draw_lr_sensitivity(analyses: Analyses, looks: Looks) -> Drawing | None:
     )
     caption = (
         f"Learning-rate sensitivity: {suite.selection_name} metric at the end of the trials that select. Rings mark "
-        f"the selected rates, crosses at the panel's edge rates that diverged. {_searched(suite, len(scales) > 1)}"
+        f"the selected rates, crosses from the panel's edge rates that diverged. {_searched(suite, len(scales) > 1)}"
         f"{confirmed if any(map(suite.confirms, arenas)) else ''}"
     )
     return finished(figure, by_arena, "lr_sensitivity", "Learning-rate sensitivity", caption)
@@ -78,7 +84,7 @@ def draw_lr_sensitivity(analyses: Analyses, looks: Looks) -> Drawing | None:
 
 def _searched(suite: Suite, scaled: bool) -> str:
     """The meaning of the dotted lines, and of the points between and beyond them."""
-    scale = ", each scaled by its `lr_scale`" if scaled else ""
+    scale = ", each scaled by its lr_scale" if scaled else ""
     if suite.sweep.search == "sobol":
         return f"Points are those of a Sobol sequence between the dotted lines, the same for every optimizer{scale}."
     thin = "".join(f" Thin lines have the other values of {name}." for name in suite.sweep.extra)
@@ -147,8 +153,14 @@ def _in_words(arm: ArmResults, setting: Setting) -> str:
     return f"{arm.optimizer}, rate {rate(setting.lr)}{extra}"
 
 
-def _draw_lost(panel: Panel, arm: ArmResults, look: Look, worst: float) -> None:
-    """Draw crosses at the rates at which trials diverged."""
-    lost = sorted({run.lr for run in (*arm.sweep, *arm.confirm) if run.status == "diverged" and run.lr})
-    at_edge = {"color": look.color, "transform": panel.axes.get_xaxis_transform(), **CROSS}
-    mark(panel, look, *panel.axes.plot(lost, [worst] * len(lost), **at_edge))
+def _draw_lost(panel: Panel, arms: Sequence[ArmResults], looks: Looks, worst: float) -> None:
+    """Draw crosses at the rates at which trials diverged, stacked from the panel's edge where arms share a rate."""
+    step = CROSS_HEIGHT / panel.inner_height * (1 if worst == 0 else -1)
+    drawn = Counter[float]()
+    for arm in arms:
+        look = looks[arm.optimizer]
+        lost = sorted({run.lr for run in (*arm.sweep, *arm.confirm) if run.status == "diverged" and run.lr})
+        at_edge = {"color": look.color, "transform": panel.axes.get_xaxis_transform(), **CROSS}
+        heights = [worst + step * drawn[lr] for lr in lost]
+        mark(panel, look, *panel.axes.plot(lost, heights, **at_edge), kind="edge")
+        drawn.update(lost)

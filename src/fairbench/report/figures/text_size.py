@@ -1,9 +1,44 @@
-"""The size of text in figures, measured with the font, and text made to fit."""
+"""The size of text in figures, measured with the font, and text made to fit.
+
+All sizes are those of the report's figures, in which normal text has 10 points; other figures have all of them scaled.
+"""
 
 from functools import cache
 
+from matplotlib import rcParams
+from matplotlib.axes import Axes
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
+
+REPORT_TEXT = 10
+POINTS_PER_INCH = 72
+NARROWEST = 3.0
+"""The least inches of a panel that has another one at its side."""
+
+
+def scale() -> float:
+    """The size of the figure that is drawn, in that of the report's."""
+    return float(rcParams["font.size"]) / REPORT_TEXT
+
+
+def figure_width() -> float:
+    """The width in inches of the figure that is drawn."""
+    return float(rcParams["figure.figsize"][0]) / scale()
+
+
+def columns() -> int:
+    """The most panels in a row."""
+    return max(1, min(2, int(figure_width() / NARROWEST)))
+
+
+def panel_width() -> float:
+    """The width in inches of a panel in a full row."""
+    return figure_width() / columns()
+
+
+def points_per_pixel(axes: Axes) -> float:
+    """The points of the report's size in a pixel of the figure that is drawn."""
+    return POINTS_PER_INCH / axes.figure.dpi / scale()
 
 
 @cache
@@ -32,5 +67,8 @@ def in_lines(text: str, width: float, size: float = 10, weight: str = "normal", 
         else:
             lines.append(word)
     if len(lines) > most:
-        lines[most - 1 :] = [f"{lines[most - 1]} …"]
+        last = lines[most - 1]
+        while " " in last and text_width(f"{last} …", size, weight) > width:
+            last = last.rpartition(" ")[0]
+        lines[most - 1 :] = [f"{last} …"]
     return "\n".join(without_middle(line, width, size, weight) for line in lines)

@@ -2,29 +2,43 @@
 
 import base64
 import hashlib
+import json
+import zlib
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
 from typing import Any
 
 import jinja2
+from markupsafe import Markup
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.results import Results
+from fairbench.common.formatting import plural
 from fairbench.report.figures.canvas import Drawing
 from fairbench.report.figures.colors import declarations
 from fairbench.report.figures.looks import looks_of
 from fairbench.report.findings import Finding
-from fairbench.report.page.inline import inline
+from fairbench.report.page.inline import colors, inline, swatch
+from fairbench.report.tables.latex import to_latex
 from fairbench.report.tables.model import TableView
 from fairbench.report.tables.numbers import interval, rate
 from fairbench.report.tables.provenance import trial_counts
 from fairbench.report.tables.verdict_text import VerdictText
 from fairbench.suites.schema import Suite
 
+TABLE_SCRIPTS = ("view.js", "tables.js", "bar.js")
+FIGURE_SCRIPTS = ("axes.js", "arms.js", "ticks.js", "figures.js", "pointer.js", "downloads.js")
+STYLES = ("figures.css", "style.css")
 SIGNS = {"better": "▲", "worse": "▼", "equivalent": "=", "identical": "=", "identical values": "="}
 """A sign for each verdict, so that they differ without color; the remaining ones get a question mark."""
+ORDER = ("better", "equivalent", "identical", "identical values", "inconclusive", "worse", "diverged", "incomplete")
+"""The verdicts as a sorted table has them."""
+FEW = 8
+"""The most baselines that the first sentences name."""
+SHORT, PROSE = 16, 60
+"""The most letters of text that never wraps, and of text that wraps in narrow lines."""
 
 
 def render_page(
@@ -32,19 +46,15 @@ def render_page(
 ) -> str:
     """The report of a study as one self-contained page, with embedded figures."""
     suite, results = analyses.suite, analyses.results
-    script = _text("script.js")
-    return _template().render(
+    return filled(
+        "page.html.j2",
+        tables,
         suite=suite,
+        title=suite.name,
         lead=_lead(results),
-        light=declarations(dark=False),
-        dark=declarations(dark=True),
-        style=_text("style.css"),
-        script=script,
-        script_sha256=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         findings=findings,
         failures=[flag for flag in analyses.flags if flag.severity == "fail"],
         verdicts=verdict_table(suite, analyses.comparisons),
-        tables=tables,
         figures={figure.name: figure for figure in figures},
         panels={figure.name: list(zip(inline(figure), figure.parts, strict=True)) for figure in figures},
         looks=looks_of(suite),
@@ -54,13 +64,30 @@ def render_page(
     )
 
 
+def filled(name: str, tables: Mapping[str, TableView], **content: Any) -> str:
+    """A template of this folder with its tables and other content, with style, colors and script."""
+    script = "\n".join(map(_text, (*TABLE_SCRIPTS, *(FIGURE_SCRIPTS if "figures" in content else ()))))
+    return _template(name).render(
+        light=declarations(dark=False),
+        dark=declarations(dark=True),
+        style="\n".join([*map(_text, STYLES), colors()]),
+        script=script,
+        script_sha256=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        tables=tables,
+        latex=_packed({name: to_latex(table) for name, table in tables.items()}),
+        **content,
+    )
+
+
 def _lead(results: Results) -> str:
     """The study in a few sentences."""
     suite = results.study.suite
     about = f"{suite.description[:1].upper()}{suite.description[1:]}"
     others = [name for name in suite.optimizers if name != suite.reference]
-    compared = f"every pair of {', '.join(suite.optimizers)}"
-    compared = compared if suite.compare == "all" else f"{suite.reference} against {', '.join(others)}"
+    every = ", ".join(suite.optimizers) if len(others) <= FEW else f"{len(suite.optimizers)} optimizers"
+    compared = f"every pair of {every}"
+    baselines = ", ".join(others) if len(others) <= FEW else f"{len(others)} baselines"
+    compared = compared if suite.compare == "all" else f"{suite.reference} against {baselines}"
     seeds = f"{suite.final.in_words} in each arm; device {results.study.device}"
     return f"{about}. {f'Compared: {compared}; ' if others else ''}{seeds}."
 
@@ -71,7 +98,7 @@ def _text(name: str) -> str:
 
 
 @cache
-def _template() -> jinja2.Template:
+def _template(name: str) -> jinja2.Template:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader(__package__, ""),
         autoescape=True,
@@ -80,32 +107,54 @@ def _template() -> jinja2.Template:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters["rate"] = rate
-    return environment.get_template("page.html.j2")
+    environment.filters |= {"rate": rate, "plural": plural, "kinds": _kinds, "swatch": swatch}
+    return environment.get_template(name)
+
+
+def _packed(texts: Mapping[str, str]) -> str:
+    """Texts as compressed JSON, a quarter as long."""
+    return base64.b64encode(zlib.compress(json.dumps(texts).encode(), 9)).decode()
+
+
+def _kinds(view: TableView) -> list[Markup]:
+    """The class of each column: `n` for numbers, `t` for names that may wrap, `p` for prose, none for short text."""
+
+    def kind(column: int) -> str:
+        longest = max(len(str(row[column].text)) for row in view.rows)
+        return "n" if view.columns[column].value else "p" if longest > PROSE else "t" if longest > SHORT else ""
+
+    found = map(kind, range(len(view.columns)))
+    return [Markup(f' class="{x}"' if x else "") for x in found]
 
 
 def verdict_table(suite: Suite, comparisons: Sequence[Comparison]) -> dict[str, Any]:
     """The verdicts by arena and pair: `head`, `columns`, and `rows`, each with a name and its cells.
 
-    The rows are the arenas or the pairs, whichever are more. A cell has the verdict, its sign, its statement, and the
-    advantage with its interval.
+    The rows are the arenas or the pairs, whichever are more. A cell is a `verdict_cell`; its place among all is that
+    of better ones first, then of the larger advantage.
     """
     every = suite.compare == "all"
-    titles = [f"{c.reference} against {c.baseline}" if every else c.baseline for c in comparisons]
+
+    def pair(c: Comparison) -> str:
+        return f"{c.reference} against {c.baseline}" if every else c.baseline
+
     arenas = list(dict.fromkeys(c.arena for c in comparisons))
-    pairs = list(dict.fromkeys(titles))
-    cells = {(c.arena, title): _verdict(c) for c, title in zip(comparisons, titles, strict=True)}
+    pairs = list(dict.fromkeys(map(pair, comparisons)))
+    best_first = sorted(comparisons, key=lambda c: (ORDER.index(c.verdict), -(c.advantage or 0)))
+    cells = {(c.arena, pair(c)): verdict_cell(c, place) for place, c in enumerate(best_first)}
     if len(arenas) >= len(pairs):
-        rows = [(arena, [cells[arena, pair] for pair in pairs]) for arena in arenas]
+        rows = [(arena, [cells[arena, x] for x in pairs]) for arena in arenas]
         return {"head": "Arena", "columns": pairs, "rows": rows}
-    rows = [(pair, [cells[arena, pair] for arena in arenas]) for pair in pairs]
+    rows = [(x, [cells[arena, x] for arena in arenas]) for x in pairs]
     return {"head": "Pair" if every else "Baseline", "columns": arenas, "rows": rows}
 
 
-def _verdict(c: Comparison) -> dict[str, Any]:
+def verdict_cell(c: Comparison, place: int) -> dict[str, Any]:
+    """A verdict, its place among others, its sign, its statement, and the advantage with its interval."""
     advantage = interval(c.advantage, c.ci_low, c.ci_high)
     sign = SIGNS.get(c.verdict, "?")
-    return {"verdict": c.verdict, "sign": sign, "statement": VerdictText(c), "advantage": advantage}
+    shown = {"sign": sign, "statement": VerdictText(c), "advantage": advantage}
+    return {"verdict": c.verdict, "place": place, **shown}
 
 
 def _tracebacks(results: Results) -> dict[str, list[str]]:

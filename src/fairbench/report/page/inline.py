@@ -6,19 +6,38 @@ from copy import deepcopy
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
-from fairbench.report.figures.canvas import Drawing, DrawnPanel
-from fairbench.report.figures.colors import LIGHT
+from matplotlib.markers import MarkerStyle
+from matplotlib.transforms import Affine2D
 
-ROLES = {color: role for role, color in LIGHT.items()}
+from fairbench.report.figures.canvas import Drawing
+from fairbench.report.figures.colors import LIGHT
+from fairbench.report.figures.drawn_panel import DrawnPanel
+from fairbench.report.figures.looks import Look
+
 REFERENCE = re.compile(r"#([\w.-]+)")
-ARM_ID = re.compile(r"panel\d+\.arm(\d+)\.\d+")
+ARM_ID = re.compile(r"panel\d+\.arm(\d+)\.\d+(?:\.(\w+))?")
+AXIS_ID = re.compile(r"panel\d+\.([xy])")
+TICK_ID = re.compile(r"[xy]tick_\d+")
+LETTERS = {1: "M", 2: "L", 3: "Q", 4: "C"}
+"""The commands of an SVG path by matplotlib's codes."""
+LINES = {"stroke-linejoin": "round", "stroke-linecap": "butt"}
+"""What matplotlib declares for all elements of an SVG."""
+
+
+def colors() -> str:
+    """CSS that gives each color of a figure that of its role, so that without it the light colors stay."""
+    return "\n".join(
+        f'[{kind}="{color}"] {{ {kind}: var(--{role}); }}'
+        for role, color in LIGHT.items()
+        for kind in ("fill", "stroke")
+    )
 
 
 def inline(drawing: Drawing) -> list[str]:
     """The panels of a figure as SVG elements for an HTML page, in their order.
 
-    Colors become the CSS variables of their roles, ids get the figure's name and the panel's number as a prefix, and
-    an element of an arm has its index in `data-arm`.
+    Styles become attributes, which every content security policy allows; ids get the figure's name and the panel's
+    number as a prefix; an element of an arm has its index in `data-arm`, and a group of ticks its axis in `data-axis`.
     """
     root = _without_namespaces(ElementTree.fromstring(drawing.svg))
     shared = {item.attrib["id"]: item for defs in root.iter("defs") for item in defs if "id" in item.attrib}
@@ -42,7 +61,7 @@ def _panel(group: Element, part: DrawnPanel, shared: dict[str, Element], prefix:
         for defs in parent.findall("defs"):
             parent.remove(defs)
     needed = {name: deepcopy(shared[name]) for name in sorted(set(_references(group))) if name in shared}
-    svg = Element("svg", viewBox=" ".join(f"{x:g}" for x in part.box), role="img")
+    svg = Element("svg", {"viewBox": " ".join(f"{x:g}" for x in part.box), "role": "img", **LINES})
     svg.set("aria-labelledby", f"{prefix}-title {prefix}-desc")
     ElementTree.SubElement(svg, "title", id=f"{prefix}-title").text = f"{title}: {part.title}"
     ElementTree.SubElement(svg, "desc", id=f"{prefix}-desc").text = part.summary
@@ -61,15 +80,43 @@ def _references(group: Element) -> Iterator[str]:
 
 
 def _adopt(element: Element, prefix: str, needed: dict[str, Element]) -> None:
-    """Rewrite one element's id, references and colors."""
+    """Rewrite one element's id, references and style; text has the page's font."""
     name = element.attrib.pop("id", "")
     if name in needed:
         element.set("id", f"{prefix}-{name}")
     if arm := ARM_ID.fullmatch(name):
         element.set("data-arm", arm[1])
+        if arm[2]:
+            element.set("data-kind", arm[2])
+    if axis := AXIS_ID.fullmatch(name):
+        element.set("data-axis", axis[1])
+    if TICK_ID.fullmatch(name):
+        element.set("class", "tick")
     for attribute in ("href", "clip-path"):
         if attribute in element.attrib:
             element.set(attribute, REFERENCE.sub(rf"#{prefix}-\1", element.attrib[attribute]))
-    if "style" in element.attrib:
-        element.set("style", re.sub("#[0-9a-f]{6}", lambda m: f"var(--{ROLES[m[0]]})", element.attrib["style"]))
+    style = [part.split(": ") for part in element.attrib.pop("style", "").split("; ") if part]
+    element.attrib.update({name: value for name, value in style if name != "font-family"})
+    if element.get("transform", "").startswith("rotate(-0 "):
+        del element.attrib["transform"]
+    if "d" in element.attrib:
+        element.set("d", " ".join(element.attrib["d"].split()))
     element.text, element.tail = ((text or "").strip() or None for text in (element.text, element.tail))
+
+
+def swatch(look: Look) -> str:
+    """A sample of an arm's line with its dash and marker, as an SVG element."""
+    svg = Element("svg", {"class": "swatch", "viewBox": "0 -6 40 12", "aria-hidden": "true"})
+    width = 4.5 if look.wide else 1.6
+    line = {"d": "M 0 0 H 40", "stroke": look.color, "stroke-width": str(width), "fill": "none"}
+    if not isinstance(look.line, str):
+        line["stroke-dasharray"] = " ".join(f"{width * part:g}" for part in look.line[1])
+    marker = MarkerStyle(look.marker)
+    outline = marker.get_path().transformed(marker.get_transform() + Affine2D().scale(8, -8).translate(20, 0))
+    points = [
+        "Z" if code == outline.CLOSEPOLY else f"{LETTERS[int(code)]} {' '.join(f'{x:.3g}' for x in at)}"
+        for at, code in outline.iter_segments()
+    ]
+    ElementTree.SubElement(svg, "path", line)
+    ElementTree.SubElement(svg, "path", {"d": " ".join(points), "fill": look.color})
+    return ElementTree.tostring(svg, encoding="unicode")

@@ -10,8 +10,8 @@ from fairbench.analysis.comparison.shocks import ShockCost
 from fairbench.analysis.comparison.time_to_target import TimeToTarget
 from fairbench.analysis.mechanism import Mechanism, Quantity
 from fairbench.analysis.tuning import ALL, DEFAULT, Tuning
-from fairbench.report.tables.model import ARM, Column, TableView, integers, numbers, table_view, words
-from fairbench.report.tables.numbers import NONE, interval, number, percent, rate, signed, three
+from fairbench.report.tables.model import ARM, Column, TableView, integers, numbers, page_only, table_view, words
+from fairbench.report.tables.numbers import NONE, exact, interval, number, percent, rate, signed, three
 
 SMALL_BUDGETS = ("1", "2", "4", "8")
 """The numbers of settings for which the table of tuning has columns, where every arm of an arena tried as many."""
@@ -47,14 +47,20 @@ def leaderboard_table(standings: Sequence[Standing], reference: str) -> TableVie
     columns = (
         words("Optimizer", "optimizer"),
         numbers("Mean rank", "mean_rank", three),
-        words("Groups", "groups"),
-        *(numbers(verdict.capitalize(), verdict, rate) for verdict in (*FROM_BASELINE, "undecided")),
+        *page_only(words("Groups", "groups")),
+        *(numbers(verdict.capitalize(), verdict, exact) for verdict in FROM_BASELINE),
+        *page_only(numbers("Undecided", "undecided", exact)),
         numbers("Step time", "step_ratio", three),
         numbers("Training time", "train_ratio", three),
-        words("State", "state"),
-        Column("Rate", lambda x: "searched" if x.tuned else "fixed"),
+        *page_only(Column("State", _state), Column("Rate", lambda x: "searched" if x.tuned else "fixed")),
     )
     return table_view("leaderboard", caption, columns, standings)
+
+
+def _state(standing: Standing) -> str:
+    """What an optimizer keeps for each weight, and its further state, in words."""
+    known = "" if standing.state is None else str(standing.state)
+    return f"{known}, and {standing.further_state}" if standing.further_state else known
 
 
 def ranking_table(ranking: Sequence[Rank]) -> TableView:
@@ -66,9 +72,9 @@ def ranking_table(ranking: Sequence[Rank]) -> TableView:
     columns = (
         *ARM,
         numbers("Mean", "mean", number),
-        numbers("Rank", "rank", rate),
-        numbers("At best", "rank_low", rate),
-        numbers("At worst", "rank_high", rate),
+        numbers("Rank", "rank", exact),
+        numbers("At best", "rank_low", exact),
+        numbers("At worst", "rank_high", exact),
         words("Groups", "groups"),
         words("Separated by", "method"),
     )
@@ -106,7 +112,7 @@ def shock_table(shocks: Sequence[ShockCost]) -> TableView:
         integers("Seeds", "n"),
         integers("Diverged", "diverged"),
         numbers("Excess loss, sum", "excess", three),
-        numbers("Steps to recover", "recovery", rate),
+        numbers("Steps to recover", "recovery", exact),
         numbers("Shocks overcome", "recovered", percent),
         Column("Lost [95% CI]", lambda x: interval(x.lost, x.lost_low, x.lost_high), lambda x: x.lost),
         words("Note", "note"),
@@ -134,9 +140,8 @@ def quantity_table(quantities: Sequence[Quantity]) -> TableView:
         numbers("Total", "value", three),
         words("Unit", "unit"),
         numbers("Per tensor step", "per_tensor_step", three),
-        numbers("Of the path", "of_way", percent),
-        words("Most in", "most_in"),
-        numbers("Of it", "most_share", percent),
+        numbers("Of the path", "of_path_length", percent),
+        *page_only(words("Most in", "most_in"), numbers("Of it", "most_share", percent)),
         numbers("Half by", "half_by", percent),
     )
     return table_view("quantities", caption, columns, quantities)
@@ -150,8 +155,8 @@ def time_to_target_table(times: Sequence[TimeToTarget], split: str) -> TableView
     )
     columns = (
         *ARM,
-        numbers("Target", "target", rate),
-        numbers("Steps", "median_steps", rate),
+        numbers("Target", "target", exact),
+        numbers("Steps", "median_steps", exact),
         numbers("Training time, s", "median_seconds", three),
         numbers("Seeds that reach it", "share", percent),
     )
@@ -182,12 +187,12 @@ def tuning_table(rows: Sequence[Tuning], split: str) -> TableView:
     few = [k for k in SMALL_BUDGETS if any(row.drawn == k and row.rank for row in rows)]
     columns = (
         *ARM,
-        words("Metric", "metric"),
+        *page_only(words("Metric", "metric")),
         numbers("Default rate", "default_lr", rate),
         reached("At the default", DEFAULT),
         *(reached(f"Best of {k}", k) for k in few),
         reached("Best of all", ALL),
-        integers("Settings", "settings"),
+        *page_only(integers("Settings", "settings")),
         *([Column("Diverged", lambda row: percent(lost(row)), lost)] if any(map(lost, every)) else []),
         numbers("Gain", "gain", signed),
     )
@@ -197,4 +202,4 @@ def tuning_table(rows: Sequence[Tuning], split: str) -> TableView:
 def _with_rank(row: Tuning | None) -> str:
     if row is None:
         return NONE
-    return ("diverged" if row.p_diverged == 1 else number(row.value)) + (f" ({rate(row.rank)})" if row.rank else "")
+    return ("diverged" if row.p_diverged == 1 else number(row.value)) + (f" ({exact(row.rank)})" if row.rank else "")

@@ -7,7 +7,7 @@ from typing import Any
 from fairbench.analysis.results import ArmResults, Results, Run
 from fairbench.common.formatting import merged
 from fairbench.optimizers.resolve import PRESETS, TREATMENTS, decay_kind, schedule
-from fairbench.report.tables.numbers import NONE, rate
+from fairbench.report.tables.numbers import NONE, exact, rate
 from fairbench.study.plan import Study
 
 BY_PRESET = "by the preset"
@@ -62,7 +62,7 @@ def _budget(results: Results, arm: ArmResults) -> Budget:
     chosen = {**plan.options, **plan.arenas.get(arm.arena, {})}
     default = BY_PRESET if resolved.factory in PRESETS else "none"
     norm = results.study.suite.clip_norm(arm.optimizer)
-    by_loop = [f"norm {rate(norm)}"] if norm > 0 else []
+    by_loop = [f"norm {exact(norm)}"] if norm > 0 else []
     extras = [dict(extra) for extra in dict.fromkeys(x.extra for x in arm.selected.settings)] or [{}]
     by_optimizer = _amount(options, "gradient clipping of its own", "")
     return Budget(
@@ -99,7 +99,7 @@ def search_in_words(study: Study) -> str:
     """The search of every optimizer, in words."""
     sweep = study.suite.sweep
     scales = {study.optimizers[name].lr_scale for name in study.suite.optimizers if study.tuned(name)}
-    scaled = "" if scales <= {1.0} else ", times the optimizer's `lr_scale`"
+    scaled = "" if scales <= {1.0} else ", times the optimizer's lr_scale"
     ends = f"from {rate(sweep.lr_min)} to {rate(sweep.lr_max)}{scaled}"
     values = [f"{name} {', '.join(map(str, x))}" for name, x in sweep.extra.items()]
     beyond = "rates beyond the best at the edge or around the best inside"
@@ -152,4 +152,4 @@ def _decay(factory: str, options: Mapping[str, Any], default: str) -> str:
         return NONE if default == "none" else default
     kind = decay_kind(factory, options)
     known = f", {kind}" if kind in ("coupled", "decoupled") else ""
-    return f"{rate(value)}{known}" if value else "0"
+    return f"{exact(value)}{known}" if value else "0"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,13 +13,15 @@ from fairbench.analysis.comparison.ladder import Contribution
 from fairbench.analysis.comparison.leaderboard import Standing
 from fairbench.analysis.comparison.ranking import Rank
 from fairbench.analysis.comparison.shocks import ShockCost
-from fairbench.analysis.comparison.time_to_target import ProfilePoint, TimeToTarget
+from fairbench.analysis.comparison.time_to_target import ProfilePoint, TimeToTarget, steps_to_target
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.cost import Cost
 from fairbench.analysis.mechanism import Quantity
 from fairbench.analysis.results import Aggregate, Results, Run
 from fairbench.analysis.tuning import Tuning
 from fairbench.common.files import Content
+from fairbench.report.tables.rows import CurveValue, FinalValue, SearchedValue, Trial
+from fairbench.suites.schema import Suite
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -32,7 +35,7 @@ class Table:
     rows: Sequence[Sequence[Any]]
 
     def to_csv(self) -> str:
-        """The table as CSV: floats by `repr`, None as an empty cell, booleans as yes or no, no text as a formula."""
+        """The table as CSV: floats by `repr`, None as an empty cell, booleans as TRUE or FALSE, lists as JSON."""
         return "".join(map(_line, (self.columns, *self.rows)))
 
 
@@ -54,15 +57,13 @@ def _line(cells: Iterable[Any]) -> str:
 def _cell(value: Any) -> Any:
     """The value to pass to `csv`, which writes floats by `repr` and None as an empty cell."""
     if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, str) and value.startswith(("=", "+", "-", "@")):
-        return f"'{value}"  # spreadsheets would read a formula
-    return value
+        return str(value).upper()  # R reads no other spelling; pandas reads this one too
+    return json.dumps(value) if isinstance(value, tuple | list) else value
 
 
 def lr_sweep(results: Results) -> Table:
     """A row for each metric of the trials from which the setting was selected, the sweep and what confirms it."""
-    trial = _Trial(results)
+    trial, split = _Trial(results), results.study.suite.selection
 
     def rows() -> Iterator[tuple[Any, ...]]:
         for arm in results.arms:
@@ -71,18 +72,22 @@ def lr_sweep(results: Results) -> Table:
                 selected = arm.selected.by_seed.get(run.seed) == run.setting
                 for metric in results.metrics[arm.arena]:
                     value, added = run.metric("val", metric), run.lr not in planned
-                    yield (*trial.cells(run), run.stage, metric, value, run.status, selected, added)
+                    yield (*trial.cells(run), run.stage, metric, split, value, run.status, selected, added)
 
-    columns = (*trial.columns, "stage", "metric", results.study.suite.selection, "status", "selected", "added")
-    return Table(columns, list(rows()))
+    return Table((*trial.columns, *_names(SearchedValue)), list(rows()))
+
+
+def _names(kind: type[DataclassInstance]) -> list[str]:
+    return [field.name for field in fields(kind)]
 
 
 class _Trial:
     """The columns that identify a trial, the searched hyperparameters among them."""
 
     def __init__(self, results: Results) -> None:
-        self._extra = [name for name in results.study.suite.sweep.extra if name != "weight_decay"]
-        self.columns = ("arena", "optimizer", "lr", "weight_decay", *self._extra, "seed")
+        self._extra = further_hyperparameters(results.study.suite)
+        *first, seed = _names(Trial)
+        self.columns = (*first, *self._extra, seed)
 
     def cells(self, run: Run) -> tuple[Any, ...]:
         searched = {} if run.setting is None else dict(run.setting.extra)
@@ -90,11 +95,16 @@ class _Trial:
         return (run.arena, run.optimizer, run.lr, run.weight_decay, *extra, run.seed)
 
 
+def further_hyperparameters(suite: Suite) -> list[str]:
+    """The searched hyperparameters that have a column, apart from learning rate and weight decay."""
+    return [name for name in suite.sweep.extra if name != "weight_decay"]
+
+
 def steps(results: Results) -> Iterator[str]:
     """The CSV text of every training-loss window and validation evaluation, a line for each number, trial by trial."""
     about = _Trial(results)
     cells = {x: {metric: _line([metric])[:-1] for metric in results.metrics[x]} for x in results.study.suite.arenas}
-    yield _line((*about.columns, "stage", "step", "split", "metric", "value"))
+    yield _line((*about.columns, *_names(CurveValue)))
     for run in results.select(lambda run: run.result is not None):
         trial = _line((*about.cells(run), run.stage))[:-1]
         result = run.result or {}
@@ -111,52 +121,39 @@ ALWAYS_WRITTEN = ("aggregate.csv", "significance.csv", "mechanism.csv", "cost.cs
 
 
 def trial_summary(results: Results) -> Table:
-    """A row for each planned final trial, finished or not."""
-    metrics = list(dict.fromkeys(name for arena in results.study.suite.arenas for name in results.metrics[arena]))
-    splits = dict.fromkeys((results.study.suite.selection, "test"))
-    measured = [(split, metric) for split in splits for metric in metrics]
-    finals, trial = results.select(lambda run: run.stage == "final"), _Trial(results)
-    facts = list(dict.fromkeys(name for run in finals for name in run.environment))
-    counted = list(dict.fromkeys(name for run in finals for name in _mechanism(run)))
+    """A row for each metric of each planned final trial, finished or not."""
+    suite, trial = results.study.suite, _Trial(results)
 
-    def row(run: Run) -> tuple[Any, ...]:
-        result = run.result or {}
-        return (
-            *(*trial.cells(run), run.status, result.get("steps")),
-            *(run.metric(split, metric) for split, metric in measured),
-            *(result.get("parameters"), result.get("clip_rate")),
-            *(run.hash(name) for name in HASHES),
-            result.get("way"),
-            *(_mechanism(run).get(name) for name in counted),
-            *(run.environment.get(name) for name in facts),
-        )
+    def rows() -> Iterator[tuple[Any, ...]]:
+        for run in results.select(lambda run: run.stage == "final"):
+            result = run.result or {}
+            facts = [result.get(name) for name in ("parameters", "clip_rate", "way")]
+            facts += [run.hash(name) for name in HASHES]
+            for metric in results.metrics[run.arena]:
+                val = run.metric("val", metric) if suite.selection == "val" else None
+                reached = steps_to_target(suite, run) if metric == suite.arenas[run.arena].metric else None
+                values = (run.status, metric, val, run.metric("test", metric), result.get("steps"), reached)
+                yield (*trial.cells(run), *values, *facts)
 
-    columns = (
-        *(*trial.columns, "status", "steps"),
-        *(f"{split}_{metric}" for split, metric in measured),
-        *("parameters", "clip_rate"),
-        *(f"hash_{name}" for name in HASHES),
-        "way",
-        *(f"mechanism_{name}" for name in counted),
-        *(f"environment_{name.replace('-', '_')}" for name in facts),
-    )
-    return Table(columns, [row(run) for run in finals])
-
-
-def _mechanism(run: Run) -> dict[str, float]:
-    """The totals of a trial's mechanism; empty if it has none."""
-    mechanism = (run.result or {}).get("mechanism")
-    return mechanism["totals"] if mechanism else {}
+    return Table((*trial.columns, *_names(FinalValue)), list(rows()))
 
 
 def of_dataclass(kind: type[DataclassInstance], values: Iterable[DataclassInstance]) -> Table:
     """A table with a column for each field of a dataclass."""
-    return Table([field.name for field in fields(kind)], [tuple(asdict(value).values()) for value in values])
+    return Table(_names(kind), [tuple(asdict(value).values()) for value in values])
 
 
-def csv_files(analyses: Analyses) -> dict[str, Content]:
-    """The content of every CSV file by its name; a study without the data of an optional file has none."""
-    tables: dict[str, tuple[type[DataclassInstance], Sequence[DataclassInstance]]] = {
+TRIALS: Mapping[str, type[DataclassInstance]] = {
+    "lr_sweep.csv": SearchedValue,
+    "steps.csv": CurveValue,
+    "summary.csv": FinalValue,
+}
+"""The files of trials, whose columns are those of the trial and the fields of a dataclass."""
+
+
+def analysis_rows(analyses: Analyses) -> dict[str, tuple[type[DataclassInstance], Sequence[DataclassInstance]]]:
+    """The rows of each file of an analysis, and their dataclass; optional files are there if they have rows."""
+    rows: dict[str, tuple[type[DataclassInstance], Sequence[DataclassInstance]]] = {
         "aggregate.csv": (Aggregate, analyses.aggregates),
         "significance.csv": (Comparison, analyses.comparisons),
         "mechanism.csv": (Quantity, analyses.quantities),
@@ -169,10 +166,15 @@ def csv_files(analyses: Analyses) -> dict[str, Content]:
         "causes.csv": (Contribution, analyses.contributions),
         "tuning.csv": (Tuning, analyses.tuning),
     }
+    return {name: each for name, each in rows.items() if each[1] or name in ALWAYS_WRITTEN}
+
+
+def csv_files(analyses: Analyses) -> dict[str, Content]:
+    """The content of every CSV file by its name."""
     results = analyses.results
     return {
         "lr_sweep.csv": lr_sweep(results).to_csv(),
         "steps.csv": steps(results),
         "summary.csv": trial_summary(results).to_csv(),
-        **{name: of_dataclass(*x).to_csv() for name, x in tables.items() if x[1] or name in ALWAYS_WRITTEN},
+        **{name: of_dataclass(*each).to_csv() for name, each in analysis_rows(analyses).items()},
     }

@@ -1,10 +1,10 @@
 """Tables independent of their layout by the page and LaTeX: the text and the sort value of each cell."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from fairbench.report.tables.verdict_text import VerdictText
+from fairbench.report.tables.verdict_text import Emphasized
 
 Row = Any
 """The object that a row shows."""
@@ -14,7 +14,7 @@ Row = Any
 class Cell:
     """One cell, sorted by its value, or by its text without one."""
 
-    text: str | VerdictText
+    text: str | Emphasized
     value: float | None = None
 
 
@@ -25,11 +25,13 @@ class Column:
     Attributes:
         show: returns the text for a row.
         value: returns the number that the text shows; a column with it is aligned right.
+        in_latex: whether the table in LaTeX has it, which is narrower than the page.
     """
 
     title: str
-    show: Callable[[Row], str | VerdictText]
+    show: Callable[[Row], str | Emphasized]
     value: Callable[[Row], float | None] | None = None
+    in_latex: bool = True
 
     def cell(self, row: Row) -> Cell:
         """The cell of a row."""
@@ -64,6 +66,11 @@ def numbers(title: str, attribute: str, form: Callable[[Any], str]) -> Column:
 def integers(title: str, attribute: str) -> Column:
     """A column of whole numbers."""
     return numbers(title, attribute, str)
+
+
+def page_only(*columns: Column) -> tuple[Column, ...]:
+    """Columns that the table in LaTeX leaves out."""
+    return tuple(replace(column, in_latex=False) for column in columns)
 
 
 ARM = (words("Arena", "arena"), words("Optimizer", "optimizer"))

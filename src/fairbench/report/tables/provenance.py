@@ -11,8 +11,8 @@ from fairbench.data.datasets.registry import DATASETS
 from fairbench.data.registry import SOURCES
 from fairbench.optimizers.resolve import known_optimizers
 from fairbench.report.tables.budget import Budget, budgets, equality
-from fairbench.report.tables.model import ARM, Column, TableView, integers, numbers, table_view, words
-from fairbench.report.tables.numbers import rate
+from fairbench.report.tables.model import ARM, Column, TableView, integers, numbers, page_only, table_view, words
+from fairbench.report.tables.numbers import exact, rate
 from fairbench.study.environments import environment_values
 
 
@@ -60,12 +60,12 @@ def treatment_table(arms: Sequence[Budget]) -> TableView:
     )
     columns = (
         *ARM,
-        words("From", "factory"),
+        *page_only(words("From", "factory")),
         *(words(x.capitalize(), x) for x in ("clipping", "centralization")),
         words("AGC", "adaptive_clipping"),
         *(words(x.capitalize(), x) for x in ("groups", "schedule")),
         words("Weight decay", "decay"),
-        words("Set by the suite", "options"),
+        *page_only(words("Set by the suite", "options")),
     )
     return table_view("treatment", caption, columns, arms)
 
@@ -129,9 +129,9 @@ def arena_table(results: Results) -> TableView:
         Column("Arena", str),
         Column("Task", lambda name: suite.facts(name).title),
         Column("Data", data),
-        Column("Data’s sha256", lambda name: results.study.arenas[name].fingerprint[:12]),
+        *page_only(Column("Data’s sha256", lambda name: results.study.arenas[name].fingerprint[:12])),
         Column("Primary metric", metric),
-        planned("Margin", "margin", rate),
+        planned("Margin", "margin", exact),
         planned("Steps", "steps"),
         planned("Sweep steps", "sweep_steps"),
         planned("Batch size", "batch_size"),

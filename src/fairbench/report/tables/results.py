@@ -6,24 +6,36 @@ from typing import Any
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.audit.search import edge
+from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.cost import Cost
 from fairbench.analysis.curves import EqualTime
-from fairbench.analysis.results import ArmResults, Results
+from fairbench.analysis.results import Aggregate, ArmResults, Results
 from fairbench.common.checks import Flag
 from fairbench.report.tables.analyses import analysis_tables
 from fairbench.report.tables.budget import search_in_words
-from fairbench.report.tables.model import ARM, Column, TableView, integers, numbers, table_view, words
-from fairbench.report.tables.numbers import NONE, interval, number, p_value, rate, three
+from fairbench.report.tables.model import ARM, Column, TableView, integers, numbers, page_only, table_view, words
+from fairbench.report.tables.numbers import (
+    NONE,
+    exact,
+    interval,
+    mean_and_deviation,
+    measured,
+    number,
+    p_value,
+    rate,
+    three,
+)
 from fairbench.report.tables.provenance import provenance_tables
-from fairbench.report.tables.verdict_text import VerdictText
+from fairbench.report.tables.verdict_text import MeanText, VerdictText
 from fairbench.study.plan import Selection
-from fairbench.suites.schema import RULES
+from fairbench.suites.schema import RULES, Suite
 from fairbench.suites.search import Setting, are_numbers
 
 
 def all_tables(analyses: Analyses) -> dict[str, TableView]:
     """Every table that has a row, by its name."""
     tables = [
+        main_table(analyses),
         comparison_table(analyses),
         statistic_table(analyses),
         metric_table(analyses),
@@ -37,6 +49,43 @@ def all_tables(analyses: Analyses) -> dict[str, TableView]:
     return {table.name: table for table in tables if table.rows}
 
 
+def main_table(analyses: Analyses) -> TableView:
+    """Table 1 of a paper: the primary metric of every optimizer in every arena."""
+    suite = analyses.suite
+    found = {(a.arena, a.optimizer): a for a in analyses.aggregates if a.metric == suite.arenas[a.arena].metric}
+    compared: dict[tuple[str, str], list[Comparison]] = {}
+    for c in analyses.comparisons:
+        for name in (c.reference, c.baseline):
+            compared.setdefault((c.arena, name), []).append(c)
+
+    def column(arena: str) -> Column:
+        def mean(optimizer: str) -> MeanText:
+            return MeanText(_mean(found[arena, optimizer]), optimizer, compared.get((arena, optimizer), ()))
+
+        return Column(_metric(suite, arena), mean, lambda optimizer: found[arena, optimizer].mean)
+
+    whom = (
+        "every other" if suite.compare == "all" else f"{suite.reference}, or {suite.reference} better than every other"
+    )
+    caption = (
+        f"Final value on the test split, mean ± standard deviation over {suite.final.in_words}. Bold where the verdict "
+        f"is that an optimizer is better than {whom}."
+    )
+    if any(a.diverged or a.failed or a.missing for a in found.values()):
+        caption += " † Seeds diverged, failed or are missing; the mean is that of the others, and is not compared."
+    columns = Column("Optimizer", str), *map(column, suite.arenas)
+    return table_view("main", caption, columns, suite.optimizers)
+
+
+def _metric(suite: Suite, arena: str) -> str:
+    metric = suite.arenas[arena].metric
+    return f"{arena}: {metric}\N{NO-BREAK SPACE}{'↓' if suite.facts(arena).metrics[metric] == 'min' else '↑'}"
+
+
+def _mean(a: Aggregate) -> str:
+    return mean_and_deviation(a.mean, a.std) + ("†" if a.diverged or a.failed or a.missing else "")
+
+
 def comparison_table(analyses: Analyses) -> TableView:
     """Every comparison with its tests."""
     suite = analyses.suite
@@ -44,7 +93,7 @@ def comparison_table(analyses: Analyses) -> TableView:
     whose = "the optimizer" if every else suite.reference
     caption = (
         "Final value of each arena’s primary metric on the test split. Advantage, interval and g are positive where "
-        f"{whose} is better. Only “better” is a win. Alpha {rate(suite.alpha)}; the interval is not "
+        f"{whose} is better. Only “better” is a win. Alpha {exact(suite.alpha)}; the interval is not "
         "corrected for the number of comparisons, Holm p is."
     )
     if suite.final.looks:
@@ -54,13 +103,21 @@ def comparison_table(analyses: Analyses) -> TableView:
         *([words("Optimizer", "reference")] if every else []),
         words("Baseline", "baseline"),
         Column("Verdict", VerdictText),
-        Column("Metric", lambda c: f"{c.metric}\N{NO-BREAK SPACE}{'↓' if c.direction == 'min' else '↑'}"),
-        numbers("Optimizer’s" if every else suite.reference, "mean_reference", number),
-        numbers("Baseline’s", "mean_baseline", number),
+        *page_only(
+            Column("Metric", lambda c: f"{c.metric}\N{NO-BREAK SPACE}{'↓' if c.direction == 'min' else '↑'}"),
+            Column(
+                "Optimizer’s" if every else suite.reference,
+                lambda c: measured(c.mean_reference, c.std_reference),
+                lambda c: c.mean_reference,
+            ),
+            Column("Baseline’s", lambda c: measured(c.mean_baseline, c.std_baseline), lambda c: c.mean_baseline),
+        ),
         Column("Advantage [95% CI]", lambda c: interval(c.advantage, c.ci_low, c.ci_high), lambda c: c.advantage),
-        numbers("Margin", "margin", rate),
-        numbers("Hedges’ g", "hedges_g", lambda g: number(g, 3)),
-        numbers("Welch p", "p", p_value),
+        *page_only(
+            numbers("Margin", "margin", exact),
+            numbers("Hedges’ g", "hedges_g", lambda g: number(g, 3)),
+            numbers("Welch p", "p", p_value),
+        ),
         numbers("Holm p", "p_holm", p_value),
         numbers("TOST p", "p_equivalence", p_value),
     )
@@ -80,12 +137,12 @@ def statistic_table(analyses: Analyses) -> TableView:
         *([words("Optimizer", "reference")] if every else []),
         words("Baseline", "baseline"),
         numbers("Paired p", "p_paired", p_value),
-        numbers("Correlation", "seed_correlation", lambda r: number(r, 2)),
+        *page_only(numbers("Correlation", "seed_correlation", lambda r: number(r, 2))),
         numbers("Permutation p", "p_permutation", p_value),
-        numbers("Smallest", "p_permutation_floor", p_value),
+        *page_only(numbers("Smallest", "p_permutation_floor", p_value)),
         numbers("Spread p", "p_spread", p_value),
         Column("Hedges’ g [95% CI]", lambda c: interval(c.hedges_g, c.g_low, c.g_high), lambda c: c.hedges_g),
-        numbers("Seeds needed", "seeds_needed", rate),
+        numbers("Seeds needed", "seeds_needed", exact),
     )
     return table_view("statistics", caption, columns, analyses.comparisons)
 
@@ -102,10 +159,11 @@ def metric_table(analyses: Analyses) -> TableView:
         words("Arena", "arena"),
         Column("Metric", lambda a: f"{a.metric}{' (primary)' if a.metric == arenas[a.arena].metric else ''}"),
         words("Optimizer", "optimizer"),
-        numbers("Mean", "mean", number),
+        Column("Mean", lambda a: measured(a.mean, a.std), lambda a: a.mean),
         numbers("Std", "std", lambda std: number(std, 2)),
         integers("Finished", "n"),
-        *(integers(x.capitalize(), x) for x in ("diverged", "failed", "missing")),
+        integers("Diverged", "diverged"),
+        *page_only(integers("Failed", "failed"), integers("Missing", "missing")),
     )
     order = {place: i for i, place in enumerate(places)}
     rows = sorted(analyses.aggregates, key=lambda a: order[a.arena, a.metric])
@@ -179,13 +237,14 @@ def cost_table(costs: Sequence[Cost]) -> TableView:
     phases = ("Data", "data"), ("Forward", "forward"), ("Backward", "backward"), ("Optimizer", "step")
     columns = (
         *ARM,
-        words("Source", "source"),
-        integers("Trials", "trials"),
+        *page_only(words("Source", "source"), integers("Trials", "trials")),
         numbers("Training step, ms", "train_ms", three),
         *(numbers(f"{title}, ms", f"{phase}_ms", three) for title, phase in phases),
-        numbers("Evaluation, s", "eval_s", three),
-        numbers("Trial, s", "trial_s", three),
-        numbers("All trials, s", "total_s", three),
+        *page_only(
+            numbers("Evaluation, s", "eval_s", three),
+            numbers("Trial, s", "trial_s", three),
+            numbers("All trials, s", "total_s", three),
+        ),
         numbers("Peak memory, MB", "peak_memory_mb", "{:.0f}".format),
     )
     return table_view("cost", caption, columns, costs)

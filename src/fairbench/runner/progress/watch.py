@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fairbench.analysis.needed_seeds import seeds_needed
+from fairbench.common.formatting import rate
 from fairbench.runner.coordination.liveness import Liveness
 from fairbench.runner.coordination.status import damaged_statuses
 from fairbench.runner.observers import RunningTrial
@@ -141,11 +142,11 @@ def status_table(statuses: Iterable[ArmStatus]) -> Table:
     for each in known:
         arm, stages = each.arm, (each.sweep, each.confirm, each.final)
         sweep, confirm, final = (f"{len(x) - x.count(None)}/{len(x)}" for x in stages)
-        rate = "diverged" if arm.diverged else ", ".join(f"{lr:g}" for lr in arm.selected.rates)
+        selected = "diverged" if arm.diverged else ", ".join(rate(lr) for lr in arm.selected.rates)
         statuses_of_all = Counter(entry.status for of_stage in stages for entry in of_stage if entry)
         lost = [str(statuses_of_all[status]) for status in ("diverged", "failed")]
         searched = [sweep if each.tuned else "untuned", *(confirm for _ in confirms)]
-        table.add_row(arm.arena, arm.optimizer, *searched, rate, final, *lost)
+        table.add_row(arm.arena, arm.optimizer, *searched, selected, final, *lost)
     return table
 
 

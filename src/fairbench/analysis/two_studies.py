@@ -1,0 +1,182 @@
+"""Two studies, A and B, compared arm by arm: what differs between their plans, their verdicts, values and costs."""
+
+from dataclasses import asdict, dataclass
+from statistics import fmean, mode, stdev
+from typing import Any, NamedTuple
+
+from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.comparison.verdicts import Comparison
+from fairbench.analysis.results import ArmResults
+from fairbench.analysis.statistics.paired import paired_t
+from fairbench.analysis.statistics.significance import TTest, summarize, welch
+from fairbench.common.formatting import plural
+from fairbench.common.hashing import digest
+from fairbench.study.environments import environment_values
+from fairbench.study.history import ABSENT, Change, changes, promise
+from fairbench.study.plan import Study
+
+HASHES = ("initial_weights", "batches", "noise")
+"""What must agree in a seed of two studies, so that its two values are a pair."""
+ELSEWHERE = ("margin", "target", "sweep_steps", "tuned_on", "log_every", "evaluation_batch_size")
+"""Keys of an arena or of the training that change no final trial."""
+
+
+class TwoVerdicts(NamedTuple):
+    """A comparison that both studies have, as A made it and as B made it."""
+
+    a: Comparison
+    b: Comparison
+
+    @property
+    def title(self) -> str:
+        """The comparison in words."""
+        return f"{self.a.arena}: {self.a.reference} against {self.a.baseline}"
+
+    @property
+    def changed(self) -> bool:
+        """Whether the verdicts differ."""
+        return self.a.verdict != self.b.verdict
+
+
+@dataclass(frozen=True)
+class TwoArms:
+    """One arm that two studies have: final value of the primary metric on the test split, rate and cost.
+
+    Attributes:
+        direction: "min" or "max", which is better.
+        advantage: mean of B minus mean of A, positive where B is better; None where they are not compared.
+        ci_low, ci_high: its 95% confidence interval, not corrected for the number of arms.
+        p: two-sided p-value, not corrected.
+        method: "paired" where both have the same seeds with the same initial weights, batches and noise,
+            otherwise "Welch"; empty where they are not compared.
+        note: why they are not compared, or what the comparison depends on.
+        n_a, n_b: finished seeds.
+        lr_a, lr_b: the selected learning rate; the most frequent one where each seed has its own.
+        step_ratio_a, step_ratio_b: time of a training step as a multiple of that of A's reference in the same study.
+    """
+
+    arena: str
+    optimizer: str
+    metric: str
+    direction: str
+    advantage: float | None
+    ci_low: float | None
+    ci_high: float | None
+    p: float | None
+    method: str
+    note: str
+    mean_a: float | None
+    std_a: float | None
+    n_a: int
+    mean_b: float | None
+    std_b: float | None
+    n_b: int
+    lr_a: float | None
+    lr_b: float | None
+    step_ratio_a: float | None
+    step_ratio_b: float | None
+
+
+def plan_changes(a: Analyses, b: Analyses) -> list[Change]:
+    """What differs: names that only one plan has, settings of what both have, versions, machine and revision."""
+    plans = a.results.study, b.results.study
+    found = []
+    for kind in ("arenas", "optimizers"):
+        ours, theirs = (getattr(study.suite, kind) for study in plans)
+        only = [", ".join(x for x in one if x not in other) for one, other in ((ours, theirs), (theirs, ours))]
+        found += [Change(f"{kind} that only one has", *(names or ABSENT for names in only))] if any(only) else []
+    found += changes(_settings(*plans), _settings(*reversed(plans)))
+    return found + changes(_environment(a), _environment(b))
+
+
+def _settings(study: Study, other: Study) -> dict[str, Any]:
+    """What the verdicts of a study depend on, for the arenas and optimizers of both; code as one digest."""
+    plain = promise(study)
+    suite = plain["suite"]
+    for kind in ("arenas", "optimizers"):
+        both = [name for name in suite[kind] if name in getattr(other.suite, kind)]
+        suite[kind] = {name: suite[kind][name] for name in both}
+        plain[kind] = {name: {**plain[kind][name], "code": digest(plain[kind][name]["code"])[:12]} for name in both}
+    return plain
+
+
+def _environment(analyses: Analyses) -> dict[str, str]:
+    runs = analyses.results.select(lambda run: run.result is not None)
+    return {fact: " / ".join(values) for fact, values in environment_values(run.environment for run in runs).items()}
+
+
+def two_verdicts(a: Analyses, b: Analyses) -> list[TwoVerdicts]:
+    """The comparisons that both studies have, in the order of A."""
+    theirs = {(c.arena, c.reference, c.baseline): c for c in b.comparisons}
+    pairs = ((c, theirs.get((c.arena, c.reference, c.baseline))) for c in a.comparisons)
+    return [TwoVerdicts(ours, other) for ours, other in pairs if other]
+
+
+def two_arms(a: Analyses, b: Analyses) -> list[TwoArms]:
+    """The arms that both studies have, in the order of A."""
+    theirs = {(arm.arena, arm.optimizer): arm for arm in b.results.arms}
+    pairs = ((arm, theirs.get((arm.arena, arm.optimizer))) for arm in a.results.arms)
+    return [_two_arms(a, b, arm, other) for arm, other in pairs if other]
+
+
+def _two_arms(a: Analyses, b: Analyses, ours: ArmResults, theirs: ArmResults) -> TwoArms:
+    arena, optimizer, metric = ours.arena, ours.optimizer, a.suite.arenas[ours.arena].metric
+    direction = a.suite.facts(arena).metrics[metric]
+    method, test, note = "", None, _obstacle(a, b, ours, theirs)
+    if not note:
+        method, test = _tested(ours, theirs, metric, -1.0 if direction == "min" else 1.0)
+        before, after = (x.results.study.optimizers[optimizer].spec(arena, {}, 0) for x in (a, b))
+        others = changes({"from": before.factory, **before.options}, {"from": after.factory, **after.options})
+        note = "; ".join(filter(None, (test.reason, *map(str, others))))
+    sides = [_side(analyses, arm, metric, a.suite.reference) for analyses, arm in ((a, ours), (b, theirs))]
+    named = {
+        f"{name}_{letter}": value for letter, side in zip("ab", sides, strict=True) for name, value in side.items()
+    }
+    difference, low, high, p = (getattr(test, x, None) for x in ("difference", "ci_low", "ci_high", "p"))
+    return TwoArms(arena, optimizer, metric, direction, difference, low, high, p, method, note, **named)
+
+
+def _side(analyses: Analyses, arm: ArmResults, metric: str, reference: str) -> dict[str, Any]:
+    """What one study says about an arm."""
+    steps = {cost.optimizer: cost.train_ms for cost in analyses.costs if cost.arena == arm.arena}
+    values, step, of_reference = arm.scores(metric), steps.get(arm.optimizer), steps.get(reference)
+    return {
+        "mean": fmean(values) if values else None,
+        "std": stdev(values) if len(values) > 1 else None,
+        "n": len(values),
+        "lr": mode(x.lr for x in arm.selected.by_seed.values()) if arm.selected else None,
+        "step_ratio": step / of_reference if step and of_reference else None,
+    }
+
+
+def _obstacle(a: Analyses, b: Analyses, ours: ArmResults, theirs: ArmResults) -> str:
+    """Why an arm of two studies is not compared: other data, task or training, or seeds without a value."""
+    found = [str(change) for change in changes(_measured(a, ours.arena), _measured(b, ours.arena))]
+    for letter, analyses, arm in (("A", a, ours), ("B", b, theirs)):
+        values = len(arm.scores(analyses.suite.arenas[arm.arena].metric))
+        if values < max(len(arm.final), 1):
+            found.append(f"{letter} has a value in {values} of {plural(len(arm.final), 'seed')}")
+    return "; ".join(found)
+
+
+def _measured(analyses: Analyses, arena: str) -> dict[str, Any]:
+    """What the final value of an arena depends on, whichever optimizer trains it."""
+    study = analyses.results.study
+    plan = {key: x for key, x in asdict(study.suite.arenas[arena]).items() if key not in ELSEWHERE}
+    training = {key: x for key, x in vars(study.suite.training).items() if key not in ELSEWHERE}
+    return {
+        **plan,
+        **training,
+        "data’s sha256": study.arenas[arena].fingerprint[:12],
+        "selection": study.suite.selection,
+    }
+
+
+def _tested(ours: ArmResults, theirs: ArmResults, metric: str, sign: float) -> tuple[str, TTest]:
+    """The advantage of the second arm over the first: by seed where every seed has the same start and the same data."""
+    first, second = ({run.seed: run for run in arm.final} for arm in (ours, theirs))
+    a, b = ([sign * x for x in arm.scores(metric)] for arm in (ours, theirs))
+    paired = [*first] == [*second] and all(
+        first[seed].hash(of) == second[seed].hash(of) for seed in first for of in HASHES
+    )
+    return ("paired", paired_t(b, a)) if paired else ("Welch", welch(summarize(b), summarize(a)))

@@ -1,0 +1,90 @@
+"""A finished panel without matplotlib: what the page and its script know about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from matplotlib.axis import Axis
+
+from fairbench.report.figures.text_size import points_per_pixel
+
+if TYPE_CHECKING:
+    from fairbench.report.figures.canvas import Box, Panel
+
+
+class Ends(NamedTuple):
+    """The two ends of an axis of a panel, between which a script can find each value.
+
+    Attributes:
+        kind: "linear", "log", "symlog", or "rows" for one with names instead of values.
+        start, end: positions of its ends in the SVG.
+        low, high: their values.
+        linear: of a symlog axis, up to where it is linear.
+    """
+
+    kind: str
+    start: float
+    end: float
+    low: float
+    high: float
+    linear: float
+
+
+@dataclass(frozen=True)
+class DrawnPanel:
+    """One arena's part of a finished figure.
+
+    Attributes:
+        summary: the panel in words, for screen readers.
+        box: its place in the SVG.
+        x, y: its axes.
+        points, seconds, seeds, best: as of `Panel`.
+    """
+
+    arena: str
+    title: str
+    summary: str
+    box: Box
+    x: Ends
+    y: Ends
+    points: list[tuple[float, float, int, str]]
+    seconds: dict[int, float]
+    seeds: dict[int, list[tuple[list[int], list[float]]]]
+    best: str
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """What a script needs to draw the panel again with other axes."""
+        axes = {"x": self.x, "y": self.y, "seconds": self.seconds, "seeds": self.seeds, "best": self.best}
+        return {"arena": self.arena, **axes, "points": self.points}
+
+
+def drawn_panel(arena: str, panel: Panel) -> DrawnPanel:
+    """A panel after its figure is finished."""
+    inside, to_points = panel.axes.get_window_extent(), points_per_pixel(panel.axes)
+    height = float(panel.axes.figure.bbox.height)
+    x = _ends(panel.axes.xaxis, inside.x0 * to_points, inside.x1 * to_points)
+    y = _ends(panel.axes.yaxis, (height - inside.y0) * to_points, (height - inside.y1) * to_points)
+    points = [(_rounded(x), _rounded(y), arm, text) for x, y, arm, text in panel.points]
+    seeds = {arm: [_line(seed) for seed in seeds] for arm, seeds in panel.seeds.items()}
+    about = arena, panel.title, " ".join(panel.summary), panel.box
+    return DrawnPanel(*about, x, y, points, panel.seconds, seeds, panel.best)
+
+
+def _ends(axis: Axis, start: float, end: float) -> Ends:
+    kind = axis.get_scale() if axis.get_visible() else "rows"
+    linear = axis.get_transform().linthresh if kind == "symlog" else 0.0  # type: ignore[attr-defined]
+    low, high = map(float, axis.get_view_interval())
+    return Ends(kind, round(start, 2), round(end, 2), low, high, linear)
+
+
+def _line(values: Mapping[int, float]) -> tuple[list[int], list[float]]:
+    """Positions and values of a thin line, which nobody reads numbers from."""
+    return [*values], [float(f"{value:.4g}") for value in values.values()]
+
+
+def _rounded(value: float) -> float:
+    """A value with more digits than a screen shows, and no more."""
+    return float(f"{value:.9g}")

@@ -1,0 +1,112 @@
+"""Learning curves and training loss: means over the final seeds, and the seeds for the page's script."""
+
+from collections.abc import Mapping, Sequence
+
+from matplotlib.ticker import MaxNLocator
+
+from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.curves import Curve, mean_curve
+from fairbench.analysis.results import ArmResults
+from fairbench.report.figures.canvas import Drawing, Panel, draw_band, draw_line, finished, panels, titles
+from fairbench.report.figures.labels import (
+    LINES_HEIGHT,
+    MOST_LABELS,
+    draw_legend,
+    label_ends,
+    label_space,
+)
+from fairbench.report.figures.looks import Looks, arm_label, axis_label, no_line, reference_first
+from fairbench.report.tables.numbers import mean_and_deviation
+
+MOST_POINTS = 20
+"""The most values of a line of the training loss, which is recorded more often than can be seen."""
+
+Seeds = Mapping[tuple[str, str], Sequence[Mapping[int, float]]]
+"""The values of each seed by step, by arena and optimizer."""
+
+
+def draw_learning_curves(analyses: Analyses, looks: Looks) -> Drawing | None:
+    """The primary metric of every arm over the training."""
+    suite = analyses.suite
+    metrics = {arena: plan.metric for arena, plan in suite.arenas.items()}
+    seeds = {
+        (arm.arena, arm.optimizer): [run.curve(metrics[arm.arena]) for run in arm.final if run.result]
+        for arm in analyses.results.arms
+    }
+    labels = {arena: axis_label(suite, arena) for arena in suite.arenas}
+    about = f"Learning curves: mean over the final seeds, {suite.selection_name} split"
+    return _draw(analyses, looks, seeds, labels, "learning_curves", "Learning curves", about)
+
+
+def draw_training_loss(analyses: Analyses, looks: Looks) -> Drawing | None:
+    """The training loss of every arm, each value the mean of a window of steps."""
+    seeds = {
+        (arm.arena, arm.optimizer): [_thinned(run.result["loss_curve"]) for run in arm.final if run.result]
+        for arm in analyses.results.arms
+    }
+    labels = dict.fromkeys(analyses.suite.arenas, ("training loss (lower is better)", False))
+    about = "Training loss: mean over the final seeds, each value the mean of the window of steps that ends there"
+    return _draw(analyses, looks, seeds, labels, "training_loss", "Training loss", about)
+
+
+def _thinned(curve: Sequence[tuple[int, float]]) -> dict[int, float]:
+    """At most `MOST_POINTS` values at about the same distances, the last one among them."""
+    every = -(-len(curve) // MOST_POINTS) or 1
+    return dict(curve[-1::-every][::-1])
+
+
+def _draw(
+    analyses: Analyses,
+    looks: Looks,
+    seeds: Seeds,
+    labels: Mapping[str, tuple[str, bool]],
+    name: str,
+    title: str,
+    about: str,
+) -> Drawing | None:
+    """A panel for each arena with a line for each arm.
+
+    Args:
+        labels: of the axis of each arena, and whether higher is better.
+    """
+    suite, results = analyses.suite, analyses.results
+    means = {arm: mean_curve(values) for arm, values in seeds.items()}
+    arenas = [arena for arena in suite.arenas if any(means[arena, name] for name in suite.optimizers)]
+    if not arenas:
+        return None
+    many = len(looks)
+    space = label_space(looks.values(), [arm_label(arm, looks[arm.optimizer]) for arm in results.arms])
+    figure, by_arena = panels(titles(suite, arenas), LINES_HEIGHT, **space)
+    draw_legend(figure, looks.values())
+    for arena, panel in by_arena.items():
+        arms = reference_first(results, arena)
+        curves = [(arm, curve) for arm in arms if (curve := means[arena, arm.optimizer])]
+        label, maximize = labels[arena]
+        panel.best = "high" if maximize else "low"
+        panel.axes.set_xlabel("training step" + no_line(arms, [arm for arm, _ in curves], looks))
+        panel.axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
+        panel.axes.set_ylabel(label)
+        timed = {cost.optimizer: cost.train_ms for cost in analyses.costs if cost.arena == arena}
+        panel.seconds.update({looks[name].index: ms / 1000 for name, ms in timed.items()})
+        panel.seeds.update({looks[arm.optimizer].index: [*seeds[arena, arm.optimizer]] for arm in arms})
+        _draw_curves(panel, curves, looks)
+    caption = (
+        f"{about}, with "
+        f"{'its standard deviation' if many <= MOST_LABELS else f'the standard deviation of {suite.reference}'}. "
+        f"The wide line is {suite.reference}. A line ends where the first of its seeds diverged. "
+        "†: seeds that finished, where not all did."
+    )
+    return finished(figure, by_arena, name, title, caption)
+
+
+def _draw_curves(panel: Panel, curves: Sequence[tuple[ArmResults, Curve]], looks: Looks) -> None:
+    for arm, curve in curves:
+        steps, mean, std = zip(*curve, strict=True)
+        texts = [f"{arm.optimizer}, step {step}: {mean_and_deviation(m, s)}" for step, m, s in curve]
+        draw_line(panel, looks[arm.optimizer], steps, mean, texts)
+        if len(curves) <= MOST_LABELS or looks[arm.optimizer].wide:
+            low, high = ([m + sign * (s or 0.0) for m, s in zip(mean, std, strict=True)] for sign in (-1, 1))
+            draw_band(panel, looks[arm.optimizer], steps, low, high)
+        panel.summary.append(f"{texts[-1]}.")
+    ends = ((arm, looks[arm.optimizer], curve[-1][:2]) for arm, curve in curves)
+    label_ends(panel, {arm_label(arm, look): (look, end) for arm, look, end in ends})

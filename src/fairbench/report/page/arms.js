@@ -1,0 +1,68 @@
+// Arms: one set of switches for all figures, kept in view while a figure is. An arm that is pointed at stands out.
+
+const arms = document.getElementById("arms");
+const switches = Array.from(arms.querySelectorAll("[data-switch]"));
+const lit = new CSSStyleSheet();
+const off = new Set();
+
+document.adoptedStyleSheets = [lit];
+
+function swatch(arm) {
+  return switches[arm].querySelector("svg").cloneNode(true);
+}
+
+function keep() {
+  choose("off", Array.from(off).sort((a, b) => a - b).join(","));
+  showSwitches();
+  redrawAll();
+}
+
+function showSwitches() {
+  switches.forEach((label, arm) => (label.firstChild.checked = !off.has(arm)));
+  arms.querySelector("output").value = `${switches.length - off.size} of ${switches.length} shown`;
+}
+
+function highlight(target) {
+  const arm = target?.closest?.("[data-switch]")?.dataset.switch;
+  const rest = `.panel svg [data-arm]:not([data-arm="${arm}"]) { opacity: 0.15; }`;
+  lit.replaceSync(arm === undefined ? "" : rest);
+}
+
+arms.addEventListener("change", ({ target }) => {
+  const arm = Number(target.closest("[data-switch]")?.dataset.switch);
+  if (target.type !== "checkbox") return;
+  if (target.checked) off.delete(arm);
+  else off.add(arm);
+  keep();
+});
+
+arms.addEventListener("click", ({ target }) => {
+  if (target.localName !== "button") return;
+  switches.forEach((label, arm) => {
+    if (label.hidden ? target.value === "only" : target.value === "none") off.add(arm);
+    else if (!label.hidden) off.delete(arm);
+  });
+  keep();
+});
+
+arms.querySelector("input[type=search]").addEventListener("input", ({ target }) => {
+  for (const label of switches) label.hidden = !matches(label, words(target.value));
+});
+
+for (const event of ["pointerover", "focusin"]) arms.addEventListener(event, ({ target }) => highlight(target));
+for (const event of ["pointerleave", "focusout"]) arms.addEventListener(event, () => highlight(null));
+
+// Names of arms that no figure in view has are pale.
+const inView = new Set();
+
+const viewed = new IntersectionObserver((entries) => {
+  for (const { target, isIntersecting } of entries) {
+    if (isIntersecting) inView.add(target);
+    else inView.delete(target);
+  }
+  arms.hidden = inView.size === 0;
+  const drawn = new Set(Array.from(inView).flatMap((figure) => Array.from(armsOf(figure))));
+  switches.forEach((label, arm) => label.classList.toggle("absent", !drawn.has(arm)));
+});
+
+arms.querySelector("details").open = innerWidth > 640 && switches.length < 15;

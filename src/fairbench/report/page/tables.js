@@ -1,0 +1,145 @@
+// Tables: each can be sorted, filtered and downloaded. A table is prepared when it is opened first.
+
+const collator = new Intl.Collator("en", { numeric: true });
+const SEVERITIES = ["fail", "warn", "note"];
+const ARROWS = { "": "ascending", ascending: "descending", descending: "" };
+const texts = new WeakMap();
+const prepared = new Map();
+
+function make(tag, properties) {
+  return Object.assign(document.createElement(tag), properties);
+}
+
+function words(text) {
+  return text.toLowerCase().split(/\s+/).filter(Boolean);
+}
+
+// A row's text is read once, since a search reads all tables at each letter.
+function matches(row, wanted) {
+  if (wanted.length && !texts.has(row)) texts.set(row, row.textContent.toLowerCase());
+  return wanted.every((word) => texts.get(row).includes(word));
+}
+
+function key(row, column, numeric) {
+  const cell = row.cells[column];
+  if (numeric || "value" in cell.dataset) return "value" in cell.dataset ? Number(cell.dataset.value) : null;
+  const severity = SEVERITIES.indexOf(cell.textContent);
+  return severity < 0 ? cell.textContent : severity;
+}
+
+function compare(a, b) {
+  return typeof a === "number" && typeof b === "number" ? a - b : collator.compare(a, b);
+}
+
+// The rows by a column, counted from 1, negative for descending; 0 is their first order. Missing values come last.
+function ordered(rows, order, head) {
+  if (!head) return rows;
+  const keyed = rows.map((row) => [key(row, head.cellIndex, head.classList.contains("n")), row]);
+  const known = keyed.filter(([value]) => value !== null).sort(([a], [b]) => order * compare(a, b));
+  return known.concat(keyed.filter(([value]) => value === null)).map(([, row]) => row);
+}
+
+// Show the choices for a table: its order, its filter and the search over all tables.
+function show(place) {
+  const name = place.dataset.table;
+  const order = Number(chosen(`${name}.order`));
+  const wanted = words(`${chosen(`${name}.filter`)} ${chosen("find")}`);
+  if (!prepared.has(place) && (order || wanted.length)) prepare(place);
+  if (!prepared.has(place)) return;
+  const { table, rows, field } = prepared.get(place);
+  const heads = Array.from(table.tHead.rows[0].cells);
+  const head = heads[Math.abs(order) - 1];
+  for (const other of heads) other.removeAttribute("aria-sort");
+  head?.setAttribute("aria-sort", order > 0 ? "ascending" : "descending");
+  if (order || table.classList.contains("sorted")) table.tBodies[0].append(...ordered(rows, order, head));
+  table.classList.toggle("sorted", Boolean(order));
+  for (const row of rows) row.hidden = !matches(row, wanted);
+  field.value = chosen(`${name}.filter`);
+}
+
+function prepare(place) {
+  const table = place.querySelector("table");
+  const name = place.dataset.table;
+  const field = make("input", { type: "search" });
+  const label = make("label", { textContent: "Filter " });
+  prepared.set(place, { table, rows: Array.from(table.tBodies[0].rows), field });
+  Array.from(table.tHead.rows[0].cells).forEach((head, column) => {
+    const button = make("button", { type: "button" });
+    button.append(...head.childNodes);
+    head.append(button);
+    button.addEventListener("click", () => {
+      const sign = { "": "", ascending: "", descending: "-" }[ARROWS[head.ariaSort ?? ""]];
+      choose(`${name}.order`, ARROWS[head.ariaSort ?? ""] && `${sign}${column + 1}`);
+      show(place);
+    });
+  });
+  label.append(field);
+  field.addEventListener("input", () => {
+    choose(`${name}.filter`, field.value);
+    show(place);
+  });
+  const tools = place.querySelector(".tools");
+  tools?.prepend(label, download(place, "CSV", csv), download(place, "LaTeX", latex));
+}
+
+// Downloads, made from what is in the page.
+
+function download(place, kind, content) {
+  const suffix = { CSV: "csv", LaTeX: "tex" }[kind];
+  const name = place.dataset.table;
+  const button = make("button", { type: "button", textContent: kind, title: `Download this table as ${kind}` });
+  button.addEventListener("click", async () => {
+    const url = URL.createObjectURL(new Blob([await content(place)], { type: "text/plain" }));
+    make("a", { href: url, download: `${name}.${suffix}` }).click();
+    setTimeout(() => URL.revokeObjectURL(url), 60_000);
+  });
+  return button;
+}
+
+// The rows as shown; a number as the table's value, the ends of its interval in columns of their own.
+function csv(place) {
+  const table = place.querySelector("table");
+  const heads = Array.from(table.tHead.rows[0].cells);
+  const cells = (head, cell) => {
+    const text = cell === head ? head.textContent.trim() : cell.textContent.trim();
+    const value = cell !== head && head.classList.contains("n") ? (cell.dataset.value ?? "") : text;
+    if (!head.textContent.includes("CI]")) return [value];
+    const ends = cell === head ? [`${text} low`, `${text} high`] : (text.match(/\[(.+), (.+)\]/)?.slice(1) ?? ["", ""]);
+    return [value, ...ends.map((end) => end.replaceAll("−", "-"))];
+  };
+  const quoted = (text) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+  const rows = [table.tHead.rows[0], ...Array.from(table.tBodies[0].rows).filter((row) => !row.hidden)];
+  return rows.map((row) => `${heads.flatMap((head, i) => cells(head, row.cells[i])).map(quoted).join(",")}\n`).join("");
+}
+
+// The LaTeX of all tables is one packed JSON.
+async function latex(place) {
+  const packed = atob(document.getElementById("latex").textContent);
+  const bytes = Uint8Array.from(packed, (letter) => letter.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return (await new Response(stream).json())[place.dataset.table];
+}
+
+// Only a table that scrolls is a tab stop. A table that is prepared becomes wider, its scroller does not.
+const scrolling = new ResizeObserver((entries) => {
+  for (const { target } of entries) {
+    const scroller = target.closest(".scroll");
+    const table = scroller.firstElementChild;
+    const wide = scroller.scrollWidth > scroller.clientWidth;
+    const name = table.ariaLabel ?? document.getElementById(table.getAttribute("aria-labelledby")).textContent;
+    const given = { tabindex: "0", role: "region", "aria-label": name };
+    for (const key in given) wide ? scroller.setAttribute(key, given[key]) : scroller.removeAttribute(key);
+  }
+});
+
+const places = Array.from(document.querySelectorAll("[data-table]"));
+
+for (const place of places) {
+  const fold = place.closest("details");
+  const link = place.querySelector(".link");
+  for (const part of place.querySelectorAll(".scroll, table")) scrolling.observe(part);
+  if (!fold || fold.open) prepare(place);
+  fold?.addEventListener("toggle", () => prepared.has(place) || prepare(place));
+  for (const event of ["pointerenter", "focus"]) link?.addEventListener(event, () => (link.href = address(place.id)));
+  follow(() => show(place));
+}

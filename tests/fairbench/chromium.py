@@ -1,0 +1,66 @@
+"""A real Chromium, started once for all tests of the page."""
+
+import shutil
+import sys
+
+import pytest
+from pages import everything
+
+from fairbench.report.figures.canvas import STYLE
+
+PROGRAMS = {"chromium": "chromium", "chromedriver": "chromium-driver"}
+ARGUMENTS = (
+    *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"),
+    *("--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"),
+)
+NARROWEST, PHONE, DESKTOP = 320, 390, 1280
+OPENED = "document.querySelectorAll('details').forEach((details) => details.open = true)"
+
+
+@pytest.fixture(scope="session")
+def driver(tmp_path_factory):
+    """Chromium with the page that has everything."""
+    missing = [package for program, package in PROGRAMS.items() if not shutil.which(program)]
+    if missing:
+        pytest.skip(f"no browser; on Debian: apt-get install {' '.join(missing)}")
+    selenium = pytest.importorskip("selenium.webdriver", reason=f"{sys.executable} -m pip install selenium")
+    file = tmp_path_factory.mktemp("page") / "report.html"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(STYLE, "pdf.fonttype", 3)
+        file.write_text(everything())
+    options = selenium.ChromeOptions()
+    options.binary_location = shutil.which("chromium")
+    for argument in (*ARGUMENTS, f"--user-data-dir={file.parent / 'profile'}"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    found = selenium.Chrome(options=options, service=selenium.ChromeService(shutil.which("chromedriver")))
+    found.page = f"file://{file}"
+    found.execute_cdp_cmd("Emulation.setFocusEmulationEnabled", {"enabled": True})  # also after a page was printed
+    yield found
+    found.quit()
+
+
+@pytest.fixture
+def browser(driver):
+    """The page as if just opened, on a desktop and in light."""
+    show(driver, DESKTOP, "light")
+    return driver
+
+
+def show(driver, width, theme):
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width <= PHONE}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    preferred = [{"name": "prefers-color-scheme", "value": theme}]
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": preferred})
+    driver.get(driver.page)
+    driver.execute_script(OPENED)
+
+
+KEYS = {"Tab": 9, "Escape": 27, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "0": 48}
+
+
+def keys(browser, *names):
+    for name in names:
+        for kind in ("rawKeyDown", "keyUp"):
+            event = {"type": kind, "key": name, "code": name, "windowsVirtualKeyCode": KEYS[name]}
+            browser.execute_cdp_cmd("Input.dispatchKeyEvent", event)

@@ -1,0 +1,129 @@
+"""The data files as other programs read them: each column as the dictionary says, each record as it was written."""
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+from fabricated import Records, finals, history, mechanism, sha, study
+
+from fairbench.report import write_report
+from fairbench.report.tables.fields import fields_of, meanings_of
+from fairbench.report.tables.rows import Trial
+
+DOCS = Path(__file__).parents[3] / "docs"
+VERDICTS = (DOCS / "verdicts.md").read_text()
+TYPES = {"string": "string", "integer": "int64", "number": "double", "boolean": "bool", "any": "string"}
+SCORES = {"PsiLogic": [0.9, 0.91, "diverged"], "+groups": ["failed", 0.5, 0.6], "AdamW": [0.5, 0.51, None]}
+
+
+def asked():
+    """A study that has every file but those of shocks: three optimizers, two arenas, a ladder, targets, timing."""
+    found = study(("gpt", "vit"), ("AdamW", "+groups", "PsiLogic"), compare="all", ladder=["AdamW", "+groups"])
+    arenas = {name: replace(arena, target=0.5) for name, arena in found.suite.arenas.items()}
+    sweep = replace(found.suite.sweep, extra={"betas": [[0.9, 0.9], [0.9, 0.99]]})
+    return replace(found, suite=replace(found.suite, arenas=arenas, sweep=sweep))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fairbench.report.draw_figures", lambda *_: [])
+        write_report(history(asked()), Records(finals(asked(), **SCORES), speed=2.0), folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def described(folder):
+    """The resources of the dictionary by their path."""
+    package = json.loads((folder / "datapackage.json").read_text())
+    return {resource["path"]: resource for resource in package["resources"]}
+
+
+def read(folder, name):
+    """The columns of a CSV file as another library infers them; texts that stand for missing values stay texts."""
+    return pyarrow.csv.read_csv(folder / name).to_pydict()
+
+
+def test_every_column_of_every_file_is_described(folder, described):
+    files = {path.name for path in folder.iterdir() if path.suffix in (".csv", ".parquet")}
+    assert set(described) == files
+    assert all(x["description"] for each in described.values() for x in (each, *each["schema"]["fields"]))
+
+
+@pytest.mark.parametrize("study", ["fabricated", "mini", "ablation", "shock", "zoo"])
+def test_every_cell_has_the_type_that_the_dictionary_says(folder, study):
+    """So have those of the published studies, whose dictionaries describe the files that are there."""
+    at = folder if study == "fabricated" else DOCS / "results" / study
+    package = json.loads((at / "datapackage.json").read_text())
+    resources = {x["path"]: x["schema"]["fields"] for x in package["resources"] if x["format"] == "csv"}
+    assert resources.keys() == {path.name for path in at.glob("*.csv")}
+    for name, fields in resources.items():
+        types = {field["name"]: pyarrow.type_for_alias(TYPES[field["type"]]) for field in fields}
+        table = pyarrow.csv.read_csv(at / name, convert_options=pyarrow.csv.ConvertOptions(column_types=types))
+        assert dict(zip(table.column_names, table.schema.types, strict=True)) == types, name
+
+
+def test_names_and_truth_values_are_read_as_they_are(folder):
+    assert set(read(folder, "aggregate.csv")["optimizer"]) == set(SCORES)
+    searched = read(folder, "lr_sweep.csv")
+    assert set(searched["selected"]) == {True, False}
+    assert json.loads(searched["betas"][0]) == [0.9, 0.9]
+    assert set(read(folder, "leaderboard.csv")["tuned"]) == {True}
+    assert {x for x in read(folder, "ranking.csv")["groups"] if x} == {"a"}
+    assert read(folder, "significance.csv")["tuned_baseline"][0] is True
+
+
+def test_the_steps_to_the_target_are_those_of_the_primary_metric(folder):
+    table = read(folder, "summary.csv")
+    found = zip(*(table[x] for x in ("arena", "optimizer", "seed", "metric", "steps_to_target")), strict=True)
+    reached = {
+        (seed, metric): steps for arena, name, seed, metric, steps in found if (arena, name) == ("vit", "PsiLogic")
+    }
+    assert reached == {(1, "accuracy"): 5, (2, "accuracy"): 5, (3, "accuracy"): None} | {
+        (i, "loss"): None for i in (1, 2, 3)
+    }
+
+
+def test_the_records_are_in_the_parquet_file(folder, described):
+    table = pyarrow.parquet.read_table(folder / "records.parquet")
+    assert table.column_names == [field["name"] for field in described["records.parquet"]["schema"]["fields"]]
+    trials = table.to_pylist()
+    stages = [trial["stage"] for trial in trials]
+    assert (stages.count("sweep"), stages.count("final"), stages.count("timing")) == (36, 16, 30)
+    (ours,) = [
+        x for x in trials if (x["arena"], x["optimizer"], x["stage"], x["seed"]) == ("vit", "PsiLogic", "final", 1)
+    ]
+    assert (ours["status"], ours["test_accuracy"], ours["test_perplexity"], ours["alone"]) == (
+        "finished",
+        0.9,
+        None,
+        True,
+    )
+    assert (ours["train_steps"], ours["train_loss"], ours["evaluated_at"]) == ([5, 10], [2.0, 1.0], [5, 10])
+    assert (ours["evaluation_accuracy"], ours["hash_initial_weights"]) == ([0.9, 0.9], sha("vit 1"))
+    assert ours["mechanism_total_fired"] == mechanism()["totals"]["fired"]
+    assert (ours["mechanism_read_at"], ours["mechanism_added_fired"]) == ([5, 10], [5.0, 15.0])
+    in_tensors = zip(ours["mechanism_tensors"], ours["mechanism_in_tensor_fired"], strict=True)
+    assert dict(in_tensors) == mechanism()["tensors"]["fired"]
+    assert (json.loads(ours["hyperparameters"])["lr"], ours["batch_size"], ours["planned_steps"]) == (1e-3, 4, 10)
+    (lost, *_) = [x for x in trials if x["status"] == "failed"]
+    assert (lost["optimizer"], lost["error_message"], lost["train_loss"]) == ("+groups", "no <luck>", None)
+
+
+def test_a_column_without_a_meaning_is_an_error():
+    assert meanings_of(Trial)["lr"] == "learning rate; empty where the sweep has not selected one yet"
+    with pytest.raises(KeyError, match="lr"):
+        fields_of(type("Undocumented", (Trial,), {"__doc__": "A row."}))
+
+
+@pytest.mark.parametrize("name", ["significance.csv", "tuning.csv"])
+def test_the_page_on_verdicts_has_every_column(described, name):
+    start = VERDICTS.index("## significance.csv" if name == "significance.csv" else "`tuning.csv` has one\n")
+    table = VERDICTS[VERDICTS.index("| column | meaning |", start) :].partition("\n\n")[0]
+    named = [column for line in table.splitlines()[2:] for column in re.findall(r"`(\w+)`", line.split("|")[1])]
+    assert sorted(named) == sorted(field["name"] for field in described[name]["schema"]["fields"])

@@ -1,0 +1,206 @@
+"""Figures in a real Chromium: arms, axes, zoom, values at the pointer, downloads, a strict policy."""
+
+import csv
+import io
+import math
+import time
+from xml.etree import ElementTree
+
+import pytest
+from chromium import DESKTOP, keys, show
+from PIL import Image
+
+from fairbench.report.figures.colors import COLORS
+
+pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.slow]
+
+PANEL = """
+const panel = document.querySelector(`#figure-${arguments[0]} .panel`), svg = panel.querySelector('svg');
+"""
+DRAWN = f"""{PANEL}
+const seen = (element) => element.getClientRects().length > 0;
+const arms = {{}};
+for (const group of svg.querySelectorAll('[data-arm]:not([data-kind])')) {{
+    if (group.closest('.again') || !seen(group)) continue;
+    const marks = [...group.querySelectorAll('use')].map((use) => ['x', 'y'].map((of) => Number(use.getAttribute(of))));
+    arms[group.dataset.arm] = (arms[group.dataset.arm] ?? []).concat(marks);
+}}
+const texts = (name) => [...svg.querySelectorAll(name)].filter(seen).map((text) => text.textContent);
+return {{
+    marks: arms, x: texts('[data-axis=x] text'), y: texts('[data-axis=y] text'), data: drawing(panel).data,
+    labels: [...svg.querySelectorAll('[data-arm] text')].filter(seen).map((text) => text.textContent),
+}}
+"""
+SWITCH = "document.querySelector(`#arms [data-switch='${arguments[0]}'] input`).click()"
+CENTER = f"{PANEL} svg.scrollIntoView({{block: 'center'}});"
+TOOL = """
+[...document.querySelectorAll(`#figure-${arguments[0]} .tools label`)].find((x) => x.textContent === arguments[1])
+    .querySelector('input').click()
+"""
+
+
+def seen(browser, name="learning_curves"):
+    browser.execute_script(CENTER, name)
+    time.sleep(0.05)  # a panel is drawn again when it comes near the view
+    return browser.execute_script(DRAWN, name)
+
+
+def test_hidden_arms_leave_every_figure_and_free_their_space(browser):
+    before = seen(browser)
+    browser.execute_script(SWITCH, 0)
+    after = seen(browser)
+    assert sorted(before["marks"]) == ["0", "1", "3"]  # all seeds of Lion together have no step
+    assert sorted(after["marks"]) == ["1", "3"]
+    assert "PsiLogic" not in after["labels"]
+    assert after["y"] != before["y"]
+    for name in ("lr_sensitivity", "step_time"):
+        assert "0" not in seen(browser, name)["marks"]
+        assert "PsiLogic" not in seen(browser, name)["labels"]
+    browser.execute_script(SWITCH, 0)
+    assert seen(browser) == before
+
+
+def test_arms_are_chosen_by_a_pattern(browser):
+    search = "const field = document.querySelector('#arms input[type=search]'); field.value = arguments[0];"
+    browser.execute_script(f"{search} field.dispatchEvent(new Event('input'))", "ada")
+    browser.execute_script("document.querySelector('#arms button[value=only]').click()")
+    assert sorted(seen(browser)["marks"]) == ["1"]
+    assert browser.execute_script("return location.hash").startswith("#?off=0%2C2%2C3")
+    assert browser.execute_script("return document.querySelector('#arms output').textContent") == "1 of 4 shown"
+
+
+def test_an_arm_that_is_pointed_at_stands_out(browser):
+    opacity = (
+        f"{PANEL} return [0, 1].map((arm) => getComputedStyle(svg.querySelector(`[data-arm='${{arm}}']`)).opacity)"
+    )
+    seen(browser)
+    browser.execute_script("document.querySelector(`#arms [data-switch='1'] input`).focus()")
+    assert browser.execute_script(opacity, "learning_curves") == ["0.15", "1"]
+    browser.execute_script("document.activeElement.blur()")
+    assert browser.execute_script(opacity, "learning_curves") == ["1", "1"]
+
+
+def proportional(values, positions):
+    """Whether positions lie on one line over values."""
+    (a, b), (p, q) = (values[0], values[-1]), (positions[0], positions[-1])
+    return all(
+        y == pytest.approx(p + (q - p) * (x - a) / (b - a), abs=0.05) for x, y in zip(values, positions, strict=True)
+    )
+
+
+def test_axes_are_logarithmic_or_in_seconds(browser):
+    """Positions of markers against those of the true values."""
+    data = seen(browser)["data"]
+    browser.execute_script(TOOL, "learning_curves", "log y")
+    points = [point for point in data["points"] if point[2] == 1]
+    drawn = seen(browser)
+    assert proportional(
+        [math.log(y) for _, y, *_ in data["points"]], [y for arm in "013" for _, y in drawn["marks"][arm]]
+    )
+    browser.execute_script(TOOL, "learning_curves", "log x")
+    assert proportional([math.log(x) for x, *_ in points], [x for x, _ in seen(browser)["marks"]["1"]])
+    browser.execute_script(TOOL, "learning_curves", "log x")
+    browser.execute_script(f"{PANEL} drawing(panel).data.seconds[3] = 0.03;", "learning_curves")  # the others: 0.01
+    browser.execute_script(TOOL, "learning_curves", "x in seconds of training")
+    drawn = seen(browser)
+    seconds = [x * (0.03 if arm == 3 else 0.01) for x, _, arm, _ in data["points"]]
+    assert "training time, seconds" in drawn["x"]
+    assert proportional(seconds, [x for arm in "013" for x, _ in drawn["marks"][arm]])
+
+
+def mouse(browser, *moves):
+    for kind, x, y in moves:
+        event = {"type": f"mouse{kind}", "x": x, "y": y, "button": "left", "buttons": 1, "clickCount": 1}
+        browser.execute_cdp_cmd("Input.dispatchMouseEvent", event if kind != "Moved" else {**event, "button": "none"})
+
+
+AT = f"""{CENTER}
+const it = drawing(panel);
+return it.data.points.map((point) => {{
+    const [x, y] = position(it, point), at = new DOMPoint(x, y).matrixTransform(svg.getScreenCTM());
+    return [at.x, at.y, point[2], point[3]];
+}})
+"""
+TIP = f"{PANEL} const tip = panel.querySelector('.tip'); return [...tip.children].map((line) => line.textContent)"
+LIMITS = f"{PANEL} const {{x, y}} = drawing(panel).now; return [x.low, x.high, y.low, y.high]"
+
+
+def test_a_drag_shows_a_part_and_the_link_keeps_it(browser):
+    whole = browser.execute_script(LIMITS, "lr_sensitivity")
+    (x, y, *_), (right, below, *_) = browser.execute_script(AT, "lr_sensitivity")[:2]
+    mouse(browser, ("Pressed", x - 5, y - 20), ("Moved", right + 5, below + 20), ("Released", right + 5, below + 20))
+    part = browser.execute_script(LIMITS, "lr_sensitivity")
+    assert whole[0] < part[0] < 1e-4 < 1e-3 < part[1] < whole[1]
+    address = browser.execute_script("return location.hash")
+    browser.get("about:blank")
+    browser.get(f"{browser.page}{address.replace('#', '#figure-lr_sensitivity')}")
+    seen(browser, "lr_sensitivity")
+    assert browser.execute_script(LIMITS, "lr_sensitivity") == pytest.approx(part, rel=1e-4)
+    browser.execute_script("document.querySelector('#figure-lr_sensitivity svg').focus()")
+    keys(browser, "0")
+    assert browser.execute_script(LIMITS, "lr_sensitivity") == whole
+    assert browser.execute_script("return location.hash") == "#figure-lr_sensitivity"
+
+
+def test_the_pointer_tells_the_values_of_all_arms(browser):
+    points = browser.execute_script(AT, "lr_sensitivity")
+    x, y, _, said = points[1]
+    mouse(browser, ("Moved", x + 3, y - 2))
+    told = browser.execute_script(TIP, "lr_sensitivity")
+    same = [point for point in points if abs(point[0] - x) < 1]
+    assert told == [point[3] for point in sorted(same, key=lambda point: point[1])]  # higher is better
+    assert said in told
+    assert len(told) == 4
+    mouse(browser, ("Pressed", x, y), ("Released", x, y), ("Moved", x + 200, y))
+    assert browser.execute_script(TIP, "lr_sensitivity") == told  # it stays after a tap
+    browser.execute_script("document.body.dispatchEvent(new PointerEvent('pointerdown', {bubbles: true}))")
+    hidden = f"{PANEL} return panel.querySelector('.tip').hidden"
+    assert browser.execute_script(hidden, "lr_sensitivity")
+
+
+def test_values_are_walked_through_by_the_arrow_keys(browser):
+    browser.execute_script(SWITCH, 1)
+    seen(browser, "lr_sensitivity")
+    browser.execute_script("document.querySelector('#rates svg').focus()")
+    said = []
+    for key in ("ArrowRight", "ArrowRight", "ArrowDown", "ArrowUp", "ArrowLeft", "Escape"):
+        keys(browser, key)
+        hidden = browser.execute_script(f"{PANEL} return panel.querySelector('.tip').hidden", "lr_sensitivity")
+        said.append("" if hidden else browser.execute_script(TIP, "lr_sensitivity")[0].partition(":")[0])
+    first, second = "PsiLogic, rate 0.0001", "PsiLogic, rate 0.001"
+    assert said[:4] == [first, second, "Lion, rate 0.0001", first]
+    assert said[4].endswith("rate 0.01")  # the last value of all
+    assert said[5] == ""
+
+
+def test_a_figure_is_downloaded_as_it_is_shown(browser, tmp_path):
+    browser.execute_script(SWITCH, 2)
+    data = seen(browser)["data"]
+    browser.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
+    browser.execute_script(
+        "document.querySelectorAll('#figure-learning_curves .tools button').forEach((x) => x.click())"
+    )
+    files = [tmp_path / f"learning_curves.{suffix}" for suffix in ("svg", "png", "csv")]
+    deadline = time.monotonic() + 10
+    while not all(file.exists() for file in files) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    svg = ElementTree.parse(files[0]).getroot()
+    assert {group.get("data-arm") for group in svg.iter() if "data-arm" in group.attrib} == {"0", "1", "3"}
+    size = [2 * float(svg.get(name)) for name in ("width", "height")]
+    assert Image.open(io.BytesIO(files[1].read_bytes())).size == pytest.approx(size, abs=1)
+    rows = [row for row in csv.DictReader(files[2].open()) if row["arena"] == data["arena"]]
+    points = [point for point in data["points"] if point[2] != 2]
+    assert [(float(row["x"]), float(row["y"]), row["text"]) for row in rows] == [
+        (x, y, text) for x, y, _, text in points
+    ]
+
+
+def test_figures_keep_their_colors_where_no_style_is_allowed(driver, tmp_path):
+    """A host may forbid the style of the page; its figures are then drawn in the light colors."""
+    show(driver, DESKTOP, "dark")
+    strict = tmp_path / "report.html"
+    strict.write_text(driver.page_source.replace("style-src 'unsafe-inline'", "style-src 'none'"))
+    driver.get(f"file://{strict}")
+    color = "return getComputedStyle(document.querySelector(arguments[0])).stroke"
+    blue = tuple(int(COLORS["arm-blue"][0][i : i + 2], 16) for i in (1, 3, 5))
+    assert driver.execute_script(color, f"#curves [data-arm='1'] [stroke='{COLORS['arm-blue'][0]}']") == f"rgb{blue}"

@@ -1,0 +1,144 @@
+"""Two studies side by side: differences by hand and by scipy, what is not compared, the page and the command."""
+
+import csv
+import io
+from dataclasses import replace
+
+import pytest
+from fabricated import Records, finals, history, saved, sha, study
+from pages import Page
+from scipy import stats
+
+from fairbench.analysis.analyse import analyse
+from fairbench.analysis.two_studies import plan_changes, two_arms
+from fairbench.cli.main import main
+
+pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
+
+HIGH, LOW, NOISY = [0.90, 0.91, 0.92], [0.50, 0.51, 0.53], [0.8, 0.9, 1.0]
+
+
+def analysed(the_study, records=None, **scores):
+    return analyse(history(the_study), records or Records(finals(the_study, **scores)))
+
+
+def arm(a, b, arena="vit", optimizer="PsiLogic"):
+    (found,) = (x for x in two_arms(a, b) if (x.arena, x.optimizer) == (arena, optimizer))
+    return found
+
+
+def changed(the_study, arena="vit", **fields):
+    """The study with other settings of an arena."""
+    arenas = {**the_study.suite.arenas, arena: replace(the_study.suite.arenas[arena], **fields)}
+    return replace(the_study, suite=replace(the_study.suite, arenas=arenas))
+
+
+@pytest.mark.parametrize(("arena", "sign"), [("vit", 1), ("gpt", -1)])
+def test_the_same_seeds_are_paired_and_others_are_not(arena, sign):
+    values, paired, other = [0.88, 0.91, 0.95], study(), study(seeds=(4, 5, 6))
+    found = arm(analysed(paired, PsiLogic=HIGH), analysed(paired, PsiLogic=values), arena)
+    by_seed = stats.ttest_rel(values, HIGH)
+    interval = sorted(sign * x for x in by_seed.confidence_interval())
+    assert (found.method, found.p) == ("paired", pytest.approx(by_seed.pvalue))
+    assert [found.advantage, found.ci_low, found.ci_high] == pytest.approx([sign * 0.01 / 3, *interval])
+    found = arm(analysed(paired, PsiLogic=HIGH), analysed(other, PsiLogic=values), arena)
+    welch = stats.ttest_ind(values, HIGH, equal_var=False)
+    interval = sorted(sign * x for x in welch.confidence_interval())
+    assert (found.method, found.p) == ("Welch", pytest.approx(welch.pvalue))
+    assert [found.advantage, found.ci_low, found.ci_high] == pytest.approx([sign * 0.01 / 3, *interval])
+
+
+def test_other_batches_in_one_seed_are_no_pairs():
+    a = analysed(study(), PsiLogic=HIGH)
+    b = analysed(study(), Records(finals(study(), PsiLogic=HIGH), batches={("PsiLogic", 3): sha("others")}))
+    assert (arm(a, a).method, arm(a, a).note, arm(a, a).advantage) == ("paired", "no seed differs", 0)
+    assert (arm(a, b).method, arm(a, b).note, arm(a, b).p) == ("Welch", "", pytest.approx(1))
+
+
+@pytest.mark.parametrize(
+    ("fields", "scores", "note"),
+    [
+        ({"steps": 20}, HIGH, "steps: 10 -> 20"),
+        ({"metric": "loss"}, HIGH, "metric: accuracy -> loss"),
+        ({"shock": {"kind": "batch"}}, HIGH, "shock.kind: nothing -> batch"),
+        ({"margin": 0.5, "sweep_steps": 5}, ["diverged", 0.5, None], "B has a value in 1 of 3 seeds"),
+    ],
+)
+def test_what_is_not_compared(fields, scores, note):
+    a, b = analysed(study(), PsiLogic=HIGH), analysed(study(), PsiLogic=scores)
+    b = replace(b, results=replace(b.results, study=changed(study(), **fields)))
+    found = arm(a, b)
+    assert (found.method, found.advantage, found.p, found.note) == ("", None, None, note)
+    assert found.mean_a == pytest.approx(0.91)
+
+
+def test_other_data_and_another_training_are_not_compared_and_other_options_are():
+    a = analysed(study(), PsiLogic=HIGH)
+    plan = study()
+    data = replace(plan, arenas={name: replace(x, fingerprint="1") for name, x in plan.arenas.items()})
+    training = replace(plan, suite=replace(plan.suite, training=replace(plan.suite.training, clip_norm=0.0)))
+    decay = replace(plan.optimizers["PsiLogic"], options={"weight_decay": 0.1})
+    options = replace(plan, optimizers={**plan.optimizers, "PsiLogic": decay})
+    for other, method, note in (
+        (data, "", "data’s sha256: 0 -> 1"),
+        (training, "", "clip_norm: 1.0 -> 0.0"),
+        (options, "paired", "no seed differs; weight_decay: nothing -> 0.1"),
+    ):
+        found = arm(a, replace(a, results=replace(a.results, study=other)))
+        assert (found.method, found.note) == (method, note)
+
+
+def test_plans():
+    plan = study(("gpt", "vit"), ("AdamW", "Lion", "PsiLogic"))
+    assert plan_changes(analysed(plan), analysed(plan)) == []
+    other = study(("vit",), ("AdamW", "PsiLogic"), seeds=(1, 2))
+    other = replace(other, arenas={"vit": replace(other.arenas["vit"], code={"vit.py": "1"})})
+    found = {change.path: (change.before, change.after) for change in plan_changes(analysed(plan), analysed(other))}
+    assert found.pop("arenas.vit.code")[0] == sha("{}")[:12]
+    assert found == {
+        "arenas that only one has": ("gpt", "nothing"),
+        "optimizers that only one has": ("Lion", "nothing"),
+        "suite.final.seeds": ([1, 2, 3], [1, 2]),
+    }
+
+
+def test_the_command(tmp_path, capsys):
+    same = {"PsiLogic": HIGH, "AdamW": LOW}
+    a = saved(tmp_path / "a", study(), Records(finals(study(), **same, Lion=NOISY)))
+    b = saved(tmp_path / "b", study(), Records(finals(study(), **same, Lion=[0.70, 0.71, "diverged"])))
+    assert main(["compare", a, b, "--output-dir", str(tmp_path / "out")]) == 0
+    shown = capsys.readouterr().out
+    assert "The studies differ in: nothing." in shown
+    assert "; in 4 no seed has another value." in " ".join(shown.split())
+    text = (tmp_path / "out" / "compare.html").read_text()
+    page = Page(text)
+    assert page.headings[0] == (1, "FairBench: a and b")
+    assert [link for link in page.links if not link.startswith(("#", "data:"))] == []
+    heads = [row[0] for row in page.tables["verdicts"][1:]]
+    assert heads[2:] == ["vit: PsiLogic against AdamW", "vit: PsiLogic against Lion changed"]
+    assert page.bold == ["better"] * 2  # AdamW in vit, as A and as B judged it
+    assert text.count(' changed" data-value') == 2 * 2  # both cells of Lion, in two arenas
+    lion = next(row for row in page.tables["values"] if row[:2] == ["vit", "Lion"])
+    assert lion[4].split() == ["0.7050", "±", "0.0071"]
+    assert lion[5:] == ["–", "not compared", "B has a value in 2 of 3 seeds"]
+    assert page.tables["costs"][1] == ["gpt", "AdamW", "0.001", "0.001", "1.00", "1.00"]
+    rows = {name: csv.DictReader(io.StringIO((tmp_path / "out" / f"compare_{name}.csv").read_text())) for name in CSVS}
+    assert [row["changed"] for row in rows["verdicts"]] == ["FALSE", "TRUE"] * 2
+    assert [row["method"] for row in rows["arms"]] == ["paired", "", "paired"] * 2
+    assert [*rows["plans"]] == []
+
+
+CSVS = ("plans", "verdicts", "arms")
+
+
+def test_mistakes_are_named(tmp_path, capsys):
+    other = study(("vit",), ("NAdam",))
+    other = replace(other, suite=replace(other.suite, reference="NAdam"))
+    a, b = (saved(tmp_path / name, x, Records(finals(x))) for name, x in (("a", study()), ("b", other)))
+    for other, message in (
+        (b, "no optimizer in the same arena: a has AdamW, Lion, PsiLogic in gpt, vit; b has NAdam in vit"),
+        (str(tmp_path), "holds no study"),
+        ("papers", "papers is neither a directory nor a publication (known: paper)"),
+    ):
+        assert main(["compare", a, other]) == 2
+        assert message in " ".join(capsys.readouterr().err.split())
