@@ -127,7 +127,7 @@ class Sharding:
         if any(type(p) is Tensor and self._is_flat_partition(p) for p in special):
             raise RuntimeError(
                 "PsiLogic cannot tell the tensors in a flat partition apart, which another library (DeepSpeed's "
-                "ZeRO, for example) has put into its groups; shard with fully_shard, FSDP1 or ZeroRedundancyOptimizer instead"
+                "ZeRO, for example) has put into its groups; use fully_shard or ZeroRedundancyOptimizer instead"
             )
         dtensors: list[Any] = [p for p in special if p.grad is not None and is_dtensor(p)]
         split: dict[DeviceMesh, set[int]] = {}
