@@ -145,6 +145,8 @@ class PsiLogic(Observable):
         self._called = {"step": False}  # a compiled step can change a dictionary, but no attribute
         self._observers = []
         self._sharding = Sharding()
+        for group in self.param_groups:
+            self._sharding.give(group["params"])
         self._caches: dict[int, BucketCache] = {}
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
@@ -161,6 +163,8 @@ class PsiLogic(Observable):
             )  # torch maps an AdamW's groups to these by their keys
         super().add_param_group(param_group)
         self._announce_scaling()
+        if "_sharding" in self.__dict__:  # later than the constructor
+            self._sharding.give(param_group["params"])
 
     def _announce_scaling(self) -> None:
         """Set the attribute by which `torch.amp.GradScaler` knows that the step unscales by itself."""
@@ -211,7 +215,7 @@ class PsiLogic(Observable):
 
         Raises:
             RuntimeError: a gradient is sparse, a parameter is sharded in a way that hides its tensors (FSDP1 without
-                original parameters), or `fused=True` cannot be honored; nothing is changed then.
+                original parameters, DeepSpeed's ZeRO), or `fused=True` cannot be honored; nothing is changed then.
         """
         self._called["step"] = "initial_lr" in self.param_groups[0]  # as in torch, only if a scheduler was made before
         loss = None

@@ -103,9 +103,17 @@ class Sharding:
     """One optimizer's information about the ranks that its tensors are split over."""
 
     def __init__(self) -> None:
+        self._given: set[int] = set()
+        self._given_shapes: set[torch.Size] = set()
         self._ranks: dict[tuple[int, ...], ProcessGroup] = {}
         self._flattened: dict[int, tuple[Piece, ProcessGroup] | None] = {}
         self._zero: list[Any] | None = None
+
+    def give(self, params: Iterable[Tensor]) -> None:
+        """Remember the tensors that the optimizer was given, which a library may replace in its groups."""
+        for p in params:
+            self._given.add(id(p))
+            self._given_shapes.add(p.shape)
 
     def layouts(self, params: Iterable[Tensor]) -> dict[int, Layout]:
         """The layout of every sharded tensor of this step, by its id.
@@ -116,6 +124,11 @@ class Sharding:
         if not dist.is_available() or not dist.is_initialized():
             return {}
         special = [p for p in params if type(p) is not Parameter or hasattr(p, "_fsdp_flattened")]
+        if any(type(p) is Tensor and self._is_flat_partition(p) for p in special):
+            raise RuntimeError(
+                "PsiLogic cannot tell the tensors in a flat partition apart, which another library (DeepSpeed's "
+                "ZeRO, for example) has put into its groups; use fully_shard or ZeroRedundancyOptimizer instead"
+            )
         dtensors: list[Any] = [p for p in special if p.grad is not None and is_dtensor(p)]
         split: dict[DeviceMesh, set[int]] = {}
         for p in dtensors:
@@ -125,6 +138,10 @@ class Sharding:
             if hasattr(p, "_fsdp_flattened") and (layout := self._fsdp1(p)) is not None:
                 layouts[id(p)] = layout
         return layouts
+
+    def _is_flat_partition(self, p: Tensor) -> bool:
+        """Whether a library has put p into the groups in place of several tensors; copies keep the shapes of theirs."""
+        return p.ndim == 1 and id(p) not in self._given and p.shape not in self._given_shapes
 
     def pooled_with(self, optimizer: Optimizer) -> list[list[Tensor]]:
         """The tensors whose norms are pooled, by parameter group: with ZeRO-1 those of all ranks.

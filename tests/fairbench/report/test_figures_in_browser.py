@@ -108,6 +108,19 @@ def test_axes_are_logarithmic_or_in_seconds(browser):
     assert proportional(seconds, [x for arm in "013" for x, _ in drawn["marks"][arm]])
 
 
+def test_single_seeds_are_drawn_on_demand(browser):
+    lines = f"{PANEL} return [...svg.querySelectorAll('g.again[clip-path] path')].map((path) => path.getAttribute('d'))"
+    data = seen(browser, "training_loss")["data"]
+    assert browser.execute_script(lines, "training_loss") == []
+    browser.execute_script(TOOL, "training_loss", "single seeds")
+    found = browser.execute_script(lines, "training_loss")
+    recorded = [steps for seeds in data["seeds"].values() for steps, _ in seeds if steps]  # one diverged at once
+    assert len(found) == len(recorded) == 13
+    assert data["seeds"]["1"][0] == [[5, 10], [2, 1]]
+    assert {*found} == {*found[:1]}  # every fabricated seed has these losses
+    assert browser.execute_script("return location.hash") == "#?training_loss.seeds=shown"
+
+
 def mouse(browser, *moves):
     for kind, x, y in moves:
         event = {"type": f"mouse{kind}", "x": x, "y": y, "button": "left", "buttons": 1, "clickCount": 1}

@@ -218,6 +218,31 @@ def alone():
     return counted(train)
 
 
+def flat_partitions(keeps_shapes):
+    """Other tensors in the groups, as DeepSpeed's ZeRO and apex put them there; returns the error's text.
+
+    ZeRO replaces the parameters of a group by its rank's part of all of them, apex each by a copy in float32.
+    """
+    module = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Linear(3, 2)).to(torch.bfloat16)
+    optimizer = PsiLogic([{"params": layer.parameters()} for layer in module])
+    for group in optimizer.param_groups:
+        masters = [p.detach().float() for p in group["params"]]
+        if not keeps_shapes:
+            flat = torch.cat([x.flatten() for x in masters])
+            masters = [torch.nn.functional.pad(flat, (0, len(flat) % 2)).chunk(2)[dist.get_rank()].clone()]
+        group["params"] = [x.requires_grad_() for x in masters]
+        for x in masters:
+            x.grad = torch.ones_like(x)
+    before = [x.detach().clone() for group in optimizer.param_groups for x in group["params"]]
+    try:
+        optimizer.step()
+    except RuntimeError as error:
+        assert not optimizer.state
+        assert all(map(torch.equal, before, [x for group in optimizer.param_groups for x in group["params"]]))
+        return str(error)
+    return "no error"
+
+
 def flat_parameters(shards, options):
     """FSDP1 without original parameters; returns the error's text and whether all is as before."""
     strategy = None if shards else ShardingStrategy.NO_SHARD

@@ -2,7 +2,18 @@
 
 import pytest
 import torch
-from sharded_cases import ACTIVE, OPTIONS, alone, count, faults, flat_parameters, follow, overflow, portions
+from sharded_cases import (
+    ACTIVE,
+    OPTIONS,
+    alone,
+    count,
+    faults,
+    flat_parameters,
+    flat_partitions,
+    follow,
+    overflow,
+    portions,
+)
 from sharded_layouts import SCHEMES
 
 # One worker of pytest-xdist then starts the processes, and only one.
@@ -136,3 +147,9 @@ def test_flat_parameters_are_refused_before_anything_is_touched(processes, shard
     for message, untouched in processes.run(2, flat_parameters, shards, options):
         assert "use_orig_params=True" in message
         assert untouched
+
+
+def test_flat_partitions_of_other_libraries_are_refused(processes) -> None:
+    for message in processes.run(2, flat_partitions, False):
+        assert "flat partition apart, which another library (DeepSpeed's ZeRO, for example)" in message
+    assert processes.run(2, flat_partitions, True) == ["no error"] * 2
