@@ -75,11 +75,12 @@ def migrate(state_dict: Mapping[str, Any], groups: list[dict[str, Any]]) -> Stat
 
 
 def _with_late_detectors(state_dict: StateDict, groups: list[dict[str, Any]]) -> StateDict:
-    """Start the detectors that saw no gradient, while Adam's moments did.
+    """Start the detectors that saw no gradient, while Adam's moments did; with gamma = 0 they see none.
 
     `torch.distributed.checkpoint` makes such a state dict: that of a new PsiLogic, filled from a checkpoint of AdamW.
     """
-    late = {key: entry for key, entry in state_dict["state"].items() if _saw_nothing(entry)}
+    idle = {key for group in state_dict["param_groups"] if group.get("gamma") == 0 for key in group["params"]}
+    late = {key: x for key, x in state_dict["state"].items() if key not in idle and _saw_nothing(x)}
     if not late:
         return state_dict
     log.warning(FROM_ADAM)

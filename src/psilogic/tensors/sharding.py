@@ -109,6 +109,9 @@ class Sharding:
         self._flattened: dict[int, tuple[Piece, ProcessGroup] | None] = {}
         self._zero: list[Any] | None = None
 
+    def __getstate__(self) -> None:
+        """Nothing: what it remembers is found again in another process."""
+
     def give(self, params: Iterable[Tensor]) -> None:
         """Remember the tensors that the optimizer was given, which a library may replace in its groups."""
         for p in params:

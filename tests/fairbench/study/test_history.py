@@ -69,7 +69,7 @@ def test_a_margin_that_was_widened_afterwards_is_a_warning_and_the_first_verdict
     assert "vit against AdamW inconclusive (now equivalent)" in warned(result)
     assert "equivalent (as declared: inconclusive)" in (tmp_path / "report.html").read_text()
     assert 'class="banner" role="alert">CHANGED AFTERWARDS' in (tmp_path / "report.html").read_text()
-    assert ",inconclusive,\n" in (tmp_path / "significance.csv").read_text()
+    assert ",inconclusive,TRUE,TRUE\n" in (tmp_path / "significance.csv").read_text()
 
     console = Console(record=True, width=300)
     print_verdicts(result, tmp_path, console)
