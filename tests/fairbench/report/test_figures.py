@@ -146,6 +146,8 @@ def test_figures_for_a_paper_have_its_widths_and_text_of_at_least_seven_points(m
             assert min(map(float, re.findall(r"font-size: ([\d.]+)px", text))) >= 7
             assert "sans-serif" in text
             assert ("ViT" in text) == ("_gpt_" not in name)  # a panel's file has nothing of the others
+    if not shutil.which("pdflatex"):
+        pytest.skip("no LaTeX; on Debian: apt-get install texlive-latex-recommended")
     write_files(tmp_path, files)
     includes = "\n\n".join(rf"\noindent\includegraphics{{{tmp_path / name}}}" for name in files if "3.3in.pdf" in name)
     assert not overfull(rf"\hsize=3.3in {includes}", tmp_path)
@@ -158,6 +160,14 @@ def overfull(text, folder):
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
     subprocess.run(command, cwd=folder, check=True, capture_output=True)
     return re.findall(r"Overfull \\hbox.*", (folder / "paper.log").read_text(errors="replace"))
+
+
+def test_fonts_are_embedded_and_pdfs_are_reproducible():
+    figure = drawn(draw_leaderboard, analyses_of(study(("vit",))))
+    pdf = figure.save("pdf")
+    assert pdf == figure.save("pdf")
+    assert b"/FontFile2" in pdf
+    assert b"/Type3" not in pdf, "publishers refuse them"
 
 
 def test_panels_of_any_name_stay_in_their_folder(monkeypatch):
