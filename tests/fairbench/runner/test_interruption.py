@@ -119,6 +119,7 @@ class Lookahead(torch.optim.SGD):
 """
 
 
+@pytest.mark.soak
 def test_a_trial_whose_optimizer_keeps_slow_weights_on_itself_restarts(tmp_path, monkeypatch):
     """Stopped by a real SIGTERM, a usual Lookahead ends like the same training in one piece."""
     (tmp_path / "ahead.py").write_text(LOOKAHEAD)
