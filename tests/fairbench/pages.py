@@ -15,8 +15,8 @@ from fairbench.analysis.comparison.ranking import Rank
 from fairbench.analysis.comparison.shocks import ShockCost
 from fairbench.analysis.comparison.time_to_target import TimeToTarget
 from fairbench.common.checks import Flag
+from fairbench.report.figures.all_figures import draw_figures
 from fairbench.report.figures.colors import COLORS
-from fairbench.report.figures.curves_and_times import draw_figures
 from fairbench.report.findings import find
 from fairbench.report.page import render_page
 from fairbench.report.tables.results import all_tables

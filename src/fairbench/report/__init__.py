@@ -8,7 +8,7 @@ from fairbench.analysis.analyse import analyse
 from fairbench.analysis.analyses import Analyses
 from fairbench.common.files import Content, remove, write_files
 from fairbench.common.reading import read_text
-from fairbench.report.figures.curves_and_times import draw_figures
+from fairbench.report.figures.all_figures import draw_figures
 from fairbench.report.figures.paper import paper_figures
 from fairbench.report.findings import Finding, find
 from fairbench.report.page import render_page

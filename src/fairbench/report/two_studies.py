@@ -123,7 +123,7 @@ def _tables(found: TwoStudies) -> dict[str, TableView]:
         "Advantage of B [95% CI]", lambda x: interval(x.advantage, x.ci_low, x.ci_high), lambda x: x.advantage
     )
     method = Column("Compared", lambda x: x.method or "not compared")
-    sides = [(f"{side.upper()}", side) for side in "ab"]
+    sides = [(side.upper(), side) for side in "ab"]
     shown = (
         table_view(
             "values",

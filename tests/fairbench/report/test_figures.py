@@ -18,7 +18,7 @@ from PIL import Image
 from fairbench.analysis.analyse import analyse
 from fairbench.analysis.comparison.time_to_target import ProfilePoint
 from fairbench.common.files import write_files
-from fairbench.report.figures import curves_and_times
+from fairbench.report.figures import all_figures
 from fairbench.report.figures.axis_text import fit_ticks, inner_width, thin_ticks
 from fairbench.report.figures.canvas import MOST_PIXELS, STYLE, Drawing, finished, log_axis, style
 from fairbench.report.figures.causes import acted, draw_causes, draw_mechanism, draw_shocks
@@ -129,7 +129,7 @@ def test_profiles_are_steps_between_the_ratios_of_times():
 
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="no TeX; on Debian: apt-get install texlive-latex-recommended")
 def test_figures_for_a_paper_have_its_widths_and_text_of_at_least_seven_points(monkeypatch, tmp_path):
-    monkeypatch.setattr(curves_and_times, "FIGURES", (draw_learning_curves,))
+    monkeypatch.setattr(all_figures, "FIGURES", (draw_learning_curves,))
     monkeypatch.setitem(STYLE, "pdf.fonttype", 3)  # the usual one takes most of the time
     the_study = study(("gpt", "vit"))
     files = paper_figures(analyse(history(the_study), Records(finals(the_study))))
@@ -172,7 +172,7 @@ def test_fonts_are_embedded_and_pdfs_are_reproducible():
 
 def test_panels_of_any_name_stay_in_their_folder(monkeypatch):
     """Two baselines in four arenas have a panel each, and an optimizer may have any name."""
-    monkeypatch.setattr(curves_and_times, "FIGURES", (draw_leaderboard,))
+    monkeypatch.setattr(all_figures, "FIGURES", (draw_leaderboard,))
     monkeypatch.setattr(Drawing, "save", lambda *_: b"")
     analyses = analyses_of(study(("gpt",), ("AdamW", "../../$\\x$", "PsiLogic")))
     names = [f"gpt{i}" for i in range(4)]
@@ -252,7 +252,7 @@ def test_labels_of_ticks_do_not_overlap(limits):
         figure = Figure(figsize=(1.6, 1))
         canvas, axes = FigureCanvasAgg(figure), figure.add_axes((0.1, 0.3, 0.8, 0.6))
         if limits in ((1e-5, 10), (0.02, 0.7), (2e-4, 1.1e-3)):
-            log_axis(axes, "x", limits)
+            log_axis(axes, limits)
         axes.set_xlim(*limits)
         fit_ticks(axes)
         canvas.draw()

@@ -13,9 +13,9 @@ from pages import BACKGROUNDS, HOSTILE, Page, contrast, everything, latex, rende
 
 from fairbench.analysis.analyse import analyse
 from fairbench.optimizers.registry import OPTIMIZERS
+from fairbench.report.figures.all_figures import draw_figures
 from fairbench.report.figures.canvas import STYLE
 from fairbench.report.figures.colors import COLORS
-from fairbench.report.figures.curves_and_times import draw_figures
 from fairbench.report.figures.looks import KNOWN, STYLES, looks_of, style_of
 from fairbench.report.tables.latex import to_latex
 from fairbench.report.tables.results import all_tables

@@ -229,16 +229,15 @@ def panels(
     return figure, by_arena
 
 
-def log_axis(axes: Axes, which: Literal["x", "y"], values: Sequence[float]) -> None:
-    """Make an axis logarithmic, with plain numbers at its ticks, some of them even within a decade."""
-    axes.set(**{f"{which}scale": "log"})
-    axis = axes.xaxis if which == "x" else axes.yaxis
+def log_axis(axes: Axes, values: Sequence[float]) -> None:
+    """Make the x axis logarithmic, with plain numbers at its ticks, some of them even within a decade."""
+    axes.set_xscale("log")
     wide = max(values) >= 10 * min(values)
     parts = (1, 2, 5) if max(values) < 100 * min(values) else (1,)
-    axis.set_major_locator(LogLocator(subs=parts) if wide else MaxNLocator(5))
-    axis.set_major_formatter("{x:g}")
-    axis.set_minor_locator(NullLocator())
-    axis.set_minor_formatter(NullFormatter())
+    axes.xaxis.set_major_locator(LogLocator(subs=parts) if wide else MaxNLocator(5))
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_minor_formatter(NullFormatter())
 
 
 def mark(panel: Panel, look: Look, *artists: Artist, kind: Literal["", "end", "edge"] = "") -> None:

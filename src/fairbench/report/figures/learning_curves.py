@@ -35,7 +35,7 @@ def draw_learning_curves(analyses: Analyses, looks: Looks) -> Drawing | None:
     }
     labels = {arena: axis_label(suite, arena) for arena in suite.arenas}
     about = f"Learning curves: mean over the final seeds, {suite.selection_name} split"
-    return _draw(analyses, looks, seeds, labels, "learning_curves", "Learning curves", about)
+    return _draw(analyses, looks, seeds, analyses.curves, labels, "learning_curves", "Learning curves", about)
 
 
 def draw_training_loss(analyses: Analyses, looks: Looks) -> Drawing | None:
@@ -46,7 +46,8 @@ def draw_training_loss(analyses: Analyses, looks: Looks) -> Drawing | None:
     }
     labels = dict.fromkeys(analyses.suite.arenas, ("training loss (lower is better)", False))
     about = "Training loss: mean over the final seeds, each value the mean of the window of steps that ends there"
-    return _draw(analyses, looks, seeds, labels, "training_loss", "Training loss", about)
+    means = {arm: mean_curve(values) for arm, values in seeds.items()}
+    return _draw(analyses, looks, seeds, means, labels, "training_loss", "Training loss", about)
 
 
 def _thinned(curve: Sequence[tuple[int, float]]) -> dict[int, float]:
@@ -59,6 +60,7 @@ def _draw(
     analyses: Analyses,
     looks: Looks,
     seeds: Seeds,
+    means: Mapping[tuple[str, str], Curve],
     labels: Mapping[str, tuple[str, bool]],
     name: str,
     title: str,
@@ -70,7 +72,6 @@ def _draw(
         labels: of the axis of each arena, and whether higher is better.
     """
     suite, results = analyses.suite, analyses.results
-    means = {arm: mean_curve(values) for arm, values in seeds.items()}
     arenas = [arena for arena in suite.arenas if any(means[arena, name] for name in suite.optimizers)]
     if not arenas:
         return None

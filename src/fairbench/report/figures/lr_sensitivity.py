@@ -53,7 +53,7 @@ def draw_lr_sensitivity(analyses: Analyses, looks: Looks) -> Drawing | None:
         panel.axes.set_xlabel("learning rate" + no_line(arms, [arm for arm in arms if means[arm.optimizer]], looks))
         panel.best = "high" if maximize else "low"
         panel.axes.set_ylabel(label)
-        log_axis(panel.axes, "x", [run.lr for arm in arms for run in (*arm.sweep, *arm.confirm) if run.lr])
+        log_axis(panel.axes, [run.lr for arm in arms for run in (*arm.sweep, *arm.confirm) if run.lr])
         panel.axes.margins(y=0.1)  # for the rings
         for arm in arms:
             look = looks[arm.optimizer]

@@ -4,7 +4,7 @@ import re
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.common.files import Content
-from fairbench.report.figures.curves_and_times import draw_figures
+from fairbench.report.figures.all_figures import draw_figures
 
 COLUMN, TEXT = 3.3, 5.5
 """Inches of a column of two, and of text in a single column."""

@@ -26,7 +26,7 @@ def draw_profiles(analyses: Analyses, looks: Looks) -> Drawing | None:
         end = BEYOND * max(point.tau for point in of_measure)
         panel.axes.set_xlabel("multiple of the shortest time")
         panel.axes.set_ylabel("arenas that are solved by then, %")
-        log_axis(panel.axes, "x", [1.0, end])
+        log_axis(panel.axes, [1.0, end])
         ends = {}
         for name, look in looks.items():
             points = rises([(point.tau, 100 * point.share) for point in of_measure if point.optimizer == name])

@@ -1,6 +1,6 @@
-"""All figures in their order; among them step time."""
+"""The time of a training step by its phases."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -16,39 +16,23 @@ from fairbench.report.figures.canvas import (
     finished,
     mark,
     panels,
-    style,
     titles,
 )
-from fairbench.report.figures.causes import draw_causes, draw_mechanism, draw_shocks
 from fairbench.report.figures.colors import LIGHT
 from fairbench.report.figures.labels import (
     moved,
     name_rows,
     width_for,
 )
-from fairbench.report.figures.leaderboard import draw_leaderboard
-from fairbench.report.figures.learning_curves import draw_learning_curves, draw_training_loss
-from fairbench.report.figures.looks import Looks, looks_of
-from fairbench.report.figures.lr_sensitivity import draw_lr_sensitivity
-from fairbench.report.figures.profiles import draw_profiles
+from fairbench.report.figures.looks import Looks
 from fairbench.report.figures.text_size import POINTS_PER_INCH, panel_width, text_width
 from fairbench.report.tables.numbers import number
 
 PHASE_COLORS = [LIGHT[f"phase-{phase}"] for phase in STEP_PHASES]
 
 
-Draw = Callable[[Analyses, Looks], Drawing | None]
-
-
-def draw_figures(analyses: Analyses, *size: float) -> list[Drawing]:
-    """All figures that have data; `size`: inches of their width and points of their text, see `style`."""
-    with style(*size):
-        looks = looks_of(analyses.suite)
-        drawings = [draw(analyses, looks) for draw in FIGURES]
-    return [drawing for drawing in drawings if drawing is not None]
-
-
-def _step_time(analyses: Analyses, looks: Looks) -> Drawing | None:
+def draw_step_time(analyses: Analyses, looks: Looks) -> Drawing | None:
+    """A bar for each optimizer, with a part for each phase."""
     suite, costs = analyses.suite, analyses.costs
     arenas = [arena for arena in suite.arenas if any(cost.arena == arena for cost in costs)]
     if not arenas:
@@ -94,16 +78,3 @@ def _draw_bars(panel: Panel, costs: Sequence[Cost], looks: Looks) -> None:
         panel.summary.append(f"{cost.optimizer}: {time}.")
     name_rows(panel, [(looks[cost.optimizer].label, looks[cost.optimizer]) for cost in costs], size=10)
     axes.set_xlim(0, limit or 1.0)
-
-
-FIGURES: tuple[Draw, ...] = (
-    draw_leaderboard,
-    draw_learning_curves,
-    draw_training_loss,
-    draw_lr_sensitivity,
-    draw_causes,
-    draw_shocks,
-    draw_mechanism,
-    draw_profiles,
-    _step_time,
-)

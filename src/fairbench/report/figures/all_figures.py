@@ -1,0 +1,36 @@
+"""All figures of a report, in their order."""
+
+from collections.abc import Callable
+
+from fairbench.analysis.analyses import Analyses
+from fairbench.report.figures.canvas import Drawing, style
+from fairbench.report.figures.causes import draw_causes, draw_mechanism, draw_shocks
+from fairbench.report.figures.leaderboard import draw_leaderboard
+from fairbench.report.figures.learning_curves import draw_learning_curves, draw_training_loss
+from fairbench.report.figures.looks import Looks, looks_of
+from fairbench.report.figures.lr_sensitivity import draw_lr_sensitivity
+from fairbench.report.figures.profiles import draw_profiles
+from fairbench.report.figures.step_time import draw_step_time
+
+Draw = Callable[[Analyses, Looks], Drawing | None]
+
+
+def draw_figures(analyses: Analyses, *size: float) -> list[Drawing]:
+    """All figures that have data; `size`: inches of their width and points of their text, see `style`."""
+    with style(*size):
+        looks = looks_of(analyses.suite)
+        drawings = [draw(analyses, looks) for draw in FIGURES]
+    return [drawing for drawing in drawings if drawing is not None]
+
+
+FIGURES: tuple[Draw, ...] = (
+    draw_leaderboard,
+    draw_learning_curves,
+    draw_training_loss,
+    draw_lr_sensitivity,
+    draw_causes,
+    draw_shocks,
+    draw_mechanism,
+    draw_profiles,
+    draw_step_time,
+)
