@@ -34,14 +34,12 @@ from fairbench.suites.schema import Suite
 from fairbench.training.place import Checkpointing, Place
 
 PRELOAD = (
-    "fairbench.cli.main",
-    "fairbench.runner.run_study",
     "fairbench.training.trial",
     "fairbench.runner.code_identity",
     "fairbench.runner.installed_distributions",
     "fairbench.training.resume_check",
 )
-"""Modules that every process loads: those of a trial, and those of the command, which multiprocessing runs again."""
+"""Modules that every process of a trial loads."""
 
 
 def run_study(

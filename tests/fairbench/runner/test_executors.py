@@ -237,8 +237,9 @@ elif moment == "fork":
     threading.Thread(target=time.sleep, args=(1,), daemon=True).start()  # it would get signals that are only blocked
     os.register_at_fork(after_in_parent=interrupt_the_hooks)
 else:
-    original = getattr(forkserver, moment)
-    setattr(forkserver, moment, interrupted)
+    holder = forkserver if moment == "read_signed" else forkserver.ForkServer
+    original = getattr(holder, moment)
+    setattr(holder, moment, interrupted)
 try:
     with ProcessExecutor([Place()], print, preload, server=moment != "fork") as executor:
         executor.call(len, "abc")
