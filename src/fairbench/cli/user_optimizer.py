@@ -1,6 +1,7 @@
 """`fairbench try`: a preview of a user's optimizer."""
 
 import argparse
+from functools import partial
 
 from rich.console import Console
 from rich.table import Table
@@ -17,7 +18,8 @@ from fairbench.training.place import Place
 def preview_optimizer(options: argparse.Namespace, console: Console) -> int:
     """Preview an optimizer, and print the command for a study of it; 1 if a trial failed."""
     suite = preview_suite(options)
-    preview = run_preview(suite, read_rates(options.lr), [Place(alone=True)] * cores())
+    places = [Place(alone=True)] * cores()
+    preview = run_preview(suite, read_rates(options.lr), places, partial(say, is_error=True))
     print_preview(preview, comma_separated(options.against)[0], console)
     arena = f" --arenas {options.arena}" if options.arena else ""
     settings = "".join(f" --set '{text}'" for text in options.set)

@@ -104,7 +104,12 @@ def _executor(suite: Suite, options: RunOptions, store: Store, observer: Observe
 
 
 def plan_study(
-    suite: Suite, directory: Path, place: Place, freeze: bool, say: Callable[[str], None] = lambda text: None
+    suite: Suite,
+    directory: Path,
+    place: Place,
+    freeze: bool,
+    say: Callable[[str], None] = lambda text: None,
+    server: bool = False,
 ) -> tuple[Preflight, History]:
     """Run the preflight of a suite and declare its plan, without any trial.
 
@@ -114,13 +119,14 @@ def plan_study(
         place: where the preflight runs.
         freeze: whether to write the plan into the directory and freeze it.
         say: gets messages on progress and on damaged files.
+        server: whether processes are forked from a server; otherwise from this process.
 
     Raises:
         UsageError: the directory holds another suite, a different plan that is frozen or running, or final trials.
     """
     check_data(suite, place.data_root)
     check_directory(suite, directory)
-    with ProcessExecutor([place], preload=preload(suite), server=False) as executor:
+    with ProcessExecutor([place], preload=preload(suite), server=server) as executor:
         preflight = run_preflight(suite, place, executor.call, say)
     if not freeze:
         return preflight, declare(preflight.study, directory, Snapshot(directory).final_trials())
