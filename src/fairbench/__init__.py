@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fairbench.api.catalog import arenas, optimizers, suites
-    from fairbench.api.comparing import Compared, compare, verdicts
+    from fairbench.api.comparing import Compared, compare
+    from fairbench.api.published import verdicts
     from fairbench.api.running import check, run, try_
     from fairbench.api.study import Figure, Page, Study, open
     from fairbench.api.suite import Plan, Suite
@@ -50,7 +51,8 @@ __all__ = [
 ]
 _PLACES = {
     "catalog": ("arenas", "optimizers", "suites"),
-    "comparing": ("Compared", "compare", "verdicts"),
+    "comparing": ("Compared", "compare"),
+    "published": ("verdicts",),
     "running": ("check", "run", "try_"),
     "study": ("Figure", "Page", "Study", "open"),
     "suite": ("Plan", "Suite"),

@@ -1,4 +1,4 @@
-"""Comparisons for Python: of two studies, and of a table that anyone has published."""
+"""Comparisons of two studies for Python."""
 
 from __future__ import annotations
 

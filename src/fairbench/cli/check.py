@@ -2,27 +2,33 @@
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import asdict
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from fairbench.common.checks import SEVERITIES, STYLES, Flag
+from fairbench.common.console import Terminal
+from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.runner.optimizer_checks import check_all
 from fairbench.suites.loader import load_suite
-from fairbench.suites.overrides import named_optimizers, with_settings
+from fairbench.suites.overrides import named_optimizers
+from fairbench.suites.settings import change, parse_setting
 
 
-def run_checks(options: argparse.Namespace, console: Console) -> int:
+def check(options: argparse.Namespace) -> int:
     """Check an optimizer; 1 if a check failed."""
     known = load_suite(options.suite).optimizers if options.suite else {}
-    ((name, plan),) = with_settings(named_optimizers([options.optimizer], known), options.set).items()
-    flags = check_all(name, plan)
-    print_checks(flags, console)
+    tables = {"optimizers": {x: asdict(plan) for x, plan in named_optimizers([options.optimizer], known).items()}}
+    for key, value in map(parse_setting, options.set):
+        change(tables, key, value)
+    ((name, table),) = tables["optimizers"].items()
+    flags = check_all(name, OptimizerPlan(**table))
+    print_checks(flags, Terminal())
     return 1 if any(flag.severity == "fail" for flag in flags) else 0
 
 
-def print_checks(flags: Sequence[Flag], console: Console) -> None:
+def print_checks(flags: Sequence[Flag], console: Terminal) -> None:
     """Print the result and advice of every check, and the number of each severity."""
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
     table.add_column(no_wrap=True)

@@ -1,11 +1,10 @@
 """The `fairbench data` command."""
 
 import argparse
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from fairbench.common.errors import UsageError, pick
+from fairbench.common.extras import missing_extra
 from fairbench.common.formatting import format_bytes
 from fairbench.common.terminal import say
 from fairbench.data.dataset_config import DatasetConfig, configs_of, dataset_config, default_configs
@@ -13,8 +12,6 @@ from fairbench.data.datasets.registry import DATASETS
 from fairbench.suites.loader import load_suite
 from fairbench.suites.schema import Suite
 
-EXTRA = ("filelock", "huggingface_hub", "numpy", "PIL", "pillow", "pyarrow", "rich", "tokenizers")
-"""Modules and distributions of the extra `data`."""
 INTACT = "intact"
 
 
@@ -26,22 +23,12 @@ def run_data(options: argparse.Namespace) -> int:
     """
     verbs = {"list": list_datasets, "download": prepare_datasets, "prepare": prepare_datasets, "verify": verify}
     try:
-        with _missing_extra():
-            return verbs[options.verb](options)
+        return verbs[options.verb](options)
+    except ModuleNotFoundError as error:
+        raise UsageError(missing_extra(error, "data")) from error
     except KeyboardInterrupt:
         say("\nfairbench: stopped; finished files are kept, the same command resumes", is_error=True)
         return 130
-
-
-@contextmanager
-def _missing_extra() -> Iterator[None]:
-    """Turn the import error of a missing library into one that names the extra to install."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in EXTRA:
-            raise
-        raise UsageError(f"fairbench data needs {error.name}: pip install 'psilogic[data]'") from error
 
 
 def prepare_user_data(suite: Suite, data_root: Path) -> None:
@@ -50,13 +37,12 @@ def prepare_user_data(suite: Suite, data_root: Path) -> None:
     Raises:
         UsageError: a folder does not exist, or its content is wrong.
     """
-    with _missing_extra():
-        from fairbench.data.preparation.locate import PrepareOptions
-        from fairbench.data.preparation.prepare import prepare
+    from fairbench.data.preparation.locate import PrepareOptions
+    from fairbench.data.preparation.prepare import prepare
 
-        for config in configs_of(suite.data_tables):
-            if config.user_path:
-                prepare(config, PrepareOptions(data_root))
+    for config in configs_of(suite.data_tables):
+        if config.user_path:
+            prepare(config, PrepareOptions(data_root))
 
 
 def chosen_configs(options: argparse.Namespace) -> list[DatasetConfig]:

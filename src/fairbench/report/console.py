@@ -55,6 +55,13 @@ def print_verdicts(report: Report, directory: Path, console: Console) -> None:
     console.print(table)
     for finding in report.findings:
         console.print(Text.assemble((finding.topic, "bold"), ": ", finding.text))
+    print_place(report, directory, console)
+
+
+def print_place(report: Report, directory: Path, console: Console) -> None:
+    """Print the number of failed trials, and the paths of the files."""
+    if failed := report.analyses.failed:
+        console.print(Text(f"{plural(failed, 'trial')} failed", "bold red"))
     console.print(Text(f"everything in {directory}, the report in {report.page}"), soft_wrap=True)
 
 

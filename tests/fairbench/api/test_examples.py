@@ -3,6 +3,7 @@
 import doctest
 import inspect
 import os
+from pathlib import Path
 
 import pytest
 
@@ -28,7 +29,9 @@ def test_every_example_runs(here):
     failures = []
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     for name, value in public():
-        example = doctest.DocTestParser().get_doctest(inspect.getdoc(value), {"fb": fb, "os": os}, name, None, None)
+        example = doctest.DocTestParser().get_doctest(
+            inspect.getdoc(value), {"fb": fb, "os": os, "Path": Path}, name, None, None
+        )
         if not example.examples:
             failures.append(f"{name} has no example")
         doctest.DocTestRunner(optionflags=flags).run(example, out=failures.append)

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from tiny import Finished, write_tiny
 
-from fairbench.cli.main import main, places
+from fairbench.cli.main import main
 from fairbench.cli.parser import parser
+from fairbench.cli.places import places
 from fairbench.training.place import Place
 
 pytestmark = pytest.mark.xdist_group("studies")  # one worker has the study that some of them share
@@ -61,7 +62,7 @@ def test_a_whole_study_with_a_user_optimizer(finished: Finished, tmp_path: Path)
 
 
 def test_a_failed_trial_sets_the_exit_code_and_is_run_again(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = [*HERE, "--optimizers", "AdamW,own_optimizers:Raises", "--reference", "Raises"]
+    words = [*HERE, "--only-optimizers", "AdamW,own_optimizers:Raises", "--reference", "Raises"]
     for _ in range(2):
         assert main(words) == 1
         shown = capsys.readouterr().out
@@ -120,10 +121,10 @@ def test_the_command_of_the_papers_authors(folder: Path, capsys: pytest.CaptureF
         (["--suite", "smok"], "unknown suite 'smok'; did you mean 'smoke'?"),
         (["rnu"], "unknown command 'rnu'; did you mean 'run'?"),
         (["run", "--arenas", "gtp"], "unknown arena 'gtp'; did you mean 'gpt'?"),
-        (["run", "--optimizers", "AdamW,psilogic"], "unknown optimizer 'psilogic'; did you mean 'PsiLogic'?"),
-        (["run", "--optimizers", "AdamW"], "the reference optimizer 'PsiLogic' is not in the run"),
+        (["run", "--only-optimizers", "AdamW,psilogic"], "unknown optimizer 'psilogic'; did you mean 'PsiLogic'?"),
+        (["run", "--only-optimizers", "AdamW"], "the reference optimizer 'PsiLogic' is not in the run"),
         (["run", "--workers", "-1"], "--workers must be at least 0, got -1"),
-        (["run", "--device", "cuda", "--devices", "0,x"], "--devices takes numbers of GPUs, as in 0,1; got 'x'"),
+        (["run", "--device", "cuda", "--gpus", "0,x"], "--gpus takes numbers of GPUs, as in 0,1, or all; got 'x'"),
         (["run", "--device", "cuda", "--trials-per-gpu", "0"], "--trials-per-gpu must be at least 1, got 0"),
         (["run", "--smoke-test", "--suite", "mini"], "--suite means mini and --smoke-test means smoke"),
         (["plan", "mini", "--suite", "smoke"], "two suites were given: SUITE means mini and --suite means smoke"),
@@ -164,7 +165,7 @@ def test_impossible_suites_are_refused_before_any_trial(
 
 
 def test_trials_use_the_requested_gpus() -> None:
-    words = ["run", "--device", "cuda", "--devices", "0,2", "--trials-per-gpu", "2", "--data-root", "d"]
+    words = ["run", "--device", "cuda", "--gpus", "0,2", "--trials-per-gpu", "2", "--data-root", "d"]
     shared = places(parser().parse_args(words))
     assert shared == [Place(device, "d", alone=False) for device in ("cuda:0", "cuda:2") * 2]
     assert places(parser().parse_args(words[:5])) == [Place(device) for device in ("cuda:0", "cuda:2")]
@@ -280,7 +281,7 @@ def test_explain(finished: Finished, capsys: pytest.CaptureFixture[str]) -> None
     assert main(["explain", str(stray), str(files[other])]) == 0
     assert "they differ in\n  optimizer.code.own_optimizers: 0123 -> " in capsys.readouterr().out
     assert main(["explain", "zzz", "--output-dir", str(finished.output)]) == 2
-    assert "no trials in" in capsys.readouterr().err
+    assert "no trial in" in capsys.readouterr().err
 
 
 def test_the_status_loads_no_heavy_library(ran: Path) -> None:

@@ -175,7 +175,7 @@ def test_without_ray_the_error_names_the_package(monkeypatch):
         importlib.import_module("fairbench.runner.executors.ray.cluster")
 
 
-@pytest.mark.parametrize("option", [["--workers", "2"], ["--devices", "0,1"]])
+@pytest.mark.parametrize("option", [["--workers", "2"], ["--gpus", "0,1"]])
 def test_the_number_of_trials_on_a_cluster_is_no_option(option, capsys):
     assert main(["run", "smoke", "--ray", "local", *option]) == 2
     assert f"leave out {option[0]}" in capsys.readouterr().err

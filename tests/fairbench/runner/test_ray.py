@@ -89,7 +89,7 @@ def held(tmp_path_factory):
 
 
 def run(folder, *words):
-    chosen = ["--suite", "tiny.toml", "--optimizers", "AdamW,own_optimizers:Waits", "--reference", "Waits"]
+    chosen = ["--suite", "tiny.toml", "--only-optimizers", "AdamW,own_optimizers:Waits", "--reference", "Waits"]
     command = [sys.executable, "-m", "fairbench", "run", *chosen, *words]
     output = (folder / f"{words[1]}.txt").open("w")
     return subprocess.Popen(command, cwd=folder, env={**os.environ, **ALONE}, stdout=output, stderr=output)
