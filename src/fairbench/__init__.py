@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fairbench.api.catalog import arenas, optimizers, suites
     from fairbench.api.comparing import Compared, compare
+    from fairbench.api.plan import Plan
     from fairbench.api.published import verdicts
     from fairbench.api.running import check, run, try_
     from fairbench.api.study import Figure, Page, Study, open
-    from fairbench.api.suite import Plan, Suite
+    from fairbench.api.suite import Suite
     from fairbench.api.table import Audit, Table
     from fairbench.common.errors import FairbenchError, UsageError
 
@@ -52,10 +53,11 @@ __all__ = [
 _PLACES = {
     "catalog": ("arenas", "optimizers", "suites"),
     "comparing": ("Compared", "compare"),
+    "plan": ("Plan",),
     "published": ("verdicts",),
     "running": ("check", "run", "try_"),
     "study": ("Figure", "Page", "Study", "open"),
-    "suite": ("Plan", "Suite"),
+    "suite": ("Suite",),
     "table": ("Audit", "Table"),
 }
 

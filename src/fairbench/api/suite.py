@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
@@ -10,62 +9,16 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import tomli_w
-from rich.console import Console
 
-from fairbench.analysis.forecast import Forecast, forecast
 from fairbench.api.optimizer import Given, UserOptimizer, user_optimizer
 from fairbench.api.places import places
-from fairbench.api.table import Table, table_of
+from fairbench.api.plan import Plan, planned
 from fairbench.common.errors import UsageError
 from fairbench.common.files import write_atomically
 from fairbench.common.formatting import plural, some
-from fairbench.report.console import print_plan
-from fairbench.runner.run_options import cores
-from fairbench.runner.run_study import plan_study
-from fairbench.study.snapshot import Snapshot
 from fairbench.suites import schema
 from fairbench.suites.loader import changed, load_suite, suite_names
 from fairbench.suites.overrides import Overrides
-
-WIDTH = 100
-"""Columns of a plan as text."""
-
-
-@dataclass(frozen=True, repr=False)
-class Plan:
-    """The trials of a suite, what they need, and what they can detect.
-
-    Attributes:
-        arenas: a row for each arena.
-        text: the plan in sentences, as `fairbench plan` prints it.
-        workers: trials at a time.
-
-    >>> plan = fb.Suite.load("tiny.toml").plan()
-    >>> plan.trials, plan.arenas[0].final_trials
-    (10, 4)
-    """
-
-    arenas: Table[Forecast]
-    text: str
-    workers: int
-
-    @property
-    def trials(self) -> int:
-        """The number of trials, without those that may be added."""
-        return sum(x.sweep_trials + x.confirm_trials + x.final_trials for x in self.arenas)
-
-    @property
-    def minutes(self) -> float:
-        """Minutes of training and evaluation, with the workers of the plan."""
-        return sum(x.seconds for x in self.arenas) / self.workers / 60
-
-    @property
-    def megabytes(self) -> float:
-        """Disk space of the study."""
-        return sum(x.disk for x in self.arenas) / 1e6
-
-    def __repr__(self) -> str:
-        return self.text
 
 
 @dataclass(frozen=True, repr=False)
@@ -220,12 +173,7 @@ class Suite:
         where = places(device, workers, data_root)
         with TemporaryDirectory() as folder:
             content = self.placed(Path(directory or folder))
-            study = Path(directory or f"{folder}/none")
-            preflight, history = plan_study(content, study, where[0], freeze=False, server=True)
-            at_once = min(len(where), cores()) if where[0].kind == "cpu" else len(where)
-            forecasts, text = forecast(preflight, Snapshot(study, preflight.study)), io.StringIO()
-            print_plan(preflight.study, forecasts, at_once, history, study, Console(file=text, width=WIDTH))
-        return Plan(table_of(Forecast, forecasts), text.getvalue().rstrip(), at_once)
+            return planned(content, Path(directory or f"{folder}/none"), where, server=True)
 
     def __repr__(self) -> str:
         suite = self.content

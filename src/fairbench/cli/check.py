@@ -18,14 +18,19 @@ from fairbench.suites.settings import change, parse_setting
 
 def check(options: argparse.Namespace) -> int:
     """Check an optimizer; 1 if a check failed."""
+    flags = checked(options)
+    print_checks(flags, Terminal())
+    return 1 if any(flag.severity == "fail" for flag in flags) else 0
+
+
+def checked(options: argparse.Namespace) -> list[Flag]:
+    """The results of the checks of an optimizer with its settings."""
     known = load_suite(options.suite).optimizers if options.suite else {}
     tables = {"optimizers": {x: asdict(plan) for x, plan in named_optimizers([options.optimizer], known).items()}}
     for key, value in map(parse_setting, options.set):
         change(tables, key, value)
     ((name, table),) = tables["optimizers"].items()
-    flags = check_all(name, OptimizerPlan(**table))
-    print_checks(flags, Terminal())
-    return 1 if any(flag.severity == "fail" for flag in flags) else 0
+    return check_all(name, OptimizerPlan(**table))
 
 
 def print_checks(flags: Sequence[Flag], console: Terminal) -> None:

@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
-from functools import cache
 from multiprocessing import forkserver, popen_forkserver, reduction, resource_tracker, spawn, util
 from multiprocessing.context import ForkServerProcess, set_spawning_popen
 from multiprocessing.process import BaseProcess
@@ -21,12 +20,16 @@ SIGNALS = (signal.SIGINT, PAUSE, STUCK)
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 START = 1.0
 """Seconds in which a loaded server has started a process."""
+SERVERS: dict[frozenset[str], forkserver.ForkServer] = {}
+"""The servers of this process by the modules that they load; a later study with the same ones starts at once."""
 
 
-@cache
 def server(modules: tuple[str, ...]) -> forkserver.ForkServer:
-    """The server that loads these modules when it starts. It stays for the next study, since that takes seconds."""
-    made = forkserver.ForkServer()
+    """The server that loads at least these modules when it starts; it stays for the next study, since that is slow."""
+    for loaded, known in SERVERS.items():
+        if loaded.issuperset(modules):
+            return known
+    made = SERVERS[frozenset(modules)] = forkserver.ForkServer()
     made.set_forkserver_preload([*modules])
     return made
 
