@@ -14,8 +14,8 @@ from fairbench.training.check import BROKEN, CONTRACT_CHECKS, TIMED, check_optim
 from fairbench.training.check.case import ShortTraining
 from fairbench.training.place import Place
 
-PRELOAD = ("fairbench.arenas.vit", "fairbench.training.check")
-"""Modules that every process needs, in addition to the libraries that the optimizer loads."""
+PRELOAD = ("fairbench.arenas.vit",)
+"""What is slow to load and every process needs, in addition to the libraries that the optimizer loads."""
 TRAINING_LIMIT = 120.0
 """Seconds that the trainings may take."""
 CHECK_LIMIT = 20.0

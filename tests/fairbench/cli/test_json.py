@@ -9,7 +9,7 @@ import pytest
 from fairbench.cli.json_option import COMMANDS
 from fairbench.cli.main import main
 
-pytestmark = pytest.mark.xdist_group("servers")
+pytestmark = pytest.mark.xdist_group("studies")  # one worker has the study that some of them share
 
 PAGE = Path(__file__).parents[3] / "docs/json.md"
 KEYS = {
