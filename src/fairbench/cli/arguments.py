@@ -18,7 +18,8 @@ class Parser(argparse.ArgumentParser):
         super().__init__(allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **options)
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message.removeprefix('argument ')}; see {self.prog} --help")
+        see = " See" if message.endswith("?") else "; see"
+        raise UsageError(f"{message.removeprefix('argument ')}{see} {self.prog} --help")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """The namespace; what is left over is an error of this parser, not of the one that called it.

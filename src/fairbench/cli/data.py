@@ -4,7 +4,6 @@ import argparse
 from pathlib import Path
 
 from fairbench.common.errors import UsageError, pick
-from fairbench.common.extras import missing_extra
 from fairbench.common.formatting import format_bytes
 from fairbench.common.terminal import say
 from fairbench.data.dataset_config import DatasetConfig, configs_of, dataset_config, default_configs
@@ -24,8 +23,6 @@ def run_data(options: argparse.Namespace) -> int:
     verbs = {"list": list_datasets, "download": prepare_datasets, "prepare": prepare_datasets, "verify": verify}
     try:
         return verbs[options.verb](options)
-    except ModuleNotFoundError as error:
-        raise UsageError(missing_extra(error, "data")) from error
     except KeyboardInterrupt:
         say("\nfairbench: stopped; finished files are kept, the same command resumes", is_error=True)
         return 130

@@ -32,8 +32,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without a minus sign is no reason to fail
+    words = sys.argv[1:] if arguments is None else arguments
     try:
-        code = _run(sys.argv[1:] if arguments is None else arguments)
+        code = _run(words)
         sys.stdout.flush()
         return code
     except BrokenPipeError:  # as in `fairbench list | head -1`
@@ -43,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say(f"fairbench: {error}", is_error=True)
         return 2
     except ModuleNotFoundError as error:
-        say(f"fairbench: {missing_extra(error)}", is_error=True)
+        say(f"fairbench: {missing_extra(error, 'data' if words[0] == 'data' else 'bench')}", is_error=True)
         return 2
     except Preempted as error:
         say(f"\nfairbench: {error}, to be continued; {KEPT}", is_error=True)
@@ -64,10 +65,10 @@ def _run(words: Sequence[str]) -> int:
         say(top.format_help(), is_error=True)
         return 2
     refuse_empty(words)
-    known = [*command_names(top), "-h", "--help", "-V", "--version"]
+    known = [*command_names(top), "--help", "--version"]
     if not words[0].startswith("-") and words[0] not in known:
         raise unknown("command", words[0], known)
-    options = top.parse_args(words if words[0] in known else ["run", *words])
+    options = top.parse_args(words if words[0] in (*known, "-h", "-V") else ["run", *words])
     if options.command in READERS:
         gc.disable()  # everything that is read is needed until the end
     module, _, function = options.do.partition(":")

@@ -88,13 +88,16 @@ def _add_reading(commands: Commands[Parser]) -> None:
     _add_of_study(commands, "watch", text, "progress:watch")
     text, codes = "show every flag of a study, with evidence and advice", "0 no fail; 1 a fail; 2 no such study"
     _add_of_study(commands, "audit", text, "studies:audit", codes=codes)
-    text, codes = "write all tables, figures and the page again from the records", "0 done; 1 a trial failed"
+    text, codes = (
+        "write all tables, figures and the page again from the records",
+        "0 done; 1 a trial failed; 2 no such study",
+    )
     output = "directory of the report (default: DIR)"
     report = _add_of_study(commands, "report", text, "studies:report", codes=codes, output=output)
     figures = "draw figures in the sizes of a paper too: 3.3 and 5.5 inches wide"
     report.add_argument("--figures", choices=["paper"], help=figures)
     text = "show the page of a study in a browser; write it first if there is none"
-    _add_of_study(commands, "open", text, "studies:open_page", codes="0 shown; 1 there is no browser; 2 no such study")
+    _add_of_study(commands, "open", text, "page:open_page", codes="0 shown; 1 there is no browser; 2 no such study")
     text = "compare a study with another study, or with a publication"
     output = "directory of the tables and the page (default: DIR)"
     compare = _add_of_study(commands, "compare", text, "compare:compare", " results/again", output=output)

@@ -1,26 +1,24 @@
-"""`fairbench run` and `fairbench plan`."""
+"""`fairbench run` and `fairbench plan`; libraries that are slow to import are loaded after the options are checked."""
+
+from __future__ import annotations
 
 import argparse
 import os
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from fairbench.analysis.forecast import forecast
-from fairbench.cli.data import prepare_user_data
 from fairbench.cli.places import choice, places
-from fairbench.cli.studies import show_report
 from fairbench.cli.suite_options import chosen_suite
-from fairbench.common.console import Terminal
 from fairbench.common.errors import UsageError
 from fairbench.common.terminal import say
-from fairbench.report.console import print_plan
-from fairbench.runner.observers import Observer
-from fairbench.runner.progress.live import TrialLines
 from fairbench.runner.run_options import RunOptions, cores
-from fairbench.runner.run_study import plan_study, run_study
-from fairbench.study.snapshot import Snapshot
 from fairbench.suites.schema import Suite
+
+if TYPE_CHECKING:
+    from fairbench.common.console import Terminal
+    from fairbench.runner.observers import Observer
 
 
 def run(options: argparse.Namespace) -> int:
@@ -31,6 +29,11 @@ def run(options: argparse.Namespace) -> int:
     prepare_own_data(options, suite)
     if options.offline:
         os.environ["HF_HUB_OFFLINE"] = "1"  # the libraries read it when they are imported
+
+    from fairbench.cli.studies import show_report
+    from fairbench.common.console import Terminal
+    from fairbench.runner.run_study import run_study
+
     console = Terminal(quiet=options.quiet)
     if chosen := choice(options, run_options.places):
         console.print(chosen, style="dim", highlight=False)
@@ -39,6 +42,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _observers(options: argparse.Namespace, suite: Suite, directory: Path, console: Terminal) -> list[Observer]:
+    from fairbench.runner.progress.live import TrialLines
+
     observers: list[Observer] = [TrialLines(console)] if options.verbose else []
     if options.tensorboard:
         from fairbench.runner.progress.tensorboard import TensorBoard
@@ -93,6 +98,8 @@ def prepare_own_data(options: argparse.Namespace, suite: Suite) -> None:
         if folder.is_dir() and not any(folder.iterdir()):
             raise UsageError(f"{option} {folder}: the folder is empty; give one with files")
     if given:
+        from fairbench.cli.data import prepare_user_data
+
         prepare_user_data(suite, options.data_root or Path("data"))
 
 
@@ -101,6 +108,13 @@ def plan(options: argparse.Namespace) -> int:
     suite = chosen_suite(options)
     directory, where = output_directory(options, suite), places(options)
     prepare_own_data(options, suite)
+
+    from fairbench.analysis.forecast import forecast
+    from fairbench.common.console import Terminal
+    from fairbench.report.console import print_plan
+    from fairbench.runner.run_study import plan_study
+    from fairbench.study.snapshot import Snapshot
+
     console = Terminal()
     preflight, history = plan_study(suite, directory, where[0], options.freeze, partial(say, is_error=True))
     workers = min(len(where), cores()) if where[0].kind == "cpu" else len(where)

@@ -11,7 +11,6 @@ from fairbench.cli.suite_options import chosen_suite
 from fairbench.common.errors import UsageError
 from fairbench.common.terminal import say
 from fairbench.runner.preemption import TO_BE_CONTINUED
-from fairbench.runner.run_study import check_data
 from fairbench.suites.schema import Suite
 
 WARNING = 180
@@ -56,6 +55,9 @@ def slurm(options: argparse.Namespace) -> int:
     suite = chosen_suite(options)
     chosen_run_options(options)
     prepare_own_data(options, suite)
+
+    from fairbench.runner.run_study import check_data  # slow to import
+
     check_data(suite, str(options.data_root or "data"))
     say(prepared_job(options, suite).removesuffix("\n"))
     return 0

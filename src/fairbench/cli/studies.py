@@ -1,13 +1,11 @@
-"""The commands that read a study: audit, report and open."""
+"""The commands that read a study: audit and report."""
 
 import argparse
-import webbrowser
 from pathlib import Path
 
 from fairbench.analysis.analyse import analyse
 from fairbench.common.console import Terminal
-from fairbench.common.terminal import say
-from fairbench.report import PAGE, write_report
+from fairbench.report import write_report
 from fairbench.report.console import print_audit, print_place, print_verdicts
 from fairbench.study.snapshot import open_study
 
@@ -34,14 +32,3 @@ def show_report(directory: Path, output: Path, for_paper: bool = False, quiet: b
     else:
         print_verdicts(result, output, Terminal())
     return int(result.analyses.failed > 0)
-
-
-def open_page(options: argparse.Namespace) -> int:
-    """Show the page of a study in a browser; write the report first if there is none. 1 without a browser."""
-    page: Path = options.directory / PAGE
-    if not page.exists():
-        show_report(options.directory, options.directory, quiet=True)
-    if webbrowser.open(page.resolve().as_uri()):
-        return 0
-    say(f"fairbench: no browser can be started here; open {page} in one", is_error=True)
-    return 1

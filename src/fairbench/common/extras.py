@@ -18,7 +18,7 @@ def how_to_install(extra: str) -> str:
     return f"in the folder of the repository, run: pip install '.[{extra}]'"
 
 
-def missing_extra(error: ModuleNotFoundError, first: str = "bench") -> str:
+def missing_extra(error: ModuleNotFoundError, first: str) -> str:
     """A message on a library that is not installed, which names its extra.
 
     Args:

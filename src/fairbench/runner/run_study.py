@@ -152,7 +152,7 @@ def check_data(suite: Suite, data_root: str) -> None:
         except UsageError as error:
             missing.append(str(error))
     if missing:
-        raise UsageError("\n".join(missing))
+        raise UsageError("\n  ".join(missing))
 
 
 def preload(suite: Suite) -> list[str]:

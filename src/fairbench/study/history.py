@@ -175,8 +175,10 @@ def read_history(directory: Path) -> History:
     """The history of an output directory; empty without one.
 
     Raises:
-        UsageError: the file is damaged.
+        UsageError: the file is damaged, or the directory is a file.
     """
+    if directory.is_file():
+        raise UsageError(f"{directory} is a file, not the directory of a study; give another path")
     path = directory / CONFIG_FILE
     read = read_json(path, lambda value, _: History.from_json(value, str(path)))
     if isinstance(read, Damaged):

@@ -71,7 +71,7 @@ class Overrides:
             if setting in (key, short) or key.startswith(f"{setting}."):
                 return f"setting {setting}"
         for name, patterns in SET_BY.items():
-            if getattr(self, name) and any(fnmatchcase(key, pattern) for pattern in patterns):
+            if getattr(self, name) not in (None, "") and any(fnmatchcase(key, pattern) for pattern in patterns):
                 return f"--{name.replace('_', '-')} {getattr(self, name)}"
         for word in self.arenas or ():
             if ":" in word and path[:2] == ("arenas", word.rpartition(":")[2]):

@@ -22,7 +22,7 @@ from fairbench.training import environment
 from fairbench.training.place import Checkpointing, Place
 from fairbench.training.trial import trial
 
-pytest.importorskip("ray", reason="Ray is not installed: pip install 'psilogic[ray]'")
+pytest.importorskip("ray", reason="Ray is not installed: pip install '.[ray]'")
 import psutil
 from ray.cluster_utils import Cluster
 

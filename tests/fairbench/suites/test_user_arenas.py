@@ -90,6 +90,11 @@ def test_a_user_arena_on_the_command_line_has_the_defaults_of_its_class(folder: 
     suite = chosen_suite(options("run", *words))
     assert list(suite.arenas) == ["vit", "NoisySine"]
     assert (suite.arenas["NoisySine"].steps, suite.arenas["NoisySine"].model) == (300, {"width": 64})
+    changed = chosen_suite(options("run", *words, "--set", "arenas.NoisySine.model.width=8"))
+    assert changed.arenas["NoisySine"] == replace(suite.arenas["NoisySine"], model={"width": 8})
+    for key, complaint in {"model.wdth": "unknown option 'wdth'", "facts.title": "come from the arena's class"}.items():
+        with pytest.raises(UsageError, match=complaint):
+            chosen_suite(options("run", *words, "--set", f"arenas.NoisySine.{key}=8"))
     preview = preview_suite(options("try", "torch.optim:SGD", "--arena", "noisy_sine.py:NoisySine"))
     assert preview.arenas["NoisySine"] == suite.arenas["NoisySine"]
     rewritten("noisy_sine.py", '"metric": "mse", ', "")
