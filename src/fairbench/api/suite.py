@@ -115,7 +115,11 @@ class Suite:
         return Suite(changed(content, Overrides()), {**self.added, added.name: added})
 
     def placed(self, folder: Path) -> schema.Suite:
-        """The suite as trials can load it; classes of a notebook are written below a folder."""
+        """The suite as trials can load it; classes of a notebook are written below a folder.
+
+        >>> fb.Suite.load("mini").placed(Path("results/mine")) == fb.Suite.load("mini").content
+        True
+        """
         plans = {
             name: replace(plan, factory=self.added[name].placed(folder).factory) if name in self.added else plan
             for name, plan in self.content.optimizers.items()

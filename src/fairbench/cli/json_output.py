@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from fairbench.analysis.published.user_table import table_comparisons
 
 from fairbench.analysis.published.publication import load_publication
 from fairbench.analysis.published.replication import LEVEL
+from fairbench.analysis.published.user_table import table_comparisons
 from fairbench.analysis.published.verdicts import published_comparisons
 from fairbench.api import catalog
 from fairbench.api.plan import planned
