@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,7 +16,7 @@ from fairbench.common.checks import Flag
 from fairbench.common.console import Terminal
 from fairbench.report.tables.results import flag_table
 from fairbench.runner.optimizer_checks import check_all
-from fairbench.runner.preview import run_preview
+from fairbench.runner.preview import Preview, run_preview
 from fairbench.runner.run_options import RunOptions
 from fairbench.runner.run_study import run_study
 from fairbench.suites.loader import changed
@@ -134,9 +134,11 @@ def try_(
         compared = [*(name for name in against if name != own.name), own.name]
         overrides = Overrides(arenas=[arena] if arena else None, optimizers=compared, preview=True)
         preview = run_preview(changed(content, overrides), lr, places("cpu", workers, "data"), server=True)
-    rows = []
+    return table_of(PreviewRow, [*_rows(preview)])
+
+
+def _rows(preview: Preview) -> Iterator[PreviewRow]:
     for name, of_rate in preview.records.items():
         for rate, record in of_rate.items():
             error = record["error"]["message"] if record["error"] else ""
-            rows.append(PreviewRow(name, rate, preview.metric, preview.value(name, rate), record["status"], error))
-    return table_of(PreviewRow, rows)
+            yield PreviewRow(name, rate, preview.metric, preview.value(name, rate), record["status"], error)

@@ -8,6 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
+from markupsafe import Markup
+
 from fairbench.analysis.analyse import analyse
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.verdicts import Comparison
@@ -83,7 +85,8 @@ class Page:
         return str(self.path)
 
     def _repr_html_(self) -> str:
-        return f'<a href="{os.path.relpath(self.path)}" target="_blank">{self.path}</a>'
+        link = Markup('<a href="{}" target="_blank">{}</a>')
+        return str(link.format(Path(os.path.relpath(self.path)).as_posix(), self.path))
 
 
 class Study:

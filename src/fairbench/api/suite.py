@@ -9,10 +9,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import tomli_w
+from markupsafe import Markup
 
 from fairbench.api.optimizer import Given, UserOptimizer, user_optimizer
 from fairbench.api.places import places
 from fairbench.api.plan import Plan, planned
+from fairbench.api.table import Table
 from fairbench.common.errors import UsageError
 from fairbench.common.files import write_atomically
 from fairbench.common.formatting import plural, some
@@ -178,6 +180,12 @@ class Suite:
         with TemporaryDirectory() as folder:
             content = self.placed(Path(directory or folder))
             return planned(content, Path(directory or f"{folder}/none"), where, server=True)
+
+    def _repr_html_(self) -> str:
+        """The suite for a notebook, with a row for each arena."""
+        shown = ("metric", "margin", "sweep_steps", "steps", "batch_size")
+        rows = [{"arena": name} | {key: getattr(x, key) for key in shown} for name, x in self.content.arenas.items()]
+        return str(Markup("<p>{}</p>").format(repr(self)[1:-1])) + Table(rows, ("arena", *shown))._repr_html_()
 
     def __repr__(self) -> str:
         suite = self.content

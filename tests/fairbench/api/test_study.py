@@ -64,6 +64,7 @@ def test_what_a_notebook_shows_is_the_reports(study, written):
     assert all(f">{cell.text}<" in page for cell in cells)
     assert study.figure("learning_curves")._repr_svg_() == (written / "figures/learning_curves.svg").read_text()
     assert 'href="results/mine/report.html"' in study.report()._repr_html_()
+    assert '<td style="text-align: left">vit</td>' in fb.Suite.load("mini")._repr_html_()
 
 
 def test_every_repr_fits_a_screen(study, here):
