@@ -156,6 +156,38 @@ def test_a_drag_shows_a_part_and_the_link_keeps_it(browser):
     assert browser.execute_script("return location.hash") == "#figure-lr_sensitivity"
 
 
+ROWS = f"""{PANEL}
+const seen = (element) => element.getClientRects().length > 0;
+const numbers = (path) => Array.from(path.getAttribute('d').matchAll(/[-\\d.]+/g), Number);
+const ticks = [...svg.querySelectorAll('[data-axis=x] .tick text')].filter(seen);
+return {{
+    ticks: ticks.map((text) => [Number(text.textContent.replace('−', '-')), Number(text.getAttribute('x'))]),
+    bars: [...svg.querySelectorAll('[data-arm] path')].map(numbers),
+    names: [...svg.querySelectorAll('[data-arm] text')].filter(seen).map((text) => Number(text.getAttribute('y'))),
+}}
+"""
+
+
+def test_a_drag_shows_a_part_of_rows(browser):
+    """Each end of a bar against the ticks; a row's name is at its middle, and the names of other rows are gone."""
+    whole = seen(browser, "step_time")
+    x, y, *_ = next(
+        point for point in browser.execute_script(AT, "step_time") if point[2:] == [1, "AdamW, step: 4.00 ms"]
+    )
+    mouse(browser, ("Pressed", x - 80, y - 12), ("Moved", x + 60, y + 12), ("Released", x + 60, y + 12))
+    assert seen(browser, "step_time")["labels"] == ["10.0 ms", "AdamW"]
+    rows = browser.execute_script(ROWS, "step_time")
+    (low, left), *_, (high, right) = rows["ticks"]
+    assert [left + (right - left) * (ms - low) / (high - low) for ms in (0, 1, 1, 3, 3, 6, 6, 10)] == pytest.approx(
+        [bar[i] for bar in rows["bars"][:4] for i in (0, 2)], abs=0.1
+    )
+    middle = (rows["bars"][0][1] + rows["bars"][0][5]) / 2
+    assert rows["names"] == pytest.approx([middle] * 2, abs=5)
+    browser.execute_script("document.querySelector('#figure-step_time svg').focus()")
+    keys(browser, "0")
+    assert seen(browser, "step_time") == whole
+
+
 def test_the_pointer_tells_the_values_of_all_arms(browser):
     seen(browser, "lr_sensitivity")
     points = browser.execute_script(AT, "lr_sensitivity")

@@ -66,8 +66,9 @@ def _draw_bars(panel: Panel, costs: Sequence[Cost], looks: Looks) -> None:
     for row, cost in enumerate(costs):
         arm, widths = looks[cost.optimizer], [getattr(cost, f"{phase}_ms") for phase in STEP_PHASES]
         *lefts, end = accumulate(widths, initial=0.0)
-        bars = list(zip(lefts, widths, strict=True))
-        mark(panel, arm, axes.broken_barh(bars, (row - 0.31, 0.62), facecolors=PHASE_COLORS))
+        edges = zip(lefts, widths, PHASE_COLORS, strict=True)
+        bars = [([a, a + w, a + w, a], [row - 0.31] * 2 + [row + 0.31] * 2, color) for a, w, color in edges]
+        mark(panel, arm, *axes.fill(*(part for bar in bars for part in bar), linewidth=0))
         for phase, width, left in zip(STEP_PHASES, widths, lefts, strict=True):
             panel.points.append((left + width / 2, row, arm.index, f"{cost.optimizer}, {phase}: {number(width, 3)} ms"))
         time = number(cost.train_ms, 3) + " ms"

@@ -122,7 +122,7 @@ function explore(panel) {
     const start = pointed(event);
     fixed = false;
     show(valuesAt(it, start));
-    if (it.old.y.kind === "rows" || !it.now.x.inside(start[0]) || !it.now.y.inside(start[1])) return;
+    if (!it.now.x.inside(start[0]) || !it.now.y.inside(start[1])) return;
     from = start;
     svg.setPointerCapture(event.pointerId);
   });
@@ -166,7 +166,6 @@ function zoom({ panel, name, number }, limits) {
 
 // The part of a panel around a value, or its middle, a number of times as large as now.
 function zoomAround(it, index, factor) {
-  if (it.old.y.kind === "rows") return;
   const middle = [(it.now.x.start + it.now.x.end) / 2, (it.now.y.start + it.now.y.end) / 2];
   const center = index < 0 ? middle : position(it, it.data.points[index]);
   const ends = ["x", "y"].flatMap((name, i) => [it.now[name].start, it.now[name].end].map((end) => it.now[name].value(center[i] + (end - center[i]) * factor)));
