@@ -27,6 +27,7 @@ FIGURES = ("leaderboard", "learning_curves", "lr_sensitivity", "mechanism", "ste
 LATEX = (
     *(
         "main",
+        "verdicts",
         "comparisons",
         "statistics",
         "metrics",

@@ -98,6 +98,7 @@ def test_only_wins_are_bold():
     found = tables("Muon")
     bold = {name: re.findall(r"\\textbf\{([\w.]+)", to_latex(table)) for name, table in found.items()}
     assert {name: texts for name, texts in bold.items() if texts} == {
+        "verdicts": ["better"] * 2,
         "comparisons": ["better"] * 2,
         "main": ["0.5100", "0.7133"],
     }

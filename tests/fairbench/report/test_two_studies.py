@@ -115,7 +115,7 @@ def test_the_command(tmp_path, capsys):
     assert page.headings[0] == (1, "FairBench: a and b")
     assert [link for link in page.links if not link.startswith(("#", "data:"))] == []
     heads = [row[0] for row in page.tables["verdicts"][1:]]
-    assert heads[2:] == ["vit: PsiLogic against AdamW", "vit: PsiLogic against Lion changed"]
+    assert heads[2:] == ["vit: PsiLogic against AdamW", "vit: PsiLogic against Lion (changed)"]
     assert page.bold == ["better"] * 2  # AdamW in vit, as A and as B judged it
     assert text.count(' changed" data-value') == 2 * 2  # both cells of Lion, in two arenas
     lion = next(row for row in page.tables["values"] if row[:2] == ["vit", "Lion"])

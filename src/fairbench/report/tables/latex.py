@@ -37,7 +37,7 @@ class _Column:
         if self.width is None:
             return "r" if self.is_number else "l"
         ragged = r"\raggedleft" if self.is_number else r"\raggedright"
-        return rf">{{{ragged}\arraybackslash}}p{{{self.width / TEXT:.3f}\linewidth}}"
+        return rf">{{{ragged}\arraybackslash}}p{{{self.width / TEXT:.4f}\linewidth}}"
 
     def source(self, cell: Cell) -> str:
         text = (escape if self.width is None else breakable)(str(cell.text))

@@ -13,11 +13,20 @@ from fairbench.analysis.results import Aggregate, ArmResults, Results
 from fairbench.common.checks import Flag
 from fairbench.report.tables.analyses import analysis_tables
 from fairbench.report.tables.budget import search_in_words
-from fairbench.report.tables.model import ARM, Column, TableView, integers, numbers, page_only, table_view, words
+from fairbench.report.tables.model import (
+    ARM,
+    Column,
+    TableView,
+    integers,
+    intervals,
+    numbers,
+    page_only,
+    table_view,
+    words,
+)
 from fairbench.report.tables.numbers import (
     NONE,
     exact,
-    interval,
     mean_and_deviation,
     measured,
     number,
@@ -26,6 +35,7 @@ from fairbench.report.tables.numbers import (
     three,
 )
 from fairbench.report.tables.provenance import provenance_tables
+from fairbench.report.tables.verdict_grid import verdict_grid
 from fairbench.report.tables.verdict_text import MeanText, VerdictText
 from fairbench.study.plan import Selection
 from fairbench.suites.schema import RULES, Suite
@@ -35,6 +45,7 @@ from fairbench.suites.search import Setting, are_numbers
 def all_tables(analyses: Analyses) -> dict[str, TableView]:
     """Every table that has a row, by its name."""
     tables = [
+        verdict_grid(analyses.suite, analyses.comparisons),
         main_table(analyses),
         comparison_table(analyses),
         statistic_table(analyses),
@@ -62,7 +73,8 @@ def main_table(analyses: Analyses) -> TableView:
         def mean(optimizer: str) -> MeanText:
             return MeanText(_mean(found[arena, optimizer]), optimizer, compared.get((arena, optimizer), ()))
 
-        return Column(_metric(suite, arena), mean, lambda optimizer: found[arena, optimizer].mean)
+        deviation = {"std": lambda optimizer: found[arena, optimizer].std}
+        return Column(_metric(suite, arena), mean, lambda optimizer: found[arena, optimizer].mean, more=deviation)
 
     whom = (
         "every other" if suite.compare == "all" else f"{suite.reference}, or {suite.reference} better than every other"
@@ -112,7 +124,7 @@ def comparison_table(analyses: Analyses) -> TableView:
             ),
             Column("Baseline’s", lambda c: measured(c.mean_baseline, c.std_baseline), lambda c: c.mean_baseline),
         ),
-        Column("Advantage [95% CI]", lambda c: interval(c.advantage, c.ci_low, c.ci_high), lambda c: c.advantage),
+        intervals("Advantage", "advantage"),
         *page_only(
             numbers("Margin", "margin", exact),
             numbers("Hedges’ g", "hedges_g", lambda g: number(g, 3)),
@@ -141,7 +153,7 @@ def statistic_table(analyses: Analyses) -> TableView:
         numbers("Permutation p", "p_permutation", p_value),
         *page_only(numbers("Smallest", "p_permutation_floor", p_value)),
         numbers("Spread p", "p_spread", p_value),
-        Column("Hedges’ g [95% CI]", lambda c: interval(c.hedges_g, c.g_low, c.g_high), lambda c: c.hedges_g),
+        intervals("Hedges’ g", "hedges_g", "g_low", "g_high"),
         numbers("Seeds needed", "seeds_needed", exact),
     )
     return table_view("statistics", caption, columns, analyses.comparisons)
