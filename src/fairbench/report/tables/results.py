@@ -26,8 +26,8 @@ from fairbench.report.tables.model import (
 )
 from fairbench.report.tables.numbers import (
     NONE,
+    column_of_means,
     exact,
-    mean_and_deviation,
     measured,
     number,
     p_value,
@@ -70,11 +70,15 @@ def main_table(analyses: Analyses) -> TableView:
             compared.setdefault((c.arena, name), []).append(c)
 
     def column(arena: str) -> Column:
-        def mean(optimizer: str) -> MeanText:
-            return MeanText(_mean(found[arena, optimizer]), optimizer, compared.get((arena, optimizer), ()))
+        of_arena = {name: found[arena, name] for name in suite.optimizers}
+        texts = column_of_means([(a.mean, a.std) for a in of_arena.values()])
+        shown = {name: f"{_lost(of_arena[name])}{text}" for name, text in zip(of_arena, texts, strict=True)}
 
-        deviation = {"std": lambda optimizer: found[arena, optimizer].std}
-        return Column(_metric(suite, arena), mean, lambda optimizer: found[arena, optimizer].mean, more=deviation)
+        def mean(optimizer: str) -> MeanText:
+            return MeanText(shown[optimizer], optimizer, compared.get((arena, optimizer), ()))
+
+        deviation = {"std": lambda optimizer: of_arena[optimizer].std}
+        return Column(_metric(suite, arena), mean, lambda optimizer: of_arena[optimizer].mean, more=deviation)
 
     whom = (
         "every other" if suite.compare == "all" else f"{suite.reference}, or {suite.reference} better than every other"
@@ -83,7 +87,7 @@ def main_table(analyses: Analyses) -> TableView:
         f"Final value on the test split, mean ± standard deviation over {suite.final.in_words}. Bold where the verdict "
         f"is that an optimizer is better than {whom}."
     )
-    if any(a.diverged or a.failed or a.missing for a in found.values()):
+    if any(map(_lost, found.values())):
         caption += " † Seeds diverged, failed or are missing; the mean is that of the others, and is not compared."
     columns = Column("Optimizer", str), *map(column, suite.arenas)
     return table_view("main", caption, columns, suite.optimizers)
@@ -94,8 +98,8 @@ def _metric(suite: Suite, arena: str) -> str:
     return f"{arena}: {metric}\N{NO-BREAK SPACE}{'↓' if suite.facts(arena).metrics[metric] == 'min' else '↑'}"
 
 
-def _mean(a: Aggregate) -> str:
-    return mean_and_deviation(a.mean, a.std) + ("†" if a.diverged or a.failed or a.missing else "")
+def _lost(a: Aggregate) -> str:
+    return "†" if a.diverged or a.failed or a.missing else ""
 
 
 def comparison_table(analyses: Analyses) -> TableView:
