@@ -38,6 +38,7 @@ from fairbench.report.figures.text_size import (
     REPORT_TEXT,
     columns,
     figure_width,
+    in_lines,
     scale,
 )
 from fairbench.suites.schema import Suite
@@ -70,6 +71,9 @@ STYLE: dict[Any, Any] = {
 
 LEFT, RIGHT, TOP, BOTTOM = 0.85, 0.3, 0.45, 0.65
 """Sizes in inches, so that text has the same space in a figure of any number of panels."""
+
+TITLE_LINE, TITLE_LINES = 0.19, 3
+"""The height in inches of a line of a title, and the most lines of one."""
 
 WIDEST = 6.5
 """The most inches of a panel that has the whole width of a figure."""
@@ -206,24 +210,28 @@ def panels(
     """A figure with a titled panel for each arena, up to two in a row.
 
     Args:
-        titles: title of each panel by its arena, at least one.
-        height: inches of a panel with its title and labels.
+        titles: title of each panel by its arena, at least one; a long one has several lines.
+        height: inches of a panel with its labels and a title of one line.
         left, right, bottom: margins of each panel in inches.
         legend: inches below all panels.
     """
     in_row = min(len(titles), columns())
     rows = -(-len(titles) // in_row)
     panel_width = figure_width() / (in_row if figure_width() <= WIDEST else columns())
+    space = POINTS_PER_INCH * (panel_width - left)
+    wrapped = {arena: in_lines(title, space, TITLE_SIZE, "bold", TITLE_LINES) for arena, title in titles.items()}
+    inner_height = height - TOP - bottom
+    height += TITLE_LINE * max(title.count("\n") for title in wrapped.values())
     size = in_row * panel_width, rows * height + legend
     figure = Figure(figsize=(size[0] * scale(), size[1] * scale()))
     FigureCanvasAgg(figure)
-    by_arena, inner_height = {}, height - TOP - bottom
+    by_arena = {}
     for i, (arena, title) in enumerate(titles.items()):
         row, column = divmod(i, in_row)
         x, y = column * panel_width + left, (rows - row - 1) * height + bottom + legend
         width = panel_width - left - right
         inner = (x / size[0], y / size[1], width / size[0], inner_height / size[1])
-        axes = figure.add_axes(inner, title=title, gid=f"panel{i}")
+        axes = figure.add_axes(inner, title=wrapped[arena], gid=f"panel{i}")
         outer = column * panel_width, row * height, panel_width, height
         by_arena[arena] = Panel(i, title, axes, Box(*(round(POINTS_PER_INCH * x, 2) for x in outer)), inner_height)
     return figure, by_arena
@@ -288,6 +296,11 @@ def finished(figure: Figure, by_arena: Mapping[str, Panel], name: str, title: st
     size = matplotlib.rcParams["figure.figsize"][0], matplotlib.rcParams["font.size"]
     parts = [drawn_panel(arena, panel) for arena, panel in by_arena.items()]
     return Drawing(name, title, caption, figure, size, parts)
+
+
+def over_seeds(suite: Suite) -> str:
+    """What a value of an arm is, in words."""
+    return "one final seed" if len(suite.final.seeds) == 1 else "mean over the final seeds"
 
 
 def titles(suite: Suite, arenas: Iterable[str]) -> dict[str, str]:

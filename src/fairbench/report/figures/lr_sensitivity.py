@@ -50,7 +50,7 @@ def draw_lr_sensitivity(analyses: Analyses, looks: Looks) -> Drawing | None:
         arms = reference_first(results, arena)
         means = {arm.optimizer: _means(arm.selecting, suite.arenas[arena].metric) for arm in arms}
         shown = {arm.optimizer: _of_selected(arm, means[arm.optimizer]) for arm in arms}
-        panel.axes.set_xlabel("learning rate" + no_line(arms, [arm for arm in arms if means[arm.optimizer]], looks))
+        panel.axes.set_xlabel("learning rate" + no_line(arms, [arm for arm in arms if means[arm.optimizer]]))
         panel.best = "high" if maximize else "low"
         panel.axes.set_ylabel(label)
         log_axis(panel.axes, [run.lr for arm in arms for run in (*arm.sweep, *arm.confirm) if run.lr])
