@@ -119,7 +119,8 @@ def broken():
         "AdamW": [0.5, 0.51, 0.52, 0.5],
         "Lion": [0.6, "diverged", "failed", 0.6],
     }
-    return the_study, Records(finals(the_study, **scores, **{HOSTILE: [0.7, None, 0.72, 0.7]}))
+    lost = {("gpt", "AdamW"): {1e-2: "diverged"}}
+    return the_study, Records(finals(the_study, **scores, **{HOSTILE: [0.7, None, 0.72, 0.7]}), lost)
 
 
 FLAGS = [

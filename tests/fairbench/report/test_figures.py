@@ -20,7 +20,7 @@ from fairbench.analysis.comparison.time_to_target import ProfilePoint
 from fairbench.common.files import write_files
 from fairbench.report.figures import all_figures
 from fairbench.report.figures.axis_text import fit_ticks, inner_width, thin_ticks
-from fairbench.report.figures.canvas import MOST_PIXELS, STYLE, Drawing, finished, log_axis, style
+from fairbench.report.figures.canvas import MOST_PIXELS, STYLE, Drawing, finished, style
 from fairbench.report.figures.causes import acted, draw_causes, draw_mechanism, draw_shocks
 from fairbench.report.figures.colors import COLORS
 from fairbench.report.figures.labels import separate
@@ -28,6 +28,7 @@ from fairbench.report.figures.leaderboard import draw_leaderboard
 from fairbench.report.figures.learning_curves import draw_learning_curves
 from fairbench.report.figures.looks import NAME_WIDTH, looks_of, short_names
 from fairbench.report.figures.lr_sensitivity import draw_lr_sensitivity
+from fairbench.report.figures.panel import log_axis
 from fairbench.report.figures.paper import NORMAL_TEXT, paper_figures
 from fairbench.report.figures.profiles import draw_profiles
 from fairbench.report.figures.text_size import POINTS_PER_INCH, panel_width, text_width

@@ -14,7 +14,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, ScalarFormatter
 from fairbench.report.figures.text_size import in_lines, points_per_pixel, text_width
 
 if TYPE_CHECKING:
-    from fairbench.report.figures.canvas import Panel
+    from fairbench.report.figures.panel import Panel
 
 TICK_SIZE, LABEL_SIZE, TITLE_SIZE = 9, 9, 11
 MOST_TICKS = 8

@@ -6,10 +6,11 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.ladder import WHOLE
 from fairbench.analysis.mechanism import quantity_curve
 from fairbench.analysis.results import ArmResults
-from fairbench.report.figures.canvas import Drawing, draw_line, finished, over_seeds, panels, titles
+from fairbench.report.figures.canvas import Drawing, finished, over_seeds, panels, titles
 from fairbench.report.figures.intervals import Interval, draw_intervals
 from fairbench.report.figures.labels import draw_legend, label_ends, label_space, lines_height
 from fairbench.report.figures.looks import Looks
+from fairbench.report.figures.panel import draw_line
 from fairbench.report.tables.numbers import percent
 
 

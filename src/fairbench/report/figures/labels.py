@@ -8,8 +8,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.transforms import ScaledTranslation, Transform
 
-from fairbench.report.figures.canvas import BOTTOM, RIGHT, TOP, Panel, mark
+from fairbench.report.figures.canvas import BOTTOM, RIGHT, TOP
 from fairbench.report.figures.looks import Look
+from fairbench.report.figures.panel import Panel, mark
 from fairbench.report.figures.text_size import POINTS_PER_INCH, columns, figure_width, panel_width, scale, text_width
 
 LABEL_HEIGHT = 0.18

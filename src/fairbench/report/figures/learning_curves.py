@@ -7,7 +7,7 @@ from matplotlib.ticker import MaxNLocator
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.curves import Curve, mean_curve
 from fairbench.analysis.results import ArmResults
-from fairbench.report.figures.canvas import Drawing, Panel, draw_band, draw_line, finished, over_seeds, panels, titles
+from fairbench.report.figures.canvas import Drawing, finished, over_seeds, panels, titles
 from fairbench.report.figures.labels import (
     MOST_LABELS,
     draw_legend,
@@ -16,6 +16,7 @@ from fairbench.report.figures.labels import (
     lines_height,
 )
 from fairbench.report.figures.looks import Looks, arm_labels, axis_label, no_line, reference_first
+from fairbench.report.figures.panel import Panel, draw_band, draw_line
 from fairbench.report.tables.numbers import mean_and_deviation
 from fairbench.suites.schema import Suite
 

@@ -19,7 +19,7 @@ function drawing(panel) {
 
 function armsOf(figure) {
   const panels = Array.from(figure.querySelectorAll(".panel"), drawing);
-  return new Set(panels.flatMap(({ data }) => data.points.map(([, , arm]) => arm)));
+  return new Set(panels.flatMap(({ data }) => data.points.concat(data.lost).map(([, , arm]) => arm)));
 }
 
 // What has to be moved: elements of arms, and lines and areas that all arms share.
