@@ -124,7 +124,10 @@ def test_axes_are_logarithmic_or_in_seconds(browser):
     assert "training time, seconds" in drawn["x"]
     x, y, *_ = browser.execute_script(AT, "learning_curves")[0]
     mouse(browser, ("Moved", x, y))
-    assert browser.execute_script(TIP, "learning_curves")[0] == "AdamW, 0.05 s: 0.5075\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}0.0096"
+    assert (
+        browser.execute_script(TIP, "learning_curves")[0]
+        == "AdamW, 0.05 s: 0.5075\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}0.0096"
+    )
     assert proportional(seconds, [x for arm in "013" for x, _ in drawn["marks"][arm]])
 
 

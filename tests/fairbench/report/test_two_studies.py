@@ -12,6 +12,7 @@ from scipy import stats
 from fairbench.analysis.analyse import analyse
 from fairbench.analysis.two_studies import plan_changes, two_arms
 from fairbench.cli.main import main
+from fairbench.optimizers.spec import OptimizerPlan
 
 pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
 
@@ -100,6 +101,19 @@ def test_plans():
         "optimizers that only one has": ("Lion", "nothing"),
         "suite.final.seeds": ([1, 2, 3], [1, 2]),
     }
+
+
+def test_an_option_that_differs_is_named_once():
+    """By the value that the trials get; the suite's own table of the optimizer says it too."""
+    plan = study(("vit",), ("AdamW", "PsiLogic"))
+    planned = OptimizerPlan("", {"weight_decay": 0.1}, clip_norm=0.5)
+    suite = replace(plan.suite, optimizers={**plan.suite.optimizers, "AdamW": planned})
+    resolved = replace(plan.optimizers["AdamW"], options={"weight_decay": 0.1})
+    other = replace(plan, suite=suite, optimizers={**plan.optimizers, "AdamW": resolved})
+    assert [(x.path, x.before, x.after) for x in plan_changes(analysed(plan), analysed(other))] == [
+        ("optimizers.AdamW.options.weight_decay", "nothing", 0.1),
+        ("optimizers.AdamW.clip_norm", None, 0.5),
+    ]
 
 
 def test_the_command(tmp_path, capsys):
