@@ -228,6 +228,17 @@ def test_findings_of_a_complete_study(tmp_path):
     )
 
 
+def test_of_many_wins_a_few_are_named():
+    """The grid of verdicts, which stands below the sentence, has all of them."""
+    names = [f"O{i}" for i in range(7)]
+    the_study = study(("vit", "gpt"), (*names, "PsiLogic"))
+    scores = {"PsiLogic": [0.9, 0.91, 0.92], "O6": [0.901, 0.9, 0.93]}
+    analyses = analyse(history(the_study), Records(finals(the_study, **scores)))
+    text = next(finding.text for finding in find(analyses) if finding.topic == "Verdicts")
+    named = ", ".join(f"vit against {name}" for name in names[:4])
+    assert f"better in 6 ({named} and 2 more)" in text
+
+
 class Watched(Records):
     """Every optimizer has a mechanism; that of O2 never acts."""
 
