@@ -44,7 +44,7 @@ def finished(tmp_path_factory):
     text = TINY.replace("steps = 40", "steps = 120").replace("sweep_steps = 10", "sweep_steps = 60\n")
     text = text.replace("budget = 3", "confirm = 1").replace("seeds = [1, 2]", "seeds = [1, 2, 3]\nlooks = [2, 3]")
     write_tiny(folder, text)
-    words = ["run", "--suite", "tiny.toml", "--optimizers", "AdamW,own_optimizers:Signs", "--reference", "Signs"]
+    words = ["run", "--suite", "tiny.toml", "--only-optimizers", "AdamW,own_optimizers:Signs", "--reference", "Signs"]
     command = [sys.executable, "-m", "fairbench", *words, "--output-dir", "out", "--workers", "2"]
     done = subprocess.run(command, cwd=folder, env=OUTSIDE_OF_GIT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -22,7 +22,7 @@ from fairbench.training import environment
 from fairbench.training.place import Checkpointing, Place
 from fairbench.training.trial import trial
 
-pytest.importorskip("ray", reason="Ray is not installed: pip install 'psilogic[ray]'")
+pytest.importorskip("ray", reason="Ray is not installed: pip install '.[ray]'")
 import psutil
 from ray.cluster_utils import Cluster
 
@@ -89,7 +89,7 @@ def held(tmp_path_factory):
 
 
 def run(folder, *words):
-    chosen = ["--suite", "tiny.toml", "--optimizers", "AdamW,own_optimizers:Waits", "--reference", "Waits"]
+    chosen = ["--suite", "tiny.toml", "--only-optimizers", "AdamW,own_optimizers:Waits", "--reference", "Waits"]
     command = [sys.executable, "-m", "fairbench", "run", *chosen, *words]
     output = (folder / f"{words[1]}.txt").open("w")
     return subprocess.Popen(command, cwd=folder, env={**os.environ, **ALONE}, stdout=output, stderr=output)
