@@ -29,7 +29,7 @@ SHORT = (
     ("log_every = 50", "log_every = 1"), ("batch_size = 64", "batch_size = 1"), ("points = 7", "points = 2"),
     ("evaluations = 10", "evaluations = 1"), ("seeds = [0, 1, 2]", "seeds = [0]"),
     ("evaluated = 4096", "evaluated = 1"), ("flip = true", "flip = true, evaluated = 1"),
-    ("[optimizers.PsiLogic]", "[optimizers.PsiLogic]\nlr = 1e-3"),
+    ("[optimizers.PsiLogic.arenas]", "[optimizers.PsiLogic]\nlr = 1e-3\n\n[optimizers.PsiLogic.arenas]"),
 )  # fmt: skip
 
 
