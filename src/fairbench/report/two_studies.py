@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from pathlib import Path
 
 from rich.console import Console
@@ -15,10 +16,12 @@ from fairbench.common.errors import UsageError
 from fairbench.common.files import write_files
 from fairbench.common.formatting import plural, some
 from fairbench.report.console import add_numbers, plain_table, print_flags
-from fairbench.report.page import ORDER, filled, verdict_cell
+from fairbench.report.page import filled
 from fairbench.report.tables.csv_files import Table, of_dataclass
-from fairbench.report.tables.model import ARM, Column, TableView, numbers, table_view, words
+from fairbench.report.tables.model import ARM, Column, TableView, intervals, numbers, table_view, words
 from fairbench.report.tables.numbers import interval, mean_and_deviation, rate, three
+from fairbench.report.tables.verdict_grid import ORDER, grid_column
+from fairbench.report.tables.verdict_text import GridText
 from fairbench.study.history import Change
 
 OF_EACH = ("verdict", "note", "advantage", "ci_low", "ci_high", "p_holm")
@@ -81,7 +84,6 @@ def write_two_studies(found: TwoStudies, directory: Path) -> list[Path]:
     Raises:
         UsageError: the directory cannot be written.
     """
-    cells = [(v.title, v.changed, [verdict_cell(c, ORDER.index(c.verdict)) for c in v]) for v in found.verdicts]
     files = {
         **{name: table.to_csv() for name, table in compared_tables(found).items()},
         "compare.html": filled(
@@ -91,7 +93,6 @@ def write_two_studies(found: TwoStudies, directory: Path) -> list[Path]:
             lead=found.about,
             failures=found.failures,
             summary=found.summary,
-            verdicts=cells,
         ),
     }
     write_files(directory, files)
@@ -127,16 +128,22 @@ def views(found: TwoStudies) -> dict[str, TableView]:
         "study, since milliseconds of two studies need not be of the same machine."
     )
     plans = "Settings of what both plans have, and machine, versions and revision of the records, where they differ."
-    advantage = Column(
-        "Advantage of B [95% CI]", lambda x: interval(x.advantage, x.ci_low, x.ci_high), lambda x: x.advantage
-    )
     method = Column("Compared", lambda x: x.method or "not compared")
     sides = [(side.upper(), side) for side in "ab"]
     shown = (
+        _verdicts(found.verdicts),
         table_view(
             "values",
             values,
-            (*ARM, words("Metric", "metric"), _mean("A"), _mean("B"), advantage, method, words("Note", "note")),
+            (
+                *ARM,
+                words("Metric", "metric"),
+                _mean("A"),
+                _mean("B"),
+                intervals("Advantage of B", "advantage"),
+                method,
+                words("Note", "note"),
+            ),
             found.arms,
         ),
         table_view(
@@ -158,7 +165,26 @@ def views(found: TwoStudies) -> dict[str, TableView]:
 
 def _mean(side: str) -> Column:
     mean, std = (f"{of}_{side.lower()}" for of in ("mean", "std"))
-    return Column(side, lambda x: mean_and_deviation(getattr(x, mean), getattr(x, std)), lambda x: getattr(x, mean))
+    of_arm = attrgetter(mean, std)
+    return Column(side, lambda x: mean_and_deviation(*of_arm(x)), attrgetter(mean), more={"std": attrgetter(std)})
+
+
+def _verdicts(verdicts: Sequence[TwoVerdicts]) -> TableView:
+    caption = (
+        "The verdicts of both studies, each by its own plan, with the advantage and its 95% confidence interval, "
+        "positive where the optimizer is better than the baseline. A frame marks those that changed."
+    )
+
+    def column(side: str) -> Column:
+        of = attrgetter(side.lower())
+
+        def text(both: TwoVerdicts) -> GridText:
+            return GridText(of(both), ORDER.index(of(both).verdict), "changed" if both.changed else "")
+
+        return grid_column(side, of, text)
+
+    title = Column("Comparison", lambda both: f"{both.title}{' (changed)' if both.changed else ''}")
+    return table_view("verdicts", caption, (title, column("A"), column("B")), verdicts)
 
 
 def print_two_studies(found: TwoStudies, files: Sequence[Path], console: Console) -> None:
