@@ -44,7 +44,7 @@ MISTAKES = [
     ("run --suite nothere.toml", "there is no suite file 'nothere.toml' in {here}; give its path, or one of: abl"),
     ("run tiny.toml --arenas vitt", f"did you mean 'vit'? (known: vit); these are the suite's, {OWN}"),
     ("run --add-optimizer file.txt", f"StableSPAM); {OWN}"),
-    ("run --set AdamW.lr=1", "leave it out, or fix the rate outside options, as optimizers.AdamW.lr"),
+    ("run --set AdamW.lr=1", "leave it out, or fix the rate: optimizers.AdamW.lr"),
     ("run --lr-grid 1e-2:1e-5:7", "--lr-grid must have the form lowest:highest:points with 0 < lowest < highest"),
     ("run --workers two", "-j/--workers: must be a whole number, got 'two'; see fairbench run --help"),
     ("run --trial-timeout soon", "--trial-timeout: must be a number of seconds, got 'soon'; see fairbench run --help"),
