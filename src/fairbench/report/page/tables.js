@@ -98,7 +98,7 @@ function download(place, kind, content) {
 
 const NUMERAL = /\d[\d.]*(e[+−-]\d+)?/g;
 
-// What a cell says, without its sign; the small text beside it is in columns of their own.
+// What a cell says, without its sign; the small text next to it is in columns of their own.
 function said(cell) {
   const copy = cell.cloneNode(true);
   for (const part of copy.querySelectorAll(":scope > small, [aria-hidden]")) part.remove();
