@@ -23,13 +23,13 @@ TIMES = {
     "AdamW(foreach=True)": ("AdamW(foreach=True)", LIGHT["arm-blue"]),
     "pytorch_optimizer.Lion": ("Lion (pytorch-optimizer)", LIGHT["arm-plum"]),
     "PsiLogic": ("PsiLogic", LIGHT["arm-orange"]),
-    "PsiLogicViT (GC + AGC)": ("PsiLogicViT: + GC + AGC", "#e9a06b"),
-    "(norms, then torch's fused kernel)": ("norms, then torch's kernel", "#bbbbbb"),
+    "PsiLogicViT (GC + AGC)": ("PsiLogicViT: + GC + AGC", LIGHT["phase-step"]),
+    "(norms, then torch's fused kernel)": ("norms, then torch's kernel", LIGHT["phase-data"]),
 }
 MEMORY = {
     "AdamW(foreach=True)": ("AdamW(foreach=True)", LIGHT["arm-blue"]),
     "PsiLogic": ("PsiLogic", LIGHT["arm-orange"]),
-    "PsiLogicViT (GC + AGC)": ("PsiLogicViT: + GC + AGC", "#e9a06b"),
+    "PsiLogicViT (GC + AGC)": ("PsiLogicViT: + GC + AGC", LIGHT["phase-step"]),
 }
 
 

@@ -86,18 +86,24 @@ def plan_changes(a: Analyses, b: Analyses) -> list[Change]:
         only = [", ".join(x for x in one if x not in other) for one, other in ((ours, theirs), (theirs, ours))]
         found += [Change(f"{kind} that only one has", *(names or ABSENT for names in only))] if any(only) else []
     found += changes(_settings(*plans), _settings(*reversed(plans)))
-    return found + changes(_environment(a), _environment(b))
+    return found + changes(_environment(a), _environment(b), "environment")
 
 
 def _settings(study: Study, other: Study) -> dict[str, Any]:
-    """What the verdicts of a study depend on, for the arenas and optimizers of both; code as one digest."""
+    """What the verdicts of a study depend on, for the arenas and optimizers of both; code as one digest.
+
+    Of an optimizer it has what the trials get, and not once more what the suite sets of it.
+    """
     plain = promise(study)
     suite = plain["suite"]
-    for kind in ("arenas", "optimizers"):
-        both = [name for name in suite[kind] if name in getattr(other.suite, kind)]
-        suite[kind] = {name: suite[kind][name] for name in both}
-        plain[kind] = {name: {**plain[kind][name], "code": digest(plain[kind][name]["code"])[:12]} for name in both}
-    return plain
+    arenas, optimizers = (
+        {name: {**x, "code": digest(x["code"])[:12]} for name, x in plain[kind].items() if name in of_other}
+        for kind, of_other in (("arenas", other.suite.arenas), ("optimizers", other.suite.optimizers))
+    )
+    planned = suite.pop("optimizers")
+    suite["arenas"] = {name: suite["arenas"][name] for name in arenas}
+    clipped = {name: {**x, "clip_norm": planned[name]["clip_norm"]} for name, x in optimizers.items()}
+    return {**plain, "arenas": arenas, "optimizers": clipped}
 
 
 def _environment(analyses: Analyses) -> dict[str, str]:

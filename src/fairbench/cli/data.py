@@ -133,7 +133,7 @@ def list_datasets(options: argparse.Namespace) -> int:
         if config.info.repository:
             say(f"  archives: {'; '.join(_archive_lines(config, options.data_root))}")
             say(f"  hub:      {_hub_line(config, options.data_root / 'hub')}")
-        say(f"  prepared: {_prepared_line(config.folder(options.data_root))}")
+        say(f"  prepared: {prepared_line(config.folder(options.data_root))}")
     if not (options.suite or options.dataset):
         for name in (name for name in DATASETS if name not in {config.dataset for config in configs}):
             say(f"{name}\n  {DATASETS[name].title}; options: {', '.join(DATASETS[name].options)}")
@@ -160,7 +160,8 @@ def _hub_line(config: DatasetConfig, hub_root: Path) -> str:
     return f"{config.info.repository} at {config.info.revision[:12]}, {state}"
 
 
-def _prepared_line(folder: Path) -> str:
+def prepared_line(folder: Path) -> str:
+    """The state of a folder of prepared data, in a line."""
     from fairbench.data.prepared import read_folder
 
     if not folder.exists():

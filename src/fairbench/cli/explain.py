@@ -29,12 +29,12 @@ class ShownRecord(TypedDict):
 
 def explain(options: argparse.Namespace) -> int:
     """Print what identifies a trial, or how two trials differ."""
-    say("\n".join(explain_trials(options.trials, options.output_dir)))
+    say("\n".join(explained(options.trials, options.output_dir)[1]))
     return 0
 
 
-def explain_trials(names: Sequence[str], directory: Path | None) -> list[str]:
-    """Lines on one trial and its place in the plan, or on the differences between two.
+def explained(names: Sequence[str], directory: Path | None) -> tuple[list[Record], list[str]]:
+    """The records of one trial or two, and lines on its place in the plan, or on their differences.
 
     Args:
         names: one or two trials, as record files or beginnings of ids.
@@ -49,8 +49,8 @@ def explain_trials(names: Sequence[str], directory: Path | None) -> list[str]:
     records = [_read(file) for file in files]
     lines = [line for file, record in zip(files, records, strict=True) for line in _describe(file, record)]
     if len(records) == 1:
-        return [*lines, *_compare_with_plan(files[0].parent.parent, records[0])]
-    return [*lines, *_differences(records[0]["spec"], records[1]["spec"])]
+        return records, [*lines, *_compare_with_plan(files[0].parent.parent, records[0])]
+    return records, [*lines, *_differences(records[0]["spec"], records[1]["spec"])]
 
 
 def _record_file(name: str, directory: Path | None) -> Path:

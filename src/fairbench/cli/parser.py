@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fairbench.cli.arguments import Parser, Version
+from fairbench.cli.json_option import add_json
 from fairbench.cli.run_arguments import (
     DEFAULT_SUITE,
     OPTIMIZER,
@@ -57,6 +58,7 @@ def _add(
     epilog = f"example: {prefix} {name} {example}".rstrip() + f"\nexit codes: {codes}"
     command: Parser = commands.add_parser(name, help=text, description=f"{text}.", epilog=epilog, **options)
     command.set_defaults(do=do)
+    add_json(command)
     return command
 
 

@@ -1,6 +1,7 @@
 """`fairbench try`: a preview of a user's optimizer."""
 
 import argparse
+from functools import partial
 
 from rich.table import Table
 from rich.text import Text
@@ -17,7 +18,8 @@ from fairbench.training.place import Place
 def try_(options: argparse.Namespace) -> int:
     """Preview an optimizer, and print the command for a study of it; 1 if a trial failed."""
     suite, others = preview_suite(options), against(options)
-    preview = run_preview(suite, read_rates(options.lr), [Place(alone=True)] * cores())
+    places = [Place(alone=True)] * cores()
+    preview = run_preview(suite, read_rates(options.lr), places, partial(say, is_error=True))
     print_preview(preview, next(iter(suite.optimizers)), Terminal())
     arena = f" --arenas {options.arena}" if options.arena else ""
     settings = "".join(f" --set '{text}'" for text in options.set)

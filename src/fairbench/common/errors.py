@@ -19,8 +19,23 @@ class OutOfMemory(Exception):
     """A trial needs more memory than the GPU has; the message says how much, and what to do."""
 
 
-class UsageError(Exception):
-    """Something outside the code is wrong; the message names it, its value, and what to do."""
+class FairbenchError(Exception):
+    """Any error of fairbench that is not one of its code.
+
+    >>> issubclass(fb.UsageError, fb.FairbenchError)
+    True
+    """
+
+
+class UsageError(FairbenchError):
+    """Something outside the code is wrong; the message names it, its value, and what to do.
+
+    >>> try:
+    ...     fb.Suite.load("minni")
+    ... except fb.UsageError as error:
+    ...     print(str(error).partition(" (")[0])
+    unknown suite 'minni'; did you mean 'mini'?
+    """
 
 
 def one_line(error: BaseException) -> str:

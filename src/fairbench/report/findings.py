@@ -48,7 +48,7 @@ def _verdicts(analyses: Analyses) -> str:
     for verdict in VERDICTS:
         pairs = [(c.arena, c.reference, c.baseline) for c in comparisons if c.verdict == verdict]
         if pairs or verdict == "better":
-            where = f" ({suite.pair_titles(pairs)})" if pairs and verdict != "inconclusive" else ""
+            where = f" ({some(suite.pair_titles(pairs))})" if pairs and verdict != "inconclusive" else ""
             parts.append(f"{verdict} in {len(pairs)}{where}")
     compared = f"{suite.reference} with a baseline" if suite.compare == "reference" else "every two optimizers"
     final = suite.final

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from pathlib import Path
 
 from rich.console import Console
@@ -15,10 +16,12 @@ from fairbench.common.errors import UsageError
 from fairbench.common.files import write_files
 from fairbench.common.formatting import plural, some
 from fairbench.report.console import add_numbers, plain_table, print_flags
-from fairbench.report.page import ORDER, filled, verdict_cell
+from fairbench.report.page import filled
 from fairbench.report.tables.csv_files import Table, of_dataclass
-from fairbench.report.tables.model import ARM, Column, TableView, numbers, table_view, words
+from fairbench.report.tables.model import ARM, Column, TableView, intervals, numbers, table_view, words
 from fairbench.report.tables.numbers import interval, mean_and_deviation, rate, three
+from fairbench.report.tables.verdict_grid import ORDER, grid_column
+from fairbench.report.tables.verdict_text import GridText
 from fairbench.study.history import Change
 
 OF_EACH = ("verdict", "note", "advantage", "ci_low", "ci_high", "p_holm")
@@ -81,32 +84,38 @@ def write_two_studies(found: TwoStudies, directory: Path) -> list[Path]:
     Raises:
         UsageError: the directory cannot be written.
     """
-    columns = ("arena", "optimizer", "baseline", "changed", *(f"{of}_{side}" for side in "ab" for of in OF_EACH))
-    verdicts = [
-        (v.a.arena, v.a.reference, v.a.baseline, v.changed, *(getattr(c, of) for c in v for of in OF_EACH))
-        for v in found.verdicts
-    ]
-    plans = [(change.path, str(change.before), str(change.after)) for change in found.changes]
-    cells = [(v.title, v.changed, [verdict_cell(c, ORDER.index(c.verdict)) for c in v]) for v in found.verdicts]
     files = {
-        "compare_plans.csv": Table(("setting", "a", "b"), plans).to_csv(),
-        "compare_verdicts.csv": Table(columns, verdicts).to_csv(),
-        "compare_arms.csv": of_dataclass(TwoArms, found.arms).to_csv(),
+        **{name: table.to_csv() for name, table in compared_tables(found).items()},
         "compare.html": filled(
             "compare.html.j2",
-            _tables(found),
+            views(found),
             title=found.title,
             lead=found.about,
             failures=found.failures,
             summary=found.summary,
-            verdicts=cells,
         ),
     }
     write_files(directory, files)
     return [directory / name for name in files]
 
 
-def _tables(found: TwoStudies) -> dict[str, TableView]:
+def compared_tables(found: TwoStudies) -> dict[str, Table]:
+    """The CSV files by their names."""
+    columns = ("arena", "optimizer", "baseline", "changed", *(f"{of}_{side}" for side in "ab" for of in OF_EACH))
+    verdicts = [
+        (v.a.arena, v.a.reference, v.a.baseline, v.changed, *(getattr(c, of) for c in v for of in OF_EACH))
+        for v in found.verdicts
+    ]
+    plans = [(change.path, str(change.before), str(change.after)) for change in found.changes]
+    return {
+        "compare_plans.csv": Table(("setting", "a", "b"), plans),
+        "compare_verdicts.csv": Table(columns, verdicts),
+        "compare_arms.csv": of_dataclass(TwoArms, found.arms),
+    }
+
+
+def views(found: TwoStudies) -> dict[str, TableView]:
+    """The tables of the page by their names: values, costs and plans."""
     values = (
         "Final value of the primary metric on the test split, mean ± standard deviation over the finished seeds. "
         "Advantage of B: positive where B is better. Paired: in every seed initial weights, batch order and "
@@ -119,16 +128,22 @@ def _tables(found: TwoStudies) -> dict[str, TableView]:
         "study, since milliseconds of two studies need not be of the same machine."
     )
     plans = "Settings of what both plans have, and machine, versions and revision of the records, where they differ."
-    advantage = Column(
-        "Advantage of B [95% CI]", lambda x: interval(x.advantage, x.ci_low, x.ci_high), lambda x: x.advantage
-    )
     method = Column("Compared", lambda x: x.method or "not compared")
     sides = [(side.upper(), side) for side in "ab"]
     shown = (
+        _verdicts(found.verdicts),
         table_view(
             "values",
             values,
-            (*ARM, words("Metric", "metric"), _mean("A"), _mean("B"), advantage, method, words("Note", "note")),
+            (
+                *ARM,
+                words("Metric", "metric"),
+                _mean("A"),
+                _mean("B"),
+                intervals("Advantage of B", "advantage"),
+                method,
+                words("Note", "note"),
+            ),
             found.arms,
         ),
         table_view(
@@ -150,7 +165,26 @@ def _tables(found: TwoStudies) -> dict[str, TableView]:
 
 def _mean(side: str) -> Column:
     mean, std = (f"{of}_{side.lower()}" for of in ("mean", "std"))
-    return Column(side, lambda x: mean_and_deviation(getattr(x, mean), getattr(x, std)), lambda x: getattr(x, mean))
+    of_arm = attrgetter(mean, std)
+    return Column(side, lambda x: mean_and_deviation(*of_arm(x)), attrgetter(mean), more={"std": attrgetter(std)})
+
+
+def _verdicts(verdicts: Sequence[TwoVerdicts]) -> TableView:
+    caption = (
+        "The verdicts of both studies, each by its own plan, with the advantage and its 95% confidence interval, "
+        "positive where the optimizer is better than the baseline. A frame marks those that changed."
+    )
+
+    def column(side: str) -> Column:
+        of = attrgetter(side.lower())
+
+        def text(both: TwoVerdicts) -> GridText:
+            return GridText(of(both), ORDER.index(of(both).verdict), "changed" if both.changed else "")
+
+        return grid_column(side, of, text)
+
+    title = Column("Comparison", lambda both: f"{both.title}{' (changed)' if both.changed else ''}")
+    return table_view("verdicts", caption, (title, column("A"), column("B")), verdicts)
 
 
 def print_two_studies(found: TwoStudies, files: Sequence[Path], console: Console) -> None:

@@ -23,7 +23,7 @@ ABSENT = "nothing"
 """Shown in place of an entry that one of two plans does not have."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plan:
     """A study as it was declared.
 
@@ -35,6 +35,9 @@ class Plan:
     study: Study
     declared: str
     final_trials: int
+
+    def __repr__(self) -> str:
+        return f"<Plan of {self.study.suite.name}, declared {self.declared}>"
 
 
 class _StoredPlan(TypedDict):

@@ -14,16 +14,17 @@ def with_seeds(suite: Suite, seeds: int | Sequence[int]) -> Suite:
 
     Args:
         suite: the suite.
-        seeds: the seeds, or their number: the suite's come first, so that finished trials are kept.
+        seeds: the seeds, or their number: the suite's come first, so that finished trials are kept. Seeds of the search
+            that are among them are replaced by others.
     """
-    sweep, final = suite.sweep, suite.final
+    sweep, final, may_share = suite.sweep, suite.final, "seeds" in suite.breaks
     if isinstance(seeds, int):
-        seeds = _extended(final.seeds, seeds, () if "seeds" in suite.breaks else sweep.seeds)
+        seeds = _extended(final.seeds, seeds, () if may_share else sweep.seeds)
     looks = [look for look in final.looks if look < len(seeds)]
     final = replace(final, seeds=[*seeds], looks=[*looks, len(seeds)] if looks else [])
-    if sweep.repeated:
-        share = len(sweep.seeds) // len(suite.final.seeds)
-        sweep = replace(sweep, seeds=_extended(sweep.seeds, share * len(seeds), seeds))
+    searching = [seed for seed in sweep.seeds if may_share or seed not in seeds]
+    number = len(sweep.seeds) // len(suite.final.seeds) * len(seeds) if sweep.repeated else len(sweep.seeds)
+    sweep = replace(sweep, seeds=_extended(searching, number, seeds))
     return replace(suite, sweep=sweep, final=final)
 
 

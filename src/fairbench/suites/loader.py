@@ -132,6 +132,18 @@ def _with_twins(content: dict[str, Any]) -> dict[str, Any]:
     return {**content, "arenas": arenas}
 
 
+def changed(suite: Suite, overrides: Overrides) -> Suite:
+    """A suite with changes, checked.
+
+    Raises:
+        UsageError: something is unknown, or does not fit.
+    """
+    with _located(f"suite {suite.name}", overrides=overrides):
+        suite = overridden(suite, overrides)
+        check_suite(suite)
+    return suite
+
+
 def parse_suite(content: Mapping[str, Any], where: str) -> Suite:
     """The suite that `Suite.to_json` gave as plain values.
 

@@ -174,7 +174,7 @@ class Suite:
         where = arena if optimizer == self.reference else f"{arena}, {optimizer}"
         return f"{where} against {baseline}"
 
-    def pair_titles(self, compared: Iterable[tuple[str, str, str]]) -> str:
+    def pair_titles(self, compared: Iterable[tuple[str, str, str]]) -> list[str]:
         """Comparisons in words, abbreviated where all pairs of an arena are included.
 
         Args:
@@ -186,7 +186,7 @@ class Suite:
             here = [x for x in named if x[0] == arena]
             every = 2 < len(here) == len(self.pairs)
             words += [f"all {len(here)} of {arena}"] if every else [self.pair_title(*x) for x in here]
-        return ", ".join(words)
+        return words
 
     def task(self, arena: str) -> str:
         """The name or class by which an arena is loaded."""

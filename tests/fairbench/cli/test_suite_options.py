@@ -146,7 +146,6 @@ def test_the_grid_of_learning_rates() -> None:
         (["--steps", "0"], "--steps 0: arenas.gpt.steps: must lie in [3, "),
         (["--seeds", "0"], "--seeds must be at least 1, got 0"),
         (["--seeds", "many"], "--seeds must be a number of seeds, or seeds as 1,2,3; got 'many'"),
-        (["--seeds", "0,1"], "--seeds [0, 1]: final.seeds: must not be those of the sweep, both have [0]"),
         (["--add-optimizer", "AdamW"], "two optimizers are called 'AdamW'"),
         (["--add-optimizer", "adam"], "unknown optimizer 'adam'; did you mean 'Adam'?"),
     ],

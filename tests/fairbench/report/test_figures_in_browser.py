@@ -39,6 +39,23 @@ TOOL = """
 """
 
 
+def mouse(browser, *moves):
+    for kind, x, y in moves:
+        event = {"type": f"mouse{kind}", "x": x, "y": y, "button": "left", "buttons": 1, "clickCount": 1}
+        browser.execute_cdp_cmd("Input.dispatchMouseEvent", event if kind != "Moved" else {**event, "button": "none"})
+
+
+AT = f"""{CENTER}
+const it = drawing(panel);
+return it.data.points.map((point) => {{
+    const [x, y] = position(it, point), at = new DOMPoint(x, y).matrixTransform(svg.getScreenCTM());
+    return [at.x, at.y, point[2], point[3]];
+}})
+"""
+TIP = f"{PANEL} const tip = panel.querySelector('.tip'); return [...tip.children].map((line) => line.textContent)"
+LIMITS = f"{PANEL} const {{x, y}} = drawing(panel).now; return [x.low, x.high, y.low, y.high]"
+
+
 def seen(browser, name="learning_curves"):
     browser.execute_script(CENTER, name)
     time.sleep(0.05)  # a panel is drawn again when it comes near the view
@@ -105,6 +122,12 @@ def test_axes_are_logarithmic_or_in_seconds(browser):
     drawn = seen(browser)
     seconds = [x * (0.03 if arm == 3 else 0.01) for x, _, arm, _ in data["points"]]
     assert "training time, seconds" in drawn["x"]
+    x, y, *_ = browser.execute_script(AT, "learning_curves")[0]
+    mouse(browser, ("Moved", x, y))
+    assert (
+        browser.execute_script(TIP, "learning_curves")[0]
+        == "AdamW, 0.05 s: 0.5075\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}0.0096"
+    )
     assert proportional(seconds, [x for arm in "013" for x, _ in drawn["marks"][arm]])
 
 
@@ -119,23 +142,6 @@ def test_single_seeds_are_drawn_on_demand(browser):
     assert data["seeds"]["1"][0] == [[5, 10], [2, 1]]
     assert {*found} == {*found[:1]}  # every fabricated seed has these losses
     assert browser.execute_script("return location.hash") == "#?training_loss.seeds=shown"
-
-
-def mouse(browser, *moves):
-    for kind, x, y in moves:
-        event = {"type": f"mouse{kind}", "x": x, "y": y, "button": "left", "buttons": 1, "clickCount": 1}
-        browser.execute_cdp_cmd("Input.dispatchMouseEvent", event if kind != "Moved" else {**event, "button": "none"})
-
-
-AT = f"""{CENTER}
-const it = drawing(panel);
-return it.data.points.map((point) => {{
-    const [x, y] = position(it, point), at = new DOMPoint(x, y).matrixTransform(svg.getScreenCTM());
-    return [at.x, at.y, point[2], point[3]];
-}})
-"""
-TIP = f"{PANEL} const tip = panel.querySelector('.tip'); return [...tip.children].map((line) => line.textContent)"
-LIMITS = f"{PANEL} const {{x, y}} = drawing(panel).now; return [x.low, x.high, y.low, y.high]"
 
 
 def test_a_drag_shows_a_part_and_the_link_keeps_it(browser):
@@ -156,6 +162,38 @@ def test_a_drag_shows_a_part_and_the_link_keeps_it(browser):
     assert browser.execute_script("return location.hash") == "#figure-lr_sensitivity"
 
 
+ROWS = f"""{PANEL}
+const seen = (element) => element.getClientRects().length > 0;
+const numbers = (path) => Array.from(path.getAttribute('d').matchAll(/[-\\d.]+/g), Number);
+const ticks = [...svg.querySelectorAll('[data-axis=x] .tick text')].filter(seen);
+return {{
+    ticks: ticks.map((text) => [Number(text.textContent.replace('−', '-')), Number(text.getAttribute('x'))]),
+    bars: [...svg.querySelectorAll('[data-arm] path')].map(numbers),
+    names: [...svg.querySelectorAll('[data-arm] text')].filter(seen).map((text) => Number(text.getAttribute('y'))),
+}}
+"""
+
+
+def test_a_drag_shows_a_part_of_rows(browser):
+    """Each end of a bar against the ticks; a row's name is at its middle, and the names of other rows are gone."""
+    whole = seen(browser, "step_time")
+    x, y, *_ = next(
+        point for point in browser.execute_script(AT, "step_time") if point[2:] == [1, "AdamW, step: 4.00 ms"]
+    )
+    mouse(browser, ("Pressed", x - 80, y - 12), ("Moved", x + 60, y + 12), ("Released", x + 60, y + 12))
+    assert seen(browser, "step_time")["labels"] == ["10.0 ms", "AdamW"]
+    rows = browser.execute_script(ROWS, "step_time")
+    (low, left), *_, (high, right) = rows["ticks"]
+    assert [left + (right - left) * (ms - low) / (high - low) for ms in (0, 1, 1, 3, 3, 6, 6, 10)] == pytest.approx(
+        [bar[i] for bar in rows["bars"][:4] for i in (0, 2)], abs=0.1
+    )
+    middle = (rows["bars"][0][1] + rows["bars"][0][5]) / 2
+    assert rows["names"] == pytest.approx([middle] * 2, abs=5)
+    browser.execute_script("document.querySelector('#figure-step_time svg').focus()")
+    keys(browser, "0")
+    assert seen(browser, "step_time") == whole
+
+
 def test_the_pointer_tells_the_values_of_all_arms(browser):
     seen(browser, "lr_sensitivity")
     points = browser.execute_script(AT, "lr_sensitivity")
@@ -171,6 +209,17 @@ def test_the_pointer_tells_the_values_of_all_arms(browser):
     browser.execute_script("document.body.dispatchEvent(new PointerEvent('pointerdown', {bubbles: true}))")
     hidden = f"{PANEL} return panel.querySelector('.tip').hidden"
     assert browser.execute_script(hidden, "lr_sensitivity")
+
+
+def test_the_pointer_tells_which_rates_diverged(browser):
+    told = browser.execute_script(
+        f"""{PANEL} const it = drawing(panel), cross = svg.querySelector("[data-arm='1'][data-kind='edge'] use");
+        svg.scrollIntoView({{block: 'center'}});
+        const at = ['x', 'y'].map((name) => Number(cross.getAttribute(name)));
+        return valuesAt(it, at).map(({{text, at: [x, y]}}) => [text, x - at[0], y - at[1]]).at(-1)""",
+        "lr_sensitivity",
+    )
+    assert told == ["AdamW, rate 0.01: diverged", pytest.approx(0, abs=0.1), pytest.approx(0, abs=0.1)]
 
 
 def test_values_are_walked_through_by_the_arrow_keys(browser):
@@ -203,11 +252,32 @@ def test_a_figure_is_downloaded_as_it_is_shown(browser, tmp_path):
     assert {group.get("data-arm") for group in svg.iter() if "data-arm" in group.attrib} == {"0", "1", "3"}
     size = [2 * float(svg.get(name)) for name in ("width", "height")]
     assert Image.open(io.BytesIO(files[1].read_bytes())).size == pytest.approx(size, abs=1)
-    rows = [row for row in csv.DictReader(files[2].open()) if row["arena"] == data["arena"]]
+    rows = [row for row in csv.DictReader(files[2].open()) if row["panel"] == data["arena"]]
     points = [point for point in data["points"] if point[2] != 2]
-    assert [(float(row["x"]), float(row["y"]), row["text"]) for row in rows] == [
-        (x, y, text) for x, y, _, text in points
+    y = "validation loss (lower is better)"
+    assert [(float(row["training step"]), float(row[y]), row["text"]) for row in rows] == [
+        (step, value, text) for step, value, _, text in points
     ]
+
+
+def test_a_csv_of_a_figure_names_its_columns(browser):
+    """Intervals have their ends, phases their milliseconds, curves in seconds both times."""
+    files = "return values(document.getElementById(`figure-${arguments[0]}`))"
+    browser.execute_script(TOOL, "learning_curves", "x in seconds of training")
+    seen(browser)
+    tables = {
+        name: list(csv.DictReader(io.StringIO(browser.execute_script(files, name))))
+        for name in ("learning_curves", "leaderboard", "step_time")
+    }
+    found = [
+        (row["optimizer"], row["training step"], row["training time, seconds"]) for row in tables["learning_curves"]
+    ]
+    assert ("AdamW", "5", "0.05") in found
+    assert {row["validation accuracy (higher is better)"] for row in tables["learning_curves"]} > {"", "0.5075"}
+    gain = tables["leaderboard"][0]
+    assert float(gain["low"]) < float(gain["gain over PsiLogic, in margins (right is better)"]) < float(gain["high"])
+    assert tables["step_time"][3]["phase"] == "step"
+    assert float(tables["step_time"][3]["milliseconds per training step"]) == pytest.approx(4)
 
 
 def test_figures_keep_their_colors_where_no_style_is_allowed(driver, tmp_path):

@@ -27,6 +27,7 @@ FIGURES = ("leaderboard", "learning_curves", "lr_sensitivity", "mechanism", "ste
 LATEX = (
     *(
         "main",
+        "verdicts",
         "comparisons",
         "statistics",
         "metrics",
@@ -225,6 +226,17 @@ def test_findings_of_a_complete_study(tmp_path):
         "vit, PsiLogic: acted in 25% of tensor steps; "
         "cancellation did 12% of what weight decay did and 1% of the path length of the weights."
     )
+
+
+def test_of_many_wins_a_few_are_named():
+    """The grid of verdicts, which stands below the sentence, has all of them."""
+    names = [f"O{i}" for i in range(7)]
+    the_study = study(("vit", "gpt"), (*names, "PsiLogic"))
+    scores = {"PsiLogic": [0.9, 0.91, 0.92], "O6": [0.901, 0.9, 0.93]}
+    analyses = analyse(history(the_study), Records(finals(the_study, **scores)))
+    text = next(finding.text for finding in find(analyses) if finding.topic == "Verdicts")
+    named = ", ".join(f"vit against {name}" for name in names[:4])
+    assert f"better in 6 ({named} and 2 more)" in text
 
 
 class Watched(Records):

@@ -23,7 +23,7 @@ from fairbench.optimizers.spec import OptimizerPlan, ResolvedOptimizer
 from fairbench.report.tables.budget import budgets
 from fairbench.report.tables.latex import to_latex
 from fairbench.report.tables.model import Cell, Column, TableView, page_only
-from fairbench.report.tables.numbers import exact, interval, mean_and_deviation, percent, rate
+from fairbench.report.tables.numbers import column_of_means, exact, interval, mean_and_deviation, percent, rate
 from fairbench.report.tables.results import all_tables
 from fairbench.report.tables.tex import ESCAPED, escape
 from fairbench.report.tables.verdict_text import VerdictText
@@ -46,16 +46,21 @@ def tables(*optimizers, **fields):
     return all_tables(replace(analyses, **FOUND))
 
 
+@pytest.mark.xdist_group("browser")  # its worker has the small study
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="no TeX; on Debian: apt-get install texlive-latex-recommended")
-def test_every_table_fits_a_paper(tmp_path):
-    """In each layout no line is wider than its column or the text, and no part higher than a page of 550 pt."""
+def test_every_table_fits_a_paper(tmp_path, small_study):
+    """In each layout no line is wider than its column or the text, and no part higher than a page of 550 pt.
+
+    The tables of a study that ran, and of studies with names that no small study has.
+    """
     printable = "".join(map(chr, range(33, 127))) + "".join(c for c in ESCAPED if c > "~")
     (tmp_path / "printable.tex").write_text(
         rf"\noindent\parbox{{\linewidth}}{{{breakable(printable)}}}" + "% the text width\n"
     )
     studies = [tables(HOSTILE), tables(*MANY), tables("Adam β₂, ε=1e-08", *MANY[:2], compare="all")]
-    found = [to_latex(table) for views in studies for table in views.values()]
-    assert len(found) > 60
+    ran = [path.read_text() for path in sorted((small_study / "tables").glob("*.tex"))]
+    assert len(ran) > 12
+    found = [*ran, *(to_latex(table) for views in studies for table in views.values())]
     for i, text in enumerate(found):
         (tmp_path / f"{i}.tex").write_text(text)
     set_in = [
@@ -98,6 +103,7 @@ def test_only_wins_are_bold():
     found = tables("Muon")
     bold = {name: re.findall(r"\\textbf\{([\w.]+)", to_latex(table)) for name, table in found.items()}
     assert {name: texts for name, texts in bold.items() if texts} == {
+        "verdicts": ["better"] * 2,
         "comparisons": ["better"] * 2,
         "main": ["0.5100", "0.7133"],
     }
@@ -151,6 +157,24 @@ def test_a_table():
 )
 def test_numbers(written, shown):
     assert written.replace("\N{NO-BREAK SPACE}", " ") == shown
+
+
+@pytest.mark.parametrize(
+    ("pairs", "column"),
+    [
+        (
+            [(0.50584, 0.00394), (0.70912, 0.00031), (10.642, 0.035), (0.6, 0.0), (0.6, None), (None, None)],
+            ["0.5058 ± 0.0039", "0.7091 ± 0.0003", "10.6420 ± 0.0350", "0.6000 ± 0", "0.6000", "–"],
+        ),
+        ([(0.5, 0.02), (0.6, 0.03), (0.7, 0.0000004)], ["0.500 ± 0.020", "0.600 ± 0.030", "0.70000000 ± 0.00000040"]),
+        ([(2.5291, None), (12.25, None), (0.1, None)], ["2.529", "12.250", "0.100"]),
+        ([(-2e12, 3e11), (1.5, 0.25)], ["−2.00e+12 ± 0.30e+12", "1.50 ± 0.25"]),
+        ([(None, None)], ["–"]),
+    ],
+)
+def test_a_column_of_means_has_one_number_of_decimals(pairs, column):
+    """But for a value whose deviation would be 0 in them, and where one needs an exponent."""
+    assert [text.replace("\N{NO-BREAK SPACE}", " ") for text in column_of_means(pairs)] == column
 
 
 @pytest.mark.parametrize(

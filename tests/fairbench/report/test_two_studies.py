@@ -12,6 +12,7 @@ from scipy import stats
 from fairbench.analysis.analyse import analyse
 from fairbench.analysis.two_studies import plan_changes, two_arms
 from fairbench.cli.main import main
+from fairbench.optimizers.spec import OptimizerPlan
 
 pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
 
@@ -102,6 +103,19 @@ def test_plans():
     }
 
 
+def test_an_option_that_differs_is_named_once():
+    """By the value that the trials get; the suite's own table of the optimizer says it too."""
+    plan = study(("vit",), ("AdamW", "PsiLogic"))
+    planned = OptimizerPlan("", {"weight_decay": 0.1}, clip_norm=0.5)
+    suite = replace(plan.suite, optimizers={**plan.suite.optimizers, "AdamW": planned})
+    resolved = replace(plan.optimizers["AdamW"], options={"weight_decay": 0.1})
+    other = replace(plan, suite=suite, optimizers={**plan.optimizers, "AdamW": resolved})
+    assert [(x.path, x.before, x.after) for x in plan_changes(analysed(plan), analysed(other))] == [
+        ("optimizers.AdamW.options.weight_decay", "nothing", 0.1),
+        ("optimizers.AdamW.clip_norm", None, 0.5),
+    ]
+
+
 def test_the_command(tmp_path, capsys):
     same = {"PsiLogic": HIGH, "AdamW": LOW}
     a = saved(tmp_path / "a", study(), Records(finals(study(), **same, Lion=NOISY)))
@@ -115,7 +129,7 @@ def test_the_command(tmp_path, capsys):
     assert page.headings[0] == (1, "FairBench: a and b")
     assert [link for link in page.links if not link.startswith(("#", "data:"))] == []
     heads = [row[0] for row in page.tables["verdicts"][1:]]
-    assert heads[2:] == ["vit: PsiLogic against AdamW", "vit: PsiLogic against Lion changed"]
+    assert heads[2:] == ["vit: PsiLogic against AdamW", "vit: PsiLogic against Lion (changed)"]
     assert page.bold == ["better"] * 2  # AdamW in vit, as A and as B judged it
     assert text.count(' changed" data-value') == 2 * 2  # both cells of Lion, in two arenas
     lion = next(row for row in page.tables["values"] if row[:2] == ["vit", "Lion"])

@@ -30,7 +30,7 @@ def mixed_machines(case: Analyses) -> str:
 
 def _mixture(suite: Suite, mixture: Mixture) -> str:
     facts = "; ".join(f"{fact} ({some(values, ' / ')})" for fact, values in mixture.facts.items())
-    where, both = suite.pair_titles(mixture.comparisons), suite.pair_titles(mixture.confounded)
+    where, both = (", ".join(suite.pair_titles(x)) for x in (mixture.comparisons, mixture.confounded))
     confounded = f" In {both} it depends on the optimizer: final trials of the two share no value." if both else ""
     return f"Trials differ in {facts}. Concerned: {where}.{confounded}"
 

@@ -1,4 +1,4 @@
-"""Ticks, axis labels and titles: chosen by their measured size, so that none overlaps another or is cut."""
+"""Ticks and axis labels: chosen by their measured size, so that none overlaps another or is cut."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from matplotlib.ticker import LogLocator, MaxNLocator, ScalarFormatter
 from fairbench.report.figures.text_size import in_lines, points_per_pixel, text_width
 
 if TYPE_CHECKING:
-    from fairbench.report.figures.canvas import Panel
+    from fairbench.report.figures.panel import Panel
 
 TICK_SIZE, LABEL_SIZE, TITLE_SIZE = 9, 9, 11
 MOST_TICKS = 8
 
 
 def fit_text(panel: Panel) -> None:
-    """Give a panel ticks that do not overlap, their factor in the axis label, and a label and title that fit."""
+    """Give a panel ticks that do not overlap, their factor in the axis label, and labels that fit."""
     axes, box = panel.axes, panel.box
     fit_ticks(axes)
     to_points = points_per_pixel(axes)
@@ -37,7 +37,6 @@ def fit_text(panel: Panel) -> None:
     lines = axes.get_xlabel().split("\n")
     axes.set_xlabel("\n".join(in_lines(line, wide, LABEL_SIZE, most=1) for line in lines))
     axes.set_ylabel(in_lines(axes.get_ylabel(), high, LABEL_SIZE))
-    axes.set_title(in_lines(axes.get_title(loc="left"), box.width - left, TITLE_SIZE, "bold", most=1))
 
 
 def fit_ticks(axes: Axes) -> None:

@@ -1,4 +1,4 @@
-"""The parts that all figures share: style, panels, lines, and reproducible files.
+"""The parts that all figures share: style, panels, and reproducible files.
 
 A figure has a panel for each arena. A drawing function takes `panels`, draws into each with `draw_line` and the like,
 or with matplotlib on `panel.axes` and `mark` for the artists of an arm, and passes everything to `finished`:
@@ -13,31 +13,28 @@ The page shows each panel separately, in the page's colors; it can hide marked a
 
 import io
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 from xml.sax.saxutils import escape
 
 import matplotlib
-from matplotlib.artist import Artist
-from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 from matplotlib.transforms import Bbox
 
 from fairbench.report.figures.axis_text import LABEL_SIZE, TICK_SIZE, TITLE_SIZE, fit_text
 from fairbench.report.figures.colors import LIGHT
 from fairbench.report.figures.drawn_panel import DrawnPanel, drawn_panel
-from fairbench.report.figures.looks import Look
+from fairbench.report.figures.panel import Box, Panel
 from fairbench.report.figures.text_size import (
     POINTS_PER_INCH,
     REPORT_TEXT,
     columns,
     figure_width,
+    in_lines,
     scale,
 )
 from fairbench.suites.schema import Suite
@@ -71,49 +68,14 @@ STYLE: dict[Any, Any] = {
 LEFT, RIGHT, TOP, BOTTOM = 0.85, 0.3, 0.45, 0.65
 """Sizes in inches, so that text has the same space in a figure of any number of panels."""
 
+TITLE_LINE, TITLE_LINES = 0.19, 3
+"""The height in inches of a line of a title, and the most lines of one."""
+
 WIDEST = 6.5
 """The most inches of a panel that has the whole width of a figure."""
 
 DPI, MOST_PIXELS = 160, 6_000_000
 """Resolution of a PNG. With hundreds of arms it is reduced, since it would take longer than PDF and SVG together."""
-
-
-class Box(NamedTuple):
-    """A place in a figure, in points from its top left corner."""
-
-    left: float
-    top: float
-    width: float
-    height: float
-
-
-@dataclass
-class Panel:
-    """One arena's part of a figure, while it is drawn.
-
-    Attributes:
-        number: its index in the figure.
-        box: its place in the SVG.
-        inner_height: inches of its axes.
-        marked: the artists of arms, see `mark`.
-        points: the values with a tooltip: position in data coordinates, the arm's index, a sentence.
-        summary: the panel in words, for screen readers.
-        seconds: of an arm's unit of x, by its index; empty where x is no steps or none were timed.
-        seeds: the values of each seed by x, by the index of the arm; for the page alone.
-        best: whether higher ("high") or lower ("low") values of y are better, if either.
-    """
-
-    number: int
-    title: str
-    axes: Axes
-    box: Box
-    inner_height: float
-    marked: list[Artist] = field(default_factory=list)
-    points: list[tuple[float, float, int, str]] = field(default_factory=list)
-    summary: list[str] = field(default_factory=list)
-    seconds: dict[int, float] = field(default_factory=dict)
-    seeds: dict[int, list[Mapping[int, float]]] = field(default_factory=dict)
-    best: Literal["", "high", "low"] = ""
 
 
 @dataclass(frozen=True)
@@ -166,10 +128,12 @@ class Drawing:
         for axes in every:
             axes.set_visible(axes is chosen)
         chosen.set_position(every[-1].get_position())
-        yield Bbox.from_bounds(0, 0, width, height - self.parts[-1].box.top * scale() / POINTS_PER_INCH)
-        chosen.set_position(usual)
-        for axes in every:
-            axes.set_visible(True)
+        try:
+            yield Bbox.from_bounds(0, 0, width, height - self.parts[-1].box.top * scale() / POINTS_PER_INCH)
+        finally:
+            chosen.set_position(usual)
+            for axes in every:
+                axes.set_visible(True)
 
 
 @contextmanager
@@ -206,88 +170,48 @@ def panels(
     """A figure with a titled panel for each arena, up to two in a row.
 
     Args:
-        titles: title of each panel by its arena, at least one.
-        height: inches of a panel with its title and labels.
+        titles: title of each panel by its arena, at least one; a long one has several lines.
+        height: inches of a panel with its labels and a title of one line.
         left, right, bottom: margins of each panel in inches.
         legend: inches below all panels.
     """
     in_row = min(len(titles), columns())
     rows = -(-len(titles) // in_row)
     panel_width = figure_width() / (in_row if figure_width() <= WIDEST else columns())
+    space = POINTS_PER_INCH * (panel_width - left)
+    wrapped = {arena: in_lines(title, space, TITLE_SIZE, "bold", TITLE_LINES) for arena, title in titles.items()}
+    inner_height = height - TOP - bottom
+    height += TITLE_LINE * max(title.count("\n") for title in wrapped.values())
     size = in_row * panel_width, rows * height + legend
     figure = Figure(figsize=(size[0] * scale(), size[1] * scale()))
     FigureCanvasAgg(figure)
-    by_arena, inner_height = {}, height - TOP - bottom
+    by_arena = {}
     for i, (arena, title) in enumerate(titles.items()):
         row, column = divmod(i, in_row)
         x, y = column * panel_width + left, (rows - row - 1) * height + bottom + legend
         width = panel_width - left - right
         inner = (x / size[0], y / size[1], width / size[0], inner_height / size[1])
-        axes = figure.add_axes(inner, title=title, gid=f"panel{i}")
+        axes = figure.add_axes(inner, title=wrapped[arena], gid=f"panel{i}")
         outer = column * panel_width, row * height, panel_width, height
         by_arena[arena] = Panel(i, title, axes, Box(*(round(POINTS_PER_INCH * x, 2) for x in outer)), inner_height)
     return figure, by_arena
 
 
-def log_axis(axes: Axes, values: Sequence[float]) -> None:
-    """Make the x axis logarithmic, with plain numbers at its ticks, some of them even within a decade."""
-    axes.set_xscale("log")
-    wide = max(values) >= 10 * min(values)
-    parts = (1, 2, 5) if max(values) < 100 * min(values) else (1,)
-    axes.xaxis.set_major_locator(LogLocator(subs=parts) if wide else MaxNLocator(5))
-    axes.xaxis.set_major_formatter("{x:g}")
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_minor_formatter(NullFormatter())
-
-
-def mark(panel: Panel, look: Look, *artists: Artist, kind: Literal["", "end", "edge"] = "") -> None:
-    """Mark artists as belonging to an arm.
-
-    Args:
-        kind: "end" for the label at the end of a line, "edge" for what has values in x alone.
-    """
-    for artist in artists:
-        artist.set_gid(f"panel{panel.number}.arm{look.index}.{len(panel.marked)}{kind and '.'}{kind}")
-        panel.marked.append(artist)
-
-
-def draw_line(
-    panel: Panel, look: Look, x: Sequence[float], y: Sequence[float], texts: Sequence[str], **line: Any
-) -> None:
-    """Draw an arm's values with a line, each with a sentence about it; draw the reference's first."""
-    width, alpha = (4.5 * scale(), 0.75) if look.wide else (1.6, 1.0)
-    line = {"color": to_rgba(look.color, alpha), "linewidth": width, "linestyle": look.line, **line}
-    draw_values(panel, look, x, y, texts, **line)
-
-
-def draw_values(
-    panel: Panel, look: Look, x: Sequence[float], y: Sequence[float], texts: Sequence[str], **line: Any
-) -> None:
-    """Draw an arm's values, each with its marker and a sentence about it, in one artist since each takes long.
-
-    Args:
-        line: matplotlib's style of a line that joins the values; none by default.
-    """
-    line = {"markersize": 4, "markerfacecolor": look.color, "markeredgecolor": look.color, "linestyle": "", **line}
-    mark(panel, look, *panel.axes.plot(x, y, marker=look.marker, **line))
-    panel.points.extend(zip(x, y, [look.index] * len(texts), texts, strict=True))
-
-
-def draw_band(panel: Panel, look: Look, x: Sequence[float], low: Sequence[float], high: Sequence[float]) -> None:
-    """Fill the area between two values of an arm."""
-    outline = [*x, *reversed(x)], [*low, *reversed(high)]
-    mark(panel, look, *panel.axes.fill(*outline, color=look.color, alpha=0.16, linewidth=0))
-
-
 def finished(figure: Figure, by_arena: Mapping[str, Panel], name: str, title: str, caption: str) -> Drawing:
     """The figure after its text is made to fit."""
     for panel in by_arena.values():
+        panel.columns = panel.columns or (panel.axes.get_xlabel().partition("\n")[0], panel.axes.get_ylabel())
         fit_text(panel)
         panel.axes.xaxis.set_gid(f"panel{panel.number}.x")
         panel.axes.yaxis.set_gid(f"panel{panel.number}.y")
     size = matplotlib.rcParams["figure.figsize"][0], matplotlib.rcParams["font.size"]
     parts = [drawn_panel(arena, panel) for arena, panel in by_arena.items()]
     return Drawing(name, title, caption, figure, size, parts)
+
+
+def over_seeds(suite: Suite) -> str:
+    """What a value of an arm is, in words."""
+    return "one final seed" if len(suite.final.seeds) == 1 else "mean over the final seeds"
 
 
 def titles(suite: Suite, arenas: Iterable[str]) -> dict[str, str]:

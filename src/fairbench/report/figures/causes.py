@@ -6,10 +6,11 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.ladder import WHOLE
 from fairbench.analysis.mechanism import quantity_curve
 from fairbench.analysis.results import ArmResults
-from fairbench.report.figures.canvas import Drawing, draw_line, finished, panels, titles
+from fairbench.report.figures.canvas import Drawing, finished, over_seeds, panels, titles
 from fairbench.report.figures.intervals import Interval, draw_intervals
 from fairbench.report.figures.labels import draw_legend, label_ends, label_space, lines_height
 from fairbench.report.figures.looks import Looks
+from fairbench.report.figures.panel import draw_line
 from fairbench.report.tables.numbers import percent
 
 
@@ -71,7 +72,8 @@ def draw_mechanism(analyses: Analyses, looks: Looks) -> Drawing | None:
         label_ends(panel, ends)
     caption = (
         "When mechanisms acted: the share of the pairs of tensor and step in which an optimizer's own mechanism "
-        "changed something, in each window of logged steps, mean over the final seeds. A missing line: it never acted."
+        f"changed something, in each window of logged steps, {over_seeds(analyses.suite)}. A missing line: it never "
+        "acted."
     )
     return finished(figure, by_arena, "mechanism", "When mechanisms acted", caption)
 

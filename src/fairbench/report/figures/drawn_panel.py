@@ -11,7 +11,7 @@ from matplotlib.axis import Axis
 from fairbench.report.figures.text_size import points_per_pixel
 
 if TYPE_CHECKING:
-    from fairbench.report.figures.canvas import Box, Panel
+    from fairbench.report.figures.panel import Box, Panel
 
 
 class Ends(NamedTuple):
@@ -40,7 +40,8 @@ class DrawnPanel:
         summary: the panel in words, for screen readers.
         box: its place in the SVG.
         x, y: its axes.
-        points, seconds, seeds, best: as of `Panel`.
+        lost: as of `Panel`, with the height in the SVG.
+        points, columns, values, seconds, seeds, best: as of `Panel`.
     """
 
     arena: str
@@ -50,6 +51,9 @@ class DrawnPanel:
     x: Ends
     y: Ends
     points: list[tuple[float, float, int, str]]
+    lost: list[tuple[float, float, int, str]]
+    columns: tuple[str, ...]
+    values: list[tuple[float | str | None, ...]]
     seconds: dict[int, float]
     seeds: dict[int, list[tuple[list[int], list[float]]]]
     best: str
@@ -58,7 +62,8 @@ class DrawnPanel:
     def data(self) -> dict[str, Any]:
         """What a script needs to draw the panel again with other axes."""
         axes = {"x": self.x, "y": self.y, "seconds": self.seconds, "seeds": self.seeds, "best": self.best}
-        return {"arena": self.arena, **axes, "points": self.points}
+        found = {"points": self.points, "lost": self.lost, "columns": self.columns, "values": self.values}
+        return {"arena": self.arena, **axes, **found}
 
 
 def drawn_panel(arena: str, panel: Panel) -> DrawnPanel:
@@ -67,10 +72,12 @@ def drawn_panel(arena: str, panel: Panel) -> DrawnPanel:
     height = float(panel.axes.figure.bbox.height)
     x = _ends(panel.axes.xaxis, inside.x0 * to_points, inside.x1 * to_points)
     y = _ends(panel.axes.yaxis, (height - inside.y0) * to_points, (height - inside.y1) * to_points)
-    points = [(_rounded(x), _rounded(y), arm, text) for x, y, arm, text in panel.points]
+    points = [(_rounded(at), _rounded(value), arm, text) for at, value, arm, text in panel.points]
+    lost = [(_rounded(at), y.start + (y.end - y.start) * share, arm, text) for at, share, arm, text in panel.lost]
     seeds = {arm: [_line(seed) for seed in seeds] for arm, seeds in panel.seeds.items()}
     about = arena, panel.title, " ".join(panel.summary), panel.box
-    return DrawnPanel(*about, x, y, points, panel.seconds, seeds, panel.best)
+    found = points, lost, panel.columns, panel.values
+    return DrawnPanel(*about, x, y, *found, panel.seconds, seeds, panel.best)
 
 
 def _ends(axis: Axis, start: float, end: float) -> Ends:

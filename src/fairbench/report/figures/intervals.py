@@ -8,10 +8,11 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from fairbench.report.figures.axis_text import thin_ticks
-from fairbench.report.figures.canvas import BOTTOM, TOP, Drawing, Panel, finished, mark, panels
+from fairbench.report.figures.canvas import BOTTOM, TOP, Drawing, finished, panels
 from fairbench.report.figures.colors import LIGHT
 from fairbench.report.figures.labels import name_rows, width_for
 from fairbench.report.figures.looks import Look
+from fairbench.report.figures.panel import Panel, mark
 from fairbench.report.tables.numbers import interval
 
 ROW = 0.3
@@ -61,6 +62,7 @@ def draw_intervals(
     figure, by_arena = panels({arena: arena for arena in rows}, height, left=left)
     for arena, panel in by_arena.items():
         panel.axes.set_xlabel(axis)
+        panel.columns = axis, "low", "high"
         _draw_rows(panel, rows[arena])
         if margins:
             _draw_margin(panel.axes, margins[arena])
@@ -83,6 +85,7 @@ def _draw_rows(panel: Panel, rows: Sequence[Interval]) -> None:
         mark(panel, look, *dots)
         text = f"{row.name}: {interval(row.value, row.low, row.high)}"
         panel.points.append((row.value, i, look.index, text))
+        panel.values.append((row.value, row.low, row.high))
         panel.summary.append(f"{text}.")
     name_rows(panel, [(row.label, row.look) for row in rows], size=9)
 

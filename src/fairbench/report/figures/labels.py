@@ -8,8 +8,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.transforms import ScaledTranslation, Transform
 
-from fairbench.report.figures.canvas import BOTTOM, RIGHT, TOP, Panel, mark
+from fairbench.report.figures.canvas import BOTTOM, RIGHT, TOP
 from fairbench.report.figures.looks import Look
+from fairbench.report.figures.panel import Panel, mark
 from fairbench.report.figures.text_size import POINTS_PER_INCH, columns, figure_width, panel_width, scale, text_width
 
 LABEL_HEIGHT = 0.18
@@ -19,6 +20,8 @@ MOST_LABELS = 9
 WIDE = 3.5
 """The least inches of a panel that has labels at the ends of its lines."""
 LEGEND_SIZE = 8
+BESIDE = 6
+"""The points between the middle of a marker and its label."""
 
 
 def width_for(labels: Iterable[str]) -> float:
@@ -81,7 +84,8 @@ def label_ends(panel: Panel, ends: Mapping[str, tuple[Look, tuple[float, float]]
         of_panel: dict[str, Any] = {"transform": axes.transAxes, "clip_on": False, "color": look.color}
         sample: dict[str, Any] = {"linestyle": look.line, "marker": look.marker, "markersize": 4, "markevery": [1]}
         line = axes.plot([x, 1.05], [y, height], linewidth=0.8, **sample, **of_panel)
-        name = axes.text(1.075, height, text, fontweight="bold", va="center", **of_panel)
+        beside = {**of_panel, "transform": moved(axes.transAxes, axes, BESIDE)}
+        name = axes.text(1.05, height, text, fontweight="bold", va="center", **beside)
         mark(panel, look, *line, name, kind="end")
 
 

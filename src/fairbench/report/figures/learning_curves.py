@@ -7,7 +7,7 @@ from matplotlib.ticker import MaxNLocator
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.curves import Curve, mean_curve
 from fairbench.analysis.results import ArmResults
-from fairbench.report.figures.canvas import Drawing, Panel, draw_band, draw_line, finished, panels, titles
+from fairbench.report.figures.canvas import Drawing, finished, over_seeds, panels, titles
 from fairbench.report.figures.labels import (
     MOST_LABELS,
     draw_legend,
@@ -15,8 +15,10 @@ from fairbench.report.figures.labels import (
     label_space,
     lines_height,
 )
-from fairbench.report.figures.looks import Looks, arm_label, axis_label, no_line, reference_first
+from fairbench.report.figures.looks import Looks, arm_labels, axis_label, no_line, reference_first
+from fairbench.report.figures.panel import Panel, draw_band, draw_line
 from fairbench.report.tables.numbers import mean_and_deviation
+from fairbench.suites.schema import Suite
 
 MOST_POINTS = 20
 """The most values of a line of the training loss, which is recorded more often than can be seen."""
@@ -33,9 +35,9 @@ def draw_learning_curves(analyses: Analyses, looks: Looks) -> Drawing | None:
         (arm.arena, arm.optimizer): [run.curve(metrics[arm.arena]) for run in arm.final if run.result]
         for arm in analyses.results.arms
     }
-    labels = {arena: axis_label(suite, arena) for arena in suite.arenas}
-    about = f"Learning curves: mean over the final seeds, {suite.selection_name} split"
-    return _draw(analyses, looks, seeds, analyses.curves, labels, "learning_curves", "Learning curves", about)
+    axes = {arena: axis_label(suite, arena) for arena in suite.arenas}
+    about = f"Learning curves: {over_seeds(suite)}, {suite.selection_name} split"
+    return _draw(analyses, looks, seeds, analyses.curves, axes, "learning_curves", "Learning curves", about)
 
 
 def draw_training_loss(analyses: Analyses, looks: Looks) -> Drawing | None:
@@ -44,10 +46,11 @@ def draw_training_loss(analyses: Analyses, looks: Looks) -> Drawing | None:
         (arm.arena, arm.optimizer): [_thinned(run.result["loss_curve"]) for run in arm.final if run.result]
         for arm in analyses.results.arms
     }
-    labels = dict.fromkeys(analyses.suite.arenas, ("training loss (lower is better)", False))
-    about = "Training loss: mean over the final seeds, each value the mean of the window of steps that ends there"
+    axes = dict.fromkeys(analyses.suite.arenas, ("training loss (lower is better)", False))
+    averaged = over_seeds(analyses.suite)
+    about = f"Training loss: {averaged}, each value the mean of the window of steps that ends there"
     means = {arm: mean_curve(values) for arm, values in seeds.items()}
-    return _draw(analyses, looks, seeds, means, labels, "training_loss", "Training loss", about)
+    return _draw(analyses, looks, seeds, means, axes, "training_loss", "Training loss", about)
 
 
 def _thinned(curve: Sequence[tuple[int, float]]) -> dict[int, float]:
@@ -61,7 +64,7 @@ def _draw(
     looks: Looks,
     seeds: Seeds,
     means: Mapping[tuple[str, str], Curve],
-    labels: Mapping[str, tuple[str, bool]],
+    axes: Mapping[str, tuple[str, bool]],
     name: str,
     title: str,
     about: str,
@@ -69,35 +72,47 @@ def _draw(
     """A panel for each arena with a line for each arm.
 
     Args:
-        labels: of the axis of each arena, and whether higher is better.
+        axes: the label of the y axis of each arena, and whether higher is better.
     """
     suite, results = analyses.suite, analyses.results
     arenas = [arena for arena in suite.arenas if any(means[arena, name] for name in suite.optimizers)]
     if not arenas:
         return None
-    many = len(looks)
-    space = label_space(looks.values(), [arm_label(arm, looks[arm.optimizer]) for arm in results.arms])
+    labels = {arena: arm_labels(results.of(arena)) for arena in arenas}
+    space = label_space(looks.values(), [label for of_arena in labels.values() for label in of_arena.values()])
     figure, by_arena = panels(titles(suite, arenas), lines_height(len(looks)), **space)
     draw_legend(figure, looks.values())
     for arena, panel in by_arena.items():
         arms = reference_first(results, arena)
         curves = [(arm, curve) for arm in arms if (curve := means[arena, arm.optimizer])]
-        label, maximize = labels[arena]
+        label, maximize = axes[arena]
         panel.best = "high" if maximize else "low"
-        panel.axes.set_xlabel("training step" + no_line(arms, [arm for arm, _ in curves], looks))
+        panel.axes.set_xlabel("training step" + no_line(arms, [arm for arm, _ in curves]))
         panel.axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
         panel.axes.set_ylabel(label)
         timed = {cost.optimizer: cost.train_ms for cost in analyses.costs if cost.arena == arena}
         panel.seconds.update({looks[name].index: ms / 1000 for name, ms in timed.items()})
         panel.seeds.update({looks[arm.optimizer].index: [*seeds[arena, arm.optimizer]] for arm in arms})
         _draw_curves(panel, curves, looks)
-    caption = (
-        f"{about}, with "
-        f"{'its standard deviation' if many <= MOST_LABELS else f'the standard deviation of {suite.reference}'}. "
+        ends = {labels[arena][arm.optimizer]: (looks[arm.optimizer], curve[-1][:2]) for arm, curve in curves}
+        label_ends(panel, ends)
+    return finished(figure, by_arena, name, title, f"{about}{_deviation(suite)}. {_signs(suite)}")
+
+
+def _deviation(suite: Suite) -> str:
+    """Whose deviation is drawn, in words."""
+    if len(suite.final.seeds) == 1:
+        return ""
+    whose = "its" if len(suite.optimizers) <= MOST_LABELS else f"{suite.reference}’s"
+    return f", with {whose} standard deviation"
+
+
+def _signs(suite: Suite) -> str:
+    """What the lines and labels mean."""
+    return (
         f"The wide line is {suite.reference}. A line ends where the first of its seeds diverged. "
         "†: seeds that finished, where not all did."
     )
-    return finished(figure, by_arena, name, title, caption)
 
 
 def _draw_curves(panel: Panel, curves: Sequence[tuple[ArmResults, Curve]], looks: Looks) -> None:
@@ -109,5 +124,3 @@ def _draw_curves(panel: Panel, curves: Sequence[tuple[ArmResults, Curve]], looks
             low, high = ([m + sign * (s or 0.0) for m, s in zip(mean, std, strict=True)] for sign in (-1, 1))
             draw_band(panel, looks[arm.optimizer], steps, low, high)
         panel.summary.append(f"{texts[-1]}.")
-    ends = ((arm, looks[arm.optimizer], curve[-1][:2]) for arm, curve in curves)
-    label_ends(panel, {arm_label(arm, look): (look, end) for arm, look, end in ends})

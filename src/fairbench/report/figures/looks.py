@@ -26,8 +26,8 @@ KNOWN = (
 )
 """Names whose styles are the first ones; those of other names follow from a hash."""
 
-NAME_WIDTH = 106
-"""The most points that a bold name takes in a figure; in narrow ones it leaves half of a panel to the lines."""
+NAME_WIDTH, NAME_SHARE = 106, 0.29
+"""The most points that a bold name takes, and its most of a panel, such that at least 40% are left to the lines."""
 
 
 @dataclass(frozen=True)
@@ -93,12 +93,15 @@ def _styles(names: Sequence[str]) -> dict[str, int]:
     return styles
 
 
-def short_names(names: Sequence[str]) -> dict[str, str]:
+def short_names(names: Sequence[str], space: float = 0.0) -> dict[str, str]:
     """Names shortened for figures, all of them different, with dollar signs escaped.
 
     A long name loses its middle. Names that would look alike keep the place where they begin to differ.
+
+    Args:
+        space: points that they leave to what follows them.
     """
-    width = min(NAME_WIDTH, POINTS_PER_INCH * 0.3 * panel_width())
+    width = min(NAME_WIDTH, POINTS_PER_INCH * NAME_SHARE * panel_width()) - space
     shown = {name: without_middle(name, width, weight="bold") for name in names}
     for text in {text for text, count in Counter(shown.values()).items() if count > 1}:
         alike = [name for name in names if shown[name] == text]
@@ -106,7 +109,9 @@ def short_names(names: Sequence[str]) -> dict[str, str]:
         start = max(len([*shared]) - 3, 4)
         for i, name in enumerate(alike, 1):
             left = width - text_width(f"{name[:3]}……{i}", weight="bold")
-            shown[name] = f"{name[:3]}…{without_middle(name[start:], left, weight='bold')}…{i}"
+            place = without_middle(name[start:], left, weight="bold")
+            fits = text_width(place, weight="bold") <= left
+            shown[name] = "…".join([name[:3], *([place] if fits else []), str(i)])
     return {name: text.replace("$", r"\$") for name, text in shown.items()}
 
 
@@ -122,13 +127,16 @@ def axis_label(suite: Suite, arena: str) -> tuple[str, bool]:
     return f"{suite.selection_name} {metric} ({'higher' if maximize else 'lower'} is better)", maximize
 
 
-def arm_label(arm: ArmResults, look: Look) -> str:
-    """The name of an arm, with the seeds that finished if not all did."""
-    finished = arm.count("finished")
-    return look.label if finished == len(arm.final) else f"{look.label} †{finished}/{len(arm.final)}"
+def arm_labels(arms: Sequence[ArmResults]) -> dict[str, str]:
+    """The short name of each arm of an arena, with the seeds that finished if not all did."""
+    counts = {arm.optimizer: (arm.count("finished"), len(arm.final)) for arm in arms}
+    endings = {name: "" if n == planned else f" †{n}/{planned}" for name, (n, planned) in counts.items()}
+    names = short_names([*endings], max(text_width(ending, weight="bold") for ending in endings.values()))
+    return {name: names[name] + ending for name, ending in endings.items()}
 
 
-def no_line(arms: Sequence[ArmResults], drawn: Sequence[ArmResults], looks: Looks) -> str:
+def no_line(arms: Sequence[ArmResults], drawn: Sequence[ArmResults]) -> str:
     """The names of the arms that are not drawn, on a line of their own below an axis' label; empty for none."""
-    absent = [arm_label(arm, looks[arm.optimizer]) for arm in arms if arm not in drawn]
+    labels = arm_labels(arms)
+    absent = [labels[arm.optimizer] for arm in arms if arm not in drawn]
     return f"\nno line: {', '.join(absent)}" if absent else ""

@@ -7,20 +7,11 @@ from typing import Any
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.results import ArmResults, Run
-from fairbench.report.figures.canvas import (
-    Drawing,
-    Panel,
-    draw_line,
-    draw_values,
-    finished,
-    log_axis,
-    mark,
-    panels,
-    titles,
-)
+from fairbench.report.figures.canvas import Drawing, finished, panels, titles
 from fairbench.report.figures.colors import LIGHT
 from fairbench.report.figures.labels import draw_legend, label_ends, label_space, lines_height
 from fairbench.report.figures.looks import Look, Looks, axis_label, no_line, reference_first
+from fairbench.report.figures.panel import Panel, draw_line, draw_values, log_axis, mark
 from fairbench.report.tables.numbers import number, rate
 from fairbench.suites.schema import Suite
 from fairbench.suites.search import Setting
@@ -50,7 +41,7 @@ def draw_lr_sensitivity(analyses: Analyses, looks: Looks) -> Drawing | None:
         arms = reference_first(results, arena)
         means = {arm.optimizer: _means(arm.selecting, suite.arenas[arena].metric) for arm in arms}
         shown = {arm.optimizer: _of_selected(arm, means[arm.optimizer]) for arm in arms}
-        panel.axes.set_xlabel("learning rate" + no_line(arms, [arm for arm in arms if means[arm.optimizer]], looks))
+        panel.axes.set_xlabel("learning rate" + no_line(arms, [arm for arm in arms if means[arm.optimizer]]))
         panel.best = "high" if maximize else "low"
         panel.axes.set_ylabel(label)
         log_axis(panel.axes, [run.lr for arm in arms for run in (*arm.sweep, *arm.confirm) if run.lr])
@@ -160,7 +151,10 @@ def _draw_lost(panel: Panel, arms: Sequence[ArmResults], looks: Looks, worst: fl
     for arm in arms:
         look = looks[arm.optimizer]
         lost = sorted({run.lr for run in (*arm.sweep, *arm.confirm) if run.status == "diverged" and run.lr})
+        texts = [f"{arm.optimizer}, rate {rate(lr)}: diverged" for lr in lost]
         at_edge = {"color": look.color, "transform": panel.axes.get_xaxis_transform(), **CROSS}
         heights = [worst + step * drawn[lr] for lr in lost]
         mark(panel, look, *panel.axes.plot(lost, heights, **at_edge), kind="edge")
+        panel.lost.extend(zip(lost, heights, [look.index] * len(lost), texts, strict=True))
+        panel.summary.extend(f"{text}." for text in texts)
         drawn.update(lost)

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.report.figures.canvas import Drawing, draw_line, finished, log_axis, panels
+from fairbench.report.figures.canvas import Drawing, finished, panels
 from fairbench.report.figures.labels import draw_legend, label_ends, label_space, lines_height
 from fairbench.report.figures.looks import Looks
+from fairbench.report.figures.panel import draw_line, log_axis
 from fairbench.report.tables.numbers import percent, three
 
 BEYOND = 1.05

@@ -9,15 +9,7 @@ from matplotlib.patches import Patch
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.cost import STEP_PHASES, Cost
 from fairbench.report.figures.axis_text import inner_width
-from fairbench.report.figures.canvas import (
-    TOP,
-    Drawing,
-    Panel,
-    finished,
-    mark,
-    panels,
-    titles,
-)
+from fairbench.report.figures.canvas import TOP, Drawing, finished, panels, titles
 from fairbench.report.figures.colors import LIGHT
 from fairbench.report.figures.labels import (
     moved,
@@ -25,6 +17,7 @@ from fairbench.report.figures.labels import (
     width_for,
 )
 from fairbench.report.figures.looks import Looks
+from fairbench.report.figures.panel import Panel, mark
 from fairbench.report.figures.text_size import POINTS_PER_INCH, panel_width, text_width
 from fairbench.report.tables.numbers import number
 
@@ -43,6 +36,7 @@ def draw_step_time(analyses: Analyses, looks: Looks) -> Drawing | None:
     figure, by_arena = panels(titles(suite, arenas), height, left, bottom=bottom)
     for arena, panel in by_arena.items():
         panel.axes.set_xlabel("milliseconds per training step")
+        panel.columns = "phase", "milliseconds per training step"
         _draw_bars(panel, [cost for cost in costs if cost.arena == arena], looks)
         below = -(bottom - 0.05) / (height - TOP - bottom)
         middle = (panel.box.width / 2 - POINTS_PER_INCH * left) / inner_width(panel.axes)
@@ -66,10 +60,12 @@ def _draw_bars(panel: Panel, costs: Sequence[Cost], looks: Looks) -> None:
     for row, cost in enumerate(costs):
         arm, widths = looks[cost.optimizer], [getattr(cost, f"{phase}_ms") for phase in STEP_PHASES]
         *lefts, end = accumulate(widths, initial=0.0)
-        bars = list(zip(lefts, widths, strict=True))
-        mark(panel, arm, axes.broken_barh(bars, (row - 0.31, 0.62), facecolors=PHASE_COLORS))
+        edges = zip(lefts, widths, PHASE_COLORS, strict=True)
+        bars = [([a, a + w, a + w, a], [row - 0.31] * 2 + [row + 0.31] * 2, color) for a, w, color in edges]
+        mark(panel, arm, *axes.fill(*(part for bar in bars for part in bar), linewidth=0))
         for phase, width, left in zip(STEP_PHASES, widths, lefts, strict=True):
             panel.points.append((left + width / 2, row, arm.index, f"{cost.optimizer}, {phase}: {number(width, 3)} ms"))
+            panel.values.append((phase, width))
         time = number(cost.train_ms, 3) + " ms"
         factor = f", {cost.train_ms / adamw:.2f}×" if adamw and cost.optimizer != "AdamW" else ""
         mark(panel, arm, axes.text(end, row, time + factor, transform=after, va="center"))

@@ -4,7 +4,7 @@ import base64
 import hashlib
 import json
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -13,7 +13,6 @@ import jinja2
 from markupsafe import Markup
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.results import Results
 from fairbench.common.formatting import plural
 from fairbench.report.figures.canvas import Drawing
@@ -23,18 +22,12 @@ from fairbench.report.findings import Finding
 from fairbench.report.page.inline import colors, inline, swatch
 from fairbench.report.tables.latex import to_latex
 from fairbench.report.tables.model import TableView
-from fairbench.report.tables.numbers import interval, rate
+from fairbench.report.tables.numbers import rate
 from fairbench.report.tables.provenance import trial_counts
-from fairbench.report.tables.verdict_text import VerdictText
-from fairbench.suites.schema import Suite
 
 TABLE_SCRIPTS = ("view.js", "tables.js", "bar.js")
 FIGURE_SCRIPTS = ("axes.js", "arms.js", "ticks.js", "figures.js", "pointer.js", "downloads.js")
 STYLES = ("figures.css", "style.css")
-SIGNS = {"better": "▲", "worse": "▼", "equivalent": "=", "identical": "=", "identical values": "="}
-"""A sign for each verdict, so that they differ without color; the remaining ones get a question mark."""
-ORDER = ("better", "equivalent", "identical", "identical values", "inconclusive", "worse", "diverged", "incomplete")
-"""The verdicts as a sorted table has them."""
 FEW = 8
 """The most baselines that the first sentences name."""
 SHORT, PROSE = 16, 60
@@ -54,7 +47,6 @@ def render_page(
         lead=_lead(results),
         findings=findings,
         failures=[flag for flag in analyses.flags if flag.severity == "fail"],
-        verdicts=verdict_table(suite, analyses.comparisons),
         figures={figure.name: figure for figure in figures},
         panels={figure.name: list(zip(inline(figure), figure.parts, strict=True)) for figure in figures},
         looks=looks_of(suite),
@@ -107,7 +99,7 @@ def _template(name: str) -> jinja2.Template:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"rate": rate, "plural": plural, "kinds": _kinds, "swatch": swatch}
+    environment.filters |= {"rate": rate, "plural": plural, "kinds": _kinds, "swatch": swatch, "more": _more}
     return environment.get_template(name)
 
 
@@ -127,34 +119,10 @@ def _kinds(view: TableView) -> list[Markup]:
     return [Markup(f' class="{x}"' if x else "") for x in found]
 
 
-def verdict_table(suite: Suite, comparisons: Sequence[Comparison]) -> dict[str, Any]:
-    """The verdicts by arena and pair: `head`, `columns`, and `rows`, each with a name and its cells.
-
-    The rows are the arenas or the pairs, whichever are more. A cell is a `verdict_cell`; its place among all is that
-    of better ones first, then of the larger advantage.
-    """
-    every = suite.compare == "all"
-
-    def pair(c: Comparison) -> str:
-        return f"{c.reference} against {c.baseline}" if every else c.baseline
-
-    arenas = list(dict.fromkeys(c.arena for c in comparisons))
-    pairs = list(dict.fromkeys(map(pair, comparisons)))
-    best_first = sorted(comparisons, key=lambda c: (ORDER.index(c.verdict), -(c.advantage or 0)))
-    cells = {(c.arena, pair(c)): verdict_cell(c, place) for place, c in enumerate(best_first)}
-    if len(arenas) >= len(pairs):
-        rows = [(arena, [cells[arena, x] for x in pairs]) for arena in arenas]
-        return {"head": "Arena", "columns": pairs, "rows": rows}
-    rows = [(x, [cells[arena, x] for arena in arenas]) for x in pairs]
-    return {"head": "Pair" if every else "Baseline", "columns": arenas, "rows": rows}
-
-
-def verdict_cell(c: Comparison, place: int) -> dict[str, Any]:
-    """A verdict, its place among others, its sign, its statement, and the advantage with its interval."""
-    advantage = interval(c.advantage, c.ci_low, c.ci_high)
-    sign = SIGNS.get(c.verdict, "?")
-    shown = {"sign": sign, "statement": VerdictText(c), "advantage": advantage}
-    return {"verdict": c.verdict, "place": place, **shown}
+def _more(numbers: Iterable[Any]) -> Markup:
+    """The attribute of a cell with the further numbers that it shows, or of a head with their names; none for none."""
+    text = ",".join("" if x is None else str(x) for x in numbers)
+    return Markup(f' data-more="{text}"' if text else "")
 
 
 def _tracebacks(results: Results) -> dict[str, list[str]]:

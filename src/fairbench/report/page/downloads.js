@@ -34,13 +34,27 @@ async function pixels(figure) {
   return new Promise((done) => canvas.toBlob(done, "image/png"));
 }
 
-// The values that are drawn, a line for each.
+const SECONDS = "training time, seconds";
+
+// The values of a panel that are drawn, each by the names of its columns.
+function valuesOf(it) {
+  const { points, lost, columns, values, arena } = it.data;
+  const found = points.map((point, i) => [point, values[i] ?? point]).concat(lost.map((point) => [point, point.slice(0, 1)]));
+  return found.filter(([[, , arm]]) => shows(it, arm)).map(([point, numbers]) => ({
+    panel: arena,
+    optimizer: switches[point[2]].textContent,
+    ...Object.fromEntries(columns.map((name, i) => [name, numbers[i] ?? ""])),
+    ...(it.seconds ? { [SECONDS]: secondsOf(it.data, point[0], point[2]) } : {}),
+    text: told(it, point),
+  }));
+}
+
+// A line for each value; a column that only some panels have is empty in the others.
 function values(figure) {
   const quoted = (cell) => (/[",\n]/.test(cell) ? `"${String(cell).replaceAll('"', '""')}"` : cell);
-  const rows = Array.from(figure.querySelectorAll(".panel"), drawing).flatMap((it) =>
-    it.data.points.filter(([, , arm]) => shows(it, arm)).map(([x, y, arm, text]) => [it.data.arena, switches[arm].textContent, x, y, text]),
-  );
-  return [["arena", "optimizer", "x", "y", "text"], ...rows].map((row) => `${row.map(quoted).join(",")}\n`).join("");
+  const rows = Array.from(figure.querySelectorAll(".panel"), drawing).flatMap(valuesOf);
+  const names = Array.from(new Set(rows.flatMap(Object.keys))).filter((name) => name !== "text").concat("text");
+  return [names, ...rows.map((row) => names.map((name) => row[name] ?? ""))].map((row) => `${row.map(quoted).join(",")}\n`).join("");
 }
 
 const SAVED = { SVG: (figure) => picture(figure).text, PNG: pixels, CSV: values };

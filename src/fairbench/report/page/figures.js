@@ -19,7 +19,7 @@ function drawing(panel) {
 
 function armsOf(figure) {
   const panels = Array.from(figure.querySelectorAll(".panel"), drawing);
-  return new Set(panels.flatMap(({ data }) => data.points.map(([, , arm]) => arm)));
+  return new Set(panels.flatMap(({ data }) => data.points.concat(data.lost).map(([, , arm]) => arm)));
 }
 
 // What has to be moved: elements of arms, and lines and areas that all arms share.
@@ -61,7 +61,7 @@ function shows({ data, seconds }, arm) {
 function extents(it) {
   const found = { x: [], y: [] };
   for (const part of partsOf(it)) {
-    if (part.arm === null || part.kind === "end" || !shows(it, part.arm) || part.given.x === "0") continue;
+    if (part.arm === null || part.kind === "end" || !shows(it, part.arm)) continue;
     const factor = it.seconds ? it.data.seconds[part.arm] : 1;
     for (const [px, py] of pairs(part)) {
       found.x.push(it.old.x.value(px) * factor);
@@ -86,14 +86,14 @@ function rowLimits(it) {
 
 function axesFor(it, { kinds, zoom, hides, seconds }) {
   const { old } = it;
+  if (zoom) return { x: limited(old.x, zoom.slice(0, 2), kinds.x), y: limited(old.y, zoom.slice(2), kinds.y) };
   if (old.y.kind === "rows") return { x: limited(old.x, rowLimits(it)), y: old.y };
   const found = extents(it);
-  const limits = (name, at) => {
-    if (zoom) return zoom.slice(2 * at, 2 * at + 2);
+  const limits = (name) => {
     const same = !hides && kinds[name] === old[name].kind && !(seconds && name === "x");
     return same || found[name].length === 0 ? [old[name].low, old[name].high] : fit(found[name], kinds[name] === "log" ? LOG : LINEAR);
   };
-  return { x: limited(old.x, limits("x", 0), kinds.x), y: limited(old.y, limits("y", 1), kinds.y) };
+  return { x: limited(old.x, limits("x"), kinds.x), y: limited(old.y, limits("y"), kinds.y) };
 }
 
 // The row of a value once the rows of hidden arms are gone.
@@ -115,7 +115,6 @@ function movePart(it, part) {
   const { element, given } = part;
   if (part.kind === "end") element.setAttribute("display", "none");
   else if (given.d) element.setAttribute("d", given.d.replace(PAIR, (_, px, py) => place(it, part, [Number(px), Number(py)]).join(" ")));
-  else if (given.x === "0") moveBars(it, part);
   else if (element.localName === "text") moveText(it, part);
   else {
     const [x, y] = place(it, part, pairs(part)[0]);
@@ -125,21 +124,17 @@ function movePart(it, part) {
   }
 }
 
-// Bars are one shape each, which is moved and made longer or shorter.
-function moveBars(it, part) {
-  const { old, now } = it;
-  const row = it.data.points.find(([, , arm]) => arm === part.arm)[1];
-  const stretch = (now.x.at(1) - now.x.at(0)) / (old.x.at(1) - old.x.at(0));
-  const shift = now.x.at(0) - stretch * old.x.at(0);
-  part.element.setAttribute("transform", `matrix(${stretch} 0 0 1 ${shift} ${now.y.at(rowOf(it, row)) - old.y.at(row)})`);
-}
-
 // Text in rows keeps its distance from the value that it belongs to, and names stay at the left.
 function moveText(it, { element, given }) {
+  const { old, now } = it;
   const [x, y] = [Number(given.x), Number(given.y)];
-  const value = it.old.y.value(y);
-  element.setAttribute("x", x > it.old.x.start ? it.now.x.at(it.old.x.value(x - 6)) + 6 : x);
-  element.setAttribute("y", y + it.now.y.at(rowOf(it, value)) - it.now.y.at(value));
+  const row = Math.round(old.y.value(y));
+  const height = now.y.at(rowOf(it, row));
+  const end = now.x.at(old.x.value(x - 6));
+  const named = x < old.x.start;
+  element.setAttribute("x", named ? x : end + 6);
+  element.setAttribute("y", y + height - old.y.at(row));
+  element.setAttribute("display", now.y.inside(height) && (named || now.x.inside(end)) ? "inline" : "none");
 }
 
 function restore(it) {

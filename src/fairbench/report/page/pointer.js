@@ -11,8 +11,19 @@ function position(it, [x, y, arm]) {
   return [it.now.x.at(x * (it.seconds ? it.data.seconds[arm] : 1)), it.now.y.at(row)];
 }
 
+// What is said of a value; where x is a time, with the time instead of the step.
+function told({ seconds, data }, [x, , arm, text]) {
+  return seconds ? text.replace(`, step ${x}:`, `, ${secondsOf(data, x, arm)} s:`) : text;
+}
+
+function secondsOf(data, x, arm) {
+  return Number((x * data.seconds[arm]).toPrecision(4));
+}
+
 function visible(it) {
-  const places = it.data.points.map((point, index) => ({ index, arm: point[2], text: point[3], at: position(it, point) }));
+  const values = it.data.points.map((point) => ({ arm: point[2], text: told(it, point), at: position(it, point) }));
+  const lost = it.data.lost.map(([x, y, arm, text]) => ({ arm, text, at: [it.now.x.at(x), y] }));
+  const places = values.concat(lost).map((value, index) => ({ ...value, index }));
   return places.filter(({ arm, at }) => shows(it, arm) && it.now.x.inside(at[0]) && it.now.y.inside(at[1]));
 }
 
@@ -122,7 +133,7 @@ function explore(panel) {
     const start = pointed(event);
     fixed = false;
     show(valuesAt(it, start));
-    if (it.old.y.kind === "rows" || !it.now.x.inside(start[0]) || !it.now.y.inside(start[1])) return;
+    if (!it.now.x.inside(start[0]) || !it.now.y.inside(start[1])) return;
     from = start;
     svg.setPointerCapture(event.pointerId);
   });
@@ -166,9 +177,8 @@ function zoom({ panel, name, number }, limits) {
 
 // The part of a panel around a value, or its middle, a number of times as large as now.
 function zoomAround(it, index, factor) {
-  if (it.old.y.kind === "rows") return;
   const middle = [(it.now.x.start + it.now.x.end) / 2, (it.now.y.start + it.now.y.end) / 2];
-  const center = index < 0 ? middle : position(it, it.data.points[index]);
+  const center = visible(it).find((value) => value.index === index)?.at ?? middle;
   const ends = ["x", "y"].flatMap((name, i) => [it.now[name].start, it.now[name].end].map((end) => it.now[name].value(center[i] + (end - center[i]) * factor)));
   zoom(it, ends);
 }

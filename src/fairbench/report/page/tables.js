@@ -96,20 +96,40 @@ function download(place, kind, content) {
   return button;
 }
 
-// The rows as shown; a number as the table's value, the ends of its interval in columns of their own.
+const NUMERAL = /\d[\d.]*(e[+−-]\d+)?/g;
+
+// What a cell says, without its sign; the small text beside it is in columns of their own.
+function said(cell) {
+  const copy = cell.cloneNode(true);
+  for (const part of copy.querySelectorAll(":scope > small, [aria-hidden]")) part.remove();
+  return copy.textContent.trim();
+}
+
+// Whether a text has words, signs or numbers besides some numbers.
+function saysMore(text, numbers) {
+  const known = numbers.filter(Boolean).length;
+  return /[^\s–+−±<,%[\]()]/.test(text.replace(NUMERAL, "")) || (text.match(NUMERAL) ?? []).length > known;
+}
+
+// A column as columns of a CSV: its number or text, the further numbers that it shows, and its text if that says more.
+function columnsOf(head, cells) {
+  const title = said(head);
+  const further = (cell) => cell.dataset.more?.split(",") ?? [];
+  const texts = cells.map(said);
+  const more = further(head).map((name, i) => [`${title} ${name}`, ...cells.map((cell) => further(cell)[i] ?? "")]);
+  if (!head.classList.contains("n")) return [[title, ...texts], ...more];
+  const numbers = cells.map((cell) => cell.dataset.value ?? "");
+  const tells = texts.some((text, i) => saysMore(text, [numbers[i], ...further(cells[i])]));
+  return [[title, ...numbers], ...more, ...(tells ? [[`${title}, as shown`, ...texts]] : [])];
+}
+
+// The rows as shown, with numbers in full.
 function csv(place) {
   const table = place.querySelector("table");
-  const heads = Array.from(table.tHead.rows[0].cells);
-  const cells = (head, cell) => {
-    const text = cell === head ? head.textContent.trim() : cell.textContent.trim();
-    const value = cell !== head && head.classList.contains("n") ? (cell.dataset.value ?? "") : text;
-    if (!head.textContent.includes("CI]")) return [value];
-    const ends = cell === head ? [`${text} low`, `${text} high`] : (text.match(/\[(.+), (.+)\]/)?.slice(1) ?? ["", ""]);
-    return [value, ...ends.map((end) => end.replaceAll("−", "-"))];
-  };
+  const rows = Array.from(table.tBodies[0].rows).filter((row) => !row.hidden);
+  const columns = Array.from(table.tHead.rows[0].cells, (head, i) => columnsOf(head, rows.map((row) => row.cells[i]))).flat();
   const quoted = (text) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
-  const rows = [table.tHead.rows[0], ...Array.from(table.tBodies[0].rows).filter((row) => !row.hidden)];
-  return rows.map((row) => `${heads.flatMap((head, i) => cells(head, row.cells[i])).map(quoted).join(",")}\n`).join("");
+  return columns[0].map((_, i) => `${columns.map((column) => quoted(column[i])).join(",")}\n`).join("");
 }
 
 // The LaTeX of all tables is one packed JSON.

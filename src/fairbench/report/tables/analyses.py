@@ -10,8 +10,18 @@ from fairbench.analysis.comparison.shocks import ShockCost
 from fairbench.analysis.comparison.time_to_target import TimeToTarget
 from fairbench.analysis.mechanism import Mechanism, Quantity
 from fairbench.analysis.tuning import ALL, DEFAULT, Tuning
-from fairbench.report.tables.model import ARM, Column, TableView, integers, numbers, page_only, table_view, words
-from fairbench.report.tables.numbers import NONE, exact, interval, number, percent, rate, signed, three
+from fairbench.report.tables.model import (
+    ARM,
+    Column,
+    TableView,
+    integers,
+    intervals,
+    numbers,
+    page_only,
+    table_view,
+    words,
+)
+from fairbench.report.tables.numbers import NONE, exact, number, percent, rate, signed, three
 
 SMALL_BUDGETS = ("1", "2", "4", "8")
 """The numbers of settings for which the table of tuning has columns, where every arm of an arena tried as many."""
@@ -88,12 +98,11 @@ def cause_table(causes: Sequence[Contribution]) -> TableView:
         "over the seeds and its 95% confidence interval, paired by seed, not corrected. The rungs of an arena sum to "
         "the whole."
     )
-    shown = "Contribution [95% CI]"
     columns = (
         words("Arena", "arena"),
         Column("Rung", lambda c: f"{c.before} → {c.optimizer}" + (" (the whole)" if c.part == WHOLE else "")),
         words("Metric", "metric"),
-        Column(shown, lambda c: interval(c.contribution, c.ci_low, c.ci_high), lambda c: c.contribution),
+        intervals("Contribution", "contribution"),
         integers("Seeds", "n"),
         words("Note", "note"),
     )
@@ -114,7 +123,7 @@ def shock_table(shocks: Sequence[ShockCost]) -> TableView:
         numbers("Excess loss, sum", "excess", three),
         numbers("Steps to recover", "recovery", exact),
         numbers("Shocks overcome", "recovered", percent),
-        Column("Lost [95% CI]", lambda x: interval(x.lost, x.lost_low, x.lost_high), lambda x: x.lost),
+        intervals("Lost", "lost", "lost_low", "lost_high"),
         words("Note", "note"),
     )
     return table_view("shocks", caption, columns, shocks)
@@ -178,7 +187,8 @@ def tuning_table(rows: Sequence[Tuning], split: str) -> TableView:
         def at(row: Tuning) -> Tuning | None:
             return found.get((row.arena, row.optimizer, drawn))
 
-        return Column(title, lambda row: _with_rank(at(row)), lambda row: x.value if (x := at(row)) else None)
+        value, place = (lambda row, of=of: getattr(at(row), of, None) for of in ("value", "rank"))
+        return Column(title, lambda row: _with_rank(at(row)), value, more={"rank": place})
 
     def lost(row: Tuning) -> float:
         return found[row.arena, row.optimizer, "1"].p_diverged

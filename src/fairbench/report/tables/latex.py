@@ -37,7 +37,7 @@ class _Column:
         if self.width is None:
             return "r" if self.is_number else "l"
         ragged = r"\raggedleft" if self.is_number else r"\raggedright"
-        return rf">{{{ragged}\arraybackslash}}p{{{self.width / TEXT:.3f}\linewidth}}"
+        return rf">{{{ragged}\arraybackslash}}p{{{self.width / TEXT:.4f}\linewidth}}"
 
     def source(self, cell: Cell) -> str:
         text = (escape if self.width is None else breakable)(str(cell.text))
@@ -64,7 +64,8 @@ def to_latex(table: TableView) -> str:
     rows = [[row[i] for i in shown] for row in table.rows]
     limit = COLUMN if _total([x.natural for x in columns]) <= COLUMN else TEXT
     parts = []
-    for chosen in _panels(columns, rows):
+    panels = list(_panels(columns, rows))
+    for chosen in panels:
         fitted = _fitted([columns[i] for i in chosen], limit)
         panel = [[row[i] for i in chosen] for row in rows]
         parts += [_tabular(fitted, part) for part in _pages(fitted, panel, table.grouped)]
@@ -74,6 +75,7 @@ def to_latex(table: TableView) -> str:
         *([f"Only in the page: {', '.join(left_out)}."] if left_out else []),
         "Needs the packages array, booktabs and textcomp.",
         rf"Fits {place} of {limit:g} pt or more, in \footnotesize: 8 pt where the text has 10.",
+        *([f"In {len(panels)} parts, each with some of the columns."] if len(panels) > 1 else []),
         *(["Outside of floats a page may end between its parts."] if len(parts) > 1 else []),
     ]
     head = "".join(f"% {comment}\n" for comment in comments)

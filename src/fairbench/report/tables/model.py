@@ -1,9 +1,11 @@
 """Tables independent of their layout by the page and LaTeX: the text and the sort value of each cell."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Any
 
+from fairbench.report.tables.numbers import interval
 from fairbench.report.tables.verdict_text import Emphasized
 
 Row = Any
@@ -12,10 +14,11 @@ Row = Any
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell, sorted by its value, or by its text without one."""
+    """One cell, sorted by its value, or by its text without one; `more` are further numbers that its text shows."""
 
     text: str | Emphasized
     value: float | None = None
+    more: tuple[float | None, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -26,16 +29,19 @@ class Column:
         show: returns the text for a row.
         value: returns the number that the text shows; a column with it is aligned right.
         in_latex: whether the table in LaTeX has it, which is narrower than the page.
+        more: returns further numbers that the text shows, by their names; a CSV has them in full.
     """
 
     title: str
     show: Callable[[Row], str | Emphasized]
     value: Callable[[Row], float | None] | None = None
     in_latex: bool = True
+    more: Mapping[str, Callable[[Row], float | None]] = field(default_factory=dict)
 
     def cell(self, row: Row) -> Cell:
         """The cell of a row."""
-        return Cell(self.show(row), self.value(row) if self.value else None)
+        more = tuple(number(row) for number in self.more.values())
+        return Cell(self.show(row), self.value(row) if self.value else None, more)
 
 
 @dataclass(frozen=True)
@@ -66,6 +72,13 @@ def numbers(title: str, attribute: str, form: Callable[[Any], str]) -> Column:
 def integers(title: str, attribute: str) -> Column:
     """A column of whole numbers."""
     return numbers(title, attribute, str)
+
+
+def intervals(title: str, middle: str, low: str = "ci_low", high: str = "ci_high") -> Column:
+    """A column of an attribute that is a difference, with its interval."""
+    of_row = attrgetter(middle, low, high)
+    ends = {"low": attrgetter(low), "high": attrgetter(high)}
+    return Column(f"{title} [95% CI]", lambda row: interval(*of_row(row)), attrgetter(middle), more=ends)
 
 
 def page_only(*columns: Column) -> tuple[Column, ...]:

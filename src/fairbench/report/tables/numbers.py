@@ -1,12 +1,14 @@
 """Numbers as text for the page, LaTeX and a terminal; a dash stands for None."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import isfinite
+from statistics import median
 
 from fairbench.common import formatting
 from fairbench.common.formatting import plain
 
 NONE = "–"
+PLUS_MINUS = "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}"
 DIGITS = 9
 """The largest number of digits of a number, however narrow its interval is."""
 
@@ -65,15 +67,54 @@ def mean_and_deviation(mean: float | None, std: float | None) -> str:
     """A mean with its standard deviation, if it has one, in one notation."""
     if mean is None or std is None:
         return number(mean)
-    spread = _notation(std, abs(mean))(std) if std else "0"
-    return f"{measured(mean, std)}\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}{spread}"
+    return f"{measured(mean, std)}{PLUS_MINUS}{_notation(std, abs(mean))(std) if std else '0'}"
+
+
+def column_of_means(pairs: Sequence[tuple[float | None, float | None]]) -> list[str]:
+    """Means with their deviations, all with the same number of decimals.
+
+    The decimals are those that the median deviation supports, and up to two more where a smaller one would be 0. A
+    number that needs more, or an exponent, is written as if it were alone.
+    """
+    means = [abs(mean) for mean, _ in pairs if mean is not None]
+    spreads = [std for _, std in pairs if std] or [median(means) / 100 if means else 0.0]
+    if not means or not all(spreads) or not -4 <= _exponent(max(means)) < 7:
+        return [mean_and_deviation(*pair) for pair in pairs]
+    usual = _places(median(spreads), max(means))
+    places = max(0, usual, *(first for first in map(_first_decimal, spreads) if first <= usual + 2))
+    write = _decimals(places, 0)
+
+    def text(mean: float | None, std: float | None) -> str:
+        if mean is None or (std and _first_decimal(std) > places):
+            return mean_and_deviation(mean, std)
+        return write(mean) if std is None else f"{write(mean)}{PLUS_MINUS}{write(std) if std else '0'}"
+
+    return [text(*pair) for pair in pairs]
+
+
+def _first_decimal(value: float) -> int:
+    """The decimals with which a value is not 0."""
+    return -_exponent(value)
+
+
+def _exponent(value: float) -> int:
+    return int(f"{value:.0e}".split("e")[1])
+
+
+def _places(spread: float, largest: float) -> int:
+    """The decimals with which the last place is between a 20th and a 200th of a spread."""
+    leading, exponent = f"{spread:.1e}".split("e")
+    return min((2 if leading < "2" else 1) - int(exponent), DIGITS - 1 - _exponent(largest))
 
 
 def _notation(spread: float, largest: float) -> Callable[..., str]:
-    """How to write numbers up to the largest so that the last place is between a 20th and a 200th of their spread."""
-    (leading, exponent), at = f"{spread:.1e}".split("e"), int(f"{largest:.0e}".split("e")[1])
-    power = 0 if -4 <= at < 7 else at
-    places = min((2 if leading < "2" else 1) - int(exponent), DIGITS - 1 - at) + power
+    """How to write numbers up to the largest with the decimals that their spread supports."""
+    power = 0 if -4 <= _exponent(largest) < 7 else _exponent(largest)
+    return _decimals(_places(spread, largest) + power, power)
+
+
+def _decimals(places: int, power: int) -> Callable[..., str]:
+    """How to write numbers with some decimals, as multiples of a power of ten."""
 
     def write(value: float, sign: str = "") -> str:
         text = f"{value / 10.0**power:{sign}.{max(places, 0)}f}" + (f"e{power:+03d}" if power else "")

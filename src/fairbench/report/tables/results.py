@@ -13,12 +13,21 @@ from fairbench.analysis.results import Aggregate, ArmResults, Results
 from fairbench.common.checks import Flag
 from fairbench.report.tables.analyses import analysis_tables
 from fairbench.report.tables.budget import search_in_words
-from fairbench.report.tables.model import ARM, Column, TableView, integers, numbers, page_only, table_view, words
+from fairbench.report.tables.model import (
+    ARM,
+    Column,
+    TableView,
+    integers,
+    intervals,
+    numbers,
+    page_only,
+    table_view,
+    words,
+)
 from fairbench.report.tables.numbers import (
     NONE,
+    column_of_means,
     exact,
-    interval,
-    mean_and_deviation,
     measured,
     number,
     p_value,
@@ -26,6 +35,7 @@ from fairbench.report.tables.numbers import (
     three,
 )
 from fairbench.report.tables.provenance import provenance_tables
+from fairbench.report.tables.verdict_grid import verdict_grid
 from fairbench.report.tables.verdict_text import MeanText, VerdictText
 from fairbench.study.plan import Selection
 from fairbench.suites.schema import RULES, Suite
@@ -35,6 +45,7 @@ from fairbench.suites.search import Setting, are_numbers
 def all_tables(analyses: Analyses) -> dict[str, TableView]:
     """Every table that has a row, by its name."""
     tables = [
+        verdict_grid(analyses.suite, analyses.comparisons),
         main_table(analyses),
         comparison_table(analyses),
         statistic_table(analyses),
@@ -59,10 +70,15 @@ def main_table(analyses: Analyses) -> TableView:
             compared.setdefault((c.arena, name), []).append(c)
 
     def column(arena: str) -> Column:
-        def mean(optimizer: str) -> MeanText:
-            return MeanText(_mean(found[arena, optimizer]), optimizer, compared.get((arena, optimizer), ()))
+        of_arena = {name: found[arena, name] for name in suite.optimizers}
+        texts = column_of_means([(a.mean, a.std) for a in of_arena.values()])
+        shown = {name: f"{_lost(of_arena[name])}{text}" for name, text in zip(of_arena, texts, strict=True)}
 
-        return Column(_metric(suite, arena), mean, lambda optimizer: found[arena, optimizer].mean)
+        def mean(optimizer: str) -> MeanText:
+            return MeanText(shown[optimizer], optimizer, compared.get((arena, optimizer), ()))
+
+        deviation = {"std": lambda optimizer: of_arena[optimizer].std}
+        return Column(_metric(suite, arena), mean, lambda optimizer: of_arena[optimizer].mean, more=deviation)
 
     whom = (
         "every other" if suite.compare == "all" else f"{suite.reference}, or {suite.reference} better than every other"
@@ -71,7 +87,7 @@ def main_table(analyses: Analyses) -> TableView:
         f"Final value on the test split, mean ± standard deviation over {suite.final.in_words}. Bold where the verdict "
         f"is that an optimizer is better than {whom}."
     )
-    if any(a.diverged or a.failed or a.missing for a in found.values()):
+    if any(map(_lost, found.values())):
         caption += " † Seeds diverged, failed or are missing; the mean is that of the others, and is not compared."
     columns = Column("Optimizer", str), *map(column, suite.arenas)
     return table_view("main", caption, columns, suite.optimizers)
@@ -82,8 +98,8 @@ def _metric(suite: Suite, arena: str) -> str:
     return f"{arena}: {metric}\N{NO-BREAK SPACE}{'↓' if suite.facts(arena).metrics[metric] == 'min' else '↑'}"
 
 
-def _mean(a: Aggregate) -> str:
-    return mean_and_deviation(a.mean, a.std) + ("†" if a.diverged or a.failed or a.missing else "")
+def _lost(a: Aggregate) -> str:
+    return "†" if a.diverged or a.failed or a.missing else ""
 
 
 def comparison_table(analyses: Analyses) -> TableView:
@@ -112,7 +128,7 @@ def comparison_table(analyses: Analyses) -> TableView:
             ),
             Column("Baseline’s", lambda c: measured(c.mean_baseline, c.std_baseline), lambda c: c.mean_baseline),
         ),
-        Column("Advantage [95% CI]", lambda c: interval(c.advantage, c.ci_low, c.ci_high), lambda c: c.advantage),
+        intervals("Advantage", "advantage"),
         *page_only(
             numbers("Margin", "margin", exact),
             numbers("Hedges’ g", "hedges_g", lambda g: number(g, 3)),
@@ -141,7 +157,7 @@ def statistic_table(analyses: Analyses) -> TableView:
         numbers("Permutation p", "p_permutation", p_value),
         *page_only(numbers("Smallest", "p_permutation_floor", p_value)),
         numbers("Spread p", "p_spread", p_value),
-        Column("Hedges’ g [95% CI]", lambda c: interval(c.hedges_g, c.g_low, c.g_high), lambda c: c.hedges_g),
+        intervals("Hedges’ g", "hedges_g", "g_low", "g_high"),
         numbers("Seeds needed", "seeds_needed", exact),
     )
     return table_view("statistics", caption, columns, analyses.comparisons)

@@ -6,6 +6,7 @@ from markupsafe import Markup, escape
 from rich.text import Text
 
 from fairbench.analysis.comparison.verdicts import Comparison
+from fairbench.report.tables.numbers import interval
 
 
 class Emphasized:
@@ -37,6 +38,37 @@ class VerdictText(Emphasized):
 
     def __init__(self, comparison: Comparison) -> None:
         super().__init__(comparison.statement, comparison.is_win)
+
+
+SIGNS = {"better": "▲", "worse": "▼", "equivalent": "=", "identical": "=", "identical values": "="}
+"""A sign for each verdict, so that they differ without color; the remaining ones get a question mark."""
+
+
+class GridText(Emphasized):
+    """The verdict of a comparison and its advantage, for a grid of verdicts.
+
+    Attributes:
+        place: of the verdict in a sorted grid.
+        style: the classes of its cell in a page.
+    """
+
+    __slots__ = ("_advantage", "_sign", "_statement", "place", "style")
+
+    def __init__(self, c: Comparison, place: int, mark: str = "") -> None:
+        self._statement, self._advantage = VerdictText(c), interval(c.advantage, c.ci_low, c.ci_high)
+        super().__init__(f"{self._statement} {self._advantage}", c.is_win)
+        self._sign = SIGNS.get(c.verdict, "?")
+        self.place, self.style = place, f"{c.verdict.replace(' ', '-')} {mark}".rstrip()
+
+    def __html__(self) -> str:
+        """The sign, the verdict, and the advantage in small text."""
+        return Markup('<span><span aria-hidden="true">{} </span>{}</span> <small>{}</small>').format(
+            self._sign, self._statement, self._advantage
+        )
+
+    def latex(self, source: str) -> str:
+        """The text, in which only the verdict is bold."""
+        return source.replace("better", super().latex("better"), 1)
 
 
 class MeanText(Emphasized):
