@@ -46,7 +46,7 @@ class Halved(torch.optim.SGD):
 def test_a_script_without_a_main_guard_runs_a_study_in_a_thread(here):
     (here / "script.py").write_text(SCRIPT)
     done = subprocess.run([sys.executable, "script.py"], cwd=here, capture_output=True, text=True)
-    assert (done.stdout, done.stderr) == (f"{PRINTED}\n", "")
+    assert (done.stdout, done.stderr) == (PRINTED, "")
 
 
 PROCESS = """

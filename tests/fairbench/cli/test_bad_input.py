@@ -97,6 +97,11 @@ def test_a_mistake_is_named_with_the_way_out(
     assert sorted(inside.rglob("*")) == before
 
 
+def test_a_folder_without_images_is_named_with_its_option(inside: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "tiny.toml", "--images", "results"]) == 2
+    assert capsys.readouterr().err.startswith("fairbench: --images results: results contains no images, and no class")
+
+
 def test_a_missing_data_set_is_an_indented_line_each(inside: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "--suite", "paper"]) == 2
     first, *others = capsys.readouterr().err.splitlines()
