@@ -20,9 +20,14 @@ function matches(row, wanted) {
   return wanted.every((word) => texts.get(row).includes(word));
 }
 
+// The number of a cell as text, which is its own text if that says it in full; empty for none.
+function valueOf(cell) {
+  return cell.dataset.value ?? (Number.isNaN(Number(cell.textContent)) ? "" : cell.textContent.trim());
+}
+
 function key(row, column, numeric) {
   const cell = row.cells[column];
-  if (numeric || "value" in cell.dataset) return "value" in cell.dataset ? Number(cell.dataset.value) : null;
+  if (numeric || "value" in cell.dataset) return valueOf(cell) ? Number(valueOf(cell)) : null;
   const severity = SEVERITIES.indexOf(cell.textContent);
   return severity < 0 ? cell.textContent : severity;
 }
@@ -118,7 +123,7 @@ function columnsOf(head, cells) {
   const texts = cells.map(said);
   const more = further(head).map((name, i) => [`${title} ${name}`, ...cells.map((cell) => further(cell)[i] ?? "")]);
   if (!head.classList.contains("n")) return [[title, ...texts], ...more];
-  const numbers = cells.map((cell) => cell.dataset.value ?? "");
+  const numbers = cells.map(valueOf);
   const tells = texts.some((text, i) => saysMore(text, [numbers[i], ...further(cells[i])]));
   return [[title, ...numbers], ...more, ...(tells ? [[`${title}, as shown`, ...texts]] : [])];
 }
