@@ -1,10 +1,13 @@
 """A real Chromium, started once for all tests of the page."""
 
+import io
+import re
 import shutil
 import sys
 
 import pytest
 from pages import everything
+from PIL import Image
 
 from fairbench.report.figures.canvas import STYLE
 
@@ -47,19 +50,39 @@ def browser(driver):
     return driver
 
 
-def show(driver, width, theme):
+@pytest.fixture
+def real(driver, small_study, monkeypatch):
+    """The browser with the page of a study that ran, on a desktop and in light."""
+    monkeypatch.setattr(driver, "page", f"file://{small_study}/report.html")
+    show(driver, DESKTOP, "light")
+    return driver
+
+
+def hexadecimal(color):
+    return "#" + "".join(f"{int(part):02x}" for part in re.findall(r"\d+", color)[:3])
+
+
+def picture(browser, selector, number):
+    """The pixels of an element, the one with this number of those that a selector finds."""
+    element = browser.find_elements("css selector", selector)[number]
+    return Image.open(io.BytesIO(element.screenshot_as_png)).convert("RGB")
+
+
+def show(driver, width, theme, forced_colors="none"):
     size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width <= PHONE}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    preferred = [{"name": "prefers-color-scheme", "value": theme}]
+    wanted = {"prefers-color-scheme": theme, "forced-colors": forced_colors}
+    preferred = [{"name": name, "value": value} for name, value in wanted.items()]
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": preferred})
     driver.get(driver.page)
     driver.execute_script(OPENED)
 
 
-KEYS = {"Tab": 9, "Escape": 27, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "0": 48}
+KEYS = {"Tab": 9, "Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "0": 48}
 
 
 def keys(browser, *names):
     for name in names:
         event = {"type": "rawKeyDown", "key": name, "code": name, "windowsVirtualKeyCode": KEYS[name]}
+        event |= {"type": "keyDown", "text": "\r"} if name == "Enter" else {}
         browser.execute_cdp_cmd("Input.dispatchKeyEvent", event)

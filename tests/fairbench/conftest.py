@@ -1,27 +1,27 @@
 """The tiny suite as a file, as a suite, as a study, and as a study that has run."""
 
-import subprocess
-import sys
+import io
+from contextlib import redirect_stdout
 
 import pytest
-import torch
 from hypothesis import settings
-from tiny import OUTSIDE_OF_GIT, TINY, Finished, study_of, write_tiny
+from tiny import TINY, Finished, run_here, study_of, write_tiny
 
+from fairbench.cli.main import main
 from fairbench.optimizers.resolve import known_optimizers
 from fairbench.suites.loader import load_suite
+from fairbench.training.determinism import one_thread
+from fairbench.training.environment import environment
 
 settings.register_profile("the same in every run", deadline=None, derandomize=True)
 settings.load_profile("the same in every run")
 
 
 @pytest.fixture(autouse=True)
-def one_thread():
+def no_threads():
     """Some tests fork this process, and a fork of one in which torch had several threads waits for them for ever."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+    with one_thread():
+        yield
 
 
 @pytest.fixture
@@ -41,14 +41,17 @@ def tiny_file(tmp_path):
 def finished(tmp_path_factory):
     """The tiny study with an own optimizer, a confirmed selection and two looks, in trials long enough to be killed."""
     folder = tmp_path_factory.mktemp("finished")
-    text = TINY.replace("steps = 40", "steps = 120").replace("sweep_steps = 10", "sweep_steps = 60\n")
+    text = TINY.replace("steps = 40", "steps = 60").replace("sweep_steps = 10", "sweep_steps = 30\n")
     text = text.replace("budget = 3", "confirm = 1").replace("seeds = [1, 2]", "seeds = [1, 2, 3]\nlooks = [2, 3]")
     write_tiny(folder, text)
-    words = ["run", "--suite", "tiny.toml", "--optimizers", "AdamW,own_optimizers:Signs", "--reference", "Signs"]
-    command = [sys.executable, "-m", "fairbench", *words, "--output-dir", "out", "--workers", "2"]
-    done = subprocess.run(command, cwd=folder, env=OUTSIDE_OF_GIT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return Finished(folder, words, done.stdout)
+    words = ["run", "--suite", "tiny.toml", "--only-optimizers", "AdamW,own_optimizers:Signs", "--reference", "Signs"]
+    shown = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, one_thread(), redirect_stdout(shown):
+        run_here(patch, folder)
+        patch.setattr("fairbench.report.figures.canvas.DPI", 20)
+        assert main([*words, "--output-dir", "out", "--workers", "0"]) == 0
+    environment.cache_clear()
+    return Finished(folder, words, shown.getvalue())
 
 
 @pytest.fixture

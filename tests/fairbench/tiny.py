@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairbench.runner.preflight import run_preflight
+from fairbench.training import environment
+from fairbench.training.determinism import one_thread
 from fairbench.training.place import Place
 
 OUTSIDE_OF_GIT = {**os.environ, "GIT_DIR": os.devnull}
@@ -100,10 +102,16 @@ def here(function, *arguments):
 
     With one thread, since a process that has had several cannot be forked: a child would wait for threads it has not.
     """
-    from fairbench.training.determinism import one_thread
-
     with one_thread():
         return json.loads(json.dumps(function(*arguments)))
+
+
+def run_here(patch, folder):
+    """Make this process one that can run the study of a folder, as a driver that was started there does."""
+    patch.chdir(folder)
+    patch.syspath_prepend(folder)
+    patch.setattr(environment, "LOADED_REVISION", "none")
+    environment.environment.cache_clear()  # the trials are forked from this process, and inherit its cache
 
 
 def study_of(suite):

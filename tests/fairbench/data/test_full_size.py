@@ -29,6 +29,7 @@ SHORT = (
     ("log_every = 50", "log_every = 1"), ("batch_size = 64", "batch_size = 1"), ("points = 7", "points = 2"),
     ("evaluations = 10", "evaluations = 1"), ("seeds = [0, 1, 2]", "seeds = [0]"),
     ("evaluated = 4096", "evaluated = 1"), ("flip = true", "flip = true, evaluated = 1"),
+    ("[optimizers.PsiLogic.arenas]", "[optimizers.PsiLogic]\nlr = 1e-3\n\n[optimizers.PsiLogic.arenas]"),
 )  # fmt: skip
 
 
@@ -63,7 +64,7 @@ def data_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def short_paper(folder: Path) -> str:
-    """The suite `paper` but for three steps, one example and one seed."""
+    """The suite `paper` but for three steps, one example, one seed and one rate."""
     text = (Path(__file__).parents[3] / "src/fairbench/suites/paper.toml").read_text()
     for old, new in SHORT:
         assert old in text
@@ -81,7 +82,7 @@ def parameters(suite: Suite, arena: str, root: Path) -> int:
 
 def test_the_papers_study_on_its_own_data(data_root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     suite = short_paper(tmp_path)
-    run = ["run", "--suite", suite, "--optimizers", "PsiLogic", "--output-dir", "out", "--workers", "0"]
+    run = ["run", "--suite", suite, "--only-optimizers", "PsiLogic", "--output-dir", "out", "--workers", "0"]
     assert main([*run, "--data-root", "data", "--offline"]) == 2
     assert "cifar100 is prepared by: fairbench data download" in capsys.readouterr().err
     assert main(["data", "prepare", "--suite", suite, "--data-root", "data"]) == 0

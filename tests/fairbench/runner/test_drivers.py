@@ -3,7 +3,6 @@
 import io
 import json
 import shutil
-import signal
 import threading
 import time
 from collections import Counter
@@ -11,14 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from math import inf
-from pathlib import Path
-from random import Random
 
 import fabricated
 import pytest
-from disturbed import DONE, Disturbed, results, tables
+from disturbed import results
 from fabricated import Records
 from rich.console import Console
+from tiny import run_here
 
 from fairbench.cli.main import main
 from fairbench.common.errors import Preempted, UsageError
@@ -279,11 +277,9 @@ def test_a_timing_trial_that_was_stopped_or_failed_runs_again(study, truth, stor
 
 
 def test_a_moved_directory_resumes_with_allow_mixed_while_another_driver_runs(finished, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(finished.folder)
-    monkeypatch.syspath_prepend(finished.folder)
+    run_here(monkeypatch, finished.folder)
     monkeypatch.setattr(environment, "LOADED_REVISION", "another")
     monkeypatch.setattr("fairbench.report.draw_figures", lambda *_: [])
-    environment.environment.cache_clear()
     copy = tmp_path / "copy"
     shutil.copytree(finished.output, copy)
     command = [*finished.words, "--output-dir", str(copy), "--workers", "0"]
@@ -302,21 +298,3 @@ def test_a_moved_directory_resumes_with_allow_mixed_while_another_driver_runs(fi
     assert "MIXED MACHINES" in capsys.readouterr().out
     assert results(copy) == results(finished.output)
     environment.environment.cache_clear()
-
-
-@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
-def test_drivers_of_which_one_is_killed_and_one_asked_to_stop_leave_what_one_leaves(finished):
-    """On a path with spaces and other letters, through a symlink."""
-    place = finished.folder / "mit Leerzeichen, größer ✓"
-    place.mkdir()
-    (finished.folder / "link").symlink_to(place, target_is_directory=True)
-    study = Disturbed(finished.folder, Random(0), finished.words, "link/out")
-    killed, stopped, last = (study.start() for _ in range(3))
-    study.wait_for(study.ended_records)
-    study.kill_driver(killed)
-    study.stop(stopped, signal.SIGTERM)
-    assert "SIGTERM, to be continued" in stopped.log.read_text()
-    assert last.process.wait() == DONE
-    assert results(study.out) == results(finished.output)
-    assert tables(study.out) == tables(finished.output)
-    assert not [*study.out.glob("claims/*"), *study.out.glob("checkpoints/*")]

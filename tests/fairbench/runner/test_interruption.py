@@ -23,14 +23,14 @@ from disturbed import (
     tables,
     undisturbed,
 )
-from tiny import write_tiny
+from tiny import run_here, write_tiny
 
 from fairbench.cli.main import main
 from fairbench.common.errors import Preempted
+from fairbench.report.figures import canvas
 from fairbench.runner import preemption
 from fairbench.runner.preemption import preemptible
 from fairbench.study.trial_spec import TrialSpec
-from fairbench.training import environment
 from fairbench.training.trial import trial
 
 pytestmark = [
@@ -53,16 +53,12 @@ def check_same(study, calm):
         assert [*study.out.glob(f"{left}/*")] == [], (left, study.done)
 
 
-def go_on_here(monkeypatch, folder):
-    """Make this process one that can run the study of a folder, as its drivers do."""
-    monkeypatch.chdir(folder)
-    monkeypatch.syspath_prepend(folder)
-    monkeypatch.setattr(environment, "LOADED_REVISION", "none")
-    environment.environment.cache_clear()  # the trials are forked from this process, and inherit its cache
-
-
 def test_an_interrupted_study_ends_like_an_undisturbed_one(finished, monkeypatch):
-    study = Disturbed(finished.folder, random.Random(0), finished.words, "disturbed", every=0.05)
+    """Of two drivers one is killed and one interrupted, on a path with spaces and other letters, through a symlink."""
+    place = finished.folder / "mit Leerzeichen, größer ✓"
+    place.mkdir()
+    (finished.folder / "link").symlink_to(place, target_is_directory=True)
+    study = Disturbed(finished.folder, random.Random(0), finished.words, "link/out", every=0.05)
 
     def wait_for_checkpoint():
         def checkpoints():
@@ -71,29 +67,27 @@ def test_an_interrupted_study_ends_like_an_undisturbed_one(finished, monkeypatch
         before = checkpoints()
         study.wait_for(lambda: checkpoints() - before)
 
-    first = study.start(2)
+    killed, interrupted = study.start(1), study.start(0)
+    study.wait_for(lambda: len([*study.out.glob("drivers/*.json")]) == 2)
     wait_for_checkpoint()
-    study.kill_driver(first)
-    assert [*study.out.glob("drivers/*.json")]
-
-    second = study.start(0)
-    wait_for_checkpoint()
-    workers = below(second.process.pid)
-    os.killpg(second.process.pid, signal.SIGINT)  # as Ctrl-C in a terminal: to the whole group
-    assert second.process.wait() == STOPPED
+    study.kill_driver(killed)
+    workers = below(interrupted.process.pid)
+    os.killpg(interrupted.process.pid, signal.SIGINT)  # as Ctrl-C in a terminal: to the whole group
+    assert interrupted.process.wait() == STOPPED
     study.wait_for(lambda: not any(map(is_running, workers)))
-    output = second.log.read_text()
+    output = interrupted.log.read_text()
     assert "finished trials are kept" in output
     assert not any(word in output for word in ("Traceback", "Exception ignored", "leaked")), output
 
     third = study.start(2)
     wait_for_checkpoint()
     study.kill_worker(third)
-    study.stop(third, signal.SIGUSR1)
+    study.stop(third, signal.SIGTERM)
     records = {path: path.stat().st_mtime_ns for path in study.ended_records()}
 
-    go_on_here(monkeypatch, finished.folder)
-    assert main([*finished.words, "--output-dir", "disturbed", "--workers", "0"]) == DONE
+    run_here(monkeypatch, finished.folder)
+    monkeypatch.setattr(canvas, "DPI", 20)
+    assert main([*finished.words, "--output-dir", study.output, "--workers", "0"]) == DONE
     assert {path: path.stat().st_mtime_ns for path in records} == records, "finished trials were run again"
     check_same(study, finished.output)
 
@@ -134,7 +128,7 @@ def test_a_trial_whose_optimizer_keeps_slow_weights_on_itself_restarts(tmp_path,
     assert "Ahead" in output
     assert "could not be saved: it keeps slow on itself and not in its state" in output
     assert [*study.out.glob("checkpoints/*.pt")] == []
-    go_on_here(monkeypatch, tmp_path)
+    run_here(monkeypatch, tmp_path)
     monkeypatch.setattr("fairbench.report.draw_figures", lambda *_: [])
     assert main([*study.words, "--output-dir", study.output, "--workers", "0"]) == DONE
     (record,) = [json.loads(path.read_text()) for path in study.ended_records()]

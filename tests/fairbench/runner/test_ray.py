@@ -10,8 +10,9 @@ from unittest.mock import Mock
 
 import pytest
 from disturbed import tables
-from tiny import study_of, write_tiny
+from tiny import TINY, run_here, study_of, write_tiny
 
+from fairbench.cli.main import main
 from fairbench.common.errors import UsageError
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.runner.run_options import RunOptions
@@ -19,10 +20,11 @@ from fairbench.runner.run_study import PRELOAD
 from fairbench.study.plan import trial_spec
 from fairbench.suites.loader import load_suite
 from fairbench.training import environment
+from fairbench.training.determinism import one_thread
 from fairbench.training.place import Checkpointing, Place
 from fairbench.training.trial import trial
 
-pytest.importorskip("ray", reason="Ray is not installed: pip install 'psilogic[ray]'")
+pytest.importorskip("ray", reason="Ray is not installed: pip install '.[ray]'")
 import psutil
 from ray.cluster_utils import Cluster
 
@@ -82,15 +84,20 @@ def wait_for(condition):
 def held(tmp_path_factory):
     """A folder with a study that ran without Ray; one of its optimizers obeys the files `hold` and `slow`."""
     folder = tmp_path_factory.mktemp("held")
-    write_tiny(folder)
+    write_tiny(folder, TINY.replace("budget = 3", ""))
     (folder / "own_optimizers.py").write_text(WAITS)
-    assert run(folder, "--output-dir", "here", "--workers", "2").wait() == 0
+    with pytest.MonkeyPatch.context() as patch, one_thread():
+        run_here(patch, folder)
+        patch.setattr("fairbench.report.figures.canvas.DPI", 20)
+        assert main([*RUN, "--output-dir", "here", "--workers", "0"]) == 0
     return folder
 
 
+RUN = ["run", "--suite", "tiny.toml", "--only-optimizers", "AdamW,own_optimizers:Waits", "--reference", "Waits"]
+
+
 def run(folder, *words):
-    chosen = ["--suite", "tiny.toml", "--optimizers", "AdamW,own_optimizers:Waits", "--reference", "Waits"]
-    command = [sys.executable, "-m", "fairbench", "run", *chosen, *words]
+    command = [sys.executable, "-m", "fairbench", *RUN, *words]
     output = (folder / f"{words[1]}.txt").open("w")
     return subprocess.Popen(command, cwd=folder, env={**os.environ, **ALONE}, stdout=output, stderr=output)
 
