@@ -103,14 +103,14 @@ function download(place, kind, content) {
 
 const NUMERAL = /\d[\d.]*(e[+−-]\d+)?/g;
 
-// What a cell says, without its sign; the small text beside it is in columns of their own.
+// What a cell says, without its sign; the small text after it is in columns of its own.
 function said(cell) {
   const copy = cell.cloneNode(true);
   for (const part of copy.querySelectorAll(":scope > small, [aria-hidden]")) part.remove();
   return copy.textContent.trim();
 }
 
-// Whether a text has words, signs or numbers besides some numbers.
+// Whether a text has words, signs or numbers that some numbers lack.
 function saysMore(text, numbers) {
   const known = numbers.filter(Boolean).length;
   return /[^\s–+−±<,%[\]()]/.test(text.replace(NUMERAL, "")) || (text.match(NUMERAL) ?? []).length > known;
