@@ -30,7 +30,7 @@ $(VENV)/.installed: $(VENV)/bin/uv pyproject.toml setup.py constraints.txt src/p
 	touch $@
 
 bench: setup
-	$(VENV)/bin/fairbench run --suite mini --output-dir results/mini
+	$(VENV)/bin/fairbench run mini --output-dir results/mini
 
 check: setup
 	$(VENV)/bin/ruff check .

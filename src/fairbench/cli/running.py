@@ -100,7 +100,11 @@ def prepare_own_data(options: argparse.Namespace, suite: Suite) -> None:
     if given:
         from fairbench.cli.data import prepare_user_data
 
-        prepare_user_data(suite, options.data_root or Path("data"))
+        try:
+            prepare_user_data(suite, options.data_root or Path("data"))
+        except UsageError as error:
+            said = ", ".join(f"{option} {folder}" for option, folder in given.items())
+            raise UsageError(f"{said}: {error}") from error
 
 
 def plan(options: argparse.Namespace) -> int:

@@ -178,11 +178,9 @@ def _check_rates(suite: Suite, name: str, optimizer: OptimizerPlan) -> None:
     for table, options in tables:
         for key in searched:
             if key in options:
-                fixed = f", or fix the rate outside options, as optimizers.{name}.lr" if key == "lr" else ""
-                remedy = (
-                    f"leave it out{fixed}" if lr is None else f"of {name} none is searched: give lr outside options"
-                )
-                raise Wrong((*table, key), f"is selected by the sweep; {remedy}")
+                remedy = "leave it out" if lr is None else f"of {name} none is searched: give lr outside options"
+                fixed = f", or fix the rate: optimizers.{name}.lr" if key == "lr" and lr is None else ""
+                raise Wrong((*table, key), f"is selected by the sweep; {remedy}{fixed}")
 
 
 def _check_seeds(path: KeyPath, seeds: Sequence[int]) -> None:

@@ -1,6 +1,7 @@
 """Anyone's table is judged as scipy and statsmodels judge its numbers, and as a study with these values."""
 
 import csv
+import re
 from pathlib import Path
 
 import pytest
@@ -76,13 +77,12 @@ def test_lost_seeds_give_no_test(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert [c.statement for c in judged] == [
         "diverged (AdamW diverged 1/2)",
         "incomplete (Lion missing 1/2)",
-        "incomplete (AdamW missing 1/1)",
         "identical values (in every seed)",
     ]
     assert main(["verdicts", str(table), "--better", "lower"]) == 0
     shown = capsys.readouterr().out
     assert all(c.statement in shown for c in judged)
-    assert "Mine is better in 0 of 4 comparisons at 0.05" in shown
+    assert "Mine is better in 0 of 3 comparisons at 0.05" in shown
 
 
 HEAD = "arena,optimizer,seed,value"
@@ -101,7 +101,7 @@ HEAD = "arena,optimizer,seed,value"
         (f"{HEAD}\na,X,1,1\na,X,1,2", "t.csv, line 3: seed 1 of X has a value already; keep one"),
         (f"{HEAD}\na,X,1,1,5", "t.csv, line 2: must have 4 cells, as the first line"),
         (f"{HEAD}\na,X,1", "t.csv, line 2: must have 4 cells, as the first line"),
-        (f"{HEAD}\na,X,1,1", "X has no other optimizer to be compared with; add one"),
+        (f"{HEAD}\na,X,1,1", "X shares no arena with another optimizer; add rows, or --reference"),
         (
             f"{HEAD}\na,X,1,1\na,Y,1,1",
             "t.csv, line 2: which values are better. Give --better lower or higher, or a col",
@@ -130,3 +130,15 @@ def test_names_that_a_table_lacks_and_a_file_that_is_absent(by_seed: Path) -> No
         table_comparisons(by_seed, reference="Min")
     with pytest.raises(UsageError, match=r"absent.csv cannot be read: .*; give a CSV file in UTF-8"):
         table_comparisons(by_seed.with_name("absent.csv"))
+
+
+def test_the_example_on_the_page_is_what_the_command_prints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (Path(__file__).parents[3] / "docs/verdicts.md").read_text()
+    (tmp_path / "my_table.csv").write_text(re.findall(r"^```csv\n(.*?)^```", page, re.MULTILINE | re.DOTALL)[0])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    assert main(["verdicts", "my_table.csv"]) == 0
+    shown = [f"    {line.rstrip()}" for line in capsys.readouterr().out.splitlines()]
+    assert "\n".join(["    $ fairbench verdicts my_table.csv", *shown]) + "\n\n" in page

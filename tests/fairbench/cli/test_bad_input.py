@@ -44,7 +44,7 @@ MISTAKES = [
     ("run --suite nothere.toml", "there is no suite file 'nothere.toml' in {here}; give its path, or one of: abl"),
     ("run tiny.toml --arenas vitt", f"did you mean 'vit'? (known: vit); these are the suite's, {OWN}"),
     ("run --add-optimizer file.txt", f"StableSPAM); {OWN}"),
-    ("run --set AdamW.lr=1", "leave it out, or fix the rate outside options, as optimizers.AdamW.lr"),
+    ("run --set AdamW.lr=1", "leave it out, or fix the rate: optimizers.AdamW.lr"),
     ("run --lr-grid 1e-2:1e-5:7", "--lr-grid must have the form lowest:highest:points with 0 < lowest < highest"),
     ("run --workers two", "-j/--workers: must be a whole number, got 'two'; see fairbench run --help"),
     ("run --trial-timeout soon", "--trial-timeout: must be a number of seconds, got 'soon'; see fairbench run --help"),
@@ -95,6 +95,11 @@ def test_a_mistake_is_named_with_the_way_out(
     assert shown.err.startswith("fairbench: ")
     assert shown.err.count("\n") == 1
     assert sorted(inside.rglob("*")) == before
+
+
+def test_a_folder_without_images_is_named_with_its_option(inside: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "tiny.toml", "--images", "results"]) == 2
+    assert capsys.readouterr().err.startswith("fairbench: --images results: results contains no images, and no class")
 
 
 def test_a_missing_data_set_is_an_indented_line_each(inside: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -115,6 +115,11 @@ def test_a_job_uses_its_gpus_or_leaves_places_to_ray(folder: Path, capsys: pytes
     assert arguments[4:] == ["--suite=tiny.toml", "--device=cpu", "--offline", "--ray=node:6379"]
 
 
+def test_only_the_resource_gpu_means_gpus(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for gres, device in {"gpu": "cuda", "gpu:h100:1": "cuda", "shard:1,gpu:2": "cuda", "gpux": "cpu"}.items():
+        assert f" --device={device} " in script(capsys, "tiny.toml", "--gres", gres), gres
+
+
 def test_options_of_sbatch_become_directives(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--array", "4", "--gres", "gpu:1", "--time", "2:00:00", "--mem", "16G", "--sbatch=--account=physics"]
     lines = script(capsys, "tiny.toml", *words, "--output-dir", "100%").splitlines()

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from fairbench.cli.main import main
+from fairbench.cli.parser import parser
+from fairbench.cli.suite_options import preview_suite
 from fairbench.optimizers.resolve import ENTRY_POINTS, resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.runner.preview import rates, run_preview
@@ -144,6 +146,12 @@ def test_a_preview_trains_like_a_sweep_and_has_no_number_for_a_lost_trial(folder
     record = preview.records["AdamW"][1e-2]
     assert trial(TrialSpec.from_json(record["spec"]))["result"] == record["result"]
     assert (record["spec"]["stage"], record["spec"]["training"]["steps"]) == ("sweep", 10)
+
+
+def test_an_optimizer_that_is_the_default_to_compare_with_is_previewed_alone() -> None:
+    words = {"AdamW": ["AdamW"], "Lion": ["AdamW", "Lion"]}
+    for name, compared in words.items():
+        assert list(preview_suite(parser().parse_args(["try", name])).optimizers) == compared
 
 
 def test_the_rates_of_a_preview() -> None:

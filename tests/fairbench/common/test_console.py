@@ -1,5 +1,6 @@
 """Tables in a terminal of any width, in a pipe and in a file."""
 
+import os
 import re
 import subprocess
 import sys
@@ -43,6 +44,7 @@ def test_a_narrow_terminal_leaves_out_whole_columns_and_names_them(
 
 def test_a_pipe_gets_whole_lines() -> None:
     command = [sys.executable, "-m", "fairbench", "list"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    names = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    done = subprocess.run(command, env=names, capture_output=True, text=True, check=True)
     assert max(map(len, done.stdout.splitlines())) > 200
     assert "…" not in done.stdout

@@ -358,7 +358,7 @@ def test_missing_pieces(tmp_path, options, figures):
 def test_terminal(tmp_path):
     text = io.StringIO()
     print_verdicts(write(tmp_path), tmp_path, Console(file=text, width=80))
-    assert re.search(r"vit +AdamW +better +\+0\.400 +\[\+0\.\d+, \+0\.\d+\] +< 0\.0001", text.getvalue())
+    assert re.search(r"vit +AdamW +better +\+0\.400 +< 0\.0001 +\[\+0\.\d+, \+0\.\d+\]", text.getvalue())
     assert "report.html" in text.getvalue()
     assert "fairbench audit" not in text.getvalue()
 

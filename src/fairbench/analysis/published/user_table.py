@@ -59,7 +59,8 @@ def table_comparisons(
         alpha: family-wise error rate.
 
     Returns:
-        The comparisons, in the order of the file. Without a margin, none is equivalent.
+        The comparisons of optimizers in an arena that both have, in the order of the file. Without a margin, none is
+        equivalent.
 
     Raises:
         UsageError: the file cannot be read, lacks a column, or has a wrong or repeated value.
@@ -73,13 +74,11 @@ def table_comparisons(
     for name in (reference, *baselines):
         if name not in names:
             raise unknown(f"optimizer of {path.name}", name, names)
-    if reference in baselines or len(names) < 2:
-        raise UsageError(f"{path.name}: {reference} has no other optimizer to be compared with; add one")
     others = [name for name in names if name != reference and name in (baselines or names)]
+    pairs = [(arena, name) for arena, here in arms.items() for name in others if {reference, name} <= here.keys()]
+    if not pairs:
+        raise UsageError(f"{path.name}: {reference} shares no arena with another optimizer; add rows, or --reference")
     directions = {arena: _direction(arena, rows, better) for arena in arms}
-    pairs = [
-        (arena, name) for arena, of_arena in arms.items() for name in others if {reference, name} & of_arena.keys()
-    ]
     return judge([_compare(x, directions[x], arms[x], reference, name) for x, name in pairs], alpha)
 
 
@@ -147,14 +146,14 @@ def _direction(arena: str, rows: Iterable[Row], better: str) -> str:
 def _compare(arena: str, direction: str, arms: Mapping[str, Arm], reference: str, baseline: str) -> Comparison:
     """A comparison before Holm's correction."""
     begun = Comparison(arena, "value", direction, reference, baseline)
-    ours, theirs = (arms.get(name, {}) for name in (reference, baseline))
+    ours, theirs = arms[reference], arms[baseline]
     if isinstance(ours, Summary) and isinstance(theirs, Summary):
         begun = replace(begun, n_reference=ours.n, n_baseline=theirs.n, seeds=max(ours.n, theirs.n))
         return summarized(begun, ours, theirs)
-    if isinstance(ours, Summary) or isinstance(theirs, Summary):
-        return replace(begun, verdict="incomplete", note=f"only one of {reference} and {baseline} has a row", seeds=1)
-    seeds = list(dict.fromkeys(seed for arm in arms.values() if not isinstance(arm, Summary) for seed in arm))
-    return _by_seed(begun, seeds, ours, theirs)
+    assert isinstance(ours, dict)
+    assert isinstance(theirs, dict)  # a table has one kind of row
+    seeds = dict.fromkeys(seed for arm in arms.values() if isinstance(arm, dict) for seed in arm)
+    return _by_seed(begun, list(seeds), ours, theirs)
 
 
 def _by_seed(begun: Comparison, seeds: Sequence[str], ours: Seeds, theirs: Seeds) -> Comparison:
