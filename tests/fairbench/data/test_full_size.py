@@ -17,7 +17,7 @@ from fairbench.data.loading import load_source
 from fairbench.suites.loader import load_suite
 from fairbench.suites.schema import Suite
 
-pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
+pytestmark = pytest.mark.xdist_group("full_size")
 
 BODIES = {"vit": 5_524_416, "resnet": 11_176_512}
 """Parameters without the head: timm's vit_tiny_patch16_224 and torchvision's resnet18, theirs taken off."""
