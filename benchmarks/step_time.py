@@ -42,6 +42,7 @@ LR = 1e-7  # small: parameters hardly change, regardless of the number of rounds
 WARM_UP = 3  # rounds
 COPIED = 1 << 26  # elements copied to measure the bandwidth
 FUSED, CLIPPED = "AdamW(fused=True)", "clip_grad_norm_ + AdamW(fused=True)"
+GROUPED = "AdamW(fused=True), a group for each tensor"
 PEERS = {"pytorch_optimizer": ("Lion", "AdaBelief", "StableAdamW"), "lion_pytorch": ("Lion",)}
 
 
@@ -71,10 +72,12 @@ def contenders(on: str) -> list[Contender]:
         {"cpu": cpu, "cuda": cuda} for cpu, cuda in ((1.05, 1.15), (1.25, 1.25), (1.5, 1.35), (0.75, 0.85))
     )
     plain["cpu", "ViT-Tiny"] = 1.10
+    grouped: dict[str | tuple[str, str], float] = {"cpu": 1.5}
     peers = [(module, name) for module, names in PEERS.items() if find_spec(module) for name in names]
     return [
         Contender("AdamW(foreach=True)", lambda params: AdamW(params, LR, foreach=True).step, 28),
         Contender("PsiLogic", _psilogic, ahead, targets=plain),
+        Contender("PsiLogic, a group for each tensor", _grouped, ahead, GROUPED, grouped),
         *([Contender("PsiLogic(foreach=True)", _foreach)] if on == "cuda" else []),
         Contender("PsiLogic, 5% of the tensors fire", _spiking, ahead, targets=spikes),
         Contender("PsiLogicViT (GC + AGC)", partial(_psilogic, kind=PsiLogicViT), by_rows, targets=presets),
@@ -94,6 +97,15 @@ def contenders(on: str) -> list[Contender]:
 def _clipping(params: list[Tensor], step: Callable[[], Any]) -> Callable[[], Any]:
     """A factor of 1 costs as much as any other, and leaves the gradients as they are."""
     return lambda: (torch.nn.utils.clip_grad_norm_(params, 1e30), step())
+
+
+def _groups(params: list[Tensor]) -> list[dict[str, Any]]:
+    """A group for each tensor, as layer-wise learning rates make, and weight decay of every other one."""
+    return [{"params": [p], "lr": LR * 0.99**i, "weight_decay": 1e-2 * (i % 2)} for i, p in enumerate(params)]
+
+
+def _grouped(params: list[Tensor]) -> Callable[[], Any]:
+    return PsiLogic(_groups(params), fused=True).step
 
 
 def _psilogic(params: list[Tensor], kind: type[PsiLogic] = PsiLogic, **options: Any) -> Callable[[], Any]:
@@ -188,7 +200,8 @@ def measure(name: str, on: str, rounds: int) -> Iterator[dict[str, Any]]:
     source, target = (torch.ones(COPIED, device=on) for _ in range(2))
     clock = device if on == "cuda" else wall
     for contender in contenders(on):
-        step, adamw = contender.build(params), AdamW(params, LR, fused=True, capturable=on == "cuda")
+        groups = _groups(params) if contender.baseline == GROUPED else params
+        step, adamw = contender.build(params), AdamW(groups, LR, fused=True, capturable=on == "cuda")
         optimizer = getattr(step, "__self__", None)
         step(), adamw.step()
         share_moments(optimizer, adamw)

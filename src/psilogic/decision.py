@@ -52,8 +52,8 @@ class Decision(NamedTuple):
     quantum_rate: Tensor | None
 
 
-Observer = Callable[[list[Tensor], dict[str, Any], Decision], None]
-"""Called after each step with the tensors, their parameter group and the decision about them."""
+Observer = Callable[[list[Tensor], Decision], None]
+"""Called after each step with tensors and the decision about them."""
 
 
 class Observable(Optimizer):

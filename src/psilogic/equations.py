@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 Scalar = float | Tensor
-"""A hyperparameter or a product of some: a number, or a tensor (if the learning rate is on the device)."""
+"""A hyperparameter or a product of some: a number; a tensor if it is on the device or differs between tensors."""
 
 
 def normalized_norm(norm: Tensor, root_numel: Scalar) -> Tensor:
@@ -46,7 +46,7 @@ def chaos(slow: Tensor, ratio: Tensor) -> Tensor:
     return torch.addcmul(level, level, burst, value=0.5)
 
 
-def adaptive_gate(fast: Tensor, slow: Tensor, tau_scale: float, margin: float) -> Tensor:
+def adaptive_gate(fast: Tensor, slow: Tensor, tau_scale: Scalar, margin: float) -> Tensor:
     """s = [fast > tau_scale slow + margin]: a spike relative to the tensor's past (section 3.3).
 
     The margin is 0 for the raw signal and eps for the relative one.
@@ -55,7 +55,7 @@ def adaptive_gate(fast: Tensor, slow: Tensor, tau_scale: float, margin: float) -
     return fast > (threshold + margin if margin > 0 else threshold)
 
 
-def absolute_gate(slow: Tensor, chaos_tau: float) -> Tensor:
+def absolute_gate(slow: Tensor, chaos_tau: Scalar) -> Tensor:
     """s = [slow >= chaos_tau]: the gate when `adaptive_tau` is off."""
     return slow >= chaos_tau
 
@@ -78,12 +78,12 @@ def cosine_schedule(t: Tensor, T_max: int) -> Scalar:
     return 0.5 * (1 + torch.cos(math.pi * torch.clamp(t / T_max, max=1))) if T_max > 0 else 1.0
 
 
-def cancellation(s: Tensor, chaos: Tensor, lr: Scalar, gamma: Scalar, p_ext: float, max_cancel: float) -> Tensor:
+def cancellation(s: Tensor, chaos: Tensor, lr: Scalar, gamma: Scalar, p_ext: Scalar, max_cancel: Scalar) -> Tensor:
     """c = min(s chaos lr gamma P_k, c_max): equation 2 and the clamp of equation 3."""
     return torch.where(s, torch.clamp(lr * gamma * p_ext * chaos, max=max_cancel), 0.0)
 
 
-def unified_decay(lr: Scalar, weight_decay: float, cancelled: Tensor) -> Tensor:
+def unified_decay(lr: Scalar, weight_decay: Scalar, cancelled: Tensor) -> Tensor:
     """delta = lr lambda + w c: equation 3."""
     return lr * weight_decay + cancelled
 

@@ -94,14 +94,26 @@ class _Seen:
     """
 
     params: list[Tensor]
-    group: dict[str, Any]
     sums: Tensor
     decision: Decision
     step: int
 
 
 class Monitor:
-    """Monitors an optimizer's chaos detector; see `monitor`."""
+    """Counts what an optimizer's chaos detector decides, tensor by tensor; `monitor` makes one.
+
+    Example:
+        >>> w = torch.nn.Parameter(torch.ones(3))
+        >>> optimizer = psilogic.PsiLogic([("w", w)], chaos_warmup=0)
+        >>> watching = psilogic.monitor(optimizer)
+        >>> for grad in (1.0, 1.0, 100.0):
+        ...     w.grad = torch.full_like(w, grad)
+        ...     optimizer.step()
+        >>> watching
+        Monitor(3 steps of 1 tensor, 3 of 3 fired, 3 cancelled)
+        >>> watching.spikes()[-1].name, watching.read()[0].steps
+        ('w', 3)
+    """
 
     def __init__(self, optimizer: Observable, names: Iterable[tuple[str, Tensor]] = ()) -> None:
         self._optimizer = optimizer
@@ -111,6 +123,13 @@ class Monitor:
         self._step = 0
         optimizer._observers.append(self._observe)
         self._hook = optimizer.register_step_pre_hook(self._count)
+
+    def __repr__(self) -> str:
+        """The totals in a line."""
+        rows = self.read()
+        fired, acted, pairs = (sum(getattr(x, n) for x in rows) for n in ("gate_steps", "active_steps", "steps"))
+        tensors = "1 tensor" if len(rows) == 1 else f"{len(rows)} tensors"
+        return f"Monitor({self._step} steps of {tensors}, {fired} of {pairs} fired, {acted} cancelled)"
 
     def detach(self) -> None:
         """Stop monitoring; earlier results can still be read."""
@@ -206,14 +225,13 @@ class Monitor:
             state: its `state_dict`; the optimizers have the same parameters in the same order.
         """
         params = self._params()
-        groups = [group for group in self._optimizer.param_groups for _ in group["params"]]
         self._step = state["step"]
         self._seen.clear()
         for seen in state["seen"]:
             mine = [params[i] for i in seen["params"]]
             decision = Decision(**{**seen["decision"], "memory": Chaos(**seen["decision"]["memory"])})
             key = tuple(map(id, mine))
-            self._seen[key] = _Seen(mine, groups[seen["params"][0]], seen["sums"].clone(), decision, seen["step"])
+            self._seen[key] = _Seen(mine, seen["sums"].clone(), decision, seen["step"])
         self._spikes = deque(
             (step, [params[i] for i in places], fired, ratio) for step, places, fired, ratio in state["spikes"]
         )
@@ -226,7 +244,7 @@ class Monitor:
         while self._spikes and self._spikes[0][0] <= self._step - SPIKE_LOG_STEPS:
             self._spikes.popleft()
 
-    def _observe(self, params: list[Tensor], group: dict[str, Any], decision: Decision) -> None:
+    def _observe(self, params: list[Tensor], decision: Decision) -> None:
         active, once = decision.cancellation > 0, torch.ones_like(decision.gate)
         rows = (decision.gate, active, decision.cancellation, decision.decay - decision.cancellation, once)
         sums = torch.stack([row.to(decision.gn.dtype) for row in rows]).detach()
@@ -238,14 +256,13 @@ class Monitor:
         elif capturing():  # each replay would reset the sums to this step's
             raise RuntimeError("a CUDA graph captures a monitored step: take a monitored step without a graph first")
         else:
-            self._seen[key] = _Seen(params, group, sums, decision, self._step)
+            self._seen[key] = _Seen(params, sums, decision, self._step)
         if not (capturing() or torch.compiler.is_compiling()):  # a growing log would be compiled again in every step
             self._spikes.append((self._step, params, decision.gate & (decision.warmup > 0), decision.ratio))
 
     def _rows(self, seen: _Seen) -> Iterator[TensorChaos]:
         names, groups = self._all_names(), self._optimizer.param_groups
-        index = next(i for i, group in enumerate(groups) if any(p is seen.params[0] for p in group["params"]))
-        group = str(groups[index].get("name", index))
+        group_names = {id(p): str(group.get("name", i)) for i, group in enumerate(groups) for p in group["params"]}
         d = seen.decision
         last = (d.gn, d.memory.fast, d.memory.slow, d.ratio, d.chaos, d.gate, d.warmup, d.cancellation)
         table = torch.stack([vector.to(d.gn.dtype) for vector in last]).T.tolist()
@@ -253,9 +270,8 @@ class Monitor:
             seen.params, table, seen.sums.T.tolist(), strict=True
         ):
             counts = (round(sums[4]), round(sums[0]), round(sums[1]))
-            yield TensorChaos(
-                names[id(p)], group, gn, fast, slow, ratio, chaos, bool(gate), w, c, *counts, sums[2], sums[3]
-            )
+            last_decision = (gn, fast, slow, ratio, chaos, bool(gate), w, c)
+            yield TensorChaos(names[id(p)], group_names[id(p)], *last_decision, *counts, sums[2], sums[3])
 
     def _all_names(self) -> dict[int, str]:
         """The given names, or those of the optimizer's groups, or `<group>.<position>`."""
@@ -289,6 +305,15 @@ def monitor(optimizer: Optimizer, names: Iterable[tuple[str, Tensor]] = ()) -> M
 
     Raises:
         TypeError: the optimizer is not a PsiLogic.
+
+    Example:
+        >>> model = torch.nn.Linear(3, 1)
+        >>> optimizer = psilogic.PsiLogic(model.parameters())
+        >>> watching = monitor(optimizer, model.named_parameters())
+        >>> model(torch.ones(2, 3)).sum().backward()
+        >>> optimizer.step()
+        >>> [row.name for row in watching.read()]
+        ['weight', 'bias']
     """
     unwrapped: Any = optimizer
     while not isinstance(unwrapped, Observable) and hasattr(unwrapped, "optimizer"):

@@ -10,6 +10,7 @@ from torch.optim.optimizer import Optimizer, ParamsT
 
 from psilogic import checkpoint, updates
 from psilogic.decision import Observable
+from psilogic.description import describe
 from psilogic.gradients import Rescaling
 from psilogic.hyperparameters import check_group, check_hyperparameters
 from psilogic.monitor import Monitor, monitor
@@ -79,8 +80,8 @@ class PsiLogic(Observable):
             which have never run there, and announces to `torch.amp.GradScaler` that the step unscales by itself, as
             torch's optimizers do; if Triton cannot compile, there is a warning and foreach is used. With True it is an
             error in the first step if devices, dtypes and options of a group admit nothing fused. If a step brings a
-            tensor that is not supported (a gradient in another layout, for example), foreach updates the group's
-            tensors of its dtype and device in that step.
+            tensor that is not supported (a gradient in another layout, for example), foreach updates the tensors of its
+            dtype and device in that step: those of its group, and of groups that are updated with it.
             `executed` counts the tensors of the last step by execution: "native", "fused", "triton" or "foreach".
         capturable: keep `step` on the parameter's device.
         differentiable: record the step for autograd; bfloat16 parameters are then rounded to nearest. The same in
@@ -88,6 +89,15 @@ class PsiLogic(Observable):
 
     Raises:
         ValueError: a hyperparameter is out of its range; the message names it and its value.
+
+    Example:
+        >>> model = torch.nn.Linear(8, 2)
+        >>> optimizer = PsiLogic(model.parameters(), lr=1e-3, weight_decay=0.01, total_steps=10_000)
+        >>> model(torch.ones(4, 8)).square().mean().backward()
+        >>> optimizer.step()
+        >>> optimizer.zero_grad()
+        >>> optimizer
+        PsiLogic(lr=0.001, weight_decay=0.01, total_steps=10000, 2 tensors of 18 elements)
 
     Reference: the PsiLogic paper, section 3; `docs/update-rule.md` defines the details that the paper leaves open.
     """
@@ -137,6 +147,10 @@ class PsiLogic(Observable):
         for group in self.param_groups:
             for name, value in self.defaults.items():
                 group.setdefault(name, value)
+
+    def __repr__(self) -> str:
+        """The hyperparameters that differ from the defaults, and what the groups contain."""
+        return describe(self, PsiLogic)
 
     def _start_fresh(self) -> None:
         """Set the attributes that are not state; neither copies nor pickles contain them."""
@@ -275,4 +289,4 @@ class PsiLogic(Observable):
                 self.executed[work.execution.name] += len(work.states)
                 for observer in self._observers:
                     assert plan.decision is not None  # it is made if there are observers
-                    observer(work.owned.params, work.owned.group, plan.decision)
+                    observer(work.owned.params, plan.decision)

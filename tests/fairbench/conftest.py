@@ -44,7 +44,7 @@ def finished(tmp_path_factory):
     text = TINY.replace("steps = 40", "steps = 60").replace("sweep_steps = 10", "sweep_steps = 30\n")
     text = text.replace("budget = 3", "confirm = 1").replace("seeds = [1, 2]", "seeds = [1, 2, 3]\nlooks = [2, 3]")
     write_tiny(folder, text)
-    words = ["run", "--suite", "tiny.toml", "--optimizers", "AdamW,own_optimizers:Signs", "--reference", "Signs"]
+    words = ["run", "--suite", "tiny.toml", "--only-optimizers", "AdamW,own_optimizers:Signs", "--reference", "Signs"]
     shown = io.StringIO()
     with pytest.MonkeyPatch.context() as patch, one_thread(), redirect_stdout(shown):
         run_here(patch, folder)

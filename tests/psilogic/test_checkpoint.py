@@ -134,7 +134,7 @@ def test_the_detector_has_its_own_warmup_after_adamw() -> None:
     mine = PsiLogic([nn.Parameter(p.detach().clone()) for p in theirs.param_groups[0]["params"]], chaos_warmup=8)
     mine.load_state_dict(theirs.state_dict())
     weights: list[float] = []
-    mine._observers.append(lambda params, group, decision: weights.append(decision.warmup[0].item()))
+    mine._observers.append(lambda params, decision: weights.append(decision.warmup[0].item()))
     train(mine, 50, 11)
     assert weights == [0.0] * 8 + [0.5, 1.0, 1.0]
 

@@ -110,7 +110,7 @@ def interrupt(*_):
 
 
 INTERRUPTED = {  # functions that prepare an interruption, and return one that removes it
-    "by an observer": lambda o: o._observers.append(interrupt) or o._observers.clear,  # between the two buckets
+    "by an observer": lambda o: o._observers.append(interrupt) or o._observers.clear,  # may be between two buckets
     "by a hook before": lambda o: o.register_step_pre_hook(interrupt).remove,
     "by a hook after": lambda o: o.register_step_post_hook(interrupt).remove,
     "by a broken group": lambda o: partial(o.param_groups[1].update, betas=o.param_groups[1].pop("betas")),

@@ -89,7 +89,7 @@ def test_dtypes_share_a_pooled_norm(scope):
         set_gradients(mixed, [g if g is None else g.to(p.dtype) for p, g in zip(mixed, grads, strict=True)])
         set_gradients(wide, grads)
         ours.step(), theirs.step()
-        for _, _, decision in seen:
+        for _, decision in seen:
             gn = expected[-1][-1].gn[:1].expand_as(decision.gn)
             torch.testing.assert_close(decision.gn, gn, rtol=1e-6, atol=0)
         seen.clear()

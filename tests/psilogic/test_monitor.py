@@ -44,7 +44,7 @@ def test_sums_are_those_of_the_decisions() -> None:
     rows = {row.name: row for row in watching.read()}
     assert list(rows) == NAMES
     for name, p in zip(NAMES, params, strict=True):
-        mine = [(d, i) for tensors, _, d in seen for i, tensor in enumerate(tensors) if tensor is p]
+        mine = [(d, i) for tensors, d in seen for i, tensor in enumerate(tensors) if tensor is p]
         row, (last, i) = rows[name], mine[-1]
         assert row.steps == len(mine)
         assert row.gate_steps == sum(d.gate[k].item() for d, k in mine)

@@ -213,3 +213,19 @@ def test_zero_grad(set_to_none):
     else:
         assert all(not torch.equal(a[0], b[0]) for a, b in zip(after, before, strict=True) if a[0].numel())
         assert all(state["step"] == 2 for _, state in after)
+
+
+# What a terminal shows
+
+
+def test_the_text_of_an_optimizer_is_short():
+    params = [nn.Parameter(torch.ones(3, 2)) for _ in range(12)]
+    assert repr(PsiLogic(params[:2])) == "PsiLogic(lr=0.001, weight_decay=0.0001, 2 tensors of 12 elements)"
+    layers = [{"params": [p], "lr": 0.01 * i} for i, p in enumerate(params)]
+    layers[0] |= {"name": "head", "gamma": 0.0}
+    lines = repr(PsiLogic(layers, weight_decay=0.1)).splitlines()
+    assert lines[0] == "PsiLogic(weight_decay=0.1)"
+    assert lines[1] == "  head: 1 tensor of 6 elements, lr=0, gamma=0.0"
+    assert lines[2] == "  1: 1 tensor of 6 elements, lr=0.01, gamma=0.05"
+    assert lines[-1] == "  and 4 more groups"
+    assert len(lines) == 10

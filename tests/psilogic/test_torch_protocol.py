@@ -67,7 +67,8 @@ def test_lr_may_be_a_tensor_that_changes_in_place(name, shape, dtype):
     lr = torch.full(shape, 2.0**-6, dtype=dtype)
     ours, theirs = build(tensor, **{**options, "lr": lr}), build(number, **{**options, "lr": 2.0**-6})
     for t, grads in enumerate(gradients(20, every=6)):
-        assert_same(trace(ours, tensor, [grads]), trace(theirs, number, [grads]))
+        # Groups with numbers are merged, so that the norm over all tensors is added in another order.
+        assert_same(trace(ours, tensor, [grads]), trace(theirs, number, [grads]), 1e-14)
         for group in theirs.param_groups:
             group["lr"] = 2.0 ** -(t % 9)
         lr.fill_(2.0 ** -(t % 9))

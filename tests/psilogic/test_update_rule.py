@@ -84,7 +84,7 @@ def assert_same_state(optimizer, params, reference, t):
 
 def assert_same_decisions(seen, reference):
     """Gate, warm-up and cancellation of one step, which the reference lists in the same order."""
-    decisions = [d for _, _, d in seen]
+    decisions = [d for _, d in seen]
     if decisions:
         gates, warmups, cancellations = (
             torch.cat([getattr(d, field) for d in decisions]) for field in ("gate", "warmup", "cancellation")

@@ -56,7 +56,7 @@ def train(optimizer, params, script):
 
 
 def watch(optimizer):
-    """A list that fills with (params, group, decision) while the optimizer steps."""
+    """A list that fills with (params, decision) while the optimizer steps."""
     seen = []
     optimizer._observers.append(lambda *observation: seen.append(observation))
     return seen

@@ -18,11 +18,12 @@ from fairbench.analysis.mechanism import Mechanism, Quantity
 from fairbench.analysis.results import Aggregate, Results
 from fairbench.analysis.tuning import Tuning
 from fairbench.common.checks import Flag
+from fairbench.common.formatting import plural
 from fairbench.study.history import History
 from fairbench.suites.schema import Suite
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Analyses:
     """Every analysis of a study, made once by `fairbench.analysis.analyse.analyse`.
 
@@ -59,6 +60,10 @@ class Analyses:
     shock_costs: Sequence[ShockCost]
     tuning: Sequence[Tuning]
     flags: Sequence[Flag] = ()
+
+    def __repr__(self) -> str:
+        compared = plural(len(self.comparisons), "comparison")
+        return f"<Analyses of {self.suite.name}: {compared}, {plural(len(self.flags), 'flag')}>"
 
     @property
     def suite(self) -> Suite:

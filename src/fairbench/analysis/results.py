@@ -8,6 +8,7 @@ from itertools import groupby
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
+from fairbench.common.formatting import plural
 from fairbench.study.plan import Arm, Lookup, SeedsNeeded, Selection, Study, arms, timing_trials
 from fairbench.study.records import Record
 from fairbench.study.trial_spec import TrialSpec
@@ -133,12 +134,15 @@ class ArmResults:
         return [value for value in values if value is not None]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Results:
     """A study and its arms, in the order of the suite."""
 
     study: Study
     arms: list[ArmResults]
+
+    def __repr__(self) -> str:
+        return f"<Results of {self.study.suite.name}: {plural(len(self.arms), 'arm')}>"
 
     def arm(self, arena: str, optimizer: str) -> ArmResults:
         """One arm by its names."""

@@ -1,8 +1,6 @@
 """The `fairbench data` command."""
 
 import argparse
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from fairbench.common.errors import UsageError, pick
@@ -13,8 +11,6 @@ from fairbench.data.datasets.registry import DATASETS
 from fairbench.suites.loader import load_suite
 from fairbench.suites.schema import Suite
 
-EXTRA = ("filelock", "huggingface_hub", "numpy", "PIL", "pillow", "pyarrow", "rich", "tokenizers")
-"""Modules and distributions of the extra `data`."""
 INTACT = "intact"
 
 
@@ -26,22 +22,10 @@ def run_data(options: argparse.Namespace) -> int:
     """
     verbs = {"list": list_datasets, "download": prepare_datasets, "prepare": prepare_datasets, "verify": verify}
     try:
-        with _missing_extra():
-            return verbs[options.verb](options)
+        return verbs[options.verb](options)
     except KeyboardInterrupt:
         say("\nfairbench: stopped; finished files are kept, the same command resumes", is_error=True)
         return 130
-
-
-@contextmanager
-def _missing_extra() -> Iterator[None]:
-    """Turn the import error of a missing library into one that names the extra to install."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in EXTRA:
-            raise
-        raise UsageError(f"fairbench data needs {error.name}: pip install 'psilogic[data]'") from error
 
 
 def prepare_user_data(suite: Suite, data_root: Path) -> None:
@@ -50,13 +34,12 @@ def prepare_user_data(suite: Suite, data_root: Path) -> None:
     Raises:
         UsageError: a folder does not exist, or its content is wrong.
     """
-    with _missing_extra():
-        from fairbench.data.preparation.locate import PrepareOptions
-        from fairbench.data.preparation.prepare import prepare
+    from fairbench.data.preparation.locate import PrepareOptions
+    from fairbench.data.preparation.prepare import prepare
 
-        for config in configs_of(suite.data_tables):
-            if config.user_path:
-                prepare(config, PrepareOptions(data_root))
+    for config in configs_of(suite.data_tables):
+        if config.user_path:
+            prepare(config, PrepareOptions(data_root))
 
 
 def chosen_configs(options: argparse.Namespace) -> list[DatasetConfig]:
@@ -150,7 +133,7 @@ def list_datasets(options: argparse.Namespace) -> int:
         if config.info.repository:
             say(f"  archives: {'; '.join(_archive_lines(config, options.data_root))}")
             say(f"  hub:      {_hub_line(config, options.data_root / 'hub')}")
-        say(f"  prepared: {_prepared_line(config.folder(options.data_root))}")
+        say(f"  prepared: {prepared_line(config.folder(options.data_root))}")
     if not (options.suite or options.dataset):
         for name in (name for name in DATASETS if name not in {config.dataset for config in configs}):
             say(f"{name}\n  {DATASETS[name].title}; options: {', '.join(DATASETS[name].options)}")
@@ -177,7 +160,8 @@ def _hub_line(config: DatasetConfig, hub_root: Path) -> str:
     return f"{config.info.repository} at {config.info.revision[:12]}, {state}"
 
 
-def _prepared_line(folder: Path) -> str:
+def prepared_line(folder: Path) -> str:
+    """The state of a folder of prepared data, in a line."""
     from fairbench.data.prepared import read_folder
 
     if not folder.exists():

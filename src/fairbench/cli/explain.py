@@ -1,12 +1,15 @@
 """`fairbench explain`: the identity of a trial, and the differences between two."""
 
+import argparse
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypedDict
 
 from fairbench.common.coercion import build
 from fairbench.common.errors import UsageError
+from fairbench.common.formatting import some
 from fairbench.common.reading import Damaged, read_json
+from fairbench.common.terminal import say
 from fairbench.study.history import changes
 from fairbench.study.plan import arms
 from fairbench.study.record_shape import Error
@@ -24,8 +27,14 @@ class ShownRecord(TypedDict):
     environment: dict[str, str] | None
 
 
-def explain_trials(names: Sequence[str], directory: Path | None) -> list[str]:
-    """Lines on one trial and its place in the plan, or on the differences between two.
+def explain(options: argparse.Namespace) -> int:
+    """Print what identifies a trial, or how two trials differ."""
+    say("\n".join(explained(options.trials, options.output_dir)[1]))
+    return 0
+
+
+def explained(names: Sequence[str], directory: Path | None) -> tuple[list[Record], list[str]]:
+    """The records of one trial or two, and lines on its place in the plan, or on their differences.
 
     Args:
         names: one or two trials, as record files or beginnings of ids.
@@ -40,8 +49,8 @@ def explain_trials(names: Sequence[str], directory: Path | None) -> list[str]:
     records = [_read(file) for file in files]
     lines = [line for file, record in zip(files, records, strict=True) for line in _describe(file, record)]
     if len(records) == 1:
-        return [*lines, *_compare_with_plan(files[0].parent.parent, records[0])]
-    return [*lines, *_differences(records[0]["spec"], records[1]["spec"])]
+        return records, [*lines, *_compare_with_plan(files[0].parent.parent, records[0])]
+    return records, [*lines, *_differences(records[0]["spec"], records[1]["spec"])]
 
 
 def _record_file(name: str, directory: Path | None) -> Path:
@@ -50,9 +59,12 @@ def _record_file(name: str, directory: Path | None) -> Path:
     folders = [directory] if directory else sorted(Path("results").glob("*"))
     files = [file for folder in folders for file in sorted((folder / "trials").glob("*.json"))]
     matching = [file for file in files if file.stem.startswith(name)]
-    if len(matching) != 1:
-        remedy = f": {', '.join(map(str, matching[:5]))}" if matching else "; give --output-dir"
-        raise UsageError(f"{len(matching) or 'no'} trials in {directory or 'results/'} begin with {name!r}{remedy}")
+    where = f"{directory}" if directory else f"the studies of {Path('results').resolve()}"
+    if not matching:
+        raise UsageError(f"no trial in {where} begins with {name!r}; give its study as --output-dir, or its file")
+    if len(matching) > 1:
+        found = some([file.stem for file in matching])
+        raise UsageError(f"{len(matching)} trials in {where} begin with {name!r}: {found}; give more of the id")
     return matching[0]
 
 

@@ -1,11 +1,10 @@
 """`fairbench list`, and the templates of new-optimizer and new-arena."""
 
 import argparse
-import shutil
 import textwrap
 
 from fairbench.arenas.registry import ARENAS, known_arenas
-from fairbench.common.terminal import say
+from fairbench.common.terminal import say, width
 from fairbench.data.registry import SOURCES
 from fairbench.optimizers.resolve import known_optimizers
 from fairbench.suites.loader import load_suite, suite_names
@@ -32,25 +31,24 @@ def list_(options: argparse.Namespace) -> int:
     say("optimizers")
     for name, optimizer in known_optimizers().items():
         _show(name, f"{optimizer.title} ({optimizer.factory})")
-    _show("custom", "path/to/file.py:Class or module:Class, in --optimizer or as `factory` in a suite file")
+    _show("custom", "path/to/file.py:Class or module:Class, in --add-optimizer or as `factory` in a suite file")
     return 0
 
 
 def _show(name: str, text: str) -> None:
     """Print a name and its description in lines that fit the terminal."""
-    width = max(shutil.get_terminal_size().columns, 40)
     first, later = f"  {name:13} ", " " * 16
-    say(textwrap.fill(text, width, initial_indent=first, subsequent_indent=later, break_on_hyphens=False))
+    say(textwrap.fill(text, max(width(), 40), initial_indent=first, subsequent_indent=later, break_on_hyphens=False))
 
 
 def new_optimizer(options: argparse.Namespace) -> int:
     """`fairbench new-optimizer`."""
-    return _write("optimizer", options.name, ["check {0}", "try {0}", "run --suite mini --optimizer {0}"])
+    return _write("optimizer", options.name, ["check {0}", "try {0}", "run --suite mini --add-optimizer {0}"])
 
 
 def new_arena(options: argparse.Namespace) -> int:
     """`fairbench new-arena`."""
-    run = f"run --arenas {{0}} --optimizers AdamW,PsiLogic --output-dir results/{options.name}"
+    run = f"run --arenas {{0}} --only-optimizers AdamW,PsiLogic --output-dir results/{options.name}"
     return _write("arena", options.name, [run])
 
 

@@ -1,167 +1,189 @@
-"""The arguments of the `fairbench` command."""
+"""The commands of `fairbench`, their arguments, and the functions that run them."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
-from fairbench.cli.suite_options import DEFAULT_SUITE
+from fairbench.cli.arguments import Parser, Version
+from fairbench.cli.json_option import add_json
+from fairbench.cli.run_arguments import (
+    DEFAULT_SUITE,
+    OPTIMIZER,
+    add_run_options,
+    add_sbatch_options,
+    add_setting,
+    add_suite_options,
+)
 
-OPTIMIZER = "a name, module:Class, or path/to/file.py:Class"
-"""How an optimizer can be named."""
 Commands = argparse._SubParsersAction
+RUNS = "0 done; 1 a trial failed; 2 the user must change something; 75 stopped by a signal, to be resumed; 130 Ctrl-C"
+DONE = "0 done; 2 the user must change something"
 
 
-def parser() -> argparse.ArgumentParser:
-    """The command line."""
-    top = argparse.ArgumentParser(
+def parser() -> Parser:
+    """The command line. The names of the commands are the choices of its action `command`."""
+    top = Parser(
         prog="fairbench",
         description="Compare optimizers on equal terms. Options without a command are those of `run`.",
-        allow_abbrev=False,
+        epilog="`fairbench COMMAND --help` shows the options of a command, with an example and its exit codes.",
     )
-    commands = top.add_subparsers(dest="command")
-
-    _add_run_options(_add(commands, "run", "run or resume a suite, and report"))
-    _add_slurm_parser(commands)
-    plan = _add(commands, "plan", "show the trials of a run and the differences it can detect; run nothing")
-    _add_suite_options(plan)
-    plan.add_argument("--freeze", action="store_true", help="also lock the plan: its directory accepts no other")
-
-    _add_directory(_add(commands, "status", "show the progress of a study, also while it runs"))
-    _add_directory(_add(commands, "watch", "show the progress live, from any terminal, until the study is complete"))
-    _add_directory(
-        _add(commands, "audit", "show every flag of a study, with evidence and advice; exit code 1 on a fail")
-    )
-    report = _add(commands, "report", "write all tables, figures and the page again from the records")
-    _add_directory(report, "directory of the report (default: DIR)")
-    report.add_argument(
-        "--figures", choices=["paper"], help="draw figures in the sizes of a paper too: 3.3 and 5.5 inches wide"
-    )
-    compare = _add(commands, "compare", "compare a study with another study, or with a publication")
-    _add_directory(compare, "directory of the tables and the page (default: DIR)")
-    other = "directory of the other study, or name of a publication (default: paper)"
-    compare.add_argument("other", nargs="?", default="paper", metavar="OTHER", help=other)
-    verdicts = _add(commands, "verdicts", "judge published results by the same rules as a study's")
-    verdicts.add_argument("publication", nargs="?", default="paper", metavar="PUBLICATION", help="default: paper")
-    verdicts.add_argument("--baselines", metavar="A,B,...", help="only against these: a smaller family of tests")
-
-    explain = _add(commands, "explain", "show what identifies a trial, or how two trials differ")
-    explain.add_argument("trials", nargs="+", metavar="ID", help="record file, or the beginning of an id")
-    explain.add_argument("--output-dir", type=Path, metavar="DIR", help="the study (default: all in results/)")
-
-    _add(commands, "list", "show suites, arenas, data and optimizers")
-    check = _add(commands, "check", "check that an optimizer keeps its contract; exit code 1 on a fail")
-    check.add_argument("optimizer", metavar="O", help=OPTIMIZER)
-    check.add_argument("--suite", metavar="S", help="the suite with O's options, if O is the name of a table in it")
-    preview = _add(commands, "try", "preview an optimizer in a minute; not a result")
-    preview.add_argument("optimizer", metavar="O", help=OPTIMIZER)
-    preview.add_argument("--against", default="AdamW", metavar="A,B,...", help="compare with these (default: AdamW)")
-    preview.add_argument("--suite", default=DEFAULT_SUITE, help=f"suite with the arena (default: {DEFAULT_SUITE})")
-    preview.add_argument("--arena", metavar="A", help="name, or file.py:Class (default: the first of the suite)")
-    preview.add_argument("--lr", default="", metavar="X,Y,...", help="learning rates (default: three of the suite's)")
-    for command in (check, preview):
-        _add_setting(command)
-
-    for kind in ("optimizer", "arena"):
-        new = _add(commands, f"new-{kind}", f"write a template of an {kind}, which works unchanged")
-        new.add_argument("name", metavar="NAME", help="of the file NAME.py")
-    _add_data_parser(commands)
+    top.add_argument("-V", "--version", action=Version, nargs=0, help="show the version and exit")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
+    _add_running(commands)
+    _add_reading(commands)
+    _add_describing(commands)
+    _add_own_code(commands)
+    _add_data(commands)
     return top
 
 
-def _add(commands: Commands[argparse.ArgumentParser], name: str, text: str) -> argparse.ArgumentParser:
-    return commands.add_parser(name, help=text, allow_abbrev=False)
+def command_names(top: Parser) -> list[str]:
+    """The names of the commands."""
+    return [name for action in top._actions if isinstance(action, Commands) for name in action.choices]
 
 
-def _add_directory(command: argparse.ArgumentParser, output: str = "") -> None:
-    """The directory of a study, and an option for the output directory where there is a help text for it."""
-    command.add_argument("directory", type=Path, metavar="DIR", help="output directory of a study")
-    if output:
-        command.add_argument("--output-dir", type=Path, metavar="OUT", help=output)
+def _add(
+    commands: Commands[Parser], name: str, text: str, do: str, example: str, codes: str = DONE, **options: Any
+) -> Parser:
+    """A command.
+
+    Args:
+        do: the function that runs it, as "module:function" in `fairbench.cli`.
+        example: its arguments in an example.
+        codes: its exit codes.
+    """
+    prefix = commands._prog_prefix
+    epilog = f"example: {prefix} {name} {example}".rstrip() + f"\nexit codes: {codes}"
+    command: Parser = commands.add_parser(name, help=text, description=f"{text}.", epilog=epilog, **options)
+    command.set_defaults(do=do)
+    add_json(command)
+    return command
 
 
-def _add_run_options(command: argparse.ArgumentParser) -> None:
-    """The options of `fairbench run`."""
-    _add_suite_options(command)
-    add = command.add_argument
-    add("--timing", action="store_true", help="at the end, time the steps of all optimizers, interleaved")
-    add("--tensorboard", action="store_true", help="write event files into DIR/tensorboard during the run")
-    add("--offline", action="store_true", help="never use the network")
-    add(
-        "--trial-timeout",
-        type=float,
-        metavar="S",
-        help="limit of seconds per trial (default: 50 times its estimate, and 300 more)",
-    )
-    checkpoints = "seconds between a trial's checkpoints (default: the suite's, or 300); 0: only when it is stopped"
-    add("--checkpoint-every", type=float, metavar="S", help=checkpoints)
-    mixed = "run even if machine or versions differ from those of earlier records"
-    add("--allow-mixed", action="store_true", help=mixed)
-    ray = "run trials on a Ray cluster (default: one started on this machine)"
-    add("--ray", nargs="?", const="local", metavar="ADDRESS", help=ray)
-
-
-def _add_suite_options(command: argparse.ArgumentParser) -> None:
-    """The options that select and change a suite, and the device."""
-    add = command.add_argument
-    add("chosen", nargs="?", metavar="SUITE", help="the same as --suite")
-    add("--suite", help=f"name or TOML file (default: {DEFAULT_SUITE}; `fairbench list` shows the names)")
-    add("--output-dir", type=Path, metavar="DIR", help="default: results/<suite>")
-    added = f"an optimizer to add to those of the suite: {OPTIMIZER}"
-    add("--optimizer", action="append", default=[], metavar="O", help=added)
-    add("--optimizers", metavar="A,B,...", help="only these, instead of all of the suite")
-    _add_setting(command)
-    add("--lr-grid", metavar="LOW:HIGH:N", help="grid of learning rates to search, for every optimizer")
-    add("--reference", metavar="NAME", help="the optimizer that is compared with all others")
-    add("--arenas", metavar="A,B,...", help="only these of the suite; a custom one as file.py:Class")
-    add("--images", metavar="DIR", help="images for the arenas that read images: DIR/class/*.png, resized to 32 x 32")
-    add("--text", metavar="DIR", help="text for the arenas that read text: a file, or DIR/*.txt")
-    add("--device", choices=("cpu", "cuda"), default="cpu")
-    workers = "concurrent trials (default: CPU cores; 0: one, forked without a fork server)"
-    add("--workers", type=int, metavar="N", help=workers)
-    add("--devices", default="0", metavar="N,M,...", help="GPUs to use (default: 0)")
-    add("--trials-per-gpu", type=int, default=1, metavar="N", help="concurrent trials on each GPU")
-    add("--data-root", type=Path, metavar="DIR", help="prepared data, for suites that need them (default: data)")
-    add("--smoke-test", action="store_true", help="the same as --suite smoke")
-    add("--compile", action="store_true", help="compile models and optimizer steps")
-
-
-def _add_setting(command: argparse.ArgumentParser) -> None:
-    """The option that sets hyperparameters."""
-    text = "a hyperparameter of an optimizer, as in AdamW.weight_decay=0.1; the value is TOML"
-    command.add_argument("--set", action="append", default=[], metavar="O.OPTION=VALUE", help=text)
-
-
-def _add_slurm_parser(commands: Commands[argparse.ArgumentParser]) -> None:
-    """The command line of `fairbench slurm`."""
-    slurm = _add(commands, "slurm", "write a job for sbatch: drivers that share a study, with the options of `run`")
-    add = slurm.add_argument_group("options of sbatch").add_argument
-    add("--array", type=int, default=1, metavar="N", help="number of drivers (default: 1)")
-    add("--gres", metavar="G", help="resources of each, as in gpu:2, which implies --device cuda")
-    add("--cpus-per-task", metavar="N", help="cores of each, and concurrent trials")
-    add("--mem", metavar="M", help="memory of each, as in 16G")
-    add("--time", metavar="T", help="time limit of each; at the limit it is requeued and resumes")
-    add("--partition", metavar="P", help="the queue")
-    add("--sbatch", action="append", default=[], metavar="OPTION", help="any other, as in --sbatch=--account=physics")
-    _add_run_options(slurm)
+def _add_running(commands: Commands[Parser]) -> None:
+    """The commands that run or plan studies."""
+    example = "mini --add-optimizer my_rule.py:MyRule --seeds 10 -o results/my_rule"
+    add_run_options(_add(commands, "run", "run or resume a suite, and report", "running:run", example, RUNS))
+    text, do = "show the trials of a run and the differences it can detect; run nothing", "running:plan"
+    plan = _add(commands, "plan", text, do, "mini --seeds 10")
+    add_suite_options(plan)
+    frozen = "also lock the plan: its directory accepts no other"
+    plan.add_argument_group("how").add_argument("--freeze", action="store_true", help=frozen)
+    text = "write a job for sbatch: drivers that share a study, with the options of `run`"
+    slurm = _add(commands, "slurm", text, "slurm:slurm", "paper --array 4 --gres gpu:1 --time 4:00:00 > job.sh")
+    add_sbatch_options(slurm)
+    add_run_options(slurm)
     slurm.set_defaults(device=None)  # implied by --gres
 
 
-def _add_data_parser(commands: Commands[argparse.ArgumentParser]) -> None:
-    """The command line of `fairbench data`."""
+def _add_reading(commands: Commands[Parser]) -> None:
+    """The commands that read studies and published results."""
+    text = "show the progress of a study, also while it runs"
+    codes = f"{DONE}; with --exit-code, 1 if the study is not complete"
+    status = _add_of_study(commands, "status", text, "progress:status", codes=codes)
+    status.add_argument("--exit-code", action="store_true", help="return 0 if the study is complete, otherwise 1")
+    text = "show the progress live, from any terminal, until the study is complete"
+    _add_of_study(commands, "watch", text, "progress:watch")
+    text, codes = "show every flag of a study, with evidence and advice", "0 no fail; 1 a fail; 2 no such study"
+    _add_of_study(commands, "audit", text, "studies:audit", codes=codes)
+    text, codes = (
+        "write all tables, figures and the page again from the records",
+        "0 done; 1 a trial failed; 2 no such study",
+    )
+    output = "directory of the report (default: DIR)"
+    report = _add_of_study(commands, "report", text, "studies:report", codes=codes, output=output)
+    figures = "draw figures in the sizes of a paper too: 3.3 and 5.5 inches wide"
+    report.add_argument("--figures", choices=["paper"], help=figures)
+    text = "show the page of a study in a browser; write it first if there is none"
+    _add_of_study(commands, "open", text, "page:open_page", codes="0 shown; 1 there is no browser; 2 no such study")
+    text = "compare a study with another study, or with a publication"
+    output = "directory of the tables and the page (default: DIR)"
+    compare = _add_of_study(commands, "compare", text, "compare:compare", " results/again", output=output)
+    other = "directory of the other study, or name of a publication (default: paper)"
+    compare.add_argument("other", nargs="?", default="paper", metavar="OTHER", help=other)
+
+    text, do = "show what identifies a trial, or how two trials differ", "explain:explain"
+    explain = _add(commands, "explain", text, do, "3f9a -o results/mini")
+    explain.add_argument("trials", nargs="+", metavar="ID", help="record file, or the beginning of an id")
+    where = "directory of the study (default: all in results/)"
+    explain.add_argument("-o", "--output-dir", type=Path, metavar="DIR", help=where)
+    text = "judge published results, or those of a table, by the same rules as a study's"
+    verdicts = _add(commands, "verdicts", text, "verdicts:verdicts", "my_table.csv --reference MyRule")
+    table = "CSV file with arena, optimizer, seed and value, or name of a publication (default: paper)"
+    verdicts.add_argument("results", nargs="?", default="paper", metavar="TABLE", help=table)
+    verdicts.add_argument("--reference", metavar="NAME", help="the optimizer of a CSV file to compare with all others")
+    verdicts.add_argument("--better", choices=("lower", "higher"), help="which values of a CSV file are better")
+    verdicts.add_argument("--baselines", metavar="A,B,...", help="only against these: a smaller family of tests")
+
+
+def _add_of_study(
+    commands: Commands[Parser], name: str, text: str, do: str, more: str = "", codes: str = DONE, output: str = ""
+) -> Parser:
+    """A command for the directory of a study, with an output directory where there is a help text for it."""
+    command = _add(commands, name, text, do, f"results/mini{more}", codes)
+    command.add_argument("directory", type=Path, metavar="DIR", help="directory of a study, as results/mini")
+    if output:
+        command.add_argument("-o", "--output-dir", type=Path, metavar="OUT", help=output)
+    return command
+
+
+def _add_describing(commands: Commands[Parser]) -> None:
+    """The commands that show what there is."""
+    _add(commands, "list", "show suites, arenas, data and optimizers", "listing:list_", "")
+    text = "show or check a suite file"
+    verbs = commands.add_parser("suite", help=text, description=f"{text}.").add_subparsers(
+        dest="verb", metavar="VERB", required=True, parser_class=Parser
+    )
+    text = "print the TOML of a suite, to be copied and changed"
+    show = _add(verbs, "show", text, "suite_files:show", "mini > my.toml")
+    check = _add(verbs, "check", "check a suite file", "suite_files:check", "my.toml", "0 valid; 2 not")
+    for command in (show, check):
+        command.add_argument("suite", metavar="SUITE", help="name or TOML file")
+    _add(commands, "env", "show versions and machine, for a report of a bug", "machine:env", "")
+
+
+def _add_own_code(commands: Commands[Parser]) -> None:
+    """The commands for a user's optimizer or arena."""
+    text, example = "check that an optimizer keeps its contract", "my_rule.py:MyRule"
+    check = _add(commands, "check", text, "check:check", example, "0 no fail; 1 a fail; 2 no such optimizer")
+    check.add_argument("optimizer", metavar="O", help=OPTIMIZER)
+    check.add_argument("--suite", metavar="S", help="the suite with O's options, if O is the name of a table in it")
+    text, codes = "preview an optimizer in a minute; not a result", "0 done; 1 a trial failed; 2 a wrong argument"
+    preview = _add(commands, "try", text, "user_optimizer:try_", example, codes)
+    preview.add_argument("optimizer", metavar="O", help=OPTIMIZER)
+    preview.add_argument("--against", metavar="A,B,...", help="compare with these (default: AdamW)")
+    suite = f"name or TOML file of the suite with the arena (default: {DEFAULT_SUITE})"
+    preview.add_argument("--suite", default=DEFAULT_SUITE, metavar="S", help=suite)
+    preview.add_argument("--arena", metavar="A", help="name, or file.py:Class (default: the first of the suite)")
+    preview.add_argument("--lr", default="", metavar="X,Y,...", help="learning rates (default: three of the suite's)")
+    for command in (check, preview):
+        add_setting(command.add_argument)
+    for kind in ("optimizer", "arena"):
+        text = f"write a template of an {kind}, which works unchanged"
+        new = _add(commands, f"new-{kind}", text, f"listing:new_{kind}", f"my_{kind}")
+        new.add_argument("name", metavar="NAME", help="of the file NAME.py")
+
+
+def _add_data(commands: Commands[Parser]) -> None:
+    """The commands of `fairbench data`."""
     verbs = {
         "list": "show the datasets, their licenses, and the local files",
         "download": "download missing files, then prepare",
         "prepare": "make arrays from archives or downloaded files; never uses the network",
         "verify": "compare prepared arrays with their manifests",
     }
-    data = _add(commands, "data", "download, prepare and verify the datasets that suites need")
-    choices = data.add_subparsers(dest="verb", metavar=f"{{{','.join(verbs)}}}", required=True)
+    text = "download, prepare and verify the datasets that suites need"
+    data = commands.add_parser("data", help=text, description=f"{text}.")
+    choices = data.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
     for verb, text in verbs.items():
-        command = _add(choices, verb, text)
+        codes = f"{DONE}; 1 arrays differ" if verb == "verify" else DONE
+        command = _add(choices, verb, text, "data:run_data", "--suite paper", codes)
         command.add_argument("--suite", metavar="S", help="the datasets of this suite (default: every dataset)")
         command.add_argument("--dataset", nargs="+", metavar="D", help="only these")
-        command.add_argument("--data-root", type=Path, metavar="DIR", default=Path("data"), help="default: data")
+        root = "folder of all data (default: data)"
+        command.add_argument("--data-root", type=Path, metavar="DIR", default=Path("data"), help=root)
         if verb in ("download", "prepare"):
             hub = "a local copy of the hub's files, DIR/owner/name/path"
             command.add_argument("--hub", type=Path, metavar="DIR", help=hub)

@@ -6,8 +6,12 @@ import sys
 from pathlib import Path
 
 from fairbench.cli.parser import parser
+from fairbench.cli.running import chosen_run_options, output_directory, prepare_own_data
+from fairbench.cli.suite_options import chosen_suite
 from fairbench.common.errors import UsageError
+from fairbench.common.terminal import say
 from fairbench.runner.preemption import TO_BE_CONTINUED
+from fairbench.suites.schema import Suite
 
 WARNING = 180
 """Seconds before the time limit at which Slurm signals a driver to write checkpoints."""
@@ -39,25 +43,35 @@ exit "$code"
 """
 CORES = '${SLURM_CPUS_PER_TASK:+--workers "$SLURM_CPUS_PER_TASK"}'
 """Concurrent trials: the cores of the job, if it requests a number."""
-GPUS = '--devices "$(seq -s , 0 "$((${SLURM_GPUS_ON_NODE:-1} - 1))")"'
-"""The GPUs of the job, numbered from 0."""
+GPUS = "--gpus all"
+"""The GPUs that Slurm shows to the job."""
 LOGS = "slurm"
 """Folder of the drivers' logs in the output directory."""
 
 
-def prepared_job(options: argparse.Namespace, name: str) -> str:
-    """The script for sbatch; makes the folder of the drivers' logs, since Slurm does not.
+def slurm(options: argparse.Namespace) -> int:
+    """Print the script for sbatch."""
+    options.device = device_of(options)
+    suite = chosen_suite(options)
+    chosen_run_options(options)
+    prepare_own_data(options, suite)
 
-    Args:
-        options: of `fairbench slurm`.
-        name: of the suite.
+    from fairbench.runner.run_study import check_data  # slow to import
+
+    check_data(suite, str(options.data_root or "data"))
+    say(prepared_job(options, suite).removesuffix("\n"))
+    return 0
+
+
+def prepared_job(options: argparse.Namespace, suite: Suite) -> str:
+    """The script for sbatch; makes the folder of the drivers' logs, since Slurm does not.
 
     Raises:
         UsageError: an option for sbatch is wrong, or the folder cannot be made.
     """
     options.offline = True  # a run needs no network, and the nodes of many clusters have none
-    directory = Path.cwd() / (options.output_dir or Path("results") / name)
-    script = _script(options, name, directory)
+    directory = Path.cwd() / output_directory(options, suite)
+    script = _script(options, suite.name, directory)
     try:
         (directory / LOGS).mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -99,7 +113,7 @@ def device_of(options: argparse.Namespace) -> str:
     Raises:
         UsageError: it requests GPUs that `--device cpu` would not use.
     """
-    gpus = "gpu" in (options.gres or "")
+    gpus = any(resource.partition(":")[0] == "gpu" for resource in (options.gres or "").split(","))
     if gpus and options.device == "cpu":
         raise UsageError(f"--gres {options.gres} requests GPUs that --device cpu would leave idle; leave one out")
     return options.device or ("cuda" if gpus else "cpu")
@@ -113,7 +127,7 @@ def _run_arguments(options: argparse.Namespace) -> list[str]:
         option = "--" + ("suite" if name == "chosen" else name.replace("_", "-"))
         if value is True:
             arguments.append(option)
-        elif value != default and name != "command":
+        elif value != default and name not in ("command", "do"):
             arguments += [f"{option}={each}" for each in (value if isinstance(value, list) else [value])]
     return arguments
 

@@ -2,29 +2,33 @@
 
 import argparse
 
+from fairbench.cli.arguments import names
+from fairbench.cli.run_arguments import DEFAULT_SUITE, PAPER_SUITE
 from fairbench.common.errors import UsageError
 from fairbench.suites.loader import load_suite
 from fairbench.suites.overrides import Overrides
 from fairbench.suites.schema import Suite
+from fairbench.suites.settings import parse_setting
 
-DEFAULT_SUITE = "mini"
-PAPER_SUITE = "paper"
-"""The suite of a command with --data-root and no suite, like the command of the paper's authors."""
+AGAINST = "AdamW"
+"""The optimizer with which a preview compares, unless it is the previewed one."""
 
 
 def chosen_suite(options: argparse.Namespace) -> Suite:
     """The suite of a command that runs or plans a study, with the changes by its options."""
     name = _suite_name(options)
     folders = {"images": options.images, "text": options.text}
+    compiled = {"training.compile": True} if options.compile else {}
     overrides = Overrides(
-        arenas=_names("--arenas", options.arenas),
-        optimizers=_names("--optimizers", options.optimizers),
-        added=options.optimizer,
-        settings=options.set,
+        arenas=names("--arenas", options.arenas),
+        optimizers=names("--only-optimizers", options.only_optimizers),
+        added=options.add_optimizer,
+        settings={**compiled, **dict(map(parse_setting, options.set))},
+        seeds=_seeds(options.seeds),
+        steps=options.steps,
         lr_grid=options.lr_grid or "",
         folders={kind: folder for kind, folder in folders.items() if folder},
         reference=options.reference or "",
-        compile=options.compile,
     )
     return load_suite(name, overrides)
 
@@ -33,11 +37,17 @@ def preview_suite(options: argparse.Namespace) -> Suite:
     """The suite of `fairbench try`: one arena, and the optimizers to compare; the previewed one is the last."""
     overrides = Overrides(
         arenas=[options.arena] if options.arena else None,
-        optimizers=[*(_names("--against", options.against) or ()), options.optimizer],
-        settings=options.set,
+        optimizers=[*against(options), options.optimizer],
+        settings=dict(map(parse_setting, options.set)),
         preview=True,
     )
     return load_suite(options.suite, overrides)
+
+
+def against(options: argparse.Namespace) -> list[str]:
+    """The optimizers with which `fairbench try` compares."""
+    default = [] if options.optimizer == AGAINST else [AGAINST]
+    return default if options.against is None else names("--against", options.against) or []
 
 
 def _suite_name(options: argparse.Namespace) -> str:
@@ -54,15 +64,20 @@ def _suite_name(options: argparse.Namespace) -> str:
     return next(iter(given.values()), PAPER_SUITE if options.data_root else DEFAULT_SUITE)
 
 
-def comma_separated(text: str) -> list[str]:
-    """The parts of a comma-separated list, without empty ones."""
-    return [part.strip() for part in text.split(",") if part.strip()]
+def _seeds(text: str | None) -> int | list[int] | None:
+    """The number of seeds, or the seeds themselves, as 1,2,3 or 7, with a comma.
 
-
-def _names(option: str, text: str | None) -> list[str] | None:
-    """The names of a comma-separated option; an empty text is an error, for example from an unset shell variable."""
+    Raises:
+        UsageError: they are no whole numbers, or there is none.
+    """
     if text is None:
         return None
-    if not (names := comma_separated(text)):
-        raise UsageError(f"{option} names nothing; leave it out, or give one or more, separated by commas")
-    return names
+    try:
+        seeds = [int(word) for word in names("--seeds", text) or ()]
+    except ValueError:
+        raise UsageError(f"--seeds must be a number of seeds, or seeds as 1,2,3; got {text!r}") from None
+    if "," in text:
+        return seeds
+    if seeds[0] < 1:
+        raise UsageError(f"--seeds must be at least 1, got {text}")
+    return seeds[0]

@@ -1,12 +1,13 @@
 """`fairbench try`: a preview of a user's optimizer."""
 
 import argparse
+from functools import partial
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fairbench.cli.suite_options import comma_separated, preview_suite
+from fairbench.cli.suite_options import against, preview_suite
+from fairbench.common.console import Terminal
 from fairbench.common.terminal import say
 from fairbench.report.tables.numbers import number
 from fairbench.runner.preview import Preview, read_rates, run_preview
@@ -14,21 +15,23 @@ from fairbench.runner.run_options import cores
 from fairbench.training.place import Place
 
 
-def preview_optimizer(options: argparse.Namespace, console: Console) -> int:
+def try_(options: argparse.Namespace) -> int:
     """Preview an optimizer, and print the command for a study of it; 1 if a trial failed."""
-    suite = preview_suite(options)
-    preview = run_preview(suite, read_rates(options.lr), [Place(alone=True)] * cores())
-    print_preview(preview, comma_separated(options.against)[0], console)
+    suite, others = preview_suite(options), against(options)
+    places = [Place(alone=True)] * cores()
+    preview = run_preview(suite, read_rates(options.lr), places, partial(say, is_error=True))
+    print_preview(preview, next(iter(suite.optimizers)), Terminal())
     arena = f" --arenas {options.arena}" if options.arena else ""
     settings = "".join(f" --set '{text}'" for text in options.set)
+    compared = f"--only-optimizers {','.join(others)} --add-optimizer {options.optimizer} " if others else ""
     say(
         f"for a result, with a search and new seeds:\n    fairbench run --suite {options.suite}{arena} "
-        f"--optimizers {options.against} --optimizer {options.optimizer} --reference {suite.reference}{settings}"
+        f"{compared}--reference {suite.reference}{settings}"
     )
     return 1 if preview.failed else 0
 
 
-def print_preview(preview: Preview, reference: str, console: Console) -> None:
+def print_preview(preview: Preview, reference: str, console: Terminal) -> None:
     """Print a preview: a row for each learning rate, a column for each optimizer, and step times relative to one."""
     plan, facts = preview.suite.arenas[preview.arena], preview.suite.facts(preview.arena)
     better = "lower" if facts.metrics[preview.metric] == "min" else "higher"

@@ -1,20 +1,28 @@
 """The console for tables, colors and progress; slow to import."""
 
 from collections.abc import Iterable, Iterator
+from copy import copy
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
+from rich.measure import Measurement
 from rich.segment import Segment
+from rich.table import Column, Table
 from rich.text import Text
 
-from fairbench.common.terminal import visible
+from fairbench.common.terminal import visible, width
 
 
 class Terminal(Console):
-    """A console on which names have no control characters; square brackets in them are no markup."""
+    """A console on which names have no control characters, square brackets are no markup, and no number is cut off.
 
-    def __init__(self) -> None:
-        super().__init__(markup=False)
+    Where a table is too wide for a terminal, whole columns are left out and named. A pipe or a file has any width.
+    """
+
+    def __init__(self, quiet: bool = False) -> None:
+        super().__init__(markup=False, quiet=quiet)
+        if not self.is_terminal or self.is_dumb_terminal:
+            self.width = width()
 
     def render_str(self, text: str, **options: Any) -> Text:
         """A string as text; it is measured as it is shown."""
@@ -25,7 +33,40 @@ class Terminal(Console):
         if isinstance(renderable, Text):
             renderable = renderable.copy()
             renderable.plain = visible(renderable.plain)
-        return _visible(super().render(renderable, options))
+        segments = super().render
+        if isinstance(renderable, Table):
+            options = options or self.options
+            renderable, left_out = self._fitting(renderable, options)
+            if left_out:
+                yield from _visible(segments(renderable, options))
+                note = f"columns left out, since the terminal is narrow: {', '.join(left_out)}"
+                yield from self.render(Text(note, "dim"), options)
+                return
+        yield from _visible(segments(renderable, options))
+
+    def _fitting(self, table: Table, options: ConsoleOptions) -> tuple[Table, list[str]]:
+        """A table without its last columns of numbers that do not fit, and the names of these columns."""
+        needed = [self._needed(table, column, options) for column in table.columns]
+        kept, left_out = list(range(len(needed))), list[str]()
+        while sum(needed[i] for i in kept) > options.max_width:
+            numbers = [i for i in kept if table.columns[i].justify == "right"]
+            if not numbers:
+                break
+            kept.remove(numbers[-1])
+            left_out.insert(0, str(table.columns[numbers[-1]].header))
+        if not left_out:
+            return table, []
+        fitting = copy(table)
+        fitting.columns = [copy(table.columns[i]) for i in kept]
+        for index, column in enumerate(fitting.columns):
+            column._index = index
+        return fitting, left_out
+
+    def _needed(self, table: Table, column: Column, options: ConsoleOptions) -> int:
+        """The narrowest width of a column in which no word or number is cut off."""
+        sizes = [Measurement.get(self, options, cell) for cell in (column.header, *column.cells)]
+        inner = max((size.maximum if column.no_wrap else size.minimum for size in sizes), default=0)
+        return max(inner, column.min_width or 0) + sum(table.padding[1::2])
 
 
 def _visible(segments: Iterable[Segment]) -> Iterator[Segment]:

@@ -19,8 +19,23 @@ class OutOfMemory(Exception):
     """A trial needs more memory than the GPU has; the message says how much, and what to do."""
 
 
-class UsageError(Exception):
-    """Something outside the code is wrong; the message names it, its value, and what to do."""
+class FairbenchError(Exception):
+    """Any error of fairbench that is not one of its code.
+
+    >>> issubclass(fb.UsageError, fb.FairbenchError)
+    True
+    """
+
+
+class UsageError(FairbenchError):
+    """Something outside the code is wrong; the message names it, its value, and what to do.
+
+    >>> try:
+    ...     fb.Suite.load("minni")
+    ... except fb.UsageError as error:
+    ...     print(str(error).partition(" (")[0])
+    unknown suite 'minni'; did you mean 'mini'?
+    """
 
 
 def one_line(error: BaseException) -> str:
@@ -42,7 +57,11 @@ def pick(kind: str, name: str, known: Mapping[str, ValueT]) -> ValueT:
 def unknown(kind: str, name: str, known: Iterable[str]) -> UsageError:
     """The error for an unknown name: it suggests the nearest known name, and lists all of them."""
     names = sorted(known)
-    folded = {candidate.casefold(): candidate for candidate in names}
-    nearest = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.5)
-    hint = f"; did you mean {folded[nearest[0]]!r}?" if nearest else ""
-    return UsageError(f"unknown {kind} {name!r}{hint} (known: {', '.join(names)})")
+    return UsageError(f"unknown {kind} {name!r}{nearest(name, names)} (known: {', '.join(names)})")
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The end of a message on an unknown name: the nearest known one, if one is near."""
+    folded = {candidate.casefold(): candidate for candidate in known}
+    found = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.5)
+    return f"; did you mean {folded[found[0]]!r}?" if found else ""

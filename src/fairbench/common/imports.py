@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from fairbench.common.errors import UsageError, unknown
+from fairbench.common.extras import how_to_install
 
 LIBRARIES = ("pytorch_optimizer", "schedulefree")
 """Packages of the registry's optimizers, which the extra [zoo] installs."""
@@ -33,7 +34,7 @@ def load(reference: str, what: str) -> Any:
     except (Exception, SystemExit) as error:  # user code may raise anything
         reason = f"{type(error).__name__}: {error}"
         if isinstance(error, ModuleNotFoundError) and error.name in LIBRARIES:
-            reason += "; install it with: pip install 'psilogic[zoo]'"
+            reason += f"; {how_to_install('zoo')}"
         raise UsageError(f"{what} {reference!r}: cannot import {place!r}: {reason}") from error
     if not hasattr(module, name):
         raise unknown(f"name in {place}", name, _defined(module))

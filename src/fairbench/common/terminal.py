@@ -1,9 +1,13 @@
 """The one place where text for a terminal is made safe: it would obey the control characters in a name."""
 
+import os
+import shutil
 import sys
 
 BIDIRECTIONAL = (0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
 """Characters that change the order in which others are shown."""
+UNLIMITED = 1_000_000
+"""Columns of a pipe or a file, in which nothing is wrapped or left out."""
 KEPT = "\t\n"
 SHOWN_AS = {code: 0x2400 + code for code in range(0x20) if chr(code) not in KEPT}
 SHOWN_AS |= {0x7F: 0x2421, **dict.fromkeys((*range(0x80, 0xA0), *BIDIRECTIONAL), 0xFFFD)}
@@ -18,3 +22,9 @@ def visible(text: str) -> str:
 def say(text: str = "", is_error: bool = False) -> None:
     """Print a line, on standard error if it is an error."""
     print(visible(text), file=sys.stderr if is_error else sys.stdout, flush=True)
+
+
+def width() -> int:
+    """The columns of standard output: those of the terminal, or of the variable COLUMNS; unlimited without either."""
+    is_limited = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdecimal()
+    return shutil.get_terminal_size().columns if is_limited else UNLIMITED

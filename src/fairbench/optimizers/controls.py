@@ -23,7 +23,7 @@ def field_groups(model: nn.Module) -> list[dict[str, Any]]:
 
     Source: PsiLogic paper, section 3.1.
     """
-    return [{key: x for key, x in group.items() if key != "gamma"} for group in suitable(model).groups_of(model)]
+    return [{key: x for key, x in group.items() if key != "gamma"} for group in suitable(model)[0].groups_of(model)]
 
 
 class Mirror(PsiLogic):
@@ -40,7 +40,7 @@ class Mirror(PsiLogic):
         self._decided: list[tuple[list[Tensor], Tensor]] = []
         self._observers.append(self._note)
 
-    def _note(self, params: list[Tensor], group: dict[str, Any], decision: Decision) -> None:
+    def _note(self, params: list[Tensor], decision: Decision) -> None:
         self._decided.append((params, decision.cancellation))
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:

@@ -202,4 +202,7 @@ def build_optimizer(spec: OptimizerSpec, model: torch.nn.Module) -> torch.optim.
     options = {key: tuple(value) if isinstance(value, list) else value for key, value in spec.options.items()}
     factory = load(spec.factory, "optimizer factory")
     trainable = [p for p in model.parameters() if p.requires_grad]
-    return factory(load(spec.groups, "groups")(model) if spec.groups else trainable, **options)  # type: ignore[no-any-return]
+    built = factory(load(spec.groups, "groups")(model) if spec.groups else trainable, **options)
+    if not hasattr(built, "param_groups"):
+        raise TypeError(f"it returned {built!r}, which is no optimizer; it must return one")
+    return built  # type: ignore[no-any-return]

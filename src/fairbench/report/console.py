@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.forecast import Forecast, expected_seeds
 from fairbench.analysis.published.verdicts import PublishedComparison
 from fairbench.common.checks import SEVERITIES, STYLES, Flag
@@ -18,9 +19,6 @@ from fairbench.report.tables.verdict_text import VerdictText
 from fairbench.study.history import History
 from fairbench.study.plan import Study
 from fairbench.suites.schema import ArenaPlan
-
-NARROW = 72
-"""Columns of a terminal below which the interval is left out."""
 
 
 def plain_table(*names: str, **options: Any) -> Table:
@@ -39,22 +37,44 @@ def add_numbers(table: Table, *titles: str, **options: Any) -> None:
 
 def print_verdicts(report: Report, directory: Path, console: Console) -> None:
     """Print the flags, the verdict table, the findings and the paths of the files."""
-    comparisons, flags = report.analyses.comparisons, report.analyses.flags
-    several, wide = len({c.reference for c in comparisons}) > 1, console.width >= NARROW
-    table = plain_table("arena", *(("optimizer",) if several else ()), "baseline", no_wrap=True)
-    table.add_column("verdict", min_width=12)
-    add_numbers(table, "advantage", *(("95% CI",) if wide else ()), "Holm p", no_wrap=True)
-    for c in comparisons:
-        advantage, _, ends = interval(c.advantage, c.ci_low, c.ci_high).partition(" ")
-        numbers = [advantage, ends or NONE, p_value(c.p_holm)]
-        names = [c.arena, *([c.reference] if several else []), c.baseline]
-        table.add_row(*names, VerdictText(c), *(numbers if wide else numbers[::2]))
+    flags = report.analyses.flags
     print_flags(flags, console)
     if notes := sum(flag.severity == "note" for flag in flags):
         console.print(Text(f"{plural(notes, 'note')}; fairbench audit {directory} shows them"), soft_wrap=True)
-    console.print(table)
+    console.print(_verdict_table(report.analyses.comparisons))
     for finding in report.findings:
         console.print(Text.assemble((finding.topic, "bold"), ": ", finding.text))
+    print_place(report, directory, console)
+
+
+def _verdict_table(comparisons: Sequence[Comparison]) -> Table:
+    """A row for each comparison; a narrow terminal leaves out the last columns."""
+    several = len({c.reference for c in comparisons}) > 1
+    table = plain_table("arena", *(("optimizer",) if several else ()), "baseline", no_wrap=True)
+    table.add_column("verdict", min_width=12)
+    add_numbers(table, "advantage", "Holm p", "95% CI", no_wrap=True)
+    for c in comparisons:
+        advantage, _, ends = interval(c.advantage, c.ci_low, c.ci_high).partition(" ")
+        names = [c.arena, *([c.reference] if several else []), c.baseline]
+        table.add_row(*names, VerdictText(c), advantage, p_value(c.p_holm), ends or NONE)
+    return table
+
+
+def print_table_verdicts(comparisons: Sequence[Comparison], alpha: float, console: Console) -> None:
+    """Print a row for each comparison of a user's table, as that of a study, and how they were judged."""
+    console.print(_verdict_table(comparisons))
+    wins = sum(c.is_win for c in comparisons)
+    console.print(
+        f"{comparisons[0].reference} is better in {wins} of {len(comparisons)} comparisons at {alpha:g}: Welch's test, "
+        "Holm's correction; nothing can be equivalent, since a table has no margin.",
+        highlight=False,
+    )
+
+
+def print_place(report: Report, directory: Path, console: Console) -> None:
+    """Print the number of failed trials, and the paths of the files."""
+    if failed := report.analyses.failed:
+        console.print(Text(f"{plural(failed, 'trial')} failed", "bold red"))
     console.print(Text(f"everything in {directory}, the report in {report.page}"), soft_wrap=True)
 
 

@@ -84,19 +84,11 @@ def write_two_studies(found: TwoStudies, directory: Path) -> list[Path]:
     Raises:
         UsageError: the directory cannot be written.
     """
-    columns = ("arena", "optimizer", "baseline", "changed", *(f"{of}_{side}" for side in "ab" for of in OF_EACH))
-    verdicts = [
-        (v.a.arena, v.a.reference, v.a.baseline, v.changed, *(getattr(c, of) for c in v for of in OF_EACH))
-        for v in found.verdicts
-    ]
-    plans = [(change.path, str(change.before), str(change.after)) for change in found.changes]
     files = {
-        "compare_plans.csv": Table(("setting", "a", "b"), plans).to_csv(),
-        "compare_verdicts.csv": Table(columns, verdicts).to_csv(),
-        "compare_arms.csv": of_dataclass(TwoArms, found.arms).to_csv(),
+        **{name: table.to_csv() for name, table in compared_tables(found).items()},
         "compare.html": filled(
             "compare.html.j2",
-            _tables(found),
+            views(found),
             title=found.title,
             lead=found.about,
             failures=found.failures,
@@ -107,7 +99,23 @@ def write_two_studies(found: TwoStudies, directory: Path) -> list[Path]:
     return [directory / name for name in files]
 
 
-def _tables(found: TwoStudies) -> dict[str, TableView]:
+def compared_tables(found: TwoStudies) -> dict[str, Table]:
+    """The CSV files by their names."""
+    columns = ("arena", "optimizer", "baseline", "changed", *(f"{of}_{side}" for side in "ab" for of in OF_EACH))
+    verdicts = [
+        (v.a.arena, v.a.reference, v.a.baseline, v.changed, *(getattr(c, of) for c in v for of in OF_EACH))
+        for v in found.verdicts
+    ]
+    plans = [(change.path, str(change.before), str(change.after)) for change in found.changes]
+    return {
+        "compare_plans.csv": Table(("setting", "a", "b"), plans),
+        "compare_verdicts.csv": Table(columns, verdicts),
+        "compare_arms.csv": of_dataclass(TwoArms, found.arms),
+    }
+
+
+def views(found: TwoStudies) -> dict[str, TableView]:
+    """The tables of the page by their names: values, costs and plans."""
     values = (
         "Final value of the primary metric on the test split, mean ± standard deviation over the finished seeds. "
         "Advantage of B: positive where B is better. Paired: in every seed initial weights, batch order and "

@@ -1,6 +1,7 @@
 """SIGTERM and SIGUSR1 stop a driver as Ctrl-C does, see `trial_loop.py`."""
 
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +18,10 @@ ECHO = 1.0
 
 @contextmanager
 def preemptible() -> Iterator[None]:
-    """The signals raise Preempted in the block; a second one also interrupts the handling of the first."""
+    """The signals raise Preempted in the block; a second one also interrupts the handling of the first.
+
+    Only the main thread may handle signals: in another one nothing changes.
+    """
     last = float("-inf")
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -26,7 +30,8 @@ def preemptible() -> Iterator[None]:
             last = time.monotonic()
             raise Preempted(signal.Signals(number).name)
 
-    before = {number: signal.signal(number, stop) for number in SIGNALS}
+    signals = SIGNALS if threading.current_thread() is threading.main_thread() else []
+    before = {number: signal.signal(number, stop) for number in signals}
     try:
         yield
     finally:

@@ -1,12 +1,10 @@
 """Preview of an optimizer: a few short trials in one arena, no statistics, nothing written."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from statistics import median
 
 from fairbench.common.errors import UsageError
-from fairbench.common.terminal import say
 from fairbench.optimizers.spec import ResolvedOptimizer
 from fairbench.runner.executors.local import ProcessExecutor
 from fairbench.runner.preflight import run_preflight
@@ -67,11 +65,21 @@ def rates(optimizer: ResolvedOptimizer, sweep: Sweep, chosen: Sequence[float]) -
     return sorted({known[0], known[(len(known) - 1) // 2], known[-1]})
 
 
-def run_preview(suite: Suite, chosen: Sequence[float], places: Sequence[Place]) -> Preview:
+def run_preview(
+    suite: Suite,
+    chosen: Sequence[float],
+    places: Sequence[Place],
+    say: Callable[[str], None] = lambda text: None,
+    server: bool = False,
+) -> Preview:
     """Train every optimizer of a suite with one arena at a few learning rates, with the sweep's first seed.
 
     Args:
+        suite: the suite.
         chosen: the learning rates; empty takes three of the grid.
+        places: where trials run concurrently.
+        say: gets messages on progress.
+        server: whether processes are forked from a server; otherwise from this process.
 
     Raises:
         UsageError: an optimizer, a hyperparameter or data is missing or cannot work.
@@ -79,8 +87,8 @@ def run_preview(suite: Suite, chosen: Sequence[float], places: Sequence[Place]) 
     (arena,), seed = suite.arenas, suite.sweep.seeds[0]
     check_data(suite, places[0].data_root)
     measured = replace(suite, sweep=replace(suite.sweep, seeds=[seed]), final=replace(suite.final, seeds=[seed + 1]))
-    with ProcessExecutor(places, preload=preload(suite), server=False) as executor:
-        preflight = run_preflight(measured, places[0], executor.call, partial(say, is_error=True))
+    with ProcessExecutor(places, preload=preload(suite), server=server) as executor:
+        preflight = run_preflight(measured, places[0], executor.call, say)
         limit = time_limits(preflight, suite.trial_timeout)[arena]
         specs = [
             trial_spec(preflight.study, arena, name, "sweep", lr, seed)

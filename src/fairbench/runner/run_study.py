@@ -34,14 +34,12 @@ from fairbench.suites.schema import Suite
 from fairbench.training.place import Checkpointing, Place
 
 PRELOAD = (
-    "fairbench.cli.main",
-    "fairbench.runner.run_study",
     "fairbench.training.trial",
     "fairbench.runner.code_identity",
     "fairbench.runner.installed_distributions",
     "fairbench.training.resume_check",
 )
-"""Modules that every process loads: those of a trial, and those of the command, which multiprocessing runs again."""
+"""Modules that every process of a trial loads."""
 
 
 def run_study(
@@ -106,7 +104,12 @@ def _executor(suite: Suite, options: RunOptions, store: Store, observer: Observe
 
 
 def plan_study(
-    suite: Suite, directory: Path, place: Place, freeze: bool, say: Callable[[str], None] = lambda text: None
+    suite: Suite,
+    directory: Path,
+    place: Place,
+    freeze: bool,
+    say: Callable[[str], None] = lambda text: None,
+    server: bool = False,
 ) -> tuple[Preflight, History]:
     """Run the preflight of a suite and declare its plan, without any trial.
 
@@ -116,13 +119,14 @@ def plan_study(
         place: where the preflight runs.
         freeze: whether to write the plan into the directory and freeze it.
         say: gets messages on progress and on damaged files.
+        server: whether processes are forked from a server; otherwise from this process.
 
     Raises:
         UsageError: the directory holds another suite, a different plan that is frozen or running, or final trials.
     """
     check_data(suite, place.data_root)
     check_directory(suite, directory)
-    with ProcessExecutor([place], preload=preload(suite), server=False) as executor:
+    with ProcessExecutor([place], preload=preload(suite), server=server) as executor:
         preflight = run_preflight(suite, place, executor.call, say)
     if not freeze:
         return preflight, declare(preflight.study, directory, Snapshot(directory).final_trials())
@@ -148,7 +152,7 @@ def check_data(suite: Suite, data_root: str) -> None:
         except UsageError as error:
             missing.append(str(error))
     if missing:
-        raise UsageError("\n".join(missing))
+        raise UsageError("\n  ".join(missing))
 
 
 def preload(suite: Suite) -> list[str]:

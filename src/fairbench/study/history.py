@@ -23,7 +23,7 @@ ABSENT = "nothing"
 """Shown in place of an entry that one of two plans does not have."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plan:
     """A study as it was declared.
 
@@ -35,6 +35,9 @@ class Plan:
     study: Study
     declared: str
     final_trials: int
+
+    def __repr__(self) -> str:
+        return f"<Plan of {self.study.suite.name}, declared {self.declared}>"
 
 
 class _StoredPlan(TypedDict):
@@ -172,8 +175,10 @@ def read_history(directory: Path) -> History:
     """The history of an output directory; empty without one.
 
     Raises:
-        UsageError: the file is damaged.
+        UsageError: the file is damaged, or the directory is a file.
     """
+    if directory.is_file():
+        raise UsageError(f"{directory} is a file, not the directory of a study; give another path")
     path = directory / CONFIG_FILE
     read = read_json(path, lambda value, _: History.from_json(value, str(path)))
     if isinstance(read, Damaged):

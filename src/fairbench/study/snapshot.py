@@ -16,6 +16,7 @@ from fairbench.study.plan import Study
 from fairbench.study.record_index import INDEX_FILE, Index, IndexEntry
 from fairbench.study.records import Record, damage, read_record, stand_in
 from fairbench.study.trial_spec import TrialSpec
+from fairbench.suites.loader import suite_names
 
 DAMAGED = IndexEntry(None, "", "failed", None, None, None, None)
 """The entry of a damaged record: that of a failed trial of an unknown stage."""
@@ -142,7 +143,9 @@ def read_plans(directory: Path) -> History:
     history = read_history(directory)
     if not history.plans:
         reason = "there is no config.json" if directory.is_dir() else "there is no such directory"
-        raise UsageError(f"{directory} holds no study: {reason}")
+        named = f"the study of a suite is in results/{directory}" if str(directory) in suite_names() else ""
+        advice = named or "give the --output-dir of a run, as results/mini"
+        raise UsageError(f"{directory} holds no study: {reason}; {advice}")
     return history
 
 

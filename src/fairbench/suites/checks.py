@@ -21,12 +21,14 @@ MOST = 10**9
 """Upper bound of steps and examples; anything larger is a typo."""
 REHEARSED = 3
 """Steps that the rehearsal takes with every optimizer; a final trial must have as many."""
+NAME = r"[\w.\-]*\w"
+"""The form of a suite's name."""
 PRECISIONS = ("float32", "bfloat16")
 
 
 def check_suite(suite: Suite) -> None:
     """Raise `Wrong` for the first error in a suite."""
-    if not re.fullmatch(r"[\w.\-]*\w", suite.name):
+    if not re.fullmatch(NAME, suite.name):
         raise Wrong(("name",), f"must be made of letters, digits, '_', '-' and '.', got {suite.name!r}")
     if not suite.arenas:
         raise Wrong(("arenas",), "needs at least one arena")
@@ -176,7 +178,10 @@ def _check_rates(suite: Suite, name: str, optimizer: OptimizerPlan) -> None:
     for table, options in tables:
         for key in searched:
             if key in options:
-                remedy = "leave it out" if lr is None else f"of {name} none is searched: give lr outside options"
+                fixed = f", or fix the rate outside options, as optimizers.{name}.lr" if key == "lr" else ""
+                remedy = (
+                    f"leave it out{fixed}" if lr is None else f"of {name} none is searched: give lr outside options"
+                )
                 raise Wrong((*table, key), f"is selected by the sweep; {remedy}")
 
 

@@ -12,7 +12,7 @@ from fairbench.arenas.registry import ARENAS
 from fairbench.arenas.shocks.registry import SHOCKS
 from fairbench.common.coercion import KeyPath, Wrong, build
 from fairbench.common.errors import UsageError, unknown
-from fairbench.suites.checks import check_suite
+from fairbench.suites.checks import NAME, check_suite
 from fairbench.suites.overrides import Overrides, overridden
 from fairbench.suites.schema import Suite
 from fairbench.suites.user_arenas import completed
@@ -48,16 +48,20 @@ def load_suite(name_or_path: str, overrides: Overrides = UNCHANGED) -> Suite:
     Raises:
         UsageError: there is no such suite or file, or something in it or in the options is wrong.
     """
-    file = _suite_file(name_or_path)
+    file, text = _read(name_or_path)
     try:
-        text = file.read_bytes().decode("utf-8-sig")
         content = tomllib.loads(text)
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UsageError(f"{file.name}: {error}") from error
+    except tomllib.TOMLDecodeError as error:
+        reason, _, place = str(error).partition(" (at ")
+        line = re.match(r"line \d+", place)
+        raise UsageError(f"{file.name}{f', {line[0]}' if line else ''}: {reason}; correct the TOML") from None
     name = file.name.removesuffix(".toml")
     if content.get("name", name) != name:
         given = f"name = {content['name']!r}"
         raise UsageError(f"{file.name}: {given}: a suite is named by its file, {name!r}; leave that line out")
+    if not re.fullmatch(NAME, name):
+        allowed = "letters, digits, '_', '-' and '.'"
+        raise UsageError(f"{name_or_path}: a suite is named by its file, and a name has only {allowed}; rename it")
     with _located(file.name, text, overrides):
         tables = _with_twins(_with_user_arenas({**content, "name": name}))
         suite = overridden(build(Suite, tables, ()), overrides)
@@ -65,14 +69,35 @@ def load_suite(name_or_path: str, overrides: Overrides = UNCHANGED) -> Suite:
     return suite
 
 
+def suite_text(name_or_path: str) -> str:
+    """The TOML of a suite, by its name or from a file that ends in .toml.
+
+    Raises:
+        UsageError: there is no such suite or file, or it cannot be read.
+    """
+    return _read(name_or_path)[1]
+
+
+def _read(name_or_path: str) -> tuple[Traversable, str]:
+    file = _suite_file(name_or_path)
+    try:
+        return file, file.read_bytes().decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{name_or_path} cannot be read: {error}; give a suite file in UTF-8") from error
+
+
 def _suite_file(name_or_path: str) -> Traversable:
-    if not name_or_path.endswith(".toml"):
-        if name_or_path not in suite_names():
-            raise unknown("suite", name_or_path, suite_names())
-        return _suites() / f"{name_or_path}.toml"
     file = Path(name_or_path)
+    if not name_or_path.endswith(".toml"):
+        if name_or_path in suite_names():
+            return _suites() / f"{name_or_path}.toml"
+        if file.is_dir():
+            advice = "give it as --output-dir, or read it with `fairbench status`; a suite is a name or a TOML file"
+            raise UsageError(f"{name_or_path} is a directory, not a suite; {advice}")
+        raise unknown("suite", name_or_path, suite_names())
     if not file.is_file():
-        raise UsageError(f"no suite file {name_or_path!r}")
+        names = ", ".join(suite_names())
+        raise UsageError(f"there is no suite file {name_or_path!r} in {Path.cwd()}; give its path, or one of: {names}")
     if file.name.removesuffix(".toml") in suite_names():
         raise UsageError(f"{name_or_path}: fairbench includes a suite of that name; rename the file")
     return file
@@ -105,6 +130,18 @@ def _with_twins(content: dict[str, Any]) -> dict[str, Any]:
                 twin = {"task": task, "tuned_on": arena.get("tuned_on", name), "shock": options}
                 arenas = {**arenas, f"{name}-{shock}": {**arena, **twin}}
     return {**content, "arenas": arenas}
+
+
+def changed(suite: Suite, overrides: Overrides) -> Suite:
+    """A suite with changes, checked.
+
+    Raises:
+        UsageError: something is unknown, or does not fit.
+    """
+    with _located(f"suite {suite.name}", overrides=overrides):
+        suite = overridden(suite, overrides)
+        check_suite(suite)
+    return suite
 
 
 def parse_suite(content: Mapping[str, Any], where: str) -> Suite:

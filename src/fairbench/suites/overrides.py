@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from typing import Any
 
 from fairbench.arenas.registry import ARENAS, known_arenas
 from fairbench.common.coercion import KeyPath, Wrong, build
-from fairbench.common.errors import UsageError, pick
+from fairbench.common.errors import UsageError, unknown
 from fairbench.common.imports import place_and_name
 from fairbench.data.registry import READING
 from fairbench.optimizers.resolve import known_optimizers
 from fairbench.optimizers.spec import OptimizerPlan
+from fairbench.suites.checks import KEYS
+from fairbench.suites.lengths import with_seeds, with_steps
 from fairbench.suites.schema import ArenaPlan, Suite, Sweep
+from fairbench.suites.settings import with_settings
 from fairbench.suites.user_arenas import completed
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 USER_DATA: dict[str, dict[str, int]] = {"images": {"size": 32}, "text": {}}
 """Options for a user's folder on the command line: images so small that a study takes minutes."""
-GRID_KEYS = ("lr_min", "lr_max", "points")
+SET_BY = {
+    "lr_grid": ("sweep.lr_m*", "sweep.points"),
+    "seeds": ("final.seeds", "final.looks", "sweep.seeds"),
+    "steps": ("arenas.*.steps", "arenas.*.sweep_steps", "training.warmup_steps", "training.log_every", "sweep.extra.*"),
+}
+"""The keys that an option changes, as patterns, in the order in which an error looks for the option."""
+OWN_FORM = "path/to/file.py:Class or module:Class"
 
 
 @dataclass(frozen=True)
@@ -37,11 +41,12 @@ class Overrides:
         optimizers: only these, named in the suite, known to fairbench, or as `module:Class` or `path/to/file.py:Class`.
             None for all.
         added: further optimizers.
-        settings: hyperparameters as in "AdamW.weight_decay=0.1"; the values are TOML.
+        settings: values by dotted keys, as {"training.clip_norm": 0}; "AdamW.weight_decay" is an option of AdamW.
+        seeds: the final seeds, or their number; None for the suite's.
+        steps: steps of the final trials, which scale the other lengths, see `with_steps`; None for the suite's.
         lr_grid: a grid of learning rates as in "1e-4:1e-1:7"; empty for the suite's search.
         folders: a user's folder by kind of data, "images" or "text".
         reference: the reference optimizer; empty for the suite's.
-        compile: whether to compile models and optimizer steps; False for the suite's choice.
         preview: for `fairbench try`: one arena (the first if `arenas` is None) is swept itself, and the last optimizer
             is the reference.
     """
@@ -49,21 +54,25 @@ class Overrides:
     arenas: Sequence[str] | None = None
     optimizers: Sequence[str] | None = None
     added: Sequence[str] = ()
-    settings: Sequence[str] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    seeds: int | Sequence[int] | None = None
+    steps: int | None = None
     lr_grid: str = ""
     folders: Mapping[str, str] = field(default_factory=dict)
     reference: str = ""
-    compile: bool = False
     preview: bool = False
 
     def option_at(self, path: KeyPath) -> str:
         """The option that set the value of a key; empty if it comes from the suite file."""
-        if path[:1] == ("sweep",) and path[-1] in GRID_KEYS and self.lr_grid:
-            return f"--lr-grid {self.lr_grid}"
-        for text in self.settings:
-            name, _, option = text.partition("=")[0].strip().rpartition(".")
-            if path[:4] == ("optimizers", name, "options", option):
-                return f"--set {text}"
+        key = short = ".".join(path)
+        if (path[:1], path[2:3]) == (("optimizers",), ("options",)):
+            short = ".".join((path[1], *path[3:]))
+        for setting in self.settings:
+            if setting in (key, short) or key.startswith(f"{setting}."):
+                return f"setting {setting}"
+        for name, patterns in SET_BY.items():
+            if getattr(self, name) not in (None, "") and any(fnmatchcase(key, pattern) for pattern in patterns):
+                return f"--{name.replace('_', '-')} {getattr(self, name)}"
         for word in self.arenas or ():
             if ":" in word and path[:2] == ("arenas", word.rpartition(":")[2]):
                 return f"--arenas {word}"
@@ -76,14 +85,18 @@ def overridden(suite: Suite, overrides: Overrides) -> Suite:
     Raises:
         UsageError: an option has a wrong form, or names an unknown arena or optimizer.
     """
-    if overrides.compile:
-        suite = replace(suite, training=replace(suite.training, compile=True))
     if overrides.lr_grid:
         suite = replace(suite, sweep=_with_grid(suite.sweep, overrides.lr_grid))
     suite = _with_folders(_with_arenas(suite, overrides), overrides.folders)
     names = [*(suite.optimizers if overrides.optimizers is None else overrides.optimizers), *overrides.added]
-    optimizers = with_settings(named_optimizers(names, suite.optimizers), overrides.settings)
+    optimizers = named_optimizers(names, suite.optimizers)
     suite = replace(suite, optimizers=optimizers)
+    if overrides.steps is not None:
+        suite = with_steps(suite, overrides.steps)
+    if overrides.seeds is not None:
+        suite = with_seeds(suite, overrides.seeds)
+    if overrides.settings:
+        suite = with_settings(suite, overrides.settings)
     if overrides.preview:
         return replace(suite, reference=[*optimizers][-1], ladder=[])
     narrowed = overrides.optimizers is not None
@@ -97,14 +110,16 @@ def overridden(suite: Suite, overrides: Overrides) -> Suite:
 
 def _with_grid(sweep: Sweep, text: str) -> Sweep:
     """The sweep with its search replaced by a grid of learning rates."""
+    fewest, most = KEYS["grid"]["points"]
     try:
         lowest, highest, points = text.split(":")
         lr_min, lr_max, count = float(lowest), float(highest), int(points)
-        if count < 1:  # the schema takes 0 for a missing number
-            raise ValueError
+        is_grid = 0 < lr_min < lr_max < float("inf") and fewest <= count <= most
     except ValueError:
-        form = "lowest:highest:points, as 1e-4:1e-1:7"
-        raise UsageError(f"--lr-grid must have the form {form}; got {text!r}") from None
+        is_grid = False
+    if not is_grid:
+        form = f"lowest:highest:points with 0 < lowest < highest and {fewest} to {most} points, as 1e-4:1e-1:7"
+        raise UsageError(f"--lr-grid must have the form {form}; got {text!r}")
     budget = count + sweep.budget - sweep.points if sweep.search == "grid" and sweep.budget else 0
     return replace(sweep, search="grid", lr_min=lr_min, lr_max=lr_max, points=count, budget=budget, search_seed=0)
 
@@ -139,7 +154,9 @@ def named_arenas(names: Iterable[str], known: Mapping[str, ArenaPlan]) -> dict[s
         name = place_and_name(word, "arena")[1] if ":" in word else word
         if name in plans:
             raise UsageError(f"two arenas are called {name!r}; rename one in a suite file")
-        plans[name] = _user_arena(name, word) if is_users else pick("arena", word, known)
+        if not is_users and word not in known:
+            raise UsageError(f"{unknown('arena', word, known)}; these are the suite's, your own is given as {OWN_FORM}")
+        plans[name] = _user_arena(name, word) if is_users else known[word]
     return plans
 
 
@@ -188,31 +205,7 @@ def named_optimizers(names: Iterable[str], known: Mapping[str, OptimizerPlan]) -
             raise UsageError(f"two optimizers are called {name!r}; rename one in a suite file")
         if not is_users and word.endswith(".py"):
             raise UsageError(f"optimizer {word!r} names a file; name its class too, as {word}:MyOptimizer")
-        plans[name] = OptimizerPlan(factory=word) if is_users else pick("optimizer", word, by_name)
+        if not is_users and word not in by_name:
+            raise UsageError(f"{unknown('optimizer', word, by_name)}; your own is given as {OWN_FORM}")
+        plans[name] = OptimizerPlan(factory=word) if is_users else by_name[word]
     return plans
-
-
-def with_settings(optimizers: Mapping[str, OptimizerPlan], settings: Iterable[str]) -> dict[str, OptimizerPlan]:
-    """Optimizers with hyperparameters from texts as "AdamW.weight_decay=0.1"; the values are TOML.
-
-    Raises:
-        UsageError: a text has the wrong form or names an unknown optimizer, or its value is not TOML.
-    """
-    plans = dict(optimizers)
-    for text in settings:
-        key, equals, value = text.partition("=")
-        name, _, option = key.strip().rpartition(".")
-        if not (equals and name and option):
-            form = "OPTIMIZER.option=value, as AdamW.weight_decay=0.1"
-            raise UsageError(f"--set must have the form {form}; got {text!r}")
-        plan = pick("optimizer", name, plans)
-        plans[name] = replace(plan, options={**plan.options, option: _toml_value(text, key, value.strip())})
-    return plans
-
-
-def _toml_value(text: str, key: str, value: str) -> Any:
-    try:
-        return tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
-        advice = f"text needs quotes, as --set '{key}=\"{value}\"'"
-        raise UsageError(f"--set {text}: {value!r} is no TOML value; {advice}") from None

@@ -80,7 +80,7 @@ def check_device(device: str) -> None:
     if not torch.cuda.is_available():
         raise UsageError("--device cuda: torch finds no CUDA GPU here; use --device cpu")
     if (index := torch.device(device).index or 0) >= (count := torch.cuda.device_count()):
-        raise UsageError(f"--devices {index}: torch finds {count} GPUs here, numbered from 0")
+        raise UsageError(f"--gpus {index}: torch finds {count} GPUs here, numbered from 0")
 
 
 def reset_peak_memory(device: torch.device) -> None:

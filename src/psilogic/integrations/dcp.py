@@ -19,6 +19,18 @@ class LoadPlanner(DefaultLoadPlanner):
     `dcp.load` reads what the loading optimizer has, and fails at the first key that the checkpoint lacks. If it lacks
     everything that PsiLogic has more than AdamW, hyperparameters keep their values and the detector starts. All other
     missing keys are errors, unless `allow_partial_load=True`.
+
+    Example:
+        >>> import torch, torch.distributed.checkpoint as dcp
+        >>> from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
+        >>> model = torch.nn.Linear(2, 1)
+        >>> def state_of(optimizer):
+        ...     return {"optimizer": get_optimizer_state_dict(model, optimizer)}
+        >>> _ = dcp.save(state_of(AdamW(model.parameters(), lr=0.5)), checkpoint_id=folder, no_dist=True)
+        >>> loaded = state_of(PsiLogic(model.parameters()))
+        >>> dcp.load(loaded, checkpoint_id=folder, planner=LoadPlanner(), no_dist=True)
+        >>> loaded["optimizer"]["param_groups"][0]["lr"]
+        0.5
     """
 
     def create_local_plan(self) -> LoadPlan:

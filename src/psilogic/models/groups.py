@@ -128,6 +128,11 @@ def gpt_groups(
         TypeError: `model` is not a module.
 
     Reference: PsiLogic paper, section 3.1, for groups with different chaos gains.
+
+    Example:
+        >>> model = nn.Sequential(nn.Embedding(50, 8), nn.Linear(8, 50))
+        >>> [(group["name"], group["gamma"], len(group["params"])) for group in gpt_groups(model)]
+        [('embeddings', 0.005, 1), ('head', 0.01, 1), ('head_no_decay', 0.01, 1)]
     """
     return _groups(model, GPT, gamma, weight_decay)
 
@@ -140,6 +145,11 @@ def vit_groups(
     The chaos gains are 0.005 for the patch projection, the tokens and the positions, 0.02 for attention, and
     0.03 for the MLPs and all other parts. A convolutional network is all "rest", unless its first
     convolution cuts the image into patches. Decay, arguments, result and errors are those of `gpt_groups`.
+
+    Example:
+        >>> model = nn.Sequential(nn.Conv2d(3, 8, 4, stride=4), nn.Flatten(), nn.Linear(32, 10))
+        >>> [group["name"] for group in vit_groups(model)]
+        ['patch_and_tokens', 'patch_and_tokens_no_decay', 'rest', 'rest_no_decay']
     """
     return _groups(model, VIT, gamma, weight_decay)
 
@@ -151,6 +161,11 @@ def nlp_groups(
 
     The chaos gains are 0.01 for embeddings and 0.03 for attention and all other parts. Decay, arguments, result
     and errors are those of `gpt_groups`.
+
+    Example:
+        >>> model = nn.Sequential(nn.Embedding(50, 8), nn.MultiheadAttention(8, 2))
+        >>> [group["name"] for group in nlp_groups(model)]
+        ['embeddings', 'attention', 'attention_no_decay']
     """
     return _groups(model, NLP, gamma, weight_decay)
 

@@ -34,9 +34,20 @@ class Preset(PsiLogic):
     Raises:
         TypeError: `PsiLogic` does not know a keyword.
         ValueError: a hyperparameter is out of its range, or nothing in the module is trainable.
+
+    Attributes:
+        hyperparameters: the values that replace `PsiLogic`'s defaults.
+        reason: why `psilogic.auto` chose this preset; empty if the caller chose it.
+
+    Example:
+        >>> dict(PsiLogicGPT.hyperparameters)["tau_scale"]
+        3.0
+        >>> PsiLogicGPT(nn.Linear(8, 2), lr=3e-4, tau_scale=2.5).param_groups[0]["tau_scale"]
+        2.5
     """
 
     hyperparameters: ClassVar[Mapping[str, Any]]
+    reason = ""
     groups_of: ClassVar[Callable[..., list[dict[str, Any]]]]
 
     def __init__(
@@ -63,6 +74,11 @@ class PsiLogicNLP(Preset):
     are those of `Preset`.
 
     Reference: PsiLogic paper, section 3.1; the update rule is that of `PsiLogic`, the groups of `nlp_groups`.
+
+    Example:
+        >>> model = nn.Sequential(nn.Embedding(50, 8), nn.Linear(8, 2))
+        >>> [group["name"] for group in PsiLogicNLP(model, lr=3e-4, total_steps=1000).param_groups]
+        ['embeddings', 'rest', 'rest_no_decay']
     """
 
     hyperparameters = MappingProxyType({
@@ -80,6 +96,11 @@ class PsiLogicGPT(Preset):
     are those of `Preset`.
 
     Reference: PsiLogic paper, section 3.1; the update rule is that of `PsiLogic`, the groups of `gpt_groups`.
+
+    Example:
+        >>> model = nn.Sequential(nn.Embedding(50, 8), nn.Linear(8, 50))
+        >>> PsiLogicGPT(model, lr=3e-4, total_steps=1000).param_groups[0]["gamma"]
+        0.005
     """
 
     hyperparameters = MappingProxyType({
@@ -97,6 +118,12 @@ class PsiLogicViT(Preset):
     Arguments, errors and priorities are those of `Preset`.
 
     Reference: PsiLogic paper, section 3.1; the update rule is that of `PsiLogic`, the groups of `vit_groups`.
+
+    Example:
+        >>> model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.Flatten(), nn.LazyLinear(10))
+        >>> _ = model(torch.ones(1, 3, 8, 8))
+        >>> PsiLogicViT(model, lr=1e-3, total_steps=1000).param_groups[0]["agc_clip"]
+        0.02
     """
 
     hyperparameters = MappingProxyType({
@@ -130,18 +157,27 @@ def auto(model: nn.Module, lr: float | Tensor, total_steps: int, **options: Any)
         options: any other hyperparameter of `PsiLogic`, by keyword; it replaces the preset's.
 
     Returns:
-        `PsiLogicNLP`, `PsiLogicGPT` or `PsiLogicViT`, with the parameter groups of the model.
+        `PsiLogicNLP`, `PsiLogicGPT` or `PsiLogicViT`, with the parameter groups of the model; `reason` says why.
 
     Raises:
         TypeError: `model` is not a module, or `PsiLogic` does not know a keyword.
         ValueError: the model's family is not recognized, a hyperparameter is out of its range, or nothing in the
             module is trainable.
+
+    Example:
+        >>> model = nn.Sequential(nn.Embedding(50, 8), nn.Linear(8, 50))
+        >>> optimizer = auto(model, lr=3e-4, total_steps=1000)
+        >>> type(optimizer).__name__, optimizer.reason
+        ('PsiLogicGPT', 'reads and predicts tokens; assumed to be causal')
     """
-    return suitable(model)(model, lr, total_steps=total_steps, **options)
+    preset, reason = suitable(model)
+    optimizer = preset(model, lr, total_steps=total_steps, **options)
+    optimizer.reason = reason
+    return optimizer
 
 
-def suitable(model: nn.Module) -> type[Preset]:
-    """The preset for a model, by the rules of `model_family.recognize`; logs the reason at level INFO.
+def suitable(model: nn.Module) -> tuple[type[Preset], str]:
+    """The preset for a model, by the rules of `model_family.recognize`, and the reason, which is logged at level INFO.
 
     Returns:
         `PsiLogicViT` for vision, `PsiLogicGPT` for decoder-only language models, `PsiLogicNLP` for encoders,
@@ -156,4 +192,4 @@ def suitable(model: nn.Module) -> type[Preset]:
     family, reason = recognize(model)
     preset = PRESETS[family]
     logger.info("psilogic.auto chose %s for a %s: %s", preset.__name__, type(model).__name__, reason)
-    return preset
+    return preset, reason

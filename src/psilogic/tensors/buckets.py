@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from psilogic.tensors.device_tables import DeviceTables
+from psilogic.tensors.merging import Group, merged, together
 from psilogic.tensors.metadata_cache import MetadataCache
 from psilogic.tensors.norms import Foreach, accumulation_dtype, as_real, root_of_count, traced
 from psilogic.tensors.scalars import Scalars
@@ -38,10 +39,10 @@ class BucketCache:
 
 @dataclass
 class Bucket:
-    """The tensors of one group that share device, dtype and the ranks that hold pieces of them.
+    """The tensors of groups that are merged, which share device, dtype and the ranks that hold pieces of them.
 
     Attributes:
-        group: the hyperparameters.
+        groups: the parameter group of each tensor.
         device: where the tensors are.
         dtype: theirs.
         ranks: the processes that hold the tensors' pieces; None when this one holds all of them.
@@ -53,9 +54,10 @@ class Bucket:
         owned: positions of the tensors that this optimizer updates; the others only contribute to pooled norms.
         local_units: for each tensor the number of units that this rank holds a part of: rows of dimension 0, or 1.
         units: for each whole tensor the number of units, with the empty places of its rows.
+        group: the hyperparameters; numbers in which the groups differ are vectors, shape (N,).
     """
 
-    group: dict[str, Any]
+    groups: list[Group]
     device: torch.device
     dtype: torch.dtype
     ranks: ProcessGroup | None
@@ -67,8 +69,10 @@ class Bucket:
     owned: list[int]
     local_units: list[int] = field(init=False)
     units: list[int] = field(init=False)
+    group: Group = field(init=False)
 
     def __post_init__(self) -> None:
+        self.group = merged(self.groups)
         self.units = self.local_units = [1] * len(self.values)
         if not self.by_rows:
             return
@@ -149,9 +153,9 @@ class Bucket:
         if len(self.owned) == len(self.params):
             return self
         params, values, grads = ([xs[i] for i in self.owned] for xs in (self.params, self.values, self.grads))
-        pieces, every = [self.pieces[i] for i in self.owned], list(range(len(self.owned)))
-        kind = self.group, self.device, self.dtype, self.ranks, self.cache
-        return Bucket(*kind, params, values, grads, pieces, every)
+        groups, pieces = [self.groups[i] for i in self.owned] or self.groups[:1], [self.pieces[i] for i in self.owned]
+        kind, every = (self.device, self.dtype, self.ranks, self.cache), list(range(len(self.owned)))
+        return Bucket(groups, *kind, params, values, grads, pieces, every)
 
     def spread(self, by_unit: Tensor, chosen: Iterable[int] | None = None) -> Foreach:
         """One value for each unit, shape (U,), as tensors that broadcast with the gradients in the dtype of sums.
@@ -171,8 +175,9 @@ class Bucket:
 
 
 class _Columns(NamedTuple):
-    """For each tensor of a group in a step: the columns of a bucket, its ranks, and whether it is updated."""
+    """For each tensor of merged groups in a step: the columns of a bucket, its ranks, and whether it is updated."""
 
+    groups: list[Group]
     params: list[Tensor]
     values: Foreach
     grads: Foreach
@@ -187,7 +192,7 @@ class _Columns(NamedTuple):
 
 
 def collect(optimizer: Optimizer, sharding: Sharding, caches: dict[int, BucketCache]) -> list[Bucket]:
-    """The tensors that have gradients, by group, device, dtype and the ranks that hold pieces of them.
+    """The tensors that have gradients, by merged groups, device, dtype and the ranks that hold pieces of them.
 
     Args:
         optimizer: has the groups.
@@ -200,15 +205,18 @@ def collect(optimizer: Optimizer, sharding: Sharding, caches: dict[int, BucketCa
     pools = sharding.pooled_with(optimizer)
     layouts = sharding.layouts([p for pool in pools for p in pool])
     buckets: list[Bucket] = []
-    for group, pool in zip(optimizer.param_groups, pools, strict=True):
-        own = {id(p) for p in group["params"]} if pool is not group["params"] else None
-        columns = _split(pool, layouts, own) if layouts or own is not None else _whole(pool)
+    for members in together(optimizer.param_groups, optimizer.defaults):
+        groups = [optimizer.param_groups[i] for i in members for _ in pools[i]]
+        pool = [p for i in members for p in pools[i]]
+        pooled = any(pools[i] is not optimizer.param_groups[i]["params"] for i in members)
+        own = {id(p) for i in members for p in optimizer.param_groups[i]["params"]} if pooled else None
+        columns = _split(groups, pool, layouts, own) if layouts or pooled else _whole(groups, pool)
         if any([g.is_sparse for g in columns.grads]):  # noqa: C419, a list is faster
             raise RuntimeError("PsiLogic does not support sparse gradients; use sparse=False in the embedding")
-        for kind, (params, values, grads, pieces, _, updated) in _by_kind(columns).items():
+        for kind, (groups, params, values, grads, pieces, _, updated) in _by_kind(columns).items():
             owned = [i for i, is_updated in enumerate(updated) if is_updated]
             cache = caches.setdefault(len(buckets), BucketCache())
-            buckets.append(Bucket(group, *kind, cache, params, values, grads, pieces, owned))
+            buckets.append(Bucket(groups, *kind, cache, params, values, grads, pieces, owned))
     return buckets
 
 
@@ -222,23 +230,23 @@ def _by_kind(columns: _Columns) -> dict[tuple[torch.device, torch.dtype, Process
     return {kind: columns.of([i for i, other in enumerate(every) if other == kind]) for kind in kinds}
 
 
-def _whole(params: list[Tensor]) -> _Columns:
+def _whole(groups: list[Group], params: list[Tensor]) -> _Columns:
     """The tensors that have gradients if this process holds and updates all of them."""
     grads: list[Any] = [p.grad for p in params]
     present = [g is not None for g in grads]
     if not all(present):
-        params, grads = list(compress(params, present)), list(compress(grads, present))
+        groups, params, grads = (list(compress(xs, present)) for xs in (groups, params, grads))
     n = len(params)
-    return _Columns(params, params, grads, [None] * n, [None] * n, [True] * n)
+    return _Columns(groups, params, params, grads, [None] * n, [None] * n, [True] * n)
 
 
-def _split(params: list[Tensor], layouts: dict[int, Layout], own: set[int] | None) -> _Columns:
+def _split(groups: list[Group], params: list[Tensor], layouts: dict[int, Layout], own: set[int] | None) -> _Columns:
     """The tensors that take part in the step if ranks hold pieces of them, or each updates only some."""
     rows: list[Any] = []
-    for p in params:
+    for group, p in zip(groups, params, strict=True):
         layout = layouts.get(id(p))
         value, grad, piece, ranks = layout or (p, p.grad, None, None)
         if grad is not None:
             updated = (layout is None or p.grad is not None) and (own is None or id(p) in own)
-            rows.append((p, value, grad, piece, ranks, updated))
-    return _Columns(*map(list, zip(*rows, strict=True))) if rows else _whole([])
+            rows.append((group, p, value, grad, piece, ranks, updated))
+    return _Columns(*map(list, zip(*rows, strict=True))) if rows else _whole([], [])

@@ -59,13 +59,10 @@ def adamw_(tensors: Tensors, step: Step, means: Foreach | None, scales: Foreach 
         means: subtracted from each gradient, as tensors that broadcast with it; None for 0.
         scales: multiply it after that: such tensors, or a number for each; None for 1.
     """
-    lr, none = float(step.lr), [None] * len(tensors.params)
-    # delta / lr where a tensor fires, otherwise lambda itself: without rounding that AdamW does not have.
-    quiet = lr * step.weight_decay
-    weight_decays = [step.weight_decay if delta == quiet else delta / lr for delta in step.decay.tolist()]
+    none = [None] * len(tensors.params)
     rates = None if step.quantum_rate is None else step.quantum_rate.tolist()
     extras = (none if x is None else x for x in (rates, means, scales))
-    columns = [*tensors, _clocks(step.t), weight_decays, *extras]
+    columns = [*tensors, _clocks(step.t), _rates_and_decays(step), *extras]
     if rates is None and means is None and scales is None:
         _adamw_(columns, step)
         return
@@ -101,16 +98,29 @@ def _quantum_decay_(params: Foreach, grads: Foreach, rates: list[float]) -> None
 
 
 def _adamw_(block: Sequence[Any], step: Step) -> None:
-    """torch's fused AdamW, one call for each run of parts with the same weight decay."""
+    """torch's fused AdamW, one call for each run of parts with the same learning rate and weight decay."""
     start = 0
-    for weight_decay, run in groupby(block[5]):
+    for (lr, weight_decay), run in groupby(block[5]):
         end = start + len(list(run))
         params, grads, exp_avgs, exp_avg_sqs, clocks = (column[start:end] for column in block[:5])
         torch._fused_adamw_(
-            params, grads, exp_avgs, exp_avg_sqs, [], clocks, lr=float(step.lr), beta1=step.betas[0],
-            beta2=step.betas[1], weight_decay=weight_decay, eps=step.eps, amsgrad=False, maximize=False,
+            params, grads, exp_avgs, exp_avg_sqs, [], clocks, lr=lr, beta1=step.betas[0], beta2=step.betas[1],
+            weight_decay=weight_decay, eps=step.eps, amsgrad=False, maximize=False,
         )  # fmt: skip
         start = end
+
+
+def _rates_and_decays(step: Step) -> list[tuple[float, float]]:
+    """The learning rate and weight decay of each tensor; the latter has no rounding that AdamW does not have.
+
+    It is lambda itself, and delta / lr where a tensor fires.
+    """
+    rates, lambdas = (
+        torch.as_tensor(x, dtype=torch.float64, device="cpu").expand_as(step.t).tolist()
+        for x in (step.lr, step.weight_decay)
+    )
+    deltas = step.decay.tolist()
+    return [(lr, x if delta == lr * x else delta / lr) for lr, x, delta in zip(rates, lambdas, deltas, strict=True)]
 
 
 def _clocks(t: Tensor) -> Foreach:

@@ -112,9 +112,9 @@ def _check_fused(buckets: list[Bucket], candidates: list[list[Execution]]) -> No
 
     A layout may be that of one step only, and is left to foreach. A compiler fuses a step that it traces.
     """
-    honored = {id(bucket.group) for bucket, admitted in zip(buckets, candidates, strict=True) if admitted}
+    honored = {id(g) for bucket, admitted in zip(buckets, candidates, strict=True) if admitted for g in bucket.groups}
     for bucket in buckets:
-        if bucket.group["fused"] and bucket.owned and id(bucket.group) not in honored:
+        if bucket.group["fused"] and bucket.owned and not honored.issuperset(map(id, bucket.groups)):
             if torch.compiler.is_compiling():
                 return
             raise RuntimeError(

@@ -31,14 +31,14 @@ class Tensors(NamedTuple):
 
 
 class Step(NamedTuple):
-    """An update of N tensors: vectors over them, and the hyperparameters that they share.
+    """An update of N tensors: vectors over them, and hyperparameters; those in which they differ are vectors too.
 
     Attributes:
         t: step of each parameter, from 1, shape (N,); on the host if the host has both it and lr.
         decay: delta, shape (N,).
         quantum_rate: lr q_t w (1 - s), shape (N,); None when quantum decay is off.
-        lr: learning rate, a number or a tensor with one element.
-        weight_decay: lambda, with which delta is lr lambda where nothing fires.
+        lr: learning rate, a number or a tensor with one element, or of shape (N,).
+        weight_decay: lambda, with which delta is lr lambda where nothing fires; a number or of shape (N,).
         betas: Adam's decay rates of the moments.
         eps: added to the denominator, outside the root.
     """
@@ -47,14 +47,18 @@ class Step(NamedTuple):
     decay: Tensor
     quantum_rate: Tensor | None
     lr: Scalar
-    weight_decay: float
+    weight_decay: Scalar
     betas: tuple[float, float]
     eps: float
 
     def of(self, chosen: slice | Tensor | list[int]) -> "Step":
         """The step of the chosen tensors."""
-        rate = None if self.quantum_rate is None else self.quantum_rate[chosen]
-        return self._replace(t=self.t[chosen], decay=self.decay[chosen], quantum_rate=rate)
+
+        def part(x: Any) -> Any:
+            return x[chosen] if isinstance(x, Tensor) and x.ndim else x
+
+        names = ("t", "decay", "quantum_rate", "lr", "weight_decay")
+        return self._replace(**{name: part(getattr(self, name)) for name in names})
 
 
 class PreStep(NamedTuple):

@@ -22,7 +22,7 @@ def pre_step(work: Work) -> PreStep:
     t_detector = t - upload("chaos_start", scalars.read(work.states, "chaos_start"), t.device)
     memory = [upload(name, scalars.read(work.states, name), bucket.device) for name in memory_names(bucket)]
     memory = copied(memory, bucket.vector_dtype)
-    if isinstance(lr, Tensor):
+    if isinstance(lr, Tensor) and lr.numel() == 1:
         lr = upload("lr", lr.reshape(1).to(t.dtype), bucket.device).reshape(())
         t = upload("step", t, bucket.device)
     delta = lr * group["weight_decay"]

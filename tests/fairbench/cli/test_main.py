@@ -2,16 +2,24 @@
 
 import csv
 import json
+import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tiny import Finished, write_tiny
 
-from fairbench.cli.main import main, places
+from fairbench.cli.arguments import Parser
+from fairbench.cli.main import main
 from fairbench.cli.parser import parser
+from fairbench.cli.places import choice, places
+from fairbench.suites.loader import load_suite
 from fairbench.training.place import Place
 
 pytestmark = pytest.mark.xdist_group("studies")  # one worker has the study that some of them share
@@ -61,10 +69,11 @@ def test_a_whole_study_with_a_user_optimizer(finished: Finished, tmp_path: Path)
 
 
 def test_a_failed_trial_sets_the_exit_code_and_is_run_again(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = [*HERE, "--optimizers", "AdamW,own_optimizers:Raises", "--reference", "Raises"]
+    words = [*HERE, "--only-optimizers", "AdamW,own_optimizers:Raises", "--reference", "Raises"]
     for _ in range(2):
-        assert main(words) == 1
+        assert main([*words, "-v"]) == 1
         shown = capsys.readouterr().out
+        assert "failed: vit Raises lr=0.01 sweep seed 0, " in shown
         assert "failed: vit Raises lr=0.01 sweep seed 0: ArithmeticError: this optimizer cannot continue" in shown
         assert "incomplete" in shown
     assert main(["report", "out"]) == 1
@@ -92,7 +101,10 @@ def test_damaged_files_are_named_and_the_rest_continues(
     assert broken.stat().st_size == 100
     assert missing.exists()
     broken.unlink()
-    assert main(HERE) == 0
+    capsys.readouterr()
+    assert main([*HERE, "-q"]) == 0
+    assert capsys.readouterr().out == "everything in out, the report in out/report.html\n"
+    assert main(["status", "out", "--exit-code"]) == 0
 
 
 def test_the_command_of_the_papers_authors(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -120,10 +132,10 @@ def test_the_command_of_the_papers_authors(folder: Path, capsys: pytest.CaptureF
         (["--suite", "smok"], "unknown suite 'smok'; did you mean 'smoke'?"),
         (["rnu"], "unknown command 'rnu'; did you mean 'run'?"),
         (["run", "--arenas", "gtp"], "unknown arena 'gtp'; did you mean 'gpt'?"),
-        (["run", "--optimizers", "AdamW,psilogic"], "unknown optimizer 'psilogic'; did you mean 'PsiLogic'?"),
-        (["run", "--optimizers", "AdamW"], "the reference optimizer 'PsiLogic' is not in the run"),
+        (["run", "--only-optimizers", "AdamW,psilogic"], "unknown optimizer 'psilogic'; did you mean 'PsiLogic'?"),
+        (["run", "--only-optimizers", "AdamW"], "the reference optimizer 'PsiLogic' is not in the run"),
         (["run", "--workers", "-1"], "--workers must be at least 0, got -1"),
-        (["run", "--device", "cuda", "--devices", "0,x"], "--devices takes numbers of GPUs, as in 0,1; got 'x'"),
+        (["run", "--device", "cuda", "--gpus", "0,x"], "--gpus takes numbers of GPUs, as in 0,1, or all; got 'x'"),
         (["run", "--device", "cuda", "--trials-per-gpu", "0"], "--trials-per-gpu must be at least 1, got 0"),
         (["run", "--smoke-test", "--suite", "mini"], "--suite means mini and --smoke-test means smoke"),
         (["plan", "mini", "--suite", "smoke"], "two suites were given: SUITE means mini and --suite means smoke"),
@@ -164,7 +176,7 @@ def test_impossible_suites_are_refused_before_any_trial(
 
 
 def test_trials_use_the_requested_gpus() -> None:
-    words = ["run", "--device", "cuda", "--devices", "0,2", "--trials-per-gpu", "2", "--data-root", "d"]
+    words = ["run", "--device", "cuda", "--gpus", "0,2", "--trials-per-gpu", "2", "--data-root", "d"]
     shared = places(parser().parse_args(words))
     assert shared == [Place(device, "d", alone=False) for device in ("cuda:0", "cuda:2") * 2]
     assert places(parser().parse_args(words[:5])) == [Place(device) for device in ("cuda:0", "cuda:2")]
@@ -189,6 +201,90 @@ def test_list_shows_suites_arenas_and_optimizers(
         assert f"  {name} " in shown
 
 
+def fairbench(*words: str, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
+    command, names = [sys.executable, "-m", "fairbench", *words], {**os.environ, **environment}
+    return subprocess.run(command, cwd=cwd, env=names, capture_output=True, text=True, check=True)
+
+
+def test_a_copy_of_a_suite_is_the_suite(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["suite", "show", "mini"]) == 0
+    copy = tmp_path / "my.toml"
+    copy.write_text(capsys.readouterr().out)
+    assert load_suite(str(copy)) == replace(load_suite("mini"), name="my")
+    assert main(["suite", "check", str(copy)]) == 0
+    assert capsys.readouterr().out == (
+        f"{copy} is valid: gpt, vit, resnet, ddpm with Adam, AdamW, Lion, PsiLogic; 5 seeds, reference PsiLogic\n"
+    )
+
+
+def test_open_shows_the_page_in_the_users_browser(finished: Finished, tmp_path: Path) -> None:
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {tmp_path}/shown\n')
+    browser.chmod(0o755)
+    fairbench("open", str(finished.output), BROWSER=f"{browser} %s")
+    assert (tmp_path / "shown").read_text() == f"{(finished.output / 'report.html').as_uri()}\n"
+
+
+def test_env_shows_the_versions_of_a_record(finished: Finished, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["env"]) == 0
+    shown = dict(line.split(":", 1) for line in capsys.readouterr().out.splitlines())
+    record = json.loads(next((finished.output / "trials").glob("*.json")).read_text())
+    facts = {key: value for key, value in record["environment"].items() if key not in ("git", "data")}
+    assert facts.items() <= {key: value.strip() for key, value in shown.items()}.items()
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    assert capsys.readouterr().out == f"fairbench {facts['psilogic']}\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("fairbench ru", {"run "}),
+        ("fairbench run --se", {"--set", "--seeds"}),
+        ("fairbench run --device c", {"cpu", "cuda"}),
+        ("fairbench suite ", {"show", "check", "-h", "--help"}),
+    ],
+)
+def test_a_shell_completes_the_command(line: str, expected: set[str], tmp_path: Path) -> None:
+    answer = tmp_path / "answer"
+    words = {"_ARGCOMPLETE": "1", "_ARGCOMPLETE_STDOUT_FILENAME": str(answer), "_ARGCOMPLETE_IFS": "|"}
+    fairbench(COMP_LINE=line, COMP_POINT=str(len(line)), COMP_TYPE="9", **words)
+    assert set(answer.read_text().split("|")) == expected
+
+
+def every_command(command: Parser) -> Iterator[Parser]:
+    """The parsers of all commands, also of `suite show`."""
+    for action in command._actions:
+        for each in action.choices.values() if isinstance(action.choices, dict) else ():
+            yield each
+            yield from every_command(each)
+
+
+def test_the_help_of_every_command_has_an_example_and_exit_codes() -> None:
+    for command in every_command(parser()):
+        unexplained = [action.dest for action in command._actions if not action.help and action.dest != "verb"]
+        assert not unexplained, command.prog
+        if not any(action.dest == "verb" for action in command._actions):
+            (example,) = re.findall(r"^example: fairbench (.*)$", command.epilog or "", re.MULTILINE)
+            parser().parse_args(shlex.split(example.partition(" >")[0]))
+            assert re.search(r"^exit codes: 0 .*; 2 ", command.epilog or "", re.MULTILINE), command.prog
+
+
+def test_a_device_is_chosen_and_named(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def chosen(gpus: int, *words: str) -> tuple[list[str], str]:
+        monkeypatch.setattr("fairbench.cli.places.gpus_here", lambda: gpus)
+        options = parser().parse_args(["run", *words])
+        where = places(options)
+        return [place.device for place in where], choice(options, where)
+
+    assert chosen(0, "-j", "2") == (["cpu", "cpu"], "device: cpu (no GPU here)")
+    assert chosen(0, "--device", "cpu", "-j", "1") == (["cpu"], "")
+    assert chosen(2) == (["cuda:0"], "device: cuda:0 (2 GPUs here; --gpus all uses all of them)")
+    assert chosen(2, "--gpus", "all") == (["cuda:0", "cuda:1"], "device: cuda:0, cuda:1 (2 GPUs here)")
+    assert chosen(3, "--gpus", "1") == (["cuda:1"], "device: cuda:1 (3 GPUs here)")
+    assert chosen(1, "--device", "cuda", "--trials-per-gpu", "2") == (["cuda:0", "cuda:0"], "")
+
+
 def test_a_closed_pipe_is_no_error() -> None:
     command = f"{sys.executable} -m fairbench list | head -1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
@@ -209,7 +305,7 @@ def test_help_and_list_load_no_heavy_library(words: list[str]) -> None:
 
 def test_a_changed_plan_is_reported(ran: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     suite, plan = folder / "tiny.toml", ["plan", "tiny.toml", "--output-dir", "out"]
-    assert main(plan) == 0
+    assert main([*plan, "--device", "cpu"]) == 0
     shown, progress = capsys.readouterr()
     assert progress == "measuring vit with 2 optimizers\n"
     assert "vit: 2 optimizers, each 3 sweep trials of 10 steps" in shown
@@ -231,6 +327,7 @@ def test_a_changed_plan_is_reported(ran: Path, folder: Path, capsys: pytest.Capt
 def test_a_frozen_plan_accepts_no_change(ran: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", "--suite", "tiny.toml", "--output-dir", "out", "--freeze"]) == 0
     assert "frozen in out: sha256 " in capsys.readouterr().out
+    assert main(["status", "out", "--exit-code"]) == 1
     suite = folder / "tiny.toml"
     good = suite.read_text()
     suite.write_text(good.replace("seeds = [1, 2]", "seeds = [1, 2, 3]"))
@@ -280,7 +377,7 @@ def test_explain(finished: Finished, capsys: pytest.CaptureFixture[str]) -> None
     assert main(["explain", str(stray), str(files[other])]) == 0
     assert "they differ in\n  optimizer.code.own_optimizers: 0123 -> " in capsys.readouterr().out
     assert main(["explain", "zzz", "--output-dir", str(finished.output)]) == 2
-    assert "no trials in" in capsys.readouterr().err
+    assert "no trial in" in capsys.readouterr().err
 
 
 def test_the_status_loads_no_heavy_library(ran: Path) -> None:

@@ -1,5 +1,8 @@
 """The suite of a command line."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from fairbench.cli.parser import parser
@@ -7,8 +10,11 @@ from fairbench.cli.suite_options import chosen_suite
 from fairbench.common.errors import UsageError
 from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan
-from fairbench.suites.loader import load_suite
-from fairbench.suites.schema import Suite
+from fairbench.suites.checks import check_suite
+from fairbench.suites.lengths import with_seeds, with_steps
+from fairbench.suites.loader import load_suite, suite_names
+from fairbench.suites.overrides import Overrides
+from fairbench.suites.schema import Final, Suite
 from fairbench.suites.search import Grid
 
 
@@ -17,23 +23,88 @@ def chosen(*words: str) -> Suite:
 
 
 def test_an_added_optimizer_does_not_change_the_suite() -> None:
-    mini, suite = load_suite("mini"), chosen("--optimizer", "rules/mine.py:Mine", "--optimizer", "pkg.mod:Other")
+    mini, suite = (
+        load_suite("mini"),
+        chosen("--add-optimizer", "rules/mine.py:Mine", "--add-optimizer", "pkg.mod:Other"),
+    )
     added = {"Mine": OptimizerPlan("rules/mine.py:Mine"), "Other": OptimizerPlan("pkg.mod:Other")}
     assert list(suite.optimizers.items()) == [*mini.optimizers.items(), *added.items()]
     assert (suite.reference, suite.arenas) == (mini.reference, mini.arenas)
 
 
 def test_selected_optimizers_and_an_added_one() -> None:
-    suite = chosen("--optimizers", "AdamW", "--optimizer", "mine.py:Mine", "--reference", "Mine")
+    suite = chosen("--only-optimizers", "AdamW", "--add-optimizer", "mine.py:Mine", "--reference", "Mine")
     assert (list(suite.optimizers), suite.reference) == (["AdamW", "Mine"], "Mine")
 
 
 def test_hyperparameters_are_added_to_those_of_the_suite() -> None:
-    words = ["--optimizer", "mine.py:Mine", "--set", "Mine.betas = [0.9, 0.95]", "--set", "PsiLogic.gamma=0.5"]
+    words = ["--add-optimizer", "mine.py:Mine", "--set", "Mine.betas = [0.9, 0.95]", "--set", "PsiLogic.gamma=0.5"]
     suite = chosen(*words, "--set", 'Mine.mode="fast"', "--set", "AdamW.amsgrad=true")
     assert suite.optimizers["Mine"].options == {"betas": [0.9, 0.95], "mode": "fast"}
     assert suite.optimizers["PsiLogic"].options == {"weight_decay": 0.01, "chaos_warmup": 20, "gamma": 0.5}
     assert suite.optimizers["AdamW"].options == {"weight_decay": 0.01, "amsgrad": True}
+
+
+def test_any_key_of_a_suite_file_can_be_set() -> None:
+    words = ["training.clip_norm=0", "arenas.vit.steps=100", "arenas.gpt.model.layers=3", "sweep.seeds=[7]"]
+    words += [
+        "optimizers.Lion.lr=0.001",
+        "PsiLogic.gamma=2",
+        'reference="Lion"',
+        "optimizers.AdamW.arenas.gpt.eps=1e-6",
+    ]
+    suite, mini = chosen(*(word for text in words for word in ("--set", text))), load_suite("mini")
+    assert (suite.training.clip_norm, suite.sweep.seeds, suite.reference) == (0.0, [7], "Lion")
+    assert suite.arenas["vit"] == replace(mini.arenas["vit"], steps=100)
+    assert suite.arenas["gpt"] == replace(mini.arenas["gpt"], model={**mini.arenas["gpt"].model, "layers": 3})
+    assert suite.optimizers["Lion"] == replace(mini.optimizers["Lion"], lr=0.001)
+    assert suite.optimizers["AdamW"].arenas == {"gpt": {"eps": 1e-6}}
+    assert suite.optimizers["PsiLogic"].options["gamma"] == 2
+
+
+def test_a_name_with_dots_can_be_set(tiny_file: Path) -> None:
+    text = tiny_file.read_text().replace("[arenas.vit]", '[arenas."vit.v1.5"]\ntask = "vit"')
+    tiny_file.write_text(text.replace("[optimizers.AdamW]", '[optimizers."AdamW 2.0"]\nfactory = "torch.optim:AdamW"'))
+    words = ["--set", "arenas.vit.v1.5.steps=50", "--set", "AdamW 2.0.eps=0.5"]
+    suite = chosen_suite(parser().parse_args(["run", str(tiny_file), *words]))
+    assert suite.arenas["vit.v1.5"].steps == 50
+    assert suite.optimizers["AdamW 2.0"].options["eps"] == 0.5
+
+
+def test_more_seeds_begin_with_those_of_the_suite() -> None:
+    mini = load_suite("mini")
+    assert chosen("--seeds", "7").final.seeds == [*mini.final.seeds, 6, 7]
+    assert chosen("--seeds", "2").final.seeds == mini.final.seeds[:2]
+    assert chosen("--seeds", "30,40").final.seeds == [30, 40]
+    assert chosen("--seeds", "9,").final.seeds == [9]
+
+
+def test_looks_and_repeated_searches_follow_the_seeds() -> None:
+    looking = replace(load_suite("mini"), final=Final([1, 2, 3, 4, 5, 6], 6, looks=[2, 4, 6]))
+    assert with_seeds(looking, 8).final == Final([*range(1, 9)], 6, looks=[2, 4, 6, 8])
+    assert with_seeds(looking, 4).final == Final([1, 2, 3, 4], 6, looks=[2, 4])
+    assert with_seeds(looking, 2).final == Final([1, 2], 6)
+    sweep = replace(looking.sweep, seeds=[10, 11, 12, 13], repeated=True)
+    more = with_seeds(replace(looking, sweep=sweep, final=Final([1, 2], 6)), 3)
+    assert (more.sweep.seeds, more.final.seeds) == ([10, 11, 12, 13, 14, 15], [1, 2, 3])
+    check_suite(more)
+
+
+@pytest.mark.parametrize("name", suite_names())
+@pytest.mark.parametrize("steps", [40, 5000])
+def test_other_lengths_keep_their_shares_of_the_steps(name: str, steps: int) -> None:
+    before = load_suite(name)
+    suite = with_steps(before, steps)
+    check_suite(suite)
+    for arena, plan in suite.arenas.items():
+        assert plan.steps == steps
+        share = before.arenas[arena].sweep_steps / before.arenas[arena].steps
+        assert abs(plan.sweep_steps - share * steps) <= 1
+    shortest = min(plan.sweep_steps for plan in suite.arenas.values())
+    was = min(plan.sweep_steps for plan in before.arenas.values())
+    assert abs(suite.training.warmup_steps / shortest - before.training.warmup_steps / was) <= 1 / shortest
+    if steps == 40:
+        assert load_suite(name, Overrides(steps=40, settings={"training.log_every": 1})).training.log_every == 1
 
 
 def test_the_grid_of_learning_rates() -> None:
@@ -44,28 +115,39 @@ def test_the_grid_of_learning_rates() -> None:
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["--lr-grid", "1e-4:1e-1"], "must have the form lowest:highest:points, as 1e-4:1e-1:7; got '1e-4:1e-1'"),
+        (["--lr-grid", "1e-4:1e-1"], "--lr-grid must have the form lowest:highest:points with 0 < lowest < highest"),
         (["--lr-grid", "1e-4:1e-1:7.5"], "--lr-grid must have the form"),
-        (["--lr-grid", "1e-1:1e-4:7"], "--lr-grid 1e-1:1e-4:7: sweep.lr_max: must be above lr_min = 0.1, got 0.0001"),
-        (["--lr-grid", "0:1:7"], "sweep.lr_min: must be positive and finite, got 0.0"),
-        (["--lr-grid", "1e-4:1:1"], "sweep.points: must lie in [2, 100], got 1"),
+        (["--lr-grid", "1e-1:1e-4:7"], "and 2 to 100 points, as 1e-4:1e-1:7; got '1e-1:1e-4:7'"),
+        (["--lr-grid", "0:1:7"], "--lr-grid must have the form"),
+        (["--lr-grid", "1e-4:1:1"], "--lr-grid must have the form"),
         (["--lr-grid", "1e-4:1:0"], "--lr-grid must have the form"),
-        (["--optimizers", ""], "--optimizers names nothing; leave it out"),
+        (["--only-optimizers", ""], "--only-optimizers names nothing; leave it out"),
         (["--arenas", " , "], "--arenas names nothing; leave it out"),
-        (["--optimizer", "my_rule.py"], "optimizer 'my_rule.py' names a file; name its class too"),
-        (["--set", "weight_decay=0.1"], "--set must have the form OPTIMIZER.option=value"),
-        (["--set", "AdamW.eps"], "--set must have the form OPTIMIZER.option=value"),
-        (["--set", "adamw.eps=1"], "unknown optimizer 'adamw'; did you mean 'AdamW'?"),
+        (["--add-optimizer", "my_rule.py"], "optimizer 'my_rule.py' names a file; name its class too"),
+        (["--set", "weight_decay=0.1"], "--set must have the form key=value, as AdamW.weight_decay=0.1"),
+        (["--set", "AdamW.eps"], "--set must have the form key=value"),
+        (["--set", "adamw.eps=1"], "unknown optimizer or table of a suite 'adamw'; did you mean 'AdamW'?"),
         (
             ["--set", "AdamW.mode=fast"],
             """'fast' is no TOML value; text needs quotes, as --set 'AdamW.mode="fast"'""",
         ),
         (
             ["--set", "AdamW.lr=0.1"],
-            "--set AdamW.lr=0.1: optimizers.AdamW.options.lr: is selected by the sweep; leave it out",
+            "setting AdamW.lr: optimizers.AdamW.options.lr: is selected by the sweep; leave it out, or fix the rate",
         ),
-        (["--optimizer", "AdamW"], "two optimizers are called 'AdamW'"),
-        (["--optimizer", "adam"], "unknown optimizer 'adam'; did you mean 'Adam'?"),
+        (["--set", "arenas.vitt.steps=9"], "unknown arena 'vitt'; did you mean 'vit'?"),
+        (
+            ["--set", "trainign.clip_norm=9"],
+            "unknown optimizer or table of a suite 'trainign'; did you mean 'training'?",
+        ),
+        (["--set", "training.clip_nrm=9"], "setting training.clip_nrm: training.clip_nrm: unknown key 'clip_nrm'; did"),
+        (["--set", "alpha.x=9"], "setting alpha.x: alpha is a value, not a table; leave out what follows it"),
+        (["--set", "arenas.vit.steps=2"], "setting arenas.vit.steps: arenas.vit.steps: must lie in [3, "),
+        (["--steps", "0"], "--steps 0: arenas.gpt.steps: must lie in [3, "),
+        (["--seeds", "0"], "--seeds must be at least 1, got 0"),
+        (["--seeds", "many"], "--seeds must be a number of seeds, or seeds as 1,2,3; got 'many'"),
+        (["--add-optimizer", "AdamW"], "two optimizers are called 'AdamW'"),
+        (["--add-optimizer", "adam"], "unknown optimizer 'adam'; did you mean 'Adam'?"),
     ],
 )
 def test_wrong_options_are_named(words: list[str], complaint: str) -> None:

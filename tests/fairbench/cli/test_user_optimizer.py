@@ -55,8 +55,8 @@ def assert_preview(shown: str) -> None:
     assert any(line.split() == ["lr", "AdamW", "Lion", "MyRule"] for line in shown.splitlines())
     assert [line.split()[0] for line in shown.splitlines() if line.startswith("0.")] == ["0.0003", "0.001", "0.003"]
     assert (
-        "    fairbench run --suite tiny.toml --arenas vit --optimizers AdamW,Lion --optimizer my_rule.py:MyRule "
-        "--reference MyRule --set 'MyRule.momentum=0.8'\n"
+        "    fairbench run --suite tiny.toml --arenas vit --only-optimizers AdamW,Lion "
+        "--add-optimizer my_rule.py:MyRule --reference MyRule --set 'MyRule.momentum=0.8'\n"
     ) in shown
 
 
@@ -87,7 +87,7 @@ def test_the_page_works_when_pasted(
         shown[words[0]] = capsys.readouterr().out
         files[words[0]] = {path for path in folder.rglob("*") if "__pycache__" not in path.parts}
     assert list(shown) == ["new-optimizer", "check", "try", "run", "plan"]
-    for command in ("check", "try", "run --suite mini --optimizer"):
+    for command in ("check", "try", "run --suite mini --add-optimizer"):
         assert f"    fairbench {command} my_rule.py:MyRule\n" in shown["new-optimizer"]
     assert (folder / "my_rule.py").read_text() == blocks("python")[0]
     assert shown["check"].endswith("0 fail, 0 warn, 3 note, 14 pass\n")
@@ -100,7 +100,7 @@ def test_the_page_works_when_pasted(
     arms, package = blocks("toml")
     suite.write_text(suite.read_text() + arms)
     assert {"MyRule", "MyRule-slow"} < load_suite("tiny.toml").optimizers.keys()
-    assert main(["plan", *SUITE, "--optimizers", "MyRule,MyRule-slow", "--reference", "MyRule"]) == 0
+    assert main(["plan", *SUITE, "--only-optimizers", "MyRule,MyRule-slow", "--reference", "MyRule"]) == 0
     assert tomllib.loads(package)["project"]["entry-points"][ENTRY_POINTS] == {"MyRule": "my_rule:MyRule"}
 
 
@@ -164,7 +164,7 @@ def test_the_rates_of_a_preview() -> None:
         (["--lr", "fast"], "--lr must be learning rates, as 3e-4,1e-3; got 'fast'"),
         (["--lr", "1e-3,0"], "--lr must be positive and finite, each once; got '1e-3,0'"),
         (["--lr", "1e-3,1e-3"], "each once"),
-        (["--against", ""], "--against names nothing"),
+        (["--against", ""], "--against is empty"),
         (["--arena", "vti"], "unknown arena 'vti'; did you mean 'vit'?"),
         (["--against", "AdamWW"], "unknown optimizer 'AdamWW'; did you mean 'AdamW'?"),
         (["--against", "AdamW,Lion,AdamW"], "two optimizers are called 'AdamW'"),

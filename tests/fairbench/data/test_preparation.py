@@ -794,7 +794,8 @@ def test_a_missing_library_is_named_with_its_extra(tmp_path: Path, mirror: Path)
     code = "import sys; sys.modules['pyarrow'] = None"
     done = subprocess.run(prepared_by(code, tmp_path, mirror), capture_output=True, text=True)
     assert done.returncode == 2
-    assert done.stderr == "fairbench: fairbench data needs pyarrow: pip install 'psilogic[data]'\n"
+    install = "in the folder of the repository, run: pip install '.[data]'"
+    assert done.stderr == f"fairbench: this needs pyarrow, which is not installed; {install}\n"
 
 
 def test_progress_bars_and_lines(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -130,7 +130,7 @@ def test_profiles_are_steps_between_the_ratios_of_times():
 
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="no TeX; on Debian: apt-get install texlive-latex-recommended")
 def test_figures_for_a_paper_have_its_widths_and_text_of_at_least_seven_points(monkeypatch, tmp_path):
-    monkeypatch.setattr(all_figures, "FIGURES", (draw_learning_curves,))
+    monkeypatch.setattr(all_figures, "FIGURES", {"learning_curves": draw_learning_curves})
     monkeypatch.setitem(STYLE, "pdf.fonttype", 3)  # the usual one takes most of the time
     the_study = study(("gpt", "vit"))
     files = paper_figures(analyse(history(the_study), Records(finals(the_study))))
@@ -173,7 +173,7 @@ def test_fonts_are_embedded_and_pdfs_are_reproducible():
 
 def test_panels_of_any_name_stay_in_their_folder(monkeypatch):
     """Two baselines in four arenas have a panel each, and an optimizer may have any name."""
-    monkeypatch.setattr(all_figures, "FIGURES", (draw_leaderboard,))
+    monkeypatch.setattr(all_figures, "FIGURES", {"leaderboard": draw_leaderboard})
     monkeypatch.setattr(Drawing, "save", lambda *_: b"")
     analyses = analyses_of(study(("gpt",), ("AdamW", "../../$\\x$", "PsiLogic")))
     names = [f"gpt{i}" for i in range(4)]

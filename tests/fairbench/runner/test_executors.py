@@ -176,7 +176,7 @@ def test_without_ray_the_error_names_the_package(monkeypatch):
         importlib.import_module("fairbench.runner.executors.ray.cluster")
 
 
-@pytest.mark.parametrize("option", [["--workers", "2"], ["--devices", "0,1"]])
+@pytest.mark.parametrize("option", [["--workers", "2"], ["--gpus", "0,1"]])
 def test_the_number_of_trials_on_a_cluster_is_no_option(option, capsys):
     assert main(["run", "smoke", "--ray", "local", *option]) == 2
     assert f"leave out {option[0]}" in capsys.readouterr().err
@@ -238,8 +238,9 @@ elif moment == "fork":
     threading.Thread(target=time.sleep, args=(1,), daemon=True).start()  # it would get signals that are only blocked
     os.register_at_fork(after_in_parent=interrupt_the_hooks)
 else:
-    original = getattr(forkserver, moment)
-    setattr(forkserver, moment, interrupted)
+    holder = forkserver if moment == "read_signed" else forkserver.ForkServer
+    original = getattr(holder, moment)
+    setattr(holder, moment, interrupted)
 try:
     with ProcessExecutor([Place()], print, preload, server=moment != "fork") as executor:
         executor.call(len, "abc")

@@ -24,7 +24,7 @@ from fairbench.training.determinism import one_thread
 from fairbench.training.place import Checkpointing, Place
 from fairbench.training.trial import trial
 
-pytest.importorskip("ray", reason="Ray is not installed: pip install 'psilogic[ray]'")
+pytest.importorskip("ray", reason="Ray is not installed: pip install '.[ray]'")
 import psutil
 from ray.cluster_utils import Cluster
 
@@ -93,7 +93,7 @@ def held(tmp_path_factory):
     return folder
 
 
-RUN = ["run", "--suite", "tiny.toml", "--optimizers", "AdamW,own_optimizers:Waits", "--reference", "Waits"]
+RUN = ["run", "--suite", "tiny.toml", "--only-optimizers", "AdamW,own_optimizers:Waits", "--reference", "Waits"]
 
 
 def run(folder, *words):

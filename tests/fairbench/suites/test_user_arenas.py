@@ -86,10 +86,15 @@ def options(*words: str) -> argparse.Namespace:
 
 
 def test_a_user_arena_on_the_command_line_has_the_defaults_of_its_class(folder: Path) -> None:
-    words = ("--arenas", "vit,noisy_sine.py:NoisySine", "--optimizers", "AdamW,PsiLogic")
+    words = ("--arenas", "vit,noisy_sine.py:NoisySine", "--only-optimizers", "AdamW,PsiLogic")
     suite = chosen_suite(options("run", *words))
     assert list(suite.arenas) == ["vit", "NoisySine"]
     assert (suite.arenas["NoisySine"].steps, suite.arenas["NoisySine"].model) == (300, {"width": 64})
+    changed = chosen_suite(options("run", *words, "--set", "arenas.NoisySine.model.width=8"))
+    assert changed.arenas["NoisySine"] == replace(suite.arenas["NoisySine"], model={"width": 8})
+    for key, complaint in {"model.wdth": "unknown option 'wdth'", "facts.title": "come from the arena's class"}.items():
+        with pytest.raises(UsageError, match=complaint):
+            chosen_suite(options("run", *words, "--set", f"arenas.NoisySine.{key}=8"))
     preview = preview_suite(options("try", "torch.optim:SGD", "--arena", "noisy_sine.py:NoisySine"))
     assert preview.arenas["NoisySine"] == suite.arenas["NoisySine"]
     rewritten("noisy_sine.py", '"metric": "mse", ', "")
@@ -332,7 +337,7 @@ def test_user_folders_of_images_and_of_text(
     (tmp_path / "texts").mkdir()
     for i in range(60):
         (tmp_path / "texts" / f"{i}.txt").write_text(f"{i} " + PAGE)
-    narrow = ["--optimizers", "AdamW", "--reference", "AdamW", "--workers", "0"]
+    narrow = ["--only-optimizers", "AdamW", "--reference", "AdamW", "--workers", "0"]
     for words in ("run --arenas vit", "run --arenas gpt"):
         assert main(["plan", *on_page(words)[1:], *narrow]) == 0
     assert "images (path pictures, size 32): prepared in" in capsys.readouterr().out

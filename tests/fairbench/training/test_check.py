@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from fairbench.cli import check as command
 from fairbench.cli.main import main
 from fairbench.common.checks import Flag
 from fairbench.optimizers.spec import OptimizerPlan
+from fairbench.runner import optimizer_checks as command
 from fairbench.runner.executors.local import ProcessExecutor
 from fairbench.training.check import CONTRACT_CHECKS, case, check_optimizer, checked
 from fairbench.training.check.case import ShortTraining, case_of

@@ -59,7 +59,7 @@ class Run:
             self.optimizer.step()
             self.executed += self.optimizer.executed
             self.snapshots.append(snapshot(self))
-            fields = {id(p): (d, i) for params, _, d in seen for i, p in enumerate(params)}
+            fields = {id(p): (d, i) for params, d in seen for i, p in enumerate(params)}
             self.decisions.append([fields.get(id(p)) for p in self.params])
             seen.clear()
         self.optimizer._observers.clear()

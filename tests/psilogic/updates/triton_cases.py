@@ -501,7 +501,7 @@ def check_decisions(every_shape):
             grads[5][3, 1], grads[1][2], params[6][7, 0], params[5][4, 4] = math.nan, math.inf, math.inf, math.nan
         elif trial % 3 == 1:
             grads[6] = grads[6][:, :1].expand(-1, 3).contiguous()  # nothing is left without the rows' means
-        kind = group, torch.device("cpu"), torch.float64, None, BucketCache()
+        kind = [group] * len(params), torch.device("cpu"), torch.float64, None, BucketCache()
         bucket = Bucket(*kind, params, params, grads, [None] * len(params), list(range(len(params))))
         n, relative = len(params), group["chaos_signal"] == "relative"
         fast, slow, reference = torch.rand(3, n, generator=generator, dtype=torch.float64)

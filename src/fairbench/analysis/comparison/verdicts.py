@@ -174,7 +174,7 @@ def compare(results: Results, seeds: int, look: Look, arena: str, reference: str
     if valueless:
         return replace(begun, verdict="incomplete", note=f"finished trials without a value: {' and '.join(valueless)}")
     same = a == b and begun.identical_seeds < begun.seeds
-    tested = _seed_by_seed(summarized(begun, summarize(a), summarize(b), look=look), a, b, look.level)
+    tested = seed_by_seed(summarized(begun, summarize(a), summarize(b), look=look), a, b, look=look)
     return replace(tested, verdict="identical values", note="in every seed") if same else tested
 
 
@@ -204,10 +204,10 @@ def summarized(begun: Comparison, ours: Summary, theirs: Summary, *, look: Look 
     )
 
 
-def _seed_by_seed(begun: Comparison, a: Values, b: Values, level: float) -> Comparison:
+def seed_by_seed(begun: Comparison, a: Values, b: Values, *, look: Look = ONLY_LOOK) -> Comparison:
     """Fill in the statistics that need the values of every seed, in the same order in both arms."""
     sign = _sign(begun)
-    test = paired_t([sign * x for x in a], [sign * x for x in b], level=level)
+    test = paired_t([sign * x for x in a], [sign * x for x in b], level=look.level)
     return replace(
         begun,
         p_paired=test.p,

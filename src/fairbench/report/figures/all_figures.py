@@ -1,6 +1,6 @@
 """All figures of a report, in their order."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.report.figures.canvas import Drawing, style
@@ -19,18 +19,24 @@ def draw_figures(analyses: Analyses, *size: float) -> list[Drawing]:
     """All figures that have data; `size`: inches of their width and points of their text, see `style`."""
     with style(*size):
         looks = looks_of(analyses.suite)
-        drawings = [draw(analyses, looks) for draw in FIGURES]
+        drawings = [draw(analyses, looks) for draw in FIGURES.values()]
     return [drawing for drawing in drawings if drawing is not None]
 
 
-FIGURES: tuple[Draw, ...] = (
-    draw_leaderboard,
-    draw_learning_curves,
-    draw_training_loss,
-    draw_lr_sensitivity,
-    draw_causes,
-    draw_shocks,
-    draw_mechanism,
-    draw_profiles,
-    draw_step_time,
-)
+def draw_figure(analyses: Analyses, name: str) -> Drawing | None:
+    """One figure by its name; None if the study has no data for it."""
+    with style():
+        return FIGURES[name](analyses, looks_of(analyses.suite))
+
+
+FIGURES: Mapping[str, Draw] = {
+    "leaderboard": draw_leaderboard,
+    "learning_curves": draw_learning_curves,
+    "training_loss": draw_training_loss,
+    "lr_sensitivity": draw_lr_sensitivity,
+    "causes": draw_causes,
+    "shocks": draw_shocks,
+    "mechanism": draw_mechanism,
+    "profiles": draw_profiles,
+    "step_time": draw_step_time,
+}

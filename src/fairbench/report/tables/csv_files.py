@@ -102,17 +102,36 @@ def further_hyperparameters(suite: Suite) -> list[str]:
 
 def steps(results: Results) -> Iterator[str]:
     """The CSV text of every training-loss window and validation evaluation, a line for each number, trial by trial."""
-    about = _Trial(results)
-    cells = {x: {metric: _line([metric])[:-1] for metric in results.metrics[x]} for x in results.study.suite.arenas}
+    about, names = _Trial(results), {metric for of in results.metrics.values() for metric in of}
+    cells = {metric: _line([metric])[:-1] for metric in (*names, "loss")}
     yield _line((*about.columns, *_names(CurveValue)))
     for run in results.select(lambda run: run.result is not None):
         trial = _line((*about.cells(run), run.stage))[:-1]
-        result = run.result or {}
-        lines = [f"{trial},{step},train,loss,{loss!r}\n" for step, loss in result["loss_curve"]]  # finite numbers
-        for evaluation in result["evaluations"]:
-            at, val = f"{trial},{evaluation['step']},{results.study.suite.selection}", evaluation["val"]
-            lines += [f"{at},{cell},{val[metric]!r}\n" for metric, cell in cells[run.arena].items()]
-        yield "".join(lines)
+        points = _points(results, run)  # of finite numbers
+        yield "".join(f"{trial},{step},{split},{cells[metric]},{value!r}\n" for step, split, metric, value in points)
+
+
+def curve_rows(results: Results, arena: str, metric: str) -> list[dict[str, Any]]:
+    """The rows of `steps` for a metric in an arena, by the names of the columns."""
+    about = _Trial(results)
+    names = (*about.columns, *_names(CurveValue))
+    return [
+        dict(zip(names, (*about.cells(run), run.stage, *point), strict=True))
+        for run in results.select(lambda run: run.arena == arena and run.result is not None)
+        for point in _points(results, run)
+        if point[2] == metric
+    ]
+
+
+def _points(results: Results, run: Run) -> Iterator[tuple[int, str, str, float]]:
+    """Step, split, metric and value of every training-loss window and validation evaluation of a trial."""
+    split, result = results.study.suite.selection, run.result or {}
+    for step, loss in result["loss_curve"]:
+        yield step, "train", "loss", loss
+    for evaluation in result["evaluations"]:
+        step, values = evaluation["step"], evaluation["val"]
+        for metric in results.metrics[run.arena]:
+            yield step, split, metric, values[metric]
 
 
 HASHES = ("initial_weights", "batches", "noise", "final_weights")

@@ -183,6 +183,13 @@ def _final(selection: str, split: str, metric: str, run: Run) -> float | None:
     return run.metric("val", metric) if split == "test" else None
 
 
+def rows_of(columns: Columns, runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
+    """The values of each trial by the names of the columns."""
+    readers = [(x.field.name, x.value) for x in columns]
+    for run in map(_unpacked, runs):
+        yield {name: value(run) for name, value in readers}
+
+
 def to_parquet(columns: Columns, runs: Sequence[Run]) -> bytes:
     """The file; the same records give the same bytes."""
     import pyarrow  # here, since only a report needs it
@@ -202,8 +209,7 @@ def _table(columns: Columns, runs: Sequence[Run], schema: Any) -> Any:
     """The rows of some trials, by way of JSON: pyarrow would import pandas, in a second, to convert Python's values."""
     import pyarrow.json
 
-    readers = [(x.field.name, x.value) for x in columns]
-    rows = b"\n".join(orjson.dumps({name: value(run) for name, value in readers}) for run in map(_unpacked, runs))
+    rows = b"\n".join(map(orjson.dumps, rows_of(columns, runs)))
     reading = pyarrow.json.ReadOptions(block_size=len(rows) + 1, use_threads=False)
     parsing = pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error")
     return pyarrow.json.read_json(io.BytesIO(rows), reading, parsing)

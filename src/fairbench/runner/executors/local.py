@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from math import inf
-from multiprocessing import forkserver
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
@@ -61,19 +60,17 @@ class ProcessExecutor:
         self._places, self._free = places, list(reversed(places))
         self._report, self._preload = report, preload
         self._call_limit, self._checkpointing = call_limit, checkpointing
-        self._start = "forkserver" if server else "fork"
+        self._served = (*preload, FROZEN) if server else None
         self._running: dict[str, tuple[TrialSpec, Place, Process]] = {}
         self._processes: list[Process] = []
         self._started = 0
 
     def __enter__(self) -> "ProcessExecutor":
-        """Load the libraries, or have the server load them with its first process."""
-        if self._start not in multiprocessing.get_all_start_methods():
+        """Load the libraries, unless a server loads them, which starts with the first process."""
+        if "fork" not in multiprocessing.get_all_start_methods():
             raise UsageError("this system cannot fork processes, which isolates trials; use Linux, macOS or WSL")
         self._folder = tempfile.TemporaryDirectory(prefix="fairbench-")
-        if self._start == "forkserver":
-            forkserver.set_forkserver_preload([*self._preload, FROZEN])
-        else:
+        if self._served is None:
             for name in self._preload:
                 importlib.import_module(name)
             gc.freeze()
@@ -82,7 +79,7 @@ class ProcessExecutor:
     def __exit__(self, *error: object) -> None:
         for process in self._processes:
             process.end()
-        if self._start == "fork":
+        if self._served is None:
             gc.unfreeze()
         self._folder.cleanup()
 
@@ -91,7 +88,7 @@ class ProcessExecutor:
         output = Path(self._folder.name) / str(self._started)
         self._processes = [process for process in self._processes if not process.pipe.closed]
         with signals_deferred() as deliver:  # until `__exit__` knows the process
-            self._processes.append(Process(self._start, output, job, arguments, limit, deliver))
+            self._processes.append(Process(self._served, output, job, arguments, limit, deliver))
         return self._processes[-1]
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:

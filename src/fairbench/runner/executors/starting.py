@@ -1,12 +1,16 @@
 """Starts processes, each with its whole job or not at all: a signal waits for the start of a process."""
 
+import io
+import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
-from multiprocessing import forkserver, resource_tracker
-from threading import Thread
+from multiprocessing import forkserver, popen_forkserver, reduction, resource_tracker, spawn, util
+from multiprocessing.context import ForkServerProcess, set_spawning_popen
+from multiprocessing.process import BaseProcess
 from typing import Any
 
 from fairbench.common.errors import UsageError
@@ -16,17 +20,79 @@ SIGNALS = (signal.SIGINT, PAUSE, STUCK)
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 START = 1.0
 """Seconds in which a loaded server has started a process."""
+SERVERS: dict[frozenset[str], forkserver.ForkServer] = {}
+"""The servers of this process by the modules that they load; a later study with the same ones starts at once."""
+
+
+def server(modules: tuple[str, ...]) -> forkserver.ForkServer:
+    """The server that loads at least these modules when it starts; it stays for the next study, since that is slow."""
+    for loaded, known in SERVERS.items():
+        if loaded.issuperset(modules):
+            return known
+    made = SERVERS[frozenset(modules)] = forkserver.ForkServer()
+    made.set_forkserver_preload([*modules])
+    return made
+
+
+class ServedProcess(ForkServerProcess):
+    """A process that is forked from the server of some modules."""
+
+    def __init__(self, modules: tuple[str, ...], job: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+        super().__init__(target=job, args=arguments)
+        self.modules = modules
+
+    @staticmethod
+    def _Popen(process_obj: BaseProcess) -> popen_forkserver.Popen:
+        return _Popen(process_obj)
+
+
+class _Popen(popen_forkserver.Popen):
+    _fds: list[int]
+
+    def _launch(self, process_obj: ServedProcess) -> None:
+        """As in the parent class, but by our own server, and without what makes the child run the parent's `__main__`.
+
+        A script without a main guard would run its study again; a notebook and standard input cannot be run again.
+        """
+        about = spawn.get_preparation_data(process_obj.name)
+        about = {key: value for key, value in about.items() if not key.startswith("init_main_from_")}
+        message = io.BytesIO()
+        set_spawning_popen(self)
+        try:
+            reduction.dump(about, message)
+            reduction.dump(process_obj, message)
+        finally:
+            set_spawning_popen(None)
+        self.sentinel, written = server(process_obj.modules).connect_to_new_process(self._fds)
+        self.finalizer = util.Finalize(
+            self,
+            util.close_fds,  # type: ignore[attr-defined]
+            (os.dup(written), self.sentinel),
+        )
+        with open(written, "wb") as pipe:  # noqa: PTH123 - a descriptor
+            pipe.write(message.getbuffer())
+        self.pid = forkserver.read_signed(self.sentinel)
+
+
+def new_process(modules: Sequence[str] | None, job: Callable[..., Any], arguments: tuple[Any, ...]) -> BaseProcess:
+    """A process to start, forked from the server of some modules, or from this process if that is None."""
+    if modules is None:
+        context: Any = multiprocessing.get_context("fork")
+        return context.Process(target=job, args=arguments)  # type: ignore[no-any-return]
+    return ServedProcess(tuple(modules), job, arguments)
 
 
 @contextmanager
 def signals_deferred() -> Iterator[Callable[[], None]]:
     """Call the handlers of signals after the block, or when it calls the function that it gets.
 
-    Blocking them is not enough: they would reach another thread, and Python would call the handler in this one.
+    Blocking them is not enough: they would reach another thread, and Python would call the handler in this one. Only
+    the main thread has handlers.
     """
     arrived: list[tuple[Any, ...]] = []
     known = {number: signal.getsignal(number) for number in SIGNALS}
-    handlers = {number: handler for number, handler in known.items() if callable(handler)}
+    is_main = threading.current_thread() is threading.main_thread()
+    handlers = {number: handler for number, handler in known.items() if callable(handler) and is_main}
 
     def deliver() -> None:
         while arrived:
@@ -43,8 +109,8 @@ def signals_deferred() -> Iterator[Callable[[], None]]:
         deliver()
 
 
-def start_process(process: Any, method: str, deliver: Callable[[], None]) -> None:
-    """Start a process of multiprocessing by the method "forkserver" or "fork".
+def start_process(process: BaseProcess, deliver: Callable[[], None]) -> None:
+    """Start a process of `new_process`.
 
     Args:
         deliver: see `signals_deferred`; called while the server loads its modules.
@@ -52,18 +118,19 @@ def start_process(process: Any, method: str, deliver: Callable[[], None]) -> Non
     Raises:
         UsageError: the process or the server cannot be started.
     """
+    served = isinstance(process, ServedProcess)
     try:
-        if method == "forkserver":
-            _start_server()
+        if isinstance(process, ServedProcess):
+            _start_server(server(process.modules))
             _start_below_server(process, deliver)
         else:
             with _signals_blocked():
                 process.start()
     except (OSError, EOFError) as error:
-        raise UsageError(_no_start(error, method)) from error
+        raise UsageError(_no_start(error, served)) from error
 
 
-def _start_below_server(process: Any, deliver: Callable[[], None]) -> None:
+def _start_below_server(process: BaseProcess, deliver: Callable[[], None]) -> None:
     """Start a process once the server has loaded everything; a signal ends the wait.
 
     Another thread starts it, since a start that is interrupted leaves a process with a part of its job, or without an
@@ -79,7 +146,7 @@ def _start_below_server(process: Any, deliver: Callable[[], None]) -> None:
             started.set_exception(error)
 
     with _signals_blocked():  # for that thread: this one has to notice them
-        Thread(target=start, daemon=True).start()
+        threading.Thread(target=start, daemon=True).start()
     try:
         while not wait([started], 0.1).done:
             deliver()
@@ -91,15 +158,15 @@ def _start_below_server(process: Any, deliver: Callable[[], None]) -> None:
     started.result()
 
 
-def _start_server() -> None:
-    """Start the server unless it runs: single-threaded, and with signals blocked."""
+def _start_server(chosen: forkserver.ForkServer) -> None:
+    """Start a server unless it runs: single-threaded, and with signals blocked."""
     outside = {name: os.environ.get(name) for name in ONE_THREAD}
     os.environ |= ONE_THREAD
     try:
         with _signals_blocked():
             resource_tracker.ensure_running()  # its start unblocks signals, so it must precede the server
         with _signals_blocked():
-            forkserver.ensure_running()
+            chosen.ensure_running()
     finally:
         for name, value in outside.items():
             os.environ.pop(name) if value is None else os.environ.update({name: value})
@@ -118,12 +185,12 @@ def _signals_blocked() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
-def _no_start(error: OSError | EOFError, method: str) -> str:
+def _no_start(error: OSError | EOFError, served: bool) -> str:
     """The message for a process that could not be started, with the remedy."""
     what = f"cannot start a process ({type(error).__name__}: {error})"
     if "AF_UNIX path too long" in str(error):
         return f"{what}: the path of the folder for temporary files is too long; set TMPDIR to a shorter one"
-    if method == "forkserver" and isinstance(error, EOFError | ConnectionError):
+    if served and isinstance(error, EOFError | ConnectionError):
         return (
             "the process that trials are forked from ended while it loaded the libraries, perhaps out of memory; "
             "free memory and run the same command again, or try --workers 0, which needs no such process"

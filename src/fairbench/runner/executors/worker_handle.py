@@ -5,12 +5,12 @@ import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from fairbench.runner.executors.starting import start_process
+from fairbench.runner.executors.starting import new_process, start_process
 from fairbench.runner.executors.worker import PAUSE, STUCK, do
 
 KEPT_OUTPUT = 10_000
@@ -23,7 +23,7 @@ class Process:
     """A process that does one job.
 
     Args:
-        start: the start method, "forkserver" or "fork".
+        modules: those that the server that it is forked from has loaded; None to fork it from this process.
         job, arguments: see `fairbench.runner.executors.worker.do`.
         limit: seconds that it may take.
         deliver: see `fairbench.runner.executors.starting.signals_deferred`.
@@ -31,19 +31,18 @@ class Process:
 
     def __init__(
         self,
-        start: str,
+        modules: Sequence[str] | None,
         output: Path,
         job: Callable[..., Any],
         arguments: tuple[Any, ...],
         limit: float,
         deliver: Callable[[], None],
     ) -> None:
-        context: Any = multiprocessing.get_context(start)
-        self.pipe, far_end = context.Pipe(duplex=False)
+        self.pipe, far_end = multiprocessing.Pipe(duplex=False)
         self.output = output
         output.touch()
-        self._process = context.Process(target=do, args=(far_end, str(output), job, arguments))
-        start_process(self._process, start, deliver)
+        self._process: Any = new_process(modules, do, (far_end, str(output), job, arguments))
+        start_process(self._process, deliver)
         far_end.close()
         self.limit, self.deadline = limit, time.monotonic() + limit
 

@@ -10,7 +10,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from fairbench.common.formatting import duration
-from fairbench.runner.observers import Follower, RunningTrial
+from fairbench.runner.observers import Follower, Observer, RunningTrial
 from fairbench.study.records import Record
 from fairbench.study.schedule import Outlook
 from fairbench.study.trial_spec import TrialSpec
@@ -130,3 +130,14 @@ class LiveProgress(Follower):
         table = trials_table(list(self.trials.values()), self.clock())  # the display has its own thread
         bar = ProgressBar(total=max(self._outlook.trials, 1), completed=self._outlook.done, width=40)
         return Group(self._summary(), bar, table)
+
+
+class TrialLines(Observer):
+    """Prints a line for each trial that ends."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def ended(self, spec: TrialSpec, record: Record) -> None:
+        line = f"{record['status']}: {spec.label()}, {spec.id}"
+        self._console.print(line, style="dim", highlight=False, soft_wrap=True)

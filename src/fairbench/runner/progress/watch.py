@@ -57,7 +57,7 @@ def arm_statuses(study: Study, snapshot: Snapshot) -> list[ArmStatus]:
     return statuses
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class StudyStatus:
     """The progress of a study.
 
@@ -74,6 +74,9 @@ class StudyStatus:
     drivers: list[str]
     now: float
     damaged: list[str]
+
+    def __repr__(self) -> str:
+        return f"<StudyStatus: {self.summary}>"
 
     @property
     def summary(self) -> str:

@@ -148,8 +148,9 @@ def _run(
     integers = [*map(addresses, tensors), numels, array("q", units)]
     integers += [array("q") if x is None else array("q", x) for x in (centered, deferred)]
     # The kernel needs contiguous vectors, which must live until it has returned.
-    vectors = [None if x is None else x.contiguous() for x in (step.t, *vectors)]
-    kernel(*_common(tensors.params), _table(integers, vectors), float(step.lr), *step.betas, step.eps, agc_clip)
+    lr = torch.as_tensor(step.lr, dtype=torch.float64, device="cpu").expand(len(units))
+    vectors = [None if x is None else x.contiguous() for x in (step.t, lr, *vectors)]
+    kernel(*_common(tensors.params), _table(integers, vectors), *step.betas, step.eps, agc_clip)
 
 
 def _row_sums(tensors: Foreach, units: list[int], with_sums: bool) -> tuple[Tensor, Tensor | None]:

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from psilogic.decision import likely_to_fire, quiet_quantum_rate
+from psilogic.equations import Scalar
 from psilogic.gradients import Processing, decided_by_unit, units_of
 from psilogic.tensors.buckets import Bucket
 from psilogic.tensors.memory import ordinary, places
@@ -71,11 +72,17 @@ def _speculate(group: dict[str, Any], pre_step: PreStep) -> tuple[Step, list[boo
     if group["quantum_decay"] > 0:
         rate = quiet_quantum_rate({**group, "lr": quiet.lr}, quiet.t, pre_step.t_detector)
         quiet = quiet._replace(quantum_rate=rate)
-    if quiet.lr * max(group["weight_decay"], group["quantum_decay"]) >= 0.5:  # too little is left to correct
+    strongest = max(_largest(quiet.lr * group[name]) for name in ("weight_decay", "quantum_decay"))
+    if strongest >= 0.5:  # too little is left to correct
         return quiet, [True] * n
-    if group["gamma"] == 0 and group["quantum_decay"] == 0:
+    if _largest(group["gamma"]) == 0 and group["quantum_decay"] == 0:
         return quiet, [False] * n
     return quiet, likely_to_fire(group, pre_step.memory, pre_step.t_detector).tolist()
+
+
+def _largest(numbers: Scalar) -> float:
+    """The largest of the numbers that the tensors have."""
+    return float(numbers.max()) if isinstance(numbers, Tensor) else numbers
 
 
 def update_(work: Work, measured: Speculation, plan: UpdatePlan, found_inf: Tensor | None) -> None:

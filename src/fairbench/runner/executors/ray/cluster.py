@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from fairbench.common.errors import UsageError
+from fairbench.common.extras import how_to_install
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # the user did not agree to be counted
 os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")  # otherwise `uv run` builds an environment for every worker
@@ -19,7 +20,7 @@ try:
     import ray.exceptions
     import ray.util.scheduling_strategies
 except ImportError as error:
-    raise UsageError(f"--ray needs Ray, which is missing ({error}); install it: pip install 'psilogic[ray]'") from None
+    raise UsageError(f"--ray needs Ray, which is missing ({error}); {how_to_install('ray')}") from None
 
 __all__ = ["await_head", "connected", "ray"]
 ADDRESSES = "give HOST:PORT as `ray start --head` printed it, auto on a node of a cluster, or nothing to start one here"

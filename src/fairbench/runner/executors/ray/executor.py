@@ -160,7 +160,7 @@ class RayExecutor:
         try:
             return future.result()
         except ray.exceptions.RayTaskError as error:
-            advice = "every node needs the same psilogic[bench,ray] as the driver"
+            advice = "every node needs this package with the extras [bench,ray], as the driver has it"
             raise UsageError(f"--ray {self._address}: a node cannot run fairbench; {advice}\n{error}") from error
 
     def _ended(self, future: Future[Reply]) -> list[Record]:

@@ -78,8 +78,7 @@ PyObject *run_update(PyObject *arguments, Update of_bfloat16, Update of_float, U
     UpdateTables tables;
     Hyperparameters h;
     if (!PyArg_ParseTuple(
-            arguments, "iiLy#ddddd", &itemsize, &threads, &n, &bytes, &size, &h.lr, &h.beta1, &h.beta2, &h.eps,
-            &h.agc_clip) ||
+            arguments, "iiLy#dddd", &itemsize, &threads, &n, &bytes, &size, &h.beta1, &h.beta2, &h.eps, &h.agc_clip) ||
         !unpack(bytes, size, tables))
         return nullptr;
     for (const Index *tensors : {tables.params, tables.grads, tables.exp_avgs, tables.exp_avg_sqs})

@@ -77,13 +77,13 @@ void cancel_elements(T *p, const T *g, const T *m, const T *v, Index n, Real los
 struct UpdateTables {  // of each tensor, but for mean and scale, which are of each row
     const Index *params, *grads, *exp_avgs, *exp_avg_sqs, *numels, *units;
     const Index *centered, *waits;           // may be null
-    const double *t, *decay, *quantum_rate;  // the rate may be null; to cancel, decay is the additional loss
+    const double *t, *lr, *decay, *quantum_rate;  // the last may be null; to cancel, decay is the additional loss
     double *mean, *scale;                    // may be null; results if the pass of the update computes them
     double *squares;                         // a result
 };
 
 struct Hyperparameters {
-    double lr, beta1, beta2, eps, agc_clip;
+    double beta1, beta2, eps, agc_clip;
 };
 
 template <class Real> Numbers<Real> numbers(const UpdateTables &tables, const Hyperparameters &h, Index i) {
@@ -93,7 +93,7 @@ template <class Real> Numbers<Real> numbers(const UpdateTables &tables, const Hy
     x.weight1 = static_cast<Real>(1 - h.beta1);
     x.beta2 = static_cast<Real>(h.beta2);
     x.weight2 = static_cast<Real>(1 - h.beta2);
-    x.step_size = static_cast<Real>(h.lr / (1 - std::pow(h.beta1, tables.t[i])));
+    x.step_size = static_cast<Real>(tables.lr[i] / (1 - std::pow(h.beta1, tables.t[i])));
     x.root2 = static_cast<Real>(std::sqrt(1 - std::pow(h.beta2, tables.t[i])));
     x.eps = static_cast<Real>(h.eps);
     return x;

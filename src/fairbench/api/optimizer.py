@@ -1,0 +1,75 @@
+"""An optimizer that a user gives: by its name, its file or its module, or as a class of a notebook."""
+
+import inspect
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from fairbench.api.source import is_in_main, source_of
+from fairbench.common.errors import UsageError
+from fairbench.common.files import write_atomically
+from fairbench.optimizers.spec import OptimizerPlan
+from fairbench.suites.overrides import named_optimizers
+
+Given = str | Callable[..., Any]
+"""A name, `module:Class` or `path/to/file.py:Class`, or a class or function."""
+FOLDER = "optimizers"
+EMPTY: Mapping[str, OptimizerPlan] = {}
+
+
+@dataclass(frozen=True)
+class UserOptimizer:
+    """An optimizer for a suite.
+
+    Attributes:
+        source: of a class of a notebook or script, a module with it; otherwise empty.
+    """
+
+    name: str
+    plan: OptimizerPlan
+    source: str = ""
+
+    def placed(self, folder: Path) -> OptimizerPlan:
+        """The optimizer as processes of trials can load it; its source is written below a folder.
+
+        The file is named by its content: an edited class is another optimizer, and running trials keep their file.
+        """
+        if not self.source:
+            return self.plan
+        defined = self.plan.factory.rpartition(":")[2]
+        file = folder / FOLDER / f"{defined}-{sha256(self.source.encode()).hexdigest()[:12]}.py"
+        if not file.exists():
+            write_atomically(file, self.source)
+        return replace(self.plan, factory=f"{os.path.relpath(file)}:{defined}")
+
+
+def user_optimizer(
+    optimizer: Given, name: str | None = None, known: Mapping[str, OptimizerPlan] = EMPTY
+) -> UserOptimizer:
+    """The optimizer that a user gives.
+
+    Args:
+        optimizer: a known name, `module:Class`, `path/to/file.py:Class`, or a class or function.
+        name: its name in tables; None for that of the class.
+        known: the optimizers of a suite, which a name means first.
+
+    Raises:
+        UsageError: there is no such optimizer, or trials cannot load it.
+    """
+    if isinstance(optimizer, str):
+        ((own, plan),) = named_optimizers([optimizer], known).items()
+        return UserOptimizer(name or own, plan)
+    if not callable(optimizer) or not hasattr(optimizer, "__qualname__"):
+        raise UsageError(
+            f"an optimizer is a name, 'module:Class', 'path/to/file.py:Class' or a class; got {optimizer!r}"
+        )
+    own = optimizer.__qualname__
+    plan = OptimizerPlan(factory=f"{optimizer.__module__}:{own}")
+    if is_in_main(optimizer):
+        return UserOptimizer(name or own, plan, source_of(optimizer))
+    if getattr(inspect.getmodule(optimizer), own, None) is not optimizer:
+        raise UsageError(f"{own} is not at the top of its module, so that trials cannot import it; move it there")
+    return UserOptimizer(name or own, plan)

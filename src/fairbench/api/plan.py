@@ -1,0 +1,80 @@
+"""The plan of a suite: trials, time, disk space and the differences that it can detect."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from fairbench.analysis.forecast import Forecast, forecast
+from fairbench.api.table import Table, table_of
+from fairbench.report.console import print_plan
+from fairbench.runner.run_options import cores
+from fairbench.runner.run_study import plan_study
+from fairbench.study.snapshot import Snapshot
+from fairbench.suites.schema import Suite
+from fairbench.training.place import Place
+
+WIDTH = 100
+"""Columns of a plan as text."""
+
+
+@dataclass(frozen=True, repr=False)
+class Plan:
+    """The trials of a suite, what they need, and what they can detect.
+
+    Attributes:
+        arenas: a row for each arena.
+        text: the plan in sentences, as `fairbench plan` prints it.
+        workers: trials at a time.
+        frozen: sha256 of the frozen plan of the directory; empty without one.
+        damaged: messages on damaged records.
+
+    >>> plan = fb.Suite.load("tiny.toml").plan()
+    >>> plan.trials, plan.arenas[0].final_trials
+    (10, 4)
+    """
+
+    arenas: Table[Forecast]
+    text: str
+    workers: int
+    frozen: str
+    damaged: list[str]
+
+    @property
+    def trials(self) -> int:
+        """The number of trials, without those that may be added."""
+        return sum(x.sweep_trials + x.confirm_trials + x.final_trials for x in self.arenas)
+
+    @property
+    def minutes(self) -> float:
+        """Minutes of training and evaluation with these workers, without the trials that may be added."""
+        return sum(x.seconds for x in self.arenas) / self.workers / 60
+
+    @property
+    def megabytes(self) -> float:
+        """Disk space of the study."""
+        return sum(x.disk for x in self.arenas) / 1e6
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def planned(
+    suite: Suite,
+    directory: Path,
+    places: Sequence[Place],
+    freeze: bool = False,
+    say: Callable[[str], None] = lambda text: None,
+    server: bool = False,
+) -> Plan:
+    """The plan of a suite in a directory; the arguments are those of `plan_study`."""
+    preflight, history = plan_study(suite, directory, places[0], freeze, say, server)
+    workers = min(len(places), cores()) if places[0].kind == "cpu" else len(places)
+    records, text = Snapshot(directory, preflight.study), io.StringIO()
+    forecasts = forecast(preflight, records)
+    print_plan(preflight.study, forecasts, workers, history, directory, Console(file=text, width=WIDTH))
+    return Plan(table_of(Forecast, forecasts), text.getvalue().rstrip(), workers, history.frozen, records.damaged)

@@ -1,0 +1,247 @@
+"""A study for Python: its verdicts, trials, curves, costs, audit, figures and report."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, cast, get_args
+
+from markupsafe import Markup
+
+from fairbench.analysis.analyse import analyse
+from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.comparison.verdicts import Comparison
+from fairbench.analysis.cost import Cost
+from fairbench.analysis.mechanism import Quantity
+from fairbench.api.table import Audit, Table, table_of
+from fairbench.common.checks import Flag
+from fairbench.common.errors import UsageError, pick
+from fairbench.common.files import write_atomically
+from fairbench.report import write_report
+from fairbench.report.figures.all_figures import FIGURES, draw_figure
+from fairbench.report.figures.canvas import Drawing
+from fairbench.report.tables.analyses import quantity_table
+from fairbench.report.tables.csv_files import curve_rows
+from fairbench.report.tables.parquet import columns, recorded, rows_of
+from fairbench.report.tables.results import comparison_table, cost_table, flag_table
+from fairbench.runner.progress.watch import Preparation, StudyStatus, Watcher
+from fairbench.study.snapshot import open_study
+
+Form = Literal["svg", "pdf", "png"]
+
+
+@dataclass(frozen=True, repr=False)
+class Figure:
+    """A figure of the report, which a notebook shows.
+
+    Attributes:
+        drawing: its matplotlib figure is `drawing.figure`.
+
+    >>> figure = fb.open("results/mine").figure("learning_curves")
+    >>> figure
+    <Figure learning_curves: Learning curves>
+    """
+
+    drawing: Drawing
+
+    def save(self, path: str | Path) -> Path:
+        """Write the figure, as a file that ends in .svg, .pdf or .png.
+
+        Raises:
+            UsageError: the file ends differently, or cannot be written.
+
+        >>> fb.open("results/mine").figure("learning_curves").save("curves.pdf").exists()
+        True
+        """
+        file = Path(path)
+        if (form := file.suffix[1:]) not in get_args(Form):
+            raise UsageError(f"a figure is saved as {', '.join(get_args(Form))}; got {str(path)!r}")
+        write_atomically(file, self.drawing.save(cast(Form, form)))
+        return file
+
+    def _repr_svg_(self) -> str:
+        return self.drawing.svg
+
+    def __repr__(self) -> str:
+        return f"<Figure {self.drawing.name}: {self.drawing.title}>"
+
+
+@dataclass(frozen=True)
+class Page:
+    """The page of a report; a notebook shows a link to it.
+
+    Attributes:
+        path: the HTML file.
+
+    >>> os.fspath(fb.open("results/mine").report())
+    'results/mine/report.html'
+    """
+
+    path: Path
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    def _repr_html_(self) -> str:
+        link = Markup('<a href="{}" target="_blank">{}</a>')
+        return str(link.format(Path(os.path.relpath(self.path)).as_posix(), self.path))
+
+
+class Study:
+    """A study as its records are when it is opened; open it again to see those that were written since.
+
+    Args:
+        directory: its output directory.
+
+    Raises:
+        UsageError: there is no study, or its configuration is damaged.
+
+    >>> fb.open("results/mine")
+    <Study results/mine of suite tiny: 10 of 10 trials>
+    """
+
+    def __init__(self, directory: str | Path) -> None:
+        self.directory = Path(directory)
+        self._history, self._records = open_study(self.directory)
+
+    @property
+    def status(self) -> StudyStatus | Preparation:
+        """The progress of the study now, with the trials that run.
+
+        >>> fb.open("results/mine").status.summary
+        '10 of 10 trials'
+        """
+        return Watcher(self.directory).status()
+
+    @property
+    def complete(self) -> bool:
+        """Whether every trial that can run has a record, and no process runs the study.
+
+        >>> fb.open("results/mine").complete
+        True
+        """
+        return self.status.complete
+
+    @cached_property
+    def analyses(self) -> Analyses:
+        """Every analysis of the study: what the report is made of.
+
+        >>> fb.open("results/mine").analyses
+        <Analyses of tiny: 1 comparison, 4 flags>
+        """
+        return analyse(self._history, self._records)
+
+    def verdicts(self) -> Table[Comparison]:
+        """The comparisons, with the columns of significance.csv.
+
+        >>> fb.open("results/mine").verdicts()[0].verdict
+        'inconclusive'
+        """
+        return table_of(Comparison, self.analyses.comparisons, comparison_table(self.analyses))
+
+    def trials(self) -> Table[dict[str, Any]]:
+        """The trials that have a record, with the columns of records.parquet.
+
+        >>> [trial["stage"] for trial in fb.open("results/mine").trials()].count("final")
+        4
+        """
+        runs = recorded(self.analyses.results)
+        found = columns(self.analyses.results, runs)
+        return Table([*rows_of(found, runs)], tuple(column.field.name for column in found))
+
+    def curves(self, arena: str, metric: str) -> Table[dict[str, Any]]:
+        """The values of a metric during each training, with the columns of steps.csv.
+
+        Args:
+            arena: name of the arena.
+            metric: name of the metric; "loss" is also that of the training loss, with the split "train".
+
+        Raises:
+            UsageError: there is no such arena, or it has no such metric.
+
+        >>> curves = fb.open("results/mine").curves("vit", "accuracy")
+        >>> sorted({row["step"] for row in curves if row["stage"] == "final"})
+        [20, 40]
+        """
+        metrics = pick("arena", arena, self.analyses.results.metrics)
+        pick("metric", metric, dict.fromkeys([*metrics, "loss"]))
+        rows = curve_rows(self.analyses.results, arena, metric)
+        return Table(rows, tuple(rows[0]) if rows else ())
+
+    def mechanism(self) -> Table[Quantity]:
+        """What the optimizers' mechanisms did, with the columns of mechanism.csv.
+
+        >>> {row.optimizer for row in fb.open("results/mine").mechanism()}
+        {'PsiLogic'}
+        """
+        return table_of(Quantity, self.analyses.quantities, quantity_table(self.analyses.quantities))
+
+    def cost(self) -> Table[Cost]:
+        """Time and memory of each optimizer in each arena, with the columns of cost.csv.
+
+        >>> [row.optimizer for row in fb.open("results/mine").cost()]
+        ['AdamW', 'PsiLogic']
+        """
+        return table_of(Cost, self.analyses.costs, cost_table(self.analyses.costs))
+
+    def audit(self) -> Audit:
+        """The flags that the audit raises; `ok` if none is a fail.
+
+        >>> fb.open("results/mine").audit().ok
+        True
+        """
+        flags = self.analyses.flags
+        return Audit(flags, table_of(Flag, flags).columns, flag_table(flags))
+
+    def figure(self, name: str) -> Figure:
+        """A figure of the report by its name.
+
+        Raises:
+            UsageError: there is no such figure, or the study has no data for it.
+
+        >>> fb.open("results/mine").figure("step_time")
+        <Figure step_time: Step time>
+        """
+        pick("figure", name, FIGURES)
+        drawing = draw_figure(self.analyses, name)
+        if drawing is None:
+            others = ", ".join(other for other in FIGURES if other != name)
+            raise UsageError(f"{self.directory} has no data for the figure {name!r}; others are: {others}")
+        return Figure(drawing)
+
+    def report(self, directory: str | Path | None = None) -> Page:
+        """Write every table, figure and the page.
+
+        Args:
+            directory: where they go; None for the directory of the study.
+
+        Returns:
+            The page.
+
+        Raises:
+            UsageError: the directory cannot be written.
+
+        >>> fb.open("results/mine").report("elsewhere").path.name
+        'report.html'
+        """
+        return Page(write_report(self._history, self._records, Path(directory or self.directory)).page)
+
+    def __repr__(self) -> str:
+        return f"<Study {self.directory} of suite {self._history.study.suite.name}: {self.status.summary}>"
+
+
+def open(directory: str | Path) -> Study:
+    """Open a study to read it, also while it runs.
+
+    Args:
+        directory: its output directory.
+
+    Raises:
+        UsageError: there is no study, or its configuration is damaged.
+
+    >>> fb.open("results/mine").directory.name
+    'mine'
+    """
+    return Study(directory)

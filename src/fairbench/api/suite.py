@@ -1,0 +1,204 @@
+"""A suite for Python: loaded, changed, planned and saved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import tomli_w
+from markupsafe import Markup
+
+from fairbench.api.optimizer import Given, UserOptimizer, user_optimizer
+from fairbench.api.places import places
+from fairbench.api.plan import Plan, planned
+from fairbench.api.table import Table
+from fairbench.common.errors import UsageError
+from fairbench.common.files import write_atomically
+from fairbench.common.formatting import plural, some
+from fairbench.suites import schema
+from fairbench.suites.loader import changed, load_suite, suite_names
+from fairbench.suites.overrides import Overrides
+
+
+@dataclass(frozen=True, repr=False)
+class Suite:
+    """A suite: arenas, optimizers, and how they are tuned, trained and compared. Every change gives a new one.
+
+    Attributes:
+        content: the suite as fairbench reads it; `docs/suite-files.md` explains its keys.
+        added: the optimizers that `with_optimizer` has added, by name.
+
+    >>> fb.Suite.load("smoke")
+    <Suite smoke: 4 optimizers (AdamW, Lion, Adan, PsiLogic) in 4 arenas (gpt, vit, resnet, ddpm), 2 seeds>
+    """
+
+    content: schema.Suite
+    added: Mapping[str, UserOptimizer] = field(default_factory=dict)
+
+    @classmethod
+    def load(cls, name_or_path: str | Path) -> Suite:
+        """Read a suite by its name, or from a file that ends in .toml.
+
+        Raises:
+            UsageError: there is no such suite, or something in it is wrong.
+
+        >>> fb.Suite.load("mini").name
+        'mini'
+        """
+        return cls(load_suite(str(name_or_path)))
+
+    @property
+    def name(self) -> str:
+        """Name of the suite."""
+        return self.content.name
+
+    def replace(
+        self,
+        *,
+        arenas: Sequence[str] | None = None,
+        optimizers: Sequence[str] | None = None,
+        reference: str = "",
+        seeds: int | Iterable[int] | None = None,
+        steps: int | None = None,
+        lr_grid: str = "",
+        settings: Mapping[str, Any] | None = None,
+    ) -> Suite:
+        """The suite with changes, as the options of `fairbench run` make them.
+
+        Args:
+            arenas: only these; also `path/to/file.py:Class`.
+            optimizers: only these; also names that fairbench knows.
+            reference: the optimizer that is compared with the others.
+            seeds: final seeds, or their number.
+            steps: steps of final trials; the other lengths keep their shares.
+            lr_grid: a grid of learning rates, as "1e-4:1e-1:7".
+            settings: values by dotted keys, as {"training.clip_norm": 0, "AdamW.weight_decay": 0.1}.
+
+        Raises:
+            UsageError: something is unknown, or does not fit.
+
+        >>> suite = fb.Suite.load("mini").replace(arenas=["vit"], seeds=range(3, 8), settings={"AdamW.eps": 1e-6})
+        >>> suite.content.final.seeds, suite.content.optimizers["AdamW"].options["eps"]
+        ([3, 4, 5, 6, 7], 1e-06)
+        """
+        overrides = Overrides(
+            arenas=arenas,
+            optimizers=optimizers,
+            reference=reference,
+            seeds=seeds if seeds is None or isinstance(seeds, int) else [*seeds],
+            steps=steps,
+            lr_grid=lr_grid,
+            settings=settings or {},
+        )
+        return replace(self, content=changed(self.content, overrides))
+
+    def with_optimizer(self, optimizer: Given, name: str | None = None) -> Suite:
+        """The suite with a further optimizer.
+
+        Args:
+            optimizer: a name that fairbench knows, `module:Class`, `path/to/file.py:Class`, or a class, which may be
+                defined in a notebook.
+            name: its name in tables; None for that of the class.
+
+        Raises:
+            UsageError: trials cannot load it, or the suite has an optimizer of that name.
+
+        >>> suite = fb.Suite.load("mini").with_optimizer("own_optimizers.py:Signs", name="SignSGD")
+        >>> suite.content.optimizers["SignSGD"].factory
+        'own_optimizers.py:Signs'
+        """
+        added = user_optimizer(optimizer, name)
+        if added.name in self.content.optimizers:
+            raise UsageError(f"{self.name} has an optimizer {added.name!r} already; give this one another name=")
+        content = replace(self.content, optimizers={**self.content.optimizers, added.name: added.plan})
+        return Suite(changed(content, Overrides()), {**self.added, added.name: added})
+
+    def placed(self, folder: Path) -> schema.Suite:
+        """The suite as trials can load it; classes of a notebook are written below a folder.
+
+        >>> fb.Suite.load("mini").placed(Path("results/mine")) == fb.Suite.load("mini").content
+        True
+        """
+        plans = {
+            name: replace(plan, factory=self.added[name].placed(folder).factory) if name in self.added else plan
+            for name, plan in self.content.optimizers.items()
+        }
+        return replace(self.content, optimizers=plans)
+
+    def save(self, path: str | Path) -> Path:
+        """Write a suite file, which loads to the same suite under the name of the file.
+
+        Args:
+            path: the file, which must end in .toml. Classes of a notebook are written to `optimizers/` next to it.
+
+        Returns:
+            The path.
+
+        Raises:
+            UsageError: the name is that of a suite of fairbench, or the file cannot be written.
+
+        >>> path = fb.Suite.load("mini").replace(seeds=3).save("short.toml")
+        >>> len(fb.Suite.load(path).content.final.seeds)
+        3
+        """
+        file = Path(path)
+        if file.suffix != ".toml" or file.stem in suite_names():
+            raise UsageError(f"{file}: a suite file ends in .toml and has none of the names {', '.join(suite_names())}")
+        content = replace(self.placed(file.parent), name=file.stem)
+        arenas = {name: replace(arena, facts=None) for name, arena in content.arenas.items()}  # its class has them
+        write_atomically(file, tomli_w.dumps(_given(replace(content, arenas=arenas))))
+        return file
+
+    def plan(
+        self,
+        directory: str | Path | None = None,
+        *,
+        workers: int | None = None,
+        device: str = "auto",
+        data_root: str | Path = "data",
+    ) -> Plan:
+        """The trials of a run, the time and disk space that they take, and the differences that they can detect.
+
+        A few steps of each optimizer are taken to measure the time; nothing of the study is written.
+
+        Args:
+            directory: of the study; its records tell how much seeds differ. None for a new study.
+            workers: trials at a time, see `fb.run`.
+            device: where trials run, see `fb.run`.
+            data_root: folder of the prepared data.
+
+        Raises:
+            UsageError: an optimizer or data are missing, or the directory holds another suite.
+
+        >>> fb.Suite.load("tiny.toml").plan().arenas.to_dicts()[0]["sweep_trials"]
+        6
+        """
+        where = places(device, workers, data_root)
+        with TemporaryDirectory() as folder:
+            content = self.placed(Path(directory or folder))
+            return planned(content, Path(directory or f"{folder}/none"), where, server=True)
+
+    def _repr_html_(self) -> str:
+        """The suite for a notebook, with a row for each arena."""
+        shown = ("metric", "margin", "sweep_steps", "steps", "batch_size")
+        rows = [{"arena": name} | {key: getattr(x, key) for key in shown} for name, x in self.content.arenas.items()]
+        return str(Markup("<p>{}</p>").format(repr(self)[1:-1])) + Table(rows, ("arena", *shown))._repr_html_()
+
+    def __repr__(self) -> str:
+        suite = self.content
+        optimizers = f"{plural(len(suite.optimizers), 'optimizer')} ({some([*suite.optimizers])})"
+        arenas = f"{plural(len(suite.arenas), 'arena')} ({some([*suite.arenas])})"
+        return f"<Suite {self.name}: {optimizers} in {arenas}, {suite.final.in_words}>"
+
+
+def _given(value: Any) -> Any:
+    """Plain values without defaults, and without None, which TOML does not have."""
+    if is_dataclass(value):
+        defaults = {x.name: x.default if x.default_factory is MISSING else x.default_factory() for x in fields(value)}
+        return {key: _given(x) for key, x in vars(value).items() if x != defaults[key]}
+    if isinstance(value, dict):
+        return {key: _given(x) for key, x in value.items() if x is not None}
+    return value

@@ -1,0 +1,35 @@
+"""The extras of this package: groups of libraries that only some commands need."""
+
+EXTRAS = {
+    "bench": (
+        *("argcomplete", "diffusers", "jinja2", "matplotlib", "numpy", "orjson", "pyarrow", "pytorch_optimizer"),
+        *("rich", "scipy", "sklearn", "tomli", "tomli_w", "transformers"),
+    ),
+    "data": ("PIL", "filelock", "huggingface_hub", "numpy", "orjson", "pyarrow", "rich", "tokenizers"),
+    "zoo": ("opt_einsum", "pytorch_optimizer", "schedulefree"),
+    "ray": ("ray",),
+    "dev": ("tensorboard",),
+}
+"""The modules of each extra."""
+
+
+def how_to_install(extra: str) -> str:
+    """How to install an extra: the package is in no registry of packages."""
+    return f"in the folder of the repository, run: pip install '.[{extra}]'"
+
+
+def missing_extra(error: ModuleNotFoundError, first: str) -> str:
+    """A message on a library that is not installed, which names its extra.
+
+    Args:
+        error: the error of its import.
+        first: the extra to name if it is one of several.
+
+    Raises:
+        ModuleNotFoundError: the module is of no extra.
+    """
+    module = (error.name or "").partition(".")[0]
+    for extra in (first, *EXTRAS):
+        if module in EXTRAS[extra]:
+            return f"this needs {module}, which is not installed; {how_to_install(extra)}"
+    raise error

@@ -1,0 +1,58 @@
+"""Parameter groups that differ only in some numbers: their tensors are treated at once."""
+
+from collections.abc import Iterable, Sequence
+from operator import itemgetter
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from psilogic.tensors.norms import traced
+
+Group = dict[str, Any]
+"""The hyperparameters, as in `torch.optim.Optimizer.param_groups`."""
+NUMBERS = ("lr", "weight_decay", "gamma", "p_ext", "max_cancel", "tau_scale", "chaos_tau")
+"""Hyperparameters that may be vectors over the tensors; all others are the same in a merged group."""
+
+
+def together(groups: Sequence[Group], names: Iterable[str]) -> list[list[int]]:
+    """The positions of the groups by what they have in common; those that are not merged are alone.
+
+    Groups are merged on the host, where calls for each group cost more than elements, and where numbers can be vectors.
+
+    Args:
+        groups: of one optimizer.
+        names: of the hyperparameters.
+    """
+    if len(groups) == 1 or traced():
+        return [[i] for i in range(len(groups))]
+    common = itemgetter(*(name for name in names if name not in (*NUMBERS, "betas")))
+    merged: dict[Any, list[int]] = {}
+    for i, group in enumerate(groups):
+        # The kernels update a bucket only if they support every layout in it.
+        contiguous = all(map(Tensor.is_contiguous, group["params"]))
+        key = (*common(group), *group["betas"], contiguous) if _on_host(group) else i
+        merged.setdefault(key, []).append(i)
+    return list(merged.values())
+
+
+def _on_host(group: Group) -> bool:
+    """Whether the tensors and the learning rate are there, and no decision depends on the others of the group."""
+    params = group["params"]
+    is_here = bool(params) and params[0].device.type == "cpu" and not isinstance(group["lr"], Tensor)
+    return is_here and group["chaos_scope"] == "tensor"
+
+
+def merged(groups: Sequence[Group]) -> Group:
+    """The hyperparameters of N tensors: a number in which their groups differ is a vector, shape (N,).
+
+    Args:
+        groups: that of each tensor, at least one; those of the same group are adjacent.
+    """
+    first = groups[0]
+    if groups[-1] is first:
+        return first
+    numbers = {name: list(map(itemgetter(name), groups)) for name in NUMBERS}
+    differing = {name: values for name, values in numbers.items() if values.count(values[0]) < len(values)}
+    vectors = {name: torch.tensor(x, dtype=torch.float64, device="cpu") for name, x in differing.items()}
+    return {**first, **vectors}

@@ -1,0 +1,132 @@
+"""Anyone's table is judged as scipy and statsmodels judge its numbers, and as a study with these values."""
+
+import csv
+from pathlib import Path
+
+import pytest
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
+
+from fairbench.analysis.published.user_table import table_comparisons
+from fairbench.cli.main import main
+from fairbench.common.errors import UsageError
+
+VALUES = {
+    ("gpt", "Mine"): (1.50, 1.52, 1.49, 1.55),
+    ("gpt", "AdamW"): (1.60, 1.64, 1.59, 1.66),
+    ("gpt", "+Lion"): (1.51, 1.53, 1.47, 1.56),
+    ("vit", "Mine"): (0.61, 0.60, 0.66, 0.64),
+    ("vit", "AdamW"): (0.60, 0.55, 0.57, 0.58),
+    ("vit", "+Lion"): (0.64, 0.60, 0.66, 0.61),
+}
+BETTER = {"gpt": "lower", "vit": "higher"}
+
+
+@pytest.fixture
+def by_seed(tmp_path: Path) -> Path:
+    rows = [(*arm, seed, x, BETTER[arm[0]]) for arm, values in VALUES.items() for seed, x in enumerate(values)]
+    return write(tmp_path / "by_seed.csv", "arena,optimizer,seed,value,better", *rows)
+
+
+def write(path: Path, head: str, *rows: tuple[object, ...]) -> Path:
+    with path.open("w", encoding="utf-8-sig", newline="") as file:  # as spreadsheets write it
+        csv.writer(file).writerows([head.split(","), *rows])
+    return path
+
+
+def test_the_tests_are_those_of_scipy_and_statsmodels(by_seed: Path) -> None:
+    judged = table_comparisons(by_seed)
+    assert [(c.arena, c.reference, c.baseline) for c in judged] == [
+        (arena, "Mine", baseline) for arena in BETTER for baseline in ("AdamW", "+Lion")
+    ]
+    tests = [stats.ttest_ind(VALUES[c.arena, "Mine"], VALUES[c.arena, c.baseline], equal_var=False) for c in judged]
+    paired = [stats.ttest_rel(VALUES[c.arena, "Mine"], VALUES[c.arena, c.baseline]).pvalue for c in judged]
+    assert [c.p for c in judged] == pytest.approx([test.pvalue for test in tests])
+    assert [c.p_paired for c in judged] == pytest.approx(paired)
+    rejected, corrected, *_ = multipletests([test.pvalue for test in tests], method="holm")
+    assert [c.p_holm for c in judged] == pytest.approx(corrected)
+    assert [c.verdict == "better" for c in judged] == [*rejected] == [True, False, False, False]
+    sign = [-1 if BETTER[c.arena] == "lower" else 1 for c in judged]
+    ends = [sorted(s * x for x in test.confidence_interval()) for s, test in zip(sign, tests, strict=True)]
+    assert [x for c in judged for x in (c.ci_low, c.ci_high)] == pytest.approx([x for pair in ends for x in pair])
+
+
+def test_means_and_standard_deviations_give_the_same_verdicts(by_seed: Path, tmp_path: Path) -> None:
+    summaries = [(*arm, len(x), stats.tmean(x), stats.tstd(x), BETTER[arm[0]]) for arm, x in VALUES.items()]
+    table = write(tmp_path / "summaries.csv", "arena,optimizer,n,mean,std,better", *summaries)
+    of_seeds, of_summaries = table_comparisons(by_seed), table_comparisons(table)
+    for name in ("verdict", "arena", "baseline"):
+        assert [getattr(c, name) for c in of_seeds] == [getattr(c, name) for c in of_summaries]
+    for name in ("p", "p_holm", "advantage", "hedges_g", "ci_low", "seeds"):
+        expected = [getattr(c, name) for c in of_seeds]
+        assert [getattr(c, name) for c in of_summaries] == pytest.approx(expected), name
+
+
+def test_a_smaller_family_another_reference_and_direction(by_seed: Path) -> None:
+    gpt, vit = table_comparisons(by_seed, reference="AdamW", baselines=["Mine"], better="higher")
+    assert (gpt.verdict, gpt.baseline, vit.baseline) == ("better", "Mine", "Mine")
+    assert [gpt.p_holm, vit.p_holm] == pytest.approx(multipletests([gpt.p, vit.p], method="holm")[1])
+
+
+def test_lost_seeds_give_no_test(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [("gpt", "Mine", 1, 1.5), ("gpt", "Mine", 2, 1.6), ("gpt", "AdamW", 1, "diverged"), ("gpt", "AdamW", 2, 1.5)]
+    rows += [("gpt", "Lion", 1, 1.5), ("vit", "Mine", 1, 1.0), ("vit", "Lion", 1, 1.0)]
+    table = write(tmp_path / "lost.csv", "arena,optimizer,seed,value", *rows)
+    judged = table_comparisons(table, better="lower")
+    assert [c.statement for c in judged] == [
+        "diverged (AdamW diverged 1/2)",
+        "incomplete (Lion missing 1/2)",
+        "incomplete (AdamW missing 1/1)",
+        "identical values (in every seed)",
+    ]
+    assert main(["verdicts", str(table), "--better", "lower"]) == 0
+    shown = capsys.readouterr().out
+    assert all(c.statement in shown for c in judged)
+    assert "Mine is better in 0 of 4 comparisons at 0.05" in shown
+
+
+HEAD = "arena,optimizer,seed,value"
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (
+            "arena,optimizer,value\n",
+            "t.csv must have the columns arena, optimizer, seed, value or arena, optimizer, mean",
+        ),
+        ("", "t.csv must have the columns .* it has none"),
+        (HEAD, "t.csv has no rows; add one for each seed or arm"),
+        (f"{HEAD}\na,X,1,good", "t.csv, line 2: value must be a number or 'diverged', got 'good'"),
+        (f"{HEAD}\na,X,1,1\na,X,1,2", "t.csv, line 3: seed 1 of X has a value already; keep one"),
+        (f"{HEAD}\na,X,1,1,5", "t.csv, line 2: must have 4 cells, as the first line"),
+        (f"{HEAD}\na,X,1", "t.csv, line 2: must have 4 cells, as the first line"),
+        (f"{HEAD}\na,X,1,1", "X has no other optimizer to be compared with; add one"),
+        (
+            f"{HEAD}\na,X,1,1\na,Y,1,1",
+            "t.csv, line 2: which values are better. Give --better lower or higher, or a col",
+        ),
+        (f"{HEAD},better\na,X,1,1,up\na,Y,1,1,up", "t.csv, line 2: better must be lower or higher, got 'up'"),
+        (
+            f"{HEAD},better\na,X,1,1,lower\na,Y,1,1,higher",
+            "t.csv, line 3: better must be the same in all rows of arena a",
+        ),
+        (
+            "arena,optimizer,mean,std,n\na,X,1,-1,3",
+            "t.csv, line 2: n must be at least 1, .* std finite and not negative",
+        ),
+        ("arena,optimizer,mean,std,n\na,X,1,1,2.5", "t.csv, line 2: n must be a whole number, got '2.5'"),
+        ("arena,optimizer,mean,std,n\na,X,1,1,2\na,X,1,1,2", "t.csv, line 3: X has a row already; keep one"),
+    ],
+)
+def test_mistakes_in_a_table_are_named_with_their_line(tmp_path: Path, text: str, complaint: str) -> None:
+    (tmp_path / "t.csv").write_text(text)
+    with pytest.raises(UsageError, match=complaint):
+        table_comparisons(tmp_path / "t.csv")
+
+
+def test_names_that_a_table_lacks_and_a_file_that_is_absent(by_seed: Path) -> None:
+    with pytest.raises(UsageError, match=r"unknown optimizer of by_seed.csv 'Min'; did you mean 'Mine'"):
+        table_comparisons(by_seed, reference="Min")
+    with pytest.raises(UsageError, match=r"absent.csv cannot be read: .*; give a CSV file in UTF-8"):
+        table_comparisons(by_seed.with_name("absent.csv"))

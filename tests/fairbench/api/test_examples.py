@@ -1,0 +1,38 @@
+"""Every public class, function and method has an example in its docstring, and it runs."""
+
+import doctest
+import inspect
+import os
+from pathlib import Path
+
+import pytest
+
+import fairbench as fb
+
+pytestmark = pytest.mark.xdist_group("servers")
+
+
+def public():
+    """The public objects by their names."""
+    from fairbench.api import catalog
+
+    for name in fb.__all__:
+        value = getattr(catalog, name, None) or getattr(fb, name)
+        if not isinstance(value, str):
+            yield name, value
+        for member, defined in vars(value).items() if inspect.isclass(value) else ():
+            if not member.startswith("_") and isinstance(getattr(defined, "__func__", defined), type(public)):
+                yield f"{name}.{member}", defined
+
+
+def test_every_example_runs(here):
+    failures = []
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    for name, value in public():
+        example = doctest.DocTestParser().get_doctest(
+            inspect.getdoc(value), {"fb": fb, "os": os, "Path": Path}, name, None, None
+        )
+        if not example.examples:
+            failures.append(f"{name} has no example")
+        doctest.DocTestRunner(optionflags=flags).run(example, out=failures.append)
+    assert not failures, "\n".join(failures)

@@ -1,0 +1,72 @@
+"""The example runs in a real Jupyter kernel, and so do an edited cell and what a cell may not use."""
+
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+from nbformat.v4 import new_code_cell
+
+pytestmark = pytest.mark.xdist_group("servers")
+
+EXAMPLE = Path(__file__).parents[3] / "examples/own_optimizer.ipynb"
+EDITED = """
+import json
+from pathlib import Path
+STRENGTH = 0.5
+study = fb.run(suite.replace(optimizers=["AdamW"], reference="AdamW").with_optimizer(SignDescent).replace(
+    reference="SignDescent"), "results/sign-descent", workers=2)
+[len(study._history.plans), len([*Path("results/sign-descent/optimizers").iterdir()]), study.complete]
+"""
+REFUSED = """
+noise = torch.ones(2)
+
+
+class UsesATensor(SignDescent):
+    def step(self, closure=None):
+        return noise
+
+
+try:
+    fb.Suite.load("mini").with_optimizer(UsesATensor)
+except fb.UsageError as error:
+    print(error)
+"""
+
+
+@pytest.fixture(scope="module")
+def cells(tmp_path_factory):
+    """The cells of the example and of the tests, executed."""
+    notebook = nbformat.read(EXAMPLE, as_version=4)
+    notebook.cells += [new_code_cell(EDITED), new_code_cell(REFUSED)]
+    folder = tmp_path_factory.mktemp("notebook")
+    NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(folder)}}).execute()
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def results(cell):
+    """What a cell shows, by kind."""
+    return {kind: text for output in cell.outputs for kind, text in output.get("data", {}).items()}
+
+
+def printed(cell):
+    return "".join(output["text"] for output in cell.outputs if output.output_type == "stream")
+
+
+def test_the_example_shows_tables_figures_and_a_link(cells):
+    by_text = {cell.source.splitlines()[-1]: cell for cell in cells}
+    assert "<td" in results(by_text["study.verdicts()"])["text/html"]
+    assert results(by_text['study.figure("learning_curves")'])["image/svg+xml"].lstrip().startswith("<?xml")
+    assert 'href="results/sign-descent/report.html"' in results(by_text["study.report()"])["text/html"]
+    assert not [cell.source for cell in cells[:-3] if "stderr" in str(cell.outputs)]
+
+
+def test_an_edited_cell_is_another_optimizer(cells):
+    """A new plan, and a file for each version; before, trials had the old code."""
+    assert results(cells[-2])["text/plain"] == "[2, 2, True]"
+
+
+def test_what_trials_cannot_load_is_refused_with_what_to_do(cells):
+    expected = "UsesATensor cannot be used in trials, which run in other processes: it uses noise, of type Tensor, "
+    assert printed(cells[-1]).startswith(expected)
+    assert "path/to/file.py:Class" in printed(cells[-1])

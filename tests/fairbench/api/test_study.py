@@ -1,0 +1,124 @@
+"""A study in Python is what its report is made of: the same rows, names and pictures."""
+
+import csv
+import json
+import sys
+
+import pytest
+
+import fairbench as fb
+
+pytestmark = pytest.mark.xdist_group("servers")
+
+
+@pytest.fixture(scope="module")
+def written(folder):
+    """The report's files."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        return fb.open("results/mine").report().path.parent.resolve()
+
+
+TABLES = {
+    "significance.csv": lambda study: study.verdicts(),
+    "mechanism.csv": lambda study: study.mechanism(),
+    "cost.csv": lambda study: study.cost(),
+}
+
+
+@pytest.mark.parametrize("file", TABLES)
+def test_a_table_has_the_columns_and_values_of_its_file(file, study, written):
+    with (written / file).open() as lines:
+        rows = [*csv.DictReader(lines)]
+    table = TABLES[file](study)
+    assert list(table.columns) == list(rows[0])
+    texts = [{k: "" if v is None else str(v) for k, v in row.items()} for row in table.to_dicts()]
+    for mine, row in zip(texts, rows, strict=True):
+        assert {k: v.upper() if v in ("True", "False") else v for k, v in mine.items()} == row
+
+
+def test_curves_are_the_rows_of_steps(study, written):
+    with (written / "steps.csv").open() as lines:
+        rows = [row for row in csv.DictReader(lines) if row["metric"] == "loss"]
+    curves = study.curves("vit", "loss").to_dicts()
+    assert [*curves[0]] == [*rows[0]]
+    assert [float(x["value"]) for x in curves] == [float(x["value"]) for x in rows]
+    assert {x["split"] for x in curves} == {"train", "val"}
+
+
+def test_trials_are_the_rows_of_the_parquet_file_and_pandas_takes_them(study, written):
+    import pandas
+
+    stored, frame = pandas.read_parquet(written / "records.parquet"), study.trials().to_pandas()
+    assert [*stored.columns] == [*frame.columns]
+    assert stored["id"].tolist() == frame["id"].tolist()
+    assert stored["train_loss"].map(list).tolist() == frame["train_loss"].tolist()
+    described = {x["name"]: x for x in json.loads((written / "datapackage.json").read_text())["resources"]}
+    assert [x["name"] for x in described["records"]["schema"]["fields"]] == [*frame.columns]
+
+
+def test_what_a_notebook_shows_is_the_reports(study, written):
+    page = (written / "report.html").read_text()
+    cells = study.verdicts().view.rows[0]
+    assert all(f">{cell.text}<" in study.verdicts()._repr_html_() for cell in cells)
+    assert all(f">{cell.text}<" in page for cell in cells)
+    assert study.figure("learning_curves")._repr_svg_() == (written / "figures/learning_curves.svg").read_text()
+    assert 'href="results/mine/report.html"' in study.report()._repr_html_()
+    assert '<td style="text-align: left">vit</td>' in fb.Suite.load("mini")._repr_html_()
+
+
+def test_every_repr_fits_a_screen(study, here):
+    tables = [study.verdicts(), study.trials(), study.curves("vit", "loss"), study.audit(), fb.suites()]
+    others = [study, study.status, study.analyses, study.analyses.results, study.analyses.history]
+    others += [fb.Suite.load("mini"), fb.compare(study, study)]
+    for shown in map(repr, tables):
+        assert len(shown.splitlines()) <= 24
+        assert max(map(len, shown.splitlines())) <= 80
+    assert max(len(repr(x)) for x in others) < 200
+
+
+def test_a_table_is_a_sequence(study):
+    curves = study.curves("vit", "loss")
+    assert curves[0] == next(iter(curves)) == curves[:2][0]
+    assert len(curves[:2]) == 2
+    assert "... 2 of 2 rows" not in repr(curves[:2])
+
+
+def test_without_pandas_the_error_says_what_to_do(study, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(fb.UsageError, match=r"pip install pandas; or take to_dicts"):
+        study.cost().to_pandas()
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda study: study.figure("curves"), "unknown figure 'curves'; did you mean"),
+        (lambda study: study.figure("causes"), "has no data for the figure 'causes'"),
+        (lambda study: study.figure("step_time").save("a.jpg"), "is saved as svg, pdf, png; got 'a.jpg'"),
+        (lambda study: study.curves("gpt", "loss"), "unknown arena 'gpt'"),
+        (lambda study: study.curves("vit", "los"), "unknown metric 'los'; did you mean 'loss'?"),
+        (lambda study: fb.open("nowhere"), "nowhere holds no study"),
+        (lambda study: fb.run("smoke", "x", workers=0), "workers must be at least 1, got 0"),
+        (lambda study: fb.run("smoke", "x", device="gpu"), "device must be 'auto', 'cpu'"),
+        (lambda study: fb.Suite.load("mini").save("mini.toml"), "has none of the names ablation"),
+        (lambda study: fb.Suite.load("mini").with_optimizer("AdamW"), "has an optimizer 'AdamW' already"),
+        (lambda study: fb.Suite.load("mini").with_optimizer(3), "an optimizer is a name, .* got 3"),
+        (lambda study: fb.Suite.load("mini").replace(arenas=["gtp"]), "did you mean 'gpt'?"),
+    ],
+)
+def test_an_error_names_the_value_and_the_way_out(ask, message, study):
+    with pytest.raises(fb.UsageError, match=message):
+        ask(study)
+
+
+def test_final_seeds_that_the_search_has_are_replaced_there():
+    suite = fb.Suite.load("mini").replace(seeds=range(10)).content
+    assert (suite.final.seeds, suite.sweep.seeds) == ([*range(10)], [10])
+
+
+def test_a_saved_suite_loads_to_the_same_suite(here):
+    for name in ("zoo", "shock", "strict"):
+        suite = fb.Suite.load(name).replace(seeds=3)
+        loaded = fb.Suite.load(suite.save("saved.toml"))
+        assert {**loaded.content.to_json(), "name": name} == suite.content.to_json()

@@ -1,0 +1,146 @@
+"""Mistakes that people make with the command: each message names the thing, its value and the way out."""
+
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tiny import write_tiny
+from torch.nn import Module
+
+from fairbench.cli.main import main
+from fairbench.common.extras import EXTRAS
+from fairbench.optimizers.resolve import build_optimizer
+from fairbench.optimizers.spec import OptimizerSpec
+from fairbench.suites.loader import tomllib
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("place")
+    text = write_tiny(folder).read_text()
+    (folder / "my suite.toml").write_text(text)
+    (folder / "broken.toml").write_text(f"{text}\nalpha = = 1")
+    (folder / "table.toml").write_text(f"{text}\n[trainign]\nclip_norm = 1")
+    (folder / "file.txt").write_text("no study")
+    (folder / "empty").mkdir()
+    (folder / "results/study/trials").mkdir(parents=True)
+    for trial in ("abc1", "abc2"):
+        (folder / f"results/study/trials/{trial}.json").write_text("{}")
+    return folder
+
+
+@pytest.fixture
+def inside(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(place)
+    monkeypatch.setattr("fairbench.cli.places.DRIVERS", ())  # as on a machine without a GPU
+    return place
+
+
+OWN = "your own is given as path/to/file.py:Class or module:Class"
+EMPTY = "is empty, as with an unset variable; give a value, or leave it out"
+MISTAKES = [
+    ("run --suite nothere.toml", "there is no suite file 'nothere.toml' in {here}; give its path, or one of: abl"),
+    ("run tiny.toml --arenas vitt", f"did you mean 'vit'? (known: vit); these are the suite's, {OWN}"),
+    ("run --add-optimizer file.txt", f"StableSPAM); {OWN}"),
+    ("run --set AdamW.lr=1", "leave it out, or fix the rate outside options, as optimizers.AdamW.lr"),
+    ("run --lr-grid 1e-2:1e-5:7", "--lr-grid must have the form lowest:highest:points with 0 < lowest < highest"),
+    ("run --workers two", "-j/--workers: must be a whole number, got 'two'; see fairbench run --help"),
+    ("run --trial-timeout soon", "--trial-timeout: must be a number of seconds, got 'soon'; see fairbench run --help"),
+    ("run --device gpu", "--device: invalid choice: 'gpu' (choose from"),
+    ("run --ouptut-dir x", "unknown option '--ouptut-dir'; did you mean '--output-dir'? See fairbench run --help"),
+    ("run mini x", "unknown argument 'x'; see fairbench run --help"),
+    ("data list --suit mini", "unknown option '--suit'; did you mean '--suite'? See fairbench data list --help"),
+    ("report", "the following arguments are required: DIR; see fairbench report --help"),
+    ("run --images nothere", "--images nothere: there is no such folder or file in {here}"),
+    ("run --images empty", "--images empty: the folder is empty; give one with files"),
+    ("run --suite=", f"--suite {EMPTY}"),
+    ("run --suite ''", f"--suite {EMPTY}"),
+    ("run --lr-grid ''", f"--lr-grid {EMPTY}"),
+    ("run -o ''", f"-o {EMPTY}"),
+    ("run --reference ' '", f"--reference {EMPTY}"),
+    ("status ''", f"an argument {EMPTY}"),
+    ("status file.txt", "file.txt is a file, not the directory of a study; give another path"),
+    ("run tiny.toml -o file.txt -j 1", "file.txt is a file, not the directory of a study; give another path"),
+    ("status nothere", "there is no such directory; give the --output-dir of a run, as results/mini"),
+    ("audit empty", "empty holds no study: there is no config.json; give the --output-dir of a run"),
+    ("status mini", "mini holds no study: there is no such directory; the study of a suite is in results/mini"),
+    ("run results/study", "results/study is a directory, not a suite; give it as --output-dir"),
+    ("compare paper results/study", "the study comes first: fairbench compare results/study paper"),
+    ("explain zzz", "no trial in the studies of {here}/results begins with 'zzz'; give its study as --output-dir"),
+    ("explain abc", "2 trials in the studies of {here}/results begin with 'abc': abc1, abc2; give more of the id"),
+    ("run --gpus zzz", "--gpus zzz has no effect, torch finds no GPU here; leave it out"),
+    ("run --trials-per-gpu 0", "--trials-per-gpu 0 has no effect, torch finds no GPU here; leave it out"),
+    ("run --device cpu --gpus 0", "--gpus 0 has no effect, --device is cpu; leave it out"),
+    ("run --device cuda -j 2", "--workers 2 has no effect on GPUs; give --trials-per-gpu, or --device cpu"),
+    ("run -q -v", "--quiet prints no lines of trials, --verbose does; leave one out"),
+    ("suite check table.toml", "table.toml, line 38: trainign: unknown key 'trainign'; did you mean 'training'?"),
+    ("suite check broken.toml", "broken.toml, line 38: Invalid value; correct the TOML"),
+    ("suite check 'my suite.toml'", "a suite is named by its file, and a name has only letters, digits"),
+    ("version", "unknown command 'version'; did you mean '--version'?"),
+    ("help", "unknown command 'help'; did you mean '--help'?"),
+    ("verdicts paper --reference Mine", "--reference Mine is for a CSV file, and paper is a publication; leave it out"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("command", "complaint"), MISTAKES, ids=[command for command, _ in MISTAKES])
+def test_a_mistake_is_named_with_the_way_out(
+    command: str, complaint: str, inside: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = sorted(inside.rglob("*"))
+    assert main(shlex.split(command)) == 2
+    shown = capsys.readouterr()
+    assert complaint.format(here=inside) in shown.err
+    assert shown.err.startswith("fairbench: ")
+    assert shown.err.count("\n") == 1
+    assert sorted(inside.rglob("*")) == before
+
+
+def test_a_missing_data_set_is_an_indented_line_each(inside: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--suite", "paper"]) == 2
+    first, *others = capsys.readouterr().err.splitlines()
+    assert first.startswith("fairbench: there is no data/prepared/")
+    assert len(others) == 3
+    assert all(line.startswith("  there is no data/prepared/") for line in others)
+
+
+def test_without_arguments_there_is_help_and_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    assert capsys.readouterr().err.startswith("usage: fairbench")
+
+
+def test_a_factory_that_returns_no_optimizer_is_named() -> None:
+    with pytest.raises(TypeError, match=r"it returned \[\], which is no optimizer; it must return one"):
+        build_optimizer(OptimizerSpec("nothing", "builtins:list", {}, "", {}), Module())
+
+
+BLOCKED = """
+import sys
+sys.modules |= dict.fromkeys({modules!r})
+from fairbench.cli.main import main
+for words in {commands!r}:
+    print(main(words.split()))
+"""
+NEED = ("run mini -j 0", "plan mini", "status .", "watch .", "audit .", "report .", "compare .", "verdicts",
+        "check AdamW", "try AdamW")  # fmt: skip
+NEED_NOTHING = ("list", "suite show mini", "suite check mini", "env", "new-optimizer my_rule")
+
+
+def test_without_the_extra_every_command_names_it(tmp_path: Path) -> None:
+    code = BLOCKED.format(modules=EXTRAS["bench"], commands=[*NEED, "data list", *NEED_NOTHING])
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    *complaints, of_data = done.stderr.splitlines()
+    install = "which is not installed; in the folder of the repository, run: pip install "
+    assert [line.partition(install)[2] for line in (*complaints, of_data)] == ["'.[bench]'"] * len(NEED) + ["'.[data]'"]
+    assert all(line.startswith("fairbench: this needs ") for line in complaints)
+    codes = [line for line in done.stdout.splitlines() if line in ("0", "1", "2")]
+    assert codes == ["2"] * (len(NEED) + 1) + ["0"] * len(NEED_NOTHING)
+
+
+def test_the_modules_of_the_extras_are_those_that_are_declared() -> None:
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+    modules = {"pillow": "PIL", "scikit-learn": "sklearn"}
+    for extra in ("bench", "data", "zoo", "ray"):
+        names = [line.partition(">")[0] for line in project["optional-dependencies"][extra]]
+        assert sorted(EXTRAS[extra]) == sorted(modules.get(name, name.replace("-", "_")) for name in names)

@@ -1,0 +1,50 @@
+"""`--json` prints the keys that docs/json.md has, with the exit code of the command."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from fairbench.cli.json_option import COMMANDS
+from fairbench.cli.main import main
+
+pytestmark = pytest.mark.xdist_group("studies")  # one worker has the study that some of them share
+
+PAGE = Path(__file__).parents[3] / "docs/json.md"
+KEYS = {
+    command: re.findall(r"`(\w+)`", re.sub(r"\(.*?\)", "", keys))
+    for command, keys in re.findall(r"^\| `([\w ]+)` \| (.*) \|$", PAGE.read_text(), flags=re.MULTILINE)
+}
+"""The keys of each command; those of rows are in brackets, or behind a colon."""
+WORDS = {
+    "list": [],
+    "plan": ["tiny.toml", "-o", "out", "--workers", "1"],
+    "status": ["out"],
+    "audit": ["out"],
+    "verdicts": ["paper"],
+    "check": ["AdamW"],
+    "explain": ["{trial}", "-o", "out"],
+    "data list": [],
+}
+
+
+def test_the_page_has_every_command():
+    assert [*KEYS] == [*COMMANDS] == [*WORDS]
+
+
+@pytest.mark.parametrize("command", WORDS)
+def test_a_command_prints_the_keys_of_the_page(command, finished, monkeypatch, capsys):
+    monkeypatch.chdir(finished.folder)
+    trial = next((finished.output / "trials").glob("*.json")).stem
+    words = [*command.split(), *(word.format(trial=trial) for word in WORDS[command]), "--json"]
+    code = main(words)
+    printed = json.loads(capsys.readouterr().out)
+    documented = KEYS[command][:-1] if command == "list" else KEYS[command]
+    assert [*printed] == ["schema", "command", *documented]
+    assert (printed["schema"], printed["command"]) == (1, command)
+    assert code == (0 if printed.get("ok", True) else 1)
+    for rows in (
+        value for value in printed.values() if isinstance(value, list) and value and isinstance(value[0], dict)
+    ):
+        assert len({tuple(row) for row in rows}) == 1

@@ -1,0 +1,26 @@
+"""The examples in the docstrings of everything public run."""
+
+import doctest
+import inspect
+import sys
+import warnings
+
+import pytest
+import torch
+
+import psilogic
+from psilogic.integrations.dcp import LoadPlanner
+
+PUBLIC = [*(getattr(psilogic, name) for name in psilogic.__all__ if name not in ("Spike", "TensorChaos")), LoadPlanner]
+
+
+@pytest.mark.parametrize("public", PUBLIC, ids=lambda x: x.__name__)
+def test_examples_run(public, tmp_path):
+    """Spikes and the rows of a monitor are only read, as the monitor's example shows."""
+    names = {**vars(sys.modules[public.__module__]), "torch": torch, "psilogic": psilogic, "folder": str(tmp_path)}
+    (example,) = doctest.DocTestFinder(recurse=False).find(public, public.__name__, globs=names)
+    assert example.examples, f"{inspect.getdoc(public)} has no example"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of torch.distributed, which warns that one process is alone
+        runner = doctest.DocTestRunner()
+        assert not runner.run(example).failed
