@@ -44,7 +44,7 @@ def _on_host(group: Group) -> bool:
 
 
 def merged(groups: Sequence[Group]) -> Group:
-    """The hyperparameters of N tensors: a number in which their groups differ is a vector, shape (N,).
+    """The hyperparameters of N tensors: those of a group, or a copy with vectors, shape (N,), where the groups differ.
 
     Args:
         groups: that of each tensor, at least one; those of the same group are adjacent.
@@ -55,4 +55,4 @@ def merged(groups: Sequence[Group]) -> Group:
     numbers = {name: list(map(itemgetter(name), groups)) for name in NUMBERS}
     differing = {name: values for name, values in numbers.items() if values.count(values[0]) < len(values)}
     vectors = {name: torch.tensor(x, dtype=torch.float64, device="cpu") for name, x in differing.items()}
-    return {**first, **vectors}
+    return {**first, **vectors} if vectors else first

@@ -71,6 +71,8 @@ def _triton(bucket: Bucket) -> list[Execution]:
     on_cuda = bucket.device.type == "cuda"
     if on_cuda == (os.environ.get("TRITON_INTERPRET") == "1"):  # the interpreter only reads host memory
         return []
+    if bucket.group is not bucket.groups[0]:  # the kernels take numbers, and only the host has vectors
+        return []
     try:
         from psilogic.updates import triton
         from psilogic.updates.triton.launching import can_launch

@@ -258,7 +258,7 @@ def bucket():
     """The attributes of a bucket that the selection reads, with default flags."""
     flags = {"foreach": None, "fused": None, "differentiable": False}
     kind = {"by_rows": False, "rounding": "nearest", "ranks": None, "dtype": torch.float32}
-    return SimpleNamespace(group=flags, device=torch.device("cuda"), **kind)
+    return SimpleNamespace(group=flags, groups=[flags], device=torch.device("cuda"), **kind)
 
 
 def test_what_takes_triton_on_cuda(monkeypatch, bucket):

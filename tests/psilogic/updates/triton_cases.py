@@ -634,7 +634,7 @@ def the_monitor_sees_no_step_that_was_skipped():
         with noted(decision_kernels.decide_kernel) as launches:
             optimizer.step()
         assert bool(launches) == (found != 1.0)
-    assert len(seen) == 3 * 2  # steps and groups
+    assert len(seen) == 3  # steps
 
 
 @case
