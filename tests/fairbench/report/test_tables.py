@@ -29,7 +29,7 @@ from fairbench.report.tables.tex import ESCAPED, escape
 from fairbench.report.tables.verdict_text import VerdictText
 from fairbench.report.tables.widths import breakable
 
-pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
+pytestmark = pytest.mark.xdist_group("tables")
 
 LAYOUTS = {"article": (345, 220, 8), "NeurIPS": (397.5, 397.5, 9), "IEEEtran": (516, 252, 8)}
 """Text width and column in points, and the size of \footnotesize. Times, which two of them use, is narrower."""
