@@ -76,5 +76,6 @@ def planned(
     workers = min(len(places), cores()) if places[0].kind == "cpu" else len(places)
     records, text = Snapshot(directory, preflight.study), io.StringIO()
     forecasts = forecast(preflight, records)
-    print_plan(preflight.study, forecasts, workers, history, directory, Console(file=text, width=WIDTH))
+    console = Console(file=text, width=WIDTH, force_jupyter=False)  # in a notebook it would show the text at once
+    print_plan(preflight.study, forecasts, workers, history, directory, console)
     return Plan(table_of(Forecast, forecasts), text.getvalue().rstrip(), workers, history.frozen, records.damaged)

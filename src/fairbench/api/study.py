@@ -137,7 +137,7 @@ class Study:
         """The comparisons, with the columns of significance.csv.
 
         >>> fb.open("results/mine").verdicts()[0].verdict
-        'inconclusive'
+        'identical values'
         """
         return table_of(Comparison, self.analyses.comparisons, comparison_table(self.analyses))
 

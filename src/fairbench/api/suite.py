@@ -32,7 +32,7 @@ class Suite:
         added: the optimizers that `with_optimizer` has added, by name.
 
     >>> fb.Suite.load("smoke")
-    <Suite smoke: 4 optimizers (AdamW, Lion, Adan, PsiLogic) in 4 arenas (gpt, vit, resnet, ddpm), 2 seeds>
+    <Suite smoke: 2 optimizers (AdamW, PsiLogic) in 1 arena (vit), 2 seeds>
     """
 
     content: schema.Suite
