@@ -1,6 +1,8 @@
-"""The cost of a report: seconds of CPU to make it, bytes of its page, for studies of 100 and of 10,000 trials.
+"""The cost of a report: seconds of CPU to make it, size of its page and seconds to open it, from 100 to 10,000 trials.
 
 .venv/bin/python benchmarks/report_size.py [--csv docs/results/benchmarks/report_size.csv]
+
+Chromium and its driver open the page; `make browser` installs them.
 """
 
 import argparse
@@ -11,9 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fairbench"))
+from chromium import start
 from csv_files import write_csv
 from fabricated import METRICS, Records, finals, history, study
 from planning import cpu
+from selenium import webdriver
 
 from fairbench.report import write_report
 from fairbench.study.plan import arms
@@ -39,7 +43,7 @@ class Shape:
 
 
 SHAPES = (
-    Shape(100, 5, False, 10, 4),
+    Shape(100, 5, False, 10, 1),
     Shape(10_000, 40, False, 60, 8),
     Shape(10_000, 40, True, 60, 8),
     Shape(10_000, 5, False, 60, 8),
@@ -61,6 +65,31 @@ class Curves(Records):
         return found
 
 
+OPENED = """
+const done = arguments[0], entry = (name) => performance.getEntriesByName(name)[0].startTime / 1000;
+const tasks = [0];
+const ends = (list) => list.getEntries().map((task) => (task.startTime + task.duration) / 1000);
+new PerformanceObserver((list) => tasks.push(...ends(list)))
+    .observe({type: 'longtask', buffered: true});
+setTimeout(() => done({
+    elements: document.querySelectorAll('*').length,
+    first_paint_s: entry('first-contentful-paint'),
+    interactive_s: Math.max(performance.getEntriesByType('navigation')[0].domInteractive / 1000, ...tasks),
+}), 5000);
+"""
+
+
+def opened(page: Path) -> dict[str, float]:
+    """What Chromium measures of a page: its elements, its first paint, and when its last long task has ended."""
+    driver = start(webdriver, page.parent / "profile")
+    try:
+        driver.set_script_timeout(60)
+        driver.get(f"file://{page}")
+        return {name: round(value, 2) for name, value in driver.execute_async_script(OPENED).items()}
+    finally:
+        driver.quit()
+
+
 def measure(shape: Shape) -> dict[str, float | str]:
     """Make the report of a study and weigh it."""
     names = [f"O{i}" for i in range(1, shape.optimizers - 1)] + ["AdamW", "PsiLogic"]
@@ -80,6 +109,7 @@ def measure(shape: Shape) -> dict[str, float | str]:
         report = write_report(history(the_study), lookup, Path(folder))
         spent = cpu() - began
         size = report.page.stat().st_size / 1e6
+        browser = opened(report.page)
     return {
         "trials": trials,
         "arms": 2 * shape.optimizers,
@@ -88,6 +118,7 @@ def measure(shape: Shape) -> dict[str, float | str]:
         "target_s": shape.seconds,
         "page_mb": round(size, 2),
         "target_mb": shape.megabytes,
+        **browser,
     }
 
 

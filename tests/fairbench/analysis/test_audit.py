@@ -22,7 +22,7 @@ from fairbench.study.records import Record, Store
 from fairbench.study.schedule import Schedule
 from fairbench.study.trial_spec import TrialSpec
 
-pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
+pytestmark = pytest.mark.xdist_group("audit")
 
 PAGE = Path(__file__).parents[3] / "docs" / "audit.md"
 

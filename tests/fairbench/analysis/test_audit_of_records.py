@@ -14,7 +14,7 @@ from fairbench.analysis.comparison.looks import compare_arms
 from fairbench.analysis.results import collect
 from fairbench.study.records import Record
 
-pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
+pytestmark = pytest.mark.xdist_group("audit_of_records")
 
 DOCS = Path(__file__).parents[3] / "docs"
 HIGH, LOW = [0.90, 0.91, 0.92], [0.10, 0.11, 0.12]

@@ -17,7 +17,7 @@ from fairbench.suites.schema import Suite
 from fairbench.training.place import Place
 from fairbench.training.trial import trial
 
-pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
+pytestmark = pytest.mark.xdist_group("audit_of_trials")
 
 BY_CHANCE = {
     *("low power", "still improving", "selected by chance", "order not settled", "gap still changes"),

@@ -34,7 +34,7 @@ from fairbench.study.record_index import IndexEntry
 from fairbench.study.schedule import Schedule
 from fairbench.suites.schema import Suite
 
-pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
+pytestmark = pytest.mark.xdist_group("searches")
 
 THREE = ("AdamW", "Lion", "PsiLogic")
 DECAYS = {"weight_decay": [0, 0.01, 0.1]}

@@ -19,7 +19,7 @@ from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.loader import load_suite, parse_suite
 from fairbench.training.trial import trial
 
-pytestmark = pytest.mark.xdist_group("libraries")
+pytestmark = pytest.mark.xdist_group("shocks")
 
 
 def shock(kind: str, **options: float) -> Shock:

@@ -27,7 +27,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-pytestmark = pytest.mark.xdist_group("libraries")
+pytestmark = pytest.mark.xdist_group("user_optimizer")
 PAGE = (Path(__file__).parents[3] / "docs/bring-your-own-optimizer.md").read_text()
 SUITE = ["--suite", "tiny.toml"]
 

@@ -17,7 +17,7 @@ from fairbench.suites.loader import load_suite
 from fairbench.training.trial import trial
 from psilogic import PsiLogic
 
-pytestmark = pytest.mark.xdist_group("libraries")
+pytestmark = pytest.mark.xdist_group("controls")
 
 
 def net() -> nn.Module:

@@ -25,7 +25,7 @@ from fairbench.study.trial_spec import TrainingSpec
 from fairbench.suites.loader import load_suite
 from fairbench.training.optimizer_needs import OptimizerNeeds
 
-pytestmark = pytest.mark.xdist_group("libraries")
+pytestmark = pytest.mark.xdist_group("registry")
 TRAINING = TrainingSpec(40, 0, 1.0, 1, 5, 64, "float32", True, False, "val", {}, "cpu")
 SLOW = ("Kron", "RAdam")
 """Optimizers that are slow in the first 30 steps at the middle of their grid."""

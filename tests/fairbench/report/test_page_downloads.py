@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.slow]
 
 
 def test_a_csv_has_all_that_a_table_shows(browser):
-    """Numbers in full, with those that their text shows next to them; text where it says more than numbers."""
+    """Numbers in full, with the further ones that their text shows; text where it says more than numbers."""
     tables = all_tables(replace(analyse(history(broken()[0]), broken()[1]), **FOUND))
     files = browser.execute_script(
         "return Object.fromEntries(places.map((place) => [place.dataset.table, csv(place)]))"

@@ -29,7 +29,7 @@ from fairbench.report.tables.tex import ESCAPED, escape
 from fairbench.report.tables.verdict_text import VerdictText
 from fairbench.report.tables.widths import breakable
 
-pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
+pytestmark = pytest.mark.xdist_group("tables")
 
 LAYOUTS = {"article": (345, 220, 8), "NeurIPS": (397.5, 397.5, 9), "IEEEtran": (516, 252, 8)}
 """Text width and column in points, and the size of \footnotesize. Times, which two of them use, is narrower."""
@@ -167,6 +167,7 @@ def test_numbers(written, shown):
             ["0.5058 ± 0.0039", "0.7091 ± 0.0003", "10.6420 ± 0.0350", "0.6000 ± 0", "0.6000", "–"],
         ),
         ([(0.5, 0.02), (0.6, 0.03), (0.7, 0.0000004)], ["0.500 ± 0.020", "0.600 ± 0.030", "0.70000000 ± 0.00000040"]),
+        ([(0.5, 0.02), (0.6, 0.03), (0.7, 0.0003)], ["0.5000 ± 0.0200", "0.6000 ± 0.0300", "0.7000 ± 0.0003"]),
         ([(2.5291, None), (12.25, None), (0.1, None)], ["2.529", "12.250", "0.100"]),
         ([(-2e12, 3e11), (1.5, 0.25)], ["−2.00e+12 ± 0.30e+12", "1.50 ± 0.25"]),
         ([(None, None)], ["–"]),

@@ -14,7 +14,7 @@ from fairbench.analysis.two_studies import plan_changes, two_arms
 from fairbench.cli.main import main
 from fairbench.optimizers.spec import OptimizerPlan
 
-pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
+pytestmark = pytest.mark.xdist_group("two_studies")
 
 HIGH, LOW, NOISY = [0.90, 0.91, 0.92], [0.50, 0.51, 0.53], [0.8, 0.9, 1.0]
 

@@ -28,7 +28,7 @@ def test_mini_gives_every_optimizer_the_same_treatment() -> None:
         assert option not in suite.optimizers["PsiLogic"].options
 
 
-@pytest.mark.xdist_group("libraries")  # one worker imports what the arenas need
+@pytest.mark.xdist_group("loader")
 @pytest.mark.parametrize("name", ARENAS)
 def test_the_declared_options_are_the_arenas_arguments(name: str) -> None:
     arena, facts = load_arena(name), ARENAS[name]

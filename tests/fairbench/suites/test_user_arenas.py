@@ -28,7 +28,7 @@ from fairbench.suites.schema import Suite
 from fairbench.training.place import Place
 from fairbench.training.trial import trial
 
-pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
+pytestmark = pytest.mark.xdist_group("user_arenas")
 
 ARENA = """[arenas.sine]
 task = "noisy_sine.py:NoisySine"

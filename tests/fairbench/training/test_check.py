@@ -13,7 +13,7 @@ from fairbench.training.check import CONTRACT_CHECKS, case, check_optimizer, che
 from fairbench.training.check.case import ShortTraining, case_of
 from fairbench.training.place import Place
 
-pytestmark = pytest.mark.xdist_group("libraries")
+pytestmark = pytest.mark.xdist_group("check")
 
 WRONG = '''
 import os

@@ -24,7 +24,7 @@ from fairbench.training.place import Place
 from fairbench.training.trainer import Trainer
 from fairbench.training.trial import trial
 
-pytestmark = pytest.mark.xdist_group("libraries")
+pytestmark = pytest.mark.xdist_group("optimizer_needs")
 STEPS = 4
 
 

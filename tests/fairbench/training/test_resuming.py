@@ -30,7 +30,7 @@ from fairbench.training.environment import explain_out_of_memory
 from fairbench.training.place import Checkpointing, Place
 from fairbench.training.trial import trial
 
-pytestmark = pytest.mark.xdist_group("libraries")
+pytestmark = pytest.mark.xdist_group("resuming")
 
 USER_OPTIMIZERS = """
 import threading

@@ -19,7 +19,7 @@ from fairbench.training.determinism import one_thread
 from fairbench.training.place import Place
 from fairbench.training.trainer import Trainer, evaluate
 
-pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
+pytestmark = pytest.mark.xdist_group("trainer_loop")
 
 
 META = torch.device("meta")

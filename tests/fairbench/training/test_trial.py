@@ -23,7 +23,7 @@ from fairbench.training.place import Place
 from fairbench.training.trainer import Trainer
 from fairbench.training.trial import trial
 
-pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports what studies need
+pytestmark = pytest.mark.xdist_group("trial")
 
 
 @pytest.fixture
@@ -58,7 +58,8 @@ def bare_loop(spec: TrialSpec) -> tuple[torch.nn.Module, list[float]]:
     for step in range(steps):
         warm = (step + 1) / 2 if step < 2 else 0.5 * (1 + math.cos(math.pi * (step - 2) / (steps - 2)))
         optimizer.param_groups[0]["lr"] = spec.lr * warm
-        loss = torch.nn.functional.cross_entropy(model(inputs[rows[step]]).logits, labels[rows[step]])
+        with torch.autocast("cpu", torch.bfloat16, enabled=spec.training.precision == "bfloat16"):
+            loss = torch.nn.functional.cross_entropy(model(inputs[rows[step]]).logits, labels[rows[step]])
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -74,8 +75,10 @@ def sha_of(model: torch.nn.Module) -> str:
     return sha.hexdigest()
 
 
-def test_a_trial_is_the_bare_training_loop_bit_by_bit(specs: list[TrialSpec]) -> None:
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_a_trial_is_the_bare_training_loop_bit_by_bit(specs: list[TrialSpec], precision: str) -> None:
     spec = as_final(specs[0])
+    spec = replace(spec, training=replace(spec.training, precision=precision))
     record = trial(spec)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

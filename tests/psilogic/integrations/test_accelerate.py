@@ -9,7 +9,7 @@ from training import assert_same, classification_batches, classifier, train
 
 from psilogic import PsiLogic, monitor
 
-pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports it
+pytestmark = pytest.mark.xdist_group("accelerate")  # one worker imports it
 
 OPTIONS = {"lr": 0.02, "weight_decay": 0.01, "gamma": 5.0, "total_steps": 12, "chaos_warmup": 3}
 LOSS = torch.nn.functional.cross_entropy

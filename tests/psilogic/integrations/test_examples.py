@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-GROUPS = {"accelerate_loop": "libraries", "transformers_trainer": "libraries", "lightning_module": "lightning"}
+GROUPS = {"accelerate_loop": "accelerate", "transformers_trainer": "trainer", "lightning_module": "lightning"}
 """For each example the worker that has imported its libraries."""
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))

@@ -6,7 +6,7 @@ from training import assert_same, classification_batches, classifier, train
 
 from psilogic import PsiLogic, PsiLogicGPT, monitor
 
-pytestmark = pytest.mark.xdist_group("libraries")  # one worker imports it
+pytestmark = pytest.mark.xdist_group("trainer")  # one worker imports it
 
 OPTIONS = {"lr": 0.02, "gamma": 5.0, "total_steps": 8, "chaos_warmup": 2}
 STEPS = 8

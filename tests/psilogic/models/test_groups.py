@@ -9,7 +9,7 @@ from torch import nn
 
 from psilogic import gpt_groups, nlp_groups, vit_groups
 
-pytestmark = pytest.mark.xdist_group("libraries")  # one worker loads the models
+pytestmark = pytest.mark.xdist_group("models")  # one worker loads the models
 
 BUILDERS = {"gpt": gpt_groups, "vit": vit_groups, "nlp": nlp_groups}
 NORMS = ("LayerNorm", "BatchNorm2d", "LlamaRMSNorm", "T5LayerNorm")

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 import psilogic
 from psilogic import PsiLogicGPT, PsiLogicNLP, PsiLogicViT
 
-pytestmark = pytest.mark.xdist_group("libraries")  # one worker loads the models
+pytestmark = pytest.mark.xdist_group("models")  # one worker loads the models
 
 
 def torch_layers() -> list[nn.Module]:

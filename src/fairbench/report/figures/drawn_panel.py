@@ -76,7 +76,8 @@ def drawn_panel(arena: str, panel: Panel) -> DrawnPanel:
     lost = [(_rounded(at), y.start + (y.end - y.start) * share, arm, text) for at, share, arm, text in panel.lost]
     seeds = {arm: [_line(seed) for seed in seeds] for arm, seeds in panel.seeds.items()}
     about = arena, panel.title, " ".join(panel.summary), panel.box
-    found = points, lost, panel.columns, panel.values
+    values = [tuple(_rounded(x) if isinstance(x, float) else x for x in of_point) for of_point in panel.values]
+    found = points, lost, panel.columns, values
     return DrawnPanel(*about, x, y, *found, panel.seconds, seeds, panel.best)
 
 

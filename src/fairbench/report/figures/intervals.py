@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, NullLocator
@@ -77,12 +77,18 @@ def _draw_rows(panel: Panel, rows: Sequence[Interval]) -> None:
     axes.axvline(0, color=LIGHT["edge"], linewidth=1)
     for i, row in enumerate(rows):
         look = row.look
+        along = [row.value]
         if row.low is not None and row.high is not None:
-            mark(panel, look, *axes.plot([row.low, row.high], [i, i], color=look.color, linewidth=1.8))
-        filling = look.color if row.sure else LIGHT["paper"]
-        dots = axes.plot(row.value, i, color=look.color, marker=look.marker, linestyle="", markersize=7)
-        dots[0].set_markerfacecolor(filling)
-        mark(panel, look, *dots)
+            along = [row.low, row.value, row.high]
+        filling = {"markerfacecolor": look.color if row.sure else LIGHT["paper"], "markevery": [len(along) // 2]}
+        style: dict[str, Any] = {
+            "color": look.color,
+            "linewidth": 1.8,
+            "marker": look.marker,
+            "markersize": 7,
+            **filling,
+        }
+        mark(panel, look, *axes.plot(along, [i] * len(along), **style))
         text = f"{row.name}: {interval(row.value, row.low, row.high)}"
         panel.points.append((row.value, i, look.index, text))
         panel.values.append((row.value, row.low, row.high))

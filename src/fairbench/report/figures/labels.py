@@ -20,7 +20,7 @@ MOST_LABELS = 9
 WIDE = 3.5
 """The least inches of a panel that has labels at the ends of its lines."""
 LEGEND_SIZE = 8
-GAP = 6
+LABEL_GAP = 6
 """The points between the middle of a marker and its label."""
 
 
@@ -84,8 +84,8 @@ def label_ends(panel: Panel, ends: Mapping[str, tuple[Look, tuple[float, float]]
         of_panel: dict[str, Any] = {"transform": axes.transAxes, "clip_on": False, "color": look.color}
         sample: dict[str, Any] = {"linestyle": look.line, "marker": look.marker, "markersize": 4, "markevery": [1]}
         line = axes.plot([x, 1.05], [y, height], linewidth=0.8, **sample, **of_panel)
-        shifted = {**of_panel, "transform": moved(axes.transAxes, axes, GAP)}
-        name = axes.text(1.05, height, text, fontweight="bold", va="center", **shifted)
+        after = {**of_panel, "transform": moved(axes.transAxes, axes, LABEL_GAP)}
+        name = axes.text(1.05, height, text, fontweight="bold", va="center", **after)
         mark(panel, look, *line, name, kind="end")
 
 

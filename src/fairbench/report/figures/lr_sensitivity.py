@@ -148,9 +148,12 @@ def _draw_lost(panel: Panel, arms: Sequence[ArmResults], looks: Looks, worst: fl
     """Draw crosses at the rates at which trials diverged, stacked from the panel's edge where arms share a rate."""
     step = CROSS_HEIGHT / panel.inner_height * (1 if worst == 0 else -1)
     drawn = Counter[float]()
-    for arm in arms:
+    rates = (
+        (arm, sorted({run.lr for run in (*arm.sweep, *arm.confirm) if run.status == "diverged" and run.lr}))
+        for arm in arms
+    )
+    for arm, lost in (x for x in rates if x[1]):
         look = looks[arm.optimizer]
-        lost = sorted({run.lr for run in (*arm.sweep, *arm.confirm) if run.status == "diverged" and run.lr})
         texts = [f"{arm.optimizer}, rate {rate(lr)}: diverged" for lr in lost]
         at_edge = {"color": look.color, "transform": panel.axes.get_xaxis_transform(), **CROSS}
         heights = [worst + step * drawn[lr] for lr in lost]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
-from matplotlib.patches import Patch
+from matplotlib.patches import Patch, Rectangle
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.cost import STEP_PHASES, Cost
@@ -61,8 +61,9 @@ def _draw_bars(panel: Panel, costs: Sequence[Cost], looks: Looks) -> None:
         arm, widths = looks[cost.optimizer], [getattr(cost, f"{phase}_ms") for phase in STEP_PHASES]
         *lefts, end = accumulate(widths, initial=0.0)
         edges = zip(lefts, widths, PHASE_COLORS, strict=True)
-        bars = [([a, a + w, a + w, a], [row - 0.31] * 2 + [row + 0.31] * 2, color) for a, w, color in edges]
-        mark(panel, arm, *axes.fill(*(part for bar in bars for part in bar), linewidth=0))
+        for left, width, color in edges:
+            bar = Rectangle((left, row - 0.31), width, 0.62, facecolor=color, linewidth=0)
+            mark(panel, arm, axes.add_artist(bar))
         for phase, width, left in zip(STEP_PHASES, widths, lefts, strict=True):
             panel.points.append((left + width / 2, row, arm.index, f"{cost.optimizer}, {phase}: {number(width, 3)} ms"))
             panel.values.append((phase, width))

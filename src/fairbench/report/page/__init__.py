@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import re
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
@@ -21,13 +22,15 @@ from fairbench.report.figures.looks import looks_of
 from fairbench.report.findings import Finding
 from fairbench.report.page.inline import colors, inline, swatch
 from fairbench.report.tables.latex import to_latex
-from fairbench.report.tables.model import TableView
+from fairbench.report.tables.model import Cell, TableView
 from fairbench.report.tables.numbers import rate
 from fairbench.report.tables.provenance import trial_counts
 
 TABLE_SCRIPTS = ("view.js", "tables.js", "bar.js")
 FIGURE_SCRIPTS = ("axes.js", "arms.js", "ticks.js", "figures.js", "pointer.js", "downloads.js")
 STYLES = ("figures.css", "style.css")
+NUMBER = re.compile(r"\d+(\.\d+)?")
+"""A number as both Python and a browser read it."""
 FEW = 8
 """The most baselines that the first sentences name."""
 SHORT, PROSE = 16, 60
@@ -99,7 +102,14 @@ def _template(name: str) -> jinja2.Template:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"rate": rate, "plural": plural, "kinds": _kinds, "swatch": swatch, "more": _more}
+    environment.filters |= {
+        "rate": rate,
+        "plural": plural,
+        "kinds": _kinds,
+        "swatch": swatch,
+        "value": _value,
+        "more": _more,
+    }
     return environment.get_template(name)
 
 
@@ -117,6 +127,13 @@ def _kinds(view: TableView) -> list[Markup]:
 
     found = map(kind, range(len(view.columns)))
     return [Markup(f' class="{x}"' if x else "") for x in found]
+
+
+def _value(cell: Cell) -> Markup:
+    """The attribute of a cell with its value; none where the text is the same number, since a page has many of them."""
+    text = str(cell.text)
+    same = cell.value is None or (NUMBER.fullmatch(text) and float(text) == cell.value)
+    return Markup("" if same else f' data-value="{cell.value}"')
 
 
 def _more(numbers: Iterable[Any]) -> Markup:

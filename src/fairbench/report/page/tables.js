@@ -20,9 +20,14 @@ function matches(row, wanted) {
   return wanted.every((word) => texts.get(row).includes(word));
 }
 
+// The number of a cell as text, which is its own text if that says it in full; empty for none.
+function valueOf(cell) {
+  return cell.dataset.value ?? (Number.isNaN(Number(cell.textContent)) ? "" : cell.textContent.trim());
+}
+
 function key(row, column, numeric) {
   const cell = row.cells[column];
-  if (numeric || "value" in cell.dataset) return "value" in cell.dataset ? Number(cell.dataset.value) : null;
+  if (numeric || "value" in cell.dataset) return valueOf(cell) ? Number(valueOf(cell)) : null;
   const severity = SEVERITIES.indexOf(cell.textContent);
   return severity < 0 ? cell.textContent : severity;
 }
@@ -98,14 +103,14 @@ function download(place, kind, content) {
 
 const NUMERAL = /\d[\d.]*(e[+−-]\d+)?/g;
 
-// What a cell says, without its sign; the small text next to it is in columns of their own.
+// What a cell says, without its sign; the small text after it is in columns of its own.
 function said(cell) {
   const copy = cell.cloneNode(true);
   for (const part of copy.querySelectorAll(":scope > small, [aria-hidden]")) part.remove();
   return copy.textContent.trim();
 }
 
-// Whether a text has words, signs or numbers besides some numbers.
+// Whether a text has words, signs or numbers that some numbers lack.
 function saysMore(text, numbers) {
   const known = numbers.filter(Boolean).length;
   return /[^\s–+−±<,%[\]()]/.test(text.replace(NUMERAL, "")) || (text.match(NUMERAL) ?? []).length > known;
@@ -118,7 +123,7 @@ function columnsOf(head, cells) {
   const texts = cells.map(said);
   const more = further(head).map((name, i) => [`${title} ${name}`, ...cells.map((cell) => further(cell)[i] ?? "")]);
   if (!head.classList.contains("n")) return [[title, ...texts], ...more];
-  const numbers = cells.map((cell) => cell.dataset.value ?? "");
+  const numbers = cells.map(valueOf);
   const tells = texts.some((text, i) => saysMore(text, [numbers[i], ...further(cells[i])]));
   return [[title, ...numbers], ...more, ...(tells ? [[`${title}, as shown`, ...texts]] : [])];
 }
