@@ -7,63 +7,35 @@ import pytest
 
 pytestmark = pytest.mark.xdist_group("servers")
 
-SCRIPT = """
-import threading
-import torch
-import fairbench as fb
+PROCESS = """
+import os, threading
+from fairbench.runner.executors.starting import new_process, signals_deferred, start_process
 
-print("the script runs")
-
-
-class Halved(torch.optim.SGD):
-    def __init__(self, params, lr):
-        super().__init__(params, lr / 2)
+print("the script runs", flush=True)
 
 
 def run():
-    suite = fb.Suite.load("tiny.toml").with_optimizer(Halved)
-    print(fb.run("tiny.toml", "results/mine", workers=1, progress=False))
-    print(suite.added["Halved"].source)
+    process = new_process([], os.write, (1, b"the process runs\\n"))
+    with signals_deferred() as deliver:
+        start_process(process, deliver)
+    process.join()
 
 
+run()
 thread = threading.Thread(target=run)
 thread.start()
 thread.join()
 """
-PRINTED = """the script runs
-<Study results/mine of suite tiny: 10 of 10 trials>
-import torch
-import torch.optim
+PRINTED = "the script runs\n" + 2 * "the process runs\n"
 
 
-class Halved(torch.optim.SGD):
-    def __init__(self, params, lr):
-        super().__init__(params, lr / 2)
-
-"""
-
-
-def test_a_script_without_a_main_guard_runs_a_study_in_a_thread(here):
-    (here / "script.py").write_text(SCRIPT)
-    done = subprocess.run([sys.executable, "script.py"], cwd=here, capture_output=True, text=True)
+@pytest.mark.parametrize("how", ["a file", "standard input"])
+def test_a_script_without_a_main_guard_starts_processes_also_in_a_thread(tmp_path, how):
+    """`test_every_example_runs` and the notebook run whole studies so."""
+    (tmp_path / "script.py").write_text(PROCESS)
+    words, text = (["script.py"], None) if how == "a file" else (["-"], PROCESS)
+    done = subprocess.run([sys.executable, *words], input=text, cwd=tmp_path, capture_output=True, text=True)
     assert (done.stdout, done.stderr) == (PRINTED, "")
-
-
-PROCESS = """
-import os
-from fairbench.runner.executors.starting import new_process, signals_deferred, start_process
-
-print("the script runs", flush=True)
-process = new_process([], os.write, (1, b"the process runs\\n"))
-with signals_deferred() as deliver:
-    start_process(process, deliver)
-process.join()
-"""
-
-
-def test_standard_input_starts_a_process(tmp_path):
-    done = subprocess.run([sys.executable, "-"], input=PROCESS, cwd=tmp_path, capture_output=True, text=True)
-    assert (done.stdout, done.stderr) == ("the script runs\nthe process runs\n", "")
 
 
 IMPORTED = """
