@@ -14,6 +14,8 @@ from fairbench.api.table import Table, table_of
 from fairbench.report.console import print_plan
 from fairbench.runner.run_options import cores
 from fairbench.runner.run_study import plan_study
+from fairbench.study.history import History
+from fairbench.study.plan import Study as StudyPlan
 from fairbench.study.snapshot import Snapshot
 from fairbench.suites.schema import Suite
 from fairbench.training.place import Place
@@ -28,9 +30,10 @@ class Plan:
 
     Attributes:
         arenas: a row for each arena.
-        text: the plan in sentences, as `fairbench plan` prints it.
+        study: the suite with what the preflight measured.
+        history: the plans of the directory.
+        directory: of the study.
         workers: trials at a time.
-        frozen: sha256 of the frozen plan of the directory; empty without one.
         damaged: messages on damaged records.
 
     >>> plan = fb.Suite.load("tiny.toml").plan()
@@ -39,9 +42,10 @@ class Plan:
     """
 
     arenas: Table[Forecast]
-    text: str
+    study: StudyPlan
+    history: History
+    directory: Path
     workers: int
-    frozen: str
     damaged: list[str]
 
     @property
@@ -59,8 +63,17 @@ class Plan:
         """Disk space of the study."""
         return sum(x.disk for x in self.arenas) / 1e6
 
+    @property
+    def frozen(self) -> str:
+        """The sha256 of the frozen plan of the directory; empty without one."""
+        return self.history.frozen
+
     def __repr__(self) -> str:
-        return self.text
+        """The plan in sentences, as `fairbench plan` prints it."""
+        text = io.StringIO()
+        console = Console(file=text, width=WIDTH, force_jupyter=False)  # in a notebook it would show the text at once
+        print_plan(self.study, self.arenas.rows, self.workers, self.history, self.directory, console)
+        return text.getvalue().rstrip()
 
 
 def planned(
@@ -74,8 +87,6 @@ def planned(
     """The plan of a suite in a directory; the arguments are those of `plan_study`."""
     preflight, history = plan_study(suite, directory, places[0], freeze, say, server)
     workers = min(len(places), cores()) if places[0].kind == "cpu" else len(places)
-    records, text = Snapshot(directory, preflight.study), io.StringIO()
-    forecasts = forecast(preflight, records)
-    console = Console(file=text, width=WIDTH, force_jupyter=False)  # in a notebook it would show the text at once
-    print_plan(preflight.study, forecasts, workers, history, directory, console)
-    return Plan(table_of(Forecast, forecasts), text.getvalue().rstrip(), workers, history.frozen, records.damaged)
+    records = Snapshot(directory, preflight.study)
+    forecasts = table_of(Forecast, forecast(preflight, records))
+    return Plan(forecasts, preflight.study, history, directory, workers, records.damaged)

@@ -13,7 +13,7 @@ from fairbench.cli.places import choice, places
 from fairbench.cli.suite_options import chosen_suite
 from fairbench.common.errors import UsageError
 from fairbench.common.terminal import say
-from fairbench.runner.run_options import RunOptions, cores
+from fairbench.runner.run_options import RunOptions
 from fairbench.suites.schema import Suite
 
 if TYPE_CHECKING:
@@ -113,20 +113,15 @@ def plan(options: argparse.Namespace) -> int:
     directory, where = output_directory(options, suite), places(options)
     prepare_own_data(options, suite)
 
-    from fairbench.analysis.forecast import forecast
+    from fairbench.api.plan import planned
     from fairbench.common.console import Terminal
     from fairbench.report.console import print_plan
-    from fairbench.runner.run_study import plan_study
-    from fairbench.study.snapshot import Snapshot
 
     console = Terminal()
-    preflight, history = plan_study(suite, directory, where[0], options.freeze, partial(say, is_error=True))
-    workers = min(len(where), cores()) if where[0].kind == "cpu" else len(where)
-    records = Snapshot(directory, preflight.study)
-    forecasts = forecast(preflight, records)
-    print_plan(preflight.study, forecasts, workers, history, directory, console)
+    found = planned(suite, directory, where, options.freeze, partial(say, is_error=True))
+    print_plan(found.study, found.arenas.rows, found.workers, found.history, directory, console)
     if chosen := choice(options, where):
         console.print(chosen, style="dim", highlight=False)
-    for message in records.damaged:
+    for message in found.damaged:
         console.print(message, style="yellow", highlight=False, soft_wrap=True)
     return 0

@@ -206,8 +206,11 @@ def collect(optimizer: Optimizer, sharding: Sharding, caches: dict[int, BucketCa
     layouts = sharding.layouts([p for pool in pools for p in pool])
     buckets: list[Bucket] = []
     for members in together(optimizer.param_groups, optimizer.defaults):
-        groups = [optimizer.param_groups[i] for i in members for _ in pools[i]]
-        pool = [p for i in members for p in pools[i]]
+        groups: list[Group] = []
+        pool: list[Tensor] = []
+        for i in members:
+            groups += [optimizer.param_groups[i]] * len(pools[i])
+            pool += pools[i]
         pooled = any(pools[i] is not optimizer.param_groups[i]["params"] for i in members)
         own = {id(p) for i in members for p in optimizer.param_groups[i]["params"]} if pooled else None
         columns = _split(groups, pool, layouts, own) if layouts or pooled else _whole(groups, pool)
