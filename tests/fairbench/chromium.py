@@ -9,8 +9,6 @@ import pytest
 from pages import everything
 from PIL import Image
 
-from fairbench.report.figures.canvas import STYLE
-
 PROGRAMS = {"chromium": "chromium", "chromedriver": "chromium-driver"}
 ARGUMENTS = (
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"),
@@ -28,9 +26,7 @@ def driver(tmp_path_factory):
         pytest.skip(f"no browser; on Debian: apt-get install {' '.join(missing)}")
     selenium = pytest.importorskip("selenium.webdriver", reason=f"{sys.executable} -m pip install selenium")
     file = tmp_path_factory.mktemp("page") / "report.html"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(STYLE, "pdf.fonttype", 3)
-        file.write_text(everything())
+    file.write_text(everything())
     found = start(selenium, file.parent / "profile")
     found.page = f"file://{file}"
     found.execute_cdp_cmd("Emulation.setFocusEmulationEnabled", {"enabled": True})  # also after a page was printed

@@ -73,6 +73,5 @@ def small_study(tmp_path_factory):
     write_tiny(folder, SMALL)
     with pytest.MonkeyPatch.context() as patch, one_thread():
         run_here(patch, folder)
-        patch.setattr("fairbench.report.figures.canvas.DPI", 20)
         assert main(["run", "--suite", "tiny.toml", "--output-dir", "out", "--workers", "0"]) == 0
     return folder / "out"

@@ -20,7 +20,7 @@ from fairbench.analysis.comparison.time_to_target import ProfilePoint
 from fairbench.common.files import write_files
 from fairbench.report.figures import all_figures
 from fairbench.report.figures.axis_text import fit_ticks, inner_width, thin_ticks
-from fairbench.report.figures.canvas import MOST_PIXELS, STYLE, Drawing, finished, style
+from fairbench.report.figures.canvas import MOST_PIXELS, Drawing, finished, style
 from fairbench.report.figures.causes import acted, draw_causes, draw_mechanism, draw_shocks
 from fairbench.report.figures.colors import COLORS
 from fairbench.report.figures.labels import separate
@@ -131,7 +131,6 @@ def test_profiles_are_steps_between_the_ratios_of_times():
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="no TeX; on Debian: apt-get install texlive-latex-recommended")
 def test_figures_for_a_paper_have_its_widths_and_text_of_at_least_seven_points(monkeypatch, tmp_path):
     monkeypatch.setattr(all_figures, "FIGURES", {"learning_curves": draw_learning_curves})
-    monkeypatch.setitem(STYLE, "pdf.fonttype", 3)  # the usual one takes most of the time
     the_study = study(("gpt", "vit"))
     files = paper_figures(analyse(history(the_study), Records(finals(the_study))))
     assert set(files) == {
@@ -163,7 +162,7 @@ def overfull(text, folder):
     return re.findall(r"Overfull \\hbox.*", (folder / "paper.log").read_text(errors="replace"))
 
 
-def test_fonts_are_embedded_and_pdfs_are_reproducible():
+def test_fonts_are_embedded_and_pdfs_are_reproducible(usual_figures):
     figure = drawn(draw_leaderboard, analyses_of(study(("vit",))))
     pdf = figure.save("pdf")
     assert pdf == figure.save("pdf")
@@ -187,7 +186,7 @@ def test_panels_of_any_name_stay_in_their_folder(monkeypatch):
 
 
 @pytest.mark.parametrize(("inches", "pixels"), [((10.0, 5.0), (1600, 800)), ((10.0, 500.0), (346, 17320))])
-def test_a_png_has_a_limited_number_of_pixels(inches, pixels):
+def test_a_png_has_a_limited_number_of_pixels(usual_figures, inches, pixels):
     """At the usual dpi one of 500 inches would be higher than matplotlib can draw."""
     picture = Image.open(io.BytesIO(finished(Figure(figsize=inches), {}, "name", "Title", "A caption.").save("png")))
     assert picture.size == pytest.approx(pixels, abs=2)

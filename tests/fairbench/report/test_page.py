@@ -14,7 +14,6 @@ from pages import BACKGROUNDS, HOSTILE, Page, contrast, everything, latex, rende
 from fairbench.analysis.analyse import analyse
 from fairbench.optimizers.registry import OPTIMIZERS
 from fairbench.report.figures.all_figures import draw_figures
-from fairbench.report.figures.canvas import STYLE
 from fairbench.report.figures.colors import COLORS
 from fairbench.report.figures.looks import KNOWN, STYLES, looks_of, style_of
 from fairbench.report.tables.latex import to_latex
@@ -31,14 +30,6 @@ ELEMENTS = {
     *("search", "output", "button", "select", "option"),
     *("svg", "desc", "defs", "g", "path", "use", "text", "rect", "clippath"),
 }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def quick_fonts():
-    """Fonts embedded as they are drawn; most of a report's time goes into other ones."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(STYLE, "pdf.fonttype", 3)
-        yield
 
 
 @pytest.fixture(scope="module")

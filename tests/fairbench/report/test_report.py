@@ -17,8 +17,6 @@ from rich.console import Console
 from fairbench.analysis.analyse import analyse
 from fairbench.report import write_report
 from fairbench.report.console import print_verdicts
-from fairbench.report.figures import canvas
-from fairbench.report.figures.canvas import STYLE
 from fairbench.report.findings import find
 
 ALWAYS = ("lr_sweep", "steps", "summary", "aggregate", "significance", "mechanism", "cost", "tuning")
@@ -56,11 +54,9 @@ def figures():
 
 @pytest.fixture(autouse=True)
 def no_other_figures(request, monkeypatch):
-    """Drawing takes most of a report's time, and most of it the embedding of fonts and the pixels."""
+    """Drawing takes most of a report's time."""
     if "figures" not in request.fixturenames:
         monkeypatch.setattr("fairbench.report.draw_figures", lambda *_: [])
-    monkeypatch.setitem(STYLE, "pdf.fonttype", 3)
-    monkeypatch.setattr(canvas, "DPI", 20)
 
 
 def write(folder, the_study=None, scores=None, **options):

@@ -27,7 +27,6 @@ from tiny import run_here, write_tiny
 
 from fairbench.cli.main import main
 from fairbench.common.errors import Preempted
-from fairbench.report.figures import canvas
 from fairbench.runner import preemption
 from fairbench.runner.preemption import preemptible
 from fairbench.study.trial_spec import TrialSpec
@@ -86,7 +85,6 @@ def test_an_interrupted_study_ends_like_an_undisturbed_one(finished, monkeypatch
     records = {path: path.stat().st_mtime_ns for path in study.ended_records()}
 
     run_here(monkeypatch, finished.folder)
-    monkeypatch.setattr(canvas, "DPI", 20)
     assert main([*finished.words, "--output-dir", study.output, "--workers", "0"]) == DONE
     assert {path: path.stat().st_mtime_ns for path in records} == records, "finished trials were run again"
     check_same(study, finished.output)
