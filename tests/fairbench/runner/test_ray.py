@@ -1,5 +1,6 @@
 """Trials on a Ray cluster give the same records as elsewhere, even if nodes are lost or join."""
 
+import json
 import os
 import subprocess
 import sys
@@ -88,7 +89,6 @@ def held(tmp_path_factory):
     (folder / "own_optimizers.py").write_text(WAITS)
     with pytest.MonkeyPatch.context() as patch, one_thread():
         run_here(patch, folder)
-        patch.setattr("fairbench.report.figures.canvas.DPI", 20)
         assert main([*RUN, "--output-dir", "here", "--workers", "0"]) == 0
     return folder
 
@@ -102,6 +102,7 @@ def run(folder, *words):
     return subprocess.Popen(command, cwd=folder, env={**os.environ, **ALONE}, stdout=output, stderr=output)
 
 
+@pytest.mark.soak
 def test_a_lost_node_and_a_new_one_change_no_table(cluster, held):
     (held / "hold").touch()
     driver = run(held, "--output-dir", "ray", "--ray", cluster.address)
@@ -144,38 +145,65 @@ def test_an_address_without_a_cluster_is_an_error(address):
         pass
 
 
+LOST = """
+import os, psutil, torch
+from pathlib import Path
+
+
+class Lost(torch.optim.SGD):
+    def step(self, closure=None):
+        if Path("lose").exists():
+            Path("lose").unlink()
+            psutil.Process(os.getppid()).parent().kill()  # Ray's worker, whose process server has forked this one
+        return super().step(closure)
+"""
 PRIVATE = """
-import sys
+import json
 from pathlib import Path
 from unittest.mock import Mock
 from fairbench.runner.run_options import RunOptions
 from fairbench.runner.run_study import _executor
 from fairbench.study.records import Store
+from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.loader import load_suite
 from fairbench.training.place import Place
 
 options = RunOptions([Place()], allow_mixed=True, ray="local")
-with _executor(load_suite("smoke"), options, Store(Path("private")), Mock()):
+with _executor(load_suite("tiny.toml"), options, Store(Path("private")), Mock()) as executor:
     import psutil, ray
     from ray._raylet import AuthenticationMode, get_authentication_mode
 
     assert get_authentication_mode() == AuthenticationMode.TOKEN
-    driver = psutil.Process()
+    driver, sockets = psutil.Process(), []
     for process in [driver, *driver.children(recursive=True)]:
         for socket in process.net_connections("inet"):
             if socket.status == "LISTEN":
-                print(process.name(), socket.laddr.ip.removeprefix("::ffff:"))
+                sockets.append((process.name(), socket.laddr.ip.removeprefix("::ffff:")))
+    Path("lose").touch()
+    executor.submit(TrialSpec.from_json(json.loads(Path("spec.json").read_text())), 300.0)
+    (record,) = executor.collect()
+Path("seen.json").write_text(json.dumps([sockets, record]))
 """
 
 
-def test_the_cluster_of_one_study_is_not_reachable_from_outside(tmp_path):
-    """Neither its head nor its node, its driver or its workers."""
+def test_the_cluster_of_one_study_is_not_reachable_from_outside_and_repeats_a_lost_trial(tmp_path, monkeypatch):
+    """Neither its head nor its node, its driver or its workers; of these one is killed."""
+    write_tiny(tmp_path)
+    (tmp_path / "own_optimizers.py").write_text(LOST)
+    run_here(monkeypatch, tmp_path)
+    lost = {"Lost": OptimizerPlan(factory="own_optimizers:Lost")}
+    study = study_of(replace(load_suite("tiny.toml"), optimizers=lost, reference="Lost", ladder=[]))
+    spec = trial_spec(study, "vit", "Lost", "sweep", 0.01, 0)
+    (tmp_path / "spec.json").write_text(json.dumps(spec.to_json()))
     environment = {**os.environ, **ALONE}
     done = subprocess.run(
         [sys.executable, "-c", PRIVATE], cwd=tmp_path, env=environment, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    sockets = [line.rsplit(" ", 1) for line in done.stdout.splitlines()]
+    assert not (tmp_path / "lose").exists()
+    sockets, record = json.loads((tmp_path / "seen.json").read_text())
+    assert record["status"] == "finished", record
+    assert record["result"] == json.loads(json.dumps(trial(spec)["result"]))
     assert {"gcs_server", "raylet"} <= {name for name, _ in sockets}
     assert {address for _, address in sockets} == {"127.0.0.1"}
 
