@@ -10,6 +10,10 @@ from nbformat.v4 import new_code_cell
 pytestmark = pytest.mark.xdist_group("servers")
 
 EXAMPLE = Path(__file__).parents[3] / "examples/own_optimizer.ipynb"
+QUICK = """
+from fairbench.report.figures import canvas
+canvas.DPI, canvas.STYLE["pdf.fonttype"] = 20, 3
+"""
 EDITED = """
 import json
 from pathlib import Path
@@ -38,6 +42,7 @@ except fb.UsageError as error:
 def cells(tmp_path_factory):
     """The cells of the example and of the tests, executed."""
     notebook = nbformat.read(EXAMPLE, as_version=4)
+    notebook.cells.insert(0, new_code_cell(QUICK))  # the kernel has no fixtures
     notebook.cells += [new_code_cell(EDITED), new_code_cell(REFUSED)]
     folder = tmp_path_factory.mktemp("notebook")
     NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(folder)}}).execute()
