@@ -3,6 +3,7 @@
 # make quick   set up, run tests that take about a minute
 # make gpu-test, make gpu-bench   on a CUDA GPU: run the tests that need one, and time a step; the results are dated
 # make arm     set up, run the compiled kernels on an emulated ARM processor, compile them for macOS
+# make dist    build the archive of the sources and the wheel, and check them
 # make soak    set up, run the tests that make test leaves out, then random trainings for SOAK_MINUTES
 
 PYTHON ?= python3
@@ -14,7 +15,7 @@ export UV_FIND_LINKS ?= $(shell $(PYTHON) -m pip config get global.find-links 2>
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := setup
-.PHONY: setup bench test quick arm soak check browser gpu-test gpu-bench clean
+.PHONY: setup bench test quick arm dist soak check browser gpu-test gpu-bench clean
 
 setup: $(VENV)/.installed
 
@@ -91,5 +92,15 @@ gpu-bench: setup
 	$(VENV)/bin/python benchmarks/step_memory.py --device cuda --csv $(GPU_RESULTS)/step_memory.csv > $(GPU_RESULTS)/step_memory.txt
 	tail -n 60 $(GPU_RESULTS)/*.txt
 
+# The archive of the sources, and a wheel for this processor and every Linux whose C library is not much older.
+dist: setup
+	rm -rf dist src/*.egg-info/SOURCES.txt  # a list of an earlier build, all of which setuptools would put into the archive
+	$(VENV)/bin/uv build --quiet --out-dir dist
+	$(VENV)/bin/uv pip install --quiet --python $(VENV)/bin/python --group dist
+	PATH="$$PWD/$(VENV)/bin:$$PATH" $(VENV)/bin/auditwheel repair --wheel-dir dist dist/*-linux_*.whl && rm dist/*-linux_*.whl
+	$(VENV)/bin/abi3audit --strict --summary dist/*.whl
+	$(VENV)/bin/check-wheel-contents dist/*.whl
+	$(VENV)/bin/twine check --strict dist/*
+
 clean:
-	rm -rf $(VENV) build src/psilogic/*/*.so src/psilogic/updates/native/*.so
+	rm -rf $(VENV) build dist src/psilogic/*/*.so src/psilogic/updates/native/*.so
