@@ -43,8 +43,8 @@ BLOCKS = {
 def run_options(options: argparse.Namespace) -> None:
     """Everything that `run`, `plan` and `slurm` do before they read data and begin to train."""
     options.device = options.device or "cuda"  # implied by slurm's --gres
-    output_directory(options, chosen_suite(options))
-    chosen_run_options(argparse.Namespace(**{**vars(parser().parse_args(["run"])), **vars(options)}))
+    directory = output_directory(options, chosen_suite(options))
+    chosen_run_options(argparse.Namespace(**{**vars(parser().parse_args(["run"])), **vars(options)}), directory)
 
 
 FOLLOWED: dict[str, tuple[Callable[[argparse.Namespace], Any], str]] = {
