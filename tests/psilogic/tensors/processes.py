@@ -168,8 +168,7 @@ def work(connection):
             return
         if dist.is_initialized():
             dist.destroy_process_group()  # processes that wait for this one in a collective get an error now
-        clear = getattr(debug, "_clear_sharding_prop_cache", None)  # since torch 2.9: else it returns meshes of lost groups
-        if clear:
+        if clear := getattr(debug, "_clear_sharding_prop_cache", None):  # its cache has meshes of groups that are gone
             clear()
         faulthandler.cancel_dump_traceback_later()
 
