@@ -71,7 +71,7 @@ def test_steps_are_those_of_separate_optimizers(sizes, execution, name, flags):
     optimizer = grouped(params, **options)
     actual = trace(optimizer, params, script)
     assert len(sizes) == 1
-    # Torch may round the numbers of several tensors, which it takes as a vector, otherwise than those of one.
+    # In a bucket with others, the norm of a tensor may be rounded otherwise in some step.
     assert_same(actual, trace(Separate(twins, **options), twins, script), 1e-14)
 
 
