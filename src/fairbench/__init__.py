@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fairbench.api.catalog import arenas, optimizers, suites
-    from fairbench.api.comparing import Compared, compare
+    from fairbench.api.comparing import Compared, Replicated, compare
     from fairbench.api.plan import Plan
     from fairbench.api.published import verdicts
     from fairbench.api.running import check, run, try_
@@ -35,6 +35,7 @@ __all__ = [
     "Figure",
     "Page",
     "Plan",
+    "Replicated",
     "Study",
     "Suite",
     "Table",
@@ -52,7 +53,7 @@ __all__ = [
 ]
 _PLACES = {
     "catalog": ("arenas", "optimizers", "suites"),
-    "comparing": ("Compared", "compare"),
+    "comparing": ("Compared", "Replicated", "compare"),
     "plan": ("Plan",),
     "published": ("verdicts",),
     "running": ("check", "run", "try_"),

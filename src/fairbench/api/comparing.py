@@ -1,13 +1,17 @@
-"""Comparisons of two studies for Python."""
+"""Comparisons of a study with another one, or with a publication."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, overload
 
+from fairbench.analysis.published.publication import load_publication, publication_names
+from fairbench.analysis.published.replication import ValueRow, VerdictRow
 from fairbench.api.study import Page, Study
-from fairbench.api.table import Table
+from fairbench.api.table import Table, table_of
+from fairbench.common.errors import UsageError, unknown
+from fairbench.report.replication import CostRow, Replication, replicated, write_replication
 from fairbench.report.two_studies import TwoStudies, compared_tables, two_studies, views, write_two_studies
 
 
@@ -84,20 +88,89 @@ class Compared:
         return f"<{self.found.title}: {self.summary}>"
 
 
-def compare(a: Study | str | Path, b: Study | str | Path) -> Compared:
-    """Compare two studies.
+@dataclass(frozen=True, repr=False)
+class Replicated:
+    """A study beside the published values, verdicts and costs.
+
+    Attributes:
+        found: what was published, and what the study has of it.
+
+    >>> fb.compare("results/mine", "paper")
+    <Replicated of paper: 1 of 15 published verdicts can be compared>
+    """
+
+    found: Replication
+
+    def values(self) -> Table[ValueRow]:
+        """The published means and those of the study, with the columns of comparison_paper.csv.
+
+        >>> fb.compare("results/mine", "paper").values()[0].place
+        'Table 2'
+        """
+        return table_of(ValueRow, self.found.values)
+
+    def verdicts(self) -> Table[VerdictRow]:
+        """The published verdicts and those of the study, with the columns of comparison_paper_verdicts.csv.
+
+        >>> fb.compare("results/mine", "paper").verdicts()[0].optimizer
+        'PsiLogic'
+        """
+        return table_of(VerdictRow, self.found.verdicts)
+
+    def cost(self) -> Table[CostRow]:
+        """The published cost and that of the study, with the columns of comparison_paper_cost.csv.
+
+        >>> len(fb.compare("results/mine", "paper").cost())
+        16
+        """
+        return table_of(CostRow, self.found.costs)
+
+    def save(self, directory: str | Path) -> list[Path]:
+        """Write the three tables as CSV files.
+
+        Raises:
+            UsageError: the directory cannot be written.
+
+        >>> [path.name for path in fb.compare("results/mine", "paper").save("compared")][0]
+        'comparison_paper.csv'
+        """
+        return write_replication(self.found, Path(directory))
+
+    def __repr__(self) -> str:
+        both = sum(row.agree is not None for row in self.found.verdicts)
+        among = f"{both} of {len(self.found.verdicts)} published verdicts can be compared"
+        return f"<Replicated of {self.found.publication}: {among}>"
+
+
+@overload
+def compare(a: Study | str | Path, b: Literal["paper"]) -> Replicated: ...
+@overload
+def compare(a: Study | str | Path, b: Study | Path) -> Compared: ...
+@overload
+def compare(a: Study | str | Path, b: Study | str | Path) -> Compared | Replicated: ...
+def compare(a: Study | str | Path, b: Study | str | Path) -> Compared | Replicated:
+    """Compare a study with another study, or with a publication.
 
     Args:
         a: a study, or its directory.
-        b: another one.
+        b: another one, or the name of a publication, which is "paper".
 
     Raises:
-        UsageError: there is no such study, or no optimizer is in the same arena of both.
+        UsageError: there is no such study or publication, or no optimizer is in the same arena of both studies.
 
-    >>> fb.compare("results/mine", "results/mine").arms()[0]["optimizer"]
+    >>> fb.compare(fb.open("results/mine"), fb.open("results/mine")).arms()[0]["optimizer"]
     'AdamW'
+    >>> fb.compare("results/mine", "paper")
+    <Replicated of paper: 1 of 15 published verdicts can be compared>
     """
-    studies = [x if isinstance(x, Study) else Study(x) for x in (a, b)]
-    names = [study.directory.resolve().name for study in studies]
-    first, second = (study.analyses for study in studies)
-    return Compared(two_studies(first, second, names))
+    if str(a) in publication_names() and not Path(str(a)).is_dir():
+        raise UsageError(f"{a} is a publication, and the study comes first: fairbench compare {b} {a}")
+    published = b in publication_names()
+    if not (published or isinstance(b, Study) or Path(b).is_dir()):
+        raise unknown("directory or publication", str(b), publication_names())
+    first = a if isinstance(a, Study) else Study(a)
+    if published:
+        return Replicated(replicated(load_publication(str(b)), first.analyses))
+    second = b if isinstance(b, Study) else Study(b)
+    names = [study.directory.resolve().name for study in (first, second)]
+    return Compared(two_studies(first.analyses, second.analyses, names))

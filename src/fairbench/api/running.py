@@ -17,6 +17,7 @@ from fairbench.common.console import Terminal
 from fairbench.report.tables.results import flag_table
 from fairbench.runner.optimizer_checks import check_all
 from fairbench.runner.preview import Preview, run_preview
+from fairbench.runner.progress.live import LiveProgress
 from fairbench.runner.run_options import RunOptions
 from fairbench.runner.run_study import run_study
 from fairbench.suites.loader import changed
@@ -39,8 +40,9 @@ def run(
         suite: the suite, or its name or file.
         directory: the output directory of the study.
         workers: trials at a time; None for one on each core of the CPU, or one on a GPU.
-        device: "cpu", "cuda", "cuda:1" or the like; "auto" is "cuda" if torch finds a GPU, otherwise "cpu".
-        progress: whether to show the progress.
+        device: "cpu", "cuda", "cuda:1" or the like; "auto" is the device of the study so far, and for a new study
+            "cuda" if torch finds a GPU, otherwise "cpu".
+        progress: whether to show the progress: a table on a terminal, one line that is replaced in a notebook.
         data_root: folder of the prepared data.
         timing: whether to time the optimizers' steps after all other trials.
 
@@ -54,9 +56,17 @@ def run(
     <Study results/mine of suite tiny: 10 of 10 trials>
     """
     chosen, folder = (suite if isinstance(suite, Suite) else Suite.load(suite)), Path(directory)
-    options = RunOptions(places(device, workers, data_root), timing=timing)
-    run_study(chosen.placed(folder), folder, options, Terminal(quiet=not progress))
+    options = RunOptions(places(device, workers, data_root, folder), timing=timing)
+    run_study(chosen.placed(folder), folder, options, [_progress(Terminal(quiet=not progress))])
     return Study(folder)
+
+
+def _progress(console: Terminal) -> LiveProgress:
+    if not console.is_jupyter or console.quiet:
+        return LiveProgress(console)
+    from fairbench.runner.progress.notebook import NotebookProgress  # IPython is only in notebooks
+
+    return NotebookProgress(console)
 
 
 def check(optimizer: Given) -> Audit:
@@ -133,7 +143,9 @@ def try_(
         content = replace(content, optimizers={**content.optimizers, own.name: own.placed(Path(folder))})
         compared = [*(name for name in against if name != own.name), own.name]
         overrides = Overrides(arenas=[arena] if arena else None, optimizers=compared, preview=True)
-        preview = run_preview(changed(content, overrides), lr, places("cpu", workers, "data"), server=True)
+        preview = run_preview(
+            changed(content, overrides), lr, places("cpu", workers, "data", Path(folder)), server=True
+        )
     return table_of(PreviewRow, [*_rows(preview)])
 
 

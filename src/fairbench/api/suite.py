@@ -176,10 +176,10 @@ class Suite:
         >>> fb.Suite.load("tiny.toml").plan().arenas.to_dicts()[0]["sweep_trials"]
         6
         """
-        where = places(device, workers, data_root)
         with TemporaryDirectory() as folder:
-            content = self.placed(Path(directory or folder))
-            return planned(content, Path(directory or f"{folder}/none"), where, server=True)
+            study = Path(directory or f"{folder}/none")
+            where = places(device, workers, data_root, study)
+            return planned(self.placed(Path(directory or folder)), study, where, server=True)
 
     def _repr_html_(self) -> str:
         """The suite for a notebook, with a row for each arena."""

@@ -63,8 +63,11 @@ def _record_file(name: str, directory: Path | None) -> Path:
     if not matching:
         raise UsageError(f"no trial in {where} begins with {name!r}; give its study as --output-dir, or its file")
     if len(matching) > 1:
-        found = some([file.stem for file in matching])
-        raise UsageError(f"{len(matching)} trials in {where} begin with {name!r}: {found}; give more of the id")
+        ids = list(dict.fromkeys(file.stem for file in matching))
+        found, way = (
+            (ids, "more of the id") if len(ids) > 1 else ([str(file) for file in matching], "one of these files")
+        )
+        raise UsageError(f"{len(matching)} trials in {where} begin with {name!r}: {some(found)}; give {way}")
     return matching[0]
 
 

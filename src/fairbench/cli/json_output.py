@@ -56,7 +56,8 @@ def list_(options: argparse.Namespace) -> int:
 def plan(options: argparse.Namespace) -> int:
     """`fairbench plan`."""
     suite = chosen_suite(options)
-    directory, where = output_directory(options, suite), places(options)
+    directory = output_directory(options, suite)
+    where = places(options, directory)
     prepare_own_data(options, suite)
     found = planned(suite, directory, where, options.freeze, partial(say, is_error=True))
     _write(

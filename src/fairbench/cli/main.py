@@ -58,9 +58,9 @@ def _run(words: Sequence[str]) -> int:
     """Run the command that the arguments name; without one it is `run`, without arguments the help is an error."""
     top = parser()
     if "_ARGCOMPLETE" in os.environ:  # set by the shell that completes a command
-        import argcomplete
+        from fairbench.cli.completion import complete
 
-        argcomplete.autocomplete(top)
+        complete(top)
     if not words:
         say(top.format_help(), is_error=True)
         return 2

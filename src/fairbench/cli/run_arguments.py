@@ -41,7 +41,8 @@ def add_suite_options(command: argparse.ArgumentParser) -> None:
     add = command.add_argument_group("where").add_argument
     add("-o", "--output-dir", type=Path, metavar="DIR", help="directory of the study (default: results/<suite>)")
     add("--data-root", type=Path, metavar="DIR", help="prepared data, for suites that need them (default: data)")
-    add("--device", choices=DEVICES, default="auto", help="auto: a GPU if there is one, else the CPU (default: auto)")
+    device = "auto: that of the study so far; for a new study a GPU if there is one, else the CPU (default: auto)"
+    add("--device", choices=DEVICES, default="auto", help=device)
     add("--gpus", metavar="N,M,...", help="numbers of the GPUs, or all (default: 0)")
     add("--trials-per-gpu", type=whole, metavar="N", help="concurrent trials on each GPU (default: 1)")
     workers = "concurrent trials on the CPU (default: its cores; 0: one, without a process that starts them)"

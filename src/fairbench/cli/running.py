@@ -25,7 +25,7 @@ def run(options: argparse.Namespace) -> int:
     """Run or resume a suite, and show its report; 1 if a trial failed."""
     suite = chosen_suite(options)
     directory = output_directory(options, suite)
-    run_options = chosen_run_options(options)
+    run_options = chosen_run_options(options, directory)
     prepare_own_data(options, suite)
     if options.offline:
         os.environ["HF_HUB_OFFLINE"] = "1"  # the libraries read it when they are imported
@@ -35,16 +35,16 @@ def run(options: argparse.Namespace) -> int:
     from fairbench.runner.run_study import run_study
 
     console = Terminal(quiet=options.quiet)
-    if chosen := choice(options, run_options.places):
+    if chosen := choice(options, directory, run_options.places):
         console.print(chosen, style="dim", highlight=False)
-    run_study(suite, directory, run_options, console, _observers(options, suite, directory, console))
+    run_study(suite, directory, run_options, _observers(options, suite, directory, console))
     return show_report(directory, directory, quiet=options.quiet)
 
 
 def _observers(options: argparse.Namespace, suite: Suite, directory: Path, console: Terminal) -> list[Observer]:
-    from fairbench.runner.progress.live import TrialLines
+    from fairbench.runner.progress.live import LiveProgress, TrialLines
 
-    observers: list[Observer] = [TrialLines(console)] if options.verbose else []
+    observers: list[Observer] = [LiveProgress(console), *([TrialLines(console)] if options.verbose else [])]
     if options.tensorboard:
         from fairbench.runner.progress.tensorboard import TensorBoard
 
@@ -57,7 +57,7 @@ def output_directory(options: argparse.Namespace, suite: Suite) -> Path:
     return Path(options.output_dir or Path("results") / suite.name)
 
 
-def chosen_run_options(options: argparse.Namespace) -> RunOptions:
+def chosen_run_options(options: argparse.Namespace, directory: Path) -> RunOptions:
     """The options of `fairbench run` on which no result depends.
 
     Raises:
@@ -74,7 +74,7 @@ def chosen_run_options(options: argparse.Namespace) -> RunOptions:
         if options.ray is not None and value is not None:
             raise UsageError(f"--ray runs as many trials as the cluster has resources for; leave out {option} {value}")
     return RunOptions(
-        places(options),
+        places(options, directory),
         server=options.workers != 0,
         trial_timeout=limit or 0.0,
         checkpoint_every=every,
@@ -110,7 +110,8 @@ def prepare_own_data(options: argparse.Namespace, suite: Suite) -> None:
 def plan(options: argparse.Namespace) -> int:
     """Show the trials of a run and what they can detect."""
     suite = chosen_suite(options)
-    directory, where = output_directory(options, suite), places(options)
+    directory = output_directory(options, suite)
+    where = places(options, directory)
     prepare_own_data(options, suite)
 
     from fairbench.api.plan import planned
@@ -120,7 +121,7 @@ def plan(options: argparse.Namespace) -> int:
     console = Terminal()
     found = planned(suite, directory, where, options.freeze, partial(say, is_error=True))
     print_plan(found.study, found.arenas.rows, found.workers, found.history, directory, console)
-    if chosen := choice(options, where):
+    if chosen := choice(options, directory, where):
         console.print(chosen, style="dim", highlight=False)
     for message in found.damaged:
         console.print(message, style="yellow", highlight=False, soft_wrap=True)

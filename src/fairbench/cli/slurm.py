@@ -53,7 +53,7 @@ def slurm(options: argparse.Namespace) -> int:
     """Print the script for sbatch."""
     options.device = device_of(options)
     suite = chosen_suite(options)
-    chosen_run_options(options)
+    chosen_run_options(options, output_directory(options, suite))
     prepare_own_data(options, suite)
 
     from fairbench.runner.run_study import check_data  # slow to import

@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from fairbench.analysis.analyse import analyse
+from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.cost import Cost
 from fairbench.analysis.published.publication import Entry, Publication
 from fairbench.analysis.published.replication import ValueRow, VerdictRow, value_rows, verdict_rows
@@ -19,8 +19,6 @@ from fairbench.report.findings import Finding
 from fairbench.report.replication_findings import find_replication, in_words, other_settings
 from fairbench.report.tables.csv_files import of_dataclass
 from fairbench.report.tables.numbers import mean_and_deviation, number, p_value, rate, signed
-from fairbench.study.history import History
-from fairbench.study.plan import Lookup
 
 WIDE = 100
 """Columns of a terminal from which seeds, learning rates and p-values are shown."""
@@ -54,38 +52,41 @@ class CostRow:
 
 @dataclass(frozen=True)
 class Replication:
-    """The comparison of a study with a publication: tables, failed checks, the tables in sentences, and CSV files."""
+    """The comparison of a study with a publication: its name, tables, failed checks, and the tables in sentences."""
 
+    publication: str
     values: list[ValueRow]
     verdicts: list[VerdictRow]
     costs: list[CostRow]
     flags: list[Flag]
     findings: list[Finding]
-    files: list[Path]
 
 
-def write_replication(publication: Publication, history: History, lookup: Lookup, directory: Path) -> Replication:
-    """Compare the last plan of a study with a publication and write the tables, incomplete if the study is.
+def replicated(publication: Publication, analyses: Analyses) -> Replication:
+    """Compare the last plan of a study with a publication; incomplete if the study is."""
+    values = value_rows(publication, analyses.results)
+    verdicts = verdict_rows(publication, analyses.results, analyses.comparisons)
+    flags = [*other_settings(publication, analyses.results), *analyses.flags]
+    alarming = [flag for flag in flags if flag.severity == "fail"]
+    findings = find_replication(publication, analyses.results, values, verdicts)
+    return Replication(publication.name, values, verdicts, cost_rows(publication, analyses.costs), alarming, findings)
+
+
+def write_replication(found: Replication, directory: Path) -> list[Path]:
+    """Write the tables as CSV files.
 
     Raises:
         UsageError: the directory cannot be written.
     """
-    analyses = analyse(history, lookup)
-    values = value_rows(publication, analyses.results)
-    verdicts = verdict_rows(publication, analyses.results, analyses.comparisons)
-    costs = cost_rows(publication, analyses.costs)
     tables = {
-        "": of_dataclass(ValueRow, values),
-        "_verdicts": of_dataclass(VerdictRow, verdicts),
-        "_cost": of_dataclass(CostRow, costs),
+        "": of_dataclass(ValueRow, found.values),
+        "_verdicts": of_dataclass(VerdictRow, found.verdicts),
+        "_cost": of_dataclass(CostRow, found.costs),
     }
-    files = [directory / f"comparison_{publication.name}{suffix}.csv" for suffix in tables]
+    files = [directory / f"comparison_{found.publication}{suffix}.csv" for suffix in tables]
     for file, table in zip(files, tables.values(), strict=True):
         write_atomically(file, table.to_csv())
-    flags = [*other_settings(publication, analyses.results), *analyses.flags]
-    alarming = [flag for flag in flags if flag.severity == "fail"]
-    findings = find_replication(publication, analyses.results, values, verdicts)
-    return Replication(values, verdicts, costs, alarming, findings, files)
+    return files
 
 
 def cost_rows(publication: Publication, costs: Iterable[Cost]) -> list[CostRow]:
@@ -113,7 +114,7 @@ def _cost_row(publication: Publication, entry: Entry, costs: dict[tuple[str, str
     )
 
 
-def print_replication(replication: Replication, console: Console) -> None:
+def print_replication(replication: Replication, files: Sequence[Path], console: Console) -> None:
     """Print the flags, a table for each arena that both sides have, verdicts, costs and findings.
 
     Values of single seeds are only in the files.
@@ -124,7 +125,7 @@ def print_replication(replication: Replication, console: Console) -> None:
     _print_costs([row for row in replication.costs if row.our_ratio is not None], console)
     for finding in replication.findings:
         console.print(Text.assemble((finding.topic, "bold"), ": ", finding.text))
-    console.print(Text(f"tables in {', '.join(map(str, replication.files))}"), soft_wrap=True)
+    console.print(Text(f"tables in {', '.join(map(str, files))}"), soft_wrap=True)
 
 
 def _print_values(rows: Sequence[ValueRow], console: Console) -> None:

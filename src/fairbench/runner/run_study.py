@@ -5,8 +5,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from fairbench.arenas.registry import ARENAS, load_arena
 from fairbench.common.errors import UsageError
 from fairbench.data.dataset_config import configs_of
@@ -22,7 +20,6 @@ from fairbench.runner.executors.local import CALL_LIMIT, ProcessExecutor
 from fairbench.runner.executors.ray.private import keep_private
 from fairbench.runner.observers import Observer, Observers
 from fairbench.runner.preflight import run_preflight
-from fairbench.runner.progress.live import LiveProgress
 from fairbench.runner.run_options import RunOptions
 from fairbench.runner.trial_loop import TrialLoop
 from fairbench.study.environments import environment_differences
@@ -42,10 +39,8 @@ PRELOAD = (
 """Modules that every process of a trial loads."""
 
 
-def run_study(
-    suite: Suite, directory: Path, options: RunOptions, console: Console, observers: Sequence[Observer] = ()
-) -> None:
-    """Run every trial of a suite that has no record yet.
+def run_study(suite: Suite, directory: Path, options: RunOptions, observers: Sequence[Observer]) -> None:
+    """Run every trial of a suite that has no record yet; the observers show its progress.
 
     Raises:
         UsageError: the directory holds another suite, a different plan that is running, a damaged record, or records of
@@ -58,7 +53,7 @@ def run_study(
     store = Store(directory)
     store.prepare()
     heartbeat = Heartbeat(directory)
-    all_observers = Observers(LiveProgress(console), heartbeat, Contention(heartbeat, store), *observers)
+    all_observers = Observers(*observers, heartbeat, Contention(heartbeat, store))
     with (
         all_observers as observer,
         open_claims(store, heartbeat, observer.say) as claims,

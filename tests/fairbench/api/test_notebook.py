@@ -1,5 +1,6 @@
 """The example runs in a real Jupyter kernel, and so do an edited cell and what a cell may not use."""
 
+import re
 from pathlib import Path
 
 import nbformat
@@ -61,6 +62,14 @@ def test_the_example_shows_tables_figures_and_a_link(cells):
     assert results(by_text['study.figure("learning_curves")'])["image/svg+xml"].lstrip().startswith("<?xml")
     assert 'href="results/sign-descent/report.html"' in results(by_text["study.report()"])["text/html"]
     assert not [cell.source for cell in cells[:-3] if "stderr" in str(cell.outputs)]
+
+
+def test_the_progress_is_one_line_that_is_replaced(cells):
+    """Its last state is left; before, there was a line for every 15 seconds."""
+    run = next(cell for cell in cells if "fb.run(" in cell.source)
+    shown = [output.data["text/plain"] for output in run.outputs if output.output_type == "display_data"]
+    (line,) = (text for text in shown if "trials" in text or text == "preparing")
+    assert re.fullmatch(r"(\d+) of \1 trials", line)
 
 
 def test_an_edited_cell_is_another_optimizer(cells):

@@ -34,7 +34,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def inside(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(place)
-    monkeypatch.setattr("fairbench.cli.places.DRIVERS", ())  # as on a machine without a GPU
+    monkeypatch.setattr("fairbench.runner.devices.DRIVERS", ())  # as on a machine without a GPU
     return place
 
 

@@ -15,10 +15,12 @@ from pathlib import Path
 import pytest
 from tiny import Finished, write_tiny
 
+from fairbench.api.places import places as api_places
 from fairbench.cli.arguments import Parser
 from fairbench.cli.main import main
 from fairbench.cli.parser import parser
 from fairbench.cli.places import choice, places
+from fairbench.common.errors import UsageError
 from fairbench.suites.loader import load_suite
 from fairbench.training.place import Place
 
@@ -177,9 +179,9 @@ def test_impossible_suites_are_refused_before_any_trial(
 
 def test_trials_use_the_requested_gpus() -> None:
     words = ["run", "--device", "cuda", "--gpus", "0,2", "--trials-per-gpu", "2", "--data-root", "d"]
-    shared = places(parser().parse_args(words))
+    shared = places(parser().parse_args(words), Path("none"))
     assert shared == [Place(device, "d", alone=False) for device in ("cuda:0", "cuda:2") * 2]
-    assert places(parser().parse_args(words[:5])) == [Place(device) for device in ("cuda:0", "cuda:2")]
+    assert places(parser().parse_args(words[:5]), Path("none")) == [Place(device) for device in ("cuda:0", "cuda:2")]
 
 
 def test_names_are_no_markup(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -270,12 +272,12 @@ def test_the_help_of_every_command_has_an_example_and_exit_codes() -> None:
             assert re.search(r"^exit codes: 0 .*; 2 ", command.epilog or "", re.MULTILINE), command.prog
 
 
-def test_a_device_is_chosen_and_named(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    def chosen(gpus: int, *words: str) -> tuple[list[str], str]:
-        monkeypatch.setattr("fairbench.cli.places.gpus_here", lambda: gpus)
+def test_a_device_is_chosen_and_named(finished: Finished, monkeypatch: pytest.MonkeyPatch) -> None:
+    def chosen(gpus: int, *words: str, directory: Path = Path("none")) -> tuple[list[str], str]:
+        monkeypatch.setattr("fairbench.runner.devices.gpus_here", lambda: gpus)
         options = parser().parse_args(["run", *words])
-        where = places(options)
-        return [place.device for place in where], choice(options, where)
+        where = places(options, directory)
+        return [place.device for place in where], choice(options, directory, where)
 
     assert chosen(0, "-j", "2") == (["cpu", "cpu"], "device: cpu (no GPU here)")
     assert chosen(0, "--device", "cpu", "-j", "1") == (["cpu"], "")
@@ -283,6 +285,14 @@ def test_a_device_is_chosen_and_named(capsys: pytest.CaptureFixture[str], monkey
     assert chosen(2, "--gpus", "all") == (["cuda:0", "cuda:1"], "device: cuda:0, cuda:1 (2 GPUs here)")
     assert chosen(3, "--gpus", "1") == (["cuda:1"], "device: cuda:1 (3 GPUs here)")
     assert chosen(1, "--device", "cuda", "--trials-per-gpu", "2") == (["cuda:0", "cuda:0"], "")
+
+    begun = finished.output  # on the CPU; a GPU there would need --allow-mixed
+    assert chosen(2, "-j", "1", directory=begun) == (["cpu"], "device: cpu (the device of this study; 2 GPUs here)")
+    assert chosen(2, "--device", "cuda", directory=begun) == (["cuda:0"], "")
+    with pytest.raises(UsageError, match=r"--gpus 1 has no effect, .*/out has trials of the CPU; leave it out"):
+        chosen(2, "--gpus", "1", directory=begun)
+    assert [place.device for place in api_places("auto", 1, "data", begun)] == ["cpu"]
+    assert [place.device for place in api_places("auto", None, "data", Path("none"))] == ["cuda:0"]
 
 
 def test_a_closed_pipe_is_no_error() -> None:

@@ -12,6 +12,7 @@ from fabricated import Records, finals, history, saved, study
 from rich.console import Console
 from scipy import stats
 
+from fairbench.analysis.analyse import analyse
 from fairbench.analysis.comparison.looks import compare_arms
 from fairbench.analysis.cost import costs
 from fairbench.analysis.published.publication import load_publication
@@ -26,7 +27,7 @@ from fairbench.analysis.published.replication import (
 )
 from fairbench.analysis.results import collect
 from fairbench.cli.main import main
-from fairbench.report.replication import cost_rows, print_replication, write_replication
+from fairbench.report.replication import cost_rows, print_replication, replicated, write_replication
 from fairbench.suites.loader import load_suite
 from fairbench.suites.schema import Sweep
 
@@ -208,16 +209,16 @@ def test_cost():
     assert (absent.published_ratio, absent.our_ratio) == (Decimal("1.20"), None)
 
 
-def said(folder, the_study, scores):
-    replication = write_replication(PAPER, history(the_study), Records(scores), folder)
+def said(the_study, scores):
+    replication = replicated(PAPER, analyse(history(the_study), Records(scores)))
     flags = {flag.name: flag.text for flag in replication.flags}
     return flags | {finding.topic: finding.text for finding in replication.findings}
 
 
-def test_findings(tmp_path):
+def test_findings():
     the_study = study(("vit",))
     scores = finals(the_study, PsiLogic=[0.244, 0.245, 0.246], AdamW=[0.222, 0.223, 0.224], Lion=[0.3, 0.5, None])
-    texts = said(tmp_path, the_study, scores)
+    texts = said(the_study, scores)
     assert texts["other settings"].startswith("OTHER SETTINGS: suite 'fabricated' differs from the published settings")
     assert texts["incomplete"].startswith("INCOMPLETE: of ")
     assert texts["Values"].startswith("Of 20 published means with a spread, 3 can be compared with ours")
@@ -231,22 +232,22 @@ def test_findings(tmp_path):
     assert "Divergence" not in texts
 
 
-def test_findings_of_disagreement_and_divergence(tmp_path):
+def test_findings_of_disagreement_and_divergence():
     the_study = study(("vit",))
     scores = finals(the_study, PsiLogic=[0.2, 0.3, 0.4], AdamW=[0.25, 0.35, 0.45], Lion=[0.3, "diverged", 0.5])
-    texts = said(tmp_path, the_study, scores)
+    texts = said(the_study, scores)
     assert "Differing: vit accuracy against AdamW (published better; ours worse, n.s.)." in texts["Verdicts"]
     assert texts["Divergence"].startswith("Trials diverged in vit Lion;")
 
 
 @pytest.mark.parametrize("name", ["paper", "paper-cpu"])
-def test_settings_are_compared_and_not_names(tmp_path, name):
+def test_settings_are_compared_and_not_names(name):
     """The suite `paper` under any name has the paper's settings; small models under the name of the paper do not."""
     suite = load_suite(name)
     base = study(("vit",), [*suite.optimizers], suite.final.seeds)
     renamed = replace(suite, name=f"{name} again", arenas={"vit": suite.arenas["vit"]})
     the_study = replace(base, suite=renamed)
-    texts = said(tmp_path, the_study, finals(the_study))
+    texts = said(the_study, finals(the_study))
     assert "ours of the test split, on which the suite selects its settings." in texts["What is compared"]
     if name == "paper":
         assert "other settings" not in texts
@@ -257,9 +258,11 @@ def test_settings_are_compared_and_not_names(tmp_path, name):
 @pytest.mark.parametrize("width", [30, 80, 140])
 def test_terminal(tmp_path, width):
     the_study = study()
-    replication = write_replication(PAPER, history(the_study), Records(finals(the_study)), tmp_path)
+    replication = replicated(PAPER, analyse(history(the_study), Records(finals(the_study))))
     text = io.StringIO()
-    print_replication(replication, Console(file=text, width=width, markup=False))
+    print_replication(
+        replication, write_replication(replication, tmp_path), Console(file=text, width=width, markup=False)
+    )
     shown = text.getvalue()
     assert "gpt, Table 2" in shown
     assert "resnet, Table 2" not in shown
@@ -284,7 +287,8 @@ def test_the_command(tmp_path, capsys, scores):
 
 def test_the_file_reads_back_exactly(tmp_path):
     the_study = study(("vit",), ("PsiLogic",))
-    write_replication(PAPER, history(the_study), Records(finals(the_study, PsiLogic=[0.1, 0.2, 0.4])), tmp_path)
+    records = Records(finals(the_study, PsiLogic=[0.1, 0.2, 0.4]))
+    write_replication(replicated(PAPER, analyse(history(the_study), records)), tmp_path)
     rows = list(csv.DictReader(io.StringIO((tmp_path / "comparison_paper.csv").read_text())))
     (row,) = (x for x in rows if (x["arena"], x["optimizer"], x["seed"]) == ("vit", "PsiLogic", ""))
     assert (row["published_mean"], row["published_std"], row["inside"]) == ("0.244", "0.006", "FALSE")

@@ -1,6 +1,5 @@
 """Several drivers on one study: each trial runs once, even if drivers die, and all have the same records at the end."""
 
-import io
 import json
 import shutil
 import threading
@@ -15,7 +14,6 @@ import fabricated
 import pytest
 from disturbed import results
 from fabricated import Records
-from rich.console import Console
 from tiny import run_here
 
 from fairbench.cli.main import main
@@ -186,7 +184,7 @@ def test_a_directory_of_another_suite_is_refused_before_anything_is_made(study, 
     out = tmp_path / "out"
     write_history(out, declared_in(study, Store(out)))
     with pytest.raises(UsageError, match="not 'tiny'; choose another --output-dir"):
-        run_study(tiny_suite, out, RunOptions([Place()]), Console(file=io.StringIO()))
+        run_study(tiny_suite, out, RunOptions([Place()]), [])
     with pytest.raises(UsageError, match="not 'tiny'; choose another --output-dir"):
         plan_study(tiny_suite, out, Place(), freeze=True)
     assert [path.name for path in out.iterdir()] == ["config.json"]

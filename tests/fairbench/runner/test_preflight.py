@@ -1,13 +1,11 @@
 """The preflight: the code that takes part, and what cannot work."""
 
-import io
 import sys
 from dataclasses import replace
 from types import ModuleType
 
 import pytest
 import torch
-from rich.console import Console
 from tiny import here, study_of
 
 from fairbench.cli.templates import write_template
@@ -277,6 +275,6 @@ def test_trials_that_do_not_fit_on_a_gpu_together_are_refused(tiny_suite, tmp_pa
     complaint = "--trials-per-gpu 4: a trial of arena vit takes 2.0 GB of a GPU with 6.1 GB free; at most 3 fit"
     options = RunOptions([Place()] * 4, server=False)
     with pytest.raises(UsageError, match=complaint):
-        studies.run_study(tiny_suite, tmp_path / "out", options, Console(file=io.StringIO()))
+        studies.run_study(tiny_suite, tmp_path / "out", options, [])
     assert not (tmp_path / "out" / "config.json").exists()
     assert not list((tmp_path / "out" / "trials").iterdir())

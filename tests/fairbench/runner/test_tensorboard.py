@@ -1,13 +1,11 @@
 """Event files as TensorBoard reads them: every point of every record once, even if the study was stopped."""
 
 import importlib.util
-import io
 import json
 import shutil
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from fairbench.cli.main import main
 from fairbench.runner.progress.tensorboard import TensorBoard
@@ -101,8 +99,7 @@ def test_a_resumed_study_neither_loses_nor_repeats_points(out):
         resuming.ended(spec, resumed)
     kept = folder(out, last)
     before = {path: path.stat().st_mtime_ns for path in kept.iterdir()}
-    console = Console(file=io.StringIO())
-    run_study(load_suite("tiny.toml"), out, RunOptions([Place()] * 2), console, [TensorBoard(out / "tensorboard")])
+    run_study(load_suite("tiny.toml"), out, RunOptions([Place()] * 2), [TensorBoard(out / "tensorboard")])
     check(out)
     assert {path: path.stat().st_mtime_ns for path in kept.iterdir()} == before
 

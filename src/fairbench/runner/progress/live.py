@@ -71,6 +71,8 @@ def trials_table(trials: Iterable[RunningTrial], now: float) -> Table:
 class LiveProgress(Follower):
     """Shows the progress of a study, its running trials with their losses, and the time left."""
 
+    line_seconds = LINE_SECONDS
+
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(clock)
         self._console = console
@@ -99,10 +101,9 @@ class LiveProgress(Follower):
 
     def running(self, spec: TrialSpec, step: int, loss: float) -> None:
         super().running(spec, step, loss)
-        if not self._console.is_terminal and self.clock() - self._last_line >= LINE_SECONDS:
+        if not self._console.is_terminal and self.clock() - self._last_line >= self.line_seconds:
             self._last_line = self.clock()
-            line = f"{self._summary()} | {trials_line(self.trials.values())}"
-            self._console.print(line, highlight=False, soft_wrap=True)
+            self._show_line(f"{self._summary()} | {trials_line(self.trials.values())}")
 
     def ended(self, spec: TrialSpec, record: Record) -> None:
         label, started = self.trials[spec.id].label, self.trials[spec.id].started
@@ -124,7 +125,11 @@ class LiveProgress(Follower):
         return time_left(self._seconds, self._steps, self._outlook.steps_left, max(len(self.trials), 1))
 
     def _summary(self) -> str:
-        return progress_line(self._outlook.done, self._outlook.trials, self.eta())
+        done, trials = self._outlook.done, self._outlook.trials
+        return progress_line(done, trials, None if done == trials else self.eta())
+
+    def _show_line(self, line: str) -> None:
+        self._console.print(line, highlight=False, soft_wrap=True)
 
     def _view(self) -> Group:
         table = trials_table(list(self.trials.values()), self.clock())  # the display has its own thread
