@@ -11,7 +11,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainerCallback
 
 from psilogic import PsiLogic, monitor
 
-STEPS, LENGTH = 60, 32
+STEPS, LENGTH = 30, 32
 
 
 class ChaosCallback(TrainerCallback):
@@ -42,7 +42,7 @@ with tempfile.TemporaryDirectory() as directory:
         max_grad_norm=1.0,
         bf16=True,
         use_cpu=True,
-        logging_steps=20,
+        logging_steps=10,
         save_strategy="no",
         report_to=[],
         disable_tqdm=True,

@@ -7,7 +7,7 @@ from trajectories import SHAPES, gradients, parameters, set_gradients
 from psilogic import PsiLogic
 
 ACTIVE = {"lr": 2.0**-6, "gamma": 3.0, "chaos_warmup": 10, "weight_decay": 0.1}  # an lr that every dtype holds exactly
-STEPS = 34  # beyond the 24 for which `trajectories.gradients` freezes a tensor, with two spikes or three
+STEPS = 20  # beyond the 12 for which `trajectories.gradients` freezes a tensor, with a spike for each in 15 of them
 PROCESSING = {"max_grad_norm": 5.0, "agc_clip": 0.5, "grad_centralize": True, "maximize": True}
 
 CONFIGURATIONS = {

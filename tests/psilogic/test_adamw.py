@@ -43,7 +43,7 @@ def assert_close(ours, theirs, rtol):
 @pytest.mark.parametrize("dtype", [torch.float64, torch.complex128], ids=str)
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_double_precision(options, dtype):
-    ours, theirs, our_moments, their_moments = both(gradients(120, dtype=dtype), dtype, **options)
+    ours, theirs, our_moments, their_moments = both(gradients(60, dtype=dtype), dtype, **options)
     assert_close(ours, theirs, 1e-12)
     assert_close(our_moments, their_moments, 1e-12)
 
@@ -60,7 +60,7 @@ def test_low_precision_is_bitwise(torch_kernels, options, dtype, execution):
     Element by element NaN too: eps is 0 in float16 with foreach.
     """
     ours, theirs, our_moments, their_moments = both(
-        small(gradients(70, dtype=dtype)), dtype, {**OFF, **execution}, execution, **options
+        small(gradients(30, dtype=dtype)), dtype, {**OFF, **execution}, execution, **options
     )
     torch.testing.assert_close(ours, theirs, rtol=0, atol=0, equal_nan=True)
     torch.testing.assert_close(our_moments, their_moments, rtol=0, atol=0, equal_nan=True)
@@ -108,7 +108,7 @@ EVERY_STAGE = {**CONFIGURATIONS["everything"], "eps": 1e-3}  # not 0 in float16
     ids=str,
 )
 def test_foreach_false_is_the_same_and_gradients_are_never_modified(options, dtype):
-    script, runs = small(gradients(26, dtype=dtype, every=15)), []
+    script, runs = small(gradients(18, dtype=dtype, every=15)), []
     for foreach in (None, True, False):
         params = parameters(dtype=dtype)
         optimizer = PsiLogic(params, foreach=foreach, **options)

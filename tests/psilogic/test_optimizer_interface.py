@@ -28,7 +28,7 @@ def test_closures(name, outside):
     model = nn.Linear(3, 2)
     twin, x = copy.deepcopy(model), torch.randn(5, 3)
     ours, theirs = build(list(model.parameters()), **options), build(list(twin.parameters()), **options)
-    for t in range(25):
+    for t in range(16):
 
         def closure(scale=80.0 if t % 8 == 7 else 1.0):
             ours.zero_grad()
@@ -101,7 +101,7 @@ def test_load_state_dict_hooks():
 
 @pytest.mark.parametrize(
     ("name", "late"),
-    [(name, 20) for name in PER_TENSOR] + [(name, late) for name in TOGETHER if name in PER_TENSOR for late in (1, 30)],
+    [(name, 12) for name in PER_TENSOR] + [(name, late) for name in TOGETHER if name in PER_TENSOR for late in (1, 18)],
 )
 def test_a_group_added_later_starts_its_own_clocks(name, late):
     """Bias correction, warm-up and schedule of the added parameters start with their first step."""
@@ -125,7 +125,7 @@ def test_a_group_added_later_starts_its_own_clocks(name, late):
 def test_frozen_parameters_do_not_change_and_then_continue(options):
     """As if the steps in between did not exist: no decay, no count of steps."""
     script = gradients(2 * STEPS, SHAPES[:2], every=15)
-    frozen = range(25, 45)
+    frozen = range(13, 30)
     params, alone = parameters(SHAPES[:2]), parameters(SHAPES[:2])
     optimizer, snapshots = PsiLogic(params, **options), []
     for t, grads in enumerate(script):
@@ -134,7 +134,7 @@ def test_frozen_parameters_do_not_change_and_then_continue(options):
         optimizer.step()
         snapshots.append(snapshot(optimizer, params))
     for t in frozen:
-        assert_same([snapshots[t][:1]], [snapshots[24][:1]])
+        assert_same([snapshots[t][:1]], [snapshots[12][:1]])
     awake = [t for t in range(len(script)) if t not in frozen]
     expected = trace(PsiLogic(alone, **options), alone, [[script[t][0], None] for t in awake])
     assert_same([snapshots[t][:1] for t in awake], [x[:1] for x in expected])
@@ -155,13 +155,13 @@ def test_copies_in_mid_run_continue_bit_by_bit(name, copied):
     script, params = gradients(STEPS, every=15), parameters()
     optimizer = build(params, **options)
     watch(optimizer)  # observers are not copied
-    trace(optimizer, params, script[:20])
+    trace(optimizer, params, script[:13])
     others, twin = copied((params, optimizer))
     assert all(a is b for a, b in zip(others, (p for g in twin.param_groups for p in g["params"]), strict=True))
     assert repr(twin) == repr(optimizer)
-    after = trace(twin, others, script[20:])
-    assert_same(trace(optimizer, params, script[20:]), after)
-    assert_same(after, trace(build(fresh := parameters(), **options), fresh, script)[20:])
+    after = trace(twin, others, script[13:])
+    assert_same(trace(optimizer, params, script[13:]), after)
+    assert_same(after, trace(build(fresh := parameters(), **options), fresh, script)[13:])
 
 
 # Forms of the argument `params`

@@ -14,7 +14,7 @@ ABSORBING = 1e30  # an eps that makes Adam's part of the update vanish against a
 
 def for_all(*strategies):
     """`given`, bounded, and with the same examples in every run."""
-    bounded = settings(max_examples=25, deadline=None, derandomize=True)
+    bounded = settings(max_examples=12, deadline=None, derandomize=True)
     return lambda test: bounded(given(*strategies)(test))
 
 

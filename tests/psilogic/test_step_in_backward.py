@@ -9,7 +9,7 @@ from torch import nn
 
 from psilogic import PsiLogic
 
-STEPS = 25
+STEPS = 12
 
 
 class Net(nn.Module):

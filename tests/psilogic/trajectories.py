@@ -21,10 +21,10 @@ def parameters(shapes=SHAPES, dtype=torch.float64, seed=0):
 def gradients(steps, shapes=SHAPES, dtype=torch.float64, seed=1, every=45):
     """One list of gradients per step: each tensor on a different scale, spikes every `every` steps and sometimes none.
 
-    Tensor 2 is frozen for the first 50 steps, or 24 where these are all, tensor 3 misses every third step, and the even
+    Tensor 2 is frozen for the first 50 steps, or 12 where these are all, tensor 3 misses every third step, and the even
     and the odd tensors spike at different times.
     """
-    frozen = 24 if steps <= 50 else 50
+    frozen = 12 if steps <= 50 else 50
     generator = torch.Generator().manual_seed(seed)
     wide = torch.complex128 if dtype.is_complex else torch.float64
     script = []

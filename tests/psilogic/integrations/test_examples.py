@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import sklearn.datasets
 
 ROOT = Path(__file__).parents[3]
 GROUPS = {"accelerate_loop": "accelerate", "transformers_trainer": "trainer", "lightning_module": "lightning"}
@@ -27,10 +28,18 @@ def settings():
     accelerate.state.GradientState._reset_state()
 
 
+@pytest.fixture
+def fewer_digits(monkeypatch):
+    """A quarter of the images: whether a script runs does not depend on their number, and bfloat16 is slow here."""
+    digits = sklearn.datasets.load_digits()
+    fewer = type(digits)(images=digits.images[::4], target=digits.target[::4])
+    monkeypatch.setattr(sklearn.datasets, "load_digits", lambda: fewer)
+
+
 @pytest.mark.parametrize(
     "example", [pytest.param(path, marks=pytest.mark.xdist_group(GROUPS[path.stem]), id=path.stem) for path in EXAMPLES]
 )
-def test_runs(example, tmp_path, monkeypatch, capsys, settings) -> None:
+def test_runs(example, tmp_path, monkeypatch, capsys, settings, fewer_digits) -> None:
     """In this process, which has the libraries loaded."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [str(example)])

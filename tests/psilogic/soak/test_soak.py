@@ -4,7 +4,7 @@ import fuzz
 
 
 def test_a_few_trials(capsys):
-    assert fuzz.main(["--small", "--trials", "10", "--seed", "100"]) == 0, capsys.readouterr().out
+    assert fuzz.main(["--small", "--trials", "5", "--seed", "100"]) == 0, capsys.readouterr().out
 
 
 def test_a_fault_is_found(monkeypatch, capsys):

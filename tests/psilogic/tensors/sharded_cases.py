@@ -29,17 +29,17 @@ OPTIONS = {
     "everything, tensor": {**ACTIVE, **ROWS, "chaos_signal": "relative", "tau_scale": 2.0, "gamma_T_max": 90},
     "everything, global": {**ACTIVE, **ROWS, "chaos_scope": "global", "agc_norm": "tensor", "foreach": False},
 }
-STEPS = 22
+STEPS = 15
 
 
 @cache
 def script(shapes, dtype=torch.float64, change=None):
-    """Whole gradients: tensor 2 is frozen for 14 steps, tensor 3 misses every third, and step 17 has none at all.
+    """Whole gradients: tensor 2 is frozen for 6 steps, tensor 3 misses every third, and step 13 has none at all.
 
-    Even tensors spike in steps 6 and 20, odd ones in step 14.
+    Even tensors spike in step 12, odd ones in step 6.
     """
-    steps = gradients(36 + STEPS, shapes, dtype=dtype, every=14)[-STEPS:]
-    steps[16] = [None] * len(shapes)
+    steps = gradients(44 + STEPS, shapes, dtype=dtype, every=14)[-STEPS:]
+    steps[12] = [None] * len(shapes)
     if change is not None:
         change(steps)
     return steps
@@ -125,7 +125,7 @@ def acted(seen):
 
 
 def follow(name, option, dtype=torch.float64, change=None, **tolerance):
-    """Every step of a scheme; raises at the first one after which something differs.
+    """Every step of a scheme; raises at the first one after which something differs, of every third that is compared.
 
     `change` changes the script in place. Returns whether cancellation acted, and whether the gate closed after the
     warm-up.
@@ -135,7 +135,8 @@ def follow(name, option, dtype=torch.float64, change=None, **tolerance):
     steps = script(run.scheme.shapes, dtype, change)
     for t, (grads, snapshot) in enumerate(zip(steps, snapshots, strict=True), 1):
         run.step(grads)
-        run.check(snapshot, f"{option}, step {t}", **tolerance)
+        if t % 3 == 0:  # a difference stays: in the parameters, and in the averages
+            run.check(snapshot, f"{option}, step {t}", **tolerance)
     for share, grad in zip(run.shares, steps[-1], strict=True):
         if grad is not None and share.param.grad is not None and share.placements is None:
             assert torch.equal(local(share.param.grad), share.of(grad)), "the step changed p.grad"
@@ -144,10 +145,10 @@ def follow(name, option, dtype=torch.float64, change=None, **tolerance):
 
 def faults(steps):
     """One element that is NaN, one that is infinite, and a gradient with an infinite norm."""
-    order = [g is not None and tuple(g.shape) for g in steps[14]]
-    steps[14][order.index((3, 2))][2, 0] = float("inf")
-    steps[15][order.index((5, 4))][0, 3] = float("nan")
-    steps[18][order.index((1, 7))].mul_(1e200)
+    order = [g is not None and tuple(g.shape) for g in steps[7]]
+    steps[7][order.index((3, 2))][2, 0] = float("inf")
+    steps[9][order.index((5, 4))][0, 3] = float("nan")
+    steps[10][order.index((1, 7))].mul_(1e200)
 
 
 def portions(names):
@@ -195,9 +196,9 @@ def counted(function):
 
 
 def count(name, option, optimizer_class=PsiLogic):
-    """The collectives of a few steps, one of them without any gradient."""
+    """The collectives of three steps, the second of them without any gradient."""
     run = Run(name, option, optimizer_class=optimizer_class)
-    return [sum(counted(partial(run.step, grads)).values()) for grads in script(run.scheme.shapes)[12:18]]
+    return [sum(counted(partial(run.step, grads)).values()) for grads in script(run.scheme.shapes)[11:14]]
 
 
 # Optimizers that have nothing to do with the process group.

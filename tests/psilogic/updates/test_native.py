@@ -158,14 +158,14 @@ def test_what_fires_after_speculation(units, decays, shapes):
     weight_decay, quantum_decay = decays
     options = {**ACTIVE, "chaos_warmup": 0, "gamma": 30.0, **units}
     options |= {"weight_decay": weight_decay, "quantum_decay": quantum_decay}
-    steps = 18 if shapes is SHAPES else 6
-    script, params = gradients(steps, shapes, every=15), parameters(shapes)
+    steps = 11 if shapes is SHAPES else 6
+    script, params = gradients(steps, shapes, every=9), parameters(shapes)
     optimizer = build(params, **options)
     seen = watch(optimizer)
     actual = trace(optimizer, params, script)
     least = 1e-4 if "agc_clip" in units else 0.01  # AGC leaves the detector little to see in a parameter that shrinks
     assert any((decision.cancellation > least).any() for *_, decision in seen)
-    assert_same(actual, truth(options, steps, shapes, every=15), 1e-12)
+    assert_same(actual, truth(options, steps, shapes, every=9), 1e-12)
 
 
 @pytest.mark.parametrize("quantum_decay", [0.0, 3.0])
