@@ -2,6 +2,8 @@
 # make test    set up, check, run the test suite
 # make quick   set up, run tests that take about a minute
 # make gpu-test, make gpu-bench   on a CUDA GPU: run the tests that need one, and time a step; the results are dated
+# make arm     set up, run the compiled kernels on an emulated ARM processor, compile them for macOS
+# make dist    build the archive of the sources and the wheel, and check them
 # make soak    set up, run the tests that make test leaves out, then random trainings for SOAK_MINUTES
 
 PYTHON ?= python3
@@ -13,7 +15,7 @@ export UV_FIND_LINKS ?= $(shell $(PYTHON) -m pip config get global.find-links 2>
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := setup
-.PHONY: setup bench test quick soak check browser gpu-test gpu-bench clean
+.PHONY: setup bench test quick arm dist soak check browser gpu-test gpu-bench clean
 
 setup: $(VENV)/.installed
 
@@ -61,6 +63,15 @@ QUICK = $(addprefix tests/psilogic/,$(addsuffix .py,test_update_rule test_adamw 
 quick: setup
 	$(VENV)/bin/pytest -n 2 -m "not slow and not soak" $(QUICK)
 
+# The kernels of the update on an emulated ARM processor, and their compilation for macOS.
+arm: setup
+	@command -v aarch64-linux-gnu-g++ qemu-aarch64 | wc -l | grep -qx 2 || { \
+	    echo 'tests for ARM need a compiler and an emulator; on Debian: apt install g++-aarch64-linux-gnu qemu-user'; \
+	    if test "$$(id -u)" = 0 && grep -qsx ID=debian /etc/os-release; then \
+	        apt-get update -qq && apt-get install -qqy --no-install-recommends g++-aarch64-linux-gnu qemu-user >/dev/null || true; fi; }
+	$(VENV)/bin/uv pip install --quiet --python $(VENV)/bin/python ziglang
+	$(VENV)/bin/pytest -n 2 -m arm tests/psilogic/updates
+
 SOAK_MINUTES ?= 30
 
 soak: setup
@@ -81,5 +92,15 @@ gpu-bench: setup
 	$(VENV)/bin/python benchmarks/step_memory.py --device cuda --csv $(GPU_RESULTS)/step_memory.csv > $(GPU_RESULTS)/step_memory.txt
 	tail -n 60 $(GPU_RESULTS)/*.txt
 
+# The archive of the sources, and a wheel for this processor and every Linux whose C library is not much older.
+dist: setup
+	rm -rf dist src/*.egg-info/SOURCES.txt  # a list of an earlier build, all of which setuptools would put into the archive
+	$(VENV)/bin/uv build --quiet --out-dir dist
+	$(VENV)/bin/uv pip install --quiet --python $(VENV)/bin/python --group dist
+	PATH="$$PWD/$(VENV)/bin:$$PATH" $(VENV)/bin/auditwheel repair --wheel-dir dist dist/*-linux_*.whl && rm dist/*-linux_*.whl
+	$(VENV)/bin/abi3audit --strict --summary dist/*.whl
+	$(VENV)/bin/check-wheel-contents dist/*.whl
+	$(VENV)/bin/twine check --strict dist/*
+
 clean:
-	rm -rf $(VENV) build src/psilogic/*/*.so src/psilogic/updates/native/*.so
+	rm -rf $(VENV) build dist src/psilogic/*/*.so src/psilogic/updates/native/*.so

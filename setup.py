@@ -9,13 +9,19 @@ import sysconfig
 from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.bdist_wheel import bdist_wheel
 
 SOURCES = Path("src/psilogic/updates/native/cpp")
 FLAGS = ["-std=c++17", "-O3", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off"]
+FLAGS += ["-Wno-psabi"]  # no vector is an argument of a function that another compiler has compiled
 AVX2 = ["-mavx2", "-mfma"]
 AVX512 = [*AVX2, "-mavx512f", "-mavx512vl", "-mavx512bw", "-mavx512dq", "-mprefer-vector-width=512"]
 # The names are those of torch.backends.cpu.get_cpu_capability(), by which psilogic.updates.native.kernels loads one.
-CAPABILITIES = {"avx2": AVX2, "avx512": AVX512}
+CAPABILITIES = {
+    "x86_64": {"default": [], "avx2": AVX2, "avx512": AVX512},
+    "aarch64": {"default": []},
+}
+LINK = ["-Wl,--strip-all", "-Wl,--no-as-needed"]  # auditwheel asks for the C library, also where nothing of it is used
 STABLE = not sysconfig.get_config_var("Py_GIL_DISABLED")  # Python's stable interface needs its lock
 
 
@@ -28,6 +34,7 @@ def kernels(capability: str, flags: list[str]) -> Extension:
         depends=[str(header) for header in sorted(SOURCES.glob("*.h"))],
         define_macros=[("INIT", f"PyInit_{name}")],
         extra_compile_args=FLAGS + flags,
+        extra_link_args=LINK,
         py_limited_api=STABLE,
         optional=True,
     )
@@ -37,14 +44,23 @@ ADDRESSES = Extension(
     "psilogic.tensors._addresses",
     ["src/psilogic/tensors/addresses.cpp"],
     extra_compile_args=["-std=c++17", "-O2"],
+    extra_link_args=LINK,
     py_limited_api=STABLE,
     optional=True,
 )
 
-if sys.platform == "linux" and platform.machine() == "x86_64":
-    setup(
-        ext_modules=[ADDRESSES, *(kernels(*item) for item in CAPABILITIES.items())],
-        options={"bdist_wheel": {"py_limited_api": "cp310"}} if STABLE else {},
-    )
-else:
-    setup()
+
+class Wheel(bdist_wheel):
+    """A wheel for every system if nothing could be compiled."""
+
+    def get_tag(self) -> tuple[str, str, str]:
+        """The tags of Python, its interface, and the system."""
+        return super().get_tag() if any(Path(self.bdist_dir).rglob("*.so")) else ("py3", "none", "any")
+
+
+capabilities = CAPABILITIES.get(platform.machine(), {}) if sys.platform == "linux" else {}
+setup(
+    ext_modules=[ADDRESSES, *(kernels(*item) for item in capabilities.items())] if capabilities else [],
+    cmdclass={"bdist_wheel": Wheel},
+    options={"bdist_wheel": {"py_limited_api": "cp310"}} if STABLE and capabilities else {},
+)

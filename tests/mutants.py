@@ -46,7 +46,7 @@ def copy_repository(to: Path) -> None:
 def build(root: Path) -> None:
     """The kernels, for this processor only."""
     capability, setup = torch.backends.cpu.get_cpu_capability().lower(), root / "setup.py"
-    text = setup.read_text().replace("in CAPABILITIES.items()", f"in [('{capability}', CAPABILITIES['{capability}'])]")
+    text = setup.read_text().replace("in capabilities.items()", f"in [('{capability}', capabilities['{capability}'])]")
     for library in (root / PACKAGE).rglob(f"kernels_{capability}*.so"):
         library.unlink()
     setup.write_text(text)

@@ -88,6 +88,12 @@ def show(driver, width, theme, forced_colors="none"):
     driver.execute_script(OPENED)
 
 
+def wait_until(browser, condition, *arguments):
+    """Wait until an expression in JavaScript is true. The browser raises an error after 30 seconds."""
+    poll = f"const look = () => {condition} ? done() : setTimeout(look, 5); look()"
+    browser.execute_script(f"return new Promise((done) => {{ {poll} }})", *arguments)
+
+
 KEYS = {"Tab": 9, "Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "0": 48}
 
 

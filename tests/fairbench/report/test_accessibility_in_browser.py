@@ -1,9 +1,7 @@
 """The page in a real Chromium: keyboard, names, markup, contrast, forced colors."""
 
-import time
-
 import pytest
-from chromium import DESKTOP, PHONE, hexadecimal, keys, picture, show
+from chromium import DESKTOP, PHONE, hexadecimal, keys, picture, show, wait_until
 from pages import Page, contrast
 
 from fairbench.report.figures.colors import COLORS
@@ -115,8 +113,7 @@ def test_a_link_skips_to_the_verdicts(real):
     keys(real, "Tab")
     assert real.execute_script(focus) == ["skip", True]
     keys(real, "Enter")
-    wait = "return new Promise((done) => setTimeout(() => done(location.hash), 50))"
-    assert real.execute_script(wait) == "#verdicts"
+    wait_until(real, "location.hash === '#verdicts'")
     keys(real, "Tab")
     assert real.execute_script("return document.activeElement.closest('section').id") == "verdicts"
 
@@ -131,7 +128,7 @@ def test_colors_of_the_system_hide_neither_swatches_nor_verdicts(real, theme):
     assert edge != inside
     assert {cell.getpixel((x, 0)) for x in range(2, cell.width - 2)} == {edge}
     real.execute_script("document.querySelector('#figure-learning_curves').scrollIntoView()")
-    time.sleep(0.1)  # the switches come with a figure
+    wait_until(real, "!document.getElementById('arms').hidden")  # the switches come with a figure
     colors = "return [...document.querySelectorAll('#arms [data-color]')].map((arm) => arm.dataset.color)"
     arms = real.execute_script(colors)
     swatches = [picture(real, "#arms .swatch", i) for i in range(len(arms))]

@@ -7,7 +7,7 @@ import time
 from xml.etree import ElementTree
 
 import pytest
-from chromium import DESKTOP, keys, show
+from chromium import DESKTOP, keys, show, wait_until
 from PIL import Image
 
 from fairbench.report.figures.colors import COLORS
@@ -58,7 +58,8 @@ LIMITS = f"{PANEL} const {{x, y}} = drawing(panel).now; return [x.low, x.high, y
 
 def seen(browser, name="learning_curves"):
     browser.execute_script(CENTER, name)
-    time.sleep(0.05)  # a panel is drawn again when it comes near the view
+    panel = "document.querySelector(`#figure-${arguments[0]} .panel`)"
+    wait_until(browser, f"explored.has({panel}) && !stale.has({panel})", name)  # both when it comes near the view
     return browser.execute_script(DRAWN, name)
 
 

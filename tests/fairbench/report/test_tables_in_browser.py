@@ -4,7 +4,7 @@ import csv
 import time
 
 import pytest
-from chromium import hexadecimal
+from chromium import hexadecimal, wait_until
 from pages import latex
 
 from fairbench.report.figures.colors import COLORS
@@ -86,8 +86,7 @@ def test_a_link_keeps_the_view(browser):
     paper = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
     assert hexadecimal(paper) == COLORS["paper"][True]
     browser.execute_script("document.querySelector('nav a[href=\"#cost\"]').click()")
-    wait = "return new Promise((done) => setTimeout(() => done(location.hash), 50))"
-    assert browser.execute_script(wait) == "#cost?metrics.filter=gpt&metrics.order=-4&theme=dark"
+    wait_until(browser, "location.hash === '#cost?metrics.filter=gpt&metrics.order=-4&theme=dark'")
 
 
 def test_a_table_is_downloaded(browser, tmp_path):

@@ -1,11 +1,12 @@
 """Compiled kernels for a CPU: sums and update, one call and one pass over memory for all tensors of a dtype.
 
-The sources in the folder `cpp` are compiled when the package is installed. `kernels` is None, and `supports` returns
-False, if they were not compiled (no compiler, not Linux on x86-64) or the processor has not their instructions.
+The sources in the folder `cpp` are compiled when the package is installed, or before in a wheel. `kernels` is None,
+and `supports` returns False, if they were not compiled: without a compiler, or not on Linux.
 """
 
 from array import array
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from itertools import accumulate
 from operator import attrgetter
@@ -22,12 +23,11 @@ DTYPES = {torch.float32, torch.float64, torch.bfloat16}
 
 
 def _load() -> Any:
-    """The kernels that were compiled for this processor, or None."""
-    capability = torch.backends.cpu.get_cpu_capability().lower()
-    try:
-        return import_module(f"psilogic.updates.native.kernels_{capability}")
-    except ImportError:
-        return None
+    """The kernels for the instructions that torch uses, or for any processor; None if there are none."""
+    for capability in (torch.backends.cpu.get_cpu_capability().lower(), "default"):
+        with suppress(ImportError):
+            return import_module(f"psilogic.updates.native.kernels_{capability}")
+    return None
 
 
 kernels = _load()

@@ -9,11 +9,24 @@
 #include <Python.h>
 #include <dlfcn.h>
 
+#include <cmath>
 #include <new>
 
 #include "process.h"
 #include "sums.h"
 #include "update.h"
+
+// The versions of these functions that every glibc since 2.17 has: a wheel then loads on systems older than its compiler's.
+#ifdef __GLIBC__
+#ifdef __x86_64__
+#define OLDEST "GLIBC_2.2.5"
+#else
+#define OLDEST "GLIBC_2.17"
+#endif
+__asm__(".symver dlsym,dlsym@" OLDEST);
+__asm__(".symver exp,exp@" OLDEST);
+__asm__(".symver pow,pow@" OLDEST);
+#endif
 
 namespace {
 

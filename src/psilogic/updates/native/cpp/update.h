@@ -9,13 +9,22 @@
 
 namespace {
 
+// a b + c, with one rounding where the processor has such an instruction. Torch's kernels round twice elsewhere.
+template <class Real> inline Real multiply_add(Real a, Real b, Real c) {
+#if defined(__FMA__) || defined(__aarch64__)
+    return std::fma(a, b, c);
+#else
+    return a * b + c;
+#endif
+}
+
 // exp(-2x) for x >= 0. In float 2^y, by a polynomial around the nearest whole number: off by less than 2e-7.
 inline double decaying(double x) { return std::exp(-2 * x); }
 inline float decaying(float x) {
     const float y = std::max(-126.0f, x * -2.8853900817779268f);  // -2 / log(2); -126 for NaN
-    const float whole = std::rint(y), z = (y - whole) * 0.69314718056f;
-    const float high = std::fma(std::fma(std::fma(1 / 720.f, z, 1 / 120.f), z, 1 / 24.f), z, 1 / 6.f);
-    const float fraction = std::fma(std::fma(std::fma(high, z, 0.5f), z, 1.0f), z, 1.0f);
+    const float whole = (y + 0x1.8p23f) - 0x1.8p23f, z = (y - whole) * 0.69314718056f;  // rint, which some processors lack
+    const float high = multiply_add(multiply_add(multiply_add(1 / 720.f, z, 1 / 120.f), z, 1 / 24.f), z, 1 / 6.f);
+    const float fraction = multiply_add(multiply_add(multiply_add(high, z, 0.5f), z, 1.0f), z, 1.0f);
     const std::int32_t bits = (static_cast<std::int32_t>(whole) + 127) << 23;
     float power;
     std::memcpy(&power, &bits, sizeof power);
@@ -50,8 +59,8 @@ Real update_elements(T *p, const T *g, T *m, T *v, Index n, const Numbers<Real> 
         if (PROCESSED) grad = (grad - x.mean) * x.scale;
         if (QUANTUM) theta *= 1 - x.quantum_rate * tanh_of_size(grad);
         const Real before = widen(m[j]), change = grad - before;
-        const Real exp_avg = FAR ? std::fma(x.weight1 - 1, change, grad) : std::fma(x.weight1, change, before);
-        const Real exp_avg_sq = std::fma(x.weight2 * grad, grad, widen(v[j]) * x.beta2);
+        const Real exp_avg = FAR ? multiply_add(x.weight1 - 1, change, grad) : multiply_add(x.weight1, change, before);
+        const Real exp_avg_sq = multiply_add(x.weight2 * grad, grad, widen(v[j]) * x.beta2);
         narrow(theta - descent(exp_avg, exp_avg_sq, x), p[j]);
         narrow(exp_avg, m[j]);
         narrow(exp_avg_sq, v[j]);
