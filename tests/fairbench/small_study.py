@@ -1,7 +1,7 @@
 """A small study that really ran, with a long name, an optimizer that diverges, and two arenas."""
 
 import pytest
-from tiny import run_here, write_tiny
+from tiny import TINY, run_here, write_tiny
 
 from fairbench.cli.main import main
 from fairbench.training.determinism import one_thread
@@ -9,22 +9,14 @@ from fairbench.training.determinism import one_thread
 LONG_NAME = "schedule_free_adamw_beta2_0.999_no_decay"
 """It has 40 characters."""
 
-SMALL = f"""
-description = "two arenas, one of which another loss judges, and four optimizers, one of which diverges"
-reference = "PsiLogic"
-alpha = 0.05
-
-[sweep]
-lr_min = 1e-3
-lr_max = 1e-2
-points = 2
-seeds = [0]
-evaluations = 1
-
-[final]
-seeds = [1, 2]
-evaluations = 2
-
+ARENA = """
+sweep_steps = 4
+steps = 8
+batch_size = 16
+data = { source = "digits" }
+model = { hidden_size = 8, layers = 1, heads = 1, patch_size = 4 }
+"""
+SMALL = f"""{TINY.partition("[training]")[0].replace("budget = 3", "")}
 [training]
 clip_norm = 1.0
 warmup_steps = 0
@@ -33,22 +25,12 @@ log_every = 2
 [arenas.vit]
 metric = "accuracy"
 margin = 0.02
-sweep_steps = 4
-steps = 8
-batch_size = 16
-data = {{ source = "digits" }}
-model = {{ hidden_size = 8, layers = 1, heads = 1, patch_size = 4 }}
-
+{ARENA}
 [arenas.vit-loss]
 task = "vit"
 metric = "loss"
 margin = 0.1
-sweep_steps = 4
-steps = 8
-batch_size = 16
-data = {{ source = "digits" }}
-model = {{ hidden_size = 8, layers = 1, heads = 1, patch_size = 4 }}
-
+{ARENA}
 [optimizers.AdamW]
 options = {{ weight_decay = 0.01 }}
 

@@ -99,7 +99,9 @@ def test_a_mistake_is_named_with_the_way_out(
 
 def test_a_folder_without_images_is_named_with_its_option(inside: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "tiny.toml", "--images", "results"]) == 2
-    assert capsys.readouterr().err.startswith("fairbench: --images results: results contains no images, and no class")
+    shown = capsys.readouterr()
+    assert shown.err.startswith("fairbench: --images results: results contains no images, and no class")
+    assert shown.out == ""
 
 
 def test_a_missing_data_set_is_an_indented_line_each(inside: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -105,6 +105,9 @@ def _is_current(config: DatasetConfig, options: PrepareOptions, target: Path) ->
 
 def _make(config: DatasetConfig, source: SourceFiles, target: Path, unverified: bool) -> None:
     """Verify the files, write the arrays and the manifest, and publish the finished folder."""
+    dataset = importlib.import_module(f"fairbench.data.datasets.{config.info.module}")
+    # A user's files have no hash: what is wrong with their folder is said before anything else.
+    own: Images | Texts | None = dataset.read(source, config.options) if source.kind == "own" else None
     say(f"{config.label}: reading {', '.join(str(file.path) for file in source.files)}")
     with progress_bar("check", sum(size_of(file.path) for file in source.files), "bytes") as advance:
         accepted = unverified or source.kind == "own"
@@ -128,8 +131,7 @@ def _make(config: DatasetConfig, source: SourceFiles, target: Path, unverified: 
         "versions": {name: metadata.version(name) for name in MAKERS},
     }
     staging = StagingFolder(target, digest(origin))
-    dataset = importlib.import_module(f"fairbench.data.datasets.{info.module}")
-    raw: Images | Texts = dataset.read(source, config.options)
+    raw: Images | Texts = own or dataset.read(source, config.options)
     made, facts = write_images.write(raw, staging) if isinstance(raw, Images) else write_texts.write(raw, staging)
     if staging.reused:
         say(f"  reused from an interrupted preparation: {', '.join(staging.reused)}")
