@@ -4,6 +4,7 @@
 # make gpu-test, make gpu-bench   on a CUDA GPU: run the tests that need one, and time a step; the results are dated
 # make arm     set up, run the compiled kernels on an emulated ARM processor, compile them for macOS
 # make dist    build the archive of the sources and the wheel, and check them
+# make versions  run the quick tests with the wheel and each Python here, with the oldest and the newest torch
 # make soak    set up, run the tests that make test leaves out, then random trainings for SOAK_MINUTES
 
 PYTHON ?= python3
@@ -15,7 +16,7 @@ export UV_FIND_LINKS ?= $(shell $(PYTHON) -m pip config get global.find-links 2>
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := setup
-.PHONY: setup bench test quick arm dist soak check browser gpu-test gpu-bench clean
+.PHONY: setup bench test quick arm dist versions soak check browser gpu-test gpu-bench clean
 
 setup: $(VENV)/.installed
 
@@ -101,6 +102,20 @@ dist: setup
 	$(VENV)/bin/abi3audit --strict --summary dist/*.whl
 	$(VENV)/bin/check-wheel-contents dist/*.whl
 	$(VENV)/bin/twine check --strict dist/*
+
+# Python:torch, the oldest and the newest of both that the package promises. Types are checked for versions without a Python here, too.
+VERSIONS ?= 3.10:2.7.1 3.10:2.13.0 3.11:2.13.0 3.12:2.8.0 3.13:2.15.0 3.14:2.15.0
+
+versions: dist
+	@for pair in $(VERSIONS); do \
+	    python=$${pair%:*}; folder=build/versions/$$pair; \
+	    $(VENV)/bin/mypy --python-version $$python >/dev/null && types=pass || types=FAIL; \
+	    $(VENV)/bin/uv venv --quiet --clear --python $$python $$folder 2>/dev/null || { echo "Python $$pair: no such Python here, types $$types"; continue; }; \
+	    $(VENV)/bin/uv pip install --quiet --python $$folder/bin/python "$$(echo dist/*.whl)[bench]" torch==$${pair#*:} \
+	        hypothesis pytest pytest-xdist statsmodels tensorboard && \
+	    $$folder/bin/pytest -n 2 -m "not slow and not soak" $(QUICK) >$$folder/quick.txt 2>&1 && quick=pass || quick=FAIL; \
+	    echo "Python $$pair: types $$types, quick tests $$quick ($$(tail -n 1 $$folder/quick.txt))"; \
+	done
 
 clean:
 	rm -rf $(VENV) build dist src/psilogic/*/*.so src/psilogic/updates/native/*.so
