@@ -90,7 +90,7 @@ class Compared:
 
 @dataclass(frozen=True, repr=False)
 class Replicated:
-    """A study beside the published values, verdicts and costs.
+    """A study and the published values, verdicts and costs.
 
     Attributes:
         found: what was published, and what the study has of it.
