@@ -1,6 +1,5 @@
 """Loss and metrics of image classifiers."""
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -12,14 +11,9 @@ class Classification(Arena):
 
     def loss(self, model: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
         """Mean cross-entropy in nats."""
-        return F.cross_entropy(self.logits(model, images), labels)
+        return F.cross_entropy(model(images), labels)
 
     def scores(self, model: nn.Module, images: Tensor, labels: Tensor) -> dict[str, Tensor]:
         """Top-1 accuracy and cross-entropy of each image."""
-        logits = self.logits(model, images)
+        logits = model(images)
         return {"accuracy": logits.argmax(dim=1) == labels, "loss": F.cross_entropy(logits, labels, reduction="none")}
-
-    def logits(self, model: nn.Module, images: Tensor) -> Tensor:
-        """The model's logits; models of transformers return them as an attribute."""
-        output = model(images)
-        return output if isinstance(output, torch.Tensor) else output.logits

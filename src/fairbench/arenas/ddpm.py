@@ -1,54 +1,47 @@
 """DDPM: image generation by a denoising diffusion model."""
 
+from functools import cache
+
 import torch
 import torch.nn.functional as F
-from diffusers import DDPMScheduler, UNet2DModel
 from torch import Tensor, nn
 
 from fairbench.arenas.base import Arena
+from fairbench.arenas.models.unet import UNet
 from fairbench.data.splits import Data, Split
+
+STEPS, FIRST_BETA, LAST_BETA = 1000, 1e-4, 0.02
+"""The diffusion of Ho et al. 2020: the variance of the noise that a step adds grows linearly from first to last."""
 
 
 class DDPM(Arena):
     """A denoising diffusion model; the model maps noisy images and time steps to the noise."""
 
-    def __init__(self) -> None:
-        self.diffusion = DDPMScheduler(num_train_timesteps=1000)
-
     def build_model(
         self, data: Data, *, channels: list[int], norm_groups: int, attention_levels: list[int]
     ) -> nn.Module:
         """A U-Net with one residual block per level, and attention in the middle and at `attention_levels`."""
-        levels = range(len(channels))
-        model: nn.Module = UNet2DModel(
-            sample_size=data.shape[-1],
-            in_channels=data.shape[0],
-            out_channels=data.shape[0],
-            layers_per_block=1,
-            block_out_channels=tuple(channels),
-            down_block_types=tuple("AttnDownBlock2D" if i in attention_levels else "DownBlock2D" for i in levels),
-            up_block_types=tuple("AttnUpBlock2D" if i in attention_levels else "UpBlock2D" for i in reversed(levels)),
-            norm_num_groups=norm_groups,
-            attention_head_dim=norm_groups,
-        )
-        return model
+        attends = [level in attention_levels for level in range(len(channels))]
+        return UNet(data.shape[0], channels, norm_groups, attends)
 
     def examples(self, batch: Split, generator: torch.Generator) -> tuple[Tensor, ...]:
         """Noisy images, the time step of each, and the noise."""
         clean = batch.inputs
         noise = torch.randn(clean.shape, generator=generator, device=clean.device)
-        steps = torch.randint(len(self.diffusion.betas), (len(clean),), generator=generator, device=clean.device)
-        return self.diffusion.add_noise(clean, noise, steps), steps, noise
+        steps = torch.randint(STEPS, (len(clean),), generator=generator, device=clean.device)
+        left = remaining(clean.device)[steps].view(-1, 1, 1, 1)
+        return left**0.5 * clean + (1 - left) ** 0.5 * noise, steps, noise
 
     def loss(self, model: nn.Module, noisy: Tensor, steps: Tensor, noise: Tensor) -> Tensor:
         """Mean squared error of the predicted noise."""
-        return F.mse_loss(self.predicted(model, noisy, steps), noise)
+        return F.mse_loss(model(noisy, steps), noise)
 
     def scores(self, model: nn.Module, noisy: Tensor, steps: Tensor, noise: Tensor) -> dict[str, Tensor]:
         """The squared error of each image, a mean over its values."""
-        return {"mse": F.mse_loss(self.predicted(model, noisy, steps), noise, reduction="none").mean(dim=(1, 2, 3))}
+        return {"mse": F.mse_loss(model(noisy, steps), noise, reduction="none").mean(dim=(1, 2, 3))}
 
-    def predicted(self, model: nn.Module, noisy: Tensor, steps: Tensor) -> Tensor:
-        """The predicted noise; models of diffusers return it as an attribute."""
-        output = model(noisy, steps)
-        return output if isinstance(output, torch.Tensor) else output.sample
+
+@cache
+def remaining(device: torch.device) -> Tensor:
+    """The share of the image's variance that is left after each step; computed on the CPU, so that it is the same."""
+    return (1 - torch.linspace(FIRST_BETA, LAST_BETA, STEPS)).cumprod(dim=0).to(device)

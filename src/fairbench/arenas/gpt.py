@@ -5,15 +5,10 @@ import math
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import AttentionInterface, GPT2Config, GPT2LMHeadModel
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from fairbench.arenas.base import Arena
+from fairbench.arenas.models.gpt2 import GPT2
 from fairbench.data.splits import Data, Split
-
-CAUSAL = "fairbench_causal"
-"""Torch's attention under a name for which transformers builds no mask: testing for an unneeded one waits for a GPU."""
-AttentionInterface.register(CAUSAL, sdpa_attention_forward)
 
 
 class GPT(Arena):
@@ -21,23 +16,7 @@ class GPT(Arena):
 
     def build_model(self, data: Data, *, hidden_size: int, layers: int, heads: int) -> nn.Module:
         """GPT-2 without dropout, with tied embeddings."""
-        model: nn.Module = GPT2LMHeadModel(
-            GPT2Config(
-                vocab_size=data.classes,
-                n_positions=data.shape[0],
-                n_embd=hidden_size,
-                n_layer=layers,
-                n_head=heads,
-                resid_pdrop=0.0,
-                embd_pdrop=0.0,
-                attn_pdrop=0.0,
-                bos_token_id=None,
-                eos_token_id=None,
-                use_cache=False,
-                attn_implementation=CAUSAL,
-            )
-        )
-        return model
+        return GPT2(data.classes, data.shape[0], hidden_size, layers, heads)
 
     def examples(self, batch: Split, generator: torch.Generator) -> tuple[Tensor, ...]:
         """Windows of tokens; the targets are among them."""
@@ -45,17 +24,12 @@ class GPT(Arena):
 
     def loss(self, model: nn.Module, tokens: Tensor) -> Tensor:
         """Mean cross-entropy in nats per token."""
-        return F.cross_entropy(self.logits(model, tokens).flatten(0, 1), tokens[:, 1:].flatten())
+        return F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
 
     def scores(self, model: nn.Module, tokens: Tensor) -> dict[str, Tensor]:
         """Mean cross-entropy in nats per token of each window."""
-        losses = F.cross_entropy(self.logits(model, tokens).mT, tokens[:, 1:], reduction="none")
+        losses = F.cross_entropy(model(tokens[:, :-1]).mT, tokens[:, 1:], reduction="none")
         return {"loss": losses.mean(dim=1)}
-
-    def logits(self, model: nn.Module, tokens: Tensor) -> Tensor:
-        """The model's logits for every token after the first; models of transformers return them as an attribute."""
-        output = model(tokens[:, :-1])
-        return output if isinstance(output, torch.Tensor) else output.logits
 
     def derived(self, means: dict[str, float], data: Data, split: str) -> dict[str, float]:
         """Perplexity, exp(loss), and bits per byte, which does not depend on the tokenizer."""

@@ -1,9 +1,9 @@
 """ResNet-18: image classification."""
 
 from torch import nn
-from transformers import ResNetConfig, ResNetForImageClassification
 
 from fairbench.arenas.classification import Classification
+from fairbench.arenas.models.resnet import ResNet18
 from fairbench.data.splits import Data
 
 
@@ -12,14 +12,4 @@ class ResNet(Classification):
 
     def build_model(self, data: Data, *, width: int) -> nn.Module:
         """Basic blocks 2-2-2-2; `width` channels in the first stage (usually 64), doubled in each later one."""
-        model: nn.Module = ResNetForImageClassification(
-            ResNetConfig(
-                num_channels=data.shape[0],
-                embedding_size=width,
-                hidden_sizes=[width, 2 * width, 4 * width, 8 * width],
-                depths=[2, 2, 2, 2],
-                layer_type="basic",
-                num_labels=data.classes,
-            )
-        )
-        return model
+        return ResNet18(data.shape[0], width, data.classes)

@@ -2,8 +2,8 @@
 
 EXTRAS = {
     "bench": (
-        *("argcomplete", "diffusers", "jinja2", "matplotlib", "numpy", "orjson", "pyarrow", "pytorch_optimizer"),
-        *("rich", "scipy", "sklearn", "tomli", "tomli_w", "transformers"),
+        *("argcomplete", "jinja2", "matplotlib", "numpy", "orjson", "pyarrow", "pytorch_optimizer"),
+        *("rich", "scipy", "sklearn", "tomli", "tomli_w"),
     ),
     "data": ("PIL", "filelock", "huggingface_hub", "numpy", "orjson", "pyarrow", "rich", "tokenizers"),
     "zoo": ("opt_einsum", "pytorch_optimizer", "schedulefree"),

@@ -13,7 +13,7 @@ import torch
 
 from fairbench.common.errors import OutOfMemory, UsageError
 
-DISTRIBUTIONS = ("psilogic", "torch", "transformers", "diffusers", "pytorch-optimizer", "scikit-learn", "numpy")
+DISTRIBUTIONS = ("psilogic", "torch", "pytorch-optimizer", "scikit-learn", "numpy")
 CLEAR_REFS, STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
 
 
