@@ -90,7 +90,7 @@ class Compared:
 
 @dataclass(frozen=True, repr=False)
 class Replicated:
-    """A study and the published values, verdicts and costs.
+    """The values, verdicts and costs of a study next to the published ones.
 
     Attributes:
         found: what was published, and what the study has of it.

@@ -246,7 +246,7 @@ def test_a_figure_is_downloaded_as_it_is_shown(browser, tmp_path):
         "document.querySelectorAll('#figure-learning_curves .tools button').forEach((x) => x.click())"
     )
     files = [tmp_path / f"learning_curves.{suffix}" for suffix in ("svg", "png", "csv")]
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not all(file.exists() for file in files) and time.monotonic() < deadline:
         time.sleep(0.02)
     svg = ElementTree.parse(files[0]).getroot()

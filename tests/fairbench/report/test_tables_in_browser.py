@@ -94,7 +94,7 @@ def test_a_table_is_downloaded(browser, tmp_path):
     press = "[...document.querySelectorAll(`#table-comparisons .tools button`)].forEach((button) => button.click())"
     browser.execute_script(press)
     files = [tmp_path / f"comparisons.{suffix}" for suffix in ("csv", "tex")]
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not all(file.exists() for file in files) and time.monotonic() < deadline:
         time.sleep(0.02)
     rows = list(csv.DictReader(files[0].open()))
