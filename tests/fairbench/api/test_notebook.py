@@ -20,7 +20,7 @@ import json
 from pathlib import Path
 STRENGTH = 0.5
 study = fb.run(suite.replace(optimizers=["AdamW"], reference="AdamW").with_optimizer(SignDescent).replace(
-    reference="SignDescent"), "results/sign-descent", workers=2)
+    reference="SignDescent", seeds=2, steps=10), "results/sign-descent", workers=2)
 [len(study._history.plans), len([*Path("results/sign-descent/optimizers").glob("*.py")]), study.complete]
 """
 REFUSED = """

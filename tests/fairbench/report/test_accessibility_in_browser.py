@@ -90,7 +90,7 @@ FLAWS = {
 }
 
 
-@pytest.mark.parametrize("page", ["browser", "real"])
+@pytest.mark.parametrize("page", ["browser", pytest.param("real", marks=pytest.mark.soak)])
 def test_everyone_can_use_it(request, page):
     """The page of a study that ran, and the one with every section."""
     browser = request.getfixturevalue(page)

@@ -189,9 +189,9 @@ Path("seen.json").write_text(json.dumps([sockets, record]))
 def test_the_cluster_of_one_study_is_not_reachable_from_outside_and_repeats_a_lost_trial(tmp_path, monkeypatch):
     """Neither its head nor its node, its driver or its workers; of these one is killed."""
     write_tiny(tmp_path)
-    (tmp_path / "own_optimizers.py").write_text(LOST)
+    (tmp_path / "loses_its_worker.py").write_text(LOST)
     run_here(monkeypatch, tmp_path)
-    lost = {"Lost": OptimizerPlan(factory="own_optimizers:Lost")}
+    lost = {"Lost": OptimizerPlan(factory="loses_its_worker:Lost")}
     study = study_of(replace(load_suite("tiny.toml"), optimizers=lost, reference="Lost", ladder=[]))
     spec = trial_spec(study, "vit", "Lost", "sweep", 0.01, 0)
     (tmp_path / "spec.json").write_text(json.dumps(spec.to_json()))
