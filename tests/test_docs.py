@@ -91,6 +91,12 @@ def test_the_step_time_table_of_the_readme_is_the_benchmarks() -> None:
 PAGE = ROOT / "docs/verdicts.md"
 
 
+def test_the_sizes_of_an_installation_are_the_benchmarks() -> None:
+    table = re.findall(r"^\| `?(\w*)`? \| (.+) \| .* \| (\d*) \| (\d+) \|$", (DOCS / "install.md").read_text(), re.MULTILINE)
+    with (DOCS / "results/benchmarks/install_size.csv").open() as file:
+        assert [tuple(row.values()) for row in csv.DictReader(file)] == table
+
+
 def test_the_errors_of_a_search_are_those_of_the_benchmark_and_repeated_searches_hold_alpha() -> None:
     with (ROOT / "docs/results/benchmarks/search_error.csv").open() as file:
         rows = list(csv.DictReader(file))
