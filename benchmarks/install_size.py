@@ -55,7 +55,9 @@ def rows(extra: str) -> list[dict[str, object]]:
         others = closure(base * bool(extra) + [x for x in listed if x is not requirement])
         added = sum(megabytes(x) for name, x in everything.items() if name not in others)
         alone = megabytes(distribution(requirement.name))
-        found.append({"extra": extra, "distribution": requirement.name, "alone": f"{alone:.0f}", "adds": f"{added:.0f}"})
+        found.append(
+            {"extra": extra, "distribution": requirement.name, "alone": f"{alone:.0f}", "adds": f"{added:.0f}"}
+        )
     total = f"{sum(map(megabytes, everything.values())):.0f}"
     return [*found, {"extra": extra, "distribution": "all, with torch", "alone": "", "adds": total}]
 

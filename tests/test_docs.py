@@ -92,8 +92,10 @@ PAGE = ROOT / "docs/verdicts.md"
 
 
 def test_the_sizes_of_an_installation_are_the_benchmarks() -> None:
-    table = re.findall(r"^\| `?(\w*)`? \| (.+) \| .* \| (\d*) \| (\d+) \|$", (DOCS / "install.md").read_text(), re.MULTILINE)
-    with (DOCS / "results/benchmarks/install_size.csv").open() as file:
+    table = re.findall(
+        r"^\| `?(\w*)`? \| (.+) \| .* \| (\d*) \| (\d+) \|$", (ROOT / "docs/install.md").read_text(), re.MULTILINE
+    )
+    with (ROOT / "docs/results/benchmarks/install_size.csv").open() as file:
         assert [tuple(row.values()) for row in csv.DictReader(file)] == table
 
 
