@@ -4,6 +4,7 @@
 # make gpu-test, make gpu-bench   on a CUDA GPU: run the tests that need one, and time a step; the results are dated
 # make arm     set up, run the compiled kernels on an emulated ARM processor, compile them for macOS
 # make dist    build the archive of the sources and the wheel, and check them
+# make wheelhouse  download everything that make setup installs, for a machine without a network
 # make versions  run the quick tests with the wheel and each Python here, with the oldest and the newest torch
 # make soak    set up, run the tests that make test leaves out, then random trainings for SOAK_MINUTES
 
@@ -16,7 +17,7 @@ export UV_FIND_LINKS ?= $(shell $(PYTHON) -m pip config get global.find-links 2>
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := setup
-.PHONY: setup bench test quick arm dist versions soak check browser gpu-test gpu-bench clean
+.PHONY: setup bench test quick arm dist wheelhouse versions soak check browser gpu-test gpu-bench clean
 
 setup: $(VENV)/.installed
 
@@ -103,6 +104,11 @@ dist: setup
 	$(VENV)/bin/check-wheel-contents dist/*.whl
 	$(VENV)/bin/twine check --strict dist/*
 
+# Everything that is installed above, for a machine without a network. There:
+# PIP_NO_INDEX=1 PIP_FIND_LINKS=wheelhouse UV_OFFLINE=1 UV_FIND_LINKS=wheelhouse make test
+wheelhouse: setup
+	$(VENV)/bin/python -m pip wheel --quiet --wheel-dir wheelhouse -c constraints.txt uv setuptools '.[bench,data,dev,ray,zoo]'
+
 # Python:torch, the oldest and the newest of both that the package promises. Types are checked for versions without a Python here, too.
 VERSIONS ?= 3.10:2.7.1 3.10:2.13.0 3.11:2.13.0 3.12:2.8.0 3.13:2.15.0 3.14:2.15.0
 
@@ -118,4 +124,4 @@ versions: dist
 	done
 
 clean:
-	rm -rf $(VENV) build dist src/psilogic/*/*.so src/psilogic/updates/native/*.so
+	rm -rf $(VENV) build dist wheelhouse src/psilogic/*/*.so src/psilogic/updates/native/*.so
