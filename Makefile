@@ -67,7 +67,7 @@ quick: setup
 
 # The kernels of the update on an emulated ARM processor, and their compilation for macOS.
 arm: setup
-	@command -v aarch64-linux-gnu-g++ qemu-aarch64 | wc -l | grep -qx 2 || { \
+	@for tool in aarch64-linux-gnu-g++ qemu-aarch64; do command -v $$tool; done | wc -l | grep -qx 2 || { \
 	    echo 'tests for ARM need a compiler and an emulator; on Debian: apt install g++-aarch64-linux-gnu qemu-user'; \
 	    if test "$$(id -u)" = 0 && grep -qsx ID=debian /etc/os-release; then \
 	        apt-get update -qq && apt-get install -qqy --no-install-recommends g++-aarch64-linux-gnu qemu-user >/dev/null || true; fi; }
