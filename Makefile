@@ -109,15 +109,20 @@ dist: setup
 wheelhouse: setup
 	$(VENV)/bin/python -m pip wheel --quiet --wheel-dir wheelhouse -c constraints.txt uv setuptools '.[bench,data,dev,ray,zoo]'
 
-# Python:torch, the oldest and the newest of both that the package promises. Types are checked for versions without a Python here, too.
-VERSIONS ?= 3.10:2.7.1 3.10:2.13.0 3.11:2.13.0 3.12:2.8.0 3.13:2.15.0 3.14:2.15.0
+# Python:torch, the oldest and the newest of both that the package promises; `lowest` is the oldest of every dependency. Types are
+# checked for versions without a Python here, too.
+VERSIONS ?= 3.10:lowest 3.10:2.13.0 3.11:2.13.0 3.12:2.8.0 3.13:2.15.0 3.14:2.15.0
 
 versions: dist
 	@for pair in $(VERSIONS); do \
-	    python=$${pair%:*}; folder=build/versions/$$pair; \
+	    python=$${pair%:*}; torch=$${pair#*:}; folder=build/versions/$$pair; \
 	    $(VENV)/bin/mypy --python-version $$python >/dev/null && types=pass || types=FAIL; \
-	    $(VENV)/bin/uv venv --quiet --clear --python $$python $$folder 2>/dev/null || { echo "Python $$pair: no such Python here, types $$types"; continue; }; \
-	    $(VENV)/bin/uv pip install --quiet --python $$folder/bin/python "$$(echo dist/*.whl)[bench]" torch==$${pair#*:} \
+	    $(VENV)/bin/uv venv --quiet --clear --python $$python $$folder 2>/dev/null || { \
+	        echo "Python $$pair: no such Python here, types $$types"; continue; }; \
+	    if test $$torch != lowest; then echo torch==$$torch; else \
+	        $(VENV)/bin/uv pip compile --quiet --python-version $$python --extra bench --resolution lowest-direct pyproject.toml; \
+	    fi >$$folder/wanted.txt; \
+	    $(VENV)/bin/uv pip install --quiet --python $$folder/bin/python "$$(echo dist/*.whl)[bench]" -r $$folder/wanted.txt \
 	        hypothesis pytest pytest-xdist statsmodels tensorboard && \
 	    $$folder/bin/pytest -n 2 -m "not slow and not soak" $(QUICK) >$$folder/quick.txt 2>&1 && quick=pass || quick=FAIL; \
 	    echo "Python $$pair: types $$types, quick tests $$quick ($$(tail -n 1 $$folder/quick.txt))"; \
