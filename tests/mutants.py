@@ -39,7 +39,7 @@ def copy_repository(to: Path) -> None:
     """The files that the tests need."""
     for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, to)
-    for name in ("src", "tests"):
+    for name in ("src", "tests", "examples"):
         shutil.copytree(ROOT / name, to / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
 
 

@@ -34,7 +34,8 @@ def test_bash_completes_names_and_files(tmp_path: Path) -> None:
     for name in ("my.toml", "my_rule.py", "notes.txt"):
         (tmp_path / name).touch()
     (tmp_path / "torch.py").write_text("raise SystemExit('torch is slow to import')")
-    environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "PYTHONPATH": str(tmp_path)}
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "PYTHONPATH": path}
     command = ["bash", "-c", SCRIPT, "bash", *(f"fairbench {line}" for line in COMPLETED)]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
     shown = dict(line.removeprefix("fairbench ").split("|") for line in done.stdout.splitlines())
