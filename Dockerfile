@@ -1,4 +1,4 @@
-# docker build -t fairbench . && docker run --rm -v "$PWD/results:/work/results" fairbench
+# docker build -t fairbench . && docker run --rm -v "$PWD/results:/home/fairbench/results" fairbench
 # runs the embedded study. Other commands: docker run --rm fairbench list
 #
 # A smaller image, without torch's libraries for GPUs: --build-arg PIP_EXTRA_INDEX_URL=<an index with CPU builds of torch>
@@ -12,9 +12,8 @@ RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels /source
 FROM python:3.12-slim
 ARG PIP_EXTRA_INDEX_URL
 COPY --from=build /wheels /wheels
-RUN pip install --no-cache-dir "$(echo /wheels/*.whl)[bench]" && useradd --create-home --uid 1000 fairbench \
-    && mkdir /work && chown fairbench /work
+RUN pip install --no-cache-dir "$(echo /wheels/*.whl)[bench]" && useradd --create-home --uid 1000 fairbench
 USER 1000
-WORKDIR /work
+WORKDIR /home/fairbench
 ENTRYPOINT ["fairbench"]
 CMD ["run", "mini", "--output-dir", "results/mini"]

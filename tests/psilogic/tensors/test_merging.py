@@ -69,10 +69,11 @@ def test_steps_are_those_of_separate_optimizers(sizes, execution, name, flags):
     script, options = gradients(20, every=9), {**without(CONFIGURATIONS[name]), **flags, "chaos_warmup": 2}
     params, twins = parameters(), parameters()
     optimizer = grouped(params, **options)
+    # Only the compiled kernels add a tensor's squares in an order that does not depend on the other tensors.
+    tolerance = 0.0 if execution == "native" and not flags else 1e-14
     actual = trace(optimizer, params, script)
     assert len(sizes) == 1
-    # In a bucket with others, the norm of a tensor may be rounded otherwise in some step.
-    assert_same(actual, trace(Separate(twins, **options), twins, script), 1e-14)
+    assert_same(actual, trace(Separate(twins, **options), twins, script), tolerance)
 
 
 def test_what_is_no_number_keeps_groups_apart(sizes):

@@ -1,6 +1,8 @@
 """The CPU kernels on an emulated ARM processor, called by the optimizer itself, and their compilation for macOS."""
 
+import ast
 import ctypes
+import re
 import shutil
 import struct
 import subprocess
@@ -19,7 +21,8 @@ from psilogic.updates.native import kernels
 
 SOURCES = Path(kernels.__file__).parent / "cpp"
 COMPILER, EMULATOR = "aarch64-linux-gnu-g++", "qemu-aarch64"
-FLAGS = ("-std=c++17", "-O3", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off")
+SETUP = (Path(__file__).parents[3] / "setup.py").read_text()
+FLAGS = ast.literal_eval(re.search(r"^FLAGS = (\[.*\])$", SETUP, re.MULTILINE)[1])
 SHAPES = [(1, 20_000), (700, 9), (), (5, 7, 3, 3), (0,), (2, 0)]
 KERNELS = ("row_sums", "update_", "process_and_update_", "cancel_")
 SUMS, UPDATE = "Tiiuu", "TTTTiiiidddduud"

@@ -79,7 +79,8 @@ def test_wherever_pieces_end(name):
 
 
 def test_the_kernels_are_those_of_this_processor():
-    assert Path(kernels.kernels.__file__).name.startswith(f"kernels_{CAPABILITY}.")
+    variant = CAPABILITY if CAPABILITY in ("avx2", "avx512") else "default"
+    assert Path(kernels.kernels.__file__).name.startswith(f"kernels_{variant}.")
 
 
 @pytest.mark.slow
@@ -129,7 +130,7 @@ def test_equal_elements_add_up():
     for options in ({}, {"max_grad_norm": 1e9}):  # in the pass of the update, and before it
         optimizer = PsiLogic([p], **options)
         optimizer.step()
-        torch.testing.assert_close(optimizer.state[p]["chaos_fast"].item(), 0.01, rtol=3e-6, atol=0)
+        torch.testing.assert_close(optimizer.state[p]["chaos_fast"].item(), 0.01, rtol=2e-6, atol=0)
 
 
 # Speculation

@@ -77,7 +77,10 @@ def _speculate(group: dict[str, Any], pre_step: PreStep) -> tuple[Step, list[boo
         return quiet, [True] * n
     if _largest(group["gamma"]) == 0 and group["quantum_decay"] == 0:
         return quiet, [False] * n
-    return quiet, likely_to_fire(group, pre_step.memory, pre_step.t_detector).tolist()
+    likely = likely_to_fire(group, pre_step.memory, pre_step.t_detector)
+    if isinstance(group["gamma"], Tensor) and group["quantum_decay"] == 0:
+        likely &= group["gamma"] > 0  # as if the groups of the bucket were apart
+    return quiet, likely.tolist()
 
 
 def _largest(numbers: Scalar) -> float:
