@@ -128,7 +128,7 @@ def test_colors_of_the_system_hide_neither_swatches_nor_verdicts(real, theme):
     assert edge != inside
     assert {cell.getpixel((x, 0)) for x in range(2, cell.width - 2)} == {edge}
     real.execute_script("document.querySelector('#figure-learning_curves').scrollIntoView()")
-    wait_until(real, "!document.getElementById('arms').hidden")  # the switches come with a figure
+    wait_until(real, "!document.querySelector('#arms[hidden], #arms.unseen')")  # the switches come with a figure
     colors = "return [...document.querySelectorAll('#arms [data-color]')].map((arm) => arm.dataset.color)"
     arms = real.execute_script(colors)
     swatches = [picture(real, "#arms .swatch", i) for i in range(len(arms))]
@@ -171,7 +171,8 @@ def test_all_text_has_contrast(driver, theme):
 
 
 SCROLLS = """
-return [...document.querySelectorAll('.scroll')].map((e) => [e.scrollWidth > e.clientWidth, e.tabIndex, e.role])
+return [...document.querySelectorAll('.scroll')].map((e) => [
+    e.scrollWidth > e.clientWidth || e.scrollHeight > e.clientHeight, e.tabIndex, e.role])
 """
 
 

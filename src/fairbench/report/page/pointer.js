@@ -81,7 +81,7 @@ function explore(panel) {
     put(values);
   }
 
-  // A single value is shown above it, several to the right, where there is more space.
+  // A single value is shown above it, or below where the panel ends; several to the right, where there is more space.
   function put(values) {
     const box = svg.viewBox.baseVal;
     const scale = panel.clientWidth / box.width;
@@ -89,7 +89,8 @@ function explore(panel) {
     const single = values.length === 1;
     const wanted = single ? x - tip.offsetWidth / 2 : x > panel.clientWidth / 2 ? x - tip.offsetWidth - 12 : x + 12;
     tip.style.left = `${Math.max(0, Math.min(panel.clientWidth - tip.offsetWidth, wanted))}px`;
-    tip.style.top = `${single ? y - tip.offsetHeight - 12 : (it.now.y.end - box.y) * scale}px`;
+    const above = y - tip.offsetHeight - 12;
+    tip.style.top = `${single ? (above < 0 ? y + 12 : above) : (it.now.y.end - box.y) * scale}px`;
   }
 
   function pointed(event) {
