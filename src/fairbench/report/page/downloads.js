@@ -112,7 +112,10 @@ const shownTools = [];
 for (const figure of document.querySelectorAll("figure")) whenOpened(figure, () => {
   addTools(figure);
   viewed.observe(figure);
-  figure.querySelectorAll(".panel").forEach((panel) => nearView.observe(panel));
+  for (const panel of figure.querySelectorAll(".panel")) {
+    explore(panel);
+    nearView.observe(panel);
+  }
 });
 
 follow(() => {

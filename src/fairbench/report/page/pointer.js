@@ -3,7 +3,6 @@
 const FAR = 24;
 const MOST_LINES = 14;
 const MOST_ON_A_PHONE = 6;
-const explored = new Set();
 
 // The position in the SVG of a value as the panel is drawn now.
 function position(it, [x, y, arm]) {
@@ -46,16 +45,13 @@ function valuesAt(it, [x, y]) {
 }
 
 function explore(panel) {
-  if (explored.has(panel)) return;
-  explored.add(panel);
   const it = drawing(panel);
   const { svg } = it;
   const tip = document.createElement("div");
   const marks = drawn("g", { class: "again marks" });
   let [at, fixed, from] = [-1, false, null];
   tip.className = "tip";
-  tip.setAttribute("aria-live", "polite");
-  tip.hidden = true;
+  tip.setAttribute("aria-live", "polite"); // present from the start, or a screen reader misses its first text
   panel.append(tip);
 
   // The browser would show the title over the values.
@@ -66,16 +62,16 @@ function explore(panel) {
   svg.setAttribute("tabindex", "0");
 
   function show(values) {
-    tip.hidden = values.length === 0;
     marks.remove();
-    if (tip.hidden) return;
+    tip.replaceChildren();
+    if (values.length === 0) return;
     const lines = values.slice(0, panel.clientWidth < 480 ? MOST_ON_A_PHONE : MOST_LINES).map(({ arm, text }) => {
       const line = document.createElement("div");
       line.append(swatch(arm), text);
       return line;
     });
     const more = values.length - lines.length;
-    tip.replaceChildren(...lines, ...(more > 0 ? [`and ${more} more`] : []));
+    tip.append(...lines, ...(more > 0 ? [`and ${more} more`] : []));
     marks.replaceChildren(...values.map(({ at: [cx, cy] }) => drawn("circle", { class: "dot", cx, cy, r: 5 })));
     svg.append(marks);
     put(values);
@@ -145,7 +141,7 @@ function explore(panel) {
     if (width > 8 && height > 8) {
       hide();
       zoom(it, [it.now.x.value(x), it.now.x.value(x + width), it.now.y.value(y + height), it.now.y.value(y)]);
-    } else fixed = !tip.hidden;
+    } else fixed = tip.hasChildNodes();
   });
   svg.addEventListener("pointercancel", () => {
     from = null;
