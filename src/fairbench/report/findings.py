@@ -43,7 +43,7 @@ def _frozen(history: History) -> str:
 
 
 def _verdicts(analyses: Analyses) -> str:
-    """How often each verdict was made; the table beside this sentence has the pairs."""
+    """How often each verdict was made; the table of verdicts has the pairs."""
     suite, comparisons = analyses.suite, analyses.comparisons
     if not comparisons:
         return "There is no baseline, so nothing is compared."

@@ -49,7 +49,7 @@ return [seen('.verdicts tbody td'), seen('.start svg'), stays, scroller.tabIndex
 
 @pytest.mark.parametrize(("width", "height"), [(PHONE, 844), (DESKTOP, 800)])
 def test_the_first_screen_shows_verdicts_and_a_picture(real, width, height):
-    """With 40 more baselines: the grid has its own scroll bar, its head stays, and the page goes on soon below it."""
+    """With 40 more baselines: the grid has its own scroll bar, its head stays visible, and the next section is near."""
     size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width == PHONE}
     real.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     real.execute_script(MANY)
