@@ -116,6 +116,8 @@ def test_it_is_printed_in_light_as_vectors_and_large_enough_to_read(real):
     assert real.execute_script("return document.documentElement.scrollWidth") == PAPER, "nothing is shrunk to fit"
     heads = "return [...document.querySelectorAll('thead')].map((head) => getComputedStyle(head).breakInside)"
     assert set(real.execute_script(heads)) == {"avoid"}, "Chromium repeats only such heads on each page"
+    buttons = "return [...document.querySelectorAll('th button')].map((button) => getComputedStyle(button).display)"
+    assert set(real.execute_script(buttons)) == {"contents"}, "nor does it repeat heads with buttons"
     printed = base64.b64decode(real.execute_cdp_cmd("Page.printToPDF", {})["data"])
     assert printed.startswith(b"%PDF")
     assert b"/Subtype /Image" not in printed
