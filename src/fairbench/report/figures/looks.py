@@ -36,7 +36,7 @@ class Look:
 
     Attributes:
         index: 0 for the suite's reference; the baselines follow in the order of the suite.
-        label: the arm's name, shortened to `NAME_WIDTH`, with dollar signs escaped.
+        label: the arm's name, shortened to `NAME_WIDTH`.
         role: of the color of its lines, markers and text, see `colors`.
         dash, marker: of its lines and values, in matplotlib's notation.
     """
@@ -94,7 +94,7 @@ def _styles(names: Sequence[str]) -> dict[str, int]:
 
 
 def short_names(names: Sequence[str], space: float = 0.0) -> dict[str, str]:
-    """Names shortened for figures, all of them different, with dollar signs escaped.
+    """Names shortened for figures, all of them different.
 
     A long name loses its middle. Names that would look alike keep the place where they begin to differ.
 
@@ -112,7 +112,7 @@ def short_names(names: Sequence[str], space: float = 0.0) -> dict[str, str]:
             place = without_middle(name[start:], left, weight="bold")
             fits = text_width(place, weight="bold") <= left
             shown[name] = "…".join([name[:3], *([place] if fits else []), str(i)])
-    return {name: text.replace("$", r"\$") for name, text in shown.items()}
+    return shown
 
 
 def reference_first(results: Results, arena: str) -> list[ArmResults]:

@@ -44,8 +44,7 @@ def points_per_pixel(axes: Axes) -> float:
 @cache
 def text_width(text: str, size: float = 10, weight: str = "normal") -> float:
     """The width of a text in points."""
-    shown = text.replace(r"\$", "$")
-    return float(text_to_path.get_text_width_height_descent(shown, FontProperties(size=size, weight=weight), False)[0])
+    return float(text_to_path.get_text_width_height_descent(text, FontProperties(size=size, weight=weight), False)[0])
 
 
 def without_middle(text: str, width: float, size: float = 10, weight: str = "normal") -> str:
