@@ -139,7 +139,7 @@ class Drawing:
 
 @contextmanager
 def _fonts_without_layout() -> Iterator[None]:
-    """Leave tables of layout out of embedded fonts: a PDF names its glyphs, and to subset the tables takes the most time."""
+    """Leave tables of layout out of embedded fonts: a PDF names its glyphs, and they take most of the time."""
     from fontTools import subset  # here, since a page needs none
 
     usual = subset.Options._drop_tables_default
