@@ -30,8 +30,10 @@ from fairbench.report.figures.colors import LIGHT
 from fairbench.report.figures.drawn_panel import DrawnPanel, drawn_panel
 from fairbench.report.figures.panel import Box, Panel
 from fairbench.report.figures.text_size import (
+    LEFT,
     POINTS_PER_INCH,
     REPORT_TEXT,
+    RIGHT,
     columns,
     figure_width,
     in_lines,
@@ -66,10 +68,10 @@ STYLE: dict[Any, Any] = {
     "pdf.fonttype": 42,
 }
 
-LEFT, RIGHT, TOP, BOTTOM = 0.85, 0.3, 0.45, 0.65
+TOP, BOTTOM = 0.45, 0.65
 """Sizes in inches, so that text has the same space in a figure of any number of panels."""
 
-TITLE_LINE, TITLE_LINES = 0.19, 3
+TITLE_LINE, TITLE_LINES = 0.19, 5
 """The height in inches of a line of a title, and the most lines of one."""
 
 WIDEST = 6.5
