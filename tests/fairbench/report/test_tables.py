@@ -129,7 +129,7 @@ def test_every_row_has_all_columns():
 def test_only_wins_are_bold():
     """In vit, where higher is better, PsiLogic is better than the two that finished, in gpt worse than both."""
     found = tables("Muon")
-    bold = {name: re.findall(r"\\textbf\{([\w.]+)", to_latex(table)) for name, table in found.items()}
+    bold = {name: re.findall(r"\\textbf\{([^}]+)", to_latex(table)) for name, table in found.items()}
     assert {name: texts for name, texts in bold.items() if texts} == {
         "verdicts": ["better"] * 2,
         "comparisons": ["better"] * 2,

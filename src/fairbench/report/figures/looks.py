@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import Any
 from zlib import crc32
 
@@ -91,17 +91,27 @@ def style_of(number: int) -> tuple[str, Any, str]:
 
 
 def _styles(names: Sequence[str]) -> dict[str, int]:
-    """The number of each name's style; where two names have the same hash, the later one gets the next free style.
+    """The number of each name's style, for an unknown one the first that is told apart from there on.
 
-    Names that are not known never get the color of PsiLogic, the first.
+    Where names have the same hash, the first in the alphabet keeps its style. Names that are not known never get the
+    color of PsiLogic, the first. With more arms of a color than dashes, the styles are only different.
     """
     styles = {name: KNOWN.index(name) for name in names if name in KNOWN}
     free = [number for number in range(len(KNOWN), STYLES) if number % len(ROLES)]
+    taken = {pair for number in styles.values() for pair in _pairs(number)}
     for name in sorted(set(names) - styles.keys()):
         start = crc32(name.encode()) % len(free)
         tried = free[start:] + free[:start]
-        styles[name] = next((number for number in tried if number not in styles.values()), tried[0])
+        apart = (number for number in tried if taken.isdisjoint(_pairs(number)))
+        styles[name] = next(chain(apart, (number for number in tried if number not in styles.values()), tried))
+        taken |= _pairs(styles[name])
     return styles
+
+
+def _pairs(number: int) -> set[tuple[str, Any]]:
+    """Color with dash, and color with marker: two styles that share neither are told apart at every size."""
+    role, dash, marker = style_of(number)
+    return {(role, dash), (role, marker)}
 
 
 def _beside(margins: float) -> float:
