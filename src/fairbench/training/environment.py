@@ -36,10 +36,11 @@ LOADED_REVISION = git_revision()
 
 @cache
 def processor() -> str:
-    """The name of the CPU."""
+    """The name of the CPU, and the instruction set that torch uses there; the order of a sum depends on it."""
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
+    name = names[0] if names else platform.processor() or platform.machine()
+    return f"{name}, {torch.backends.cpu.get_cpu_capability()}"
 
 
 @cache

@@ -2,12 +2,15 @@
 
 import pyarrow.parquet
 import pytest
+import torch
 from fabricated import Records, finals, flags_of, history, study
 
 from fairbench.analysis.comparability import mixtures
 from fairbench.analysis.results import collect
 from fairbench.report import write_report
 from fairbench.study.environments import environment_differences
+from fairbench.training import environment as training_environment
+from fairbench.training.environment import environment, processor
 
 VIT_ADAMW = ("vit", "PsiLogic", "AdamW")
 
@@ -97,3 +100,13 @@ def test_different_facts_are_listed():
     there = [{"torch": "2.12", "device": "a"}]
     assert environment_differences(there, {"torch": "2.12", "device": "a"}) == ""
     assert environment_differences(there, {"torch": "2.13", "device": "a"}) == "  torch: 2.12; here 2.13"
+
+
+def test_another_instruction_set_is_another_environment(monkeypatch):
+    here = environment("cpu")
+    assert environment_differences([here], environment.__wrapped__("cpu")) == ""
+    monkeypatch.setattr(training_environment, "processor", processor.__wrapped__)
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "SSE9")
+    line = environment_differences([here], environment.__wrapped__("cpu"))
+    assert line.startswith("  device: ")
+    assert line.endswith(", SSE9")
