@@ -278,7 +278,7 @@ def test_a_csv_of_a_figure_names_its_columns(browser):
     gain = tables["leaderboard"][0]
     assert float(gain["low"]) < float(gain["gain over PsiLogic, in margins (right is better)"]) < float(gain["high"])
     assert tables["step_time"][3]["phase"] == "step"
-    assert float(tables["step_time"][3]["ms per training step"]) == pytest.approx(4)
+    assert float(tables["step_time"][3]["milliseconds per training step"]) == pytest.approx(4)
 
 
 def test_figures_keep_their_colors_where_no_style_is_allowed(driver, tmp_path):
