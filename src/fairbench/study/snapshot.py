@@ -152,16 +152,17 @@ def read_plans(directory: Path) -> History:
 class Packed:
     """A list or dictionary of JSON values, serialized to a tenth of its memory and parsed at every access."""
 
-    __slots__ = ("_packed",)
+    __slots__ = ("_length", "_packed")
 
     def __init__(self, values: list[Any] | dict[str, Any]) -> None:
         self._packed = marshal.dumps(values)
+        self._length = len(values)  # which `list` asks for before it iterates
 
     def _values(self) -> Any:
         return marshal.loads(self._packed)
 
     def __len__(self) -> int:
-        return len(self._values())
+        return self._length
 
     def __getitem__(self, key: Any) -> Any:
         return self._values()[key]

@@ -5,6 +5,7 @@ import hashlib
 import json
 import math
 import re
+from itertools import combinations
 from xml.etree import ElementTree
 
 import pytest
@@ -172,6 +173,18 @@ def test_the_style_of_an_optimizer_depends_on_its_name_alone():
     assert others["Lion"].color == found["Lion"].color
     assert style_of(KNOWN.index("Lion")) == (others["Lion"].role, others["Lion"].dash, others["Lion"].marker)
     assert set(OPTIMIZERS) <= set(KNOWN)
+
+
+@pytest.mark.parametrize("names", [KNOWN, ["PsiLogic", "Lion", "SGD", *(f"run_{i}" for i in range(24))]])
+def test_arms_differ_in_color_or_in_dash_and_marker(names):
+    """Any two colors are told apart by everyone, as another test measures; the place in the suite does not matter."""
+    found = looks_of(study(optimizers=tuple(names)).suite)
+    for one, other in combinations(found.values(), 2):
+        assert one.role != other.role or (one.dash != other.dash and one.marker != other.marker)
+    turned = looks_of(study(optimizers=tuple(reversed(names))).suite)
+    assert all(
+        (x.role, x.dash, x.marker) == (turned[n].role, turned[n].dash, turned[n].marker) for n, x in found.items()
+    )
 
 
 def test_analyses_get_their_tables(page):

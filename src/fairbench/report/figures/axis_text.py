@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 TICK_SIZE, LABEL_SIZE, TITLE_SIZE = 9, 9, 11
 MOST_TICKS = 8
+EDGE = 2
+"""The points between a label and the edge of its panel."""
 
 
 def fit_text(panel: Panel) -> None:
@@ -28,14 +30,17 @@ def fit_text(panel: Panel) -> None:
     inside, top = axes.get_window_extent(), axes.figure.bbox.height
     left, above = inside.x0 * to_points - box.left, (top - inside.y1) * to_points - box.top
     wide, high = (
-        2 * min(at + size * to_points / 2, whole - at - size * to_points / 2)
-        for at, size, whole in ((left, inside.width, box.width), (above, inside.height, box.height))
+        2 * (min(at + size * to_points / 2, whole - at - size * to_points / 2, size * to_points / 2 + most) - EDGE)
+        for at, size, whole, most in (
+            (left, inside.width, box.width, box.width),
+            (above, inside.height, box.height, TICK_SIZE),  # the label of the x axis may begin below it
+        )
     )
     for axis in (axes.xaxis, axes.yaxis):
         if axis.get_visible():
             _move_factor(axis)
     lines = axes.get_xlabel().split("\n")
-    axes.set_xlabel("\n".join(in_lines(line, wide, LABEL_SIZE, most=1) for line in lines))
+    axes.set_xlabel("\n".join(in_lines(line, wide, LABEL_SIZE, most=3 - len(lines)) for line in lines))
     axes.set_ylabel(in_lines(axes.get_ylabel(), high, LABEL_SIZE))
 
 

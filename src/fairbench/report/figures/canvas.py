@@ -30,8 +30,10 @@ from fairbench.report.figures.colors import LIGHT
 from fairbench.report.figures.drawn_panel import DrawnPanel, drawn_panel
 from fairbench.report.figures.panel import Box, Panel
 from fairbench.report.figures.text_size import (
+    LEFT,
     POINTS_PER_INCH,
     REPORT_TEXT,
+    RIGHT,
     columns,
     figure_width,
     in_lines,
@@ -42,6 +44,7 @@ from fairbench.suites.schema import Suite
 STYLE: dict[Any, Any] = {
     "font.family": ["DejaVu Sans", "sans-serif"],  # the first comes with matplotlib; SVGs name the second too
     "text.color": LIGHT["ink"],
+    "text.parse_math": False,  # a dollar sign is one
     "axes.titleweight": "bold",
     "axes.titlelocation": "left",
     "axes.titlepad": 10,
@@ -65,10 +68,10 @@ STYLE: dict[Any, Any] = {
     "pdf.fonttype": 42,
 }
 
-LEFT, RIGHT, TOP, BOTTOM = 0.85, 0.3, 0.45, 0.65
+TOP, BOTTOM = 0.45, 0.65
 """Sizes in inches, so that text has the same space in a figure of any number of panels."""
 
-TITLE_LINE, TITLE_LINES = 0.19, 3
+TITLE_LINE, TITLE_LINES = 0.19, 5
 """The height in inches of a line of a title, and the most lines of one."""
 
 WIDEST = 6.5
@@ -109,7 +112,7 @@ class Drawing:
         about = {"Software": None} if form == "png" else {"Title": self.title, "Creator": None, **unset}
         file, (width, height) = io.BytesIO(), self.figure.get_size_inches()
         dpi = min(DPI, math.sqrt(MOST_PIXELS / (width * height)))
-        with style(*self.size), self._only(panel) as place:
+        with style(*self.size), _fonts_without_layout(), self._only(panel) as place:
             self.figure.savefig(file, format=form, metadata=about, bbox_inches=place, dpi=dpi)
         return file.getvalue()
 
@@ -125,15 +128,28 @@ class Drawing:
             return
         every, chosen = self.figure.axes, self.figure.axes[self.parts.index(panel)]
         usual, (width, height) = chosen.get_position(), self.figure.get_size_inches()
-        for axes in every:
-            axes.set_visible(axes is chosen)
-        chosen.set_position(every[-1].get_position())
         try:
+            for axes in every:
+                axes.set_visible(axes is chosen)
+            chosen.set_position(every[-1].get_position())
             yield Bbox.from_bounds(0, 0, width, height - self.parts[-1].box.top * scale() / POINTS_PER_INCH)
         finally:
             chosen.set_position(usual)
             for axes in every:
                 axes.set_visible(True)
+
+
+@contextmanager
+def _fonts_without_layout() -> Iterator[None]:
+    """Leave tables of layout out of embedded fonts: a PDF names its glyphs, and they take most of the time."""
+    from fontTools import subset  # here, since a page needs none
+
+    usual = subset.Options._drop_tables_default
+    subset.Options._drop_tables_default = [*usual, "GDEF", "GPOS", "GSUB", "MATH"]
+    try:
+        yield
+    finally:
+        subset.Options._drop_tables_default = usual
 
 
 @contextmanager

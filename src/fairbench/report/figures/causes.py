@@ -9,7 +9,7 @@ from fairbench.analysis.results import ArmResults
 from fairbench.report.figures.canvas import Drawing, finished, over_seeds, panels, titles
 from fairbench.report.figures.intervals import Interval, draw_intervals
 from fairbench.report.figures.labels import draw_legend, label_ends, label_space, lines_height
-from fairbench.report.figures.looks import Looks
+from fairbench.report.figures.looks import Looks, marked_names, seeds_mark
 from fairbench.report.figures.panel import draw_line
 from fairbench.report.tables.numbers import percent
 
@@ -33,16 +33,18 @@ def draw_causes(analyses: Analyses, looks: Looks) -> Drawing | None:
 def draw_shocks(analyses: Analyses, looks: Looks) -> Drawing | None:
     """How much worse the final metric of each optimizer is with the shocks of each disturbed arena."""
     rows: dict[str, list[Interval]] = {}
-    for x in analyses.shock_costs:
-        if x.lost is not None:
-            lost = f" ({x.diverged} diverged)" if x.diverged else ""
-            look = looks[x.optimizer]
-            row = Interval(look.label + lost, x.optimizer + lost, look, x.lost, x.lost_low, x.lost_high)
-            rows.setdefault(x.arena, []).append(row)
+    drawn, planned = [x for x in analyses.shock_costs if x.lost is not None], len(analyses.suite.final.seeds)
+    for arena in dict.fromkeys(x.arena for x in drawn):
+        of_arena = [x for x in drawn if x.arena == arena]
+        labels = marked_names({x.optimizer: seeds_mark(planned - x.diverged, planned) for x in of_arena})
+        for x in of_arena:
+            name = x.optimizer + (f" ({x.diverged} diverged)" if x.diverged else "")
+            row = Interval(labels[x.optimizer], name, looks[x.optimizer], x.lost or 0.0, x.lost_low, x.lost_high)
+            rows.setdefault(arena, []).append(row)
     caption = (
         "Shocks: how much worse the final test metric is than that of the calm twin with the same seed, to the left "
-        "where it is worse; mean over the seeds with its 95% confidence interval. Arms of which every seed diverged "
-        "are left out."
+        "where it is worse; mean over the seeds with its 95% confidence interval. †: seeds that did not diverge, where "
+        "some did. Arms of which every seed diverged are left out."
     )
     return draw_intervals(rows, "shocks", "Shocks", "lost (right is better)", caption, reverse=True)
 
@@ -67,7 +69,7 @@ def draw_mechanism(analyses: Analyses, looks: Looks) -> Drawing | None:
                 steps, values = [step for step, _ in shares], [100 * share for _, share in shares]
                 texts = [f"{arm.optimizer}, until step {step}: acted in {percent(share)}" for step, share in shares]
                 draw_line(panel, looks[arm.optimizer], steps, values, texts)
-                ends[looks[arm.optimizer].label] = looks[arm.optimizer], (steps[-1], values[-1])
+                ends[looks[arm.optimizer].end] = looks[arm.optimizer], (steps[-1], values[-1])
                 panel.summary.append(f"{arm.optimizer}: at most {percent(max(values) / 100)} in a window of steps.")
         label_ends(panel, ends)
     caption = (

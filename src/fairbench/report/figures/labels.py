@@ -8,10 +8,18 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.transforms import ScaledTranslation, Transform
 
-from fairbench.report.figures.canvas import BOTTOM, RIGHT, TOP
+from fairbench.report.figures.canvas import BOTTOM, TOP
 from fairbench.report.figures.looks import Look
 from fairbench.report.figures.panel import Panel, mark
-from fairbench.report.figures.text_size import POINTS_PER_INCH, columns, figure_width, panel_width, scale, text_width
+from fairbench.report.figures.text_size import (
+    POINTS_PER_INCH,
+    RIGHT,
+    columns,
+    figure_width,
+    panel_width,
+    scale,
+    text_width,
+)
 
 LABEL_HEIGHT = 0.18
 """The height of a label in inches."""
@@ -42,7 +50,7 @@ def label_space(looks: Collection[Look], labels: Iterable[str] = ()) -> dict[str
     """
     narrow = panel_width() < WIDE
     rows = -(-len(looks) // _legend_columns(looks))
-    right = RIGHT if narrow else width_for(labels or [look.label for look in looks])
+    right = RIGHT if narrow else width_for(labels or [look.end for look in looks])
     return {"right": right, "legend": 0.2 + LABEL_HEIGHT * rows if narrow or len(looks) > MOST_LABELS else 0.0}
 
 

@@ -23,6 +23,9 @@ from fairbench.suites.schema import Suite
 MOST_POINTS = 20
 """The most values of a line of the training loss, which is recorded more often than can be seen."""
 
+MOST_SEEDS = 1000
+"""The most lines of single seeds in a panel, for the size of the page."""
+
 Seeds = Mapping[tuple[str, str], Sequence[Mapping[int, float]]]
 """The values of each seed by step, by arena and optimizer."""
 
@@ -82,6 +85,7 @@ def _draw(
     space = label_space(looks.values(), [label for of_arena in labels.values() for label in of_arena.values()])
     figure, by_arena = panels(titles(suite, arenas), lines_height(len(looks)), **space)
     draw_legend(figure, looks.values())
+    most = max(1, MOST_SEEDS // len(looks))
     for arena, panel in by_arena.items():
         arms = reference_first(results, arena)
         curves = [(arm, curve) for arm in arms if (curve := means[arena, arm.optimizer])]
@@ -92,11 +96,14 @@ def _draw(
         panel.axes.set_ylabel(label)
         timed = {cost.optimizer: cost.train_ms for cost in analyses.costs if cost.arena == arena}
         panel.seconds.update({looks[name].index: ms / 1000 for name, ms in timed.items()})
-        panel.seeds.update({looks[arm.optimizer].index: [*seeds[arena, arm.optimizer]] for arm in arms})
+        panel.seeds.update({looks[arm.optimizer].index: [*seeds[arena, arm.optimizer]][:most] for arm in arms})
         _draw_curves(panel, curves, looks)
         ends = {labels[arena][arm.optimizer]: (looks[arm.optimizer], curve[-1][:2]) for arm, curve in curves}
         label_ends(panel, ends)
-    return finished(figure, by_arena, name, title, f"{about}{_deviation(suite)}. {_signs(suite)}")
+    caption = f"{about}{_deviation(suite)}. {_signs(suite)}"
+    if len(suite.final.seeds) > most:
+        caption += f" Single seeds, on the page, are the first {most} of each arm."
+    return finished(figure, by_arena, name, title, caption)
 
 
 def _deviation(suite: Suite) -> str:

@@ -4,13 +4,20 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import Any
 from zlib import crc32
 
 from fairbench.analysis.results import ArmResults, Results
 from fairbench.report.figures.colors import LIGHT
-from fairbench.report.figures.text_size import POINTS_PER_INCH, panel_width, text_width, without_middle
+from fairbench.report.figures.text_size import (
+    LEFT,
+    POINTS_PER_INCH,
+    RIGHT,
+    panel_width,
+    text_width,
+    without_middle,
+)
 from fairbench.suites.schema import Suite
 
 ROLES = [role for role in LIGHT if role.startswith("arm-")]
@@ -26,8 +33,10 @@ KNOWN = (
 )
 """Names whose styles are the first ones; those of other names follow from a hash."""
 
-NAME_WIDTH, NAME_SHARE = 106, 0.29
-"""The most points that a bold name takes, and its most of a panel, such that at least 40% are left to the lines."""
+NAME_WIDTH, LEAST = 106, 0.4
+"""The most points that a bold name takes, and the least share of a panel that names at its side leave."""
+LEAST_ABSENT = 40
+"""The least points of the name of an arm without a line, below which a long list of them is cut instead."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +45,15 @@ class Look:
 
     Attributes:
         index: 0 for the suite's reference; the baselines follow in the order of the suite.
-        label: the arm's name, shortened to `NAME_WIDTH`, with dollar signs escaped.
+        label: the arm's name in a legend and at the left of a row, shortened if it is long.
+        end: the same at the end of a line, where the y axis leaves it less space.
         role: of the color of its lines, markers and text, see `colors`.
         dash, marker: of its lines and values, in matplotlib's notation.
     """
 
     index: int
     label: str
+    end: str
     role: str
     dash: Any
     marker: str
@@ -70,8 +81,8 @@ Looks = Mapping[str, Look]
 def looks_of(suite: Suite) -> Looks:
     """The look of each optimizer; its style depends on its name, so that it is the same in all studies."""
     names = sorted(suite.optimizers, key=lambda name: name != suite.reference)
-    styles, labels = _styles(names), short_names(names)
-    return {name: Look(i, labels[name], *style_of(styles[name])) for i, name in enumerate(names)}
+    styles, labels, ends = _styles(names), short_names(names), short_names(names, _end_width())
+    return {name: Look(i, labels[name], ends[name], *style_of(styles[name])) for i, name in enumerate(names)}
 
 
 def style_of(number: int) -> tuple[str, Any, str]:
@@ -80,28 +91,47 @@ def style_of(number: int) -> tuple[str, Any, str]:
 
 
 def _styles(names: Sequence[str]) -> dict[str, int]:
-    """The number of each name's style; where two names have the same hash, the later one gets the next free style.
+    """The number of each name's style, for an unknown one the first that is told apart from there on.
 
-    Names that are not known never get the color of PsiLogic, the first.
+    Where names have the same hash, the first in the alphabet keeps its style. Names that are not known never get the
+    color of PsiLogic, the first. With more arms of a color than dashes, the styles are only different.
     """
     styles = {name: KNOWN.index(name) for name in names if name in KNOWN}
     free = [number for number in range(len(KNOWN), STYLES) if number % len(ROLES)]
+    taken = {pair for number in styles.values() for pair in _pairs(number)}
     for name in sorted(set(names) - styles.keys()):
         start = crc32(name.encode()) % len(free)
         tried = free[start:] + free[:start]
-        styles[name] = next((number for number in tried if number not in styles.values()), tried[0])
+        apart = (number for number in tried if taken.isdisjoint(_pairs(number)))
+        styles[name] = next(chain(apart, (number for number in tried if number not in styles.values()), tried))
+        taken |= _pairs(styles[name])
     return styles
 
 
-def short_names(names: Sequence[str], space: float = 0.0) -> dict[str, str]:
-    """Names shortened for figures, all of them different, with dollar signs escaped.
+def _pairs(number: int) -> set[tuple[str, Any]]:
+    """Color with dash, and color with marker: two styles that share neither are told apart at every size."""
+    role, dash, marker = style_of(number)
+    return {(role, dash), (role, marker)}
+
+
+def _beside(margins: float) -> float:
+    """The points that names beside a panel with margins in inches take at most."""
+    return min(NAME_WIDTH, POINTS_PER_INCH * ((1 - LEAST) * panel_width() - margins))
+
+
+def _end_width() -> float:
+    return _beside(LEFT + RIGHT)
+
+
+def short_names(names: Sequence[str], width: float | None = None) -> dict[str, str]:
+    """Names shortened for figures, all of them different.
 
     A long name loses its middle. Names that would look alike keep the place where they begin to differ.
 
     Args:
-        space: points that they leave to what follows them.
+        width: the most points of a bold name; by default that of the name of a row.
     """
-    width = min(NAME_WIDTH, POINTS_PER_INCH * NAME_SHARE * panel_width()) - space
+    width = _beside(2 * RIGHT) if width is None else width
     shown = {name: without_middle(name, width, weight="bold") for name in names}
     for text in {text for text, count in Counter(shown.values()).items() if count > 1}:
         alike = [name for name in names if shown[name] == text]
@@ -112,7 +142,7 @@ def short_names(names: Sequence[str], space: float = 0.0) -> dict[str, str]:
             place = without_middle(name[start:], left, weight="bold")
             fits = text_width(place, weight="bold") <= left
             shown[name] = "…".join([name[:3], *([place] if fits else []), str(i)])
-    return {name: text.replace("$", r"\$") for name, text in shown.items()}
+    return shown
 
 
 def reference_first(results: Results, arena: str) -> list[ArmResults]:
@@ -127,16 +157,28 @@ def axis_label(suite: Suite, arena: str) -> tuple[str, bool]:
     return f"{suite.selection_name} {metric} ({'higher' if maximize else 'lower'} is better)", maximize
 
 
-def arm_labels(arms: Sequence[ArmResults]) -> dict[str, str]:
-    """The short name of each arm of an arena, with the seeds that finished if not all did."""
-    counts = {arm.optimizer: (arm.count("finished"), len(arm.final)) for arm in arms}
-    endings = {name: "" if n == planned else f" †{n}/{planned}" for name, (n, planned) in counts.items()}
-    names = short_names([*endings], max(text_width(ending, weight="bold") for ending in endings.values()))
-    return {name: names[name] + ending for name, ending in endings.items()}
+def arm_labels(arms: Sequence[ArmResults], width: float | None = None) -> dict[str, str]:
+    """The short name of each arm of an arena, by default at the end of a line, with its mark."""
+    marks = {arm.optimizer: seeds_mark(arm.count("finished"), len(arm.final)) for arm in arms}
+    return marked_names(marks, _end_width() if width is None else width)
+
+
+def seeds_mark(remaining: int, planned: int) -> str:
+    """What follows the name of an arm of which some seeds do not count."""
+    return "" if remaining == planned else f" †{remaining}/{planned}"
+
+
+def marked_names(marks: Mapping[str, str], width: float | None = None) -> dict[str, str]:
+    """The short name of each arm with its mark, together as wide as the names of `short_names`."""
+    width = _beside(2 * RIGHT) if width is None else width
+    names = short_names([*marks], width - max(text_width(mark, weight="bold") for mark in marks.values()))
+    return {name: names[name] + mark for name, mark in marks.items()}
 
 
 def no_line(arms: Sequence[ArmResults], drawn: Sequence[ArmResults]) -> str:
     """The names of the arms that are not drawn, on a line of their own below an axis' label; empty for none."""
-    labels = arm_labels(arms)
-    absent = [labels[arm.optimizer] for arm in arms if arm not in drawn]
-    return f"\nno line: {', '.join(absent)}" if absent else ""
+    absent = [arm for arm in arms if arm not in drawn]
+    if not absent:
+        return ""
+    width = max(LEAST_ABSENT, 0.75 * POINTS_PER_INCH * panel_width() / len(absent))
+    return f"\nno line: {', '.join(arm_labels(absent, min(NAME_WIDTH, width)).values())}"

@@ -60,7 +60,7 @@ def draw_lr_sensitivity(analyses: Analyses, looks: Looks) -> Drawing | None:
             for edge in (suite.sweep.lr_min, suite.sweep.lr_max):
                 panel.axes.axvline(scale * edge, **GRID_EDGE)
         ends = {name: max(((x.lr, of[x]) for x in shown[name]), default=None) for name, of in means.items()}
-        label_ends(panel, {looks[name].label: (looks[name], end) for name, end in ends.items() if end})
+        label_ends(panel, {looks[name].end: (looks[name], end) for name, end in ends.items() if end})
     confirmed = (
         " Thin lines are the sweep; the others are trainings with the reported length, which select. An arrow leads "
         "from the rate that the sweep selected to another one that these select."

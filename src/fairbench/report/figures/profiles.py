@@ -36,7 +36,7 @@ def draw_profiles(analyses: Analyses, looks: Looks) -> Drawing | None:
                 f"{name}, within {three(tau)} times: {percent(s / 100)}" for tau, s in zip(taus, shares, strict=True)
             ]
             draw_line(panel, look, taus, shares, texts, drawstyle="steps-post")
-            ends[look.label] = look, (end, shares[-1])
+            ends[look.end] = look, (end, shares[-1])
             panel.summary.append(f"{name}: {percent(shares[0] / 100)} first, {percent(shares[-1] / 100)} in the end.")
         panel.axes.set_ylim(-4, 104)
         label_ends(panel, ends)

@@ -31,7 +31,7 @@ def draw_step_time(analyses: Analyses, looks: Looks) -> Drawing | None:
     if not arenas:
         return None
     narrow = panel_width() < 4
-    left, bottom = width_for(look.label for look in looks.values()), 1.15 if narrow else 0.95
+    left, bottom = width_for(look.label for look in looks.values()), 1.3 if narrow else 0.95
     height = TOP + bottom + 0.15 + 0.33 * len(suite.optimizers)
     figure, by_arena = panels(titles(suite, arenas), height, left, bottom=bottom)
     for arena, panel in by_arena.items():

@@ -12,6 +12,8 @@ from matplotlib.textpath import text_to_path
 
 REPORT_TEXT = 10
 POINTS_PER_INCH = 72
+LEFT, RIGHT = 0.85, 0.3
+"""Inches at the sides of a panel, without names."""
 NARROWEST = 3.0
 """The least inches of a panel that has another one at its side."""
 
@@ -44,8 +46,7 @@ def points_per_pixel(axes: Axes) -> float:
 @cache
 def text_width(text: str, size: float = 10, weight: str = "normal") -> float:
     """The width of a text in points."""
-    shown = text.replace(r"\$", "$")
-    return float(text_to_path.get_text_width_height_descent(shown, FontProperties(size=size, weight=weight), False)[0])
+    return float(text_to_path.get_text_width_height_descent(text, FontProperties(size=size, weight=weight), False)[0])
 
 
 def without_middle(text: str, width: float, size: float = 10, weight: str = "normal") -> str:
@@ -58,7 +59,7 @@ def without_middle(text: str, width: float, size: float = 10, weight: str = "nor
 
 
 def in_lines(text: str, width: float, size: float = 10, weight: str = "normal", most: int = 2) -> str:
-    """A text in at most some lines, each at most `width` points wide; what does not fit is left out."""
+    """A text in at most some lines, each at most `width` points wide; long words are divided, and the rest left out."""
     lines = [""]
     for word in text.split(" "):
         longer = f"{lines[-1]} {word}".lstrip()
@@ -66,6 +67,9 @@ def in_lines(text: str, width: float, size: float = 10, weight: str = "normal", 
             lines[-1] = longer
         else:
             lines.append(word)
+        while len(lines) < most and text_width(lines[-1], size, weight) > width:
+            fits = [n for n in range(1, len(lines[-1])) if text_width(lines[-1][:n], size, weight) <= width]
+            lines[-1:] = [lines[-1][: max(fits, default=1)], lines[-1][max(fits, default=1) :]]
     if len(lines) > most:
         last = lines[most - 1]
         while " " in last and text_width(f"{last} …", size, weight) > width:

@@ -99,7 +99,7 @@ function drawnEnd({ now }, arm, [x, y], height, text) {
   const name = { x: right + 6, y: height + 3.6, "font-size": "10px", "font-weight": 700, fill: color };
   const shape = drawn("path", { d: marker.getAttribute("d"), fill: color, transform: `translate(${right - 10} ${height}) scale(.5)` });
   const leader = { d: `M ${x} ${y} L ${right} ${height}`, fill: "none", stroke: color, "stroke-width": 0.8, "stroke-dasharray": dash };
-  group.append(drawn("path", leader), shape, drawn("text", name, text ?? label.replaceAll("\\$", "$")));
+  group.append(drawn("path", leader), shape, drawn("text", name, text ?? label));
   return group;
 }
 

@@ -90,7 +90,8 @@ def _in_italics(text: str) -> str:
 
 def _measured(column: Column, cells: Sequence[Cell]) -> _Column:
     def largest(of: Callable[[str], float]) -> float:
-        return max((BOLD if isinstance(x.text, Emphasized) and x.text.is_win else 1) * of(str(x.text)) for x in cells)
+        bold = ((x.text, x.text.bold if isinstance(x.text, Emphasized) else "") for x in cells)
+        return max(of(str(text)) + (BOLD - 1) * of(part) for text, part in bold)
 
     word = least(column.title)
     return _Column(column.title, column.value is not None, max(word, largest(least)), max(word, largest(width)))

@@ -73,15 +73,15 @@ def mean_and_deviation(mean: float | None, std: float | None) -> str:
 def column_of_means(pairs: Sequence[tuple[float | None, float | None]]) -> list[str]:
     """Means with their deviations, all with the same number of decimals.
 
-    The decimals are those that the median deviation supports, and up to two more where a smaller one would be 0. A
-    number that needs more, or an exponent, is written as if it were alone.
+    The decimals are those with which the median deviation has two digits, and one more where a smaller one would be 0.
+    A number that needs more, or an exponent, is written as if it were alone.
     """
     means = [abs(mean) for mean, _ in pairs if mean is not None]
     spreads = [std for _, std in pairs if std] or [median(means) / 100 if means else 0.0]
     if not means or not all(spreads) or not -4 <= _exponent(max(means)) < 7:
         return [mean_and_deviation(*pair) for pair in pairs]
-    usual = _places(median(spreads), max(means))
-    places = max(0, usual, *(first for first in map(_first_decimal, spreads) if first <= usual + 2))
+    usual = min(1 + _first_decimal(median(spreads)), DIGITS - 1 - _exponent(max(means)))
+    places = max(0, usual, *(first for first in map(_first_decimal, spreads) if first <= usual + 1))
     write = _decimals(places, 0)
 
     def text(mean: float | None, std: float | None) -> str:

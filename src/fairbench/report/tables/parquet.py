@@ -58,7 +58,7 @@ class Column:
 
 Columns = Sequence[Column]
 Path = Sequence[str | int]
-"""A place in a record: keys and positions."""
+"""A place in an element of a list: keys and positions."""
 EVALUATIONS, MECHANISM = ("result", "evaluations"), ("result", "mechanism")
 
 
@@ -127,37 +127,38 @@ def _in_tensors(quantity: str, run: Run) -> list[float | None] | None:
     return None if totals is None else [totals.get(tensor) for tensor in _tensors(run) or ()]
 
 
-def _list(name: str, item: str, path: Path, within: Path, words: str, arenas: Collection[str] = ()) -> Column:
+def _list(name: str, item: str, path: Sequence[str], within: Path, words: str, arenas: Collection[str] = ()) -> Column:
     """A column of lists: a part of each element of a list in the record; only of some arenas, unless of all."""
 
     def value(run: Run) -> list[Any] | None:
-        listed = None if arenas and run.arena not in arenas else _at(path, run)
-        return None if listed is None else [_part(x, within) for x in listed]
+        listed: list[Any] | None = None if arenas and run.arena not in arenas else _at(path, run)
+        for key in within:
+            if not listed:
+                break
+            listed = [None if x is None else x.get(key) if isinstance(x, dict) else x[key] for x in listed]
+        return listed
 
     return Column(Field(name, "array", words, item), value)
 
 
-def _found(runs: Sequence[Run], path: Path, prefix: str, kind: str, words: str) -> Iterator[Column]:
+def _found(runs: Sequence[Run], path: Sequence[str], prefix: str, kind: str, words: str) -> Iterator[Column]:
     """A column for each key that any record has at a place."""
     for key in _names(runs, path):
         yield Column(Field(prefix + key.replace("-", "_"), kind, words), partial(_at, (*path, key)))
 
 
-def _names(runs: Sequence[Run], path: Path) -> list[str]:
+def _names(runs: Sequence[Run], path: Sequence[str]) -> list[str]:
     return sorted({key for run in runs for key in _at(path, run) or ()})
 
 
-def _at(path: Path, run: Run) -> Any:
+def _at(path: Sequence[str], run: Run) -> Any:
     """A part of a trial's record; None where it has none."""
-    return _part(run.record, path)
-
-
-def _part(whole: Any, path: Path) -> Any:
+    found: Any = run.record
     for key in path:
-        if whole is None:
+        if found is None:
             return None
-        whole = whole.get(key) if isinstance(whole, dict) else whole[key]
-    return whole
+        found = found.get(key)
+    return found
 
 
 def _unpacked(run: Run) -> Run:

@@ -25,6 +25,11 @@ class Emphasized:
         text = escape(self._text)
         return Markup('<strong class="win">{}</strong>').format(text) if self.is_win else text
 
+    @property
+    def bold(self) -> str:
+        """The part of the text that LaTeX sets in bold."""
+        return self._text if self.is_win else ""
+
     def latex(self, source: str) -> str:
         """The text, given as LaTeX source."""
         return rf"\textbf{{{source}}}" if self.is_win else source
@@ -77,3 +82,13 @@ class MeanText(Emphasized):
     def __init__(self, text: str, optimizer: str, comparisons: Sequence[Comparison]) -> None:
         won = [c.is_win if c.reference == optimizer else c.verdict == "worse" for c in comparisons]
         super().__init__(text, bool(won) and all(won))
+
+    @property
+    def bold(self) -> str:
+        """The mean: a bold deviation would be wider, and says nothing."""
+        return super().bold.partition("\N{NO-BREAK SPACE}")[0]
+
+    def latex(self, source: str) -> str:
+        """The text, in which the mean may be bold."""
+        mean, *deviation = source.partition("~")
+        return super().latex(mean) + "".join(deviation)

@@ -1,0 +1,90 @@
+"""Text of figures stays in them, whatever names are; measured on what matplotlib draws."""
+
+from dataclasses import replace
+from itertools import combinations
+
+import pytest
+from fabricated import Records, finals, history, study
+
+from fairbench.analysis.analyse import analyse
+from fairbench.analysis.comparison.ladder import Contribution
+from fairbench.analysis.comparison.shocks import ShockCost
+from fairbench.analysis.comparison.time_to_target import ProfilePoint
+from fairbench.report.figures.all_figures import FIGURES, draw_figures
+from fairbench.report.figures.canvas import panels, style
+from fairbench.report.figures.paper import COLUMN, NORMAL_TEXT, TEXT
+
+LONG = [f"schedule_free_adamw_beta2_0.9{'9' * n}_no_decay".ljust(40, "W") for n in range(4)]
+
+
+@pytest.fixture(scope="module")
+def analyses():
+    """Every figure has data, names have 40 characters, and seeds of some arms diverged."""
+    the_study = study(("gpt", "vit"), (*LONG, "PsiLogic"), (1, 2, 3, 4, 5, 6))
+    lost = {LONG[0]: [0.5, 0.51, 0.52, 0.5, 0.49, "diverged"], LONG[1]: [0.6, 0.61, 0.6, 0.6, *["diverged"] * 2]}
+    arms = [(arena, i, name) for arena in ("gpt", "vit") for i, name in enumerate(LONG)]
+    profiles = [
+        ProfilePoint(measure, name, tau, share, 2)
+        for measure in ("steps", "seconds")
+        for name in (*LONG, "PsiLogic")
+        for tau, share in ((1.0, 0.5), (2.0, 1.0))
+    ]
+    return replace(
+        analyse(history(the_study), Records(finals(the_study, **lost))),
+        contributions=[Contribution(a, "loss", "rung", n, LONG[0], 4, i / 9, -0.02, 0.04, "") for a, i, n in arms],
+        shock_costs=[ShockCost(a, "gpt", n, 6, i, 12.0, 30.0, 0.5, i / 9, 0.05, 0.15, "") for a, i, n in arms],
+        profiles=profiles,
+    )
+
+
+def texts(figure):
+    """All texts of a figure that it shows."""
+    for axes in figure.axes:
+        found = [axes._left_title, axes.xaxis.label, *axes.texts]
+        for axis, shown in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
+            if axis.get_visible():
+                low, high = sorted(shown)
+                at = zip(axis.get_majorticklocs(), axis.get_ticklabels(), strict=True)
+                found += [axis.label, *(label for value, label in at if low <= value <= high)]
+        yield from found
+        yield from axes.get_legend().get_texts() if axes.get_legend() else ()
+    for legend in figure.legends:
+        yield from legend.get_texts()
+
+
+@pytest.mark.parametrize("width", [COLUMN, TEXT])
+def test_text_of_a_paper_is_inside_and_leaves_space(analyses, width):
+    drawings = draw_figures(analyses, width, NORMAL_TEXT)
+    assert {drawing.name for drawing in drawings} == {*FIGURES}
+    for drawing in drawings:
+        figure = drawing.figure
+        figure.canvas.draw()
+        shown = {text for text in texts(figure) if text.get_text()}
+        assert min(text.get_size() for text in shown) >= 7
+        boxes = [(text.get_text(), text.get_window_extent()) for text in shown]
+        outside = [text for text, box in boxes if min(box.p0) < -0.5 or max(box.p1 - figure.bbox.p1) > 0.5]
+        assert (drawing.name, outside) == (drawing.name, [])
+        assert (drawing.name, [pair for pair in combinations(boxes, 2) if overlap(*pair)]) == (drawing.name, [])
+        across = figure.bbox.width / (NORMAL_TEXT / 10 * figure.dpi / 72)
+        for part, axes in zip(drawing.parts, figure.axes, strict=True):
+            assert axes.get_position().width * across >= 0.4 * part.box.width, (drawing.name, part.arena)
+
+
+def overlap(one, other):
+    """Whether two boxes share more than the edge of a letter."""
+    (low, high), (from_, to) = one[1].get_points(), other[1].get_points()
+    return bool((low + 1 < to).all() and (from_ + 1 < high).all())
+
+
+@pytest.mark.parametrize("width", [COLUMN, TEXT])
+def test_a_long_title_has_all_its_letters(width):
+    title = f"{LONG[0]}_of_arena: Vision Transformer, classification of images"
+    with style(width, NORMAL_TEXT):
+        figure, by_arena = panels({"a": title, "b": "short"}, height=2.4)
+        figure.canvas.draw()
+        shown, box = by_arena["a"].axes._left_title, by_arena["a"].box
+    assert "".join(shown.get_text().split()) == "".join(title.split())
+    extent = shown.get_window_extent()
+    to_points = 72 / figure.dpi / (NORMAL_TEXT / 10)
+    assert extent.x1 * to_points <= box.left + box.width
+    assert extent.y1 <= figure.bbox.y1
