@@ -82,7 +82,8 @@ def show(driver, width, theme, forced_colors="none"):
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": preferred})
     driver.get(driver.page)
     driver.execute_script(OPENED)
-    wait_until(driver, "!document.querySelector('figure:not(:has(.tools))')")  # those in folds are prepared then
+    bare = "figure:not(:has(.tools)), [data-table]:not(:has(.tools button))"
+    wait_until(driver, f"!document.querySelector('{bare}')")  # what is in folds is prepared when they are open
 
 
 def wait_until(browser, condition, *arguments):
