@@ -93,8 +93,9 @@ def style_of(number: int) -> tuple[str, Any, str]:
 def _styles(names: Sequence[str]) -> dict[str, int]:
     """The number of each name's style; that of an unknown name follows from its hash.
 
-    Where an earlier name in the alphabet, or a known one, has a similar style, the next number is tried. Names that are not known never get the
-    color of PsiLogic, the first. With more arms of a color than dashes, the styles are only different.
+    Where an earlier name in the alphabet, or a known one, has a similar style, the next number is tried. Names that are
+    not known never get the color of PsiLogic, the first. With more arms of a color than dashes, the styles are only
+    different.
     """
     styles = {name: KNOWN.index(name) for name in names if name in KNOWN}
     free = [number for number in range(len(KNOWN), STYLES) if number % len(ROLES)]
