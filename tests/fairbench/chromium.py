@@ -82,6 +82,7 @@ def show(driver, width, theme, forced_colors="none"):
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": preferred})
     driver.get(driver.page)
     driver.execute_script(OPENED)
+    wait_until(driver, "!document.querySelector('figure:not(:has(.tools))')")  # those in folds are prepared then
 
 
 def wait_until(browser, condition, *arguments):

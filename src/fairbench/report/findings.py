@@ -1,5 +1,6 @@
 """The results of a study in sentences; they claim no more than the verdicts do."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -25,6 +26,7 @@ def find(analyses: Analyses) -> list[Finding]:
     texts = {
         "Frozen plan": _frozen(analyses.history),
         "Verdicts": _verdicts(analyses),
+        "Meaning of the verdicts": _meaning(analyses),
         "Before correction": _lost_to_correction(analyses),
         "Mechanism": _mechanism(analyses),
         "Causes": causes(analyses),
@@ -41,23 +43,24 @@ def _frozen(history: History) -> str:
 
 
 def _verdicts(analyses: Analyses) -> str:
+    """How often each verdict was made; the table of verdicts has the pairs."""
     suite, comparisons = analyses.suite, analyses.comparisons
     if not comparisons:
         return "There is no baseline, so nothing is compared."
-    parts = []
-    for verdict in VERDICTS:
-        pairs = [(c.arena, c.reference, c.baseline) for c in comparisons if c.verdict == verdict]
-        if pairs or verdict == "better":
-            where = f" ({some(suite.pair_titles(pairs))})" if pairs and verdict != "inconclusive" else ""
-            parts.append(f"{verdict} in {len(pairs)}{where}")
+    counts = Counter(c.verdict for c in comparisons)
+    parts = [f"{verdict} in {counts[verdict]}" for verdict in VERDICTS if counts[verdict] or verdict == "better"]
     compared = f"{suite.reference} with a baseline" if suite.compare == "reference" else "every two optimizers"
-    final = suite.final
+    return f"Of {plural(len(comparisons), 'comparison')} of {compared}, the verdict is {', '.join(parts)}."
+
+
+def _meaning(analyses: Analyses) -> str:
+    """What the verdicts need, if one was decided."""
+    suite, final = analyses.suite, analyses.suite.final
+    if not any(c.verdict in ("better", "worse", "equivalent", "inconclusive") for c in analyses.comparisons):
+        return ""
     looks = f"An arm has {final.in_words}: p, intervals and the equivalence test are corrected for these looks. "
-    found = f"Of {plural(len(comparisons), 'comparison')} of {compared}, the verdict is {'; '.join(parts)}."
-    if not any(c.verdict in ("better", "worse", "equivalent", "inconclusive") for c in comparisons):
-        return found
     return (
-        f"{found} Only better is a win. {looks if final.looks else ''}"
+        f"Only better is a win. {looks if final.looks else ''}"
         f"Better and worse need a Holm-corrected p below {suite.alpha:g}; "
         f"equivalent needs an equivalence test with p below {suite.alpha:g}, which is not corrected; "
         "inconclusive means that these seeds cannot decide, not that there is no difference."

@@ -169,7 +169,7 @@ def test_a_declared_look_is_no_flag_and_one_that_was_not_declared_is():
 def test_the_report_and_the_plan_name_the_looks():
     the_study = with_looks()
     look, _ = run(the_study, EASY)
-    (verdicts,) = [x.text for x in find(analyse(history(the_study), look)) if x.topic == "Verdicts"]
+    (verdicts,) = [x.text for x in find(analyse(history(the_study), look)) if x.topic == "Meaning of the verdicts"]
     assert "An arm has 3, 6 or 12 seeds" in verdicts
 
 

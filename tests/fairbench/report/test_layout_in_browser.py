@@ -3,7 +3,7 @@
 import base64
 
 import pytest
-from chromium import DESKTOP, PHONE, hexadecimal, show
+from chromium import DESKTOP, PHONE, hexadecimal, show, wait_until
 from small_study import LONG_NAME
 
 from fairbench.report.figures.colors import COLORS
@@ -31,6 +31,35 @@ def test_the_page_is_as_wide_as_the_window(real, width):
     if width > NARROWEST:
         assert min(filter(None, real.execute_script(widths))) > 340  # of 360 units: text of 9 or 10 pixels
     assert real.execute_script("return document.documentElement.scrollWidth") == width
+
+
+MANY = """
+const grid = document.querySelector('.verdicts tbody'), [first] = grid.rows;
+for (let i = 0; i < 40; i++) grid.append(first.cloneNode(true));
+"""
+START = """
+const seen = (selector) => innerHeight - document.querySelector(selector).getBoundingClientRect().top;
+const scroller = document.querySelector('#table-verdicts .scroll'), head = scroller.querySelector('th');
+scroller.scrollTop = 500;
+const stays = head.getBoundingClientRect().top - scroller.getBoundingClientRect().top;
+const end = document.querySelector('#audit').offsetTop;
+return [seen('.verdicts tbody td'), seen('.start svg'), stays, scroller.tabIndex, end]
+"""
+
+
+@pytest.mark.parametrize(("width", "height"), [(PHONE, 844), (DESKTOP, 800)])
+def test_the_first_screen_shows_verdicts_and_a_picture(real, width, height):
+    """With 40 more baselines: the grid has its own scroll bar, its head stays visible, and the next section is near."""
+    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width == PHONE}
+    real.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    real.execute_script(MANY)
+    wait_until(real, "document.querySelector('#table-verdicts .scroll').tabIndex === 0")
+    grid, picture, stays, stop, end = real.execute_script(START)
+    assert grid > (60 if width == PHONE else 250)
+    assert picture > 250 or width == PHONE
+    assert stays == pytest.approx(0, abs=4)
+    assert stop == 0
+    assert end < 3 * height
 
 
 def test_words_that_never_end_are_broken_in_every_section(driver):
@@ -87,6 +116,8 @@ def test_it_is_printed_in_light_as_vectors_and_large_enough_to_read(real):
     assert real.execute_script("return document.documentElement.scrollWidth") == PAPER, "nothing is shrunk to fit"
     heads = "return [...document.querySelectorAll('thead')].map((head) => getComputedStyle(head).breakInside)"
     assert set(real.execute_script(heads)) == {"avoid"}, "Chromium repeats only such heads on each page"
+    buttons = "return [...document.querySelectorAll('th button')].map((button) => getComputedStyle(button).display)"
+    assert set(real.execute_script(buttons)) == {"contents"}, "nor does it repeat heads with buttons"
     printed = base64.b64decode(real.execute_cdp_cmd("Page.printToPDF", {})["data"])
     assert printed.startswith(b"%PDF")
     assert b"/Subtype /Image" not in printed

@@ -73,6 +73,17 @@ def test_tables_are_filtered_and_searched(browser):
     assert browser.execute_script("return document.querySelectorAll('details[open]').length") == 0
 
 
+def test_the_grid_of_verdicts_is_filtered(real):
+    """Of a study that ran, by the name of a baseline."""
+    every = real.execute_script(ROWS, "verdicts")
+    real.execute_script(TYPED, "#table-verdicts input", "explodes DIVERGED")
+    (row,) = real.execute_script(ROWS, "verdicts")
+    assert row in every
+    assert row[0] == "Explodes"
+    real.execute_script(TYPED, "#table-verdicts input", "")
+    assert real.execute_script(ROWS, "verdicts") == every
+
+
 def test_a_link_keeps_the_view(browser):
     browser.execute_script(TYPED, "#table-metrics input", "gpt")
     browser.execute_script(f"{SORT} head.querySelector('button').click(); head.querySelector('button').click()")

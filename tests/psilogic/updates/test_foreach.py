@@ -4,7 +4,7 @@ from importlib import import_module
 
 import pytest
 import torch
-from configurations import CONFIGURATIONS, assert_same, build, trace, truth
+from configurations import CONFIGURATIONS, STEPS, assert_same, build, trace, truth
 from launches import CUDA_13, OLDER, count
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -27,10 +27,12 @@ def as_on_a_gpu(monkeypatch):
 
 
 @pytest.mark.parametrize("options", CONFIGURATIONS.values(), ids=CONFIGURATIONS)
-def test_every_configuration(options, as_on_a_gpu):
+def test_every_configuration(options, request):
+    expected = truth(options, every=15)  # as on a CPU: other tests share it
+    request.getfixturevalue("as_on_a_gpu")
     params = parameters()
-    ours = trace(build(params, **options, foreach=True), params, gradients(20, every=15))
-    assert_same(ours, truth(options, 20, every=15), 1e-11)
+    ours = trace(build(params, **options, foreach=True), params, gradients(STEPS, every=15))
+    assert_same(ours, expected, 1e-11)
 
 
 @pytest.mark.parametrize("layout", [torch.Tensor.t, lambda x: torch.stack([x, x], 2)[..., 0]], ids=["dense", "gaps"])

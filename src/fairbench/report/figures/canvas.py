@@ -144,7 +144,7 @@ def _fonts_without_layout() -> Iterator[None]:
     """Leave tables of layout out of embedded fonts: a PDF names its glyphs, and they take most of the time."""
     from fontTools import subset  # here, since a page needs none
 
-    usual = subset.Options._drop_tables_default
+    usual = getattr(subset.Options, "_drop_tables_default", [])  # private: without it a PDF only takes longer
     subset.Options._drop_tables_default = [*usual, "GDEF", "GPOS", "GSUB", "MATH"]
     try:
         yield

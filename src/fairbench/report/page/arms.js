@@ -1,4 +1,4 @@
-// Arms: one set of switches for all figures, kept in view while a figure is. An arm that is pointed at stands out.
+// Arms: one set of switches for all figures, seen while a figure is in view. An arm that is pointed at stands out.
 
 const arms = document.getElementById("arms");
 const switches = Array.from(arms.querySelectorAll("[data-switch]"));
@@ -60,9 +60,10 @@ const viewed = new IntersectionObserver((entries) => {
     if (isIntersecting) inView.add(target);
     else inView.delete(target);
   }
-  arms.hidden = inView.size === 0;
+  arms.hidden = false;
+  arms.classList.toggle("unseen", inView.size === 0); // the keyboard reaches them also then
   const drawn = new Set(Array.from(inView).flatMap((figure) => Array.from(armsOf(figure))));
   switches.forEach((label, arm) => label.classList.toggle("absent", !drawn.has(arm)));
 });
 
-arms.querySelector("details").open = innerWidth > 640 && switches.length < 15;
+arms.querySelector("details").open = matchMedia("(min-width: 40.01rem)").matches && switches.length < 15;

@@ -96,19 +96,26 @@ function addTools(figure) {
   whole.addEventListener("click", () => change("zoom", []));
   tools.append(link, whole);
   figure.prepend(tools);
-  return () => {
+  const show = () => {
     const x = chosen(`${name}.x`).split(" ");
     for (const kind of ["log", "seconds"]) if (boxes[kind]) boxes[kind].input.checked = x.includes(kind);
     if (boxes.y) boxes.y.input.checked = chosen(`${name}.y`) === "log";
     if (boxes.seeds) boxes.seeds.input.checked = chosen(`${name}.seeds`) === "shown";
     whole.hidden = !chosen(`${name}.zoom`);
   };
+  show();
+  shownTools.push(show);
 }
 
-const shownTools = Array.from(document.querySelectorAll("figure"), (figure) => {
+const shownTools = [];
+
+for (const figure of document.querySelectorAll("figure")) whenOpened(figure, () => {
+  addTools(figure);
   viewed.observe(figure);
-  figure.querySelectorAll(".panel").forEach((panel) => nearView.observe(panel));
-  return addTools(figure);
+  for (const panel of figure.querySelectorAll(".panel")) {
+    explore(panel);
+    nearView.observe(panel);
+  }
 });
 
 follow(() => {

@@ -167,9 +167,7 @@ function redraw(panel) {
 const nearView = new IntersectionObserver(
   (entries) => {
     for (const { target, isIntersecting } of entries) {
-      if (!isIntersecting) continue;
-      explore(target);
-      if (stale.has(target)) redraw(target);
+      if (isIntersecting && stale.has(target)) redraw(target);
     }
   },
   { rootMargin: "50%" },

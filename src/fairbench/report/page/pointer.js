@@ -3,7 +3,6 @@
 const FAR = 24;
 const MOST_LINES = 14;
 const MOST_ON_A_PHONE = 6;
-const explored = new Set();
 
 // The position in the SVG of a value as the panel is drawn now.
 function position(it, [x, y, arm]) {
@@ -46,16 +45,13 @@ function valuesAt(it, [x, y]) {
 }
 
 function explore(panel) {
-  if (explored.has(panel)) return;
-  explored.add(panel);
   const it = drawing(panel);
   const { svg } = it;
   const tip = document.createElement("div");
   const marks = drawn("g", { class: "again marks" });
   let [at, fixed, from] = [-1, false, null];
   tip.className = "tip";
-  tip.setAttribute("aria-live", "polite");
-  tip.hidden = true;
+  tip.setAttribute("aria-live", "polite"); // present from the start, or a screen reader misses its first text
   panel.append(tip);
 
   // The browser would show the title over the values.
@@ -66,22 +62,22 @@ function explore(panel) {
   svg.setAttribute("tabindex", "0");
 
   function show(values) {
-    tip.hidden = values.length === 0;
     marks.remove();
-    if (tip.hidden) return;
+    tip.replaceChildren();
+    if (values.length === 0) return;
     const lines = values.slice(0, panel.clientWidth < 480 ? MOST_ON_A_PHONE : MOST_LINES).map(({ arm, text }) => {
       const line = document.createElement("div");
       line.append(swatch(arm), text);
       return line;
     });
     const more = values.length - lines.length;
-    tip.replaceChildren(...lines, ...(more > 0 ? [`and ${more} more`] : []));
+    tip.append(...lines, ...(more > 0 ? [`and ${more} more`] : []));
     marks.replaceChildren(...values.map(({ at: [cx, cy] }) => drawn("circle", { class: "dot", cx, cy, r: 5 })));
     svg.append(marks);
     put(values);
   }
 
-  // A single value is shown above it, several to the right, where there is more space.
+  // A single value is shown above it, or below where the panel ends; several to the right, where there is more space.
   function put(values) {
     const box = svg.viewBox.baseVal;
     const scale = panel.clientWidth / box.width;
@@ -89,7 +85,8 @@ function explore(panel) {
     const single = values.length === 1;
     const wanted = single ? x - tip.offsetWidth / 2 : x > panel.clientWidth / 2 ? x - tip.offsetWidth - 12 : x + 12;
     tip.style.left = `${Math.max(0, Math.min(panel.clientWidth - tip.offsetWidth, wanted))}px`;
-    tip.style.top = `${single ? y - tip.offsetHeight - 12 : (it.now.y.end - box.y) * scale}px`;
+    const above = y - tip.offsetHeight - 12;
+    tip.style.top = `${single ? (above < 0 ? y + 12 : above) : (it.now.y.end - box.y) * scale}px`;
   }
 
   function pointed(event) {
@@ -144,7 +141,7 @@ function explore(panel) {
     if (width > 8 && height > 8) {
       hide();
       zoom(it, [it.now.x.value(x), it.now.x.value(x + width), it.now.y.value(y + height), it.now.y.value(y)]);
-    } else fixed = !tip.hidden;
+    } else fixed = tip.hasChildNodes();
   });
   svg.addEventListener("pointercancel", () => {
     from = null;

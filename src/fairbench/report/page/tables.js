@@ -10,6 +10,13 @@ function make(tag, properties) {
   return Object.assign(document.createElement(tag), properties);
 }
 
+// Prepare a part of the page when a reader can see it: at once, or when its fold is opened first.
+function whenOpened(part, prepare) {
+  const fold = part.closest("details");
+  if (!fold || fold.open) prepare(part);
+  else fold.addEventListener("toggle", () => prepare(part), { once: true });
+}
+
 function words(text) {
   return text.toLowerCase().split(/\s+/).filter(Boolean);
 }
@@ -49,7 +56,7 @@ function show(place) {
   const name = place.dataset.table;
   const order = Number(chosen(`${name}.order`));
   const wanted = words(`${chosen(`${name}.filter`)} ${chosen("find")}`);
-  if (!prepared.has(place) && (order || wanted.length)) prepare(place);
+  if (order || wanted.length) prepare(place);
   if (!prepared.has(place)) return;
   const { table, rows, field } = prepared.get(place);
   const heads = Array.from(table.tHead.rows[0].cells);
@@ -63,6 +70,7 @@ function show(place) {
 }
 
 function prepare(place) {
+  if (prepared.has(place)) return;
   const table = place.querySelector("table");
   const name = place.dataset.table;
   const field = make("input", { type: "search" });
@@ -150,21 +158,19 @@ const scrolling = new ResizeObserver((entries) => {
   for (const { target } of entries) {
     const scroller = target.closest(".scroll");
     const table = scroller.firstElementChild;
-    const wide = scroller.scrollWidth > scroller.clientWidth;
+    const scrolls = scroller.scrollWidth > scroller.clientWidth || scroller.scrollHeight > scroller.clientHeight;
     const name = table.ariaLabel ?? document.getElementById(table.getAttribute("aria-labelledby")).textContent;
     const given = { tabindex: "0", role: "region", "aria-label": name };
-    for (const key in given) wide ? scroller.setAttribute(key, given[key]) : scroller.removeAttribute(key);
+    for (const key in given) scrolls ? scroller.setAttribute(key, given[key]) : scroller.removeAttribute(key);
   }
 });
 
 const places = Array.from(document.querySelectorAll("[data-table]"));
 
 for (const place of places) {
-  const fold = place.closest("details");
   const link = place.querySelector(".link");
   for (const part of place.querySelectorAll(".scroll, table")) scrolling.observe(part);
-  if (!fold || fold.open) prepare(place);
-  fold?.addEventListener("toggle", () => prepared.has(place) || prepare(place));
+  whenOpened(place, prepare);
   for (const event of ["pointerenter", "focus"]) link?.addEventListener(event, () => (link.href = address(place.id)));
   follow(() => show(place));
 }
