@@ -200,7 +200,7 @@ def test_only_better_is_bold(tmp_path):
     write(tmp_path, the_study, {"PsiLogic": HIGH, "AdamW": LOW, "Lion": NOISY})
     verdicts = [row["verdict"] for row in rows(tmp_path, "significance")]
     assert verdicts == ["better", "inconclusive", "worse", "inconclusive"]  # higher is better in vit, not in gpt
-    adamw_in_gpt = "0.5100\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}0.0100"
+    adamw_in_gpt = "0.510\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}0.010"
     assert page(tmp_path).bold == ["better", adamw_in_gpt, "better"]  # in the grid, in Table 1, in the comparisons
 
 

@@ -35,11 +35,12 @@ def _contradictions(case: Analyses, run: Run) -> list[str]:
     result, planned, finished = record["result"], record["spec"]["training"]["steps"], run.status == "finished"
     final, evaluations = result["final"] or {}, list(result["evaluations"])
     last = (evaluations[-1]["step"], evaluations[-1]["val"]) if evaluations else None
+    judged = (*(e["val"] for e in evaluations), *final.values()) if case.suite.task(run.arena) in ARENAS else ()
     impossible = [
         f"{metric} {value:g}"
-        for metrics in (*(e["val"] for e in evaluations), *final.values())
+        for metrics in judged
         for metric, value in metrics.items()
-        if case.suite.task(run.arena) in ARENAS and not 0 <= value <= HIGHEST.get(metric, inf)
+        if not 0 <= value <= HIGHEST.get(metric, inf)
     ]
     wrong = {
         f"finished after {result['steps']} of {planned} steps": finished and result["steps"] != planned,

@@ -91,10 +91,11 @@ def style_of(number: int) -> tuple[str, Any, str]:
 
 
 def _styles(names: Sequence[str]) -> dict[str, int]:
-    """The number of each name's style, for an unknown one the first that is told apart from there on.
+    """The number of each name's style; that of an unknown name follows from its hash.
 
-    Where names have the same hash, the first in the alphabet keeps its style. Names that are not known never get the
-    color of PsiLogic, the first. With more arms of a color than dashes, the styles are only different.
+    Where an earlier name in the alphabet, or a known one, has a similar style, the next number is tried. Names that are
+    not known never get the color of PsiLogic, the first. With more arms of a color than dashes, the styles are only
+    different.
     """
     styles = {name: KNOWN.index(name) for name in names if name in KNOWN}
     free = [number for number in range(len(KNOWN), STYLES) if number % len(ROLES)]
@@ -109,18 +110,22 @@ def _styles(names: Sequence[str]) -> dict[str, int]:
 
 
 def _pairs(number: int) -> set[tuple[str, Any]]:
-    """Color with dash, and color with marker: two styles that share neither are told apart at every size."""
+    """Color with dash, and color with marker: two styles that share neither are easy to distinguish."""
     role, dash, marker = style_of(number)
     return {(role, dash), (role, marker)}
 
 
-def _beside(margins: float) -> float:
-    """The points that names beside a panel with margins in inches take at most."""
+def _name_width(margins: float) -> float:
+    """The largest width in points of a name at the side of a panel.
+
+    Args:
+        margins: of panel and name, in inches.
+    """
     return min(NAME_WIDTH, POINTS_PER_INCH * ((1 - LEAST) * panel_width() - margins))
 
 
 def _end_width() -> float:
-    return _beside(LEFT + RIGHT)
+    return _name_width(LEFT + RIGHT)
 
 
 def short_names(names: Sequence[str], width: float | None = None) -> dict[str, str]:
@@ -131,7 +136,7 @@ def short_names(names: Sequence[str], width: float | None = None) -> dict[str, s
     Args:
         width: the most points of a bold name; by default that of the name of a row.
     """
-    width = _beside(2 * RIGHT) if width is None else width
+    width = _name_width(2 * RIGHT) if width is None else width
     shown = {name: without_middle(name, width, weight="bold") for name in names}
     for text in {text for text, count in Counter(shown.values()).items() if count > 1}:
         alike = [name for name in names if shown[name] == text]
@@ -170,7 +175,7 @@ def seeds_mark(remaining: int, planned: int) -> str:
 
 def marked_names(marks: Mapping[str, str], width: float | None = None) -> dict[str, str]:
     """The short name of each arm with its mark, together as wide as the names of `short_names`."""
-    width = _beside(2 * RIGHT) if width is None else width
+    width = _name_width(2 * RIGHT) if width is None else width
     names = short_names([*marks], width - max(text_width(mark, weight="bold") for mark in marks.values()))
     return {name: names[name] + mark for name, mark in marks.items()}
 
