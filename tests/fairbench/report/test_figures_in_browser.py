@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import math
 import time
 from xml.etree import ElementTree
@@ -10,6 +11,7 @@ import pytest
 from chromium import DESKTOP, keys, show
 from panels import AT, PANEL, mouse, seen
 from PIL import Image
+from small_study import LONG_NAME
 
 from fairbench.report.figures.colors import COLORS
 
@@ -25,39 +27,39 @@ TOOL = """
 TIP = f"{PANEL} const tip = panel.querySelector('.tip'); return [...tip.children].map((line) => line.textContent)"
 
 
-def test_hidden_arms_leave_every_figure_and_free_their_space(browser):
-    before = seen(browser)
-    browser.execute_script(SWITCH, 0)
-    after = seen(browser)
-    assert sorted(before["marks"]) == ["0", "1", "3"]  # all seeds of Lion together have no step
-    assert sorted(after["marks"]) == ["1", "3"]
+def test_hidden_arms_leave_every_figure_and_free_their_space(real):
+    before = seen(real)
+    real.execute_script(SWITCH, 0)
+    after = seen(real)
+    assert sorted(before["marks"]) == ["0", "1", "2"]  # every seed of Explodes diverged
+    assert sorted(after["marks"]) == ["1", "2"]
     assert "PsiLogic" not in after["labels"]
     assert after["y"] != before["y"]
     for name in ("lr_sensitivity", "step_time"):
-        assert "0" not in seen(browser, name)["marks"]
-        assert "PsiLogic" not in seen(browser, name)["labels"]
-    browser.execute_script(SWITCH, 0)
-    assert seen(browser) == before
+        assert "0" not in seen(real, name)["marks"]
+        assert "PsiLogic" not in seen(real, name)["labels"]
+    real.execute_script(SWITCH, 0)
+    assert seen(real) == before
 
 
-def test_arms_are_chosen_by_a_pattern(browser):
+def test_arms_are_chosen_by_a_pattern(real):
     search = "const field = document.querySelector('#arms input[type=search]'); field.value = arguments[0];"
-    browser.execute_script(f"{search} field.dispatchEvent(new Event('input'))", "ada")
-    browser.execute_script("document.querySelector('#arms button[value=only]').click()")
-    assert sorted(seen(browser)["marks"]) == ["1"]
-    assert browser.execute_script("return location.hash").startswith("#?off=0%2C2%2C3")
-    assert browser.execute_script("return document.querySelector('#arms output').textContent") == "1 of 4 shown"
+    real.execute_script(f"{search} field.dispatchEvent(new Event('input'))", "psi")
+    real.execute_script("document.querySelector('#arms button[value=only]').click()")
+    assert sorted(seen(real)["marks"]) == ["0"]
+    assert real.execute_script("return location.hash").startswith("#?off=1%2C2%2C3")
+    assert real.execute_script("return document.querySelector('#arms output').textContent") == "1 of 4 shown"
 
 
-def test_an_arm_that_is_pointed_at_stands_out(browser):
+def test_an_arm_that_is_pointed_at_stands_out(real):
     opacity = (
         f"{PANEL} return [0, 1].map((arm) => getComputedStyle(svg.querySelector(`[data-arm='${{arm}}']`)).opacity)"
     )
-    seen(browser)
-    browser.execute_script("document.querySelector(`#arms [data-switch='1'] input`).focus()")
-    assert browser.execute_script(opacity, "learning_curves") == ["0.15", "1"]
-    browser.execute_script("document.activeElement.blur()")
-    assert browser.execute_script(opacity, "learning_curves") == ["1", "1"]
+    seen(real)
+    real.execute_script("document.querySelector(`#arms [data-switch='1'] input`).focus()")
+    assert real.execute_script(opacity, "learning_curves") == ["0.15", "1"]
+    real.execute_script("document.activeElement.blur()")
+    assert real.execute_script(opacity, "learning_curves") == ["1", "1"]
 
 
 def proportional(values, positions):
@@ -94,34 +96,38 @@ def test_axes_are_logarithmic_or_in_seconds(browser):
     assert proportional(seconds, [x for arm in "013" for x, _ in drawn["marks"][arm]])
 
 
-def test_single_seeds_are_drawn_on_demand(browser):
+def test_single_seeds_are_drawn_on_demand(real, small_study):
     lines = f"{PANEL} return [...svg.querySelectorAll('g.again[clip-path] path')].map((path) => path.getAttribute('d'))"
-    data = seen(browser, "training_loss")["data"]
-    assert browser.execute_script(lines, "training_loss") == []
-    browser.execute_script(TOOL, "training_loss", "single seeds")
-    found = browser.execute_script(lines, "training_loss")
-    recorded = [steps for seeds in data["seeds"].values() for steps, _ in seeds if steps]  # one diverged at once
-    assert len(found) == len(recorded) == 13
-    assert data["seeds"]["1"][0] == [[5, 10], [2, 1]]
-    assert {*found} == {*found[:1]}  # every fabricated seed has these losses
-    assert browser.execute_script("return location.hash") == "#?training_loss.seeds=shown"
+    data = seen(real, "training_loss")["data"]
+    assert real.execute_script(lines, "training_loss") == []
+    real.execute_script(TOOL, "training_loss", "single seeds")
+    found = real.execute_script(lines, "training_loss")
+    records = [json.loads(path.read_text()) for path in (small_study / "trials").glob("*.json")]
+    finals = [x for x in records if (x["spec"]["stage"], x["spec"]["arena"]["name"]) == ("final", "vit")]
+    recorded = sorted(point for x in finals for point in x["result"]["loss_curve"])
+    seeds = [curve for of_arm in data["seeds"].values() for curve in of_arm]
+    drawn = sorted([*point] for curve in seeds for point in zip(*curve, strict=True))
+    assert drawn == [[step, pytest.approx(loss, rel=1e-3)] for step, loss in recorded]
+    assert len(found) == len(finals) == 8
+    assert len({*found}) == len({str(curve) for curve in seeds})
+    assert real.execute_script("return location.hash") == "#?training_loss.seeds=shown"
 
 
-def test_the_pointer_tells_the_values_of_all_arms(browser):
-    seen(browser, "lr_sensitivity")
-    points = browser.execute_script(AT, "lr_sensitivity")
+def test_the_pointer_tells_the_values_of_all_arms(real):
+    seen(real, "learning_curves")
+    points = real.execute_script(AT, "learning_curves")
     x, y, _, said = points[1]
-    mouse(browser, ("Moved", x + 3, y - 2))
-    told = browser.execute_script(TIP, "lr_sensitivity")
+    mouse(real, ("Moved", x + 3, y - 2))
+    told = real.execute_script(TIP, "learning_curves")
     same = [point for point in points if abs(point[0] - x) < 1]
     assert told == [point[3] for point in sorted(same, key=lambda point: point[1])]  # higher is better
     assert said in told
-    assert len(told) == 4
-    mouse(browser, ("Pressed", x, y), ("Released", x, y), ("Moved", x + 200, y))
-    assert browser.execute_script(TIP, "lr_sensitivity") == told  # it stays after a tap
-    browser.execute_script("document.body.dispatchEvent(new PointerEvent('pointerdown', {bubbles: true}))")
+    assert len(told) == 3
+    mouse(real, ("Pressed", x, y), ("Released", x, y), ("Moved", x + 200, y))
+    assert real.execute_script(TIP, "learning_curves") == told  # it stays after a tap
+    real.execute_script("document.body.dispatchEvent(new PointerEvent('pointerdown', {bubbles: true}))")
     hidden = f"{PANEL} return panel.querySelector('.tip').childElementCount === 0"
-    assert browser.execute_script(hidden, "lr_sensitivity")
+    assert real.execute_script(hidden, "learning_curves")
 
 
 def test_the_pointer_tells_which_rates_diverged(browser):
@@ -135,20 +141,20 @@ def test_the_pointer_tells_which_rates_diverged(browser):
     assert told == ["AdamW, rate 0.01: diverged", pytest.approx(0, abs=0.1), pytest.approx(0, abs=0.1)]
 
 
-def test_values_are_walked_through_by_the_arrow_keys(browser):
-    browser.execute_script(SWITCH, 1)
-    seen(browser, "lr_sensitivity")
-    browser.execute_script("document.querySelector('#rates svg').focus()")
+def test_values_are_walked_through_by_the_arrow_keys(real):
+    real.execute_script(SWITCH, 1)
+    seen(real, "learning_curves")
+    real.execute_script("document.querySelector('#figure-learning_curves svg').focus()")
     said = []
     for key in ("ArrowRight", "ArrowRight", "ArrowDown", "ArrowUp", "ArrowLeft", "Escape"):
-        keys(browser, key)
-        hidden = browser.execute_script(
-            f"{PANEL} return panel.querySelector('.tip').childElementCount === 0", "lr_sensitivity"
+        keys(real, key)
+        hidden = real.execute_script(
+            f"{PANEL} return panel.querySelector('.tip').childElementCount === 0", "learning_curves"
         )
-        said.append("" if hidden else browser.execute_script(TIP, "lr_sensitivity")[0].partition(":")[0])
-    first, second = "PsiLogic, rate 0.0001", "PsiLogic, rate 0.001"
-    assert said[:4] == [first, second, "Lion, rate 0.0001", first]
-    assert said[4].endswith("rate 0.01")  # the last value of all
+        said.append("" if hidden else real.execute_script(TIP, "learning_curves")[0].partition(":")[0])
+    first, second = "PsiLogic, step 4", "PsiLogic, step 8"
+    assert said[:4] == [first, second, f"{LONG_NAME}, step 4", first]
+    assert said[4] == f"{LONG_NAME}, step 8"  # the last value of all
     assert said[5] == ""
 
 
