@@ -22,9 +22,7 @@ MISSED = "return window.wanted.filter((e) => !window.reached.has(e)).map((e) => 
 def test_the_keyboard_reaches_everything(browser):
     wanted = browser.execute_script(REACHABLE)
     assert wanted > 100
-    keys(
-        browser, *["Tab"] * (wanted + 20)
-    )  # after the last one comes the first; wide tables may become stops meanwhile
+    keys(browser, *["Tab"] * (wanted + 20))  # after the last one the first; wide tables may become stops meanwhile
     assert browser.execute_script(MISSED) == []
 
 

@@ -14,7 +14,7 @@ The page shows each panel separately, in the page's colors; it can hide marked a
 import io
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -112,7 +112,8 @@ class Drawing:
         about = {"Software": None} if form == "png" else {"Title": self.title, "Creator": None, **unset}
         file, (width, height) = io.BytesIO(), self.figure.get_size_inches()
         dpi = min(DPI, math.sqrt(MOST_PIXELS / (width * height)))
-        with style(*self.size), _fonts_without_layout(), self._only(panel) as place:
+        fonts = _fonts_without_layout() if form == "pdf" else nullcontext()
+        with style(*self.size), fonts, self._only(panel) as place:
             self.figure.savefig(file, format=form, metadata=about, bbox_inches=place, dpi=dpi)
         return file.getvalue()
 
@@ -142,7 +143,7 @@ class Drawing:
 @contextmanager
 def _fonts_without_layout() -> Iterator[None]:
     """Leave tables of layout out of embedded fonts: a PDF names its glyphs, and they take most of the time."""
-    from fontTools import subset  # here, since a page needs none
+    from fontTools import subset  # here, since only a PDF needs it
 
     usual = getattr(subset.Options, "_drop_tables_default", [])  # private: without it a PDF only takes longer
     subset.Options._drop_tables_default = [*usual, "GDEF", "GPOS", "GSUB", "MATH"]

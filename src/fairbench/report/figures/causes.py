@@ -33,13 +33,14 @@ def draw_causes(analyses: Analyses, looks: Looks) -> Drawing | None:
 def draw_shocks(analyses: Analyses, looks: Looks) -> Drawing | None:
     """How much worse the final metric of each optimizer is with the shocks of each disturbed arena."""
     rows: dict[str, list[Interval]] = {}
-    drawn, planned = [x for x in analyses.shock_costs if x.lost is not None], len(analyses.suite.final.seeds)
-    for arena in dict.fromkeys(x.arena for x in drawn):
-        of_arena = [x for x in drawn if x.arena == arena]
-        labels = marked_names({x.optimizer: seeds_mark(planned - x.diverged, planned) for x in of_arena})
-        for x in of_arena:
+    drawn = [(x, x.lost) for x in analyses.shock_costs if x.lost is not None]
+    planned = len(analyses.suite.final.seeds)
+    for arena in dict.fromkeys(x.arena for x, _ in drawn):
+        of_arena = [(x, lost) for x, lost in drawn if x.arena == arena]
+        labels = marked_names({x.optimizer: seeds_mark(planned - x.diverged, planned) for x, _ in of_arena})
+        for x, lost in of_arena:
             name = x.optimizer + (f" ({x.diverged} diverged)" if x.diverged else "")
-            row = Interval(labels[x.optimizer], name, looks[x.optimizer], x.lost or 0.0, x.lost_low, x.lost_high)
+            row = Interval(labels[x.optimizer], name, looks[x.optimizer], lost, x.lost_low, x.lost_high)
             rows.setdefault(arena, []).append(row)
     caption = (
         "Shocks: how much worse the final test metric is than that of the calm twin with the same seed, to the left "
