@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 from fabricated import Records, finals, history, study
 
 from fairbench.analysis.analyse import analyse
-from fairbench.analysis.comparison.ladder import Contribution
+from fairbench.analysis.comparison.controls import Contribution
 from fairbench.analysis.comparison.ranking import Rank
 from fairbench.analysis.comparison.shocks import ShockCost
 from fairbench.analysis.comparison.time_to_target import TimeToTarget

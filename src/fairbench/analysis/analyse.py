@@ -5,7 +5,7 @@ from dataclasses import replace
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.audit import audit
 from fairbench.analysis.comparability import hash_checks
-from fairbench.analysis.comparison.ladder import contributions
+from fairbench.analysis.comparison.controls import contributions
 from fairbench.analysis.comparison.leaderboard import leaderboard
 from fairbench.analysis.comparison.looks import compare_as_declared
 from fairbench.analysis.comparison.ranking import ranking

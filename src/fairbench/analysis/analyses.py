@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fairbench.analysis.comparability import HashCheck
-from fairbench.analysis.comparison.ladder import Contribution
+from fairbench.analysis.comparison.controls import Contribution
 from fairbench.analysis.comparison.leaderboard import Standing
 from fairbench.analysis.comparison.ranking import Rank
 from fairbench.analysis.comparison.shocks import ShockCost
@@ -33,7 +33,7 @@ class Analyses:
         comparisons: the verdict table, in the order of the suite.
         first_comparisons: the verdict table by the plan that was declared before the first final trial.
         curves: the learning curve of each arm, by arena and optimizer.
-        contributions: empty without a ladder.
+        contributions: empty without a control ladder.
         ranking: empty unless all pairs are compared.
         leaderboard: empty with fewer than 3 optimizers or 2 arenas.
         times_to_target, profiles: empty without targets.

@@ -81,14 +81,13 @@ def _concerned(results: Results, fact: str) -> tuple[tuple[Compared, ...], tuple
     """The comparisons in which a fact differs between trials, and those of them in which it depends on the arm."""
     suite = results.study.suite
     mixed, confounded = [], []
-    for arena in suite.arenas:
-        for optimizer, baseline in suite.pairs:
-            ours, theirs = results.arm(arena, optimizer), results.arm(arena, baseline)
-            if len(_values(ours, fact) | _values(theirs, fact)) > 1:
-                mixed.append((arena, optimizer, baseline))
-                finals = _values(ours, fact, "final"), _values(theirs, fact, "final")
-                if all(finals) and not finals[0] & finals[1]:
-                    confounded.append((arena, optimizer, baseline))
+    for arena, optimizer, baseline in suite.compared:
+        ours, theirs = results.arm(arena, optimizer), results.arm(arena, baseline)
+        if len(_values(ours, fact) | _values(theirs, fact)) > 1:
+            mixed.append((arena, optimizer, baseline))
+            finals = _values(ours, fact, "final"), _values(theirs, fact, "final")
+            if all(finals) and not finals[0] & finals[1]:
+                confounded.append((arena, optimizer, baseline))
     return tuple(mixed), tuple(confounded)
 
 

@@ -73,15 +73,16 @@ def _forecast(preflight: Preflight, arena: str, results: Results) -> Forecast:
 
     study, seconds = preflight.study, trial_seconds(preflight, arena)
     suite = study.suite
-    searches = [study.search(x) for x in suite.optimizers if study.tuned(x) and suite.tuned_on(arena) == arena]
+    names = suite.optimizers_of(arena)
+    searches = [study.search(x) for x in names if study.tuned(x) and suite.tuned_on(arena) == arena]
     confirmed = searches if suite.confirms(arena) else []
     design, seeds = design_of(suite), len(suite.sweep.seeds)
-    finals, most_finals = (len(suite.optimizers) * design.looks[look] for look in (0, -1))
+    finals, most_finals = (len(names) * design.looks[look] for look in (0, -1))
     sweeps, confirms = seeds * sum(x.size for x in searches), seeds * sum(x.neighborhood for x in confirmed)
     added = seeds * sum(max(x.size - x.neighborhood, 0) for x in confirmed)
     usual = sweeps * seconds["sweep"] + confirms * seconds["confirm"] + finals * seconds["final"]
-    sizes = {stage: fmean(_trial_bytes(preflight, arena, x, stage) for x in suite.optimizers) for stage in seconds}
-    family = len(suite.arenas) * len(suite.pairs)
+    sizes = {stage: fmean(_trial_bytes(preflight, arena, x, stage) for x in names) for stage in seconds}
+    family = len(suite.compared)
     return Forecast(
         arena=arena,
         sweep_trials=sweeps,
@@ -107,7 +108,7 @@ def expected_seeds(suite: Suite) -> dict[float, float]:
     """
     from fairbench.analysis.comparison.looks import design_of
 
-    level = suite.alpha / max(len(suite.arenas) * len(suite.pairs), 1)
+    level = suite.alpha / max(len(suite.compared), 1)
     return {effect: design_of(suite).expected_seeds(effect, level) for effect in EFFECTS}
 
 

@@ -87,7 +87,7 @@ def default_setting(study: Study, arm: ArmResults, tried: Sequence[Setting]) -> 
 
 def tuning(results: Results) -> list[Tuning]:
     """Every arm whose search is complete, for every number of drawn settings, in the order of the suite."""
-    return [row for arena in results.study.suite.arenas for row in _in_arena(results, arena)]
+    return [row for arena in results.study.suite.compared_arenas for row in _in_arena(results, arena)]
 
 
 def _in_arena(results: Results, arena: str) -> list[Tuning]:

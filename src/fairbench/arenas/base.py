@@ -42,6 +42,15 @@ class Arena:
         """
         raise NotImplementedError
 
+    def sized(self, model: Mapping[str, Any], size: int) -> tuple[dict[str, Any], int]:
+        """The options of `build_model` for another size of the model, and its number of parameters, for a ladder.
+
+        Args:
+            model: the suite's table `model`.
+            size: one of the ladder's sizes.
+        """
+        raise UsageError(f"arena {type(self).__name__} has no method sized, which a ladder needs; define it")
+
     def load_data(self, *args: Any, **options: Any) -> Data:
         """The arena's own data, for a table `data` without a `source`; the same data in every call.
 

@@ -105,8 +105,8 @@ def print_plan(
     """
     suite = study.suite
     for f in forecasts:
-        arena, arms = suite.arenas[f.arena], len(suite.optimizers)
-        searched = max(sum(map(study.tuned, suite.optimizers)), 1)
+        arena, names = suite.arenas[f.arena], suite.optimizers_of(f.arena)
+        arms, searched = len(names), max(sum(map(study.tuned, names)), 1)
         searching = _searching(f, arena, searched)
         console.print(
             f"{f.arena}: {plural(arms, 'optimizer')}, each {searching} and {f.final_trials // arms} final ones of "
@@ -116,7 +116,7 @@ def print_plan(
         )
     if untuned := [name for name in suite.optimizers if not study.tuned(name)]:
         console.print(f"untuned, without sweep trials: {', '.join(untuned)}", highlight=False)
-    family = len(suite.arenas) * len(suite.pairs)
+    family = len(suite.compared)
     compared = suite.reference if suite.compare == "reference" else "all pairs"
     console.print(f"{compared} in {plural(family, 'comparison')} at {suite.alpha:g}", highlight=False)
     if suite.final.looks:

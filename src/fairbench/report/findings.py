@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparability import HashCheck
-from fairbench.analysis.comparison.ladder import WHOLE, Contribution
+from fairbench.analysis.comparison.controls import WHOLE, Contribution
 from fairbench.analysis.comparison.verdicts import VERDICTS
 from fairbench.common.formatting import SHOWN, plural, some
 from fairbench.report.tables.numbers import interval, p_value
@@ -103,13 +103,13 @@ def _equal_conditions(checks: Sequence[HashCheck]) -> str:
 
 
 def causes(analyses: Analyses) -> str:
-    """The contribution of each rung in each arena, and the intervals without 0; empty without a ladder."""
+    """The contribution of each rung in each arena, and the intervals without 0; empty without a control ladder."""
     if not analyses.contributions:
         return ""
     arenas = dict.fromkeys(x.arena for x in analyses.contributions)
     sentences = [_arena([x for x in analyses.contributions if x.arena == arena]) for arena in arenas]
     return (
-        f"{' '.join(sentences)} Differences of neighbors on the ladder {' '.join(analyses.suite.ladder)}, positive "
+        f"{' '.join(sentences)} Differences of neighbors on the control ladder {' '.join(analyses.suite.controls)}, positive "
         "where the later one is better, with 95% intervals that are paired by seed and not corrected. They show the "
         "source of a gain; the verdicts decide whether there is a gain."
     )

@@ -65,6 +65,10 @@ def run_preflight(suite: Suite, place: Place, call: Call, say: Callable[[str], N
             said = time.monotonic()
         measured[name] = call(optimizer_and_seconds, study, name, plan, place, probed)
     optimizers = {name: ResolvedOptimizer(**x["optimizer"]) for name, x in measured.items()}
+
+    def largest(of: str) -> dict[str, Any]:
+        return {arena: max(x[of][arena] for x in measured.values() if arena in x[of]) for arena in suite.arenas}
+
     for key in suite.sweep.extra:
         if all(key in optimizer.lacks for optimizer in optimizers.values() if optimizer.lr is None):
             raise UsageError(
@@ -72,10 +76,10 @@ def run_preflight(suite: Suite, place: Place, call: Call, say: Callable[[str], N
             )
     return Preflight(
         replace(study, optimizers=optimizers),
-        step_seconds={arena: max(x["seconds"][arena] for x in measured.values()) for arena in suite.arenas},
+        step_seconds=largest("seconds"),
         evaluation_seconds=resolved["evaluation_seconds"],
         mechanisms={name: x["mechanisms"] for name, x in measured.items()},
-        gpu_bytes={arena: max(x["gpu_bytes"][arena] for x in measured.values()) for arena in suite.arenas},
+        gpu_bytes=largest("gpu_bytes"),
         gpu_free_bytes=min(x["gpu_free_bytes"] for x in measured.values()),
         restart_reasons={name: x["restart_reasons"] for name, x in measured.items()},
     )
@@ -183,7 +187,7 @@ def optimizer_and_seconds(
         resolved = resolve_optimizer(name, plan, study.suite.sweep.extra)
     alone = replace(study, optimizers={name: resolved})
     seconds, gpu_bytes, mechanisms, restart_reasons = {}, {}, {}, {}
-    for arena in study.suite.arenas:
+    for arena in (arena for arena, trained in study.suite.arms if trained == name):
         with _explained(f"optimizers.{name}: {resolved.factory} cannot be built"):
             lowest, seed = alone.search(name).first()[0], study.suite.sweep.seeds[0]
             spec = trial_spec(alone, arena, name, "final", lowest.lr, seed, lowest.extra)

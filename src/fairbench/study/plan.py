@@ -159,7 +159,7 @@ def score(record: Record, metric: str, arena: ArenaFacts) -> Score:
 def arms(study: Study, lookup: Lookup) -> list[Arm]:
     """Every arm of the study, as far as its records determine it."""
     suite = study.suite
-    return [Trials(study, arena, optimizer).arm(lookup) for arena in suite.arenas for optimizer in suite.optimizers]
+    return [Trials(study, arena, optimizer).arm(lookup) for arena, optimizer in suite.arms]
 
 
 class Trials:
@@ -273,7 +273,7 @@ def timing_trials(study: Study) -> list[TrialSpec]:
     suite = study.suite
     trials: list[TrialSpec] = []
     for arena, plan in suite.arenas.items():
-        if not plan.shock:  # a shock does not change the cost of a step
+        if not (plan.shock or plan.curve_only):  # neither changes the cost of a step
             of_each = [typical_trial(study, arena, name, "timing", 0) for name in suite.optimizers]
             trials += chain.from_iterable(
                 zip(*(Specs([(spec, range(TIMING_TRIALS))]) for spec in of_each), strict=True)

@@ -46,7 +46,7 @@ class Schedule:
     ) -> None:
         self._study, self._lookup, self._seeds_needed = study, lookup, seeds_needed
         self._seeds = seeds_needed() if seeds_needed else {}
-        self._trials = {(a, o): Trials(study, a, o) for a in study.suite.arenas for o in study.suite.optimizers}
+        self._trials = {arm: Trials(study, *arm) for arm in study.suite.arms}
         timed = timing_trials(study) if timing else []
         self._untimed = [spec for spec in reversed(timed) if lookup(spec) is None]
         steps = [(spec.arena.name, spec.training.steps) for spec in self._untimed]
@@ -102,9 +102,9 @@ class Schedule:
         unfinished = self._unfinished[arm]
         unfinished.discard(spec.id)
         if spec.stage != "final" and not unfinished:
-            for tuned in suite.arenas:
-                if suite.tuned_on(tuned) == arena:
-                    self._plan((tuned, optimizer))
+            for tuned, name in self._trials:
+                if (suite.tuned_on(tuned), name) == (arena, optimizer):
+                    self._plan((tuned, name))
         if suite.final.looks and self._seeds_needed and not any(self._unfinished.values()):
             self._seeds = self._seeds_needed()
             for pair in self._trials:

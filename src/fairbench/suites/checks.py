@@ -53,11 +53,11 @@ def check_suite(suite: Suite) -> None:
         raise Wrong(("reference",), unknown("optimizer", suite.reference, suite.optimizers))
     if suite.compare not in COMPARED:
         raise Wrong(("compare",), unknown("comparison", suite.compare, COMPARED))
-    for rung in suite.ladder:
+    for rung in suite.controls:
         if rung not in suite.optimizers:
-            raise Wrong(("ladder",), unknown("optimizer", rung, suite.optimizers))
-    if suite.ladder and len(set(suite.ladder)) < max(len(suite.ladder), 2):
-        raise Wrong(("ladder",), f"must have two or more optimizers, each once, got {suite.ladder}")
+            raise Wrong(("controls",), unknown("optimizer", rung, suite.optimizers))
+    if suite.controls and len(set(suite.controls)) < max(len(suite.controls), 2):
+        raise Wrong(("controls",), f"must have two or more optimizers, each once, got {suite.controls}")
 
 
 def _check_arena(suite: Suite, name: str, arena: ArenaPlan) -> None:

@@ -6,7 +6,7 @@ from itertools import count, islice
 from typing import Any
 
 from fairbench.optimizers.spec import WARMUP
-from fairbench.suites.schema import Suite
+from fairbench.suites.schema import ArenaPlan, Suite
 
 
 def with_seeds(suite: Suite, seeds: int | Sequence[int]) -> Suite:
@@ -34,15 +34,34 @@ def _extended(seeds: Sequence[int], number: int, taken: Sequence[int]) -> list[i
     return [*seeds[:number], *islice(more, max(number - len(seeds), 0))]
 
 
+def _units(suite: Suite) -> dict[str, int]:
+    """Of each arena the steps that become the given ones: its own, or those of a cell to which it is in proportion."""
+    ladders: dict[str, int] = {}
+    for plan in suite.arenas.values():
+        if plan.cell and plan.cell.size:
+            ladders[plan.cell.family] = min(plan.steps, ladders.get(plan.cell.family, plan.steps))
+
+    def unit(plan: ArenaPlan) -> int:
+        if plan.cell is None:
+            return plan.steps
+        return suite.arenas[plan.cell.curve_of].steps if plan.cell.curve_of else ladders.get(plan.cell.family, plan.steps)
+
+    return {name: unit(plan) for name, plan in suite.arenas.items()}
+
+
 def with_steps(suite: Suite, steps: int) -> Suite:
     """A suite with final trials of that many steps; search trials, warm-up and log intervals keep their shares.
 
-    Options of optimizers and shocks that count steps stay as they are.
+    Cells with other horizons have as many more or fewer; on a ladder the shortest trials have that many. Options of
+    optimizers and shocks that count steps stay as they are.
     """
-    arenas = {
-        name: replace(arena, steps=steps, sweep_steps=max(round(arena.sweep_steps * steps / arena.steps), 1))
-        for name, arena in suite.arenas.items()
-    }
+    units = _units(suite)
+
+    def rescaled(plan: ArenaPlan, unit: int) -> ArenaPlan:
+        own, sweep = (max(round(x * steps / unit), 1) for x in (plan.steps, plan.sweep_steps))
+        return replace(plan, steps=own, sweep_steps=sweep)
+
+    arenas = {name: rescaled(plan, units[name]) for name, plan in suite.arenas.items()}
     before, after = (min(min(x.steps, x.sweep_steps) for x in plans.values()) for plans in (suite.arenas, arenas))
 
     def scaled(number: int) -> int:

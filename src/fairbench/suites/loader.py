@@ -12,6 +12,7 @@ from fairbench.arenas.registry import ARENAS
 from fairbench.arenas.shocks.registry import SHOCKS
 from fairbench.common.coercion import KeyPath, Wrong, build
 from fairbench.common.errors import UsageError, unknown
+from fairbench.suites.cells import with_cells
 from fairbench.suites.checks import NAME, check_suite
 from fairbench.suites.overrides import Overrides, overridden
 from fairbench.suites.schema import Suite
@@ -63,7 +64,7 @@ def load_suite(name_or_path: str, overrides: Overrides = UNCHANGED) -> Suite:
         allowed = "letters, digits, '_', '-' and '.'"
         raise UsageError(f"{name_or_path}: a suite is named by its file, and a name has only {allowed}; rename it")
     with _located(file.name, text, overrides):
-        tables = _with_twins(_with_user_arenas({**content, "name": name}))
+        tables = _with_twins(with_cells(_with_user_arenas({**content, "name": name})))
         suite = overridden(build(Suite, tables, ()), overrides)
         check_suite(suite)
     return suite
@@ -121,7 +122,8 @@ def _with_twins(content: dict[str, Any]) -> dict[str, Any]:
     shocks, arenas = content.pop("shock", {}), content.get("arenas", {})
     if not isinstance(shocks, Mapping) or not all(isinstance(x, Mapping) for x in (*shocks.values(), *arenas.values())):
         raise Wrong(("shock",), "must have a table for each shock, as [shock.loss], and arenas one for each arena")
-    for name, arena in [*arenas.items()] if shocks else []:
+    calm = {name: arena for name, arena in arenas.items() if not arena.get("cell", {}).get("curve_of")}
+    for name, arena in calm.items() if shocks else ():
         task = arena.get("task", name)
         kind = arena["facts"]["kind"] if "facts" in arena else ARENAS[task].kind if task in ARENAS else ""
         for shock, options in shocks.items():

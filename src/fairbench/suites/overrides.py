@@ -98,10 +98,10 @@ def overridden(suite: Suite, overrides: Overrides) -> Suite:
     if overrides.settings:
         suite = with_settings(suite, overrides.settings)
     if overrides.preview:
-        return replace(suite, reference=[*optimizers][-1], ladder=[])
+        return replace(suite, reference=[*optimizers][-1], controls=[])
     narrowed = overrides.optimizers is not None
-    if narrowed and not set(suite.ladder) <= optimizers.keys():  # without a rung, the next one adds two things
-        suite = replace(suite, ladder=[])
+    if narrowed and not set(suite.controls) <= optimizers.keys():  # without a rung, the next one adds two things
+        suite = replace(suite, controls=[])
     if (narrowed or overrides.reference) and (overrides.reference or suite.reference) not in optimizers:
         name, choices = overrides.reference or suite.reference, ", ".join(optimizers)
         raise UsageError(f"the reference optimizer {name!r} is not in the run; give --reference one of: {choices}")
@@ -131,14 +131,20 @@ def _with_arenas(suite: Suite, overrides: Overrides) -> Suite:
         if not overrides.preview:
             return suite
         names = [*suite.arenas][:1]
-    arenas = named_arenas(names, suite.arenas)
+    arenas = named_arenas([name for word in names for name in _cells(word, suite.arenas)], suite.arenas)
     if overrides.preview:
-        arenas = {name: replace(plan, tuned_on="") for name, plan in arenas.items()}
+        arenas = {name: replace(plan, tuned_on="", cell=None) for name, plan in [*arenas.items()][:1]}
     optimizers = {
         name: replace(plan, arenas={arena: options for arena, options in plan.arenas.items() if arena in arenas})
         for name, plan in suite.optimizers.items()
     }
     return replace(suite, arenas=arenas, optimizers=optimizers)
+
+
+def _cells(word: str, arenas: Mapping[str, ArenaPlan]) -> list[str]:
+    """The arenas that a name in a suite file stands for: itself, and those that are made of it."""
+    cells = [name for name, plan in arenas.items() if plan.cell and word in (plan.cell.family, plan.cell.curve_of)]
+    return [*([] if cells and word not in arenas else [word]), *cells]
 
 
 def named_arenas(names: Iterable[str], known: Mapping[str, ArenaPlan]) -> dict[str, ArenaPlan]:

@@ -93,6 +93,26 @@ class Training:
 
 
 @dataclass(frozen=True)
+class Cell:
+    """The place of an arena among those that a suite file makes of one, see `fairbench.suites.cells`.
+
+    Attributes:
+        family: the arena of the suite file.
+        horizon: steps as a multiple of the arena's; on a ladder these grow with the parameters.
+        size: the size of the model on a ladder; 0 without one.
+        parameters: of the model, as the ladder counts them; 0 without one.
+        curve_of: the arena with the reference's curve to which this one belongs, so that only the reference is
+            trained; empty where every optimizer is.
+    """
+
+    family: str
+    horizon: float = 1.0
+    size: int = 0
+    parameters: int = 0
+    curve_of: str = ""
+
+
+@dataclass(frozen=True)
 class ArenaPlan:
     """One arena of a suite.
 
@@ -109,6 +129,8 @@ class ArenaPlan:
         shock: a disturbance of its training, see `fairbench.arenas.shocks.registry`; empty for none.
         target: value of the primary metric on the validation split that a training should reach; None for none.
         facts: the facts of a user's arena, so that a study can be read without its class; None for an included one.
+        schedule: that of the learning rate; empty for the training's.
+        cell: its place among the arenas that are made of one; None for an arena as the suite file has it.
     """
 
     metric: str
@@ -123,6 +145,13 @@ class ArenaPlan:
     shock: dict[str, Any] = field(default_factory=dict)
     target: float | None = None
     facts: ArenaFacts | None = None
+    schedule: str = ""
+    cell: Cell | None = None
+
+    @property
+    def curve_only(self) -> bool:
+        """Whether only the reference is trained, see `Cell`."""
+        return self.cell is not None and bool(self.cell.curve_of)
 
 
 @dataclass(frozen=True)
@@ -144,7 +173,7 @@ class Suite:
         breaks: rules that the suite breaks on purpose, see `RULES`.
         deviations: sentences on other deviations from good practice; the report shows them.
         compare: the pairs that are compared, see `COMPARED`.
-        ladder: optimizers, each of which adds one component to its predecessor; empty for none.
+        controls: the control ladder: optimizers, each of which adds one component to its predecessor; empty for none.
     """
 
     name: str
@@ -161,13 +190,32 @@ class Suite:
     breaks: list[str] = field(default_factory=list)
     deviations: list[str] = field(default_factory=list)
     compare: str = "reference"
-    ladder: list[str] = field(default_factory=list)
+    controls: list[str] = field(default_factory=list)
+
+    def optimizers_of(self, arena: str) -> list[str]:
+        """The optimizers that are trained in an arena."""
+        return [self.reference] if self.arenas[arena].curve_only else [*self.optimizers]
+
+    @property
+    def arms(self) -> list[tuple[str, str]]:
+        """Every arena with every optimizer that is trained in it."""
+        return [(arena, name) for arena in self.arenas for name in self.optimizers_of(arena)]
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
-        """The pairs of optimizers that are compared in each arena, the reference first."""
+        """The pairs of optimizers that are compared in an arena, the reference first."""
         names = sorted(self.optimizers, key=lambda name: name != self.reference)
         return [pair for pair in combinations(names, 2) if self.compare == "all" or pair[0] == self.reference]
+
+    @property
+    def compared(self) -> list[tuple[str, str, str]]:
+        """The family of comparisons: arena, optimizer and baseline of each."""
+        return [(arena, *pair) for arena in self.compared_arenas for pair in self.pairs]
+
+    @property
+    def compared_arenas(self) -> list[str]:
+        """The arenas in which every optimizer is trained."""
+        return [name for name, plan in self.arenas.items() if not plan.curve_only]
 
     def pair_title(self, arena: str, optimizer: str, baseline: str) -> str:
         """A comparison in words, without the name of the reference if that is compared."""

@@ -52,7 +52,7 @@ def test_a_study_without_causes_has_no_figure_of_them():
 
 
 def test_every_rung_is_in_its_panel():
-    analyses = analyses_of(study(ladder=["AdamW", "Lion", "PsiLogic"]))
+    analyses = analyses_of(study(controls=["AdamW", "Lion", "PsiLogic"]))
     drawing = drawn(draw_causes, analyses)
     rows = [x for x in analyses.contributions if x.arena == "vit"]
     (part,) = (part for part in drawing.parts if part.arena == "vit")

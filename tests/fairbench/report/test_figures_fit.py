@@ -7,7 +7,7 @@ import pytest
 from fabricated import Records, finals, history, study
 
 from fairbench.analysis.analyse import analyse
-from fairbench.analysis.comparison.ladder import Contribution
+from fairbench.analysis.comparison.controls import Contribution
 from fairbench.analysis.comparison.shocks import ShockCost
 from fairbench.analysis.comparison.time_to_target import ProfilePoint
 from fairbench.report.figures.all_figures import FIGURES, draw_figures

@@ -286,7 +286,7 @@ def test_selected_rate_at_the_edge_is_named(tmp_path):
 
 
 def test_tables_that_a_suite_asks_for(tmp_path):
-    asked = study(("vit",), ("AdamW", "Lion", "PsiLogic"), compare="all", ladder=["AdamW", "PsiLogic"])
+    asked = study(("vit",), ("AdamW", "Lion", "PsiLogic"), compare="all", controls=["AdamW", "PsiLogic"])
     asked = replace(asked, suite=replace(asked.suite, arenas={"vit": replace(asked.suite.arenas["vit"], target=0.7)}))
     report = write(tmp_path, asked, {"PsiLogic": HIGH, "AdamW": LOW, "Lion": NOISY})
     extra = {"ranking.csv", "time_to_target.csv", "profiles.csv", "causes.csv"}

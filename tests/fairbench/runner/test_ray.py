@@ -129,7 +129,7 @@ def study(held, monkeypatch):
     monkeypatch.setattr(environment, "LOADED_REVISION", "none")
     environment.environment.cache_clear()
     waits = {"Waits": OptimizerPlan(factory="own_optimizers:Waits")}
-    study = study_of(replace(load_suite("tiny.toml"), optimizers=waits, reference="Waits", ladder=[]))
+    study = study_of(replace(load_suite("tiny.toml"), optimizers=waits, reference="Waits", controls=[]))
     (held / "slow").touch()
     yield study
     (held / "slow").unlink()
@@ -192,7 +192,7 @@ def test_the_cluster_of_one_study_is_not_reachable_from_outside_and_repeats_a_lo
     (tmp_path / "loses_its_worker.py").write_text(LOST)
     run_here(monkeypatch, tmp_path)
     lost = {"Lost": OptimizerPlan(factory="loses_its_worker:Lost")}
-    study = study_of(replace(load_suite("tiny.toml"), optimizers=lost, reference="Lost", ladder=[]))
+    study = study_of(replace(load_suite("tiny.toml"), optimizers=lost, reference="Lost", controls=[]))
     spec = trial_spec(study, "vit", "Lost", "sweep", 0.01, 0)
     (tmp_path / "spec.json").write_text(json.dumps(spec.to_json()))
     environment = {**os.environ, **ALONE}

@@ -87,7 +87,7 @@ TARGETS = {name: replace(arena, target=0.9) for name, arena in study().suite.are
         ({"reference": "Lion"}, "suite.reference from PsiLogic to Lion"),
         ({"final": MORE_SEEDS}, "suite.final.seeds from [1, 2, 3] to [1, 2, 3, 4]"),
         ({"compare": "all"}, "suite.compare from reference to all"),
-        ({"ladder": ["AdamW", "PsiLogic"]}, "suite.ladder from [] to ['AdamW', 'PsiLogic']"),
+        ({"controls": ["AdamW", "PsiLogic"]}, "suite.controls from [] to ['AdamW', 'PsiLogic']"),
         ({"arenas": TARGETS}, "suite.arenas.gpt.target from None to 0.9"),
     ],
 )

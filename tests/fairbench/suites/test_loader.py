@@ -97,8 +97,8 @@ def test_the_declared_options_are_the_arenas_arguments(name: str) -> None:
             "alpha = 0.05\ncompare = 'al'",
             "line 5: compare: unknown comparison 'al'; did you mean 'all'",
         ),
-        ("alpha = 0.05", "alpha = 0.05\nladder = ['AdmW', 'PsiLogic']", "line 5: ladder: .*did you mean 'AdamW'"),
-        ("alpha = 0.05", "alpha = 0.05\nladder = ['AdamW']", r"ladder: must have two or more .*got \['AdamW'\]"),
+        ("alpha = 0.05", "alpha = 0.05\ncontrols = ['AdmW', 'PsiLogic']", "line 5: controls: .*did you mean 'AdamW'"),
+        ("alpha = 0.05", "alpha = 0.05\ncontrols = ['AdamW']", r"controls: must have two or more .*got \['AdamW'\]"),
         ("steps = 40", "steps = 2", r"vit.steps: must lie in \[3, .*\] \(3 are taken before any trial\), got 2"),
         ("margin = 0.02", "margin = 0", "arenas.vit.margin: must be positive and finite, got 0.0"),
         ("margin = 0.02", "margin = inf", "arenas.vit.margin: must be positive and finite, got inf"),
@@ -136,19 +136,19 @@ def test_names_that_every_file_can_hold_are_taken(tiny_file: Path, name: str) ->
 
 def test_optional_keys_of_a_suite(tiny_file: Path) -> None:
     text = tiny_file.read_text().replace(
-        "alpha = 0.05", "alpha = 0.05\ncompare = 'all'\nladder = ['AdamW', 'PsiLogic']"
+        "alpha = 0.05", "alpha = 0.05\ncompare = 'all'\ncontrols = ['AdamW', 'PsiLogic']"
     )
     tiny_file.write_text(text.replace("batch_size = 16", "batch_size = 16\ntarget = 1"))
     suite = load_suite(str(tiny_file))
-    assert (suite.compare, suite.ladder, suite.arenas["vit"].target) == ("all", ["AdamW", "PsiLogic"], 1.0)
+    assert (suite.compare, suite.controls, suite.arenas["vit"].target) == ("all", ["AdamW", "PsiLogic"], 1.0)
     assert parse_suite(suite.to_json(), "json") == suite
 
 
-def test_a_run_without_a_rung_has_no_ladder(tiny_file: Path) -> None:
-    tiny_file.write_text(tiny_file.read_text().replace("alpha = 0.05", "alpha = 0.05\nladder = ['AdamW', 'PsiLogic']"))
-    for more, ladder in ([], ["AdamW", "PsiLogic"]), (["--only-optimizers", "AdamW,Lion", "--reference", "Lion"], []):
+def test_a_run_without_a_rung_has_no_control_ladder(tiny_file: Path) -> None:
+    tiny_file.write_text(tiny_file.read_text().replace("alpha = 0.05", "alpha = 0.05\ncontrols = ['AdamW', 'PsiLogic']"))
+    for more, controls in ([], ["AdamW", "PsiLogic"]), (["--only-optimizers", "AdamW,Lion", "--reference", "Lion"], []):
         suite = chosen_suite(parser().parse_args(["run", "--suite", str(tiny_file), *more]))
-        assert suite.ladder == ladder
+        assert suite.controls == controls
         assert parse_suite(suite.to_json(), "json") == suite
 
 

@@ -16,7 +16,7 @@ from fairbench.suites.schema import Suite
 
 DECIDED = ("better", "worse", "equivalent")
 """Verdicts that contradict each other."""
-LENGTH = ("steps", "sweep_steps", "margin", "task", "tuned_on")
+LENGTH = ("steps", "sweep_steps", "margin", "task", "tuned_on", "cell")
 """Fields of an arena's plan that may differ between two horizons; without `task`, the arena's name is the task."""
 SeedCurves = list[dict[int, float]]
 """The validation metric of each seed by step, with the sign that makes higher better."""

@@ -23,7 +23,7 @@ def unequal_treatment(case: Analyses) -> str:
     study = case.results.study
 
     def unequal() -> Iterator[tuple[str, str]]:
-        for arena in study.suite.arenas:
+        for arena in study.suite.compared_arenas:
             given = {name: _treatments(case.results, arena, name) for name in study.suite.optimizers}
             for treatment in dict.fromkeys(x for treatments in given.values() for x in treatments):
                 values = {name: treatments[treatment] for name, treatments in given.items() if treatment in treatments}
@@ -76,7 +76,7 @@ def coupled_decay(case: Analyses) -> str:
         return ""
 
     def same_number() -> Iterator[tuple[str, str]]:
-        for arena in study.suite.arenas:
+        for arena in study.suite.compared_arenas:
             kinds: dict[float, dict[str, list[str]]] = {}
             for name, resolved in study.optimizers.items():
                 options = {**resolved.options, **resolved.arenas.get(arena, {})}

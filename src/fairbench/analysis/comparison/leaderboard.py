@@ -59,7 +59,7 @@ def leaderboard(
     Source of the groups: Demsar, "Statistical Comparisons of Classifiers over Multiple Data Sets", JMLR 2006.
     """
     suite = results.study.suite
-    if len(suite.optimizers) < 3 or len(suite.arenas) < 2:
+    if len(suite.optimizers) < 3 or len(suite.compared_arenas) < 2:
         return []
     ranks = {rank.optimizer: rank for rank in ranking if rank.arena == ALL_ARENAS}
     tuned = {arm.optimizer: arm.tuned for arm in results.arms}

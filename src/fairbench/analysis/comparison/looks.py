@@ -45,7 +45,7 @@ def judge_looks(results: Results) -> Looks:
     design = design_of(suite)
     looks = design.looks
     seeds = {(arm.arena, arm.optimizer): looks[0] for arm in results.arms}
-    pairs = [(arena, *pair) for arena in suite.arenas for pair in suite.pairs]
+    pairs = suite.compared
     judged = judge([compare(results, looks[0], Look(design, 0), *pair) for pair in pairs], suite.alpha)
     for number, more in enumerate(looks[1:], 1):
         if _misses(results, seeds):

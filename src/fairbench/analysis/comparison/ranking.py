@@ -48,7 +48,7 @@ class Rank:
 
 def ranking(results: Results, comparisons: Sequence[Comparison]) -> list[Rank]:
     """The ranks in each arena in the order of the suite, then those over all arenas; the best first."""
-    within = [within_arena(results, arena, comparisons) for arena in results.study.suite.arenas]
+    within = [within_arena(results, arena, comparisons) for arena in results.study.suite.compared_arenas]
     return [rank for ranks in (*within, over_arenas(within, results.study.suite.alpha)) for rank in ranks]
 
 

@@ -1,9 +1,9 @@
-"""The figures of causes: contributions of a ladder, costs of shocks, and activity of mechanisms."""
+"""The figures of causes: contributions of a control ladder, costs of shocks, and activity of mechanisms."""
 
 from matplotlib.ticker import MaxNLocator
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.comparison.ladder import WHOLE
+from fairbench.analysis.comparison.controls import WHOLE
 from fairbench.analysis.mechanism import quantity_curve
 from fairbench.analysis.results import ArmResults
 from fairbench.report.figures.canvas import Drawing, finished, over_seeds, panels, titles
@@ -15,7 +15,7 @@ from fairbench.report.tables.numbers import percent
 
 
 def draw_causes(analyses: Analyses, looks: Looks) -> Drawing | None:
-    """The contribution of each rung of the suite's ladder in each arena."""
+    """The contribution of each rung of the control ladder in each arena."""
     rows: dict[str, list[Interval]] = {}
     for x in analyses.contributions:
         if x.contribution is not None:

@@ -78,7 +78,7 @@ def _draw(
         axes: the label of the y axis of each arena, and whether higher is better.
     """
     suite, results = analyses.suite, analyses.results
-    arenas = [arena for arena in suite.arenas if any(means[arena, name] for name in suite.optimizers)]
+    arenas = [arena for arena in suite.compared_arenas if any(means[arena, name] for name in suite.optimizers)]
     if not arenas:
         return None
     labels = {arena: arm_labels(results.of(arena)) for arena in arenas}

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.comparison.ladder import WHOLE, Contribution
+from fairbench.analysis.comparison.controls import WHOLE, Contribution
 from fairbench.analysis.comparison.leaderboard import FROM_BASELINE, Standing
 from fairbench.analysis.comparison.ranking import Rank
 from fairbench.analysis.comparison.shocks import ShockCost

@@ -89,7 +89,7 @@ def main_table(analyses: Analyses) -> TableView:
     )
     if any(map(_lost, found.values())):
         caption += " † Seeds diverged, failed or are missing; the mean is that of the others, and is not compared."
-    columns = Column("Optimizer", str), *map(column, suite.arenas)
+    columns = Column("Optimizer", str), *map(column, suite.compared_arenas)
     return table_view("main", caption, columns, suite.optimizers)
 
 

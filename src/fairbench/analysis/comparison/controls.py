@@ -11,12 +11,12 @@ WHOLE = "whole"
 
 @dataclass(frozen=True)
 class Contribution:
-    """The gain of one optimizer of a ladder over a lower one, seed by seed, on the test split.
+    """The gain of one optimizer of a control ladder over a lower one, seed by seed, on the test split.
 
     The contributions of an arena's rungs sum to its whole.
 
     Attributes:
-        part: "rung" for neighbors on the ladder, "whole" for its ends.
+        part: "rung" for neighbors on it, "whole" for its ends.
         optimizer: the upper one of the two.
         before: the lower one.
         n: number of seeds that both have.
@@ -39,17 +39,17 @@ class Contribution:
 
 
 def contributions(results: Results) -> list[Contribution]:
-    """For each arena the rungs of the suite's ladder from the bottom, then the whole; nothing without a ladder.
+    """For each arena the rungs of the control ladder from the bottom, then the whole; nothing without one.
 
         contribution of rung k = mean over seeds of m_k - m_(k-1),    whole = mean over seeds of m_K - m_0
 
     where m is the primary metric, with the sign that makes higher better.
     """
-    ladder = results.study.suite.ladder
-    if not ladder:
+    controls = results.study.suite.controls
+    if not controls:
         return []
-    steps = [("rung", *pair) for pair in pairwise(ladder)] + [(WHOLE, ladder[0], ladder[-1])]
-    return [_contribution(results, arena, *step) for arena in results.study.suite.arenas for step in steps]
+    steps = [("rung", *pair) for pair in pairwise(controls)] + [(WHOLE, controls[0], controls[-1])]
+    return [_contribution(results, arena, *step) for arena in results.study.suite.compared_arenas for step in steps]
 
 
 def _contribution(results: Results, arena: str, part: str, before: str, optimizer: str) -> Contribution:

@@ -1,4 +1,4 @@
-"""Contributions of the rungs of a ladder: by hand, and their sum."""
+"""Contributions of the rungs of a control ladder: by hand, and their sum."""
 
 from statistics import fmean
 
@@ -9,7 +9,7 @@ from samples import SCORES
 from scipy import stats
 
 from fairbench.analysis.analyse import analyse
-from fairbench.analysis.comparison.ladder import contributions
+from fairbench.analysis.comparison.controls import contributions
 from fairbench.analysis.results import collect
 from fairbench.report.findings import causes
 
@@ -17,8 +17,8 @@ LADDER = ["AdamW", "+GC", "+AGC", "PsiLogic"]
 SEEDS = 4
 
 
-def recorded(arenas=("vit",), ladder=LADDER, **scores):
-    the_study = study(arenas, LADDER, seeds=range(1, SEEDS + 1), ladder=ladder)
+def recorded(arenas=("vit",), controls=LADDER, **scores):
+    the_study = study(arenas, LADDER, seeds=range(1, SEEDS + 1), controls=controls)
     return the_study, Records(finals(the_study, **scores))
 
 
@@ -85,4 +85,4 @@ def test_in_words():
     assert text.startswith("vit: +GC +0.0275 [+0.0123, +0.0427], +AGC −0.005 [")
     assert "the whole +0.1" in text
     assert "0 lies outside the interval of +GC, PsiLogic." in text
-    assert in_words(ladder=[], **RUNGS) == ""
+    assert in_words(controls=[], **RUNGS) == ""
