@@ -94,8 +94,8 @@ def speed_up(analyses: Analyses) -> str:
     named = some([f"{row.arena}, {row.optimizer}: {speedup_text(row)}" for row in faster], "; ")
     return (
         f"{len(faster)} of {plural(len(rows), 'arm')} {'is' if len(faster) == 1 else 'are'} faster than {reference}, "
-        f"which needs a verdict of better and an interval above 1{f'. {named}' if named else ''}. A speed-up is the steps "
-        f"that {reference} needs for the same final value over the arm’s own; ≥ and ≤ are beyond its horizons."
+        f"which needs a verdict of better and an interval above 1{f'. {named}' if named else ''}. A speed-up is the "
+        f"steps that {reference} needs for the same final value, over the arm’s own; ≥ and ≤ are beyond its horizons."
     )
 
 
@@ -125,8 +125,8 @@ def causes(analyses: Analyses) -> str:
     arenas = dict.fromkeys(x.arena for x in analyses.contributions)
     sentences = [_arena([x for x in analyses.contributions if x.arena == arena]) for arena in arenas]
     return (
-        f"{' '.join(sentences)} Differences of neighbors on the control ladder {' '.join(analyses.suite.controls)}, positive "
-        "where the later one is better, with 95% intervals that are paired by seed and not corrected. They show the "
+        f"{' '.join(sentences)} Differences of neighbors on the control ladder {' '.join(analyses.suite.controls)}, "
+        "positive where the later one is better, with 95% intervals that are paired by seed and not corrected. They show the "
         "source of a gain; the verdicts decide whether there is a gain."
     )
 

@@ -96,6 +96,8 @@ def _at_size(rule: Sized, model: Any, size: int, path: KeyPath) -> tuple[dict[st
         return rule(model, size)
     except KeyError as error:
         raise Wrong(path, f"need the option {error} of the arena's model") from error
+    except UsageError as error:
+        raise Wrong(path, error) from error
     except (ValueError, TypeError) as error:
         raise Wrong(path, f"has {size}, which {error}") from error
 

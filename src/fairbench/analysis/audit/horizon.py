@@ -120,7 +120,7 @@ def _end(row: Speedup) -> float:
 
 @check("horizon not tuned", "warn", "Leave out `tuned_on` and fixed rates: each size and horizon needs its own search.")
 def horizon_not_tuned(case: Analyses) -> str:
-    """A size, schedule or horizon of an arena has the learning rate that was selected for another one, or a fixed one."""
+    """A size, schedule or horizon of an arena has the learning rate that was selected for another, or a fixed one."""
 
     def untuned() -> Iterator[tuple[str, str]]:
         for arm in case.results.arms:

@@ -122,8 +122,7 @@ def _with_time(row: Speedup, arm: ArmResults, reference: ArmResults) -> Speedup:
     if row.speedup is None or not (arm.timing and reference.timing) or min(map(len, times)) < 2:
         return row
     ratio, steps = welch(*map(summarize, times)), math.log(row.speedup)
-    if ratio.ci_low is None or ratio.ci_high is None:
-        return row
+    slow, fast = (ratio.difference if x is None else x for x in (ratio.ci_low, ratio.ci_high))
 
     def end(of_steps: float | None, of_ratio: float, sign: float) -> float | None:
         if of_steps is None:
@@ -131,5 +130,5 @@ def _with_time(row: Speedup, arm: ArmResults, reference: ArmResults) -> Speedup:
         return math.exp(total + sign * math.hypot(steps - math.log(of_steps), ratio.difference - of_ratio))
 
     total = steps + ratio.difference
-    ends = end(row.ci_low, ratio.ci_low, -1.0), end(row.ci_high, ratio.ci_high, 1.0)
+    ends = end(row.ci_low, slow, -1.0), end(row.ci_high, fast, 1.0)
     return replace(row, time_speedup=math.exp(total), time_low=ends[0], time_high=ends[1])

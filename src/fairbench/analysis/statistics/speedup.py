@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,7 @@ def reach(horizons: Array, curve: Array, values: Array, *, level: float = 0.05) 
     tests; Fritsch and Carlson, "Monotone piecewise cubic interpolation", SIAM J. Numer. Anal. 1980.
     """
     ends, n = np.log(horizons), len(values)
-    at = np.concatenate([ends[:1], *(np.linspace(a, b, POINTS + 1)[1:] for a, b in zip(ends, ends[1:], strict=False))])
+    at = np.concatenate([ends[:1], *(np.linspace(a, b, POINTS + 1)[1:] for a, b in pairwise(ends))])
     differences = PchipInterpolator(ends, curve, axis=0)(at) - values
     mean, error = differences.mean(axis=1), differences.std(axis=1, ddof=1) / math.sqrt(n)
     half = critical_t(level / 2, n - 1) * error

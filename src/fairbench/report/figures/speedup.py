@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from statistics import fmean
+from typing import Any
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.speedups import Speedup, curve_arenas
@@ -23,7 +24,8 @@ def draw_speedup(analyses: Analyses, looks: Looks) -> Drawing | None:
     titles = {}
     for arenas in curves:
         cell = suite.arenas[arenas[0]].cell
-        name = f"{cell.family}-{cell.size}" if cell and cell.size else next(x for x in arenas if not _curve_only(analyses, x))
+        declared = next(x for x in arenas if not suite.arenas[x].curve_only)
+        name = f"{cell.family}-{cell.size}" if cell and cell.size else declared
         titles[name] = f"{name}: {suite.facts(arenas[0]).title}"
     if not curves:
         return None
@@ -45,15 +47,11 @@ def draw_speedup(analyses: Analyses, looks: Looks) -> Drawing | None:
         log_axis(panel.axes, [suite.arenas[x].steps for x in arenas])
         label_ends(panel, ends)
     caption = (
-        f"Speed-up over {suite.reference}: final test metric by the steps of the training, {over_seeds(suite)}; each point "
-        "is a training of its own, with its own schedule and search. A line leads from an arm to the steps with which "
-        f"{suite.reference} is as good, as far as these were trained; the wide part is its 95% confidence interval."
+        f"Speed-up over {suite.reference}: final test metric by the steps of the training, {over_seeds(suite)}; each "
+        "point is a training of its own, with its own schedule and search. A line leads from an arm to the steps with "
+        f"which {suite.reference} is as good, as far as these were trained; the wide part is its 95% confidence interval."
     )
     return finished(figure, by_curve, "speedup", f"Speed-up over {suite.reference}", caption)
-
-
-def _curve_only(analyses: Analyses, arena: str) -> bool:
-    return analyses.suite.arenas[arena].curve_only
 
 
 def _draw_arm(panel: Panel, analyses: Analyses, arms: Sequence[ArmResults], look: Look) -> tuple[float, float] | None:
@@ -71,7 +69,7 @@ def _draw_arm(panel: Panel, analyses: Analyses, arms: Sequence[ArmResults], look
 
 
 def _draw_distance(panel: Panel, analyses: Analyses, row: Speedup, look: Look) -> None:
-    """Draw the distance from an arm to the reference's curve, and its interval; open ends reach the end of the curve."""
+    """Draw the distance from an arm to the reference's curve, and its interval; an open end is that of the curve."""
     scores = analyses.results.arm(row.arena, row.optimizer).scores(row.metric)
     if row.n == 0 or not scores:
         return
@@ -80,6 +78,6 @@ def _draw_distance(panel: Panel, analyses: Analyses, row: Speedup, look: Look) -
     low, high = row.ci_low or row.shortest, row.ci_high or row.longest
     level = [height, height]
     mark(panel, look, *panel.axes.plot([row.steps, row.steps * reached], level, color=look.color, linewidth=1))
-    wide = {"color": look.color, "linewidth": 5, "alpha": 0.35, "solid_capstyle": "butt"}
+    wide: dict[str, Any] = {"color": look.color, "linewidth": 5, "alpha": 0.35, "solid_capstyle": "butt"}
     mark(panel, look, *panel.axes.plot([row.steps * low, row.steps * high], level, **wide))
     panel.summary.append(f"{row.optimizer}, {row.steps} steps: speed-up {speedup_text(row)}.")

@@ -8,6 +8,7 @@ from fairbench.analysis.comparison.leaderboard import Standing
 from fairbench.analysis.comparison.ranking import Rank
 from fairbench.analysis.comparison.shocks import ShockCost
 from fairbench.analysis.comparison.time_to_target import TimeToTarget
+from fairbench.analysis.comparison.verdicts import FROM_BASELINE
 from fairbench.analysis.mechanism import Mechanism, Quantity
 from fairbench.analysis.tuning import ALL, DEFAULT, Tuning
 from fairbench.report.tables.model import (
