@@ -126,8 +126,8 @@ def causes(analyses: Analyses) -> str:
     sentences = [_arena([x for x in analyses.contributions if x.arena == arena]) for arena in arenas]
     return (
         f"{' '.join(sentences)} Differences of neighbors on the control ladder {' '.join(analyses.suite.controls)}, "
-        "positive where the later one is better, with 95% intervals that are paired by seed and not corrected. They show the "
-        "source of a gain; the verdicts decide whether there is a gain."
+        "positive where the later one is better, with 95% intervals that are paired by seed and not corrected. They "
+        "show the source of a gain; the verdicts decide whether there is a gain."
     )
 
 

@@ -76,7 +76,7 @@ def _horizons(content: Mapping[str, Any]) -> list[float]:
 
 
 def _check_positive(path: KeyPath, values: list[float]) -> None:
-    if not values or len(set(values)) < len(values) or not all(0 < x and isfinite(x) for x in values):
+    if not values or len(set(values)) < len(values) or not all(x > 0 and isfinite(x) for x in values):
         raise Wrong(path, f"must be positive numbers, each once, got {values}")
 
 

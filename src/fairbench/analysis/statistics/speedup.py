@@ -64,8 +64,8 @@ def reach(horizons: Array, curve: Array, values: Array, *, level: float = 0.05) 
     high = _crossing(-at[::-1], (-mean - half)[::-1])
     return Reach(
         None if found in (-math.inf, math.inf) else math.exp(found),
-        None if low == -math.inf else min(math.exp(low), horizons[-1]),
-        None if high == -math.inf else max(math.exp(-high), horizons[0]),
+        None if low == -math.inf else min(math.exp(low), float(horizons[-1])),
+        None if high == -math.inf else max(math.exp(-high), float(horizons[0])),
         int(found == math.inf) - int(found == -math.inf),
     )
 

@@ -43,13 +43,15 @@ def draw_speedup(analyses: Analyses, looks: Looks) -> Drawing | None:
             if end := _draw_arm(panel, analyses, arms, looks[name]):
                 ends[looks[name].end] = looks[name], end
         for row in rows:
-            _draw_distance(panel, analyses, row, looks[row.optimizer])
+            look = looks[row.optimizer]
+            if end := _draw_distance(panel, analyses, row, look):
+                ends[look.end] = look, end
         log_axis(panel.axes, [suite.arenas[x].steps for x in arenas])
         label_ends(panel, ends)
     caption = (
         f"Speed-up over {suite.reference}: final test metric by the steps of the training, {over_seeds(suite)}; each "
-        "point is a training of its own, with its own schedule and search. A line leads from an arm to the steps with "
-        f"which {suite.reference} is as good, as far as these were trained; the wide part is its 95% confidence interval."
+        "point is a training of its own, with its own schedule and search. An arrow leads from an arm to the steps "
+        f"with which {suite.reference} is as good, as far as it was trained; a band is the 95% confidence interval."
     )
     return finished(figure, by_curve, "speedup", f"Speed-up over {suite.reference}", caption)
 
@@ -68,16 +70,17 @@ def _draw_arm(panel: Panel, analyses: Analyses, arms: Sequence[ArmResults], look
     return steps[-1], means[-1]
 
 
-def _draw_distance(panel: Panel, analyses: Analyses, row: Speedup, look: Look) -> None:
-    """Draw the distance from an arm to the reference's curve, and its interval; an open end is that of the curve."""
+def _draw_distance(panel: Panel, analyses: Analyses, row: Speedup, look: Look) -> tuple[float, float] | None:
+    """Draw an arrow from an arm to the reference's curve, or to its end, and the interval; returns the arrow's head."""
     scores = analyses.results.arm(row.arena, row.optimizer).scores(row.metric)
     if row.n == 0 or not scores:
-        return
+        return None
     height, ends = fmean(scores), {"at least": row.longest, "at most": row.shortest}
-    reached = ends[row.beyond] if row.speedup is None else row.speedup
-    low, high = row.ci_low or row.shortest, row.ci_high or row.longest
-    level = [height, height]
-    mark(panel, look, *panel.axes.plot([row.steps, row.steps * reached], level, color=look.color, linewidth=1))
+    reached = row.steps * (ends[row.beyond] if row.speedup is None else row.speedup)
+    arrow = {"arrowstyle": "->", "color": look.color, "linewidth": 1.2, "shrinkA": 0, "shrinkB": 0}
+    mark(panel, look, panel.axes.annotate("", (reached, height), (row.steps, height), arrowprops=arrow))
+    interval = [row.steps * (row.ci_low or row.shortest), row.steps * (row.ci_high or row.longest)]
     wide: dict[str, Any] = {"color": look.color, "linewidth": 5, "alpha": 0.35, "solid_capstyle": "butt"}
-    mark(panel, look, *panel.axes.plot([row.steps * low, row.steps * high], level, **wide))
+    mark(panel, look, *panel.axes.plot(interval, [height, height], **wide))
     panel.summary.append(f"{row.optimizer}, {row.steps} steps: speed-up {speedup_text(row)}.")
+    return max(reached, row.steps), height

@@ -24,8 +24,8 @@ def speedup_table(rows: Sequence[Speedup]) -> TableView:
     caption = (
         f"Speed-up: the steps that {reference} needs to reach an arm’s final value on the test split, over the arm’s "
         f"own, by trainings of {reference} with other numbers of steps, each with its own schedule and search. An end "
-        "with ≥ or ≤ is beyond them. Faster: the verdict on the arm is better, and the interval, which is not corrected, "
-        "lies above 1."
+        "with ≥ or ≤ is beyond them. Faster: the verdict on the arm is better, and the interval, which is not "
+        "corrected, lies above 1."
     )
     ends = {"low": lambda row: row.ci_low, "high": lambda row: row.ci_high}
     of_time = {"low": lambda row: row.time_low, "high": lambda row: row.time_high}
