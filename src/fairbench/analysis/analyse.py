@@ -9,6 +9,7 @@ from fairbench.analysis.comparison.controls import contributions
 from fairbench.analysis.comparison.leaderboard import leaderboard
 from fairbench.analysis.comparison.looks import compare_as_declared
 from fairbench.analysis.comparison.ranking import ranking
+from fairbench.analysis.comparison.schedules import interactions
 from fairbench.analysis.comparison.shocks import shock_costs
 from fairbench.analysis.comparison.time_to_target import profile, times_to_target
 from fairbench.analysis.cost import costs
@@ -51,6 +52,7 @@ def analyse(history: History, lookup: Lookup) -> Analyses:
         times,
         profiles,
         shock_costs(results),
+        interactions(suite, comparisons),
         tuning(results),
     )
     return replace(analyses, flags=audit(analyses))

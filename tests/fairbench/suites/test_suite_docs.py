@@ -12,8 +12,8 @@ from fairbench.suites.loader import tomllib
 from fairbench.suites.schema import ArenaPlan, Final, Suite, Sweep, Training
 
 PAGE = (Path(__file__).parents[3] / "docs/suite-files.md").read_text()
-TABLES = {"name", "sweep", "final", "training", "arenas", "optimizers", "facts"}
-"""Keys of a suite that are tables, its name, which is that of its file, and what an own arena says of itself."""
+TABLES = {"name", "sweep", "final", "training", "arenas", "optimizers", "facts", "cell"}
+"""Keys of a suite that are tables, its name, which is that of its file, and what fairbench sets of an arena."""
 
 
 def first_cells() -> set[str]:

@@ -12,6 +12,7 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.controls import Contribution
 from fairbench.analysis.comparison.leaderboard import Standing
 from fairbench.analysis.comparison.ranking import Rank
+from fairbench.analysis.comparison.schedules import Interaction
 from fairbench.analysis.comparison.shocks import ShockCost
 from fairbench.analysis.comparison.time_to_target import ProfilePoint, TimeToTarget, steps_to_target
 from fairbench.analysis.comparison.verdicts import Comparison
@@ -182,6 +183,7 @@ def analysis_rows(analyses: Analyses) -> dict[str, tuple[type[DataclassInstance]
         "time_to_target.csv": (TimeToTarget, analyses.times_to_target),
         "profiles.csv": (ProfilePoint, analyses.profiles),
         "shocks.csv": (ShockCost, analyses.shock_costs),
+        "schedules.csv": (Interaction, analyses.interactions),
         "causes.csv": (Contribution, analyses.contributions),
         "tuning.csv": (Tuning, analyses.tuning),
     }
