@@ -1,13 +1,14 @@
 """A small study with invented records: the tests give the score of each final trial."""
 
 import hashlib
+from dataclasses import replace
 
 from fairbench.optimizers.spec import OptimizerPlan, ResolvedOptimizer
 from fairbench.study.history import History, Plan, write_history
 from fairbench.study.plan import ResolvedArena, Study, arms
 from fairbench.study.records import Store
 from fairbench.suites.loader import load_suite
-from fairbench.suites.schema import ArenaPlan, Final, Suite, Sweep, Training
+from fairbench.suites.schema import ArenaPlan, Cell, Final, Suite, Sweep, Training
 
 METRICS = {"gpt": ["loss", "perplexity", "bits_per_byte"], "vit": ["accuracy", "loss"]}
 COST = {"peak_memory_bytes": 5_000_000, "alone": True, "data_on": "cpu"}
@@ -64,6 +65,16 @@ def study(
     return Study(suite, "cpu", met, resolved, {"python": "3.99", "device": "a machine"})
 
 
+def with_horizons(the_study, *horizons):
+    """The study with other horizons of the reference in every arena."""
+    suite, arenas = the_study.suite, dict(the_study.suite.arenas)
+    for name, plan in suite.arenas.items():
+        cells = {x: Cell(name, x, curve_of=name) for x in horizons if x != 1}
+        arenas |= {f"{name}-x{x:g}": replace(plan, task=name, steps=round(10 * x), cell=cells[x]) for x in cells}
+    met = {name: the_study.arenas[plan.cell.family if plan.cell else name] for name, plan in arenas.items()}
+    return replace(the_study, suite=replace(suite, arenas=arenas), arenas=met)
+
+
 class Records:
     """A lookup: `finals[arena, optimizer][seed]` is a score, "diverged", "failed" or None for no record.
 
@@ -80,7 +91,7 @@ class Records:
         if spec.stage == "timing":
             return self.record(spec, 0.5) if self.speed else None
         if spec.stage in ("sweep", "confirm"):
-            best = 0.5 if spec.lr == 1e-3 else 0.4 if arm[0] == "vit" else 0.6
+            best = 0.5 if spec.lr == 1e-3 else 0.4 if spec.arena.task == "vit" else 0.6
             outcome = self.sweeps.get(arm, {}).get(spec.lr, best)
         else:
             outcome = self.finals[arm].get(spec.seed)
@@ -109,8 +120,8 @@ class Records:
 
     def result(self, spec, outcome, status):
         arena, optimizer, seed = spec.arena.name, spec.optimizer.name, spec.seed
-        finished = status == "finished"
-        metrics = {METRICS[arena][0]: outcome, **dict.fromkeys(METRICS[arena][1:], 1.5)} if finished else {}
+        finished, (primary, *others) = status == "finished", METRICS[spec.arena.task]
+        metrics = {primary: outcome, **dict.fromkeys(others, 1.5)} if finished else {}
         key = f"{arena} {optimizer} {seed} {spec.lr}"
         return {
             "steps": 10 if finished else 5,

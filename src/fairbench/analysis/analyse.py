@@ -11,6 +11,7 @@ from fairbench.analysis.comparison.looks import compare_as_declared
 from fairbench.analysis.comparison.ranking import ranking
 from fairbench.analysis.comparison.schedules import interactions
 from fairbench.analysis.comparison.shocks import shock_costs
+from fairbench.analysis.comparison.speedups import speedups
 from fairbench.analysis.comparison.time_to_target import profile, times_to_target
 from fairbench.analysis.cost import costs
 from fairbench.analysis.curves import curves, equal_times
@@ -34,7 +35,7 @@ def analyse(history: History, lookup: Lookup) -> Analyses:
     arm_costs, learning_curves = costs(results), curves(results)
     at_equal_time, ranks = equal_times(suite, arm_costs, learning_curves), ranking(results, comparisons)
     times = times_to_target(results, arm_costs)
-    profiles = profile(times)
+    profiles, faster = profile(times), speedups(results, comparisons)
     analyses = Analyses(
         history,
         results,
@@ -48,10 +49,11 @@ def analyse(history: History, lookup: Lookup) -> Analyses:
         mechanisms(results),
         contributions(results),
         ranks if suite.compare == "all" else [],
-        leaderboard(results, comparisons, ranks, arm_costs),
+        leaderboard(results, comparisons, ranks, arm_costs, faster),
         times,
         profiles,
         shock_costs(results),
+        faster,
         interactions(suite, comparisons),
         tuning(results),
     )

@@ -54,6 +54,12 @@ def timed_records(arm: ArmResults) -> list[Record]:
     return [run.record for run in arm.timing or arm.final if run.record and run.record["cost"]]
 
 
+def step_times(arm: ArmResults) -> list[float]:
+    """The milliseconds of a training step in each of these records whose trial had its device to itself."""
+    alone = [record["cost"] for record in timed_records(arm) if record["cost"]["alone"]]
+    return [1000 * sum(cost["seconds"][phase] for phase in STEP_PHASES) / cost["steps"] for cost in alone]
+
+
 def _cost(arm: ArmResults) -> Cost | None:
     records = [record for record in timed_records(arm) if record["cost"]["alone"]]
     if not records:

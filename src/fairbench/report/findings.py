@@ -10,6 +10,7 @@ from fairbench.analysis.comparison.controls import WHOLE, Contribution
 from fairbench.analysis.comparison.verdicts import VERDICTS
 from fairbench.common.formatting import SHOWN, plural, some
 from fairbench.report.tables.numbers import interval, p_value
+from fairbench.report.tables.speedup import speedup_text
 from fairbench.study.history import History
 
 
@@ -28,6 +29,7 @@ def find(analyses: Analyses) -> list[Finding]:
         "Verdicts": _verdicts(analyses),
         "Meaning of the verdicts": _meaning(analyses),
         "Before correction": _lost_to_correction(analyses),
+        "Speed-up": speed_up(analyses),
         "Mechanism": _mechanism(analyses),
         "Causes": causes(analyses),
         "Same start, same data": _equal_conditions(analyses.hash_checks),
@@ -83,6 +85,20 @@ def _lost_to_correction(analyses: Analyses) -> str:
     )
 
 
+def speed_up(analyses: Analyses) -> str:
+    """Which arms are faster than the reference; empty without its curve over horizons."""
+    rows = analyses.speedups
+    if not rows:
+        return ""
+    reference, faster = rows[0].reference, [row for row in rows if row.claimed]
+    named = some([f"{row.arena}, {row.optimizer}: {speedup_text(row)}" for row in faster], "; ")
+    return (
+        f"{len(faster)} of {plural(len(rows), 'arm')} {'is' if len(faster) == 1 else 'are'} faster than {reference}, "
+        f"which needs a verdict of better and an interval above 1{f'. {named}' if named else ''}. A speed-up is the "
+        f"steps that {reference} needs for the same final value, over the arm’s own; ≥ and ≤ are beyond its horizons."
+    )
+
+
 def _mechanism(analyses: Analyses) -> str:
     """The effects of the first few mechanisms that acted, the reference's first; the audit names the inactive ones."""
     mechanisms = sorted(analyses.mechanisms, key=lambda m: m.optimizer != analyses.suite.reference)
@@ -109,9 +125,9 @@ def causes(analyses: Analyses) -> str:
     arenas = dict.fromkeys(x.arena for x in analyses.contributions)
     sentences = [_arena([x for x in analyses.contributions if x.arena == arena]) for arena in arenas]
     return (
-        f"{' '.join(sentences)} Differences of neighbors on the control ladder {' '.join(analyses.suite.controls)}, positive "
-        "where the later one is better, with 95% intervals that are paired by seed and not corrected. They show the "
-        "source of a gain; the verdicts decide whether there is a gain."
+        f"{' '.join(sentences)} Differences of neighbors on the control ladder {' '.join(analyses.suite.controls)}, "
+        "positive where the later one is better, with 95% intervals that are paired by seed and not corrected. They "
+        "show the source of a gain; the verdicts decide whether there is a gain."
     )
 
 

@@ -87,7 +87,7 @@ def _horizons(content: Mapping[str, Any]) -> list[float]:
 
 
 def _check_positive(path: KeyPath, values: list[float]) -> None:
-    if not values or len(set(values)) < len(values) or not all(0 < x and isfinite(x) for x in values):
+    if not values or len(set(values)) < len(values) or not all(x > 0 and isfinite(x) for x in values):
         raise Wrong(path, f"must be positive numbers, each once, got {values}")
 
 
@@ -107,6 +107,8 @@ def _at_size(rule: Sized, model: Any, size: int, path: KeyPath) -> tuple[dict[st
         return rule(model, size)
     except KeyError as error:
         raise Wrong(path, f"need the option {error} of the arena's model") from error
+    except UsageError as error:
+        raise Wrong(path, error) from error
     except (ValueError, TypeError) as error:
         raise Wrong(path, f"has {size}, which {error}") from error
 

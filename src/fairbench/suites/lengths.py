@@ -44,7 +44,9 @@ def _units(suite: Suite) -> dict[str, int]:
     def unit(plan: ArenaPlan) -> int:
         if plan.cell is None:
             return plan.steps
-        return suite.arenas[plan.cell.curve_of].steps if plan.cell.curve_of else ladders.get(plan.cell.family, plan.steps)
+        return (
+            suite.arenas[plan.cell.curve_of].steps if plan.cell.curve_of else ladders.get(plan.cell.family, plan.steps)
+        )
 
     return {name: unit(plan) for name, plan in suite.arenas.items()}
 

@@ -145,7 +145,9 @@ def test_optional_keys_of_a_suite(tiny_file: Path) -> None:
 
 
 def test_a_run_without_a_rung_has_no_control_ladder(tiny_file: Path) -> None:
-    tiny_file.write_text(tiny_file.read_text().replace("alpha = 0.05", "alpha = 0.05\ncontrols = ['AdamW', 'PsiLogic']"))
+    tiny_file.write_text(
+        tiny_file.read_text().replace("alpha = 0.05", "alpha = 0.05\ncontrols = ['AdamW', 'PsiLogic']")
+    )
     for more, controls in ([], ["AdamW", "PsiLogic"]), (["--only-optimizers", "AdamW,Lion", "--reference", "Lion"], []):
         suite = chosen_suite(parser().parse_args(["run", "--suite", str(tiny_file), *more]))
         assert suite.controls == controls

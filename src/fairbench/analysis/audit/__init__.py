@@ -9,7 +9,14 @@ from fairbench.analysis.audit.declaration import (
     selection_on_report,
     unknown_plan,
 )
-from fairbench.analysis.audit.horizon import flips_between_horizons, gap_changes, order_not_settled, still_improving
+from fairbench.analysis.audit.horizon import (
+    beyond_horizons,
+    flips_between_horizons,
+    gap_changes,
+    horizon_not_tuned,
+    order_not_settled,
+    still_improving,
+)
 from fairbench.analysis.audit.power import low_power
 from fairbench.analysis.audit.records import contradictory, damaged, duplicates, unequal_evaluation
 from fairbench.analysis.audit.search import at_edge, by_chance, extra_at_end, searched_shorter, untuned
@@ -48,6 +55,7 @@ AUDIT_CHECKS: tuple[Check[Analyses], ...] = (
     flips_between_horizons,
     order_not_settled,
     gap_changes,
+    horizon_not_tuned,
     at_edge,
     by_chance,
     searched_shorter,
@@ -55,6 +63,7 @@ AUDIT_CHECKS: tuple[Check[Analyses], ...] = (
     beyond_welch,
     clipped,
     still_improving,
+    beyond_horizons,
     extra_at_end,
     images_in_two_splits,
     modified,

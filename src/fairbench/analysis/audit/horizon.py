@@ -7,11 +7,12 @@ from itertools import pairwise
 from statistics import fmean
 
 from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.comparison.speedups import Speedup
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.results import ArmResults
 from fairbench.analysis.statistics.significance import summarize, welch
 from fairbench.common.checks import check
-from fairbench.common.formatting import plain, some
+from fairbench.common.formatting import merged, plain, some
 from fairbench.suites.schema import Suite
 
 DECIDED = ("better", "worse", "equivalent")
@@ -104,6 +105,32 @@ def still_improving(case: Analyses) -> str:
         if more := [f"{name} {plain(mean, '.2g')}" for name, mean in means.items() if mean > plan.margin]:
             flagged.append(f"{arena}: {', '.join(more)} (margin {plan.margin:g})")
     return "; ".join(flagged)
+
+
+@check("speed-up beyond the horizons", "note", "Report the bound, or add horizons.")
+def beyond_horizons(case: Analyses) -> str:
+    """The reference was not trained long enough, or not short enough, to reach what an arm reaches."""
+    flagged = [f"{x.arena} {x.optimizer} {x.beyond} {_end(x):.3g}" for x in case.speedups if x.beyond]
+    return some(flagged, "; ")
+
+
+def _end(row: Speedup) -> float:
+    return row.longest if row.beyond == "at least" else row.shortest
+
+
+@check("horizon not tuned", "warn", "Leave out `tuned_on` and fixed rates: each size and horizon needs its own search.")
+def horizon_not_tuned(case: Analyses) -> str:
+    """A size, schedule or horizon of an arena has the learning rate that was selected for another, or a fixed one."""
+
+    def untuned() -> Iterator[tuple[str, str]]:
+        for arm in case.results.arms:
+            plan = case.suite.arenas[arm.arena]
+            if plan.cell and plan.tuned_on:
+                yield arm.arena, f"tuned on {plan.tuned_on}"
+            elif plan.cell and not arm.tuned:
+                yield arm.arena, f"{arm.optimizer} has a fixed rate"
+
+    return merged(dict.fromkeys(untuned()))
 
 
 def _pairs(case: Analyses) -> Iterator[tuple[Comparison, SeedCurves, SeedCurves]]:

@@ -1,19 +1,18 @@
 """All optimizers of a study side by side: ranks over the arenas, verdicts against the reference, cost."""
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
 from fairbench.analysis.comparison.ranking import Rank
-from fairbench.analysis.comparison.verdicts import Comparison
+from fairbench.analysis.comparison.speedups import Speedup
+from fairbench.analysis.comparison.verdicts import FROM_BASELINE, Comparison
 from fairbench.analysis.cost import Cost
 from fairbench.analysis.results import Results
 from fairbench.optimizers.resolve import facts_of
 from fairbench.suites.names import ALL_ARENAS
-
-FROM_BASELINE = {"better": "worse", "equivalent": "equivalent", "worse": "better", "inconclusive": "inconclusive"}
-"""Verdicts on the reference against a baseline, seen from the baseline; all the rest are undecided."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +29,9 @@ class Standing:
             identical; None for the reference.
         step_ratio: time of clipping, optimizer and schedule over the reference's, median over the arenas.
         train_ratio: time of a training step over the reference's, median over the arenas.
+        speedup: median over the arenas in which the reference has a curve over horizons; None without one, and where an
+            arena is unknown or the median is beyond the horizons.
+        faster: number of arenas in which it is faster, see `Speedup.claimed`; None without such a curve.
         state: numbers that it keeps for each weight; None if not known.
         further_state: further state that grows with the model, in words; may be empty.
         tuned: whether a learning rate was searched.
@@ -46,13 +48,19 @@ class Standing:
     undecided: int | None
     step_ratio: float | None
     train_ratio: float | None
+    speedup: float | None
+    faster: int | None
     state: int | None
     further_state: str
     tuned: bool
 
 
 def leaderboard(
-    results: Results, comparisons: Sequence[Comparison], ranking: Sequence[Rank], costs: Sequence[Cost]
+    results: Results,
+    comparisons: Sequence[Comparison],
+    ranking: Sequence[Rank],
+    costs: Sequence[Cost],
+    speedups: Sequence[Speedup],
 ) -> list[Standing]:
     """The optimizers from the best mean rank to the worst; empty with fewer than 3 optimizers or 2 arenas.
 
@@ -68,6 +76,7 @@ def leaderboard(
         facts = facts_of(results.study.optimizers[name].factory)
         rank, counts = ranks.get(name), _verdicts(comparisons, suite.reference, name)
         step_ratio, train_ratio = _ratios(costs, suite.reference, name)
+        faster = [row for row in speedups if row.optimizer == name]
         standings.append(
             Standing(
                 optimizer=name,
@@ -77,12 +86,23 @@ def leaderboard(
                 **counts,
                 step_ratio=step_ratio,
                 train_ratio=train_ratio,
+                speedup=_median(faster),
+                faster=sum(row.claimed for row in faster) if faster else None,
                 state=facts.state if facts else None,
                 further_state=facts.factors if facts else "",
                 tuned=tuned[name],
             )
         )
     return standings
+
+
+def _median(rows: Sequence[Speedup]) -> float | None:
+    """The median of speed-ups, of which some may be beyond the horizons."""
+    beyond = {"at least": math.inf, "at most": 0.0, "": None}
+    values = [beyond[row.beyond] if row.speedup is None else row.speedup for row in rows]
+    known = [value for value in values if value is not None]
+    middle = median(known) if known and len(known) == len(values) else 0.0
+    return middle if 0 < middle < math.inf else None
 
 
 def _verdicts(comparisons: Sequence[Comparison], reference: str, name: str) -> dict[str, int | None]:

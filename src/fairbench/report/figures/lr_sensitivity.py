@@ -29,7 +29,9 @@ GRID_EDGE: dict[str, Any] = {"color": LIGHT["soft"], "linewidth": 1.1, "linestyl
 def draw_lr_sensitivity(analyses: Analyses, looks: Looks) -> Drawing | None:
     """The metric of each searched setting on the split that selects, by learning rate."""
     suite, results = analyses.suite, analyses.results
-    arenas = [arena for arena in suite.compared_arenas if any(run.result for arm in results.of(arena) for run in arm.sweep)]
+    arenas = [
+        arena for arena in suite.compared_arenas if any(run.result for arm in results.of(arena) for run in arm.sweep)
+    ]
     if not arenas:
         return None
     joined = suite.sweep.search != "sobol"

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.controls import WHOLE, Contribution
-from fairbench.analysis.comparison.leaderboard import FROM_BASELINE, Standing
+from fairbench.analysis.comparison.leaderboard import Standing
 from fairbench.analysis.comparison.ranking import Rank
 from fairbench.analysis.comparison.schedules import Interaction
 from fairbench.analysis.comparison.shocks import ShockCost
 from fairbench.analysis.comparison.time_to_target import TimeToTarget
+from fairbench.analysis.comparison.verdicts import FROM_BASELINE
 from fairbench.analysis.mechanism import Mechanism, Quantity
 from fairbench.analysis.tuning import ALL, DEFAULT, Tuning
 from fairbench.report.tables.model import (
@@ -23,6 +24,7 @@ from fairbench.report.tables.model import (
     words,
 )
 from fairbench.report.tables.numbers import NONE, exact, number, p_value, percent, rate, signed, three
+from fairbench.report.tables.speedup import speedup_table
 
 SMALL_BUDGETS = ("1", "2", "4", "8")
 """The numbers of settings for which the table of tuning has columns, where every arm of an arena tried as many."""
@@ -33,6 +35,7 @@ def analysis_tables(analyses: Analyses) -> list[TableView]:
     return [
         leaderboard_table(analyses.leaderboard, analyses.suite.reference),
         ranking_table(analyses.ranking),
+        speedup_table(analyses.speedups),
         schedule_table(analyses.interactions, analyses.suite.compare == "all"),
         cause_table(analyses.contributions),
         shock_table(analyses.shock_costs),
@@ -56,6 +59,7 @@ def leaderboard_table(standings: Sequence[Standing], reference: str) -> TableVie
         f"{reference}, equivalent to it, worse, or undecided. {separation} Times are multiples of {reference}’s; state "
         "is the number of values for each weight."
     )
+    faster = numbers("Speed-up", "speedup", three), *page_only(numbers("Faster in", "faster", exact))
     columns = (
         words("Optimizer", "optimizer"),
         numbers("Mean rank", "mean_rank", three),
@@ -64,6 +68,7 @@ def leaderboard_table(standings: Sequence[Standing], reference: str) -> TableVie
         *page_only(numbers("Undecided", "undecided", exact)),
         numbers("Step time", "step_ratio", three),
         numbers("Training time", "train_ratio", three),
+        *(faster if any(x.faster is not None for x in standings) else ()),
         *page_only(Column("State", _state), Column("Rate", lambda x: "searched" if x.tuned else "fixed")),
     )
     return table_view("leaderboard", caption, columns, standings)

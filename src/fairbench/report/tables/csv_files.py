@@ -14,6 +14,7 @@ from fairbench.analysis.comparison.leaderboard import Standing
 from fairbench.analysis.comparison.ranking import Rank
 from fairbench.analysis.comparison.schedules import Interaction
 from fairbench.analysis.comparison.shocks import ShockCost
+from fairbench.analysis.comparison.speedups import Speedup
 from fairbench.analysis.comparison.time_to_target import ProfilePoint, TimeToTarget, steps_to_target
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.cost import Cost
@@ -183,6 +184,7 @@ def analysis_rows(analyses: Analyses) -> dict[str, tuple[type[DataclassInstance]
         "time_to_target.csv": (TimeToTarget, analyses.times_to_target),
         "profiles.csv": (ProfilePoint, analyses.profiles),
         "shocks.csv": (ShockCost, analyses.shock_costs),
+        "speedup.csv": (Speedup, analyses.speedups),
         "schedules.csv": (Interaction, analyses.interactions),
         "causes.csv": (Contribution, analyses.contributions),
         "tuning.csv": (Tuning, analyses.tuning),

@@ -1,0 +1,120 @@
+"""Speed-ups over the reference: against scipy's paired t-test, known laws, and fabricated studies."""
+
+import numpy as np
+import pytest
+from fabricated import Records, history, study, with_horizons
+from scipy import stats
+from scipy.interpolate import PchipInterpolator
+
+from fairbench.analysis.analyse import analyse
+from fairbench.analysis.statistics.speedup import reach
+from fairbench.report.findings import speed_up
+from fairbench.report.tables.speedup import speedup_text
+
+HORIZONS = np.array([0.5, 0.71, 1.0, 1.41, 2.0])
+TRUE = [1.0, 1.1, 1.4, 2.0]
+
+
+def law(horizon):
+    return 2.0 + horizon**-0.4
+
+
+def noisy(rng, speedup, noise=0.01, shared=0.5, seeds=5):
+    """The curve of a reference and the values of an arm that needs `speedup` times fewer steps."""
+    common = np.sqrt(shared) * rng.normal(size=seeds)
+
+    def around(mean):
+        own = np.sqrt(1 - shared) * rng.normal(size=(*np.shape(mean), seeds))
+        return np.asarray(mean)[..., None] + noise * (common + own)
+
+    return around(law(HORIZONS)), around(law(speedup))
+
+
+@pytest.mark.parametrize("speedup", [0.5, 0.6, 1.0, 1.1, 1.4, 1.7, 2.0])
+def test_a_known_law_gives_its_speedup(speedup) -> None:
+    """Between horizons that are a factor of 1.41 apart, the interpolation is off by less than 0.3%."""
+    exact = np.tile(law(HORIZONS)[:, None], 3) + np.array([-1e-6, 0.0, 1e-6])
+    found = reach(HORIZONS, exact, law(speedup) + np.array([1e-6, 0.0, -1e-6]))
+    assert found.horizon == pytest.approx(speedup, rel=3e-3)
+
+
+def test_the_ends_of_the_interval_are_where_the_paired_t_test_has_p_005() -> None:
+    curve, values = noisy(np.random.default_rng(1), 1.2)
+    found, of_seeds = reach(HORIZONS, curve, values), PchipInterpolator(np.log(HORIZONS), curve, axis=0)
+    assert found.low < 1.2 < found.high
+    for end, alternative in ((found.low, 1), (found.high, -1)):
+        test = stats.ttest_rel(of_seeds(np.log(end)), values)
+        assert test.pvalue == pytest.approx(0.05, rel=1e-3)
+        assert test.statistic * alternative > 0
+
+
+def test_what_lies_beyond_the_horizons_is_a_bound() -> None:
+    curve, values = noisy(np.random.default_rng(1), 1.0)
+    assert (reach(HORIZONS, curve, values - 1).beyond, reach(HORIZONS, curve, values + 1).beyond) == (1, -1)
+    better, worse = reach(HORIZONS, curve, values - 1), reach(HORIZONS, curve, values + 1)
+    assert (better.horizon, better.low, better.high) == (None, 2.0, None)
+    assert (worse.horizon, worse.low, worse.high) == (None, None, 0.5)
+    near = reach(HORIZONS, curve, values - (law(1.0) - law(1.98)))
+    assert near.high is None
+    assert near.low > 1
+
+
+def test_a_curve_that_is_not_monotone_is_read_at_its_first_descent() -> None:
+    bumpy = np.array([[3.0], [2.0], [2.2], [1.8], [1.0]]) + np.array([-0.01, 0.0, 0.01])
+    assert 0.5 < reach(HORIZONS, bumpy, np.array([2.49, 2.5, 2.51])).horizon < 0.71
+    assert 0.71 <= reach(HORIZONS, bumpy, np.array([2.09, 2.1, 2.11])).horizon <= 1.001  # the mean of 2.0 and 2.2
+
+
+def test_the_interval_covers_and_rarely_claims_what_is_not_there() -> None:
+    """benchmarks/speedup_coverage.py has 2,000 studies of each kind."""
+    rng, covered, claimed = np.random.default_rng(0), [], []
+    for _ in range(400):
+        found = reach(HORIZONS, *noisy(rng, 1.0))
+        covered.append((found.low or 0) <= 1.0 <= (found.high or np.inf))
+        claimed.append(found.low is not None and found.low > 1)
+    assert 0.925 <= np.mean(covered) <= 0.975
+    assert np.mean(claimed) <= 0.05
+
+
+@pytest.fixture
+def analysed():
+    """Analyses of gpt and vit with a reference that is trained with half and with twice the steps."""
+    asked = with_horizons(study(optimizers=("AdamW", "Lion", "PsiLogic"), seeds=range(1, 6)), 0.5, 2)
+    steady = [0.0, 0.01, -0.01, 0.005, -0.005]
+
+    def values(mean, noise=steady):
+        return dict(zip(range(1, 6), (mean + x for x in noise), strict=True))
+
+    means = {"gpt-x0.5": 1.4, "gpt-x2": 0.6, "vit-x0.5": 0.6, "vit-x2": 1.4}
+    finals = {(name, "PsiLogic"): values(means.get(name, 1.0)) for name in asked.suite.arenas}
+    finals |= {("gpt", "AdamW"): values(0.8), ("gpt", "Lion"): values(0.3), ("vit", "Lion"): values(1.0)}
+    finals |= {("vit", "AdamW"): {**values(1.0), 3: "diverged"}}
+    return analyse(history(asked), Records(finals, speed=2.0))
+
+
+def test_a_study_has_a_row_for_each_arm(analysed) -> None:
+    rows = {(row.arena, row.optimizer): row for row in analysed.speedups}
+    assert [*rows] == [(arena, name) for arena in ("gpt", "vit") for name in ("AdamW", "Lion")]
+    half, far = rows["gpt", "AdamW"], rows["gpt", "Lion"]
+    assert (half.verdict, half.claimed, half.n, half.shortest, half.longest) == ("better", True, 5, 0.5, 2.0)
+    assert 1.2 < half.speedup < 1.7
+    assert (far.speedup, far.beyond, far.ci_low, far.ci_high) == (None, "at least", 2.0, None)
+    assert speedup_text(far) == "≥ 2.00 [2.00, ≥ 2.00]"
+    assert rows["vit", "AdamW"].note == "not all trials finished"
+    assert (rows["vit", "Lion"].speedup, rows["vit", "Lion"].claimed) == (pytest.approx(1.0, rel=1e-6), False)
+
+
+def test_the_speedup_in_time_has_the_ratio_of_the_steps(analysed) -> None:
+    """A step of the reference takes twice as long."""
+    row = analysed.speedups[0]
+    assert row.time_speedup == pytest.approx(2 * row.speedup)
+    assert row.time_low / row.ci_low == pytest.approx(2.0)
+
+
+def test_flags_findings_and_leaderboard_have_it(analysed) -> None:
+    flags = {flag.name: flag for flag in analysed.flags}
+    assert "gpt Lion at least 2" in flags["speed-up beyond the horizons"].text
+    assert speed_up(analysed).startswith("2 of 4 arms are faster than PsiLogic, which needs a verdict of better")
+    standings = {x.optimizer: x for x in analysed.leaderboard}
+    assert (standings["Lion"].faster, standings["PsiLogic"].faster) == (1, None)
+    assert {c.arena for c in analysed.comparisons} == {"gpt", "vit"}
