@@ -6,7 +6,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from fabricated import METRICS, Records, finals, history, study
+from fabricated import Records, finals, history, study
 
 from fairbench.analysis.analyse import analyse
 from fairbench.analysis.comparison.schedules import Interaction, interactions
@@ -33,19 +33,12 @@ def scheduled(schedules=("cosine", "linear"), names=("AdamW", "PsiLogic"), **fie
     )
 
 
-@pytest.fixture
-def analysed(monkeypatch):
+def analysed(the_study, scores):
     """The analyses of scores by schedule and optimizer; the others have 0.5 in every seed."""
-
-    def of(the_study, scores):
-        for arena in the_study.suite.arenas:
-            monkeypatch.setitem(METRICS, arena, METRICS["vit"])
-        given = finals(the_study)
-        for (schedule, name), values in scores.items():
-            given[f"vit-{schedule}", name] = dict(zip(SEEDS, values, strict=True))
-        return analyse(history(the_study), Records(given))
-
-    return of
+    given = finals(the_study)
+    for (schedule, name), values in scores.items():
+        given[f"vit-{schedule}", name] = dict(zip(SEEDS, values, strict=True))
+    return analyse(history(the_study), Records(given))
 
 
 @pytest.mark.parametrize("direction", ["min", "max"])
@@ -86,7 +79,7 @@ def test_the_interaction_is_that_of_a_linear_model(direction):
     assert (row.interaction, row.n) == (row.advantage_b - row.advantage_a, 26)
 
 
-def test_a_row_for_each_two_schedules_and_each_pair(analysed):
+def test_a_row_for_each_two_schedules_and_each_pair():
     scores = {
         ("cosine", "PsiLogic"): HIGH,
         ("cosine", "AdamW"): LOW,
@@ -127,7 +120,7 @@ def test_a_row_for_each_two_schedules_and_each_pair(analysed):
         ([0.9, "diverged", 0.9, 0.9, 0.9], "no", "vit-linear diverged: PsiLogic diverged 1/5"),
     ],
 )
-def test_whether_a_win_survives(analysed, psilogic, survives, note):
+def test_whether_a_win_survives(psilogic, survives, note):
     """PsiLogic is better under cosine."""
     arms = {("cosine", "PsiLogic"): HIGH, ("cosine", "AdamW"): LOW, ("linear", "AdamW"): LOW}
     (row,) = analysed(scheduled(), {**arms, ("linear", "PsiLogic"): psilogic}).interactions
@@ -135,13 +128,13 @@ def test_whether_a_win_survives(analysed, psilogic, survives, note):
     assert (row.interaction is None, row.p is None, row.p_holm is None) == (bool(note),) * 3
 
 
-def test_nothing_survives_that_was_not_decided(analysed):
+def test_nothing_survives_that_was_not_decided():
     (row,) = analysed(scheduled(), {}).interactions
     assert (row.survives, row.interaction, row.p) == ("not decided", 0.0, None)
     assert row.note == "no variance in any arm, no test"
 
 
-def test_only_arenas_that_differ_in_the_schedule_alone_are_compared(analysed):
+def test_only_arenas_that_differ_in_the_schedule_alone_are_compared():
     the_study = scheduled(("cosine", "linear", "wsd"))
     arenas = {**the_study.suite.arenas, "vit-wsd": replace(the_study.suite.arenas["vit-wsd"], batch_size=9)}
     found = analysed(replace(the_study, suite=replace(the_study.suite, arenas=arenas)), {}).interactions
@@ -150,7 +143,7 @@ def test_only_arenas_that_differ_in_the_schedule_alone_are_compared(analysed):
     assert not analysed(replace(the_study, suite=replace(the_study.suite, arenas=by_hand)), {}).interactions
 
 
-def test_a_disturbed_twin_is_an_arena_of_its_own(analysed):
+def test_a_disturbed_twin_is_an_arena_of_its_own():
     the_study = scheduled()
     twins = {
         f"{name}-nan": replace(plan, tuned_on=name, shock={"kind": "nan", "at": [0.4]})
