@@ -12,6 +12,7 @@ from fabricated import Records, finals, history, study
 from fairbench.analysis.analyse import analyse
 from fairbench.analysis.comparison.controls import Contribution
 from fairbench.analysis.comparison.ranking import Rank
+from fairbench.analysis.comparison.schedules import Interaction
 from fairbench.analysis.comparison.shocks import ShockCost
 from fairbench.analysis.comparison.time_to_target import TimeToTarget
 from fairbench.common.checks import Flag
@@ -136,6 +137,12 @@ FOUND = {
     ],
     "ranking": [Rank("gpt", "AdamW", 0.5, 1.0, 1, 2, "1", "verdicts on all pairs")],
     "times_to_target": [TimeToTarget("gpt", "AdamW", "loss", 2.5, 4, 1, 0.25)],
+    "interactions": [
+        Interaction(
+            *("gpt", "PsiLogic", "AdamW", "loss", "cosine", "wsd", 0.01, 0.03, "better", "inconclusive", "no"),
+            *(0.02, -0.01, 0.05, 0.04, 0.12, 20, ""),
+        )
+    ],
     "shock_costs": [ShockCost("gpt-x", "gpt", "AdamW", 4, 0, 12.0, 30.0, 0.5, 0.1, 0.05, 0.15, "")],
 }
 """Analyses that the records of a fabricated study do not have."""

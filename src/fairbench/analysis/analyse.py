@@ -9,6 +9,7 @@ from fairbench.analysis.comparison.controls import contributions
 from fairbench.analysis.comparison.leaderboard import leaderboard
 from fairbench.analysis.comparison.looks import compare_as_declared
 from fairbench.analysis.comparison.ranking import ranking
+from fairbench.analysis.comparison.schedules import interactions
 from fairbench.analysis.comparison.shocks import shock_costs
 from fairbench.analysis.comparison.speedups import speedups
 from fairbench.analysis.comparison.time_to_target import profile, times_to_target
@@ -53,6 +54,7 @@ def analyse(history: History, lookup: Lookup) -> Analyses:
         profiles,
         shock_costs(results),
         faster,
+        interactions(suite, comparisons),
         tuning(results),
     )
     return replace(analyses, flags=audit(analyses))

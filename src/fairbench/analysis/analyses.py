@@ -9,6 +9,7 @@ from fairbench.analysis.comparability import HashCheck
 from fairbench.analysis.comparison.controls import Contribution
 from fairbench.analysis.comparison.leaderboard import Standing
 from fairbench.analysis.comparison.ranking import Rank
+from fairbench.analysis.comparison.schedules import Interaction
 from fairbench.analysis.comparison.shocks import ShockCost
 from fairbench.analysis.comparison.speedups import Speedup
 from fairbench.analysis.comparison.time_to_target import ProfilePoint, TimeToTarget
@@ -40,6 +41,7 @@ class Analyses:
         times_to_target, profiles: empty without targets.
         shock_costs: empty without a disturbed arena.
         speedups: empty unless the reference has a curve over horizons.
+        interactions: empty unless the schedule is a factor.
         tuning: empty without a complete search.
         flags: the flags that the audit raises.
     """
@@ -61,6 +63,7 @@ class Analyses:
     profiles: Sequence[ProfilePoint]
     shock_costs: Sequence[ShockCost]
     speedups: Sequence[Speedup]
+    interactions: Sequence[Interaction]
     tuning: Sequence[Tuning]
     flags: Sequence[Flag] = ()
 

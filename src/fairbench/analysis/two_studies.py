@@ -19,6 +19,8 @@ HASHES = ("initial_weights", "batches", "noise")
 """What must agree in a seed of two studies, so that its two values are a pair."""
 ELSEWHERE = ("margin", "target", "sweep_steps", "tuned_on", "log_every", "evaluation_batch_size")
 """Keys of an arena or of the training that change no final trial."""
+OWN = ("clip_norm", "schedule", "min_lr")
+"""Keys of the training that an optimizer may have instead of the suite's."""
 
 
 class TwoVerdicts(NamedTuple):
@@ -102,8 +104,8 @@ def _settings(study: Study, other: Study) -> dict[str, Any]:
     )
     planned = suite.pop("optimizers")
     suite["arenas"] = {name: suite["arenas"][name] for name in arenas}
-    clipped = {name: {**x, "clip_norm": planned[name]["clip_norm"]} for name, x in optimizers.items()}
-    return {**plain, "arenas": arenas, "optimizers": clipped}
+    trained = {name: {**x, **{key: planned[name][key] for key in OWN}} for name, x in optimizers.items()}
+    return {**plain, "arenas": arenas, "optimizers": trained}
 
 
 def _environment(analyses: Analyses) -> dict[str, str]:
@@ -173,6 +175,7 @@ def _measured(analyses: Analyses, arena: str) -> dict[str, Any]:
     return {
         **plan,
         **training,
+        "schedule": plan["schedule"] or training["schedule"],
         "data’s sha256": study.arenas[arena].fingerprint[:12],
         "selection": study.suite.selection,
     }

@@ -26,6 +26,13 @@ NEEDS = {
     "constant_lr": "the learning rate is warmed up and then constant",
 }
 """What an optimizer may need of the training loop."""
+SCHEDULES = {
+    "cosine": "warm-up and cosine",
+    "linear": "warm-up and linear decay",
+    "wsd": "warm-up, constant, linear decay at the end",
+    "constant": "warm-up only",
+}
+"""The learning-rate schedules in words; `fairbench.training.schedules` has their formulas."""
 DECOUPLING = ("decoupled_weight_decay", "weight_decouple")
 """Options that decouple the weight decay, of optimizers that offer both kinds."""
 TREATMENTS = {
@@ -180,9 +187,17 @@ def facts_of(factory: str) -> OptimizerFacts | None:
     return next((facts for facts in OPTIMIZERS.values() if facts.factory == factory), None)
 
 
-def schedule(needs: Sequence[str]) -> str:
-    """The learning-rate schedule of an optimizer with these needs, in words."""
-    return "warm-up only" if "constant_lr" in needs else "warm-up and cosine"
+def schedule(needs: Sequence[str], name: str, min_lr: float) -> str:
+    """The learning-rate schedule of an optimizer with these needs, in words.
+
+    Args:
+        needs: its needs, of which "constant_lr" replaces any schedule.
+        name: the schedule, see `SCHEDULES`.
+        min_lr: the last rate as a share of the peak.
+    """
+    if "constant_lr" in needs or name == "constant":
+        return SCHEDULES["constant"]
+    return SCHEDULES[name] + (f" to {min_lr:g} of the peak" if min_lr else "")
 
 
 def _takes(factory: Callable[..., Any], argument: str) -> bool:

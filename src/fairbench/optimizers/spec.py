@@ -39,6 +39,8 @@ class OptimizerPlan:
         arenas: options that differ in an arena, by its name.
         groups: `module:function` that makes parameter groups of the model; empty for the registry's, or a single group.
         clip_norm: the global gradient norm is clipped to this, 0 is off; None for the suite's.
+        schedule: of its learning rate, see `fairbench.optimizers.resolve.SCHEDULES`; None for the suite's.
+        min_lr: the last rate as a share of the peak, in [0, 1); None for the suite's.
         needs: see `fairbench.optimizers.resolve.NEEDS`; None for the registry's, or those of the class.
         lr_scale: the sweep's rates are multiplied by this; None for the registry's, or 1.
         lr: a fixed learning rate: it runs its final seeds only, and is marked as untuned. None for the registry's,
@@ -50,6 +52,8 @@ class OptimizerPlan:
     arenas: dict[str, dict[str, Any]] = field(default_factory=dict)
     groups: str = ""
     clip_norm: float | None = None
+    schedule: str | None = None
+    min_lr: float | None = None
     needs: list[str] | None = None
     lr_scale: float | None = None
     lr: float | None = None

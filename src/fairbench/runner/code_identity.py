@@ -33,6 +33,7 @@ TRIAL = (
     "fairbench.training.phase_timer",
     "fairbench.training.optimizer_needs",
     "fairbench.training.mechanism",
+    "fairbench.training.schedules",
     "fairbench.arenas.shocks.kinds",
     "fairbench.arenas.shocks.registry",
     *(f"fairbench.data.{name}" for name in ("batches", "transforms", "loading", "splits")),

@@ -19,6 +19,7 @@ from fairbench.suites.checks import check_resolved
 from fairbench.suites.loader import parse_suite
 from fairbench.suites.schema import Suite
 from fairbench.suites.search import Extra, Score, Scores, Search, Setting, best_of, search_for
+from fairbench.suites.training import schedule_of
 
 T = TypeVar("T")
 Lookup = Callable[[TrialSpec], Record | None]
@@ -249,14 +250,21 @@ def trial_spec(
     steps = {"sweep": plan.sweep_steps, "timing": TIMED_STEPS}.get(stage, plan.steps)
     evaluations = {"timing": 1, "final": suite.final.evaluations}.get(stage, suite.sweep.evaluations)
     searched = {"lr": lr, **dict(extra)}
-    warmup_steps = searched.pop(WARMUP, suite.training.warmup_steps)
+    schedule, min_lr = schedule_of(suite, arena, optimizer)
+    trained = {
+        **vars(suite.training),
+        "clip_norm": suite.clip_norm(optimizer),
+        WARMUP: searched.pop(WARMUP, suite.training.warmup_steps),
+        "schedule": schedule,
+        "min_lr": min_lr,
+    }
     return TrialSpec(
         arena=ArenaSpec(
             arena, suite.task(arena), plan.data, plan.model, plan.batch_size, resolved.fingerprint, resolved.code
         ),
         optimizer=study.optimizers[optimizer].spec(arena, searched, steps),
         training=TrainingSpec(
-            **{**vars(suite.training), "clip_norm": suite.clip_norm(optimizer), WARMUP: warmup_steps},
+            **trained,
             steps=steps,
             evaluations=evaluations,
             selection=suite.selection,

@@ -40,7 +40,7 @@ class TrainingSpec(Part):
     """The training, apart from task and optimizer.
 
     Attributes:
-        warmup_steps: steps of linear learning-rate warm-up before the cosine.
+        warmup_steps: steps of linear learning-rate warm-up before the schedule.
         clip_norm: bound on the global gradient norm; 0 is off.
         evaluations: evaluations on the validation split, the last at the end.
         log_every: steps of a training-loss window.
@@ -50,6 +50,8 @@ class TrainingSpec(Part):
         selection: the split evaluated during training, "val"; "test" where the suite breaks that rule.
         shock: the disturbance, see `fairbench.arenas.shocks.registry`; empty for none.
         device: the kind of device.
+        schedule: of the learning rate after the warm-up, see `fairbench.training.schedules`.
+        min_lr: the last rate as a share of the peak.
     """
 
     steps: int
@@ -64,6 +66,8 @@ class TrainingSpec(Part):
     selection: str
     shock: Mapping[str, Any]
     device: str
+    schedule: str = "cosine"
+    min_lr: float = 0.0
 
 
 def _head(arena: str, optimizer: str) -> str:
@@ -95,7 +99,7 @@ class TrialSpec:
 
     @property
     def lr(self) -> float:
-        """The learning rate before warm-up and cosine."""
+        """The learning rate before warm-up and schedule: the peak."""
         return float(self.optimizer.options["lr"])
 
     @property

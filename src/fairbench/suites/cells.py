@@ -14,6 +14,7 @@ from fairbench.arenas.registry import load_arena
 from fairbench.arenas.sizes import SIZED, Sized
 from fairbench.common.coercion import KeyPath, Wrong, build
 from fairbench.common.errors import UsageError, unknown
+from fairbench.optimizers.resolve import SCHEDULES
 
 Tables = dict[str, dict[str, Any]]
 """The tables of arenas of a suite file, by name."""
@@ -43,7 +44,7 @@ def with_cells(content: Mapping[str, Any]) -> dict[str, Any]:
         return rest
     arenas: Tables = {**content.get("arenas", {})}
     ladders = _ladders(content.get("ladder", {}), arenas)
-    schedules, horizons = build(list[str], content.get("schedules", []), ("schedules",)), _horizons(content)
+    schedules, horizons = _schedules(content), _horizons(content)
     if ladders and horizons:
         raise Wrong(("horizons",), "a suite with a ladder has them there, as in [ladder.gpt]; leave them out here")
     cells: Tables = {}
@@ -67,6 +68,16 @@ def _ladders(tables: Any, arenas: Tables) -> dict[str, Ladder]:
         for key, values in vars(ladder).items():
             _check_positive(("ladder", name, key), values)
     return ladders
+
+
+def _schedules(content: Mapping[str, Any]) -> list[str]:
+    schedules: list[str] = build(list[str], content.get("schedules", []), ("schedules",))
+    for schedule in schedules:
+        if schedule not in SCHEDULES:
+            raise Wrong(("schedules",), unknown("schedule", schedule, SCHEDULES))
+    if len(set(schedules)) < len(schedules):
+        raise Wrong(("schedules",), f"must each be there once, got {schedules}")
+    return schedules
 
 
 def _horizons(content: Mapping[str, Any]) -> list[float]:

@@ -16,6 +16,7 @@ from fairbench.optimizers.spec import WARMUP, OptimizerPlan, ResolvedOptimizer
 from fairbench.suites.names import check_arena_name, check_name
 from fairbench.suites.schema import COMPARED, RULES, SPENDING, ArenaPlan, Suite, Sweep
 from fairbench.suites.search import SEARCHES, Setting, canonical, search_for
+from fairbench.suites.training import check_training
 
 MOST = 10**9
 """Upper bound of steps and examples; anything larger is a typo."""
@@ -23,7 +24,6 @@ REHEARSED = 3
 """Steps that the rehearsal takes with every optimizer; a final trial must have as many."""
 NAME = r"[\w.\-]*\w"
 """The form of a suite's name."""
-PRECISIONS = ("float32", "bfloat16")
 
 
 def check_suite(suite: Suite) -> None:
@@ -35,15 +35,13 @@ def check_suite(suite: Suite) -> None:
     for name, arena in suite.arenas.items():
         _check_arena(suite, name, arena)
     _check_stages(suite)
+    check_training(suite)
     for name, optimizer in suite.optimizers.items():
         check_name(("optimizers", name), name)
         if not optimizer.factory and name not in known_optimizers():
             reason = f'{unknown("optimizer", name, known_optimizers())}; a custom one needs factory = "module:Class"'
             raise Wrong(("optimizers", name), reason)
         _check_rates(suite, name, optimizer)
-        if optimizer.clip_norm is not None and not 0 <= optimizer.clip_norm < float("inf"):
-            reason = f"must be finite and not negative (0 is off), got {optimizer.clip_norm}"
-            raise Wrong(("optimizers", name, "clip_norm"), reason)
         for need in optimizer.needs or ():
             if need not in NEEDS:
                 raise Wrong(("optimizers", name, "needs"), unknown("need of the training loop", need, NEEDS))
@@ -158,8 +156,6 @@ def _check_stages(suite: Suite) -> None:
         raise Wrong(("sweep", "seeds"), reason)
     if "seeds" not in suite.breaks and (shared := sorted(set(suite.sweep.seeds) & set(suite.final.seeds))):
         raise Wrong(("final", "seeds"), f"must not be those of the sweep, both have {shared}")
-    if suite.training.precision not in PRECISIONS:
-        raise Wrong(("training", "precision"), unknown("precision", suite.training.precision, PRECISIONS))
 
 
 def _check_rates(suite: Suite, name: str, optimizer: OptimizerPlan) -> None:

@@ -81,7 +81,11 @@ class Final:
 
 @dataclass(frozen=True)
 class Training:
-    """Settings of all trials; see `fairbench.study.trial_spec.TrainingSpec`."""
+    """Settings of all trials; see `fairbench.study.trial_spec.TrainingSpec`.
+
+    Attributes:
+        schedule: of arenas and optimizers that have none of their own, see `fairbench.suites.training.schedule_of`.
+    """
 
     warmup_steps: int
     clip_norm: float
@@ -90,6 +94,8 @@ class Training:
     precision: str = "float32"
     deterministic: bool = True
     compile: bool = False
+    schedule: str = "cosine"
+    min_lr: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from fairbench.training.mechanism import MechanismLog, PathLength
 from fairbench.training.optimizer_needs import OptimizerNeeds
 from fairbench.training.phase_timer import clock
 from fairbench.training.place import Place
+from fairbench.training.schedules import lr_factor
 from fairbench.training.unsaved import changed, unsaved
 
 Progress = Callable[[int, float], None]
@@ -256,16 +257,6 @@ class Trainer:
             "mechanism": self.mechanism,
             "path_length": self.path_length,
         }
-
-
-def lr_factor(step: int, training: TrainingSpec, constant: bool = False) -> float:
-    """The factor of the learning rate in step 0, 1, ...: linear warm-up to 1, then a cosine to 0, or constant."""
-    if step < training.warmup_steps:
-        return (step + 1) / training.warmup_steps
-    if constant:
-        return 1.0
-    decay_steps = max(training.steps - training.warmup_steps, 1)
-    return 0.5 * (1 + math.cos(math.pi * min((step - training.warmup_steps) / decay_steps, 1.0)))
 
 
 def evaluation_steps(training: TrainingSpec) -> set[int]:

@@ -201,6 +201,15 @@ def test_groups_and_schedule_of_the_registry_are_unequal_treatment() -> None:
     )
 
 
+def test_a_schedule_of_its_own_is_unequal_treatment() -> None:
+    the_study = study(("vit",), TWO)
+    own = {"AdamW": OptimizerPlan(), "PsiLogic": OptimizerPlan(schedule="linear", min_lr=0.1)}
+    the_study = replace(the_study, suite=replace(the_study.suite, optimizers=own))
+    assert flags_of(the_study, Records(finals(the_study)))["unequal treatment"] == (
+        "vit: schedule warm-up and cosine (AdamW), warm-up and linear decay to 0.1 of the peak (PsiLogic)"
+    )
+
+
 @pytest.mark.parametrize(
     ("factory", "options", "kind"),
     [

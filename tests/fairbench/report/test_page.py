@@ -196,6 +196,10 @@ def test_analyses_get_their_tables(page):
     assert page.tables["ranking"][1][:5] == ["gpt", "AdamW", "0.5000", "1", "1"]
     assert page.tables["time_to_target"][1] == ["gpt", "AdamW", "2.5", "–", "–", "25%"]
     assert page.tables["shocks"][1][2:6] == ["4", "0", "12.0", "30"]
+    assert page.tables["schedules"][1] == [
+        *("gpt", "AdamW", "cosine", "wsd", "better", "inconclusive", "no", "+0.0100", "+0.0300"),
+        *("+0.020 [−0.010, +0.050]", "0.12", ""),
+    ]
 
 
 def test_it_keeps_the_latex_of_its_tables():

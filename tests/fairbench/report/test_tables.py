@@ -115,7 +115,7 @@ def test_27_optimizers_in_four_arenas_fit_in_one_part():
 
 def test_every_row_has_all_columns():
     found = tables(HOSTILE)
-    assert {"main", "comparisons", "causes", "shocks", "ranking", "time_to_target"} <= found.keys()
+    assert {"main", "comparisons", "causes", "shocks", "schedules", "ranking", "time_to_target"} <= found.keys()
     for table in found.values():
         text = to_latex(table)
         assert text.isascii()

@@ -61,6 +61,7 @@ def test_other_batches_in_one_seed_are_no_pairs():
     [
         ({"steps": 20}, HIGH, "steps: 10 -> 20"),
         ({"metric": "loss"}, HIGH, "metric: accuracy -> loss"),
+        ({"schedule": "wsd"}, HIGH, "schedule: cosine -> wsd"),
         ({"shock": {"kind": "batch"}}, HIGH, "shock.kind: nothing -> batch"),
         ({"margin": 0.5, "sweep_steps": 5}, ["diverged", 0.5, None], "B has a value in 1 of 3 seeds"),
     ],
@@ -106,13 +107,15 @@ def test_plans():
 def test_an_option_that_differs_is_named_once():
     """By the value that the trials get; the suite's own table of the optimizer says it too."""
     plan = study(("vit",), ("AdamW", "PsiLogic"))
-    planned = OptimizerPlan("", {"weight_decay": 0.1}, clip_norm=0.5)
+    planned = OptimizerPlan("", {"weight_decay": 0.1}, clip_norm=0.5, schedule="linear", min_lr=0.1)
     suite = replace(plan.suite, optimizers={**plan.suite.optimizers, "AdamW": planned})
     resolved = replace(plan.optimizers["AdamW"], options={"weight_decay": 0.1})
     other = replace(plan, suite=suite, optimizers={**plan.optimizers, "AdamW": resolved})
     assert [(x.path, x.before, x.after) for x in plan_changes(analysed(plan), analysed(other))] == [
         ("optimizers.AdamW.options.weight_decay", "nothing", 0.1),
         ("optimizers.AdamW.clip_norm", None, 0.5),
+        ("optimizers.AdamW.schedule", None, "linear"),
+        ("optimizers.AdamW.min_lr", None, 0.1),
     ]
 
 

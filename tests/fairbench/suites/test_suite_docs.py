@@ -13,7 +13,7 @@ from fairbench.suites.schema import ArenaPlan, Final, Suite, Sweep, Training
 
 PAGE = (Path(__file__).parents[3] / "docs/suite-files.md").read_text()
 TABLES = {"name", "sweep", "final", "training", "arenas", "optimizers", "facts", "cell"}
-"""Keys of a suite that are tables, its name, which is that of its file, and what an arena is given by others."""
+"""Keys of a suite that are tables, its name, which is that of its file, and what fairbench sets of an arena."""
 
 
 def first_cells() -> set[str]:

@@ -10,11 +10,13 @@ from fairbench.analysis.results import Results
 from fairbench.common.checks import check
 from fairbench.common.formatting import merged, percent, some
 from fairbench.optimizers.resolve import PRESETS, TREATMENTS, decay_kind, default_scale, schedule
+from fairbench.suites.training import schedule_of
 
 CLIPPED_ALWAYS = 0.95
 """Share of clipped steps from which clipping is the rule."""
-SPECIFIC = ("factory", "options", "arenas", "needs", "lr_scale", "lr")
-"""Fields of an `OptimizerPlan` that are specific to an optimizer; the remaining ones could be given to any."""
+SPECIFIC = ("factory", "options", "arenas", "needs", "lr_scale", "lr", "min_lr")
+"""Fields of an `OptimizerPlan` that are specific to an optimizer, or are named with another one, as `min_lr` with the
+schedule; the remaining ones could be given to any."""
 
 
 @check("unequal treatment", "warn", "Give it to all, or add an arm that has all of it but the mechanism.")
@@ -40,7 +42,7 @@ def _treatments(results: Results, arena: str, name: str) -> dict[str, str]:
     options = {**resolved.options, **resolved.arenas.get(arena, {})}
     treatments = {field.name: _word(getattr(plan, field.name)) for field in fields(plan) if field.name not in SPECIFIC}
     treatments["groups"] = resolved.groups or "off"
-    treatments["schedule"] = schedule(resolved.needs)
+    treatments["schedule"] = schedule(resolved.needs, *schedule_of(study.suite, arena, name))
     treatments["clip_norm"] = _word(study.suite.clip_norm(name))
     treatments |= dict.fromkeys(TREATMENTS.values(), "off")
     treatments |= {words: _word(options[option]) for option, words in TREATMENTS.items() if options.get(option)}

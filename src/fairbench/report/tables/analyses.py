@@ -1,4 +1,4 @@
-"""The tables of leaderboard, ranks, causes, shocks, mechanisms, times to target and tuning."""
+"""The tables of leaderboard, ranks, schedules, causes, shocks, mechanisms, times to target and tuning."""
 
 from collections.abc import Sequence
 
@@ -6,6 +6,7 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.controls import WHOLE, Contribution
 from fairbench.analysis.comparison.leaderboard import Standing
 from fairbench.analysis.comparison.ranking import Rank
+from fairbench.analysis.comparison.schedules import Interaction
 from fairbench.analysis.comparison.shocks import ShockCost
 from fairbench.analysis.comparison.time_to_target import TimeToTarget
 from fairbench.analysis.comparison.verdicts import FROM_BASELINE
@@ -22,7 +23,7 @@ from fairbench.report.tables.model import (
     table_view,
     words,
 )
-from fairbench.report.tables.numbers import NONE, exact, number, percent, rate, signed, three
+from fairbench.report.tables.numbers import NONE, exact, number, p_value, percent, rate, signed, three
 from fairbench.report.tables.speedup import speedup_table
 
 SMALL_BUDGETS = ("1", "2", "4", "8")
@@ -35,6 +36,7 @@ def analysis_tables(analyses: Analyses) -> list[TableView]:
         leaderboard_table(analyses.leaderboard, analyses.suite.reference),
         ranking_table(analyses.ranking),
         speedup_table(analyses.speedups),
+        schedule_table(analyses.interactions, analyses.suite.compare == "all"),
         cause_table(analyses.contributions),
         shock_table(analyses.shock_costs),
         mechanism_table(analyses.mechanisms),
@@ -94,6 +96,35 @@ def ranking_table(ranking: Sequence[Rank]) -> TableView:
         words("Separated by", "method"),
     )
     return table_view("ranking", caption, columns, ranking)
+
+
+def schedule_table(interactions: Sequence[Interaction], every: bool) -> TableView:
+    """Whether the verdict of each comparison is the same under another schedule.
+
+    Args:
+        interactions: the rows.
+        every: whether all pairs are compared, so that a column must name the first optimizer.
+    """
+    caption = (
+        "Whether a win survives another learning-rate schedule: the verdicts of a pair under schedules A and B. "
+        "Interaction: the advantage under B minus that under A, with a 95% confidence interval by the pooled variance "
+        "of the four arms. Holm p is corrected for all rows, the interval is not."
+    )
+    columns = (
+        words("Arena", "arena"),
+        *([words("Optimizer", "optimizer")] if every else []),
+        words("Baseline", "baseline"),
+        words("A", "schedule_a"),
+        words("B", "schedule_b"),
+        words("Under A", "verdict_a"),
+        words("Under B", "verdict_b"),
+        words("Survives", "survives"),
+        *page_only(numbers("Advantage, A", "advantage_a", signed), numbers("Advantage, B", "advantage_b", signed)),
+        intervals("Interaction", "interaction"),
+        numbers("Holm p", "p_holm", p_value),
+        *page_only(words("Note", "note")),
+    )
+    return table_view("schedules", caption, columns, interactions)
 
 
 def cause_table(causes: Sequence[Contribution]) -> TableView:

@@ -9,6 +9,7 @@ from fairbench.common.formatting import merged
 from fairbench.optimizers.resolve import PRESETS, TREATMENTS, decay_kind, schedule
 from fairbench.report.tables.numbers import NONE, exact, rate
 from fairbench.study.plan import Study
+from fairbench.suites.training import schedule_of
 
 BY_PRESET = "by the preset"
 
@@ -79,7 +80,7 @@ def _budget(results: Results, arm: ArmResults) -> Budget:
         centralization=_amount(options, "gradient centralization", default),
         adaptive_clipping=_amount(options, "adaptive gradient clipping", default),
         groups=resolved.groups or "one for all",
-        schedule=schedule(resolved.needs),
+        schedule=schedule(resolved.needs, *schedule_of(results.study.suite, arm.arena, arm.optimizer)),
         decay=" or ".join(_decay(resolved.factory, {**options, **extra}, default) for extra in extras),
         tuned=arm.tuned,
     )

@@ -12,6 +12,7 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.controls import Contribution
 from fairbench.analysis.comparison.leaderboard import Standing
 from fairbench.analysis.comparison.ranking import Rank
+from fairbench.analysis.comparison.schedules import Interaction
 from fairbench.analysis.comparison.shocks import ShockCost
 from fairbench.analysis.comparison.speedups import Speedup
 from fairbench.analysis.comparison.time_to_target import ProfilePoint, TimeToTarget, steps_to_target
@@ -184,6 +185,7 @@ def analysis_rows(analyses: Analyses) -> dict[str, tuple[type[DataclassInstance]
         "profiles.csv": (ProfilePoint, analyses.profiles),
         "shocks.csv": (ShockCost, analyses.shock_costs),
         "speedup.csv": (Speedup, analyses.speedups),
+        "schedules.csv": (Interaction, analyses.interactions),
         "causes.csv": (Contribution, analyses.contributions),
         "tuning.csv": (Tuning, analyses.tuning),
     }

@@ -1,0 +1,131 @@
+"""Whether an advantage depends on the learning-rate schedule: optimizers x schedules, two of each at a time."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import combinations
+from math import sqrt
+
+from fairbench.analysis.comparison.verdicts import Comparison, Verdict
+from fairbench.analysis.statistics.significance import TTest, holm, t_test
+from fairbench.suites.schema import Suite
+
+
+@dataclass(frozen=True)
+class Interaction:
+    """The advantage of one optimizer over another under two schedules, and the difference of the two advantages.
+
+    Attributes:
+        arena: name of the arena without the schedule.
+        optimizer: the optimizer that is compared.
+        baseline: the optimizer that it is compared with.
+        metric: primary metric of the arena.
+        schedule_a, schedule_b: the two schedules, in the order of the suite.
+        advantage_a, advantage_b: `advantage` of significance.csv with this schedule, positive where `optimizer` is
+            better; None unless all seeds of both finished.
+        verdict_a, verdict_b: `verdict` of significance.csv with this schedule.
+        survives: "yes" if both verdicts are better, or both worse; "no" if only one of them is, or they are opposite;
+            "not decided" if neither is, or trials are missing.
+        interaction: `advantage_b` minus `advantage_a`.
+        ci_low, ci_high: end of the 95% confidence interval of the interaction, not corrected for the number of rows.
+        p: two-sided p-value of the interaction; with looks it is not corrected for them.
+        p_holm: `p` corrected for all interactions of the suite.
+        n: finished seeds of the four arms together.
+        note: why there is no interaction, or no test of it; may be empty.
+    """
+
+    arena: str
+    optimizer: str
+    baseline: str
+    metric: str
+    schedule_a: str
+    schedule_b: str
+    advantage_a: float | None
+    advantage_b: float | None
+    verdict_a: str
+    verdict_b: str
+    survives: str
+    interaction: float | None
+    ci_low: float | None
+    ci_high: float | None
+    p: float | None
+    p_holm: float | None
+    n: int
+    note: str
+
+
+def interactions(suite: Suite, comparisons: Sequence[Comparison]) -> list[Interaction]:
+    """A row for each two schedules of an arena and each compared pair of optimizers, in the order of the suite.
+
+        interaction = advantage_b - advantage_a
+        t = interaction / (s sqrt(sum 1 / n_i)),    s^2 = sum (n_i - 1) s_i^2 / df,    df = sum n_i - 4
+
+    The sums are over the four arms. It is the interaction of the linear model value ~ optimizer * schedule.
+
+    Source: Montgomery, "Design and Analysis of Experiments", the two-factor factorial design.
+    """
+    found = {(c.arena, c.reference, c.baseline): c for c in comparisons}
+    rows = [
+        _interaction(name, both, *(found[arenas[schedule], optimizer, baseline] for schedule in both))
+        for name, arenas in _families(suite)
+        for optimizer, baseline in suite.pairs
+        for both in combinations(arenas, 2)
+    ]
+    adjusted = holm([row.p for row in rows])
+    return [replace(row, p_holm=p) for row, p in zip(rows, adjusted, strict=True)]
+
+
+def _families(suite: Suite) -> list[tuple[str, dict[str, str]]]:
+    """The arenas that are made of one and differ in the schedule alone: their common name, and each by its schedule."""
+    alike: dict[str, dict[str, str]] = {}
+    for name in suite.compared_arenas:
+        plan = suite.arenas[name]
+        if plan.cell and plan.schedule:
+            rest = json.dumps(asdict(replace(plan, schedule="", tuned_on="")), sort_keys=True)
+            alike.setdefault(rest, {})[plan.schedule] = name
+    firsts = [next(iter(arenas.items())) for arenas in alike.values()]
+    names = ["".join(name.rsplit(f"-{schedule}", 1)) for schedule, name in firsts]
+    return list(zip(names, alike.values(), strict=True))
+
+
+def _interaction(arena: str, schedules: tuple[str, str], a: Comparison, b: Comparison) -> Interaction:
+    test = None if a.advantage is None or b.advantage is None else _test(b.advantage - a.advantage, a, b)
+    lost = (f"{c.arena} {c.verdict}: {c.note}" for c in (a, b) if c.advantage is None)
+    difference, low, high, p = (getattr(test, x, None) for x in ("difference", "ci_low", "ci_high", "p"))
+    return Interaction(
+        arena,
+        a.reference,
+        a.baseline,
+        a.metric,
+        *schedules,
+        a.advantage,
+        b.advantage,
+        a.verdict,
+        b.verdict,
+        _survives(a.verdict, b.verdict),
+        difference,
+        low,
+        high,
+        p,
+        p_holm=None,
+        n=sum(c.n_reference + c.n_baseline for c in (a, b)),
+        note=test.reason if test else "; ".join(lost),
+    )
+
+
+def _test(difference: float, a: Comparison, b: Comparison) -> TTest:
+    """The t-test of a difference of advantages, with the pooled variance of the four arms."""
+    arms = [x for c in (a, b) for x in ((c.n_reference, c.std_reference), (c.n_baseline, c.std_baseline))]
+    df = sum(n for n, _ in arms) - len(arms)
+    if df < 1:
+        return TTest(difference, reason="fewer than 2 seeds, no test")
+    variance = sum((n - 1) * (std or 0.0) ** 2 for n, std in arms) / df
+    if variance == 0:
+        return TTest(difference, reason="no variance in any arm, no test")
+    return t_test(difference, sqrt(variance * sum(1 / n for n, _ in arms)), df)
+
+
+def _survives(a: Verdict, b: Verdict) -> str:
+    if "incomplete" in (a, b) or not {a, b} & {"better", "worse"}:
+        return "not decided"
+    return "yes" if a == b else "no"

@@ -1,0 +1,158 @@
+"""The interaction of optimizer and schedule against statsmodels' linear model, and whether a win survives."""
+
+import csv
+import io
+import random
+from dataclasses import replace
+
+import pytest
+from fabricated import Records, finals, history, study
+
+from fairbench.analysis.analyse import analyse
+from fairbench.analysis.comparison.schedules import Interaction, interactions
+from fairbench.analysis.comparison.verdicts import Comparison, summarized
+from fairbench.analysis.statistics.significance import holm, summarize
+from fairbench.report.tables.csv_files import csv_files
+from fairbench.report.tables.fields import fields_of
+from fairbench.suites.schema import Cell
+
+SEEDS = (1, 2, 3, 4, 5)
+HIGH = [0.90, 0.91, 0.92, 0.90, 0.91]
+LOW = [0.50, 0.51, 0.53, 0.52, 0.50]
+
+
+def scheduled(schedules=("cosine", "linear"), names=("AdamW", "PsiLogic"), **fields):
+    """A study of vit with each schedule."""
+    found = study(("vit",), names, SEEDS, **fields)
+    plan = replace(found.suite.arenas["vit"], task="vit", cell=Cell("vit"))
+    arenas = {f"vit-{x}": replace(plan, schedule=x) for x in schedules}
+    return replace(
+        found,
+        suite=replace(found.suite, arenas=arenas),
+        arenas=dict.fromkeys(arenas, found.arenas["vit"]),
+    )
+
+
+def analysed(the_study, scores):
+    """The analyses of scores by schedule and optimizer; the others have 0.5 in every seed."""
+    given = finals(the_study)
+    for (schedule, name), values in scores.items():
+        given[f"vit-{schedule}", name] = dict(zip(SEEDS, values, strict=True))
+    return analyse(history(the_study), Records(given))
+
+
+@pytest.mark.parametrize("direction", ["min", "max"])
+def test_the_interaction_is_that_of_a_linear_model(direction):
+    """Arms with unequal spreads; with looks the two comparisons may also have unequal numbers of seeds."""
+    import pandas
+    import statsmodels.formula.api as models  # a second to load
+
+    draw, suite = random.Random(3), scheduled().suite
+    numbers = {"cosine": 5, "linear": 8}
+    values = {
+        (schedule, name): [draw.gauss(middle, spread) for _ in range(numbers[schedule])]
+        for schedule, name, middle, spread in (
+            ("cosine", "PsiLogic", 0.5, 0.1),
+            ("cosine", "AdamW", 0.4, 0.2),
+            ("linear", "PsiLogic", 0.7, 0.3),
+            ("linear", "AdamW", 0.9, 0.1),
+        )
+    }
+    comparisons = [
+        summarized(
+            Comparison(f"vit-{x}", "m", direction, "PsiLogic", "AdamW", n_reference=n, n_baseline=n),
+            summarize(values[x, "PsiLogic"]),
+            summarize(values[x, "AdamW"]),
+        )
+        for x, n in numbers.items()
+    ]
+    (row,) = interactions(suite, comparisons)
+    rows = [(*arm, value) for arm, of_arm in values.items() for value in of_arm]
+    frame = pandas.DataFrame(rows, columns=["schedule", "optimizer", "value"])
+    fit = models.ols("value ~ C(optimizer) * C(schedule)", frame).fit()
+    term = "C(optimizer)[T.PsiLogic]:C(schedule)[T.linear]"
+    low, high = fit.conf_int().loc[term]
+    sign = -1 if direction == "min" else 1
+    ends = (low, high) if sign == 1 else (-high, -low)
+    assert (row.interaction, row.ci_low, row.ci_high) == pytest.approx((sign * fit.params[term], *ends), abs=1e-10)
+    assert row.p == pytest.approx(fit.pvalues[term], abs=1e-10)
+    assert (row.interaction, row.n) == (row.advantage_b - row.advantage_a, 26)
+
+
+def test_a_row_for_each_two_schedules_and_each_pair():
+    scores = {
+        ("cosine", "PsiLogic"): HIGH,
+        ("cosine", "AdamW"): LOW,
+        ("linear", "PsiLogic"): HIGH,
+        ("linear", "AdamW"): [x + 0.01 for x in LOW],
+        ("wsd", "PsiLogic"): LOW,
+        ("wsd", "AdamW"): HIGH,
+    }
+    found = analysed(scheduled(("cosine", "linear", "wsd"), ("AdamW", "Lion", "PsiLogic"), compare="all"), scores)
+    rows = [x for x in found.interactions if x.baseline == "AdamW"]
+    assert len(found.interactions) == 3 * 3
+    assert [(x.arena, x.optimizer, x.schedule_a, x.schedule_b, x.survives) for x in rows] == [
+        ("vit", "PsiLogic", "cosine", "linear", "yes"),
+        ("vit", "PsiLogic", "cosine", "wsd", "no"),
+        ("vit", "PsiLogic", "linear", "wsd", "no"),
+    ]
+    verdicts = {(c.arena, c.baseline): c for c in found.comparisons if c.reference == "PsiLogic"}
+    for row in rows:
+        for schedule, advantage, verdict in (
+            (row.schedule_a, row.advantage_a, row.verdict_a),
+            (row.schedule_b, row.advantage_b, row.verdict_b),
+        ):
+            c = verdicts[f"vit-{schedule}", "AdamW"]
+            assert (advantage, verdict) == (c.advantage, c.verdict)
+    assert rows[0].interaction == pytest.approx(-0.01)
+    assert [x.p_holm for x in found.interactions] == holm([x.p for x in found.interactions])
+    (line, *_) = csv.DictReader(io.StringIO(csv_files(found)["schedules.csv"]))
+    assert list(line) == [field.name for field in fields_of(Interaction)]
+    assert (line["arena"], float(line["interaction"])) == ("vit", found.interactions[0].interaction)
+
+
+@pytest.mark.parametrize(
+    ("psilogic", "survives", "note"),
+    [
+        (HIGH, "yes", ""),
+        ([0.50, 0.52, 0.51, 0.50, 0.53], "no", ""),
+        ([0.9, None, 0.9, 0.9, 0.9], "not decided", "vit-linear incomplete: PsiLogic missing 1/5"),
+        ([0.9, "diverged", 0.9, 0.9, 0.9], "no", "vit-linear diverged: PsiLogic diverged 1/5"),
+    ],
+)
+def test_whether_a_win_survives(psilogic, survives, note):
+    """PsiLogic is better under cosine."""
+    arms = {("cosine", "PsiLogic"): HIGH, ("cosine", "AdamW"): LOW, ("linear", "AdamW"): LOW}
+    (row,) = analysed(scheduled(), {**arms, ("linear", "PsiLogic"): psilogic}).interactions
+    assert (row.verdict_a, row.survives, row.note) == ("better", survives, note)
+    assert (row.interaction is None, row.p is None, row.p_holm is None) == (bool(note),) * 3
+
+
+def test_nothing_survives_that_was_not_decided():
+    (row,) = analysed(scheduled(), {}).interactions
+    assert (row.survives, row.interaction, row.p) == ("not decided", 0.0, None)
+    assert row.note == "no variance in any arm, no test"
+
+
+def test_only_arenas_that_differ_in_the_schedule_alone_are_compared():
+    the_study = scheduled(("cosine", "linear", "wsd"))
+    arenas = {**the_study.suite.arenas, "vit-wsd": replace(the_study.suite.arenas["vit-wsd"], batch_size=9)}
+    found = analysed(replace(the_study, suite=replace(the_study.suite, arenas=arenas)), {}).interactions
+    assert [(x.schedule_a, x.schedule_b) for x in found] == [("cosine", "linear")]
+    by_hand = {name: replace(plan, cell=None) for name, plan in the_study.suite.arenas.items()}
+    assert not analysed(replace(the_study, suite=replace(the_study.suite, arenas=by_hand)), {}).interactions
+
+
+def test_a_disturbed_twin_is_an_arena_of_its_own():
+    the_study = scheduled()
+    twins = {
+        f"{name}-nan": replace(plan, tuned_on=name, shock={"kind": "nan", "at": [0.4]})
+        for name, plan in the_study.suite.arenas.items()
+    }
+    arenas = {**the_study.suite.arenas, **twins}
+    the_study = replace(
+        the_study,
+        suite=replace(the_study.suite, arenas=arenas),
+        arenas=dict.fromkeys(arenas, the_study.arenas["vit-cosine"]),
+    )
+    assert [x.arena for x in analysed(the_study, {}).interactions] == ["vit", "vit-nan"]

@@ -1,0 +1,97 @@
+"""The schedules against the cosine as it was, torch's schedulers, and the rates that a trainer sets."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from torch.optim.lr_scheduler import ConstantLR, CosineAnnealingLR, LinearLR, LRScheduler, SequentialLR
+
+from fairbench.optimizers.resolve import SCHEDULES
+from fairbench.study.plan import Study, arms
+from fairbench.study.trial_spec import TrainingSpec, TrialSpec
+from fairbench.training.determinism import one_thread
+from fairbench.training.place import Place
+from fairbench.training.schedules import SHAPES, lr_factor
+from fairbench.training.trainer import Trainer
+
+pytestmark = pytest.mark.xdist_group("schedules")
+WARMUP, STABLE, STEPS = 7, 32, 47
+
+
+def training(steps: int, warmup: int, schedule: str = "cosine", min_lr: float = 0.0) -> TrainingSpec:
+    return TrainingSpec(
+        steps, warmup, 1.0, 1, 5, 64, "float32", True, False, "val", {}, "cpu", schedule=schedule, min_lr=min_lr
+    )
+
+
+def test_every_schedule_has_a_shape_and_words() -> None:
+    assert SHAPES.keys() == SCHEDULES.keys()
+
+
+@pytest.mark.parametrize(("steps", "warmup"), [(3, 0), (47, 7), (300, 20), (5000, 100), (20, 20)])
+def test_the_cosine_to_0_has_the_same_floats_as_before(steps: int, warmup: int) -> None:
+    def before(step: int) -> float:
+        if step < warmup:
+            return (step + 1) / warmup
+        return 0.5 * (1 + math.cos(math.pi * min((step - warmup) / max(steps - warmup, 1), 1.0)))
+
+    found = [lr_factor(step, training(steps, warmup)) for step in range(steps + 1)]
+    assert found == [before(step) for step in range(steps + 1)]
+
+
+def by_torch(optimizer: torch.optim.Optimizer, schedule: str, min_lr: float) -> LRScheduler:
+    """The same schedule of torch's parts."""
+    decay = STEPS - WARMUP
+    warm_up = LinearLR(optimizer, 1 / WARMUP, 1.0, WARMUP - 1)
+    if schedule == "cosine":
+        return SequentialLR(optimizer, [warm_up, CosineAnnealingLR(optimizer, decay, min_lr)], [WARMUP])
+    if schedule == "linear":
+        return SequentialLR(optimizer, [warm_up, LinearLR(optimizer, 1.0, min_lr, decay)], [WARMUP])
+    stable = ConstantLR(optimizer, 1.0, decay)
+    if schedule == "constant":
+        return SequentialLR(optimizer, [warm_up, stable], [WARMUP])
+    last = LinearLR(optimizer, 1.0, min_lr, decay - STABLE)
+    return SequentialLR(optimizer, [warm_up, stable, last], [WARMUP, WARMUP + STABLE])
+
+
+@pytest.mark.parametrize("min_lr", [0.0, 0.1])
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_the_factors_are_those_of_torchs_schedulers(schedule: str, min_lr: float) -> None:
+    optimizer = torch.optim.SGD([torch.zeros(1)], lr=1.0)
+    scheduler, rates = by_torch(optimizer, schedule, min_lr), []
+    for _ in range(STEPS):
+        rates.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        scheduler.step()
+    found = [lr_factor(step, training(STEPS, WARMUP, schedule, min_lr)) for step in range(STEPS)]
+    assert found == pytest.approx(rates, abs=1e-12)
+    assert lr_factor(STEPS, training(STEPS, WARMUP, schedule, min_lr)) == pytest.approx(
+        1.0 if schedule == "constant" else min_lr, abs=1e-12
+    )
+
+
+def rates_of(spec: TrialSpec) -> list[float]:
+    """The factor of the rate in every step of a trainer."""
+    with one_thread():
+        trainer, rates = Trainer(spec, Place()), []
+        for step in range(1, spec.training.steps + 1):
+            rates.append(trainer.optimizer.param_groups[0]["lr"] / spec.lr)
+            trainer.train_one_step(step)
+    return rates
+
+
+def test_a_trainer_follows_the_schedule_unless_the_optimizer_needs_a_constant_rate(tiny_study: Study) -> None:
+    spec = arms(tiny_study, lambda spec: None)[0].sweep[0]
+    spec = replace(spec, training=replace(spec.training, steps=6, schedule="linear", min_lr=0.2))
+    assert rates_of(spec) == pytest.approx([0.5, 1.0, 1.0, 0.8, 0.6, 0.4])
+    constant = replace(spec, optimizer=replace(spec.optimizer, needs=("constant_lr",)))
+    assert rates_of(constant) == [0.5, 1.0, 1.0, 1.0, 1.0, 1.0]
+
+
+def test_the_schedule_is_part_of_an_identity_and_the_default_leaves_it_as_it_was(tiny_study: Study) -> None:
+    spec = arms(tiny_study, lambda spec: None)[0].sweep[0]
+    assert not {"schedule", "min_lr"} & spec.to_json()["training"].keys()
+    others = [replace(spec, training=replace(spec.training, **x)) for x in ({"schedule": "wsd"}, {"min_lr": 0.1})]
+    assert len({spec.id, *(other.id for other in others)}) == 3
+    assert [TrialSpec.from_json(other.to_json()) for other in others] == others
