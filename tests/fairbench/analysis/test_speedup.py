@@ -1,5 +1,8 @@
 """Speed-ups over the reference: against scipy's paired t-test, known laws, and fabricated studies."""
 
+import csv
+from pathlib import Path
+
 import numpy as np
 import pytest
 from fabricated import Records, history, study, with_horizons
@@ -89,7 +92,7 @@ def analysed():
     reference = {name: values(means.get(name, 1.0), shared if "vit" in name else steady) for name in asked.suite.arenas}
     finals = {(name, "PsiLogic"): of for name, of in reference.items()}
     finals |= {("gpt", "AdamW"): values(0.8), ("gpt", "Lion"): values(0.3)}
-    finals |= {("vit", "Lion"): values(1.1, shared[:-1] + [0.2]), ("vit", "AdamW"): {**values(1.0), 3: "diverged"}}
+    finals |= {("vit", "Lion"): values(1.1, [*shared[:-1], 0.2]), ("vit", "AdamW"): {**values(1.0), 3: "diverged"}}
     return analyse(history(asked), Records(finals, speed=2.0))
 
 
@@ -121,3 +124,17 @@ def test_flags_findings_and_leaderboard_have_it(analysed) -> None:
     standings = {x.optimizer: x for x in analysed.leaderboard}
     assert (standings["Lion"].faster, standings["PsiLogic"].faster) == (1, None)
     assert {c.arena for c in analysed.comparisons} == {"gpt", "vit"}
+
+
+def test_the_measured_coverage_is_what_the_page_says() -> None:
+    docs = Path(__file__).parents[3] / "docs"
+    with (docs / "results/benchmarks/speedup_coverage.csv").open() as file:
+        rows = [{key: float(value) for key, value in row.items()} for row in csv.DictReader(file)]
+    nothing = [row["claimed"] for row in rows if row["speedup"] == 1]
+    columns = [[row[key] for row in rows] for key in ("coverage", "coverage_of_bootstrap")]
+    assert min(columns[0]) >= 0.93
+    assert max(columns[0]) <= 0.97
+    assert max(nothing) <= 0.05
+    page = (docs / "speedup.md").read_text()
+    for values in (*columns, nothing):
+        assert f"| {min(values):.3f} | {max(values):.3f} |" in page
