@@ -1,0 +1,172 @@
+"""Whether a speed-up changes with the size of the model: the law of each ladder, and the trend of each optimizer."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from fairbench.analysis.results import ArmResults, Results
+from fairbench.analysis.statistics.scaling_law import Array, Law
+from fairbench.analysis.statistics.trend import Trend, judge
+from fairbench.suites.schema import Suite
+
+UNKNOWN = "cannot be told"
+"""The verdict on a trend that these trials do not determine."""
+
+
+@dataclass(frozen=True)
+class LadderLaw:
+    """The law of a ladder: loss = E + A size^-alpha + B (r steps)^-beta; r is the speed-up of the optimizer.
+
+    Attributes:
+        arena: the ladder, by the name of its arena in the suite file.
+        reference: the optimizer with r = 1.
+        E, A, alpha, B, beta: its coefficients, which all optimizers share.
+        center: geometric mean of the sizes, in parameters.
+        largest: the largest size.
+        cells: number of sizes x horizons x optimizers of the fit.
+        n: seeds of each.
+        spread: standard deviation between seeds, pooled over the cells.
+        error: mean absolute relative error of the law in its cells.
+        left_out_error: the same at the largest size, for the law of the other sizes; None for fewer than 4 sizes.
+    """
+
+    arena: str
+    metric: str
+    reference: str
+    E: float
+    A: float
+    alpha: float
+    B: float
+    beta: float
+    center: float
+    largest: float
+    cells: int
+    n: int
+    spread: float | None
+    error: float | None
+    left_out_error: float | None
+
+
+@dataclass(frozen=True)
+class SizeTrend:
+    """The speed-up of an optimizer over the reference by the law of a ladder: r = speedup (size / center)^trend.
+
+    Attributes:
+        arena: the ladder, by the name of its arena in the suite file.
+        verdict: "grows" or "shrinks" if the speed-up does so with size, by Holm-corrected p below alpha; "holds" if the
+            trend is within the margin, by its 90% interval; otherwise "cannot be told".
+        speedup: at the geometric mean of the sizes; above 1 if the reference needs more steps.
+        ci_low, ci_high: end of its 95% confidence interval.
+        smallest, largest: the speed-up at the smallest and at the largest size.
+        trend: exponent of the size; 0.1 is 26% more for ten times the size.
+        trend_low, trend_high: end of its 95% confidence interval, not corrected.
+        p: two-sided p-value of no trend.
+        p_holm: p corrected for the optimizers of the ladder.
+        margin: the largest trend that does not matter.
+        note: why there is no trend; may be empty.
+    """
+
+    arena: str
+    optimizer: str
+    reference: str
+    metric: str
+    verdict: str
+    speedup: float | None = None
+    ci_low: float | None = None
+    ci_high: float | None = None
+    smallest: float | None = None
+    largest: float | None = None
+    trend: float | None = None
+    trend_low: float | None = None
+    trend_high: float | None = None
+    p: float | None = None
+    p_holm: float | None = None
+    margin: float | None = None
+    note: str = ""
+
+
+class Ladder(NamedTuple):
+    """A ladder of a suite and its arenas."""
+
+    name: str
+    arenas: list[str]
+
+
+def ladders(suite: Suite) -> list[Ladder]:
+    """The ladders of a suite; with schedules as a factor there is one for each."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for name, plan in suite.arenas.items():
+        if plan.cell and plan.cell.size:
+            found.setdefault((plan.cell.family, plan.schedule), []).append(name)
+    return [Ladder("-".join(filter(None, key)), arenas) for key, arenas in found.items()]
+
+
+def size_trends(results: Results) -> tuple[list[LadderLaw], list[SizeTrend]]:
+    """The law of each ladder, and a row for each of its optimizers but the reference, in the order of the suite.
+
+    The level of the verdicts is alpha over the number of ladders.
+    """
+    suite = results.study.suite
+    every = ladders(suite)
+    judged = [_judge(results, ladder, suite.alpha / len(every)) for ladder in every]
+    return [law for law, _ in judged if law], [row for _, rows in judged for row in rows]
+
+
+def _judge(results: Results, ladder: Ladder, alpha: float) -> tuple[LadderLaw | None, list[SizeTrend]]:
+    suite = results.study.suite
+    metric, reference = suite.arenas[ladder.arenas[0]].metric, suite.reference
+    names = [name for name in suite.optimizers if all(_finished(results.arm(x, name)) for x in ladder.arenas)]
+    notes = {name: "not all trials finished" for name in suite.optimizers if name not in names}
+    law, trends = None, []
+    if reference in names:
+        cells = [(x, name) for x in ladder.arenas for name in names]
+        table = np.array([results.arm(*cell).scores(metric) for cell in cells])
+        plans = [suite.arenas[x] for x, _ in cells]
+        sizes = np.array([float(plan.cell.parameters) for plan in plans if plan.cell])
+        steps = np.array([float(plan.steps) for plan in plans])
+        of_cells = [name for _, name in cells]
+        law, trends = judge(sizes, steps, table, of_cells, reference, alpha=alpha, margin=suite.trend_margin)
+    else:
+        notes |= {name: f"not all trials of {reference} finished" for name in suite.optimizers}
+    about = {trend.optimizer: trend for trend in trends}
+    rows = [
+        _row(suite, ladder, metric, about.get(name) or Trend(name, UNKNOWN, note=notes.get(name, "")), law)
+        for name in suite.optimizers
+        if name != reference
+    ]
+    return _law(ladder, metric, law, table) if law else None, rows
+
+
+def _finished(arm: ArmResults) -> bool:
+    return arm.complete
+
+
+def _row(suite: Suite, ladder: Ladder, metric: str, trend: Trend, law: Law | None) -> SizeTrend:
+    sizes = [plan.cell.parameters for x in ladder.arenas if (plan := suite.arenas[x]).cell]
+    about = (ladder.name, trend.optimizer, suite.reference, metric, trend.verdict)
+    known = {x.optimizer: x for x in law.speed_ups} if law else {}
+    if law is None or trend.optimizer not in known:
+        return SizeTrend(*about, margin=suite.trend_margin, note=trend.note)
+    log, exponent = known[trend.optimizer].log, known[trend.optimizer].trend
+    return SizeTrend(
+        *about,
+        math.exp(log.difference),
+        *(None if end is None else math.exp(end) for end in (log.ci_low, log.ci_high)),
+        *(law.speed_up(trend.optimizer, size) for size in (min(sizes), max(sizes))),
+        exponent.difference,
+        exponent.ci_low,
+        exponent.ci_high,
+        exponent.p,
+        trend.p_holm,
+        suite.trend_margin,
+        trend.note,
+    )
+
+
+def _law(ladder: Ladder, metric: str, law: Law, table: Array) -> LadderLaw:
+    coefficients = law.E, law.A, law.alpha, law.B, law.beta, law.center, law.largest
+    errors = law.spread, law.error, law.left_out_error
+    return LadderLaw(ladder.name, metric, law.reference, *coefficients, *table.shape, *errors)
