@@ -30,14 +30,18 @@ def minimum_detectable_effect(n: int, alpha: float, power: float = 0.8) -> float
     """
     if n < 2:
         return None
-    df = 2 * n - 2
+    return detectable_noncentrality(2 * n - 2, alpha, power) * math.sqrt(2 / n)
+
+
+def detectable_noncentrality(df: int, alpha: float, power: float) -> float:
+    """The true effect, in standard errors of its estimate, that a two-sided t-test detects.
+
+        P(T > t_(1-alpha/2)) = power,    T noncentral t with df degrees of freedom
+
+    A rejection in the wrong direction does not count as a detection.
+    """
     critical = critical_t(alpha / 2, df)
-
-    def shortfall(d: float) -> float:
-        return float(stats.nct.sf(critical, df, d * math.sqrt(n / 2))) - power
-
-    enough = (critical + 1) * math.sqrt(2 / n) * 3
-    return float(optimize.brentq(shortfall, 0.0, enough))
+    return float(optimize.brentq(lambda x: stats.nct.sf(critical, df, x) - power, 0.0, 3 * (critical + 1)))
 
 
 def seeds_needed(margin: float, std_a: float, std_b: float, alpha: float, power: float = 0.8) -> int | None:

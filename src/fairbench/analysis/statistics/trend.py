@@ -1,0 +1,121 @@
+"""Whether the speed-up of an optimizer changes with size: the verdict, and the trend that a ladder can detect."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairbench.analysis.statistics.power import detectable_noncentrality
+from fairbench.analysis.statistics.scaling_law import Array, Cells, Law, fit, too_few
+from fairbench.analysis.statistics.significance import TTest, critical_t, holm
+
+TREND_MARGIN = 0.05
+"""The largest trend that does not matter, unless another one is declared: 12% for ten times the size."""
+
+
+@dataclass(frozen=True)
+class Trend:
+    """What a ladder says about the trend of an optimizer's speed-up.
+
+    Attributes:
+        verdict: "grows" or "shrinks" with size, "holds", or "cannot be told".
+        p_holm: p-value of the test that t_o is 0, corrected for all optimizers; None without a test.
+        note: why there is no test; empty when there is one.
+    """
+
+    optimizer: str
+    verdict: str
+    p_holm: float | None = None
+    note: str = ""
+
+
+def judge(
+    sizes: Array,
+    steps: Array,
+    losses: Array,
+    optimizers: Sequence[str],
+    reference: str,
+    *,
+    alpha: float = 0.05,
+    margin: float = TREND_MARGIN,
+) -> tuple[Law | None, list[Trend]]:
+    """The law of a ladder and the verdict on each optimizer but the reference.
+
+    An optimizer with too few cells is left out of the law, and still counts in Holm's correction.
+
+    Args:
+        sizes, steps, losses, optimizers, reference: as in `fit`.
+        alpha: level of the verdicts.
+        margin: the largest trend that does not matter.
+
+    Returns:
+        The law, None where the cells of the reference do not determine it; a trend for each optimizer.
+    """
+    of = {name: np.array([x == name for x in optimizers]) for name in (reference, *dict.fromkeys(optimizers))}
+    notes = {name: too_few(sizes[cells], steps[cells]) for name, cells in of.items()}
+    if notes[reference]:
+        note = f"{reference} has {notes[reference]}"
+        return None, [Trend(name, "cannot be told", note=note) for name in of if name != reference]
+    kept = [i for i, name in enumerate(optimizers) if not notes[name]]
+    law = fit(sizes[kept], steps[kept], losses[kept], [optimizers[i] for i in kept], reference)
+    known = {x.optimizer: x.trend for x in law.speed_ups}
+    tests = {name: known.get(name, TTest(0.0, reason=notes[name])) for name in of if name != reference}
+    adjusted = holm([test.p for test in tests.values()])
+    return law, [
+        Trend(name, verdict(test, p, alpha, margin), p, test.reason)
+        for (name, test), p in zip(tests.items(), adjusted, strict=True)
+    ]
+
+
+def verdict(trend: TTest, p_holm: float | None, alpha: float, margin: float) -> str:
+    """The verdict on a trend: "holds" where its interval of level 1 - 2 alpha lies within the margin on both sides."""
+    if trend.ci_low is None or trend.ci_high is None or trend.df is None or p_holm is None:
+        return "cannot be told"
+    if p_holm < alpha:
+        return "grows" if trend.difference > 0 else "shrinks"
+    error = (trend.ci_high - trend.ci_low) / 2 / critical_t(0.025, trend.df)
+    within = abs(trend.difference) + critical_t(alpha, trend.df) * error < margin
+    return "holds" if within else "cannot be told"
+
+
+def detectable_trend(
+    sizes: Array,
+    steps: Array,
+    optimizers: Sequence[str],
+    seeds: int,
+    law: Law,
+    spread: float | Array,
+    *,
+    alpha: float = 0.05,
+    power: float = 0.9,
+) -> dict[str, float]:
+    """The smallest trend, in either direction, that a ladder detects at the strictest step of Holm's correction.
+
+        |t| = noncentrality x error,    error^2 = j S j^T / seeds
+
+    j is the row of t_o in the pseudoinverse of the derivatives of the losses at the law (delta method), S the
+    covariance of the cells over the seeds; the noncentral t distribution has seeds - 1 degrees of freedom.
+
+    Args:
+        sizes, steps, optimizers: of each planned cell.
+        law: the assumed law; an optimizer that it does not have is as fast as the reference.
+        spread: standard deviation between seeds in each cell, if cells are independent; otherwise S. What a seed shares
+            between optimizers makes smaller trends detectable, what it shares within one makes larger ones needed.
+
+    Returns:
+        |t| of each optimizer but the reference; empty for fewer than 2 seeds, and where the cells are `too_few`.
+    """
+    names = [name for name in dict.fromkeys(optimizers) if name != law.reference]
+    if seeds < 2 or not names or too_few(sizes, steps):
+        return {}
+    cells = Cells.of(sizes / law.center, steps, optimizers, names)
+    known = {x.optimizer: (x.log.difference, x.trend.difference) for x in law.speed_ups}
+    own = np.array([known.get(name, (0.0, 0.0)) for name in names]).T
+    a, b = math.log(law.A) - law.alpha * math.log(law.center), math.log(law.B)
+    shared = [0.0, a, math.log(law.alpha), b, math.log(law.beta)]  # any E has the same derivatives but for a factor
+    rows = np.linalg.pinv(cells.jacobian(np.array([*shared, *own.ravel()])))[-len(names) :]
+    covariance = spread if np.ndim(spread) else spread**2 * np.eye(len(sizes))
+    errors = np.sqrt(np.diag(rows @ covariance @ rows.T) / seeds)
+    needed = detectable_noncentrality(seeds - 1, alpha / len(names), power)
+    return {name: needed * float(error) for name, error in zip(names, errors, strict=True)}
