@@ -11,6 +11,7 @@ from fairbench.analysis.comparison.looks import compare_as_declared
 from fairbench.analysis.comparison.ranking import ranking
 from fairbench.analysis.comparison.schedules import interactions
 from fairbench.analysis.comparison.shocks import shock_costs
+from fairbench.analysis.comparison.size_trends import size_trends
 from fairbench.analysis.comparison.speedups import speedups
 from fairbench.analysis.comparison.time_to_target import profile, times_to_target
 from fairbench.analysis.cost import costs
@@ -54,6 +55,7 @@ def analyse(history: History, lookup: Lookup) -> Analyses:
         profiles,
         shock_costs(results),
         faster,
+        *size_trends(results),
         interactions(suite, comparisons),
         tuning(results),
     )

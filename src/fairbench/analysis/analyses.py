@@ -11,6 +11,7 @@ from fairbench.analysis.comparison.leaderboard import Standing
 from fairbench.analysis.comparison.ranking import Rank
 from fairbench.analysis.comparison.schedules import Interaction
 from fairbench.analysis.comparison.shocks import ShockCost
+from fairbench.analysis.comparison.size_trends import LadderLaw, SizeTrend
 from fairbench.analysis.comparison.speedups import Speedup
 from fairbench.analysis.comparison.time_to_target import ProfilePoint, TimeToTarget
 from fairbench.analysis.comparison.verdicts import Comparison
@@ -41,6 +42,7 @@ class Analyses:
         times_to_target, profiles: empty without targets.
         shock_costs: empty without a disturbed arena.
         speedups: empty unless the reference has a curve over horizons.
+        ladder_laws, size_trends: empty without a ladder.
         interactions: empty unless the schedule is a factor.
         tuning: empty without a complete search.
         flags: the flags that the audit raises.
@@ -63,6 +65,8 @@ class Analyses:
     profiles: Sequence[ProfilePoint]
     shock_costs: Sequence[ShockCost]
     speedups: Sequence[Speedup]
+    ladder_laws: Sequence[LadderLaw]
+    size_trends: Sequence[SizeTrend]
     interactions: Sequence[Interaction]
     tuning: Sequence[Tuning]
     flags: Sequence[Flag] = ()

@@ -68,6 +68,10 @@ def _check_arena(suite: Suite, name: str, arena: ArenaPlan) -> None:
         check_name((*path, "metric"), metric)
     if arena.metric not in facts.metrics:
         raise Wrong((*path, "metric"), unknown("metric", arena.metric, facts.metrics))
+    if arena.cell and arena.cell.size and facts.metrics[arena.metric] == "max":
+        raise Wrong(
+            (*path, "metric"), f"must be one whose minimum is best on a ladder, as a loss, got {arena.metric!r}"
+        )
     for key, least in {"sweep_steps": 1, "steps": REHEARSED, "batch_size": 1}.items():
         if not least <= getattr(arena, key) <= MOST:
             rehearsal = f" ({REHEARSED} are taken before any trial)" if key == "steps" else ""
@@ -117,6 +121,7 @@ def _check_shock(path: KeyPath, shock: Mapping[str, Any], kind: str) -> None:
 
 def _check_stages(suite: Suite) -> None:
     check_positive(("alpha",), suite.alpha)
+    check_positive(("trend_margin",), suite.trend_margin)
     if suite.alpha >= 1:
         raise Wrong(("alpha",), f"must be below 1, got {suite.alpha}")
     for key in ("trial_timeout", "checkpoint_every"):

@@ -179,6 +179,8 @@ class Suite:
         breaks: rules that the suite breaks on purpose, see `RULES`.
         deviations: sentences on other deviations from good practice; the report shows them.
         compare: the pairs that are compared, see `COMPARED`.
+        trend_margin: the largest exponent of a speed-up over size that does not matter; 0.05 is 12% for ten times the
+            size.
         controls: the control ladder: optimizers, each of which adds one component to its predecessor; empty for none.
     """
 
@@ -196,6 +198,7 @@ class Suite:
     breaks: list[str] = field(default_factory=list)
     deviations: list[str] = field(default_factory=list)
     compare: str = "reference"
+    trend_margin: float = 0.05
     controls: list[str] = field(default_factory=list)
 
     def optimizers_of(self, arena: str) -> list[str]:

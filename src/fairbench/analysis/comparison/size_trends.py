@@ -1,13 +1,12 @@
 """Whether a speed-up changes with the size of the model: the law of each ladder, and the trend of each optimizer."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
-from fairbench.analysis.results import ArmResults, Results
+from fairbench.analysis.results import Results
 from fairbench.analysis.statistics.scaling_law import Array, Law
 from fairbench.analysis.statistics.trend import Trend, judge
 from fairbench.suites.schema import Suite
@@ -57,7 +56,7 @@ class SizeTrend:
     Attributes:
         arena: the ladder, by the name of its arena in the suite file.
         verdict: "grows" or "shrinks" if the speed-up does so with size, by Holm-corrected p below alpha; "holds" if the
-            trend is within the margin, by its 90% interval; otherwise "cannot be told".
+            trend is within the suite's `trend_margin`, by its 90% interval; otherwise "cannot be told".
         speedup: at the geometric mean of the sizes; above 1 if the reference needs more steps.
         ci_low, ci_high: end of its 95% confidence interval.
         smallest, largest: the speed-up at the smallest and at the largest size.
@@ -65,7 +64,6 @@ class SizeTrend:
         trend_low, trend_high: end of its 95% confidence interval, not corrected.
         p: two-sided p-value of no trend.
         p_holm: p corrected for the optimizers of the ladder.
-        margin: the largest trend that does not matter.
         note: why there is no trend; may be empty.
     """
 
@@ -84,7 +82,6 @@ class SizeTrend:
     trend_high: float | None = None
     p: float | None = None
     p_holm: float | None = None
-    margin: float | None = None
     note: str = ""
 
 
@@ -118,9 +115,9 @@ def size_trends(results: Results) -> tuple[list[LadderLaw], list[SizeTrend]]:
 def _judge(results: Results, ladder: Ladder, alpha: float) -> tuple[LadderLaw | None, list[SizeTrend]]:
     suite = results.study.suite
     metric, reference = suite.arenas[ladder.arenas[0]].metric, suite.reference
-    names = [name for name in suite.optimizers if all(_finished(results.arm(x, name)) for x in ladder.arenas)]
+    names = [name for name in suite.optimizers if all(results.arm(x, name).complete for x in ladder.arenas)]
     notes = {name: "not all trials finished" for name in suite.optimizers if name not in names}
-    law, trends = None, []
+    law, trends, table = None, list[Trend](), np.empty((0, 0))
     if reference in names:
         cells = [(x, name) for x in ladder.arenas for name in names]
         table = np.array([results.arm(*cell).scores(metric) for cell in cells])
@@ -130,43 +127,37 @@ def _judge(results: Results, ladder: Ladder, alpha: float) -> tuple[LadderLaw | 
         of_cells = [name for _, name in cells]
         law, trends = judge(sizes, steps, table, of_cells, reference, alpha=alpha, margin=suite.trend_margin)
     else:
-        notes |= {name: f"not all trials of {reference} finished" for name in suite.optimizers}
+        notes = dict.fromkeys(suite.optimizers, f"not all trials of {reference} finished")
     about = {trend.optimizer: trend for trend in trends}
-    rows = [
-        _row(suite, ladder, metric, about.get(name) or Trend(name, UNKNOWN, note=notes.get(name, "")), law)
-        for name in suite.optimizers
-        if name != reference
-    ]
+    others = [name for name in suite.optimizers if name != reference]
+    rows = [_row(suite, ladder, metric, about.get(x) or Trend(x, UNKNOWN, note=notes[x]), law) for x in others]
     return _law(ladder, metric, law, table) if law else None, rows
 
 
-def _finished(arm: ArmResults) -> bool:
-    return arm.complete
-
-
 def _row(suite: Suite, ladder: Ladder, metric: str, trend: Trend, law: Law | None) -> SizeTrend:
-    sizes = [plan.cell.parameters for x in ladder.arenas if (plan := suite.arenas[x]).cell]
-    about = (ladder.name, trend.optimizer, suite.reference, metric, trend.verdict)
+    row = SizeTrend(ladder.name, trend.optimizer, suite.reference, metric, trend.verdict, note=trend.note)
     known = {x.optimizer: x for x in law.speed_ups} if law else {}
     if law is None or trend.optimizer not in known:
-        return SizeTrend(*about, margin=suite.trend_margin, note=trend.note)
+        return row
+    sizes = [plan.cell.parameters for x in ladder.arenas if (plan := suite.arenas[x]).cell]
     log, exponent = known[trend.optimizer].log, known[trend.optimizer].trend
-    return SizeTrend(
-        *about,
-        math.exp(log.difference),
-        *(None if end is None else math.exp(end) for end in (log.ci_low, log.ci_high)),
-        *(law.speed_up(trend.optimizer, size) for size in (min(sizes), max(sizes))),
-        exponent.difference,
-        exponent.ci_low,
-        exponent.ci_high,
-        exponent.p,
-        trend.p_holm,
-        suite.trend_margin,
-        trend.note,
+    low, high = (None if end is None else math.exp(end) for end in (log.ci_low, log.ci_high))
+    return replace(
+        row,
+        speedup=math.exp(log.difference),
+        ci_low=low,
+        ci_high=high,
+        smallest=law.speed_up(trend.optimizer, min(sizes)),
+        largest=law.speed_up(trend.optimizer, max(sizes)),
+        trend=exponent.difference,
+        trend_low=exponent.ci_low,
+        trend_high=exponent.ci_high,
+        p=exponent.p,
+        p_holm=trend.p_holm,
     )
 
 
 def _law(ladder: Ladder, metric: str, law: Law, table: Array) -> LadderLaw:
-    coefficients = law.E, law.A, law.alpha, law.B, law.beta, law.center, law.largest
+    (cells, n), shared = table.shape, (law.E, law.A, law.alpha, law.B, law.beta, law.center, law.largest)
     errors = law.spread, law.error, law.left_out_error
-    return LadderLaw(ladder.name, metric, law.reference, *coefficients, *table.shape, *errors)
+    return LadderLaw(ladder.name, metric, law.reference, *shared, cells, n, *errors)

@@ -10,6 +10,7 @@ from fairbench.report.figures.learning_curves import draw_learning_curves, draw_
 from fairbench.report.figures.looks import Looks, looks_of
 from fairbench.report.figures.lr_sensitivity import draw_lr_sensitivity
 from fairbench.report.figures.profiles import draw_profiles
+from fairbench.report.figures.size_trends import draw_size_trends
 from fairbench.report.figures.speedup import draw_speedup
 from fairbench.report.figures.step_time import draw_step_time
 
@@ -36,6 +37,7 @@ FIGURES: Mapping[str, Draw] = {
     "training_loss": draw_training_loss,
     "lr_sensitivity": draw_lr_sensitivity,
     "speedup": draw_speedup,
+    "size_trends": draw_size_trends,
     "causes": draw_causes,
     "shocks": draw_shocks,
     "mechanism": draw_mechanism,

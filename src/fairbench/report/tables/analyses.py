@@ -24,7 +24,7 @@ from fairbench.report.tables.model import (
     words,
 )
 from fairbench.report.tables.numbers import NONE, exact, number, p_value, percent, rate, signed, three
-from fairbench.report.tables.speedup import speedup_table
+from fairbench.report.tables.speedup import law_table, size_trend_table, speedup_table
 
 SMALL_BUDGETS = ("1", "2", "4", "8")
 """The numbers of settings for which the table of tuning has columns, where every arm of an arena tried as many."""
@@ -36,6 +36,8 @@ def analysis_tables(analyses: Analyses) -> list[TableView]:
         leaderboard_table(analyses.leaderboard, analyses.suite.reference),
         ranking_table(analyses.ranking),
         speedup_table(analyses.speedups),
+        size_trend_table(analyses.size_trends, analyses.suite.trend_margin),
+        law_table(analyses.ladder_laws),
         schedule_table(analyses.interactions, analyses.suite.compare == "all"),
         cause_table(analyses.contributions),
         shock_table(analyses.shock_costs),

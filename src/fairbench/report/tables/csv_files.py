@@ -14,6 +14,7 @@ from fairbench.analysis.comparison.leaderboard import Standing
 from fairbench.analysis.comparison.ranking import Rank
 from fairbench.analysis.comparison.schedules import Interaction
 from fairbench.analysis.comparison.shocks import ShockCost
+from fairbench.analysis.comparison.size_trends import LadderLaw, SizeTrend
 from fairbench.analysis.comparison.speedups import Speedup
 from fairbench.analysis.comparison.time_to_target import ProfilePoint, TimeToTarget, steps_to_target
 from fairbench.analysis.comparison.verdicts import Comparison
@@ -185,6 +186,8 @@ def analysis_rows(analyses: Analyses) -> dict[str, tuple[type[DataclassInstance]
         "profiles.csv": (ProfilePoint, analyses.profiles),
         "shocks.csv": (ShockCost, analyses.shock_costs),
         "speedup.csv": (Speedup, analyses.speedups),
+        "size_trends.csv": (SizeTrend, analyses.size_trends),
+        "ladder_laws.csv": (LadderLaw, analyses.ladder_laws),
         "schedules.csv": (Interaction, analyses.interactions),
         "causes.csv": (Contribution, analyses.contributions),
         "tuning.csv": (Tuning, analyses.tuning),
