@@ -75,6 +75,18 @@ def with_horizons(the_study, *horizons):
     return replace(the_study, suite=replace(suite, arenas=arenas), arenas=met)
 
 
+def with_ladder(the_study, parameters=(1000, 2000, 4000, 8000), horizons=(0.5, 1, 2)):
+    """The study with its arena gpt at several sizes and horizons."""
+    plan, arenas = the_study.suite.arenas["gpt"], {}
+    for size, count in enumerate(parameters, 1):
+        for x in horizons:
+            steps = round(100 * x * count / parameters[0])
+            cell = Cell("gpt", x, size, count)
+            arenas[f"gpt-{size}-x{x:g}"] = replace(plan, task="gpt", steps=steps, cell=cell)
+    suite = replace(the_study.suite, arenas=arenas)
+    return replace(the_study, suite=suite, arenas=dict.fromkeys(arenas, the_study.arenas["gpt"]))
+
+
 class Records:
     """A lookup: `finals[arena, optimizer][seed]` is a score, "diverged", "failed" or None for no record.
 

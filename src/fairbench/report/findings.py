@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparability import HashCheck
 from fairbench.analysis.comparison.controls import WHOLE, Contribution
+from fairbench.analysis.comparison.size_trends import SizeTrend
 from fairbench.analysis.comparison.verdicts import VERDICTS
 from fairbench.common.formatting import SHOWN, plural, some
 from fairbench.report.tables.numbers import interval, p_value
@@ -96,7 +97,15 @@ def speed_up(analyses: Analyses) -> str:
         f"{len(faster)} of {plural(len(rows), 'arm')} {'is' if len(faster) == 1 else 'are'} faster than {reference}, "
         f"which needs a verdict of better and an interval above 1{f'. {named}' if named else ''}. A speed-up is the "
         f"steps that {reference} needs for the same final value, over the arm’s own; ≥ and ≤ are beyond its horizons."
+        + "".join(map(_trend, analyses.size_trends))
     )
+
+
+def _trend(row: SizeTrend) -> str:
+    size = "" if row.trend is None else f" (trend {interval(row.trend, row.trend_low, row.trend_high)})"
+    if row.verdict in ("grows", "shrinks", "holds"):
+        return f" With size the speed-up of {row.optimizer} {row.verdict} in {row.arena}{size}."
+    return f" Whether the speed-up of {row.optimizer} changes with size in {row.arena} cannot be told{size}."
 
 
 def _mechanism(analyses: Analyses) -> str:

@@ -14,8 +14,10 @@ from fairbench.analysis.audit.horizon import (
     flips_between_horizons,
     gap_changes,
     horizon_not_tuned,
+    law_does_not_hold,
     order_not_settled,
     still_improving,
+    too_few_sizes,
 )
 from fairbench.analysis.audit.power import low_power
 from fairbench.analysis.audit.records import contradictory, damaged, duplicates, unequal_evaluation
@@ -56,6 +58,8 @@ AUDIT_CHECKS: tuple[Check[Analyses], ...] = (
     order_not_settled,
     gap_changes,
     horizon_not_tuned,
+    too_few_sizes,
+    law_does_not_hold,
     at_edge,
     by_chance,
     searched_shorter,

@@ -3,10 +3,12 @@
 import json
 from collections.abc import Iterator
 from dataclasses import asdict
+from functools import partial
 from itertools import pairwise
 from statistics import fmean
 
 from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.comparison.size_trends import LadderLaw, ladders
 from fairbench.analysis.comparison.speedups import Speedup
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.results import ArmResults
@@ -116,6 +118,26 @@ def beyond_horizons(case: Analyses) -> str:
 
 def _end(row: Speedup) -> float:
     return row.longest if row.beyond == "at least" else row.shortest
+
+
+@check("too few sizes", "warn", "Add sizes, horizons or seeds to the ladder, or claim nothing about size.")
+def too_few_sizes(case: Analyses) -> str:
+    """The sizes, horizons or seeds of a ladder, or its unfinished trials, leave the trend of a speed-up unknown."""
+    return merged((row.note, f"{row.arena} {row.optimizer}") for row in case.size_trends if row.trend is None)
+
+
+@check("law does not hold", "warn", "Read the trend as that of the measured sizes; add a larger size.")
+def law_does_not_hold(case: Analyses) -> str:
+    """The law of the smaller sizes of a ladder errs at the largest one by more than the margin of the metric."""
+    return "; ".join(filter(None, map(partial(_misfit, case), case.ladder_laws)))
+
+
+def _misfit(case: Analyses, law: LadderLaw) -> str:
+    arenas = next(ladder.arenas for ladder in ladders(case.suite) if ladder.name == law.arena)
+    largest = max(arenas, key=lambda name: case.suite.arenas[name].steps)
+    loss = fmean(case.results.arm(largest, law.reference).scores(law.metric))
+    error, margin = (law.left_out_error or 0.0) * loss, case.suite.arenas[largest].margin
+    return f"{law.arena} by {plain(error, '.2g')}, margin {margin:g}" if error > margin else ""
 
 
 @check("horizon not tuned", "warn", "Leave out `tuned_on` and fixed rates: each size and horizon needs its own search.")

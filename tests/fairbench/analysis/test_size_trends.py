@@ -1,0 +1,86 @@
+"""Trends of a speed-up over size, from fabricated studies with a known law."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from fabricated import Records, history, study, with_ladder
+
+from fairbench.analysis.analyse import analyse
+from fairbench.report.figures.all_figures import draw_figure
+from fairbench.report.findings import speed_up
+from fairbench.report.tables.results import all_tables
+
+SEEDS = range(1, 6)
+TRUE = {"AdamW": (1.0, 0.0), "Lion": (1.5, -0.25), "PsiLogic": (1.2, 0.0)}
+CENTER = np.sqrt(1000 * 8000)
+
+
+def analysed(noise=0.002, reference="AdamW", lost=(), **ladder):
+    """Analyses of a ladder whose losses follow a law; `lost`: arms of which a seed diverged."""
+    asked = with_ladder(study(("gpt",), (*TRUE,), SEEDS), **ladder)
+    asked = replace(asked, suite=replace(asked.suite, reference=reference))
+    rng, finals = np.random.default_rng(0), {}
+    for name, plan in asked.suite.arenas.items():
+        for optimizer, (r, t) in TRUE.items():
+            size = plan.cell.parameters
+            faster = r * (size / CENTER) ** t
+            loss = 1.5 + 20 * size**-0.4 + 8 * (faster * plan.steps) ** -0.35
+            finals[name, optimizer] = {seed: loss + noise * rng.normal() for seed in SEEDS}
+            if (name, optimizer) in lost:
+                finals[name, optimizer][3] = "diverged"
+    return analyse(history(asked), Records(finals))
+
+
+@pytest.fixture(scope="module")
+def known():
+    return analysed()
+
+
+def test_the_law_and_the_trends_are_found(known) -> None:
+    (law,) = known.ladder_laws
+    assert (law.arena, law.cells, law.n, law.largest) == ("gpt", 36, 5, 8000)
+    assert law.center == pytest.approx(CENTER)
+    assert (law.alpha, law.beta) == (pytest.approx(0.4, abs=0.1), pytest.approx(0.35, abs=0.1))
+    assert law.left_out_error < 0.01
+    lion, psilogic = known.size_trends
+    assert [(x.optimizer, x.verdict) for x in (lion, psilogic)] == [("Lion", "shrinks"), ("PsiLogic", "holds")]
+    for row in (lion, psilogic):
+        speedup, trend = TRUE[row.optimizer]
+        assert row.ci_low < speedup < row.ci_high
+        assert row.trend_low < trend < row.trend_high
+    assert lion.smallest > lion.speedup > lion.largest
+    assert lion.largest == pytest.approx(lion.speedup * (8000 / CENTER) ** lion.trend)
+
+
+def test_single_speedups_agree_with_the_law(known) -> None:
+    """Each is between horizons of its own size, without any law."""
+    single = [x.speedup for x in known.speedups if x.optimizer == "PsiLogic" and x.speedup]
+    assert len(single) >= 6
+    assert np.median(single) == pytest.approx(1.2, rel=0.05)
+
+
+def test_report_and_figure_have_it(known) -> None:
+    tables = all_tables(known)
+    assert [row[-2].text for row in tables["size_trends"].rows] == ["shrinks", "holds"]
+    assert tables["ladder_laws"].rows[0][0].text == "gpt"
+    (panel,) = draw_figure(known, "size_trends").parts
+    assert "Lion: " in panel.summary
+    assert "shrinks" in panel.summary
+    assert "With size the speed-up of Lion shrinks" in speed_up(known)
+
+
+def test_an_optimizer_with_a_lost_seed_has_no_trend() -> None:
+    lion, psilogic = analysed(lost={("gpt-2-x1", "Lion")}).size_trends
+    assert (lion.verdict, lion.note, lion.trend) == ("cannot be told", "not all trials finished", None)
+    assert psilogic.verdict == "holds"
+    nothing = analysed(lost={("gpt-2-x1", "AdamW")})
+    assert not nothing.ladder_laws
+    assert {row.note for row in nothing.size_trends} == {"not all trials of AdamW finished"}
+
+
+def test_two_sizes_determine_no_trend() -> None:
+    few = analysed(parameters=(1000, 4000))
+    assert {(row.verdict, row.note) for row in few.size_trends} == {("cannot be told", few.size_trends[0].note)}
+    assert "2 sizes" in few.size_trends[0].note
+    assert "too few sizes" in {flag.name for flag in few.flags}
