@@ -2,8 +2,8 @@
 
 .venv/bin/python benchmarks/speedup_coverage.py [--csv docs/results/benchmarks/speedup_coverage.csv]
 
-The reference follows loss = 2 + horizon^-0.4, an arm reaches the loss of `speedup` times its steps. Final values have normal
-noise, of which a share is common to a seed in all trainings. For comparison: a percentile bootstrap over the same seeds.
+The reference follows loss = 2 + horizon^-0.4, an arm reaches the loss of `speedup` times its steps. Final values have
+normal noise, of which a share is common to a seed in all trainings. For comparison: a percentile bootstrap over seeds.
 """
 
 import argparse

@@ -120,7 +120,7 @@ class Records:
 
     def result(self, spec, outcome, status):
         arena, optimizer, seed = spec.arena.name, spec.optimizer.name, spec.seed
-        finished, (primary, *others) = status == "finished", METRICS[spec.arena.task]
+        finished, (primary, *others) = status == "finished", METRICS.get(arena) or METRICS[spec.arena.task]
         metrics = {primary: outcome, **dict.fromkeys(others, 1.5)} if finished else {}
         key = f"{arena} {optimizer} {seed} {spec.lr}"
         return {

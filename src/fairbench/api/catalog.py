@@ -68,7 +68,7 @@ def suites() -> Table[SuiteEntry]:
     """The suites that fairbench includes.
 
     >>> [suite.name for suite in fb.suites()][:3]
-    ['ablation', 'mini', 'paper']
+    ['ablation', 'ladder', 'ladder-paper']
     """
     loaded = {name: load_suite(name) for name in suite_names()}
     rows = [

@@ -37,7 +37,7 @@ def of(arenas=("gpt", "vit"), optimizers=("AdamW", "Lion", "PsiLogic", "SGD")):
 
 def standings(analyses, costs=()):
     results, comparisons = analyses.results, analyses.comparisons
-    return leaderboard(results, comparisons, ranking(results, comparisons), costs)
+    return leaderboard(results, comparisons, ranking(results, comparisons), costs, [])
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
-from fabricated import Records, finals, history, mechanism, sha, study
+from fabricated import Records, finals, history, mechanism, sha, study, with_horizons
 
 from fairbench.report import write_report
 from fairbench.report.tables.fields import fields_of, meanings_of
@@ -21,11 +21,11 @@ SCORES = {"PsiLogic": [0.9, 0.91, "diverged"], "+groups": ["failed", 0.5, 0.6], 
 
 
 def asked():
-    """A study that has all files but shocks and schedules: three optimizers, two arenas, a ladder, targets, timing."""
+    """A study with all files but shocks and schedules: two arenas, horizons, a control ladder, targets, timing."""
     found = study(("gpt", "vit"), ("AdamW", "+groups", "PsiLogic"), compare="all", controls=["AdamW", "+groups"])
     arenas = {name: replace(arena, target=0.5) for name, arena in found.suite.arenas.items()}
     sweep = replace(found.suite.sweep, extra={"betas": [[0.9, 0.9], [0.9, 0.99]]})
-    return replace(found, suite=replace(found.suite, arenas=arenas, sweep=sweep))
+    return with_horizons(replace(found, suite=replace(found.suite, arenas=arenas, sweep=sweep)), 0.5, 2)
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +94,7 @@ def test_the_records_are_in_the_parquet_file(folder, described):
     assert table.column_names == [field["name"] for field in described["records.parquet"]["schema"]["fields"]]
     trials = table.to_pylist()
     stages = [trial["stage"] for trial in trials]
-    assert (stages.count("sweep"), stages.count("final"), stages.count("timing")) == (36, 16, 30)
+    assert (stages.count("sweep"), stages.count("final"), stages.count("timing")) == (60, 28, 30)
     (ours,) = [
         x for x in trials if (x["arena"], x["optimizer"], x["stage"], x["seed"]) == ("vit", "PsiLogic", "final", 1)
     ]

@@ -4,7 +4,7 @@ from dataclasses import replace
 from itertools import combinations
 
 import pytest
-from fabricated import Records, finals, history, study
+from fabricated import Records, finals, history, study, with_horizons
 
 from fairbench.analysis.analyse import analyse
 from fairbench.analysis.comparison.controls import Contribution
@@ -20,7 +20,7 @@ LONG = [f"schedule_free_adamw_beta2_0.9{'9' * n}_no_decay".ljust(40, "W") for n 
 @pytest.fixture(scope="module")
 def analyses():
     """Every figure has data, names have 40 characters, and seeds of some arms diverged."""
-    the_study = study(("gpt", "vit"), (*LONG, "PsiLogic"), (1, 2, 3, 4, 5, 6))
+    the_study = with_horizons(study(("gpt", "vit"), (*LONG, "PsiLogic"), (1, 2, 3, 4, 5, 6)), 0.5, 2)
     lost = {LONG[0]: [0.5, 0.51, 0.52, 0.5, 0.49, "diverged"], LONG[1]: [0.6, 0.61, 0.6, 0.6, *["diverged"] * 2]}
     arms = [(arena, i, name) for arena in ("gpt", "vit") for i, name in enumerate(LONG)]
     profiles = [
