@@ -95,3 +95,4 @@ def test_the_schedule_is_part_of_an_identity_and_the_default_leaves_it_as_it_was
     others = [replace(spec, training=replace(spec.training, **x)) for x in ({"schedule": "wsd"}, {"min_lr": 0.1})]
     assert len({spec.id, *(other.id for other in others)}) == 3
     assert [TrialSpec.from_json(other.to_json()) for other in others] == others
+    assert lr_factor.__module__ in spec.arena.code  # an edit of a formula gives other trials
