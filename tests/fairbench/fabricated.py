@@ -69,22 +69,23 @@ def with_horizons(the_study, *horizons):
     """The study with other horizons of the reference in every arena."""
     suite, arenas = the_study.suite, dict(the_study.suite.arenas)
     for name, plan in suite.arenas.items():
-        cells = {x: Cell(name, x, curve_of=name) for x in horizons if x != 1}
+        cells = {x: Cell(name, x, curve_of=name) for x in horizons if x != 1 and not plan.cell}
         arenas |= {f"{name}-x{x:g}": replace(plan, task=name, steps=round(10 * x), cell=cells[x]) for x in cells}
-    met = {name: the_study.arenas[plan.cell.family if plan.cell else name] for name, plan in arenas.items()}
+    met = {name: the_study.arenas[plan.cell.curve_of or name if plan.cell else name] for name, plan in arenas.items()}
     return replace(the_study, suite=replace(suite, arenas=arenas), arenas=met)
 
 
 def with_ladder(the_study, parameters=(1000, 2000, 4000, 8000), horizons=(0.5, 1, 2)):
     """The study with its arena gpt at several sizes and horizons."""
-    plan, arenas = the_study.suite.arenas["gpt"], {}
+    arenas, met = dict(the_study.suite.arenas), dict(the_study.arenas)
+    plan, known = arenas.pop("gpt"), met.pop("gpt")
     for size, count in enumerate(parameters, 1):
         for x in horizons:
             steps = round(100 * x * count / parameters[0])
             cell = Cell("gpt", x, size, count)
-            arenas[f"gpt-{size}-x{x:g}"] = replace(plan, task="gpt", steps=steps, cell=cell)
-    suite = replace(the_study.suite, arenas=arenas)
-    return replace(the_study, suite=suite, arenas=dict.fromkeys(arenas, the_study.arenas["gpt"]))
+            name = f"gpt-{size}-x{x:g}"
+            arenas[name], met[name] = replace(plan, task="gpt", steps=steps, cell=cell), known
+    return replace(the_study, suite=replace(the_study.suite, arenas=arenas), arenas=met)
 
 
 class Records:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, sqrt
 from statistics import fmean, variance
 from typing import Any
@@ -45,6 +45,10 @@ class Forecast:
             standard deviations between seeds; None if alpha cannot be reached.
         spread: standard deviation between seeds of the primary metric, pooled over the arms that have records; None
             where there are none.
+        trend: of an arena on a ladder, the smallest trend of a speed-up over size that the ladder finds with 90% power,
+            by the seeds that have records; None without a ladder, and while records do not determine its law.
+        trend_spread: the standard deviation between seeds with which it finds the suite's `trend_margin`, as a share of
+            what the loss falls when the steps double, for exponents of 0.35; None without a ladder.
     """
 
     arena: str
@@ -58,12 +62,19 @@ class Forecast:
     disk: float
     effect: float | None
     spread: float | None
+    trend: float | None = None
+    trend_spread: float | None = None
 
 
 def forecast(preflight: Preflight, lookup: Lookup) -> list[Forecast]:
     """The forecast of each arena; the seeds with a record give the spread."""
     results = collect(preflight.study, lookup)
-    return [_forecast(preflight, arena, results) for arena in preflight.study.suite.arenas]
+    # it imports scipy, which `fairbench status` does not need
+    from fairbench.analysis.comparison.size_trends import detectable_trends
+
+    forecasts = [_forecast(preflight, arena, results) for arena in preflight.study.suite.arenas]
+    trends = detectable_trends(results)
+    return [replace(x, **trends[x.arena]._asdict()) if x.arena in trends else x for x in forecasts]
 
 
 def _forecast(preflight: Preflight, arena: str, results: Results) -> Forecast:

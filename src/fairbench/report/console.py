@@ -14,7 +14,7 @@ from fairbench.analysis.published.verdicts import PublishedComparison
 from fairbench.common.checks import SEVERITIES, STYLES, Flag
 from fairbench.common.formatting import duration, plain, plural
 from fairbench.report import Report
-from fairbench.report.tables.numbers import NONE, interval, number, p_value
+from fairbench.report.tables.numbers import NONE, interval, number, p_value, percent
 from fairbench.report.tables.verdict_text import VerdictText
 from fairbench.study.history import History
 from fairbench.study.plan import Study
@@ -114,6 +114,9 @@ def print_plan(
             f"  {_detects(f, arena.margin)}",
             highlight=False,
         )
+    for ladder, arenas in suite.ladders.items():
+        first = next(f for f in forecasts if f.arena in arenas)
+        console.print(f"ladder {ladder}: {_finds(first, suite.trend_margin)}", highlight=False)
     if untuned := [name for name in suite.optimizers if not study.tuned(name)]:
         console.print(f"untuned, without sweep trials: {', '.join(untuned)}", highlight=False)
     family = len(suite.compared)
@@ -162,6 +165,18 @@ def _detects(f: Forecast, margin: float) -> str:
         return f"{power}, so its margin only if seeds differ by {plain(margin / f.effect, '.2g')} or less"
     detected = f"{power}: {plain(f.effect * f.spread, '.2g')}, by the seeds that have a record"
     return detected if f.effect * f.spread <= margin else f"{detected}, which exceeds its margin"
+
+
+def _finds(f: Forecast, margin: float) -> str:
+    """The trend over size that a ladder can find."""
+    if f.trend_spread is None:
+        return "too few sizes, horizons or seeds for a trend over size"
+    if f.trend is not None:
+        return f"finds a trend over size of {plain(f.trend, '.2g')} with 90% power, by the seeds that have a record"
+    share = percent(f.trend_spread)
+    return (
+        f"finds a trend over size of {margin:g} with 90% power if seeds differ by {share} of what twice the steps gain"
+    )
 
 
 def print_publication_verdicts(judged: Sequence[PublishedComparison], alpha: float, console: Console) -> None:

@@ -245,6 +245,15 @@ class Suite:
             words += [f"all {len(here)} of {arena}"] if every else [self.pair_title(*x) for x in here]
         return words
 
+    @property
+    def ladders(self) -> dict[str, list[str]]:
+        """The arenas of each ladder; with schedules as a factor there is one for each."""
+        found: dict[str, list[str]] = {}
+        for name, plan in self.arenas.items():
+            if plan.cell and plan.cell.size:
+                found.setdefault("-".join(filter(None, (plan.cell.family, plan.schedule))), []).append(name)
+        return found
+
     def task(self, arena: str) -> str:
         """The name or class by which an arena is loaded."""
         return self.arenas[arena].task or arena

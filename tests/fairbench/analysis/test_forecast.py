@@ -5,9 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import variance
 
+import numpy as np
 import pytest
 import torch
-from fabricated import Records, finals, history, study
+from fabricated import Records, finals, history, study, with_ladder
 from rich.console import Console
 from tiny import Finished, here
 
@@ -200,3 +201,34 @@ def test_the_plan_in_words() -> None:
         study(("vit",), ("AdamW", "PsiLogic"), seeds=(1,))
     )
     assert "cannot reach alpha" in shown(study(("vit",), ("AdamW", "PsiLogic"), seeds=(1,)))
+
+
+def test_the_plan_of_a_ladder_says_which_trend_it_finds() -> None:
+    """With the spread that the plan asks for, the trend that the records show to be detectable is the margin."""
+    asked = with_ladder(study(("gpt",), ("AdamW", "PsiLogic"), range(1, 6)))
+    first = forecast(rehearsed(asked), nothing)[0]
+    assert first.trend is None
+    assert 0.01 < first.trend_spread < 0.2
+    assert (
+        f"ladder gpt: finds a trend over size of 0.05 with 90% power if seeds differ by {100 * first.trend_spread:.2g}%"
+        in (shown(asked))
+    )
+
+    noise, rng = 0.01, np.random.default_rng(0)
+    middle = np.exp(np.mean(np.log([*{plan.steps for plan in asked.suite.arenas.values()}])))
+    finals = {
+        (name, optimizer): {
+            seed: 1 + (plan.cell.parameters / 2828) ** -0.35 + (plan.steps / middle) ** -0.35 + noise * rng.normal()
+            for seed in range(1, 6)
+        }
+        for name, plan in asked.suite.arenas.items()
+        for optimizer in asked.suite.optimizers
+    }
+    known = forecast(rehearsed(asked), Records(finals))[0]
+    fall = 1 - 2**-0.35
+    assert known.trend == pytest.approx(
+        0.05 * noise / fall / first.trend_spread, rel=0.25
+    )  # spread and law are estimates
+    assert "by the seeds that have a record" in shown(asked, Records(finals))
+    few = with_ladder(study(("gpt",), ("AdamW", "PsiLogic"), range(1, 6)), (1000, 2000))
+    assert "ladder gpt: too few sizes, horizons or seeds" in shown(few)

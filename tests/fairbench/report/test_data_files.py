@@ -21,7 +21,7 @@ SCORES = {"PsiLogic": [0.9, 0.91, "diverged"], "+groups": ["failed", 0.5, 0.6], 
 
 
 def asked():
-    """A study with all files but shocks and schedules: two arenas, horizons, a control ladder, targets, timing."""
+    """A study with all files but shocks, schedules and size_trends: horizons, a control ladder, targets, timing."""
     found = study(("gpt", "vit"), ("AdamW", "+groups", "PsiLogic"), compare="all", controls=["AdamW", "+groups"])
     arenas = {name: replace(arena, target=0.5) for name, arena in found.suite.arenas.items()}
     sweep = replace(found.suite.sweep, extra={"betas": [[0.9, 0.9], [0.9, 0.99]]})

@@ -4,11 +4,12 @@ from dataclasses import replace
 from itertools import combinations
 
 import pytest
-from fabricated import Records, finals, history, study, with_horizons
+from fabricated import Records, finals, history, study, with_horizons, with_ladder
 
 from fairbench.analysis.analyse import analyse
 from fairbench.analysis.comparison.controls import Contribution
 from fairbench.analysis.comparison.shocks import ShockCost
+from fairbench.analysis.comparison.size_trends import SizeTrend
 from fairbench.analysis.comparison.time_to_target import ProfilePoint
 from fairbench.report.figures.all_figures import FIGURES, draw_figures
 from fairbench.report.figures.canvas import panels, style
@@ -20,7 +21,8 @@ LONG = [f"schedule_free_adamw_beta2_0.9{'9' * n}_no_decay".ljust(40, "W") for n 
 @pytest.fixture(scope="module")
 def analyses():
     """Every figure has data, names have 40 characters, and seeds of some arms diverged."""
-    the_study = with_horizons(study(("gpt", "vit"), (*LONG, "PsiLogic"), (1, 2, 3, 4, 5, 6)), 0.5, 2)
+    begun = study(("gpt", "vit"), (*LONG, "PsiLogic"), (1, 2, 3, 4, 5, 6))
+    the_study = with_horizons(with_ladder(begun, (1000, 2000), (1,)), 0.5, 2)
     lost = {LONG[0]: [0.5, 0.51, 0.52, 0.5, 0.49, "diverged"], LONG[1]: [0.6, 0.61, 0.6, 0.6, *["diverged"] * 2]}
     arms = [(arena, i, name) for arena in ("gpt", "vit") for i, name in enumerate(LONG)]
     profiles = [
@@ -34,6 +36,10 @@ def analyses():
         contributions=[Contribution(a, "loss", "rung", n, LONG[0], 4, i / 9, -0.02, 0.04, "") for a, i, n in arms],
         shock_costs=[ShockCost(a, "gpt", n, 6, i, 12.0, 30.0, 0.5, i / 9, 0.05, 0.15, "") for a, i, n in arms],
         profiles=profiles,
+        size_trends=[
+            SizeTrend("gpt", name, "PsiLogic", "loss", "holds", i + 0.5, smallest=i + 0.4, largest=i + 0.6, trend=0.1)
+            for i, name in enumerate(LONG)
+        ],
     )
 
 

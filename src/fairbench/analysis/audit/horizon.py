@@ -8,7 +8,7 @@ from itertools import pairwise
 from statistics import fmean
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.comparison.size_trends import LadderLaw, ladders
+from fairbench.analysis.comparison.size_trends import LadderLaw
 from fairbench.analysis.comparison.speedups import Speedup
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.results import ArmResults
@@ -133,8 +133,7 @@ def law_does_not_hold(case: Analyses) -> str:
 
 
 def _misfit(case: Analyses, law: LadderLaw) -> str:
-    arenas = next(ladder.arenas for ladder in ladders(case.suite) if ladder.name == law.arena)
-    largest = max(arenas, key=lambda name: case.suite.arenas[name].steps)
+    largest = max(case.suite.ladders[law.arena], key=lambda name: case.suite.arenas[name].steps)
     loss = fmean(case.results.arm(largest, law.reference).scores(law.metric))
     error, margin = (law.left_out_error or 0.0) * loss, case.suite.arenas[largest].margin
     return f"{law.arena} by {plain(error, '.2g')}, margin {margin:g}" if error > margin else ""

@@ -1,6 +1,7 @@
 """Whether a speed-up changes with the size of the model: the law of each ladder, and the trend of each optimizer."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -8,9 +9,11 @@ import numpy as np
 
 from fairbench.analysis.results import Results
 from fairbench.analysis.statistics.scaling_law import Array, Law
-from fairbench.analysis.statistics.trend import Trend, judge
+from fairbench.analysis.statistics.trend import Trend, detectable_trend, judge
 from fairbench.suites.schema import Suite
 
+EXPONENT = 0.35
+"""Both exponents of the law that a plan assumes while there are no records."""
 UNKNOWN = "cannot be told"
 """The verdict on a trend that these trials do not determine."""
 
@@ -85,61 +88,80 @@ class SizeTrend:
     note: str = ""
 
 
-class Ladder(NamedTuple):
-    """A ladder of a suite and its arenas."""
-
-    name: str
-    arenas: list[str]
-
-
-def ladders(suite: Suite) -> list[Ladder]:
-    """The ladders of a suite; with schedules as a factor there is one for each."""
-    found: dict[tuple[str, str], list[str]] = {}
-    for name, plan in suite.arenas.items():
-        if plan.cell and plan.cell.size:
-            found.setdefault((plan.cell.family, plan.schedule), []).append(name)
-    return [Ladder("-".join(filter(None, key)), arenas) for key, arenas in found.items()]
-
-
 def size_trends(results: Results) -> tuple[list[LadderLaw], list[SizeTrend]]:
     """The law of each ladder, and a row for each of its optimizers but the reference, in the order of the suite.
 
     The level of the verdicts is alpha over the number of ladders.
     """
     suite = results.study.suite
-    every = ladders(suite)
-    judged = [_judge(results, ladder, suite.alpha / len(every)) for ladder in every]
+    judged = [_judge(results, name, arenas, suite.alpha / len(suite.ladders)) for name, arenas in suite.ladders.items()]
     return [law for law, _ in judged if law], [row for _, rows in judged for row in rows]
 
 
-def _judge(results: Results, ladder: Ladder, alpha: float) -> tuple[LadderLaw | None, list[SizeTrend]]:
+class Detectable(NamedTuple):
+    """What a ladder can find, see `fairbench.analysis.forecast.Forecast`."""
+
+    trend: float | None
+    trend_spread: float | None
+
+
+def detectable_trends(results: Results) -> dict[str, Detectable]:
+    """What the ladder of each arena can find; nothing for arenas without a ladder that determines a law."""
+    suite, found = results.study.suite, dict[str, Detectable]()
+    laws = {law.arena: law for law in size_trends(results)[0]}
+    for ladder, arenas in suite.ladders.items():
+        cells = [(x, name) for x in arenas for name in suite.optimizers]
+        design = (*_design(suite, [x for x, _ in cells]), [name for _, name in cells], len(suite.final.seeds))
+        level = suite.alpha / len(suite.ladders)
+        typical = Law(0.0, 1.0, EXPONENT, 1.0, EXPONENT, suite.reference, 1.0, 1.0, ())
+        at_unit = max(detectable_trend(*design, typical, 1.0, alpha=level).values(), default=None)
+        if at_unit is None:
+            continue
+        middle = float(np.exp(np.log(np.unique(design[1])).mean()))
+        fall = (1 - 2**-EXPONENT) * middle**-EXPONENT
+        found_trend = None
+        if (law := laws.get(ladder)) and law.spread:
+            shared = law.E, law.A, law.alpha, law.B, law.beta, law.reference, law.center, law.largest
+            found_trend = max(detectable_trend(*design, Law(*shared, ()), law.spread, alpha=level).values())
+        found |= dict.fromkeys(arenas, Detectable(found_trend, suite.trend_margin / at_unit / fall))
+    return found
+
+
+def _design(suite: Suite, arenas: Sequence[str]) -> tuple[Array, Array]:
+    """The size and the steps of each arena of a ladder."""
+    plans = [suite.arenas[x] for x in arenas]
+    sizes = np.array([float(plan.cell.parameters) for plan in plans if plan.cell])
+    return sizes, np.array([float(plan.steps) for plan in plans])
+
+
+def _judge(
+    results: Results, ladder: str, arenas: Sequence[str], alpha: float
+) -> tuple[LadderLaw | None, list[SizeTrend]]:
     suite = results.study.suite
-    metric, reference = suite.arenas[ladder.arenas[0]].metric, suite.reference
-    names = [name for name in suite.optimizers if all(results.arm(x, name).complete for x in ladder.arenas)]
+    metric, reference = suite.arenas[arenas[0]].metric, suite.reference
+    names = [name for name in suite.optimizers if all(results.arm(x, name).complete for x in arenas)]
     notes = {name: "not all trials finished" for name in suite.optimizers if name not in names}
     law, trends, table = None, list[Trend](), np.empty((0, 0))
     if reference in names:
-        cells = [(x, name) for x in ladder.arenas for name in names]
+        cells = [(x, name) for x in arenas for name in names]
         table = np.array([results.arm(*cell).scores(metric) for cell in cells])
-        plans = [suite.arenas[x] for x, _ in cells]
-        sizes = np.array([float(plan.cell.parameters) for plan in plans if plan.cell])
-        steps = np.array([float(plan.steps) for plan in plans])
-        of_cells = [name for _, name in cells]
-        law, trends = judge(sizes, steps, table, of_cells, reference, alpha=alpha, margin=suite.trend_margin)
+        design = (*_design(suite, [x for x, _ in cells]), table, [name for _, name in cells])
+        law, trends = judge(*design, reference, alpha=alpha, margin=suite.trend_margin)
     else:
         notes = dict.fromkeys(suite.optimizers, f"not all trials of {reference} finished")
     about = {trend.optimizer: trend for trend in trends}
     others = [name for name in suite.optimizers if name != reference]
-    rows = [_row(suite, ladder, metric, about.get(x) or Trend(x, UNKNOWN, note=notes[x]), law) for x in others]
+    sizes = [plan.cell.parameters for x in arenas if (plan := suite.arenas[x]).cell]
+    about_all = (ladder, suite.reference, metric)
+    rows = [_row(*about_all, about.get(x) or Trend(x, UNKNOWN, note=notes[x]), law, sizes) for x in others]
     return _law(ladder, metric, law, table) if law else None, rows
 
 
-def _row(suite: Suite, ladder: Ladder, metric: str, trend: Trend, law: Law | None) -> SizeTrend:
-    row = SizeTrend(ladder.name, trend.optimizer, suite.reference, metric, trend.verdict, note=trend.note)
+def _row(ladder: str, reference: str, metric: str, trend: Trend, law: Law | None, sizes: Sequence[int]) -> SizeTrend:
+    row = SizeTrend(ladder, trend.optimizer, reference, metric, trend.verdict, note=trend.note)
     known = {x.optimizer: x for x in law.speed_ups} if law else {}
     if law is None or trend.optimizer not in known:
         return row
-    sizes = [plan.cell.parameters for x in ladder.arenas if (plan := suite.arenas[x]).cell]
     log, exponent = known[trend.optimizer].log, known[trend.optimizer].trend
     low, high = (None if end is None else math.exp(end) for end in (log.ci_low, log.ci_high))
     return replace(
@@ -157,7 +179,7 @@ def _row(suite: Suite, ladder: Ladder, metric: str, trend: Trend, law: Law | Non
     )
 
 
-def _law(ladder: Ladder, metric: str, law: Law, table: Array) -> LadderLaw:
+def _law(ladder: str, metric: str, law: Law, table: Array) -> LadderLaw:
     (cells, n), shared = table.shape, (law.E, law.A, law.alpha, law.B, law.beta, law.center, law.largest)
     errors = law.spread, law.error, law.left_out_error
-    return LadderLaw(ladder.name, metric, law.reference, *shared, cells, n, *errors)
+    return LadderLaw(ladder, metric, law.reference, *shared, cells, n, *errors)

@@ -3,7 +3,7 @@
 import math
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.comparison.size_trends import SizeTrend, ladders
+from fairbench.analysis.comparison.size_trends import SizeTrend
 from fairbench.report.figures.canvas import Drawing, finished, panels
 from fairbench.report.figures.colors import LIGHT
 from fairbench.report.figures.labels import draw_legend, label_ends, label_space, lines_height
@@ -18,7 +18,7 @@ POINTS = 9
 def draw_size_trends(analyses: Analyses, looks: Looks) -> Drawing | None:
     """A panel for each ladder whose law is known, with a line for each optimizer."""
     suite = analyses.suite
-    known = {ladder.name: ladder.arenas for ladder in ladders(suite)}
+    known = suite.ladders
     trends: dict[str, list[SizeTrend]] = {}
     for row in analyses.size_trends:
         if row.speedup is not None:
