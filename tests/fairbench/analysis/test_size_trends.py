@@ -7,6 +7,7 @@ import pytest
 from fabricated import Records, history, study, with_ladder
 
 from fairbench.analysis.analyse import analyse
+from fairbench.analysis.statistics import trend
 from fairbench.report.figures.all_figures import draw_figure
 from fairbench.report.findings import speed_up
 from fairbench.report.tables.results import all_tables
@@ -84,3 +85,27 @@ def test_two_sizes_determine_no_trend() -> None:
     assert {(row.verdict, row.note) for row in few.size_trends} == {("cannot be told", few.size_trends[0].note)}
     assert "2 sizes" in few.size_trends[0].note
     assert "too few sizes" in {flag.name for flag in few.flags}
+
+
+def test_several_ladders_share_alpha(monkeypatch) -> None:
+    """Two schedules of one ladder: each is judged at half of alpha."""
+    levels = []
+
+    def judge(*args, alpha, margin):
+        levels.append(alpha)
+        return trend.judge(*args, alpha=alpha, margin=margin)
+
+    monkeypatch.setattr("fairbench.analysis.comparison.size_trends.judge", judge)
+    asked = with_ladder(study(("gpt",), (*TRUE,), SEEDS), (1000, 2000, 4000), (1, 2))
+    arenas = {
+        f"{name}-{schedule}": replace(plan, schedule=schedule)
+        for name, plan in asked.suite.arenas.items()
+        for schedule in ("cosine", "linear")
+    }
+    met = dict.fromkeys(arenas, next(iter(asked.arenas.values())))
+    asked = replace(asked, suite=replace(asked.suite, arenas=arenas), arenas=met)
+    rng = np.random.default_rng(0)
+    finals = {arm: {seed: 2 + rng.random() for seed in SEEDS} for arm in asked.suite.arms}
+    rows = analyse(history(asked), Records(finals)).size_trends
+    assert {row.arena for row in rows} == {"gpt-cosine", "gpt-linear"}
+    assert levels == [0.025, 0.025]

@@ -349,3 +349,22 @@ def test_user_folders_of_images_and_of_text(
     shown = capsys.readouterr().out
     assert "images (path pictures, size 64): prepared in" in shown
     assert "text (path texts, vocabulary 300): prepared in" in shown
+
+
+def test_a_ladder_asks_the_arena_for_its_sizes(folder: Path) -> None:
+    """As the page shows it."""
+    Path("sine.toml").write_text(f"{SUITE}\n[ladder.sine]\nsizes = [8, 16]\nhorizons = [1, 2]\n")
+    with pytest.raises(UsageError, match=r"ladder\.sine\.sizes: arena NoisySine has no method sized"):
+        load_suite("sine.toml")
+    (method,) = re.findall(r"^    def sized.*\n        return .*\n", PAGE, re.MULTILINE)
+    file = Path("noisy_sine.py")
+    file.write_text(file.read_text().rstrip() + f"\n\n{method}")
+    for name in [name for name in sys.modules if "noisy_sine" in name]:
+        del sys.modules[name]
+    arenas = load_suite("sine.toml").arenas
+    assert {name: (x.model["width"], x.steps, x.cell.parameters) for name, x in arenas.items()} == {
+        "sine-8-x1": (8, 40, 64),
+        "sine-8-x2": (8, 80, 64),
+        "sine-16-x1": (16, 160, 256),
+        "sine-16-x2": (16, 320, 256),
+    }

@@ -14,6 +14,8 @@ from fairbench.suites.schema import Suite
 
 EXPONENT = 0.35
 """Both exponents of the law that a plan assumes while there are no records."""
+FARTHEST = 20.0
+"""The logarithm of a speed-up beyond which it is none."""
 UNKNOWN = "cannot be told"
 """The verdict on a trend that these trials do not determine."""
 
@@ -61,7 +63,7 @@ class SizeTrend:
         verdict: "grows" or "shrinks" if the speed-up does so with size, by Holm-corrected p below alpha; "holds" if the
             trend is within the suite's `trend_margin`, by its 90% interval; otherwise "cannot be told".
         speedup: at the geometric mean of the sizes; above 1 if the reference needs more steps.
-        ci_low, ci_high: end of its 95% confidence interval.
+        ci_low, ci_high: end of its 95% confidence interval; None for one that is not finite.
         smallest, largest: the speed-up at the smallest and at the largest size.
         trend: exponent of the size; 0.1 is 26% more for ten times the size.
         trend_low, trend_high: end of its 95% confidence interval, not corrected.
@@ -163,14 +165,17 @@ def _row(ladder: str, reference: str, metric: str, trend: Trend, law: Law | None
     if law is None or trend.optimizer not in known:
         return row
     log, exponent = known[trend.optimizer].log, known[trend.optimizer].trend
-    low, high = (None if end is None else math.exp(end) for end in (log.ci_low, log.ci_high))
+    logs = [log.difference + exponent.difference * math.log(size / law.center) for size in (min(sizes), max(sizes))]
+    if max(map(abs, logs)) > FARTHEST:
+        return replace(row, verdict=UNKNOWN, note="these losses determine no speed-up")
+    low, high = (None if end is None or end > FARTHEST else math.exp(end) for end in (log.ci_low, log.ci_high))
     return replace(
         row,
         speedup=math.exp(log.difference),
         ci_low=low,
         ci_high=high,
-        smallest=law.speed_up(trend.optimizer, min(sizes)),
-        largest=law.speed_up(trend.optimizer, max(sizes)),
+        smallest=math.exp(logs[0]),
+        largest=math.exp(logs[1]),
         trend=exponent.difference,
         trend_low=exponent.ci_low,
         trend_high=exponent.ci_high,
