@@ -28,7 +28,7 @@ __version__ = "0.7.0"
 for _other in Path(__file__).parents[1].glob("psilogic-*.dist-info"):
     warnings.warn(
         f"{_other.stem} and psilogic-fairbench are installed in the same folder and both have the package psilogic: "
-        "the files of the last one replaced the other's, and uninstalling one deletes them; run: pip uninstall psilogic "
-        "psilogic-fairbench; then install psilogic-fairbench again, into an environment of its own",
+        "the files of the last one replaced the other's, and uninstalling one deletes them; run: pip uninstall "
+        "psilogic psilogic-fairbench; then, in an environment of its own, install psilogic-fairbench again",
         stacklevel=2,
     )

@@ -20,7 +20,7 @@ GONE = {
 """Arguments of the package that have no counterpart of the same name, and what to do instead."""
 
 MAYBE_DECAY, SURELY_DECAY = 1e-5, 1e-3
-"""A fourth positional argument between these may be an eps or a weight decay, and so may 0. Above them it is a decay."""
+"""A fourth positional argument between these may be an eps or a weight decay, and so may 0; a larger one is a decay."""
 
 
 def refuse_gone(names: Iterable[str]) -> None:

@@ -6,14 +6,12 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from fairbench.common.errors import UsageError
+from fairbench.common.extras import how_to_install
 
 DISTRIBUTION = "psilogic-fairbench"
 FOLDER = Path(__file__).parents[2]
 """The folder that both packages are installed in."""
-ADVICE = (
-    f"run: pip uninstall psilogic fairbench {DISTRIBUTION}; "
-    f"then install {DISTRIBUTION} again, into an environment of its own"
-)
+ADVICE = f"run: pip uninstall psilogic fairbench {DISTRIBUTION}; then, in an environment of its own, {how_to_install()}"
 
 
 def version() -> str:
