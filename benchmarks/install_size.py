@@ -14,7 +14,7 @@ from pathlib import Path
 from csv_files import write_csv
 from packaging.requirements import Requirement
 
-PACKAGE = "psilogic"
+PACKAGE = "psilogic-fairbench"
 EXTRAS = ("bench", "data", "zoo", "ray")
 
 

@@ -15,6 +15,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from fairbench.common.installation import check_installation, version, warn_of_another
+
 if TYPE_CHECKING:
     from fairbench.api.catalog import arenas, optimizers, suites
     from fairbench.api.comparing import Compared, Replicated, compare
@@ -75,13 +77,14 @@ class _Callable(ModuleType):
 for _name in _PLACES["catalog"]:
     import_module(f"{__name__}.{_name}").__class__ = _Callable
 
+warn_of_another("fairbench")  # psilogic-fairbench and fairbench may be two distributions
+
 
 def __getattr__(name: str) -> Any:
     """Load a name of `__all__`."""
+    check_installation()
     if name == "__version__":
-        from importlib.metadata import version
-
-        return version("psilogic")
+        return version()
     if name in ("FairbenchError", "UsageError"):
         return getattr(import_module("fairbench.common.errors"), name)
     for module, names in _PLACES.items():

@@ -7,6 +7,8 @@ from typing import Any
 
 from torch import Tensor
 
+from psilogic.published_calls import refuse_gone
+
 NON_NEGATIVE = ("lr", "eps", "weight_decay", "gamma", "p_ext", "tau_scale", "chaos_tau", "quantum_decay", "agc_clip")
 WHOLE = {"chaos_warmup": -1, "total_steps": 0, "gamma_T_max": 0}
 CHOICES = {
@@ -110,7 +112,9 @@ def check_group(group: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -
 
     Raises:
         ValueError: naming the argument and its value; also if it must be the same in all groups but is not.
+        TypeError: the group has an argument that only the published package has.
     """
+    refuse_gone(group)
     check_hyperparameters(group)
     for name in SAME_IN_ALL_GROUPS if others else ():
         if group[name] != others[0][name]:

@@ -14,6 +14,7 @@ from psilogic.description import describe
 from psilogic.gradients import Rescaling
 from psilogic.hyperparameters import check_group, check_hyperparameters
 from psilogic.monitor import Monitor, monitor
+from psilogic.published_calls import check_order, refusing
 from psilogic.tensors.buckets import BucketCache, collect
 from psilogic.tensors.sharding import Sharding
 from psilogic.updates.selection import select
@@ -89,6 +90,7 @@ class PsiLogic(Observable):
 
     Raises:
         ValueError: a hyperparameter is out of its range; the message names it and its value.
+        TypeError: the call has an argument or the order of the published package psilogic 0.3 to 0.6.
 
     Example:
         >>> model = torch.nn.Linear(8, 2)
@@ -102,6 +104,7 @@ class PsiLogic(Observable):
     Reference: the PsiLogic paper, section 3; `docs/update-rule.md` defines the details that the paper leaves open.
     """
 
+    @refusing(check_order)
     def __init__(
         self,
         params: ParamsT,
@@ -168,6 +171,7 @@ class PsiLogic(Observable):
 
         Raises:
             ValueError: naming the argument and its value; the optimizer is not changed then.
+            TypeError: the group has an argument of the published package only; the optimizer is not changed then.
         """
         if isinstance(param_group, dict):
             check_group({**self.defaults, **param_group}, self.param_groups)

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any, NoReturn
 
 from fairbench.common.errors import UsageError, nearest
+from fairbench.common.installation import version
 from fairbench.common.terminal import say
 
 
@@ -40,9 +41,7 @@ class Version(argparse.Action):
     """Prints the version and exits."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        from importlib.metadata import version  # slow to import
-
-        say(f"fairbench {version('psilogic')}")
+        say(f"fairbench {version()}")
         parser.exit()
 
 

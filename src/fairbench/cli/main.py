@@ -14,6 +14,7 @@ from fairbench.cli.arguments import refuse_empty
 from fairbench.cli.parser import command_names, parser
 from fairbench.common.errors import Preempted, UsageError, unknown
 from fairbench.common.extras import missing_extra
+from fairbench.common.installation import check_installation
 from fairbench.common.terminal import say
 from fairbench.runner.preemption import TO_BE_CONTINUED, preemptible
 
@@ -56,6 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(words: Sequence[str]) -> int:
     """Run the command that the arguments name; without one it is `run`, without arguments the help is an error."""
+    check_installation()
     top = parser()
     if "_ARGCOMPLETE" in os.environ:  # set by the shell that completes a command
         from fairbench.cli.completion import complete

@@ -13,8 +13,8 @@ EXTRAS = {
 """The modules of each extra."""
 
 
-def how_to_install(extra: str) -> str:
-    """How to install an extra: the package is in no registry of packages."""
+def how_to_install(extra: str = "bench") -> str:
+    """How to install an extra: in registries of packages, psilogic and fairbench are other projects."""
     return f"in the folder of the repository, run: pip install '.[{extra}]'"
 
 

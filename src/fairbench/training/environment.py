@@ -12,8 +12,9 @@ from pathlib import Path
 import torch
 
 from fairbench.common.errors import OutOfMemory, UsageError
+from fairbench.common.installation import DISTRIBUTION
 
-DISTRIBUTIONS = ("psilogic", "torch", "pytorch-optimizer", "scikit-learn", "numpy")
+DISTRIBUTIONS = ("torch", "pytorch-optimizer", "scikit-learn", "numpy")
 CLEAR_REFS, STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
 
 
@@ -48,6 +49,7 @@ def environment(device: str) -> dict[str, str]:
     """Versions, device and git revision, as records and `config.json` state them."""
     return {
         "python": platform.python_version(),
+        "psilogic": version(DISTRIBUTION),
         **{name: version(name) for name in DISTRIBUTIONS},
         "platform": platform.platform(),
         **(gpu(device) if device.startswith("cuda") else {"device": processor()}),

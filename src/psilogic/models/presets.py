@@ -11,6 +11,7 @@ from torch.optim.optimizer import ParamsT
 from psilogic.models.groups import gpt_groups, nlp_groups, vit_groups
 from psilogic.models.model_family import ModelFamily, recognize
 from psilogic.optimizer import PsiLogic
+from psilogic.published_calls import check_preset_order, refusing
 
 logger = logging.getLogger("psilogic")
 
@@ -32,7 +33,7 @@ class Preset(PsiLogic):
         options: any other hyperparameter of `PsiLogic`, by keyword.
 
     Raises:
-        TypeError: `PsiLogic` does not know a keyword.
+        TypeError: `PsiLogic` does not know a keyword, or the call has the order of the published package psilogic.
         ValueError: a hyperparameter is out of its range, or nothing in the module is trainable.
 
     Attributes:
@@ -50,6 +51,7 @@ class Preset(PsiLogic):
     reason = ""
     groups_of: ClassVar[Callable[..., list[dict[str, Any]]]]
 
+    @refusing(check_preset_order)
     def __init__(
         self,
         params: nn.Module | ParamsT,
@@ -63,7 +65,7 @@ class Preset(PsiLogic):
             options["weight_decay"] = weight_decay
         if isinstance(params, nn.Module):
             params = self.groups_of(params, gamma=options.get("gamma"))
-        super().__init__(params, lr, betas, eps, **{**self.hyperparameters, **options})
+        super().__init__(params, lr, betas, eps=eps, **{**self.hyperparameters, **options})
 
 
 class PsiLogicNLP(Preset):

@@ -1,0 +1,54 @@
+"""The distribution of both packages, and others that have packages of the same names."""
+
+import warnings
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from fairbench.common.errors import UsageError
+from fairbench.common.extras import how_to_install
+
+DISTRIBUTION = "psilogic-fairbench"
+FOLDER = Path(__file__).parents[2]
+"""The folder that both packages are installed in."""
+ADVICE = f"run: pip uninstall psilogic fairbench {DISTRIBUTION}; then, in an environment of its own, {how_to_install()}"
+
+
+def version() -> str:
+    """The version of both packages.
+
+    Raises:
+        PackageNotFoundError: there is no metadata.
+    """
+    from importlib.metadata import version  # slow to import
+
+    return version(DISTRIBUTION)
+
+
+def warn_of_another(package: str) -> None:
+    """Warn if the folder also has a distribution that is called as a package of this one; pip mixes their files."""
+    for other in FOLDER.glob(f"{package}-*.dist-info"):
+        text = f"{other.stem} and {DISTRIBUTION} are installed in the same folder, {FOLDER}, and both have the package"
+        fate = f"{package}: the files of the last one replaced the other's, and uninstalling one deletes them"
+        warnings.warn(f"{text} {fate}; {ADVICE}", stacklevel=3)
+
+
+@cache
+def check_installation() -> None:
+    """Check that Python finds this distribution's packages: another one may have replaced or deleted files.
+
+    Raises:
+        UsageError: it finds others, or none; the message says what to do.
+    """
+    for package in ("fairbench", "psilogic"):
+        spec, ours = find_spec(package), FOLDER / package / "__init__.py"
+        found = Path(spec.origin) if spec and spec.origin else None
+        if found is None or not ours.exists():
+            reason = "is missing; was another distribution uninstalled that had it too?"
+        elif not found.samefile(ours):
+            reason = f"is hidden by {found};"
+        elif DISTRIBUTION not in ours.read_text():
+            reason = "has been replaced by another distribution's;"
+        else:
+            continue
+        raise UsageError(f"{ours} {reason} {ADVICE}")

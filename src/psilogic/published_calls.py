@@ -1,0 +1,84 @@
+"""Calls as the published package psilogic 0.3 to 0.6 took them: they are refused here, with what to write instead."""
+
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
+from numbers import Real
+from typing import Any, ParamSpec
+
+P = ParamSpec("P")
+
+GONE = {
+    "use_foreach": "write foreach=True or foreach=False, or leave the choice to PsiLogic",
+    "use_fused_cuda": "write fused=True for Triton's kernels on CUDA, otherwise leave it out",
+    "lion_mode": "take an optimizer that is Lion, for example pytorch_optimizer.Lion",
+    "lion_blocks": "put those blocks into an optimizer that is Lion, for example pytorch_optimizer.Lion",
+    "gamma_auto": "leave it out; gamma is the same for gradients of every size",
+    "sync_chaos_ddp": "leave it out; DDP gives every process the same gradients, so their detectors agree",
+    "profile_step_time": "leave it out, and measure the step with torch.profiler",
+}
+"""Arguments of the package that have no counterpart of the same name, and what to do instead."""
+
+MAYBE_DECAY, SURELY_DECAY = 1e-5, 1e-3
+"""A fourth positional argument between these may be an eps or a weight decay, and so may 0; a larger one is a decay."""
+
+
+def refuse_gone(names: Iterable[str]) -> None:
+    """Raise TypeError for an argument that only the published package has."""
+    for name in names:
+        if name in GONE:
+            raise TypeError(f"psilogic has no argument {name}, unlike psilogic 0.3 to 0.6: {GONE[name]}")
+
+
+def refusing(
+    check: Callable[[Sequence[Any], Iterable[str]], None],
+) -> Callable[[Callable[P, None]], Callable[P, None]]:
+    """Decorate a constructor: check what a call gives by position and by name, since its arguments do not show that.
+
+    Args:
+        check: gets the positional arguments without `self`, and the names of the others.
+    """
+
+    def decorate(constructor: Callable[P, None]) -> Callable[P, None]:
+        @wraps(constructor)
+        def checked(*positional: P.args, **named: P.kwargs) -> None:
+            refuse_gone(named)
+            check(positional[1:], named.keys())
+            constructor(*positional, **named)
+
+        return checked
+
+    return decorate
+
+
+def check_order(positional: Sequence[Any], names: Iterable[str]) -> None:
+    """Refuse the published package's order params, lr, betas, weight_decay, gamma, p_ext, quantum_decay, eps, ...
+
+    Warns:
+        UserWarning: the fourth value may be an eps or a weight decay; it is taken as eps, as in `torch.optim.AdamW`.
+
+    Raises:
+        TypeError: it can only be that order; the message says what to write.
+    """
+    if len(positional) < 4 or "weight_decay" in names:
+        return
+    fourth = positional[3]
+    is_number = isinstance(fourth, Real) and not isinstance(fourth, bool)
+    text = "the fourth positional argument is eps, as in torch.optim.AdamW; in psilogic 0.3 to 0.6 it was weight_decay"
+    advice = f"write weight_decay={fourth!r} or eps={fourth!r}"
+    is_longer = len(positional) > 6 or (len(positional) == 6 and not isinstance(positional[5], bool))
+    if is_longer or "eps" in names or (is_number and fourth > SURELY_DECAY):
+        raise TypeError(f"{text}: {advice}{', and name all arguments after it' if len(positional) > 4 else ''}")
+    if is_number and (fourth == 0 or fourth >= MAYBE_DECAY):
+        warnings.warn(f"eps is {fourth!r}: {text}; {advice}", stacklevel=3)
+
+
+def check_preset_order(positional: Sequence[Any], names: Iterable[str]) -> None:
+    """Refuse the order of the published presets: params, lr, gamma_T_max.
+
+    Raises:
+        TypeError: the third value is a number; the message says what to write.
+    """
+    if len(positional) > 2 and isinstance(positional[2], Real):
+        text = "the third positional argument is betas; in the presets of psilogic 0.3 to 0.6 it was gamma_T_max"
+        raise TypeError(f"{text}: write gamma_T_max={positional[2]!r}")
