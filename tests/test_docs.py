@@ -44,11 +44,22 @@ def test_entry_points_on_the_pages_are_those_that_are_read(monkeypatch: pytest.M
     assert {name for page in PAGES for name in re.findall(r'entry-points\."(.*?)"', page.read_text())} == set(read)
 
 
-def test_the_verdict_table_of_the_readme_is_the_reference_runs() -> None:
+def test_the_readme_is_short_and_has_the_published_verdicts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    readme, text = importlib.import_module("readme"), (ROOT / "README.md").read_text()
+    assert len(text.encode()) <= 6 * 1024
+    assert readme.with_verdicts(text) == text, "run docs/readme.py"
+    light = readme.picture()
+    for name, picture in (("light", light), ("dark", readme.dark(light))):
+        assert (ROOT / f"docs/results/zoo/figures/readme-{name}.svg").read_text() == picture, "run docs/readme.py"
+
+
+def test_the_verdict_table_of_the_reference_run_is_its_csv() -> None:
     """Every number of the table is the one in significance.csv, rounded to the digits that the table shows."""
     with (ROOT / "docs/results/mini/significance.csv").open() as file:
         rows = list(csv.DictReader(file))
-    _, *lines = re.findall(r"^\| (\w+) \((\w+)\) \| (.*) \|$", (ROOT / "README.md").read_text(), flags=re.MULTILINE)
+    page = (ROOT / "docs/results/mini/README.md").read_text()
+    _, *lines = re.findall(r"^\| (\w+) \((\w+)\) \| (.*) \|$", page, flags=re.MULTILINE)
     columns = ("mean_reference", "mean_baseline", "advantage", "ci_low", "ci_high", "p", "p_holm")
     for (arena, metric, rest), row in zip(lines, rows, strict=True):
         baseline, verdict, numbers = rest.split(" | ", 2)
@@ -71,11 +82,13 @@ def test_no_benchmark_replaces_a_module_of_python() -> None:
     assert not {path.stem for path in (ROOT / "benchmarks").glob("*.py")} & sys.stdlib_module_names
 
 
-def test_the_step_time_table_of_the_readme_is_the_benchmarks() -> None:
+def test_the_step_time_table_is_the_benchmarks() -> None:
     """Every ratio is the one in step_time.csv, and so are the sets and targets."""
     with (ROOT / "docs/results/benchmarks/step_time.csv").open() as file:
         rows = {(row["contender"], row["set"]): row for row in csv.DictReader(file)}
-    table = (ROOT / "README.md").read_text().partition("| one step, as a multiple of ")[2].partition("\n\n")[0]
+    table = (
+        (ROOT / "docs/performance.md").read_text().partition("| one step, as a multiple of ")[2].partition("\n\n")[0]
+    )
     head, _, *lines = table.splitlines()
     sets = [name.strip() for name in head.split("|")[1:-2]]
     assert set(sets) == {name for _, name in rows}

@@ -16,9 +16,9 @@ from typing import ClassVar
 
 from tiny import OUTSIDE_OF_GIT, TINY, write_tiny
 
-README = (Path(__file__).parents[2] / "README.md").read_text()
-TIMED = re.findall(r"`(.*?)`", re.search(r"Those that hold\s+measured times differ: (.*?)\. ", README, re.DOTALL)[1])
-"""Patterns of derived files that contain durations, as the README names them."""
+PAGE = (Path(__file__).parents[2] / "docs/studies.md").read_text()
+TIMED = re.findall(r"`(.*?)`", re.search(r"Those that hold\s+measured times differ: (.*?)\. ", PAGE, re.DOTALL)[1])
+"""Patterns of derived files that contain durations, as docs/studies.md names them."""
 NO_TABLES = {"trials", "checkpoints", "claims", "drivers"}
 DONE, FAILED, REFUSED, TO_BE_CONTINUED, STOPPED = 0, 1, 2, 75, 130
 PATIENCE = 300.0
@@ -66,7 +66,7 @@ def tables(folder):
 
 
 def holds_times(file):
-    """Whether the README says that a derived file differs between two runs of a study."""
+    """Whether docs/studies.md says that a derived file differs between two runs of a study."""
     return any(file.match(pattern) for pattern in TIMED)
 
 
