@@ -5,6 +5,7 @@
 # make arm     set up, run the compiled kernels on an emulated ARM processor, compile them for macOS
 # make dist    build the archive of the sources and the wheel, and check them
 # make wheelhouse  download everything that make setup installs, for a machine without a network
+# make docs    build the documentation's site, strictly and without a network, into build/site
 # make versions  run the quick tests with the wheel and each Python here, with the oldest and the newest torch
 # make soak    set up, run the tests that make test leaves out, then random trainings for SOAK_MINUTES
 
@@ -17,7 +18,7 @@ export UV_FIND_LINKS ?= $(shell $(PYTHON) -m pip config get global.find-links 2>
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := setup
-.PHONY: setup bench test quick arm dist wheelhouse versions soak check browser gpu-test gpu-bench clean
+.PHONY: setup bench test quick arm dist docs wheelhouse versions soak check browser gpu-test gpu-bench clean
 
 setup: $(VENV)/.installed
 
@@ -30,7 +31,7 @@ $(VENV)/bin/uv:
 	$(VENV)/bin/python -m pip install --quiet uv
 
 $(VENV)/.installed: $(VENV)/bin/uv pyproject.toml setup.py constraints.txt src/psilogic/tensors/addresses.cpp $(wildcard src/psilogic/updates/native/cpp/*)
-	$(VENV)/bin/uv pip install --quiet --python $(VENV)/bin/python -c constraints.txt -e '.[bench,data,dev,ray,zoo]'
+	$(VENV)/bin/uv pip install --quiet --python $(VENV)/bin/python -c constraints.txt --group docs -e '.[bench,data,dev,ray,zoo]'
 	touch $@
 
 bench: setup
@@ -104,10 +105,19 @@ dist: setup
 	$(VENV)/bin/check-wheel-contents dist/*.whl
 	$(VENV)/bin/twine check --strict dist/*
 
+# Every warning fails it, a link that leads nowhere among them.
+docs: setup
+	rm -rf build/site
+	$(VENV)/bin/python -m sphinx -n -W --keep-going -E -q docs build/site
+	@echo build/site/index.html
+
 # Everything that is installed above, for a machine without a network. There:
 # PIP_NO_INDEX=1 PIP_FIND_LINKS=wheelhouse UV_OFFLINE=1 UV_FIND_LINKS=wheelhouse make test
 wheelhouse: setup
-	$(VENV)/bin/python -m pip wheel --quiet --wheel-dir wheelhouse -c constraints.txt uv setuptools '.[bench,data,dev,ray,zoo]'
+	mkdir -p build
+	$(VENV)/bin/uv pip compile --quiet --no-annotate --no-header -c constraints.txt --group docs -o build/docs.txt
+	$(VENV)/bin/python -m pip wheel --quiet --wheel-dir wheelhouse -c constraints.txt uv setuptools -r build/docs.txt \
+	    '.[bench,data,dev,ray,zoo]'
 
 # Python:torch, the oldest and the newest of both that the package promises; `lowest` is the oldest of every dependency. Types are
 # checked for versions without a Python here, too.

@@ -1,0 +1,73 @@
+"""The site of the documentation: its strict build, and what a browser finds in it."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urldefrag
+
+import pytest
+
+pytest.importorskip("sphinx", reason="needs the dependency group docs, which Python 3.10 cannot install")
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The built site; a warning fails the build."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "sphinx", "-n", "-W", "--keep-going", "-E", "-q", "docs", str(folder)]
+    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stderr
+    return folder
+
+
+class Page(HTMLParser):
+    """The links, anchors and loaded files of a page."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.links: set[str] = set()
+        self.loaded: set[str] = set()
+        self.anchors: set[str | None] = {""}
+        self.feed(path.read_text())
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        values = dict(attributes)
+        self.anchors.add(values.get("id"))
+        if target := values.get("href" if tag in ("a", "link") else "src"):
+            (self.links if tag == "a" else self.loaded).add(target)
+
+
+def broken(pages: dict[Path, Page]) -> Iterator[str]:
+    """The targets within the site that are not there."""
+    for path, page in pages.items():
+        for target in page.links | page.loaded:
+            file, anchor = urldefrag(unquote(target))
+            place = (path.parent / file.partition("?")[0]).resolve() if file else path
+            if "://" not in target and not place.exists():
+                yield f"{path}: {target}"
+            elif place in pages and anchor not in pages[place].anchors:
+                yield f"{path}: no anchor {target}"
+
+
+def test_every_link_of_the_site_leads_somewhere_and_nothing_is_loaded_from_outside(site: Path) -> None:
+    pages = {path: Page(path) for path in site.resolve().rglob("*.html")}
+    assert len(pages) > 60
+    assert not [*broken(pages)]
+    assert not {file for page in pages.values() for file in page.loaded if "//" in file}
+
+
+def test_every_page_of_the_repository_is_on_the_site(site: Path) -> None:
+    pages = {path.relative_to(ROOT / "docs").with_suffix(".html") for path in (ROOT / "docs").rglob("*.md")}
+    assert not [page for page in pages if not (site / page).exists()]
+
+
+def test_the_name_of_a_test_leads_to_its_line(site: Path) -> None:
+    links = re.findall(r'"source/([^"]*)\.html#line-(\d+)">(?:<[^>]*>)*(test_\w+)<', (site / "stack.html").read_text())
+    assert len(links) > 50
+    for file, line, name in links:
+        assert f"def {name}(" in (ROOT / file).read_text().splitlines()[int(line) - 1], name
