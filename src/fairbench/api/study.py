@@ -12,6 +12,9 @@ from markupsafe import Markup
 
 from fairbench.analysis.analyse import analyse
 from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.comparison.schedules import Interaction
+from fairbench.analysis.comparison.size_trends import SizeTrend
+from fairbench.analysis.comparison.speedups import Speedup
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.cost import Cost
 from fairbench.analysis.mechanism import Quantity
@@ -22,10 +25,11 @@ from fairbench.common.files import write_atomically
 from fairbench.report import write_report
 from fairbench.report.figures.all_figures import FIGURES, draw_figure
 from fairbench.report.figures.canvas import Drawing
-from fairbench.report.tables.analyses import quantity_table
+from fairbench.report.tables.analyses import quantity_table, schedule_table
 from fairbench.report.tables.csv_files import curve_rows
 from fairbench.report.tables.parquet import columns, recorded, rows_of
 from fairbench.report.tables.results import comparison_table, cost_table, flag_table
+from fairbench.report.tables.speedup import size_trend_table, speedup_table
 from fairbench.runner.progress.watch import Preparation, StudyStatus, Watcher
 from fairbench.study.snapshot import open_study
 
@@ -185,6 +189,32 @@ class Study:
         ['AdamW', 'PsiLogic']
         """
         return table_of(Cost, self.analyses.costs, cost_table(self.analyses.costs))
+
+    def speedups(self) -> Table[Speedup]:
+        """How much less training each arm needs than the reference, with the columns of speedup.csv.
+
+        >>> [row.speedup for row in fb.open("results/mine").speedups()]  # a suite without horizons
+        []
+        """
+        return table_of(Speedup, self.analyses.speedups, speedup_table(self.analyses.speedups))
+
+    def size_trends(self) -> Table[SizeTrend]:
+        """Whether the speed-up of each optimizer changes with size, with the columns of size_trends.csv.
+
+        >>> [row.verdict for row in fb.open("results/mine").size_trends()]  # a suite without a ladder
+        []
+        """
+        view = size_trend_table(self.analyses.size_trends, self.analyses.suite.trend_margin)
+        return table_of(SizeTrend, self.analyses.size_trends, view)
+
+    def schedules(self) -> Table[Interaction]:
+        """Whether each win survives another learning-rate schedule, with the columns of schedules.csv.
+
+        >>> [row.survives for row in fb.open("results/mine").schedules()]  # a suite with one schedule
+        []
+        """
+        rows, every = self.analyses.interactions, self.analyses.suite.compare == "all"
+        return table_of(Interaction, rows, schedule_table(rows, every))
 
     def audit(self) -> Audit:
         """The flags that the audit raises; `ok` if none is a fail.
