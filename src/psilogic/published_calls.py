@@ -36,7 +36,10 @@ def refusing(
     """Decorate a constructor: check what a call gives by position and by name, since its arguments do not show that.
 
     Args:
-        check: gets the positional arguments without `self`, and the names of the others.
+        check: gets the positional arguments without `self`, and the names of the others; it raises errors.
+
+    Returns:
+        The decorator. The constructor that it returns also raises TypeError for arguments that are gone.
     """
 
     def decorate(constructor: Callable[P, None]) -> Callable[P, None]:
@@ -53,6 +56,10 @@ def refusing(
 
 def check_order(positional: Sequence[Any], names: Iterable[str]) -> None:
     """Refuse the published package's order params, lr, betas, weight_decay, gamma, p_ext, quantum_decay, eps, ...
+
+    Args:
+        positional: the values that a call gives by position.
+        names: the arguments that it names.
 
     Warns:
         UserWarning: the fourth value may be an eps or a weight decay; it is taken as eps, as in `torch.optim.AdamW`.
@@ -75,6 +82,10 @@ def check_order(positional: Sequence[Any], names: Iterable[str]) -> None:
 
 def check_preset_order(positional: Sequence[Any], names: Iterable[str]) -> None:
     """Refuse the order of the published presets: params, lr, gamma_T_max.
+
+    Args:
+        positional: the values that a call gives by position.
+        names: the arguments that it names, of which none matters.
 
     Raises:
         TypeError: the third value is a number; the message says what to write.
