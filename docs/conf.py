@@ -8,11 +8,24 @@ sys.path[:0] = [str(HERE / "ext"), str(HERE.parent / "src")]
 
 project = "psilogic and fairbench"
 author = "The PsiLogic maintainers"
-extensions = ["myst_parser", "repository_links"]
+extensions = [
+    "myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon",
+    "api", "generated", "mathml", "repository_links",
+]  # fmt: skip
 exclude_patterns = ["ext"]
 nitpicky = True
+smartquotes = False  # they would turn the two dashes of an option into another character
 
 myst_heading_anchors = 4
+
+default_role = "py:obj"
+add_module_names = False
+maximum_signature_line_length = 88
+autodoc_default_options = {"members": True, "member-order": "bysource"}
+autodoc_typehints_format = "short"
+napoleon_numpy_docstring = False
+napoleon_use_ivar = True
+napoleon_use_rtype = False
 
 html_theme = "furo"
 html_title = project
