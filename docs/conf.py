@@ -1,8 +1,10 @@
 """The site of the documentation: `make docs` builds it without a network, and every warning fails the build."""
 
+import gc
 import sys
 from pathlib import Path
 
+gc.set_threshold(100_000, 50, 50)  # a tenth less time: all pages stay in memory to the end
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE / "ext"), str(HERE.parent / "src")]
 

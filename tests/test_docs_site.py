@@ -14,6 +14,7 @@ import torch
 from fairbench.analysis.audit import AUDIT_CHECKS
 from fairbench.cli.parser import parser
 from fairbench.optimizers.registry import OPTIMIZERS
+from fairbench.runner.executors.starting import ONE_THREAD
 from fairbench.suites.loader import tomllib
 from psilogic import PsiLogic
 
@@ -121,6 +122,14 @@ def test_suite_keys_arguments_optimizers_and_flags_are_on_their_pages(site: Path
     assert options.keys() <= pages["hyperparameters"].codes
     assert {nodes.make_id(name) for name in OPTIMIZERS} <= pages["optimizers"].anchors
     assert {nodes.make_id(check.name) for check in AUDIT_CHECKS} <= pages["audit-flags"].anchors
+
+
+def test_every_environment_variable_of_the_source_is_on_its_page() -> None:
+    source = "".join(path.read_text() for path in (ROOT / "src/fairbench").rglob("*.py"))
+    used = set(re.findall(r"environ(?:\.get\(|\.setdefault\(|\[)\"(\w+)\"", source)) | ONE_THREAD.keys()
+    used |= set(re.findall(r"\bSLURM_[A-Z_]+", source)) | {"HF_HUB_OFFLINE"}
+    assert used - set(re.findall(r"`(\w+)`", (ROOT / "docs/reference/environment.md").read_text())) == set()
+    assert len(used) > 10
 
 
 def set_keys(toml: str) -> set[str]:
