@@ -1,6 +1,7 @@
 """The law of a ladder against known laws, scipy's curve_fit, arithmetic by hand and simulation."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -44,6 +45,18 @@ def test_exact_losses_give_the_law():
         assert own.trend.difference == pytest.approx(true.trend.difference, abs=1e-6)
         assert (own.trend.p, own.trend.reason) == (None, "the same in every seed, no test")
     assert max(law.spread, law.error, law.left_out_error) < 1e-6
+
+
+@pytest.mark.parametrize("alpha", [0.08, 0.3, 1.1])
+@pytest.mark.parametrize("beta", [0.08, 0.3, 1.1])
+@pytest.mark.parametrize("irreducible", [0.0, 0.5])
+def test_laws_with_small_and_large_exponents_are_found(alpha, beta, irreducible):
+    cells = ladder()
+    law = replace(LAW, E=irreducible, A=0.7 * CENTER**alpha, alpha=alpha, B=0.9 * 8000**beta, beta=beta)
+    found = fit(cells[0], cells[1], losses_of(cells, law=law, seeds=1), cells[2], "AdamW")
+    for own, true in zip(found.speed_ups, SPEED_UPS, strict=True):
+        assert own.log.difference == pytest.approx(true.log.difference, abs=1e-6)
+        assert own.trend.difference == pytest.approx(true.trend.difference, abs=1e-6)
 
 
 @pytest.mark.parametrize("unit", [1e-3, 1e3])
