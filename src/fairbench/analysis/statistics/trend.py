@@ -50,15 +50,17 @@ def judge(
         margin: the largest trend that does not matter.
 
     Returns:
-        The law, None where the cells of the reference do not determine it; a trend for each optimizer.
+        The law, None where the cells or their losses do not determine it; a trend for each optimizer.
     """
     of = {name: np.array([x == name for x in optimizers]) for name in (reference, *dict.fromkeys(optimizers))}
     notes = {name: too_few(sizes[cells], steps[cells]) for name, cells in of.items()}
-    if notes[reference]:
-        note = f"{reference} has {notes[reference]}"
-        return None, [Trend(name, "cannot be told", note=note) for name in of if name != reference]
     kept = [i for i, name in enumerate(optimizers) if not notes[name]]
-    law = fit(sizes[kept], steps[kept], losses[kept], [optimizers[i] for i in kept], reference)
+    try:
+        if notes[reference]:
+            raise ValueError(f"{reference} has {notes[reference]}")
+        law = fit(sizes[kept], steps[kept], losses[kept], [optimizers[i] for i in kept], reference)
+    except ValueError as error:
+        return None, [Trend(name, "cannot be told", note=str(error)) for name in of if name != reference]
     known = {x.optimizer: x.trend for x in law.speed_ups}
     tests = {name: known.get(name, TTest(0.0, reason=notes[name])) for name in of if name != reference}
     adjusted = holm([test.p for test in tests.values()])
