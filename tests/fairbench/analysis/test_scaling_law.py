@@ -211,14 +211,17 @@ SHARED = np.kron(np.ones((12, 12)), np.diag([1e-4, 2e-4, 3e-4])) + np.diag(np.li
 def test_the_detectable_trend_has_the_power_by_a_numerical_jacobian(spread):
     cells, seeds = ladder(), 5
     at = np.array([1.7, 400 * 2e6**-0.4, 0.4, 25 * 2000**-0.35, 0.35, 1.4, 0.08, 0.8, -0.1])
-    jacobian = optimize.approx_fprime(at, lambda x: plain(cells, *x), 1e-6)
-    weights = np.linalg.solve(jacobian.T @ jacobian, jacobian.T)
     covariance = SHARED if spread is SHARED else 1e-4 * np.eye(36)
-    errors = np.sqrt(np.diag(weights @ covariance @ weights.T) / seeds)
     found = detectable_trend(*cells, seeds, LAW, spread)
-    for name, i in (("Muon", 6), ("Lion", 8)):
-        power = stats.nct.sf(stats.t.isf(0.05 / 2 / 2, seeds - 1), seeds - 1, found[name] / errors[i])
-        assert power == pytest.approx(0.9, abs=1e-3)
+    powers = []
+    for sign in (1, -1):
+        at[[6, 8]] = sign * found["Muon"], sign * found["Lion"]
+        jacobian = optimize.approx_fprime(at, lambda x: plain(cells, *x), 1e-6)
+        weights = np.linalg.solve(jacobian.T @ jacobian, jacobian.T)
+        noncentralities = abs(at) / np.sqrt(np.diag(weights @ covariance @ weights.T) / seeds)
+        powers.append(stats.nct.sf(stats.t.isf(0.05 / 2 / 2, seeds - 1), seeds - 1, noncentralities[[6, 8]]))
+    assert np.min(powers, axis=0) == pytest.approx([0.9, 0.9], abs=1e-5)
+    assert np.max(powers) > 0.9015, "of the other sign"
     assert detectable_trend(*cells, 1, LAW, 0.01) == detectable_trend(*ladder((2e6, 4e6)), 5, LAW, 0.01) == {}
 
 
