@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pyarrow.csv
 import pyarrow.parquet
@@ -11,6 +12,7 @@ import pytest
 from fabricated import Records, finals, history, mechanism, sha, study, with_horizons
 
 from fairbench.report import write_report
+from fairbench.report.tables.csv_files import analysis_rows
 from fairbench.report.tables.fields import fields_of, meanings_of
 from fairbench.report.tables.rows import Trial
 
@@ -119,6 +121,13 @@ def test_a_column_without_a_meaning_is_an_error():
     assert meanings_of(Trial)["lr"] == "learning rate; empty where the sweep has not selected one yet"
     with pytest.raises(KeyError, match="lr"):
         fields_of(type("Undocumented", (Trial,), {"__doc__": "A row."}))
+
+
+def test_every_column_of_every_file_has_a_meaning():
+    """Also of files that no study of the tests writes: the dictionary of a study would fail."""
+    files = analysis_rows(MagicMock())
+    assert len(files) == 15
+    assert all(field.description for kind, _ in files.values() for field in fields_of(kind))
 
 
 @pytest.mark.parametrize("name", ["significance.csv", "tuning.csv"])

@@ -60,6 +60,7 @@ class SizeTrend:
 
     Attributes:
         arena: the ladder, by the name of its arena in the suite file.
+        reference: the optimizer that it is compared with, which has the speed-up 1.
         verdict: "grows" or "shrinks" if the speed-up does so with size, by Holm-corrected p below alpha; "holds" if the
             trend is within the suite's `trend_margin`, by its 90% interval; otherwise "cannot be told".
         speedup: at the geometric mean of the sizes; above 1 if the reference needs more steps.
