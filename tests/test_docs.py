@@ -152,6 +152,18 @@ def test_the_intervals_of_ladders_cover_and_their_verdicts_are_as_often_right_as
         assert float(row["false_verdict"]) <= 0.05 + error * (0.05 * 0.95) ** 0.5, row
         right = {"detectable": "grows", "-detectable": "shrinks"}.get(row["trend"])
         assert right is None or float(row[right]) >= 0.9 - error * (0.9 * 0.1) ** 0.5, row
+    page = (ROOT / "docs/speedup.md").read_text()
+    for name in ("covers_speed_up", "covers_trend", "bootstrap_covers_speed_up", "bootstrap_covers_trend"):
+        values = [float(row[name]) for row in rows if row[name]]
+        assert re.search(rf"{min(values):.3f}\s(?:to|and)\s+{max(values):.3f}", page), name
+    found = [
+        float(row[{"detectable": "grows", "-detectable": "shrinks"}[x]])
+        for row in rows
+        if "detectable" in (x := row["trend"])
+    ]
+    none = [float(row["grows"]) + float(row["shrinks"]) for row in rows if row["trend"] == "none"]
+    assert f"in {min(found):.3f} to {max(found):.3f} of the studies" in page
+    assert f"one is found in at most {max(none):.3f}" in page
 
 
 def test_the_comparison_of_searches_follows_from_the_grid(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+from scipy import optimize
 
 from fairbench.analysis.results import Results
 from fairbench.analysis.statistics.scaling_law import Array, Law
@@ -114,20 +115,35 @@ def detectable_trends(results: Results) -> dict[str, Detectable]:
     laws = {law.arena: law for law in size_trends(results)[0]}
     for ladder, arenas in suite.ladders.items():
         cells = [(x, name) for x in arenas for name in suite.optimizers]
-        design = (*_design(suite, [x for x, _ in cells]), [name for _, name in cells], len(suite.final.seeds))
+        sizes, steps = _design(suite, [x for x, _ in cells])
+        design = ([name for _, name in cells], len(suite.final.seeds))
         level = suite.alpha / len(suite.ladders)
-        typical = Law(0.0, 1.0, EXPONENT, 1.0, EXPONENT, suite.reference, 1.0, 1.0, ())
-        at_unit = max(detectable_trend(*design, typical, 1.0, alpha=level).values(), default=None)
-        if at_unit is None:
+        spread = _spread((sizes / _middle(sizes), steps / _middle(steps), *design), suite, level)
+        if spread is None:
             continue
-        middle = float(np.exp(np.log(np.unique(design[1])).mean()))
-        fall = (1 - 2**-EXPONENT) * middle**-EXPONENT
-        found_trend = None
+        trend = None
         if (law := laws.get(ladder)) and law.spread:
             shared = law.E, law.A, law.alpha, law.B, law.beta, law.reference, law.center, law.largest
-            found_trend = max(detectable_trend(*design, Law(*shared, ()), law.spread, alpha=level).values())
-        found |= dict.fromkeys(arenas, Detectable(found_trend, suite.trend_margin / at_unit / fall))
+            trend = max(detectable_trend(sizes, steps, *design, Law(*shared, ()), law.spread, alpha=level).values())
+        found |= dict.fromkeys(arenas, Detectable(trend, spread))
     return found
+
+
+def _spread(design: tuple[Array, Array, list[str], int], suite: Suite, level: float) -> float | None:
+    """The spread between seeds with which a design around 1 finds `trend_margin`, over what twice the steps gain."""
+    typical = Law(0.0, 1.0, EXPONENT, 1.0, EXPONENT, suite.reference, 1.0, 1.0, ())
+
+    def excess(spread: float) -> float:
+        return max(detectable_trend(*design, typical, spread, alpha=level).values()) - suite.trend_margin
+
+    if not detectable_trend(*design, typical, 1.0, alpha=level):
+        return None
+    return float(optimize.brentq(excess, 1e-9, 1.0)) / (1 - 2**-EXPONENT)
+
+
+def _middle(values: Array) -> float:
+    """The geometric mean of the different values."""
+    return float(np.exp(np.log(np.unique(values)).mean()))
 
 
 def _design(suite: Suite, arenas: Sequence[str]) -> tuple[Array, Array]:
