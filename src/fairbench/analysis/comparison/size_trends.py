@@ -34,6 +34,7 @@ class LadderLaw:
         cells: number of sizes x horizons x optimizers of the fit.
         n: seeds of each.
         spread: standard deviation between seeds, pooled over the cells.
+        misfit: mean square of its residuals over what the seeds explain; about 1 where the law describes the cells.
         error: mean absolute relative error of the law in its cells.
         left_out_error: the same at the largest size, for the law of the other sizes; None for fewer than 4 sizes.
     """
@@ -51,6 +52,7 @@ class LadderLaw:
     cells: int
     n: int
     spread: float | None
+    misfit: float | None
     error: float | None
     left_out_error: float | None
 
@@ -203,5 +205,5 @@ def _row(ladder: str, reference: str, metric: str, trend: Trend, law: Law | None
 
 def _law(ladder: str, metric: str, law: Law, table: Array) -> LadderLaw:
     (cells, n), shared = table.shape, (law.E, law.A, law.alpha, law.B, law.beta, law.center, law.largest)
-    errors = law.spread, law.error, law.left_out_error
+    errors = law.spread, law.misfit, law.error, law.left_out_error
     return LadderLaw(ladder, metric, law.reference, *shared, cells, n, *errors)
