@@ -142,6 +142,30 @@ def test_the_errors_of_looks_are_those_of_the_benchmark_and_hold_alpha() -> None
     assert max(float(x) for x in errors if x) <= bar
 
 
+def test_the_intervals_of_ladders_cover_and_their_verdicts_are_as_often_right_as_forecast() -> None:
+    with (ROOT / "docs/results/benchmarks/ladder_coverage.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert {int(row["studies"]) for row in rows} == {2000}
+    error = 3 / 2000**0.5
+    for row in rows:
+        assert all(0.93 <= float(row[f"covers_{name}"]) <= 0.97 for name in ("speed_up", "trend")), row
+        assert float(row["false_verdict"]) <= 0.05 + error * (0.05 * 0.95) ** 0.5, row
+        right = {"detectable": "grows", "-detectable": "shrinks"}.get(row["trend"])
+        assert right is None or float(row[right]) >= 0.9 - error * (0.9 * 0.1) ** 0.5, row
+    page = (ROOT / "docs/speedup.md").read_text()
+    for name in ("covers_speed_up", "covers_trend", "bootstrap_covers_speed_up", "bootstrap_covers_trend"):
+        values = [float(row[name]) for row in rows if row[name]]
+        assert re.search(rf"{min(values):.3f}\s(?:to|and)\s+{max(values):.3f}", page), name
+    found = [
+        float(row[{"detectable": "grows", "-detectable": "shrinks"}[x]])
+        for row in rows
+        if "detectable" in (x := row["trend"])
+    ]
+    none = [float(row["grows"]) + float(row["shrinks"]) for row in rows if row["trend"] == "none"]
+    assert f"in {min(found):.3f} to {max(found):.3f} of the studies" in page
+    assert f"one is found in at most {max(none):.3f}" in page
+
+
 def test_the_comparison_of_searches_follows_from_the_grid(monkeypatch: pytest.MonkeyPatch) -> None:
     """16 arms of 45 settings; a coordinate search has at most 40% of these, and reaches the best in at least 15."""
     monkeypatch.syspath_prepend(ROOT / "benchmarks")

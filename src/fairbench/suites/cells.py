@@ -40,9 +40,9 @@ def with_cells(content: Mapping[str, Any]) -> dict[str, Any]:
         Wrong: one of the three is not possible.
     """
     rest = {key: value for key, value in content.items() if key not in ("ladder", "schedules", "horizons")}
-    if len(rest) == len(content):
+    arenas = content.get("arenas", {})
+    if len(rest) == len(content) or not (_is_table(arenas) and all(map(_is_table, arenas.values()))):
         return rest
-    arenas: Tables = {**content.get("arenas", {})}
     ladders = _ladders(content.get("ladder", {}), arenas)
     schedules, horizons = _schedules(content), _horizons(content)
     if ladders and horizons:
@@ -53,12 +53,19 @@ def with_cells(content: Mapping[str, Any]) -> dict[str, Any]:
         for of_size, each in sized.items():
             scheduled = dict(_scheduled(of_size, name, each, schedules)) if schedules else {of_size: each}
             for of_schedule, one in scheduled.items():
-                cells |= {of_schedule: one, **_curve(of_schedule, name, one, horizons)}
+                made = {of_schedule: one, **_curve(of_schedule, name, one, horizons)}
+                if taken := sorted(made.keys() & (cells.keys() | arenas.keys() - {name})):
+                    raise Wrong(("arenas", taken[0]), f"has the name of an arena that is made of {name}; rename it")
+                cells |= made
     return {**rest, "arenas": cells, "optimizers": _with_options(content.get("optimizers", {}), cells)}
 
 
+def _is_table(value: Any) -> bool:
+    return isinstance(value, Mapping)
+
+
 def _ladders(tables: Any, arenas: Tables) -> dict[str, Ladder]:
-    if not isinstance(tables, Mapping):
+    if not _is_table(tables):
         reason = 'has a table for each arena, as [ladder.gpt]; a control ladder is controls = ["AdamW", ...]'
         raise Wrong(("ladder",), reason)
     ladders: dict[str, Ladder] = build(dict[str, Ladder], tables, ("ladder",))
@@ -153,7 +160,7 @@ def _with_steps(table: Mapping[str, Any], factor: float, path: KeyPath) -> dict[
 
 def _with_options(optimizers: Any, cells: Tables) -> Any:
     """The optimizers, whose options for an arena are those of every cell that is made of it."""
-    if not isinstance(optimizers, Mapping):
+    if not _is_table(optimizers):
         return optimizers
 
     def of_cells(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -163,6 +170,6 @@ def _with_options(optimizers: Any, cells: Tables) -> Any:
         }
 
     return {
-        name: {**x, "arenas": of_cells(x["arenas"])} if isinstance(x, Mapping) and "arenas" in x else x
+        name: {**x, "arenas": of_cells(x["arenas"])} if _is_table(x) and _is_table(x.get("arenas")) else x
         for name, x in optimizers.items()
     }

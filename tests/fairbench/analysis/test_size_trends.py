@@ -83,7 +83,7 @@ def test_an_optimizer_with_a_lost_seed_has_no_trend() -> None:
 def test_two_sizes_determine_no_trend() -> None:
     few = analysed(parameters=(1000, 4000))
     assert {(row.verdict, row.note) for row in few.size_trends} == {("cannot be told", few.size_trends[0].note)}
-    assert "2 sizes" in few.size_trends[0].note
+    assert "2 of 3 sizes" in few.size_trends[0].note
     assert "too few sizes" in {flag.name for flag in few.flags}
 
 

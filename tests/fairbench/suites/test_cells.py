@@ -6,6 +6,7 @@ from fairbench.arenas.registry import load_arena
 from fairbench.arenas.sizes import SIZED
 from fairbench.common.errors import UsageError
 from fairbench.data.loading import load_source
+from fairbench.suites.cells import with_cells
 from fairbench.suites.loader import load_suite, parse_suite
 from fairbench.suites.overrides import Overrides
 
@@ -135,6 +136,7 @@ def test_a_stored_suite_is_read_as_it_is(suite) -> None:
     [
         ("horizons = [1, 1]", "", r"horizons: must be positive numbers, each once, got \[1.0, 1.0\]"),
         ("horizons = [0]", "", "horizons: must be positive"),
+        ("horizons = [2]", '[arenas."gpt-x2"]\ntask = "gpt"', "arenas.gpt-x2: has the name of an arena .* made of gpt"),
         ("horizons = [2]", LADDER, "horizons: a suite with a ladder has them there"),
         ("", "[ladder.gtp]\nsizes = [32]\nhorizons = [1]", "ladder.gtp: unknown arena 'gtp'; did you mean 'gpt'"),
         ("", "[ladder.gpt]\nsizes = [32, 41]\nhorizons = [1]", "ladder.gpt.sizes: has 41, which gives 3 heads"),
@@ -145,6 +147,11 @@ def test_a_stored_suite_is_read_as_it_is(suite) -> None:
 def test_mistakes_are_named(suite, top, bottom, message) -> None:
     with pytest.raises(UsageError, match=message):
         suite(top, bottom)
+
+
+def test_what_is_no_table_is_left_to_the_checks() -> None:
+    for arenas in (3, {"gpt": 3}):
+        assert with_cells({"horizons": [2], "arenas": arenas}) == {"arenas": arenas}
 
 
 def test_only_arenas_with_a_rule_have_sizes(suite, tmp_path) -> None:

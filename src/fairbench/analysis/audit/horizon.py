@@ -21,6 +21,8 @@ DECIDED = ("better", "worse", "equivalent")
 """Verdicts that contradict each other."""
 LENGTH = ("steps", "sweep_steps", "margin", "task", "tuned_on", "cell")
 """Fields of an arena's plan that may differ between two horizons; without `task`, the arena's name is the task."""
+MISFIT = 4.0
+"""The misfit of a law from which its residuals are twice what seeds explain."""
 SeedCurves = list[dict[int, float]]
 """The validation metric of each seed by step, with the sign that makes higher better."""
 
@@ -128,7 +130,7 @@ def too_few_sizes(case: Analyses) -> str:
 
 @check("law does not hold", "warn", "Read the trend as that of the measured sizes; add a larger size.")
 def law_does_not_hold(case: Analyses) -> str:
-    """The law of the smaller sizes of a ladder errs at the largest one by more than the margin of the metric."""
+    """A law errs at the largest size, if left out, by more than the margin, or anywhere by twice what seeds differ."""
     return "; ".join(filter(None, map(partial(_misfit, case), case.ladder_laws)))
 
 
@@ -136,7 +138,10 @@ def _misfit(case: Analyses, law: LadderLaw) -> str:
     largest = max(case.suite.ladders[law.arena], key=lambda name: case.suite.arenas[name].steps)
     loss = fmean(case.results.arm(largest, law.reference).scores(law.metric))
     error, margin = (law.left_out_error or 0.0) * loss, case.suite.arenas[largest].margin
-    return f"{law.arena} by {plain(error, '.2g')}, margin {margin:g}" if error > margin else ""
+    faults = [f"errs by {plain(error, '.2g')} at the largest size, margin {margin:g}"] if error > margin else []
+    if law.misfit is not None and law.misfit >= MISFIT:
+        faults.append(f"misfit {plain(law.misfit, '.2g')}")
+    return f"{law.arena}: {', '.join(faults)}" if faults else ""
 
 
 @check("horizon not tuned", "warn", "Leave out `tuned_on` and fixed rates: each size and horizon needs its own search.")

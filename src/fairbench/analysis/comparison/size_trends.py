@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+from scipy import optimize
 
 from fairbench.analysis.results import Results
 from fairbench.analysis.statistics.scaling_law import Array, Law
@@ -33,6 +34,7 @@ class LadderLaw:
         cells: number of sizes x horizons x optimizers of the fit.
         n: seeds of each.
         spread: standard deviation between seeds, pooled over the cells.
+        misfit: mean square of its residuals over what the seeds explain; about 1 where the law describes the cells.
         error: mean absolute relative error of the law in its cells.
         left_out_error: the same at the largest size, for the law of the other sizes; None for fewer than 4 sizes.
     """
@@ -50,6 +52,7 @@ class LadderLaw:
     cells: int
     n: int
     spread: float | None
+    misfit: float | None
     error: float | None
     left_out_error: float | None
 
@@ -114,20 +117,35 @@ def detectable_trends(results: Results) -> dict[str, Detectable]:
     laws = {law.arena: law for law in size_trends(results)[0]}
     for ladder, arenas in suite.ladders.items():
         cells = [(x, name) for x in arenas for name in suite.optimizers]
-        design = (*_design(suite, [x for x, _ in cells]), [name for _, name in cells], len(suite.final.seeds))
+        sizes, steps = _design(suite, [x for x, _ in cells])
+        design = ([name for _, name in cells], len(suite.final.seeds))
         level = suite.alpha / len(suite.ladders)
-        typical = Law(0.0, 1.0, EXPONENT, 1.0, EXPONENT, suite.reference, 1.0, 1.0, ())
-        at_unit = max(detectable_trend(*design, typical, 1.0, alpha=level).values(), default=None)
-        if at_unit is None:
+        spread = _spread((sizes / _middle(sizes), steps / _middle(steps), *design), suite, level)
+        if spread is None:
             continue
-        middle = float(np.exp(np.log(np.unique(design[1])).mean()))
-        fall = (1 - 2**-EXPONENT) * middle**-EXPONENT
-        found_trend = None
+        trend = None
         if (law := laws.get(ladder)) and law.spread:
             shared = law.E, law.A, law.alpha, law.B, law.beta, law.reference, law.center, law.largest
-            found_trend = max(detectable_trend(*design, Law(*shared, ()), law.spread, alpha=level).values())
-        found |= dict.fromkeys(arenas, Detectable(found_trend, suite.trend_margin / at_unit / fall))
+            trend = max(detectable_trend(sizes, steps, *design, Law(*shared, ()), law.spread, alpha=level).values())
+        found |= dict.fromkeys(arenas, Detectable(trend, spread))
     return found
+
+
+def _spread(design: tuple[Array, Array, list[str], int], suite: Suite, level: float) -> float | None:
+    """The spread between seeds with which a design around 1 finds `trend_margin`, over what twice the steps gain."""
+    typical = Law(0.0, 1.0, EXPONENT, 1.0, EXPONENT, suite.reference, 1.0, 1.0, ())
+
+    def excess(spread: float) -> float:
+        return max(detectable_trend(*design, typical, spread, alpha=level).values()) - suite.trend_margin
+
+    if not detectable_trend(*design, typical, 1.0, alpha=level):
+        return None
+    return float(optimize.brentq(excess, 1e-9, 1.0)) / (1 - 2**-EXPONENT)
+
+
+def _middle(values: Array) -> float:
+    """The geometric mean of the different values."""
+    return float(np.exp(np.log(np.unique(values)).mean()))
 
 
 def _design(suite: Suite, arenas: Sequence[str]) -> tuple[Array, Array]:
@@ -187,5 +205,5 @@ def _row(ladder: str, reference: str, metric: str, trend: Trend, law: Law | None
 
 def _law(ladder: str, metric: str, law: Law, table: Array) -> LadderLaw:
     (cells, n), shared = table.shape, (law.E, law.A, law.alpha, law.B, law.beta, law.center, law.largest)
-    errors = law.spread, law.error, law.left_out_error
+    errors = law.spread, law.misfit, law.error, law.left_out_error
     return LadderLaw(ladder, metric, law.reference, *shared, cells, n, *errors)

@@ -31,6 +31,8 @@ EXPONENTS = (0.1, 0.2, 0.4, 0.8)
 """Values of alpha and beta from whose best pairs the fit starts."""
 STARTS = 2
 """The number of these pairs."""
+STEEPEST, FASTEST = 10.0, 1e6
+"""The largest exponent and speed-up of a law: losses that fall by chance alone give larger ones."""
 SHARED = 5
 """Parameters that all optimizers share."""
 TOLERANCE = 1e-12
@@ -71,6 +73,8 @@ class Law:
         largest: the largest size.
         speed_ups: those of the other optimizers.
         spread: standard deviation between seeds, pooled over the cells; None for a single seed.
+        misfit: mean square of the residuals in units of what the seeds explain, sum(residual^2) n / (spread^2 (cells -
+            parameters)): about 1 where the law describes the cells; None without a spread.
         error: mean absolute relative error of the law at the means of its cells.
         left_out_error: the same at the largest size, for the law of the other sizes; None for fewer than 4 sizes.
     """
@@ -85,6 +89,7 @@ class Law:
     largest: float
     speed_ups: tuple[SpeedUp, ...]
     spread: float | None = None
+    misfit: float | None = None
     error: float | None = None
     left_out_error: float | None = None
 
@@ -200,7 +205,7 @@ def fit(sizes: Array, steps: Array, losses: Array, optimizers: Sequence[str], re
         reference: the optimizer with r = 1 and t = 0.
 
     Raises:
-        ValueError: the cells do not determine the law, see `too_few`, or a loss is not finite.
+        ValueError: the cells do not determine the law, see `too_few`, or their losses do not.
     """
     if reason := too_few(sizes, steps):
         raise ValueError(reason)
@@ -212,6 +217,10 @@ def fit(sizes: Array, steps: Array, losses: Array, optimizers: Sequence[str], re
     best = cells.best(means)
     tests = _jackknife(cells, losses, best)[SHARED:]
     alpha, beta = np.exp(best[[2, 4]]).tolist()
+    logs, trends = best[SHARED:].reshape(2, -1)
+    if max(alpha, beta, *abs(trends)) > STEEPEST or max(abs(logs), default=0) > math.log(FASTEST):
+        raise ValueError("the losses do not fall with size and steps as the law does")
+    spread, misfit = _misfit(cells, losses, best)
     return Law(
         E=math.exp(best[0]),
         A=math.exp(best[1] + alpha * math.log(center)),
@@ -222,7 +231,8 @@ def fit(sizes: Array, steps: Array, losses: Array, optimizers: Sequence[str], re
         center=center,
         largest=float(sizes.max()),
         speed_ups=tuple(map(SpeedUp, names, tests[: len(names)], tests[len(names) :])),
-        spread=float(np.sqrt(losses.var(axis=1, ddof=1).mean())) if losses.shape[1] > 1 else None,
+        spread=spread,
+        misfit=misfit,
         error=_relative_error(cells, best, means),
         left_out_error=_left_out_error(cells, means, best),
     )
@@ -232,8 +242,8 @@ def too_few(sizes: Array, steps: Array) -> str:
     """Why the cells of an optimizer do not determine a law; empty when they do."""
     horizons = min((len(set(steps[sizes == size].tolist())) for size in set(sizes.tolist())), default=0)
     if (count := len(set(sizes.tolist()))) < SIZES:
-        return f"{count} sizes, of which a trend needs {SIZES}"
-    return "" if horizons >= HORIZONS else f"{horizons} horizons at a size, of which a trend needs {HORIZONS}"
+        return f"{count} of {SIZES} sizes that a trend needs"
+    return "" if horizons >= HORIZONS else f"{horizons} of {HORIZONS} horizons that a trend needs at each size"
 
 
 def _center(values: Array) -> float:
@@ -260,6 +270,16 @@ def _jackknife(cells: Cells, losses: Array, best: Array) -> list[TTest]:
         TTest(x, reason="the same in every seed, no test") if error < EQUAL_REFITS else t_test(x, error, n - 1)
         for x, error in zip(best.tolist(), errors.tolist(), strict=True)
     ]
+
+
+def _misfit(cells: Cells, losses: Array, best: Array) -> tuple[float | None, float | None]:
+    """The spread of the seeds and the misfit of the law."""
+    n = losses.shape[1]
+    if n < 2:
+        return None, None
+    variance, residuals = losses.var(axis=1, ddof=1).mean(), losses.mean(axis=1) - cells.predicted(best)
+    square = residuals @ residuals * n / (len(residuals) - len(best))
+    return math.sqrt(variance), float(square / variance) if variance > 0 else None
 
 
 def _relative_error(cells: Cells, parameters: Array, losses: Array) -> float:

@@ -90,7 +90,8 @@ def law_table(rows: Sequence[LadderLaw]) -> TableView:
     """The law of each ladder, and how well it fits."""
     caption = (
         "The law of a ladder: loss = E + A size^−α + B (r steps)^−β, where r is the speed-up of the optimizer. Error: "
-        "mean over its cells, relative to the loss. Left out: the same at the largest size, by the law of the others."
+        "mean over its cells, relative to the loss. Misfit: mean square of the residuals over what seeds explain, "
+        "about 1 for a law that describes the cells. Left out: the error at the largest size, by the law of the others."
     )
     columns = (
         words("Arena", "arena"),
@@ -99,6 +100,7 @@ def law_table(rows: Sequence[LadderLaw]) -> TableView:
         integers("Cells", "cells"),
         integers("Seeds", "n"),
         numbers("Seeds differ by", "spread", three),
+        numbers("Misfit", "misfit", three),
         numbers("Error", "error", percent),
         numbers("Left out", "left_out_error", percent),
     )

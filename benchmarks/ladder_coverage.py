@@ -1,0 +1,142 @@
+"""How often intervals of a ladder cover, and how often its verdicts are right, in fabricated studies of known laws.
+
+nice .venv/bin/python benchmarks/ladder_coverage.py [--csv docs/results/benchmarks/ladder_coverage.csv]
+
+A study has 4 sizes, 3 horizons, 3 optimizers and 5 seeds. One optimizer has the speed-up and the trend of the row, the
+other one the same speed-up and no trend. "detectable" is the trend that `detectable_trend` forecasts for a power of
+90%. Seeds are normal, with a standard deviation of 0.02:
+
+* independent: in every cell;
+* by cell: half the variance is shared by the optimizers of a size and horizon, which have the same batches;
+* by optimizer: half the variance is shared by all cells of an optimizer.
+
+`false_verdict` is the share of studies in which an optimizer without a trend grows or shrinks. The bootstrap over seeds
+is exact: all resamples of 5 seeds with their probabilities, and the 95% between their percentiles, in 500 studies.
+"""
+
+import argparse
+import math
+from collections.abc import Iterator
+from itertools import combinations_with_replacement
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from csv_files import write_csv
+from numpy.typing import NDArray
+
+from fairbench.analysis.statistics.scaling_law import Cells, Law, SpeedUp
+from fairbench.analysis.statistics.significance import TTest
+from fairbench.analysis.statistics.trend import detectable_trend, judge
+
+Array = NDArray[np.floating[Any]]
+STUDIES, BOOTSTRAPPED, SEEDS, SPREAD = 2000, 500, 5, 0.02
+SIZES, HORIZONS = (1e6, 2.5e6, 6.3e6, 16e6), (0.5, 1.0, 2.0)
+OPTIMIZERS = ("reference", "tested", "constant")
+SHARED = ("independent", "by cell", "by optimizer")
+SPEED_UPS, TRENDS = (1.0, 1.1, 1.4, 2.0), {"none": 0.0, "detectable": 1.0, "-detectable": -1.0, "half": 0.5}
+VERDICTS = ("grows", "shrinks", "holds", "cannot be told")
+CENTER = float(np.exp(np.log(SIZES).mean()))
+CELLS = [(size, 4000 * horizon * size / SIZES[0], x) for size in SIZES for horizon in HORIZONS for x in OPTIMIZERS]
+DESIGN = (np.array([x[0] for x in CELLS]), np.array([x[1] for x in CELLS]), [x[2] for x in CELLS])
+MULTISETS = list(combinations_with_replacement(range(SEEDS), SEEDS))
+WEIGHTS = np.array([math.factorial(SEEDS) / math.prod(map(math.factorial, np.bincount(x))) for x in MULTISETS])
+
+
+def law_of(speed_up: float, trend: float) -> Law:
+    """The true law."""
+    tested, constant = (
+        SpeedUp(x, TTest(math.log(speed_up)), TTest(t)) for x, t in zip(OPTIMIZERS[1:], (trend, 0.0), strict=True)
+    )
+    return Law(1.7, 240.0, 0.4, 25.0, 0.35, "reference", CENTER, SIZES[-1], (tested, constant))
+
+
+def scatter(shared: str, generator: np.random.Generator) -> Array:
+    """What the seeds add to the losses, cells x seeds."""
+    shape = (len(SIZES) * len(HORIZONS), len(OPTIMIZERS), SEEDS)
+    own = generator.standard_normal(shape)
+    if shared != "independent":
+        common = (shape[0], 1, SEEDS) if shared == "by cell" else (1, shape[1], SEEDS)
+        own = (own + generator.standard_normal(common)) / math.sqrt(2)
+    return SPREAD * own.reshape(-1, SEEDS)
+
+
+def covariance(shared: str) -> Array:
+    """The covariance of the cells over the seeds."""
+    keys = [x[:2] if shared == "by cell" else x[2] for x in CELLS]
+    same = np.array([[a == b for b in keys] for a in keys], float)
+    own = np.eye(len(CELLS))
+    return SPREAD**2 * (own if shared == "independent" else (own + same) / 2)
+
+
+def bootstrap(losses: Array, true: Law) -> list[bool]:
+    """Whether the percentiles of the tested optimizer's log speed-up and trend cover the true values."""
+    cells = Cells.of(DESIGN[0] / CENTER, DESIGN[1] / 1e4, DESIGN[2], OPTIMIZERS[1:])
+    best = cells.best(losses.mean(axis=1))
+    fits = np.array([cells.solve(losses[:, x].mean(axis=1), best)[0] for x in MULTISETS])[:, [-4, -2]]
+    below = [WEIGHTS[fits[:, i] < x].sum() / WEIGHTS.sum() for i, x in enumerate(truth(true))]
+    return [0.025 <= x <= 0.975 for x in below]
+
+
+def truth(law: Law) -> tuple[float, float]:
+    """The tested optimizer's log speed-up and trend."""
+    return law.speed_ups[0].log.difference, law.speed_ups[0].trend.difference
+
+
+def row(shared: str, speed_up: float, name: str, studies: int) -> dict[str, str | float]:
+    """The shares of the studies of a kind."""
+    detectable = detectable_trend(*DESIGN, SEEDS, law_of(speed_up, 0.0), covariance(shared))["tested"]
+    true, generator = law_of(speed_up, TRENDS[name] * detectable), np.random.default_rng(0)
+    means = np.array([true.predict(size, steps, x).loss for size, steps, x in CELLS])[:, None]
+    covered, bootstrapped, verdicts = [], [], []
+    for study in range(studies):
+        losses = means + scatter(shared, generator)
+        law, trends = judge(*DESIGN[:2], losses, DESIGN[2], "reference")
+        tests = (law.speed_ups[0].log, law.speed_ups[0].trend)
+        covered.append([x.ci_low <= value <= x.ci_high for x, value in zip(tests, truth(true), strict=True)])
+        verdicts.append([x.verdict for x in trends])
+        if (speed_up, name) == (1.4, "none") and study < BOOTSTRAPPED:
+            bootstrapped.append(bootstrap(losses, true))
+    found = {x: [tested for tested, _ in verdicts].count(x) / studies for x in VERDICTS}
+    flat = slice(None) if name == "none" else slice(1, None)
+    false = [any(x in ("grows", "shrinks") for x in both[flat]) for both in verdicts]
+    of_bootstrap = np.mean(bootstrapped, axis=0).tolist() if bootstrapped else ["", ""]
+    return {
+        "seeds_shared": shared,
+        "speed_up": speed_up,
+        "trend": name,
+        "t": round(truth(true)[1], 5),
+        "covers_speed_up": np.mean(covered, axis=0)[0],
+        "covers_trend": np.mean(covered, axis=0)[1],
+        **{x.replace(" ", "_"): share for x, share in found.items()},
+        "false_verdict": np.mean(false),
+        "bootstrap_covers_speed_up": of_bootstrap[0],
+        "bootstrap_covers_trend": of_bootstrap[1],
+        "studies": studies,
+    }
+
+
+def rows(studies: int) -> Iterator[dict[str, str | float]]:
+    """Every row of the table."""
+    for shared in SHARED:
+        for speed_up in SPEED_UPS:
+            for name in list(TRENDS)[: None if shared == "independent" else -1]:
+                yield row(shared, speed_up, name, studies)
+
+
+def main() -> None:
+    """Print the table, and write it as CSV if requested."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--studies", type=int, default=STUDIES)
+    parser.add_argument("--csv", type=Path)
+    options = parser.parse_args()
+    table = []
+    for one in rows(options.studies):
+        table.append({key: round(x, 4) if isinstance(x, float) else x for key, x in one.items()})
+        print("  ".join(f"{name} {value}" for name, value in table[-1].items()), flush=True)
+    if options.csv:
+        write_csv(table, options.csv)
+
+
+if __name__ == "__main__":
+    main()
