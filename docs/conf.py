@@ -32,5 +32,6 @@ napoleon_use_rtype = False
 html_theme = "furo"
 html_title = project
 html_copy_source = False
+html_static_path, html_css_files = ["static"], ["site.css"]
 html_theme_options = {"navigation_with_keys": True}
 pygments_style, pygments_dark_style = "default", "github-dark"

@@ -56,7 +56,8 @@ def command() -> Lines:
     for each in _commands(parser()):
         each.formatter_class = lambda prog: argparse.RawDescriptionHelpFormatter(prog, width=88)
         example, _, codes = (each.epilog or "").partition("\nexit codes: ")
-        yield from (f"## {each.prog}", "", escaped(each.description or ""), "")
+        about = each.description or ""
+        yield from (f"## {each.prog}", "", escaped(about[:1].upper() + about[1:]), "")
         yield from ("```text", each.format_usage().strip(), "```")
         for group in each._action_groups:
             rows = [_option(action) for action in group._group_actions if action.dest != "help"]

@@ -9,7 +9,9 @@ from sphinx.application import Sphinx
 
 def visit_math(writer: Any, node: nodes.Element) -> None:
     """Write a formula, inline or as a block."""
-    writer.body.append(tex2mathml(node.astext(), as_block=isinstance(node, nodes.math_block)))
+    block = isinstance(node, nodes.math_block)
+    formula = tex2mathml(node.astext(), as_block=block)
+    writer.body.append(f'<div class="formula">{formula}</div>' if block else formula)
     raise nodes.SkipNode
 
 
