@@ -9,7 +9,16 @@ from pathlib import Path
 from urllib.parse import unquote, urldefrag
 
 import pytest
+import torch
 
+from fairbench.analysis.audit import AUDIT_CHECKS
+from fairbench.cli.parser import parser
+from fairbench.optimizers.registry import OPTIMIZERS
+from fairbench.runner.executors.starting import ONE_THREAD
+from fairbench.suites.loader import tomllib
+from psilogic import PsiLogic
+
+nodes = pytest.importorskip("docutils.nodes")
 pytest.importorskip("sphinx", reason="needs the dependency group docs, which Python 3.10 cannot install")
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parent.parent
@@ -26,13 +35,15 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Page(HTMLParser):
-    """The links, anchors and loaded files of a page."""
+    """The links, anchors, loaded files and pieces of code of a page."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
         self.links: set[str] = set()
         self.loaded: set[str] = set()
         self.anchors: set[str | None] = {""}
+        self.codes: set[str] = set()
+        self._code: list[str] | None = None
         self.feed(path.read_text())
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
@@ -40,6 +51,17 @@ class Page(HTMLParser):
         self.anchors.add(values.get("id"))
         if target := values.get("href" if tag in ("a", "link") else "src"):
             (self.links if tag == "a" else self.loaded).add(target)
+        if tag == "code":
+            self._code = []
+
+    def handle_data(self, data: str) -> None:
+        if self._code is not None:
+            self._code.append(data)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "code" and self._code is not None:
+            self.codes.add("".join(self._code))
+            self._code = None
 
 
 def broken(pages: dict[Path, Page]) -> Iterator[str]:
@@ -71,3 +93,48 @@ def test_the_name_of_a_test_leads_to_its_line(site: Path) -> None:
     assert len(links) > 50
     for file, line, name in links:
         assert f"def {name}(" in (ROOT / file).read_text().splitlines()[int(line) - 1], name
+
+
+def test_every_option_is_on_the_page_of_commands(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = Page(site / "reference/command.html")
+    for command in ("run", "slurm", "status", "compare", "suite show", "data prepare", "new-arena"):
+        with pytest.raises(SystemExit):
+            parser().parse_args([*command.split(), "--help"])
+        shown = capsys.readouterr().out.partition("example: ")[0]
+        options = set(re.findall(r"(?<![\w=-])--[a-z-]+", shown))
+        assert options - {"--help"} <= {code.partition(" ")[0] for code in page.codes}, command
+        assert f"fairbench-{command.replace(' ', '-')}" in page.anchors
+
+
+def test_every_column_that_a_study_wrote_is_on_the_page_of_data_files(site: Path) -> None:
+    page = Page(site / "reference/data-files.html")
+    for file in (ROOT / "docs/results").glob("[!b]*/*.csv"):
+        searched = {"betas", "warmup_steps"}
+        assert set(file.read_text().partition("\n")[0].split(",")) - searched <= page.codes, file
+        assert nodes.make_id(file.name) in page.anchors
+
+
+def test_suite_keys_arguments_optimizers_and_flags_are_on_their_pages(site: Path) -> None:
+    pages = {path.stem: Page(path) for path in (site / "reference").glob("*.html")}
+    keys = {key for suite in (ROOT / "src/fairbench/suites").glob("*.toml") for key in set_keys(suite.read_text())}
+    assert keys - pages["suite-keys"].codes == set()
+    options = PsiLogic([torch.ones(1, requires_grad=True)]).defaults
+    assert options.keys() <= pages["hyperparameters"].codes
+    assert {nodes.make_id(name) for name in OPTIMIZERS} <= pages["optimizers"].anchors
+    assert {nodes.make_id(check.name) for check in AUDIT_CHECKS} <= pages["audit-flags"].anchors
+
+
+def test_every_environment_variable_of_the_source_is_on_its_page() -> None:
+    source = "".join(path.read_text() for path in (ROOT / "src/fairbench").rglob("*.py"))
+    used = set(re.findall(r"environ(?:\.get\(|\.setdefault\(|\[)\"(\w+)\"", source)) | ONE_THREAD.keys()
+    used |= set(re.findall(r"\bSLURM_[A-Z_]+", source)) | {"HF_HUB_OFFLINE"}
+    assert used - set(re.findall(r"`(\w+)`", (ROOT / "docs/reference/environment.md").read_text())) == set()
+    assert len(used) > 10
+
+
+def set_keys(toml: str) -> set[str]:
+    """The keys in the tables of a suite file that are no tables themselves."""
+    suite = tomllib.loads(toml)
+    stages = [suite[name] for name in ("sweep", "final", "training")]
+    tables = [suite, *stages, *suite["arenas"].values(), *suite["optimizers"].values()]
+    return {key for table in tables for key, value in table.items() if type(value) is not dict}

@@ -4,14 +4,12 @@ A page of the site takes the place of a file that it includes; other files outsi
 """
 
 import re
-from collections.abc import Iterator
+from html import escape
 from pathlib import Path
 from typing import Any
 
 from docutils import nodes
-from pygments import highlight
-from pygments.formatters import HtmlFormatter
-from pygments.lexers import TextLexer, get_lexer_for_filename
+from pygments.lexers import TextLexer
 from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
 from sphinx.util import logging
@@ -25,6 +23,10 @@ INCLUDED = {
     "tests/README.md": "project/testing",
 }
 """Files of the repository that a page of the site includes."""
+HEAD = """<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>{}</title><style>
+:root {{color-scheme: light dark}} h1 {{font: bold 1.2em sans-serif}} :target {{background: #8884}}
+</style>"""
 logger = logging.getLogger(__name__)
 
 
@@ -61,13 +63,13 @@ class RepositoryLinks(SphinxTransform):
         return nodes.reference("", "", *node.children, refuri=uri, internal=True)
 
 
-def pages_of_files(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
-    """A page for each file that a page links to, with an anchor for each line."""
-    style = HtmlFormatter(lineanchors="line")
-    for page, path in sorted(app.shown_files.items()):
-        name = page.removeprefix("source/")
-        text = highlight(path.read_text(), get_lexer_for_filename(path.name), style)
-        yield page, {"title": name, "body": f"<h1>{name}</h1>{text}"}, "page.html"
+def write_files(app: Sphinx, error: Exception | None) -> None:
+    """Write a page for each file that a page links to, with an anchor for each line."""
+    for page, path in app.shown_files.items():
+        file, name = Path(app.outdir) / f"{page}.html", page.removeprefix("source/")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        lines = [f'<span id="line-{i}">{escape(x)}\n</span>' for i, x in enumerate(path.read_text().splitlines(), 1)]
+        file.write_text(f"{HEAD.format(name)}<h1>{name}</h1><pre>{''.join(lines)}</pre>")
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
@@ -75,5 +77,5 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.shown_files = {}
     app.add_lexer("csv", TextLexer)
     app.add_transform(RepositoryLinks)
-    app.connect("html-collect-pages", pages_of_files)
+    app.connect("build-finished", write_files)
     return {"version": "1", "parallel_read_safe": False}

@@ -188,7 +188,7 @@ class Monitor:
         ]
 
     def write(self, writer: ScalarWriter, step: int) -> None:
-        """Write every tensor's quantities as scalars `chaos/<quantity>/<tensor>`.
+        """Write every tensor's quantities as scalars `chaos/QUANTITY/TENSOR`.
 
         Args:
             writer: a TensorBoard `SummaryWriter`, or anything with its `add_scalar`.

@@ -84,7 +84,15 @@ class Training:
     """Settings of all trials; see `fairbench.study.trial_spec.TrainingSpec`.
 
     Attributes:
+        warmup_steps: steps of linear warm-up, which come before the schedule.
+        clip_norm: the global gradient norm is clipped to this; 0 is off.
+        log_every: steps of a window of the training loss.
+        evaluation_batch_size: examples that a model evaluates at a time; no metric depends on it.
+        precision: "float32", or "bfloat16" for autocast.
+        deterministic: whether a GPU runs deterministic algorithms, where torch has them.
+        compile: whether model and optimizer step are compiled.
         schedule: of arenas and optimizers that have none of their own, see `fairbench.suites.training.schedule_of`.
+        min_lr: the last rate as a share of the peak, in [0, 1).
     """
 
     warmup_steps: int

@@ -1,0 +1,66 @@
+"""The public names of both packages: the directive `api`, and the check that none of them lacks an entry."""
+
+from __future__ import annotations
+
+import inspect
+from importlib import import_module
+from typing import Any
+
+from docutils import nodes
+from sphinx import addnodes
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
+from sphinx.util import logging
+from sphinx.util.docutils import SphinxDirective
+
+PACKAGES = ("fairbench", "psilogic")
+logger = logging.getLogger(__name__)
+
+
+class Api(SphinxDirective):
+    """Documents public names of a package: `{api} PACKAGE`, a name in each line."""
+
+    required_arguments = 1
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        (package,) = self.arguments
+        entries = []
+        for name in filter(None, map(str.strip, self.content)):
+            value = getattr(import_module(package), name)
+            exception = inspect.isclass(value) and issubclass(value, Exception)
+            kind = "exception" if exception else "class" if inspect.isclass(value) else "function"
+            entries.append(f".. auto{kind}:: {package}.{name}\n")
+        return self.parse_text_to_nodes("```{eval-rst}\n" + "\n".join(entries) + "```\n")
+
+
+def check_names(app: Sphinx, env: BuildEnvironment) -> None:
+    """Warn of every public name without an entry, which fails the build."""
+    entries = env.get_domain("py").objects
+    for package in PACKAGES:
+        for name in import_module(package).__all__:
+            if f"{package}.{name}" not in entries and not name.startswith("__"):
+                logger.warning("%s.%s is public and has no entry in the reference", package, name)
+
+
+def plain_reference(app: Sphinx, env: BuildEnvironment, node: addnodes.pending_xref, text: nodes.Node) -> Any:
+    """What has no entry stays text: names of Python and torch, arguments, and code in docstrings."""
+    return text if node.get("refdomain") == "py" and not node.get("refexplicit") else None
+
+
+def with_dashes(app: Sphinx, document: nodes.document) -> None:
+    """Write a dash between an argument and its meaning, where Sphinx has two hyphens."""
+    for text in [x for x in document.findall(nodes.Text) if x == " -- "]:
+        text.parent.replace(text, nodes.Text(" – "))
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Register the directive and the check."""
+    catalog, package = import_module("fairbench.api.catalog"), import_module("fairbench")
+    for name in ("arenas", "optimizers", "suites"):
+        setattr(package, name, getattr(catalog, name))  # modules that can be called; autodoc documents functions
+    app.add_directive("api", Api)
+    app.connect("doctree-read", with_dashes)
+    app.connect("env-check-consistency", check_names)
+    app.connect("missing-reference", plain_reference)
+    return {"version": "1", "parallel_read_safe": True}

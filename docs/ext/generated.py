@@ -1,0 +1,266 @@
+"""The directive `generated`: parts of the reference, made from what they describe."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from pathlib import Path
+from types import NoneType, SimpleNamespace
+from typing import Any, get_args, get_origin, get_type_hints, is_typeddict
+from unittest.mock import MagicMock
+
+from docutils import nodes
+from markdown_text import code, escaped, meanings, summary, table
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+from fairbench.analysis.audit import AUDIT_CHECKS
+from fairbench.arenas.shocks.registry import SHOCKS
+from fairbench.cli.parser import parser
+from fairbench.optimizers.registry import OPTIMIZERS
+from fairbench.optimizers.resolve import NEEDS, SCHEDULES
+from fairbench.optimizers.spec import OptimizerPlan
+from fairbench.report.tables.csv_files import TRIALS, analysis_rows
+from fairbench.report.tables.fields import Field, fields_of, purpose
+from fairbench.report.tables.parquet import columns
+from fairbench.report.tables.rows import Trial
+from fairbench.study.record_shape import WholeRecord
+from fairbench.suites.cells import Ladder
+from fairbench.suites.schema import ArenaPlan, Final, Suite, Sweep, Training
+from psilogic import Preset, PsiLogic, PsiLogicGPT, PsiLogicNLP, PsiLogicViT
+from psilogic.models.groups import GPT, NLP, VIT
+
+Lines = Iterator[str]
+ROOT = Path(__file__).parents[2]
+TABLES: Mapping[str, type] = {
+    "The first lines": Suite,
+    "[sweep]": Sweep,
+    "[final]": Final,
+    "[training]": Training,
+    "[arenas.NAME]": ArenaPlan,
+    "[optimizers.NAME]": OptimizerPlan,
+    "[ladder.ARENA]": Ladder,
+}
+"""The tables of a suite file."""
+SET_BY_FAIRBENCH = {"name", "facts", "cell"}
+WORDS = {str: "text", int: "whole number", float: "number", bool: "true or false", dict: "table"}
+PRESETS: Mapping[type[Preset], Any] = {PsiLogicNLP: NLP, PsiLogicGPT: GPT, PsiLogicViT: VIT}
+
+
+def command() -> Lines:
+    """Every command with its options, an example and its exit codes."""
+    for each in _commands(parser()):
+        each.formatter_class = lambda prog: argparse.RawDescriptionHelpFormatter(prog, width=88)
+        example, _, codes = (each.epilog or "").partition("\nexit codes: ")
+        about = each.description or ""
+        yield from (f"## {each.prog}", "", escaped(about[:1].upper() + about[1:]), "")
+        yield from ("```text", each.format_usage().strip(), "```")
+        for group in each._action_groups:
+            rows = [_option(action) for action in group._group_actions if action.dest != "help"]
+            if rows:
+                yield from (table((escaped(group.title or ""), "meaning"), rows))
+        yield from ("Example:", "", "```text", example.removeprefix("example: "), "```", "")
+        yield from (f"Exit codes: {escaped(codes)}.", "")
+
+
+def exit_codes() -> Lines:
+    """The exit codes of every command."""
+    rows = [(code(each.prog), (each.epilog or "").partition("\nexit codes: ")[2]) for each in _commands(parser())]
+    yield from table(("command", "exit codes"), [(name, escaped(codes)) for name, codes in rows])
+
+
+def _commands(top: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """The parsers of all commands that have no commands of their own."""
+    below = [action.choices for action in top._actions if isinstance(action, argparse._SubParsersAction)]
+    for choices in below:
+        for each in choices.values():
+            yield from _commands(each)
+    if not below:
+        yield top
+
+
+def _option(action: argparse.Action) -> tuple[str, str]:
+    """An option with its value, and its help."""
+    value = action.metavar or "|".join(action.choices or ())
+    shown = f" {value}" if value and action.nargs != 0 else ""
+    names = ", ".join(code(f"{name}{shown}") for name in action.option_strings)
+    return names or code(value), escaped(action.help or "")
+
+
+def suite_keys() -> Lines:
+    """The keys of each table of a suite file."""
+    for title, kind in TABLES.items():
+        types, words = get_type_hints(kind), meanings(kind, "Attributes")
+        own = [x for x in fields(kind) if x.name not in SET_BY_FAIRBENCH and not _of_tables(types[x.name])]
+        rows = [(code(x.name), _type(types[x.name]), _default(x), escaped(words[x.name])) for x in own]
+        yield from (f"## {code(title) if '[' in title else title}", "", escaped(summary(kind)))
+        yield from table(("key", "value", "default", "meaning"), rows)
+
+
+def _of_tables(hint: Any) -> bool:
+    """Whether a key is a table, or several, with keys of its own."""
+    return any(is_dataclass(x) for x in (hint, *get_args(hint)))
+
+
+def _type(hint: Any) -> str:
+    """The type of a value in words."""
+    if get_origin(hint) is list:
+        return f"list of {_type(get_args(hint)[0])}s"
+    kinds = [x for x in get_args(hint) if x is not NoneType] if NoneType in get_args(hint) else [hint]
+    return "list of texts" if kinds == [list[str]] else WORDS[get_origin(kinds[0]) or kinds[0]]
+
+
+def _default(field: Any) -> str:
+    """The default of a key as TOML; nothing where it is left out."""
+    if field.default is MISSING and field.default_factory is MISSING:
+        return "required"
+    value = field.default if field.default_factory is MISSING else field.default_factory()
+    return "" if value in (None, "", {}) else code(json.dumps(value))
+
+
+def shocks() -> Lines:
+    """The kinds of shocks."""
+    rows = [
+        (code(name), facts.title, ", ".join(facts.kinds), _settings(facts.options)) for name, facts in SHOCKS.items()
+    ]
+    yield from table(("kind", "effect", "data", "option"), rows)
+
+
+def _settings(options: Mapping[str, Any]) -> str:
+    return ", ".join(code(f"{name} = {json.dumps(value)}") for name, value in options.items())
+
+
+def words_of() -> Lines:
+    """The schedules and the needs of optimizers."""
+    yield from table(("schedule", "learning rate"), [(code(name), words) for name, words in SCHEDULES.items()])
+    yield from table(("need", "meaning"), [(code(name), words) for name, words in NEEDS.items()])
+
+
+def data_files() -> Lines:
+    """The columns of every data file of a study."""
+    *first, seed = fields_of(Trial)
+    searched = Field("NAME", "any", "each further hyperparameter that the suite searches")
+    for name, kind in TRIALS.items():
+        yield from _columns(name, purpose(kind), [*first, searched, seed, *fields_of(kind)])
+    for name, (kind, _) in analysis_rows(MagicMock()).items():
+        yield from _columns(name, purpose(kind), fields_of(kind))
+    yield from _columns("records.parquet", "All records, a row for each trial.", _record_columns())
+
+
+def _columns(name: str, about: str, own: list[Field]) -> Lines:
+    described = [x.to_json() for x in own]
+    types = [f"list of {x.item}s" if x.item else x.type for x in own]
+    rows = [
+        (code(x["name"]), type_, x.get("unit", ""), escaped(x["description"].removeprefix("list: ")))
+        for x, type_ in zip(described, types, strict=True)
+    ]
+    yield from (f"## {name}", "", escaped(about), *table(("column", "type", "unit", "meaning"), rows))
+
+
+def _record_columns() -> list[Field]:
+    """The columns of all records, with words in capitals for names that differ between studies."""
+    results = SimpleNamespace(
+        study=SimpleNamespace(suite=SimpleNamespace(arenas=["ARENA"], selection="val")), metrics={"ARENA": ["METRIC"]}
+    )
+    mechanism = {"totals": {"QUANTITY": 0.0}, "way": {"QUANTITY": 0.0}}
+    cost, environment = {"seconds": {"PHASE": 0.0}}, {"PACKAGE": ""}
+    run = SimpleNamespace(record={"cost": cost, "environment": environment, "result": {"mechanism": mechanism}})
+    return [column.field for column in columns(results, [run])]  # type: ignore[arg-type, list-item]
+
+
+def record() -> Lines:
+    """The keys of a record."""
+    yield from table(("key", "value"), _record_keys(WholeRecord, ""))
+
+
+def _record_keys(kind: Any, prefix: str) -> Iterator[tuple[str, str]]:
+    for name, hint in get_type_hints(kind).items():
+        inner = next((x for x in (hint, *get_args(hint)) if is_typeddict(x)), None)
+        listed = "list of: " if get_origin(hint) is list else ""
+        shown = hint.__name__ if isinstance(hint, type) and not get_args(hint) else str(hint).replace("typing.", "")
+        yield code(prefix + name), f"{listed}{escaped(summary(inner))}" if inner else code(shown)
+        if inner:
+            yield from _record_keys(inner, f"{prefix}{name}.")
+
+
+def audit() -> Lines:
+    """Every flag of the audit, and the function that raises it."""
+    for check in AUDIT_CHECKS:
+        file = Path(inspect.getfile(check.judge)).relative_to(ROOT)
+        yield from (f"## {check.name.capitalize()}", "", f"**{check.severity}**: {escaped(check.condition)}", "")
+        yield from (f"What to do: {escaped(check.advice)}", "")
+        yield from (f"Raised by [{check.judge.__name__}](../../{file.as_posix()}).", "")
+
+
+def optimizers() -> Lines:
+    """The facts of every registered optimizer."""
+    for name, facts in OPTIMIZERS.items():
+        rate = f"swept, from a grid that is multiplied by {facts.lr_scale:g}"
+        if facts.lr is not None:
+            rate = f"fixed at {facts.lr:g}, since it estimates its rate"
+        factors = f", and {facts.factors}" if facts.factors else ""
+        rows = {
+            "class": code(facts.factory),
+            "learning rate": rate,
+            "weight decay": facts.decay,
+            "set by fairbench": _settings(facts.options),
+            "groups": code(facts.groups),
+            "needs": ", ".join(map(code, facts.needs)),
+            "state for each weight": f"{facts.state}{factors}",
+            "paper": re.sub(r"arXiv:([\d.]+\d)", r"[arXiv:\1](https://arxiv.org/abs/\1)", facts.reference),
+        }
+        yield from (f"## {name}", "", f"{facts.title[0].upper()}{facts.title[1:]}.", "")
+        yield from (f"* {key}: {value}" for key, value in rows.items() if value)
+        yield ""
+
+
+def arguments() -> Lines:
+    """The arguments of PsiLogic with their defaults."""
+    parameters = inspect.signature(PsiLogic).parameters
+    words = meanings(PsiLogic, "Args")
+    rows = [
+        (code(name), "required" if x.default is x.empty else code(repr(x.default)), escaped(words[name]))
+        for name, x in parameters.items()
+    ]
+    yield from table(("argument", "default", "meaning"), rows)
+
+
+def presets() -> Lines:
+    """The values of the presets, and the chaos gain of each part of a model."""
+    defaults = inspect.signature(PsiLogic).parameters
+    names = dict.fromkeys(name for preset in PRESETS for name in preset.hyperparameters)
+    values = [[defaults[name].default, *(preset.hyperparameters.get(name) for preset in PRESETS)] for name in names]
+    head = ("argument", "PsiLogic", *(preset.__name__ for preset in PRESETS))
+    yield from table(head, [(code(name), *map(str, row)) for name, row in zip(names, values, strict=True)])
+    yield from ("A preset that gets a module makes these groups:", "")
+    gains = [(preset.__name__, x) for preset, sections in PRESETS.items() for x in sections]
+    parts = [", ".join(sorted(part.name.lower() for part in x.parts)) for _, x in gains]
+    rows = [(name, code(x.name), f"{x.gamma:g}", of) for (name, x), of in zip(gains, parts, strict=True)]
+    yield from table(("preset", "group", "gamma", "parts"), rows)
+
+
+PARTS: Mapping[str, Callable[[], Lines]] = {
+    function.__name__: function
+    for function in (
+        command, exit_codes, suite_keys, shocks, words_of, data_files, record, audit, optimizers, arguments, presets,
+    )
+}  # fmt: skip
+
+
+class Generated(SphinxDirective):
+    """A part of the reference by its name: `{generated} NAME`."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        return self.parse_text_to_nodes("\n".join(PARTS[self.arguments[0]]()), allow_section_headings=True)
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Register the directive."""
+    app.add_directive("generated", Generated)
+    return {"version": "1", "parallel_read_safe": True}
