@@ -1,4 +1,5 @@
-# docker build -t fairbench . && docker run --rm -v "$PWD/results:/home/fairbench/results" fairbench
+# docker build -t fairbench . && mkdir -p results
+# docker run --rm --user "$(id -u):$(id -g)" -v "$PWD/results:/home/fairbench/results" fairbench
 # runs the embedded study. Other commands: docker run --rm fairbench list
 #
 # A smaller image, without torch's libraries for GPUs: --build-arg PIP_EXTRA_INDEX_URL=<an index with CPU builds of torch>
@@ -12,7 +13,9 @@ RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels /source
 FROM python:3.12-slim
 ARG PIP_EXTRA_INDEX_URL
 COPY --from=build /wheels /wheels
-RUN pip install --no-cache-dir "$(echo /wheels/*.whl)[bench]" && useradd --create-home --uid 1000 fairbench
+# Results belong to the user who starts the container, so the home directory serves every user.
+RUN pip install --no-cache-dir "$(echo /wheels/*.whl)[bench]" && useradd --create-home --uid 1000 fairbench && chmod 1777 /home/fairbench
+ENV HOME=/home/fairbench
 USER 1000
 WORKDIR /home/fairbench
 ENTRYPOINT ["fairbench"]

@@ -13,11 +13,12 @@ from markupsafe import Markup
 from fairbench.analysis.analyse import analyse
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.schedules import Interaction
-from fairbench.analysis.comparison.size_trends import SizeTrend
+from fairbench.analysis.comparison.size_trends import SizeTrend, law_of
 from fairbench.analysis.comparison.speedups import Speedup
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.cost import Cost
 from fairbench.analysis.mechanism import Quantity
+from fairbench.analysis.statistics.scaling_law import Prediction
 from fairbench.api.table import Audit, Table, table_of
 from fairbench.common.checks import Flag
 from fairbench.common.errors import UsageError, pick
@@ -206,6 +207,26 @@ class Study:
         """
         view = size_trend_table(self.analyses.size_trends, self.analyses.suite.trend_margin)
         return table_of(SizeTrend, self.analyses.size_trends, view)
+
+    def predict(self, ladder: str, optimizer: str, parameters: float, steps: float) -> Prediction:
+        """The final loss that the law of a ladder predicts; `flagged` beyond twice its largest size.
+
+        Args:
+            ladder: its arena in the suite file.
+            optimizer: one whose speed-up is known.
+            parameters: of the model, as `ladder_laws.csv` counts them.
+            steps: of the training, with the ladder's batch size.
+
+        Raises:
+            UsageError: there is no law of such a ladder or optimizer, or the size is beyond four times the largest.
+
+        >>> fb.open("results/mine").predict("gpt", "AdamW", 1e6, 1000)
+        Traceback (most recent call last):
+        fairbench.common.errors.UsageError: unknown ladder with a law 'gpt' (known: none)
+        """
+        laws = {law.arena: law for law in self.analyses.ladder_laws}
+        found = pick("ladder with a law", ladder, laws)
+        return law_of(found, self.analyses.size_trends).predict(parameters, steps, optimizer)
 
     def schedules(self) -> Table[Interaction]:
         """Whether each win survives another learning-rate schedule, with the columns of schedules.csv.

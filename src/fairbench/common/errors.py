@@ -57,7 +57,7 @@ def pick(kind: str, name: str, known: Mapping[str, ValueT]) -> ValueT:
 def unknown(kind: str, name: str, known: Iterable[str]) -> UsageError:
     """The error for an unknown name: it suggests the nearest known name, and lists all of them."""
     names = sorted(known)
-    return UsageError(f"unknown {kind} {name!r}{nearest(name, names)} (known: {', '.join(names)})")
+    return UsageError(f"unknown {kind} {name!r}{nearest(name, names)} (known: {', '.join(names) or 'none'})")
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -7,7 +7,9 @@ import pytest
 from fabricated import Records, history, study, with_ladder
 
 from fairbench.analysis.analyse import analyse
+from fairbench.analysis.comparison.size_trends import law_of
 from fairbench.analysis.statistics import trend
+from fairbench.common.errors import UsageError
 from fairbench.report.figures.all_figures import draw_figure
 from fairbench.report.findings import speed_up
 from fairbench.report.tables.results import all_tables
@@ -109,3 +111,14 @@ def test_several_ladders_share_alpha(monkeypatch) -> None:
     rows = analyse(history(asked), Records(finals)).size_trends
     assert {row.arena for row in rows} == {"gpt-cosine", "gpt-linear"}
     assert levels == [0.025, 0.025]
+
+
+def test_the_law_predicts_near_its_sizes_and_refuses_far_ones(known) -> None:
+    law = law_of(known.ladder_laws[0], known.size_trends)
+    for optimizer, (r, t) in TRUE.items():
+        loss = 1.5 + 20 * 12000**-0.4 + 8 * (r * (12000 / CENTER) ** t * 900) ** -0.35
+        near, far = law.predict(12000, 900, optimizer), law.predict(30000, 900, optimizer)
+        assert near.loss == pytest.approx(loss, rel=0.005)
+        assert (near.flagged, far.flagged) == (False, True)
+    with pytest.raises(UsageError, match="beyond 4 times the largest size"):
+        law.predict(33000, 900, "Lion")

@@ -57,7 +57,7 @@ def test_every_column_of_every_file_is_described(folder, described):
     assert all(x["description"] for each in described.values() for x in (each, *each["schema"]["fields"]))
 
 
-@pytest.mark.parametrize("study", ["fabricated", "mini", "ablation", "shock", "zoo"])
+@pytest.mark.parametrize("study", ["fabricated", "mini", "ablation", "shock", "zoo", "ladder", "schedules"])
 def test_every_cell_has_the_type_that_the_dictionary_says(folder, study):
     """So have those of the published studies, whose dictionaries describe the files that are there."""
     at = folder if study == "fabricated" else DOCS / "results" / study

@@ -9,7 +9,8 @@ import numpy as np
 from scipy import optimize
 
 from fairbench.analysis.results import Results
-from fairbench.analysis.statistics.scaling_law import Array, Law
+from fairbench.analysis.statistics.scaling_law import Array, Law, SpeedUp
+from fairbench.analysis.statistics.significance import TTest
 from fairbench.analysis.statistics.trend import Trend, detectable_trend, judge
 from fairbench.suites.schema import Suite
 
@@ -104,6 +105,14 @@ def size_trends(results: Results) -> tuple[list[LadderLaw], list[SizeTrend]]:
     return [law for law, _ in judged if law], [row for _, rows in judged for row in rows]
 
 
+def law_of(found: LadderLaw, trends: Sequence[SizeTrend]) -> Law:
+    """The law of a ladder with the speed-ups of its optimizers, which predicts losses."""
+    own = [x for x in trends if x.arena == found.arena and x.speedup is not None and x.trend is not None]
+    speed_ups = [SpeedUp(x.optimizer, TTest(math.log(x.speedup or 1)), TTest(x.trend or 0.0)) for x in own]
+    coefficients = found.E, found.A, found.alpha, found.B, found.beta
+    return Law(*coefficients, found.reference, found.center, found.largest, tuple(speed_ups))
+
+
 class Detectable(NamedTuple):
     """What a ladder can find, see `fairbench.analysis.forecast.Forecast`."""
 
@@ -125,8 +134,7 @@ def detectable_trends(results: Results) -> dict[str, Detectable]:
             continue
         trend = None
         if (law := laws.get(ladder)) and law.spread:
-            shared = law.E, law.A, law.alpha, law.B, law.beta, law.reference, law.center, law.largest
-            trend = max(detectable_trend(sizes, steps, *design, Law(*shared, ()), law.spread, alpha=level).values())
+            trend = max(detectable_trend(sizes, steps, *design, law_of(law, ()), law.spread, alpha=level).values())
         found |= dict.fromkeys(arenas, Detectable(trend, spread))
     return found
 
