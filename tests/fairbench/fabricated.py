@@ -70,7 +70,9 @@ def with_horizons(the_study, *horizons):
     suite, arenas = the_study.suite, dict(the_study.suite.arenas)
     for name, plan in suite.arenas.items():
         cells = {x: Cell(name, x, curve_of=name) for x in horizons if x != 1 and not plan.cell}
-        arenas |= {f"{name}-x{x:g}": replace(plan, task=name, steps=round(10 * x), cell=cells[x]) for x in cells}
+        arenas |= {
+            f"{name}-x{x:g}": replace(plan, task=name, target=None, steps=round(10 * x), cell=cells[x]) for x in cells
+        }
     met = {name: the_study.arenas[plan.cell.curve_of or name if plan.cell else name] for name, plan in arenas.items()}
     return replace(the_study, suite=replace(suite, arenas=arenas), arenas=met)
 

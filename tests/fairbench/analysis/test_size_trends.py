@@ -7,7 +7,7 @@ import pytest
 from fabricated import Records, history, study, with_ladder
 
 from fairbench.analysis.analyse import analyse
-from fairbench.analysis.comparison.size_trends import law_of
+from fairbench.analysis.comparison.size_trends import law_of, size_trends
 from fairbench.analysis.statistics import trend
 from fairbench.common.errors import UsageError
 from fairbench.report.figures.all_figures import draw_figure
@@ -122,3 +122,11 @@ def test_the_law_predicts_near_its_sizes_and_refuses_far_ones(known) -> None:
         assert (near.flagged, far.flagged) == (False, True)
     with pytest.raises(UsageError, match="beyond 4 times the largest size"):
         law.predict(33000, 900, "Lion")
+
+
+def test_arms_with_more_seeds_than_others_share_the_first_ones(known) -> None:
+    """As looks leave them."""
+    results = known.results
+    fewer = dict.fromkeys(results.study.suite.arms, 5) | {("gpt-1-x1", "Lion"): 3}
+    (law,), _ = size_trends(results.with_seeds(fewer))
+    assert (law.cells, law.n) == (36, 3)

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 from disturbed import TIMED, holds_times
-from fabricated import QUANTITIES, TENSOR_STEPS, Records, finals, history, mechanism, sha, study
+from fabricated import QUANTITIES, TENSOR_STEPS, Records, finals, history, mechanism, sha, study, with_horizons
 from pages import Page
 from rich.console import Console
 
@@ -94,12 +94,12 @@ def test_two_reports_of_the_same_records_are_the_same_bytes(tmp_path, figures):
 
 
 def test_the_files_that_depend_on_the_clock_are_those_that_the_readme_names(tmp_path, figures):
-    """In a study that has every file with times: with a target, and a leaderboard of three optimizers in two arenas."""
+    """In a study with every file that has times: with targets, horizons, and a leaderboard of three optimizers."""
     three = study(compare="all")
     arenas = {name: replace(arena, target=0.5) for name, arena in three.suite.arenas.items()}
-    three = replace(three, suite=replace(three.suite, arenas=arenas))
+    three = with_horizons(replace(three, suite=replace(three.suite, arenas=arenas)), 0.5, 2)
     for folder, speed in (("a", 1.0), ("b", 3.7)):
-        write(tmp_path / folder, three, {"PsiLogic": HIGH, "AdamW": LOW, "Lion": NOISY}, speed=speed)
+        write(tmp_path / folder, three, {"PsiLogic": HIGH, "AdamW": LOW, "Lion": HIGH}, speed=speed)
     one, other = contents(tmp_path / "a"), contents(tmp_path / "b")
     assert one.keys() == other.keys()
     differing = {Path(name) for name in one if one[name] != other[name]}

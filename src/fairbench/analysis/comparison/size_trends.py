@@ -173,7 +173,9 @@ def _judge(
     law, trends, table = None, list[Trend](), np.empty((0, 0))
     if reference in names:
         cells = [(x, name) for x in arenas for name in names]
-        table = np.array([results.arm(*cell).scores(metric) for cell in cells])
+        scores = [results.arm(*cell).scores(metric) for cell in cells]
+        shared = min(map(len, scores))  # with looks, arms have different numbers of the same seeds
+        table = np.array([of_cell[:shared] for of_cell in scores])
         design = (*_design(suite, [x for x, _ in cells]), table, [name for _, name in cells])
         law, trends = judge(*design, reference, alpha=alpha, margin=suite.trend_margin)
     else:
