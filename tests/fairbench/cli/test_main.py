@@ -296,7 +296,7 @@ def test_a_device_is_chosen_and_named(finished: Finished, monkeypatch: pytest.Mo
 
 
 def test_a_closed_pipe_is_no_error() -> None:
-    command = f"{sys.executable} -m fairbench list | head -1"
+    command = f"{shlex.quote(sys.executable)} -m fairbench list | head -1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("suites\n", "")
 

@@ -167,7 +167,8 @@ def test_concurrent_writers_leave_a_whole_index(held):
     with ThreadPoolExecutor(4) as writers:
         list(writers.map(lambda _: held.by_snapshot(), range(4)))
     assert held.by_snapshot() == [held.truth(), 0]
-    assert stat.S_IMODE(held.file.stat().st_mode) == 0o644
+    os.umask(umask := os.umask(0))
+    assert stat.S_IMODE(held.file.stat().st_mode) == 0o666 & ~umask
 
 
 def test_a_record_that_is_newer_than_the_index_is_read(held):

@@ -7,7 +7,7 @@ def test_a_few_trials(capsys):
     assert fuzz.main(["--small", "--trials", "5", "--seed", "100"]) == 0, capsys.readouterr().out
 
 
-def test_a_fault_is_found(monkeypatch, capsys):
+def test_a_fault_is_found(compiled_kernels, monkeypatch, capsys):
     """A decay that only one execution has."""
     update_ = fuzz.kernels.update_
 

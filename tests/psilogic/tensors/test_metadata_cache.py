@@ -71,6 +71,7 @@ def test_this_version_of_torch_has_guards():
     assert metadata_cache.TensorGuards is not None
 
 
+@pytest.mark.usefixtures("compiled_kernels")
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 @pytest.mark.parametrize("name", ["exp_avg", "exp_avg_sq"])
 def test_moments_that_changed_between_steps_are_noticed(with_guard, name, change):
@@ -82,6 +83,7 @@ def test_moments_that_changed_between_steps_are_noticed(with_guard, name, change
     assert [pick(optimizer) for _ in range(3)] == ["native"] * 3
 
 
+@pytest.mark.usefixtures("compiled_kernels")
 @pytest.mark.parametrize("change", [transposed, with_gaps, torch._neg_view])
 def test_parameters_and_gradients_that_changed_between_steps_are_noticed(with_guard, change):
     optimizer, params = several_steps()
@@ -94,6 +96,7 @@ def test_parameters_and_gradients_that_changed_between_steps_are_noticed(with_gu
     assert [pick(optimizer) for _ in range(3)] == ["native"] * 3
 
 
+@pytest.mark.usefixtures("compiled_kernels")
 def test_parameters_that_share_memory_after_some_steps(with_guard):
     optimizer, params = several_steps()
     params[1].data = params[0].data
@@ -117,6 +120,7 @@ def test_a_result_is_computed_again_only_after_a_change():
     assert [get(4, x, y), get(4, x, y), get(4, x, y), get(4, x, y.t())] == [True, True, False, True]
 
 
+@pytest.mark.usefixtures("compiled_kernels")
 def test_the_cache_keeps_no_tensor_alive():
     optimizer, params = several_steps()
     old = weakref.ref(params[0].grad)
