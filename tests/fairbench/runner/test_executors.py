@@ -1,6 +1,7 @@
 """Executors: equal results everywhere; what goes wrong stays in its trial."""
 
 import importlib
+import multiprocessing.util
 import os
 import subprocess
 import sys
@@ -204,9 +205,10 @@ def test_why_no_process_starts(folder, tmp_path):
     environment |= {"TMPDIR": str(tmp_path / folder)} if folder != "short" else {}
     command = [sys.executable, "-c", DRIVER, *(["killed"] if folder == "short" else [])]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert done.returncode == 1
+    too_long = folder != "short" and not hasattr(multiprocessing.util, "_get_base_temp_dir")  # newer Pythons use /tmp
+    assert done.returncode == (folder == "short" or too_long)
     assert ("ended while it loaded the libraries" in done.stderr) == (folder == "short")
-    assert ("TMPDIR" in done.stderr) == (folder != "short")
+    assert ("TMPDIR" in done.stderr) == too_long
     assert "Traceback" not in done.stderr
 
 
