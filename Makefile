@@ -121,7 +121,7 @@ wheelhouse: setup
 
 # Python:torch, the oldest and the newest of both that the package promises; `lowest` is the oldest of every dependency. Types are
 # checked for versions without a Python here, too.
-VERSIONS ?= 3.10:lowest 3.10:2.13.0 3.11:2.13.0 3.12:2.8.0 3.13:2.15.0 3.14:2.15.0
+VERSIONS ?= 3.10:lowest 3.10:2.13.0 3.11:2.13.0 3.12:2.8.0 3.13:2.15.0 3.14:2.15.0 3.15:2.15.0
 
 versions: dist
 	@for pair in $(VERSIONS); do \
