@@ -26,9 +26,9 @@ SCRIPT = """\
 cd {folder} || exit
 
 # On SIGUSR1, the driver's trials write checkpoints and it returns {to_be_continued}: the job is requeued.
-# After SIGTERM, Slurm or the user decides whether to requeue.
-trap 'warned=yes; kill -USR1 "$driver"' USR1
-trap 'warned=yes; stopped=yes; kill -TERM "$driver"' TERM
+# After SIGTERM, Slurm or the user decides whether to requeue. $! is the driver, from the moment at which it starts.
+trap 'warned=yes; kill -USR1 $!' USR1
+trap 'warned=yes; stopped=yes; kill -TERM $!' TERM
 {command} &
 driver=$!
 while
