@@ -213,3 +213,17 @@ def test_texts_use_the_words_of_the_field() -> None:
         if odd.search(line)
     ]
     assert not found
+
+
+def test_what_the_pages_say_of_the_ladder_is_in_its_tables() -> None:
+    with (ROOT / "docs/results/ladder/speedup.csv").open() as file:
+        muon = [row for row in csv.DictReader(file) if row["optimizer"] == "Muon"]
+    page, readme = ((ROOT / name).read_text() for name in ("docs/what-we-found.md", "README.md"))
+    faster = sum(row["claimed"] == "TRUE" for row in muon)
+    assert f"faster in {faster} of its {len(muon)} cells" in page
+    assert f"{faster} of {len(muon)} cells" in readme
+    assert f"better in {sum(row['verdict'] == 'better' for row in muon)} of {len(muon)} cells" in page
+    for row in muon:
+        if row["speedup"]:
+            low, high = (f"{float(row[x]):.2f}" if row[x] else "more than 4" for x in ("ci_low", "ci_high"))
+            assert f"{float(row['speedup']):.2f} [{low}, {high}]" in page

@@ -54,14 +54,18 @@ def timed_records(arm: ArmResults) -> list[Record]:
     return [run.record for run in arm.timing or arm.final if run.record and run.record["cost"]]
 
 
+def _alone(arm: ArmResults) -> list[Record]:
+    return [record for record in timed_records(arm) if record["cost"]["alone"]]
+
+
 def step_times(arm: ArmResults) -> list[float]:
-    """The milliseconds of a training step in each of these records whose trial had its device to itself."""
-    alone = [record["cost"] for record in timed_records(arm) if record["cost"]["alone"]]
-    return [1000 * sum(cost["seconds"][phase] for phase in STEP_PHASES) / cost["steps"] for cost in alone]
+    """The milliseconds of a training step in each trial that makes up the cost of an arm."""
+    found = [record["cost"] for record in _alone(arm)]
+    return [1000 * sum(cost["seconds"][phase] for phase in STEP_PHASES) / cost["steps"] for cost in found]
 
 
 def _cost(arm: ArmResults) -> Cost | None:
-    records = [record for record in timed_records(arm) if record["cost"]["alone"]]
+    records = _alone(arm)
     if not records:
         return None
 

@@ -138,7 +138,7 @@ def _scheduled(name: str, family: str, table: Mapping[str, Any], schedules: list
 
 
 def _curve(name: str, family: str, table: Mapping[str, Any], horizons: list[float]) -> Tables:
-    """The cells in which the reference alone is trained, with other horizons; none of a disturbed arena."""
+    """The cells in which the reference alone is trained, with other horizons; none of an arena without a search."""
     if table.get("shock") or table.get("tuned_on"):
         return {}
     shared = {**table, "task": _task(family, table), "target": None}

@@ -9,7 +9,6 @@ from statistics import fmean
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.size_trends import LadderLaw
-from fairbench.analysis.comparison.speedups import Speedup
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.results import ArmResults
 from fairbench.analysis.statistics.significance import summarize, welch
@@ -114,12 +113,8 @@ def still_improving(case: Analyses) -> str:
 @check("speed-up beyond the horizons", "note", "Report the bound, or add horizons.")
 def beyond_horizons(case: Analyses) -> str:
     """The reference was not trained long enough, or not short enough, to reach what an arm reaches."""
-    flagged = [f"{x.arena} {x.optimizer} {x.beyond} {_end(x):.3g}" for x in case.speedups if x.beyond]
+    flagged = [f"{x.arena} {x.optimizer} {x.beyond} {x.reached:.3g}" for x in case.speedups if x.beyond]
     return some(flagged, "; ")
-
-
-def _end(row: Speedup) -> float:
-    return row.longest if row.beyond == "at least" else row.shortest
 
 
 @check("too few sizes", "warn", "Add sizes, horizons or seeds to the ladder, or claim nothing about size.")

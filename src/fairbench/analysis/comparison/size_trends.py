@@ -9,7 +9,7 @@ import numpy as np
 from scipy import optimize
 
 from fairbench.analysis.results import Results
-from fairbench.analysis.statistics.scaling_law import Array, Law, SpeedUp
+from fairbench.analysis.statistics.scaling_law import Array, Law, SpeedUp, center_of
 from fairbench.analysis.statistics.significance import TTest
 from fairbench.analysis.statistics.trend import Trend, detectable_trend, judge
 from fairbench.suites.schema import Suite
@@ -17,7 +17,7 @@ from fairbench.suites.schema import Suite
 EXPONENT = 0.35
 """Both exponents of the law that a plan assumes while there are no records."""
 FARTHEST = 20.0
-"""The logarithm of a speed-up beyond which it is none."""
+"""The logarithm beyond which the end of an interval is not finite."""
 UNKNOWN = "cannot be told"
 """The verdict on a trend that these trials do not determine."""
 
@@ -129,7 +129,7 @@ def detectable_trends(results: Results) -> dict[str, Detectable]:
         sizes, steps = _design(suite, [x for x, _ in cells])
         design = ([name for _, name in cells], len(suite.final.seeds))
         level = suite.alpha / len(suite.ladders)
-        spread = _spread((sizes / _middle(sizes), steps / _middle(steps), *design), suite, level)
+        spread = _spread((sizes / center_of(sizes), steps / center_of(steps), *design), suite, level)
         if spread is None:
             continue
         trend = None
@@ -149,11 +149,6 @@ def _spread(design: tuple[Array, Array, list[str], int], suite: Suite, level: fl
     if not detectable_trend(*design, typical, 1.0, alpha=level):
         return None
     return float(optimize.brentq(excess, 1e-9, 1.0)) / (1 - 2**-EXPONENT)
-
-
-def _middle(values: Array) -> float:
-    """The geometric mean of the different values."""
-    return float(np.exp(np.log(np.unique(values)).mean()))
 
 
 def _design(suite: Suite, arenas: Sequence[str]) -> tuple[Array, Array]:
@@ -194,17 +189,14 @@ def _row(ladder: str, reference: str, metric: str, trend: Trend, law: Law | None
     if law is None or trend.optimizer not in known:
         return row
     log, exponent = known[trend.optimizer].log, known[trend.optimizer].trend
-    logs = [log.difference + exponent.difference * math.log(size / law.center) for size in (min(sizes), max(sizes))]
-    if max(map(abs, logs)) > FARTHEST:
-        return replace(row, verdict=UNKNOWN, note="these losses determine no speed-up")
     low, high = (None if end is None or end > FARTHEST else math.exp(end) for end in (log.ci_low, log.ci_high))
     return replace(
         row,
         speedup=math.exp(log.difference),
         ci_low=low,
         ci_high=high,
-        smallest=math.exp(logs[0]),
-        largest=math.exp(logs[1]),
+        smallest=law.speed_up(trend.optimizer, min(sizes)),
+        largest=law.speed_up(trend.optimizer, max(sizes)),
         trend=exponent.difference,
         trend_low=exponent.ci_low,
         trend_high=exponent.ci_high,

@@ -13,9 +13,6 @@ from fairbench.analysis.statistics.significance import summarize, welch
 from fairbench.analysis.statistics.speedup import reach
 from fairbench.suites.schema import Suite
 
-BEYOND = {1: "at least", 0: "", -1: "at most"}
-"""What `Speedup.beyond` says, by that of `fairbench.analysis.statistics.speedup.Reach`."""
-
 
 @dataclass(frozen=True)
 class Speedup:
@@ -60,6 +57,12 @@ class Speedup:
     n: int = 0
     note: str = ""
 
+    @property
+    def reached(self) -> float:
+        """The speed-up, or the end of the horizons that it is beyond."""
+        ends = {"at least": self.longest, "at most": self.shortest}
+        return ends.get(self.beyond, 1.0) if self.speedup is None else self.speedup
+
 
 def curve_arenas(suite: Suite, arena: str) -> list[str]:
     """The arenas in which the reference has its curve over horizons for an arena, itself included, by rising steps."""
@@ -102,7 +105,7 @@ def _speedup(results: Results, arm: ArmResults, curve: Sequence[ArmResults], ver
     known = replace(
         unknown,
         speedup=found.horizon,
-        beyond=BEYOND[found.beyond],
+        beyond=found.beyond,
         ci_low=found.low,
         ci_high=found.high,
         claimed=verdict == "better" and found.low is not None and found.low > 1,

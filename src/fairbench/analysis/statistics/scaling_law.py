@@ -212,7 +212,7 @@ def fit(sizes: Array, steps: Array, losses: Array, optimizers: Sequence[str], re
     if not np.isfinite(losses).all():
         raise ValueError("a loss is not finite: leave out optimizers that diverged")
     names = [name for name in dict.fromkeys(optimizers) if name != reference]
-    center, middle, means = _center(sizes), _center(steps), losses.mean(axis=1)
+    center, middle, means = center_of(sizes), center_of(steps), losses.mean(axis=1)
     cells = Cells.of(sizes / center, steps / middle, optimizers, names)
     best = cells.best(means)
     tests = _jackknife(cells, losses, best)[SHARED:]
@@ -246,7 +246,7 @@ def too_few(sizes: Array, steps: Array) -> str:
     return "" if horizons >= HORIZONS else f"{horizons} of {HORIZONS} horizons that a trend needs at each size"
 
 
-def _center(values: Array) -> float:
+def center_of(values: Array) -> float:
     """The geometric mean of the different values."""
     return float(np.exp(np.log(np.unique(values)).mean()))
 

@@ -24,13 +24,13 @@ class Reach:
         horizon: the shortest one with which its mean is as good.
         low: end of the interval; None where the shortest horizon is not ruled out as too long.
         high: end of the interval; None where the longest horizon is not ruled out as too short.
-        beyond: 1 if even the longest horizon is worse on average, -1 if even the shortest is better, else 0.
+        beyond: "at least" if even the longest horizon is worse on average, "at most" if even the shortest is better.
     """
 
     horizon: float | None
     low: float | None
     high: float | None
-    beyond: int
+    beyond: str
 
 
 def reach(horizons: Array, curve: Array, values: Array, *, level: float = 0.05) -> Reach:
@@ -66,7 +66,7 @@ def reach(horizons: Array, curve: Array, values: Array, *, level: float = 0.05) 
         None if found in (-math.inf, math.inf) else math.exp(found),
         None if low == -math.inf else min(math.exp(low), float(horizons[-1])),
         None if high == -math.inf else max(math.exp(-high), float(horizons[0])),
-        int(found == math.inf) - int(found == -math.inf),
+        {math.inf: "at least", -math.inf: "at most"}.get(found, ""),
     )
 
 

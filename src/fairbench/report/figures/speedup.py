@@ -75,8 +75,7 @@ def _draw_distance(panel: Panel, analyses: Analyses, row: Speedup, look: Look) -
     scores = analyses.results.arm(row.arena, row.optimizer).scores(row.metric)
     if row.n == 0 or not scores:
         return None
-    height, ends = fmean(scores), {"at least": row.longest, "at most": row.shortest}
-    reached = row.steps * (ends[row.beyond] if row.speedup is None else row.speedup)
+    height, reached = fmean(scores), row.steps * row.reached
     arrow = {"arrowstyle": "->", "color": look.color, "linewidth": 1.2, "shrinkA": 0, "shrinkB": 0}
     mark(panel, look, panel.axes.annotate("", (reached, height), (row.steps, height), arrowprops=arrow))
     interval = [row.steps * (row.ci_low or row.shortest), row.steps * (row.ci_high or row.longest)]
