@@ -1,7 +1,6 @@
-"""The page about moving from AdamW and from the published package: its examples run, and its tables are complete."""
+"""The page about moving from AdamW and from the published package: its tables are complete."""
 
 import ast
-import doctest
 import pkgutil
 import re
 from pathlib import Path
@@ -13,7 +12,6 @@ from psilogic import PsiLogic
 from psilogic.published_calls import GONE
 
 PAGE = (Path(__file__).parents[2] / "docs/migrate.md").read_text()
-BLOCKS = re.findall(r"^```pycon\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 NAMES = (
     *("PsiLogicWhisper", "nlp_param_groups", "vit_param_groups", "gpt_param_groups", "nlp_defaults", "vision_defaults"),
     *("gpt_scratch_defaults", "whisper_defaults", "glue_defaults", "get_chaos_metrics", "is_fused_available"),
@@ -25,16 +23,6 @@ NAMES = (
 def table(heading):
     """The first two columns of the first table after a heading."""
     return re.findall(r"^\| (.*?) \| (.*) \|$", PAGE.partition(heading)[2].partition("\n#")[0], re.MULTILINE)[1:]
-
-
-def test_the_examples_run():
-    """In the order of the page; they share their names."""
-    names, failures = {}, []
-    for i, block in enumerate(BLOCKS):
-        test = doctest.DocTestParser().get_doctest(block, names, f"block {i}", None, None)
-        doctest.DocTestRunner().run(test, out=failures.append, clear_globs=False)
-        names = test.globs
-    assert not failures, "\n".join(failures)
 
 
 def test_the_options_on_the_page_give_the_steps_of_0_6_0():

@@ -1,7 +1,6 @@
 """Anyone's table is judged as scipy and statsmodels judge its numbers, and as a study with these values."""
 
 import csv
-import re
 from pathlib import Path
 
 import pytest
@@ -130,15 +129,3 @@ def test_names_that_a_table_lacks_and_a_file_that_is_absent(by_seed: Path) -> No
         table_comparisons(by_seed, reference="Min")
     with pytest.raises(UsageError, match=r"absent.csv cannot be read: .*; give a CSV file in UTF-8"):
         table_comparisons(by_seed.with_name("absent.csv"))
-
-
-def test_the_example_on_the_page_is_what_the_command_prints(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    page = (Path(__file__).parents[3] / "docs/verdicts.md").read_text()
-    (tmp_path / "my_table.csv").write_text(re.findall(r"^```csv\n(.*?)^```", page, re.MULTILINE | re.DOTALL)[0])
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "120")
-    assert main(["verdicts", "my_table.csv"]) == 0
-    shown = [f"    {line.rstrip()}" for line in capsys.readouterr().out.splitlines()]
-    assert "\n".join(["    $ fairbench verdicts my_table.csv", *shown]) + "\n\n" in page

@@ -1,10 +1,6 @@
-"""A user's optimizer: the page about it works when pasted, and a preview shows what the sweep of a study would."""
+"""A user's optimizer: its template and its checks, and a preview, which shows what the sweep of a study would."""
 
-import hashlib
-import json
 import re
-import shlex
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +9,7 @@ import pytest
 from fairbench.cli.main import main
 from fairbench.cli.parser import parser
 from fairbench.cli.suite_options import preview_suite
-from fairbench.optimizers.resolve import ENTRY_POINTS, resolve_optimizer
+from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.runner.preview import rates, run_preview
 from fairbench.study.trial_spec import TrialSpec
@@ -21,11 +17,6 @@ from fairbench.suites.loader import load_suite
 from fairbench.training.check import CONTRACT_CHECKS
 from fairbench.training.place import Place
 from fairbench.training.trial import trial
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 pytestmark = pytest.mark.xdist_group("user_optimizer")
 PAGE = (Path(__file__).parents[3] / "docs/bring-your-own-optimizer.md").read_text()
@@ -36,74 +27,6 @@ SUITE = ["--suite", "tiny.toml"]
 def folder(tiny_file: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tiny_file.parent)
     return tiny_file.parent
-
-
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-
-
-def in_tiny(command: str) -> list[str]:
-    """The arguments of a command in the tiny suite; the second study is only planned."""
-    words = shlex.split(command)[1:]
-    if words[0] == "try":
-        return [*words, *SUITE, "--set", "MyRule.momentum=0.8"]
-    if words[0] == "run":
-        return ["plan" if "--set" in words else "run", *SUITE, *words[3:], "--workers", "0"]
-    return words
-
-
-def assert_preview(shown: str) -> None:
-    assert shown.startswith("A preview, not a result: vit, accuracy (higher is better)")
-    assert any(line.split() == ["lr", "AdamW", "Lion", "MyRule"] for line in shown.splitlines())
-    assert [line.split()[0] for line in shown.splitlines() if line.startswith("0.")] == ["0.0003", "0.001", "0.003"]
-    assert (
-        "    fairbench run --suite tiny.toml --arenas vit --only-optimizers AdamW,Lion "
-        "--add-optimizer my_rule.py:MyRule --reference MyRule --set 'MyRule.momentum=0.8'\n"
-    ) in shown
-
-
-def assert_identity(folder: Path, results: Path) -> None:
-    """The plan and the records contain the name of the file and its hash, and nothing of this machine."""
-    config = (results / "config.json").read_text()
-    (plan,) = json.loads(config)["plans"]
-    assert plan["study"]["suite"]["optimizers"]["MyRule"]["factory"] == "my_rule.py:MyRule"
-    content = hashlib.sha256((folder / "my_rule.py").read_bytes()).hexdigest()
-    assert plan["study"]["optimizers"]["MyRule"]["code"]["my_rule_py"] == content[:16]
-    specs = [json.loads(path.read_text())["spec"] for path in (results / "trials").glob("*.json")]
-    factories = {spec["optimizer"]["factory"] for spec in specs if spec["optimizer"]["name"] == "MyRule"}
-    assert factories == {"my_rule.py:MyRule"}
-    assert str(folder) not in json.dumps(specs) + config
-
-
-@pytest.mark.slow
-def test_the_page_works_when_pasted(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("fairbench.report.draw_figures", lambda *_: [])
-    suite = folder / "tiny.toml"
-    suite.write_text(suite.read_text() + "[optimizers.Lion]\n")
-    shown, files = {}, {}
-    for command in "".join(blocks("sh")).splitlines():
-        words = in_tiny(command)
-        assert main(words) == 0, command
-        shown[words[0]] = capsys.readouterr().out
-        files[words[0]] = {path for path in folder.rglob("*") if "__pycache__" not in path.parts}
-    assert list(shown) == ["new-optimizer", "check", "try", "run", "plan"]
-    for command in ("check", "try", "run --suite mini --add-optimizer"):
-        assert f"    fairbench {command} my_rule.py:MyRule\n" in shown["new-optimizer"]
-    assert (folder / "my_rule.py").read_text() == blocks("python")[0]
-    assert shown["check"].endswith("0 fail, 0 warn, 3 note, 14 pass\n")
-    assert_preview(shown["try"])
-    assert files["try"] == files["new-optimizer"]
-    assert "vit    PsiLogic" in shown["run"]
-    assert "vit: 2 optimizers, each 8 sweep trials" in shown["plan"]
-    assert_identity(folder, folder / "results/my_rule")
-
-    arms, package = blocks("toml")
-    suite.write_text(suite.read_text() + arms)
-    assert {"MyRule", "MyRule-slow"} < load_suite("tiny.toml").optimizers.keys()
-    assert main(["plan", *SUITE, "--only-optimizers", "MyRule,MyRule-slow", "--reference", "MyRule"]) == 0
-    assert tomllib.loads(package)["project"]["entry-points"][ENTRY_POINTS] == {"MyRule": "my_rule:MyRule"}
 
 
 def test_every_check_has_a_row() -> None:
@@ -146,6 +69,15 @@ def test_a_preview_trains_like_a_sweep_and_has_no_number_for_a_lost_trial(folder
     record = preview.records["AdamW"][1e-2]
     assert trial(TrialSpec.from_json(record["spec"]))["result"] == record["result"]
     assert (record["spec"]["stage"], record["spec"]["training"]["steps"]) == ("sweep", 10)
+
+
+def test_a_preview_ends_with_the_command_of_its_study(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--arena", "vit", "--set", "Signs.momentum=0.8", "--against", "AdamW", "--lr", "1e-3"]
+    assert main(["try", "own_optimizers:Signs", "--suite", "tiny.toml", *words]) == 0
+    assert (
+        "    fairbench run --suite tiny.toml --arenas vit --only-optimizers AdamW "
+        "--add-optimizer own_optimizers:Signs --reference Signs --set 'Signs.momentum=0.8'\n"
+    ) in capsys.readouterr().out
 
 
 def test_an_optimizer_that_is_the_default_to_compare_with_is_previewed_alone() -> None:

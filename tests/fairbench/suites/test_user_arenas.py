@@ -1,16 +1,14 @@
-"""A user's arena: the page about it works when pasted; from a file, module or entry point into a study; its errors."""
+"""A user's arena: from a file, module or entry point into a study; its errors."""
 
 import argparse
 import json
-import re
-import shlex
 import sys
+import textwrap
 from dataclasses import replace
-from importlib import resources
 from pathlib import Path
 
-import archives
 import pytest
+from documented import block
 from tiny import TINY, here, study_of
 
 from fairbench.arenas.registry import known_arenas, load_arena
@@ -272,91 +270,12 @@ def test_an_installed_package_registers_arenas_and_hides_no_included_one(
     assert ["sine", "sine_package:Sine"] in [line.split() for line in shown.splitlines()]
 
 
-# The page
-
-
-PAGE = (Path(__file__).parents[3] / "docs/bring-your-own-arena.md").read_text()
-COMMANDS = [shlex.split(line) for line in re.findall(r"^    fairbench (.*)$", PAGE, re.MULTILINE)]
-SHORTER = [
-    (r'"sweep_steps": \d+', '"sweep_steps": 25'),
-    (r'"steps": \d+', '"steps": 30'),
-    (r"^steps = \d+", "steps = 12"),
-    (r"^evaluations = 5", "evaluations = 1"),
-    (r"^points = 5", "points = 2"),
-    (r"^seeds = \[1, .*\]", "seeds = [1, 2]"),
-]
-
-
-def block(language: str, containing: str) -> str:
-    (text,) = [x for x in re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.M | re.S) if containing in x]
-    return str(text)
-
-
-def shortened(text: str) -> str:
-    for pattern, replacement in SHORTER:
-        text = re.sub(pattern, replacement, text, flags=re.MULTILINE)
-    return text
-
-
-def on_page(beginning: str) -> list[str]:
-    (command,) = [words for words in COMMANDS if " ".join(words).startswith(beginning)]
-    return command
-
-
-def test_the_page_works_when_pasted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [*sys.path])  # loading a file adds its folder
-    monkeypatch.setattr("fairbench.report.draw_figures", lambda *_: [])
-    assert main(on_page("new-arena")) == 0
-    file = Path("noisy_sine.py")
-    assert file.read_text() == block("python", "class NoisySine")
-    assert f"fairbench {shlex.join(on_page('run --arenas noisy_sine.py'))}\n" in capsys.readouterr().out
-    file.write_text(shortened(file.read_text()).replace('"sweep_steps": 25', '"sweep_steps": 10'))
-    Path("sines.toml").write_text(shortened(block("toml", "[arenas.sine-wide]")))
-    widths = {name: plan.model["width"] for name, plan in load_suite("sines.toml").arenas.items()}
-    assert widths == {"sine": 64, "sine-wide": 256, "sine-long": 64}
-    words = on_page("run --suite sines.toml")
-    assert main([*words, "--arenas", "sine,sine-long", "--workers", "0"]) == 0
-    page = Path("results/sines/report.html").read_text()
-    assert "MLP, noisy sine" in page
-    assert "defined by the arena" in page
-    Path("perceptron.py").write_text(shortened(block("python", "class Perceptron")))
-    assert main(["plan", *on_page("run --arenas perceptron.py")[1:], "--workers", "0"]) == 0
-
-
-def test_user_folders_of_images_and_of_text(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    for i, (pixels, label) in enumerate(archives.noise(400, 2, (8, 8), 0)):
-        path = tmp_path / "pictures" / ("cat", "dog")[label] / f"{i}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(archives.encoded(pixels, "PNG"))
-    (tmp_path / "texts").mkdir()
-    for i in range(60):
-        (tmp_path / "texts" / f"{i}.txt").write_text(f"{i} " + PAGE)
-    narrow = ["--only-optimizers", "AdamW", "--reference", "AdamW", "--workers", "0"]
-    for words in ("run --arenas vit", "run --arenas gpt"):
-        assert main(["plan", *on_page(words)[1:], *narrow]) == 0
-    assert "images (path pictures, size 32): prepared in" in capsys.readouterr().out
-    suite = (resources.files("fairbench") / "suites" / "mini.toml").read_text()
-    for name, data in re.findall(r"\[arenas\.(\w+)\]\n(data = .*)", block("toml", "[arenas.vit]")):
-        suite = re.sub(rf"(\[arenas\.{name}\]\n(?:.+\n)*?)data = .*", rf"\1{data}", suite)
-    Path("my.toml").write_text(suite.replace("vocabulary = 1024", "vocabulary = 300"))
-    assert main(on_page("data prepare --suite my.toml")) == 0
-    shown = capsys.readouterr().out
-    assert "images (path pictures, size 64): prepared in" in shown
-    assert "text (path texts, vocabulary 300): prepared in" in shown
-
-
 def test_a_ladder_asks_the_arena_for_its_sizes(folder: Path) -> None:
     """As the page shows it."""
     Path("sine.toml").write_text(f"{SUITE}\n[ladder.sine]\nsizes = [8, 16]\nhorizons = [1, 2]\n")
     with pytest.raises(UsageError, match=r"ladder\.sine\.sizes: arena NoisySine has no method sized"):
         load_suite("sine.toml")
-    (method,) = re.findall(r"^    def sized.*\n        return .*\n", PAGE, re.MULTILINE)
+    method = textwrap.indent(block("bring-your-own-arena.md", "def sized"), "    ")
     file = Path("noisy_sine.py")
     file.write_text(file.read_text().rstrip() + f"\n\n{method}")
     for name in [name for name in sys.modules if "noisy_sine" in name]:
