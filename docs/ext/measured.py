@@ -3,6 +3,7 @@
 import csv
 import json
 import subprocess
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -51,3 +52,10 @@ def age(table: Measurement) -> str:
     count = changes_since(table.commit, table.code)
     commits = "1 commit has" if count == 1 else f"{count} commits have"
     return f" Since then {commits} changed {', '.join(table.code)}." if count else ""
+
+
+def ages() -> Iterator[str]:
+    """The published tables of which the code has changed, those of a study as one."""
+    for path in sorted((ROOT / "docs/results").glob("*/*.csv")):
+        if (path.name == "significance.csv" or path.parent.name == "benchmarks") and (table := measurement(path)):
+            yield from (f"{path.relative_to(ROOT)}: {table}{since}" for since in [age(table)] if since)

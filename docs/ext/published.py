@@ -27,7 +27,7 @@ from pathlib import Path
 from statistics import mean, median, stdev
 from typing import TYPE_CHECKING, Any
 
-from measured import age, measurement
+from measured import age, ages, measurement
 
 from fairbench.analysis.statistics.significance import critical_t
 from fairbench.report.tables import numbers
@@ -162,6 +162,7 @@ def render(app: "Sphinx", page: str, source: list[str]) -> None:
 def setup(app: "Sphinx") -> dict[str, Any]:
     """Register it."""
     app.connect("source-read", render)
+    app.connect("build-finished", lambda *_: print(*ages(), sep="\n"))
     return {"version": "1", "parallel_read_safe": True}
 
 
