@@ -110,7 +110,7 @@ def detectable_trend(
         spread: standard deviation between seeds in each cell, if cells are independent; otherwise S. What a seed shares
             between optimizers makes smaller trends detectable, what it shares within one makes larger ones needed.
         alpha: level of the test, for all optimizers together.
-        power: of the delta method. The fit is not linear, so a simulated study finds this trend up to 1.5 points less often.
+        power: of the delta method. The fit is not linear, so simulated studies find this trend slightly less often.
 
     Returns:
         |t| of each optimizer but the reference; empty for fewer than 2 seeds, and where the cells are `too_few`.
