@@ -52,7 +52,7 @@ def test_a_value_and_a_table_of_a_file(tmp_path: Path) -> None:
     page = rendered(f"{value}\n{table}", tmp_path)
     assert page.startswith(value.replace("old", "better by 0.02140"))
     assert (
-        "\n| arena | told |\n|---|---|\n| gpt | 1 |\n| vit | – |\n\nMeasured on 2026-11-26, commit abc1234, a CPU."
+        "\n| arena | told |\n|---|---|\n| gpt | 1 |\n| vit | – |\n\n<sub>Measured on 2026-11-26, commit abc1234, a CPU."
         in page
     )
     assert rendered(page, tmp_path) == page

@@ -138,7 +138,7 @@ def table_of(query: str, path: Path, *, aged: bool) -> str:
     lines = [[column[0] for column in cursor.description], *cursor]
     head, *body = (f"| {' | '.join(numbers.NONE if x is None else str(x) for x in line)} |" for line in lines)
     source = measurement(path)
-    foot = [f"{source}{age(source) if aged else ''}", ""] if source else []
+    foot = [f"<sub>{source}{age(source) if aged else ''}</sub>", ""] if source else []
     return "\n".join(["", head, "|---" * len(lines[0]) + "|", *body, "", *foot])
 
 
