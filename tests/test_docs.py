@@ -36,6 +36,12 @@ def test_the_tests_that_prove_it_exist(page: Path) -> None:
         assert f"def {name}(" in (page.parent / link).read_text(), name
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_files_that_it_names_exist(page: Path) -> None:
+    names = re.findall(r"(?<![\w./])((?:src|tests|docs|benchmarks|examples)/[\w./-]*\w)", page.read_text())
+    assert not [name for name in names if not (ROOT / name).exists()]
+
+
 def test_entry_points_on_the_pages_are_those_that_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: read.append(group) or [])
