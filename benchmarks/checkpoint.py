@@ -4,7 +4,6 @@
 """
 
 import argparse
-import csv
 import resource
 import sys
 import tempfile
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from csv_files import write_csv
 from transformers import GPT2Config, GPT2LMHeadModel
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fairbench"))
@@ -82,8 +82,7 @@ def main() -> None:
     for line in lines:
         print("  ".join(f"{word:>10}" for word in line))
     if options.csv:
-        with options.csv.open("w", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows(lines)
+        write_csv([dict(zip(lines[0], line, strict=True)) for line in lines[1:]], options.csv)
 
 
 if __name__ == "__main__":

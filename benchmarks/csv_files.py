@@ -1,13 +1,35 @@
-"""Tables as CSV files."""
+"""Tables as CSV files, and when, where and from which code they were measured."""
 
 import csv
+import datetime
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from fairbench.training.environment import LOADED_REVISION, processor
+
+MEASURED = "measured.csv"
+"""In a folder of published tables: a row for each of them."""
+
 
 def write_csv(rows: Sequence[dict[str, Any]], path: Path) -> None:
-    """Write rows that have the same columns; truth values as TRUE and FALSE, which R and pandas read."""
+    """Write rows that have the same columns; truth values as TRUE and FALSE, which R and pandas read.
+
+    A folder with `measured.csv` gets the script, date, commit and machine there. What a table has, and the code that it
+    measures, are declared in that file.
+    """
+    _write(rows, path)
+    about = path.parent / MEASURED
+    if about.exists():
+        known = {row["file"]: row for row in read_csv(about)}
+        row = known.setdefault(path.name, {"file": path.name, "what": "", "script": "", "code": "src"})
+        row["date"] = str(datetime.datetime.now(datetime.UTC).date())
+        row |= {"script": f"benchmarks/{Path(sys.argv[0]).name}", "commit": LOADED_REVISION[:7], "machine": processor()}
+        _write([known[name] for name in sorted(known)], about)
+
+
+def _write(rows: Sequence[dict[str, Any]], path: Path) -> None:
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, rows[0], lineterminator="\n")
         writer.writeheader()

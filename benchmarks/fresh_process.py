@@ -4,13 +4,14 @@
 """
 
 import argparse
-import csv
 import subprocess
 import sys
 import time
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
+
+from csv_files import write_csv
 
 from fairbench.runner.executors.local import ProcessExecutor
 from fairbench.runner.run_study import preload
@@ -50,12 +51,11 @@ def main() -> None:
         for workers, forked in ((1, "server"), (0, "driver")):
             command = [sys.executable, __file__, "--one", arenas, str(workers)]
             done = subprocess.run(command, capture_output=True, text=True, check=True)
-            rows.append((arenas.replace(",", " "), forked, f"{float(done.stdout.split()[-1]):.1f}"))
-            print(*rows[-1], sep="\t", flush=True)
+            milliseconds = f"{float(done.stdout.split()[-1]):.1f}"
+            rows.append({"arenas": arenas.replace(",", " "), "forked from": forked, "milliseconds": milliseconds})
+            print(*rows[-1].values(), sep="\t", flush=True)
     if given.csv:
-        with given.csv.open("w", newline="") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerows([("arenas", "forked from", "milliseconds"), *rows])
+        write_csv(rows, given.csv)
 
 
 if __name__ == "__main__":

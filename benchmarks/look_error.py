@@ -1,6 +1,6 @@
 """How often verdicts are false or missed with looks, and with a fixed number of seeds.
 
-nice .venv/bin/python benchmarks/look_error.py [--csv docs/results/statistics.csv]
+nice .venv/bin/python benchmarks/look_error.py [--csv docs/results/benchmarks/look_error.csv]
 
 A study of 4 arenas and 3 baselines, whose scores have a standard deviation of 1. Skewed scores are exponential,
 heavy-tailed ones have Student's t distribution with 3 degrees of freedom. In each row 10,000 studies, the same ones for

@@ -4,7 +4,6 @@
 """
 
 import argparse
-import csv
 import resource
 import sys
 import tempfile
@@ -12,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fairbench"))
+from csv_files import write_csv
 from fabricated import Records, finals, history, study
 
 from fairbench.report import write_report
@@ -67,9 +67,8 @@ def main() -> None:
     for what, value in rows:
         print(f"{value:8.3f}  {what}")
     if options.csv:
-        lines = [("what", "value"), ("trials", trials), *((what, f"{value:.4g}") for what, value in rows)]
-        with options.csv.open("w", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows(lines)
+        lines = [("trials", trials), *((what, f"{value:.4g}") for what, value in rows)]
+        write_csv([{"what": what, "value": value} for what, value in lines], options.csv)
 
 
 if __name__ == "__main__":

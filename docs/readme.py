@@ -1,4 +1,4 @@
-"""Write the parts of README.md that come from the published results: the picture, and the verdicts against AdamW.
+"""Draw the picture of README.md, from the published results.
 
 .venv/bin/python docs/readme.py
 """
@@ -12,19 +12,17 @@ from fairbench.report.figures.colors import COLORS
 from fairbench.report.figures.intervals import Interval, draw_intervals
 from fairbench.report.figures.labels import LABEL_HEIGHT
 from fairbench.report.figures.looks import KNOWN, Look, style_of
-from fairbench.report.tables.numbers import interval, p_value
 
 DOCS = Path(__file__).parent
-README = DOCS.parent / "README.md"
 SHOWN = ("PsiLogic", "Lion", "Muon", "SOAP", "SCION", "ScheduleFree", "ADOPT", "Adam")
 """The optimizers of the picture, out of those of the suite `zoo`."""
 WIDTH = 8.65
 """Inches of the picture: 830 pixels."""
 
 
-def rows_of(study: str) -> list[dict[str, str]]:
-    """The comparisons of a published study."""
-    with (DOCS / f"results/{study}/significance.csv").open() as file:
+def comparisons() -> list[dict[str, str]]:
+    """The comparisons of `zoo`."""
+    with (DOCS / "results/zoo/significance.csv").open() as file:
         return list(csv.DictReader(file))
 
 
@@ -32,7 +30,7 @@ def picture() -> str:
     """The gain of some optimizers over AdamW in the arenas of `zoo`, as SVG in light colors."""
     panels: dict[str, list[Interval]] = {}
     margins = {}
-    for row in rows_of("zoo"):
+    for row in comparisons():
         if row["baseline"] in SHOWN:
             name, sure = row["baseline"], row["verdict"] in ("better", "worse")
             look = Look(1, name, name, *style_of(KNOWN.index(name)))
@@ -55,25 +53,7 @@ def dark(svg: str) -> str:
     return re.sub(r"#[0-9a-f]{6}", lambda color: by_light.get(color[0], color[0]), svg)
 
 
-def verdicts() -> str:
-    """The verdicts of `mini` against AdamW, as the command prints them."""
-    lines = [f"{'arena':<8}{'baseline':<10}{'verdict':<14}{'advantage [95% CI]':<28}Holm p"]
-    for row in rows_of("mini"):
-        if row["baseline"] == "AdamW":
-            ends = interval(*(float(row[x]) for x in ("advantage", "ci_low", "ci_high")))
-            numbers = f"{ends:<28}{p_value(float(row['p_holm']))}"
-            lines.append(f"{row['arena']:<8}{row['baseline']:<10}{row['verdict']:<14}{numbers}")
-    return "\n".join(lines)
-
-
-def with_verdicts(readme: str) -> str:
-    """README with these verdicts between its markers."""
-    begin, end = "<!-- verdicts -->\n```\n", "\n```\n<!-- end -->"
-    return readme[: readme.index(begin) + len(begin)] + verdicts() + readme[readme.index(end) :]
-
-
 if __name__ == "__main__":
     light = picture()
     for name, text in (("light", light), ("dark", dark(light))):
         (DOCS / f"results/zoo/figures/readme-{name}.svg").write_text(text)
-    README.write_text(with_verdicts(README.read_text()))

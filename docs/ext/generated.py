@@ -19,11 +19,14 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from fairbench.analysis.audit import AUDIT_CHECKS
+from fairbench.analysis.published.replication import ValueRow, VerdictRow
+from fairbench.analysis.two_studies import TwoArms
 from fairbench.arenas.shocks.registry import SHOCKS
 from fairbench.cli.parser import parser
 from fairbench.optimizers.registry import OPTIMIZERS
 from fairbench.optimizers.resolve import NEEDS, SCHEDULES
 from fairbench.optimizers.spec import OptimizerPlan
+from fairbench.report.replication import CostRow
 from fairbench.report.tables.csv_files import TRIALS, analysis_rows
 from fairbench.report.tables.fields import Field, fields_of, purpose
 from fairbench.report.tables.parquet import columns
@@ -46,6 +49,13 @@ TABLES: Mapping[str, type] = {
     "[ladder.ARENA]": Ladder,
 }
 """The tables of a suite file."""
+COMPARED: Mapping[str, type] = {
+    "compare_arms.csv": TwoArms,
+    "comparison_paper.csv": ValueRow,
+    "comparison_paper_verdicts.csv": VerdictRow,
+    "comparison_paper_cost.csv": CostRow,
+}
+"""The files of `fairbench compare A B` and `fairbench compare DIR paper`."""
 SET_BY_FAIRBENCH = {"name", "facts", "cell"}
 WORDS = {str: "text", int: "whole number", float: "number", bool: "true or false", dict: "table"}
 PRESETS: Mapping[type[Preset], Any] = {PsiLogicNLP: NLP, PsiLogicGPT: GPT, PsiLogicViT: VIT}
@@ -149,6 +159,8 @@ def data_files() -> Lines:
     for name, (kind, _) in analysis_rows(MagicMock()).items():
         yield from _columns(name, purpose(kind), fields_of(kind))
     yield from _columns("records.parquet", "All records, a row for each trial.", _record_columns())
+    for name, kind in COMPARED.items():
+        yield from _columns(name, purpose(kind), fields_of(kind))
 
 
 def _columns(name: str, about: str, own: list[Field]) -> Lines:

@@ -62,11 +62,11 @@ class Example:
 
 def examples(page: Path) -> Iterator[Example]:
     """The examples of a page in its order."""
-    text = page.read_text()
+    text = re.sub("<!--.*?-->", lambda comment: "\n" * comment[0].count("\n"), page.read_text(), flags=re.DOTALL)
     for found in EXAMPLE.finditer(text):
         place = f"{page.name}:{text.count(chr(10), 0, found.start()) + 1}"
         if found["language"]:
-            yield Example(page, place, found["language"], found["block"])
+            yield Example(page, place, found["language"].replace("bash", "sh"), found["block"])
         else:
             shell = found["shell"]
             given = textwrap.dedent(shell) if shell else found["inline"]

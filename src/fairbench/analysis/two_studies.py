@@ -52,6 +52,7 @@ class TwoArms:
         method: "paired" where both have the same seeds with the same initial weights, batches and noise,
             otherwise "Welch"; empty where they are not compared.
         note: why they are not compared, or what the comparison depends on.
+        mean_a, std_a, mean_b, std_b: mean and standard deviation (ddof = 1) over the finished seeds.
         n_a, n_b: finished seeds.
         lr_a, lr_b: the selected learning rate; the most frequent one where each seed has its own.
         step_ratio_a, step_ratio_b: time of a training step as a multiple of that of A's reference in the same study.

@@ -7,9 +7,11 @@ SHOWN = 4
 
 
 def duration(seconds: float) -> str:
-    """Seconds as m:ss, or h:mm:ss."""
+    """Seconds as m:ss, h:mm:ss, or from a hundred hours on in days."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
+    if hours >= 100:
+        return f"{hours / 24:,.0f} days"
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 

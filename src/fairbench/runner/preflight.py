@@ -6,7 +6,7 @@ Each part runs in a separate process, so that no optimizer sees the state of an 
 import inspect
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -42,6 +42,8 @@ QUIET_SECONDS = 5.0
 
 def run_preflight(suite: Suite, place: Place, call: Call, say: Callable[[str], None] = lambda text: None) -> Preflight:
     """Load the data, build every model, and take two steps with every optimizer in every arena.
+
+    Arenas that differ only in the number of their steps and in their schedule are measured once.
 
     Args:
         call: runs each part.
@@ -101,7 +103,9 @@ def arenas_and_environment(suite: Suite, place: Place) -> dict[str, Any]:
 
     check_device(place.device)
     arenas, seconds, probed = {}, {}, {}
-    for name, plan in suite.arenas.items():
+    first_alike = _first_alike(suite, suite.arenas)
+    for name in dict.fromkeys(first_alike.values()):
+        plan = suite.arenas[name]
         before = set(sys.modules)
         arena = load_arena(suite.task(name))
         with _explained(f"arenas.{name}.data: {dict(plan.data)} is impossible"):
@@ -125,7 +129,20 @@ def arenas_and_environment(suite: Suite, place: Place) -> dict[str, Any]:
                 _probed_examples(suite, plan.batch_size, per_example) if place.kind == "cpu" else plan.batch_size
             )
         arenas[name] = asdict(ResolvedArena(data.fingerprint, arena_code(arena, before), starts))
-    return {"arenas": arenas, "evaluation_seconds": seconds, "probed": probed, "environment": environment(place.device)}
+    measured = _for_all(first_alike, arenas=arenas, evaluation_seconds=seconds, probed=probed)
+    return {**measured, "environment": environment(place.device)}
+
+
+def _first_alike(suite: Suite, arenas: Iterable[str]) -> dict[str, str]:
+    """For each arena the first one whose steps are the same but for their number and their learning rates."""
+    plans = {name: suite.arenas[name] for name in arenas}
+    keys = {name: (suite.task(name), x.data, x.model, x.batch_size, x.shock) for name, x in plans.items()}
+    return {name: next(other for other in keys if keys[other] == key) for name, key in keys.items()}
+
+
+def _for_all(first_alike: Mapping[str, str], **measured: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Measurements of the first arenas, for all that are alike."""
+    return {of: {name: x[first] for name, first in first_alike.items()} for of, x in measured.items()}
 
 
 def _seconds_per_example(arena: "Arena", model: "nn.Module", data: "Data", training: Training) -> float:
@@ -187,7 +204,8 @@ def optimizer_and_seconds(
         resolved = resolve_optimizer(name, plan, study.suite.sweep.extra)
     alone = replace(study, optimizers={name: resolved})
     seconds, gpu_bytes, mechanisms, restart_reasons = {}, {}, {}, {}
-    for arena in (arena for arena, trained in study.suite.arms if trained == name):
+    first_alike = _first_alike(study.suite, (arena for arena, trained in study.suite.arms if trained == name))
+    for arena in dict.fromkeys(first_alike.values()):
         with _explained(f"optimizers.{name}: {resolved.factory} cannot be built"):
             lowest, seed = alone.search(name).first()[0], study.suite.sweep.seeds[0]
             spec = trial_spec(alone, arena, name, "final", lowest.lr, seed, lowest.extra)
@@ -206,14 +224,10 @@ def optimizer_and_seconds(
             restart_reasons[arena] = restart_reason()
     factories = [load_factory(x) for x in (resolved.factory, resolved.groups) if x]
     code = optimizer_code(map(inspect.unwrap, factories), before)
-    return {
-        "optimizer": asdict(replace(resolved, code=code)),
-        "mechanisms": mechanisms,
-        "restart_reasons": restart_reasons,
-        "seconds": seconds,
-        "gpu_bytes": gpu_bytes,
-        "gpu_free_bytes": gpu_free_bytes,
-    }
+    measured = _for_all(
+        first_alike, mechanisms=mechanisms, restart_reasons=restart_reasons, seconds=seconds, gpu_bytes=gpu_bytes
+    )
+    return {**measured, "optimizer": asdict(replace(resolved, code=code)), "gpu_free_bytes": gpu_free_bytes}
 
 
 @contextmanager

@@ -73,7 +73,7 @@ def _ladders(tables: Any, arenas: Tables) -> dict[str, Ladder]:
         if name not in arenas:
             raise Wrong(("ladder", name), unknown("arena", name, arenas))
         for key, values in vars(ladder).items():
-            _check_positive(("ladder", name, key), values)
+            _check_rising(("ladder", name, key), values)
     return ladders
 
 
@@ -89,13 +89,13 @@ def _schedules(content: Mapping[str, Any]) -> list[str]:
 
 def _horizons(content: Mapping[str, Any]) -> list[float]:
     horizons: list[float] = build(list[float], content.get("horizons", [1]), ("horizons",))
-    _check_positive(("horizons",), horizons)
+    _check_rising(("horizons",), horizons)
     return [horizon for horizon in horizons if horizon != 1]
 
 
-def _check_positive(path: KeyPath, values: list[float]) -> None:
-    if not values or len(set(values)) < len(values) or not all(x > 0 and isfinite(x) for x in values):
-        raise Wrong(path, f"must be positive numbers, each once, got {values}")
+def _check_rising(path: KeyPath, values: list[float]) -> None:
+    if not values or list(values) != sorted(set(values)) or not all(x > 0 and isfinite(x) for x in values):
+        raise Wrong(path, f"must be positive numbers that rise, got {values}")
 
 
 def _sized(name: str, table: Mapping[str, Any], ladder: Ladder) -> Iterator[tuple[str, dict[str, Any]]]:

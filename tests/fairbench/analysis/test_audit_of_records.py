@@ -1,7 +1,5 @@
 """Checks of records that contradict themselves or each other, and of what Welch's test assumes; records are made up."""
 
-import csv
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -133,10 +131,3 @@ def test_seeds_that_are_negatively_correlated() -> None:
         "the seeds of AdamW and PsiLogic have a correlation of -1.00, on average over the arenas."
     )
     assert spreads(times(-1), times(1)) == ""
-
-
-def test_the_error_rates_of_the_docs_are_those_of_the_file() -> None:
-    with (DOCS / "results/benchmarks/welch_limits.csv").open() as file:
-        rows = [(float(row["false_verdict"]), float(row["not_flagged"])) for row in csv.DictReader(file)]
-    table = (DOCS / "verdicts.md").read_text().partition("| 10 seeds |")[2].partition("\n\n")[0]
-    assert re.findall(r"0\.\d{3} \(0\.\d{3}\)", table) == [f"{every:.3f} ({silent:.3f})" for every, silent in rows]

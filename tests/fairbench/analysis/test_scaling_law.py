@@ -212,7 +212,7 @@ def test_the_detectable_trend_has_the_power_by_a_numerical_jacobian(spread):
     cells, seeds = ladder(), 5
     at = np.array([1.7, 400 * 2e6**-0.4, 0.4, 25 * 2000**-0.35, 0.35, 1.4, 0.08, 0.8, -0.1])
     covariance = SHARED if spread is SHARED else 1e-4 * np.eye(36)
-    found = detectable_trend(*cells, seeds, LAW, spread)
+    found = detectable_trend(*cells, seeds, LAW, spread, power=0.9)
     powers = []
     for sign in (1, -1):
         at[[6, 8]] = sign * found["Muon"], sign * found["Lion"]

@@ -253,6 +253,22 @@ def test_a_slow_arena_is_measured_in_part_and_a_message_says_so(tiny_suite, monk
     assert trainer.timed_step(8.0) == 4.0 + 8 * 6.0
 
 
+def test_arenas_that_differ_in_their_length_alone_are_measured_once(tiny_suite, monkeypatch):
+    timed, plan = [], tiny_suite.arenas["vit"]
+    timed_step = Trainer.timed_step
+    monkeypatch.setattr(Trainer, "timed_step", lambda x, scale: timed.append(x.spec.arena.name) or timed_step(x, scale))
+    shock = {"kind": "loss", "at": [0.5], "steps": 1, "factor": 2.0}
+    others = {"long": replace(plan, task="vit", steps=2 * plan.steps, schedule="linear"),
+              "wide": replace(plan, task="vit", model={**plan.model, "hidden_size": 48}),
+              "shaken": replace(plan, task="vit", shock=shock)}  # fmt: skip
+    preflight = run_preflight(replace(tiny_suite, arenas={"vit": plan, **others}), Place(), here)
+    assert set(timed) == {"vit", "wide", "shaken"}
+    assert preflight.step_seconds.keys() == preflight.evaluation_seconds.keys() == {"vit", *others}
+    arenas = preflight.study.arenas
+    assert arenas["long"] == arenas["vit"] != arenas["wide"]
+    assert all(x.keys() == {"vit", *others} for x in preflight.mechanisms.values())
+
+
 def test_the_initial_weights_of_each_seed_are_hashed(tiny_suite):
     starts = study_of(tiny_suite).arenas["vit"].starts
     assert starts.keys() == {"0", "1", "2"}

@@ -134,7 +134,8 @@ def test_a_stored_suite_is_read_as_it_is(suite) -> None:
 @pytest.mark.parametrize(
     ("top", "bottom", "message"),
     [
-        ("horizons = [1, 1]", "", r"horizons: must be positive numbers, each once, got \[1.0, 1.0\]"),
+        ("horizons = [1, 1]", "", r"horizons: must be positive numbers that rise, got \[1.0, 1.0\]"),
+        ("horizons = [2, 1]", "", r"horizons: must be positive numbers that rise, got \[2.0, 1.0\]"),
         ("horizons = [0]", "", "horizons: must be positive"),
         ("horizons = [2]", '[arenas."gpt-x2"]\ntask = "gpt"', "arenas.gpt-x2: has the name of an arena .* made of gpt"),
         ("horizons = [2]", LADDER, "horizons: a suite with a ladder has them there"),

@@ -72,6 +72,7 @@ class VerdictRow:
 
     Attributes:
         place: where it is printed.
+        baseline: the optimizer that it is compared with.
         published_mark: the mark that is printed, "*" or "n.s.".
         published_p: the p-value, where one is printed.
         published_direction, our_direction: whether the mean of the optimizer is better or worse than the baseline's.

@@ -5,13 +5,14 @@ from __future__ import annotations
 import inspect
 import re
 from dataclasses import dataclass, fields
+from decimal import Decimal
 from types import NoneType
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
+TYPES = {str: "string", int: "integer", float: "number", Decimal: "number", bool: "boolean"}
 """The names of types in a Frictionless table schema; all others are texts."""
 UNITS = {"_ms": "ms", "_s": "s", "_seconds": "s", "_mb": "MB", "_bytes": "B"}
 """The unit of a column by the end of its name."""

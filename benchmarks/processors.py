@@ -1,0 +1,47 @@
+"""The verdicts of a suite with several instruction sets, side by side.
+
+.venv/bin/fairbench run mini -o results/avx512
+export ATEN_CPU_CAPABILITY=avx2 MKL_ENABLE_INSTRUCTIONS=AVX2 ONEDNN_MAX_CPU_ISA=AVX2
+.venv/bin/fairbench run mini -o results/avx2
+.venv/bin/python benchmarks/processors.py AVX-512=results/avx512 AVX2=results/avx2 [--csv FILE]
+
+Each study has a report. `same_weights` is the share of the final trials of an arm whose weights are, bit for bit, those
+of the first study.
+"""
+
+import argparse
+from pathlib import Path
+
+from csv_files import read_csv, write_csv
+
+COLUMNS = ("arena", "metric", "baseline", "verdict", "advantage", "ci_low", "ci_high", "margin", "p_holm")
+
+
+def weights(study: Path) -> dict[tuple[str, str, str], str]:
+    """The hash of the final weights of each arm and seed."""
+    rows = read_csv(study / "summary.csv")
+    return {(row["arena"], row["optimizer"], row["seed"]): row["hash_final_weights"] for row in rows}
+
+
+def main() -> None:
+    """Print the table, and write it as CSV if requested."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("studies", nargs="+", metavar="NAME=DIR")
+    parser.add_argument("--csv", type=Path)
+    options = parser.parse_args()
+    studies = {name: Path(folder) for name, folder in (x.split("=", 1) for x in options.studies)}
+    first = weights(next(iter(studies.values())))
+    table = []
+    for name, folder in studies.items():
+        found = weights(folder)
+        for row in read_csv(folder / "significance.csv"):
+            arm = [key for key in first if key[:2] == (row["arena"], row["baseline"])]
+            same = sum(found[key] == first[key] for key in arm) / len(arm)
+            table.append({"instructions": name, **{x: row[x] for x in COLUMNS}, "same_weights": same})
+            print(*table[-1].values(), sep="\t")
+    if options.csv:
+        write_csv(table, options.csv)
+
+
+if __name__ == "__main__":
+    main()

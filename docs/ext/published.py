@@ -1,0 +1,171 @@
+"""Numbers and verdicts on the pages come from the published tables.
+
+.venv/bin/python docs/ext/published.py    # writes them into README.md and the pages
+
+A link to a CSV file whose title is a query has the result as its text:
+
+    [0.269](results/zoo/significance.csv "select format('%.3f', advantage) from significance where baseline = 'Muon'")
+
+A comment with a query has a table below it:
+
+    <!-- table of results/zoo/significance.csv
+    select arena, baseline, verdict from significance
+    -->
+
+    <!-- end -->
+
+Queries are SQL of SQLite. Their tables are the CSV files of the folder, by name; empty cells are NULL, TRUE and FALSE
+are 1 and 0. The build of the site evaluates them again, and so does a test.
+"""
+
+import csv
+import math
+import re
+import sqlite3
+from functools import cache
+from pathlib import Path
+from statistics import mean, median, stdev
+from typing import TYPE_CHECKING, Any
+
+from measured import age, ages, measurement
+
+from fairbench.analysis.statistics.significance import critical_t
+from fairbench.report.tables import numbers
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+DOCS = Path(__file__).parent.parent
+PAGES = (DOCS.parent / "README.md", *sorted(DOCS.rglob("*.md")))
+VALUE = re.compile(r'\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^()\s]+\.csv)\s"\s*(select\s[^"]*)"\)')
+TABLE = re.compile(r"(<!-- table of (\S+\.csv)\n(.*?)\n-->\n).*?(<!-- end -->)", re.DOTALL)
+WRITERS = ("exact", "interval", "number", "p_value", "percent", "rate", "signed", "three")
+"""Functions of the report that write numbers."""
+WORDS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+OTHER_SIDE = {"better": "worse", "worse": "better"}
+
+
+class Group:
+    """The values of a group, for an aggregate function."""
+
+    def __init__(self) -> None:
+        self.values: list[float] = []
+
+    def step(self, value: float | None) -> None:
+        """Add a value."""
+        self.values += [] if value is None else [value]
+
+
+class Median(Group):
+    """`median(value)`."""
+
+    def finalize(self) -> float:
+        """The result."""
+        return median(self.values)
+
+
+class Mean(Group):
+    """`mean_interval(value)`: the mean with its 95% t-interval, for paired differences."""
+
+    def finalize(self) -> str:
+        """The result."""
+        middle, n = mean(self.values), len(self.values)
+        half = critical_t(0.025, n - 1) * stdev(self.values) / math.sqrt(n)
+        return numbers.interval(middle, middle - half, middle + half)
+
+
+def typed(text: str) -> str | float | None:
+    """A cell of a CSV file as a value of SQL."""
+    if text in ("TRUE", "FALSE"):
+        return text == "TRUE"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    return text or None
+
+
+@cache
+def database(folder: Path) -> sqlite3.Connection:
+    """The CSV files of a folder as tables, with functions that write numbers and verdicts."""
+    connection = sqlite3.connect(":memory:")
+    for name in WRITERS:
+        connection.create_function(name, -1, getattr(numbers, name))
+    connection.create_function("in_words", 1, lambda n: WORDS[n] if n < len(WORDS) else str(n))
+    connection.create_function("other_side", 1, lambda verdict: OTHER_SIDE.get(verdict, verdict))
+    connection.create_aggregate("median", 1, Median)
+    connection.create_aggregate("mean_interval", 1, Mean)
+    for path in sorted(folder.glob("*.csv")):
+        with path.open(newline="") as file:
+            names, *rows = csv.reader(file)
+        columns = ", ".join(f"[{name}]" for name in names)
+        connection.execute(f"create table [{path.stem}] ({columns})")
+        values = ([typed(cell) for cell in row] for row in rows)
+        connection.executemany(f"insert into [{path.stem}] values ({', '.join('?' * len(names))})", values)
+    return connection
+
+
+def results_of(query: str, path: Path) -> sqlite3.Cursor:
+    """The rows of a query of a file.
+
+    Raises:
+        ValueError: there is no such file, or the query fails or does not read it.
+    """
+    if not path.exists() or not re.search(rf"\b{path.stem}\b", query):
+        raise ValueError(f"{path.name}: there is no such file, or the query does not read it: {query}")
+    try:
+        return database(path.parent.resolve()).execute(query)
+    except sqlite3.Error as error:
+        raise ValueError(f"{path.name}: {error} in: {query}") from None
+
+
+def value_of(query: str, path: Path) -> str:
+    """The result of a query as text.
+
+    Raises:
+        ValueError: it has not one value.
+    """
+    rows = results_of(query, path).fetchall()
+    if len(rows) != 1 or len(rows[0]) != 1 or rows[0][0] is None:
+        raise ValueError(f"{path.name}: {rows} instead of one value: {query}")
+    return str(rows[0][0])
+
+
+def table_of(query: str, path: Path, *, aged: bool) -> str:
+    """The rows of a query as Markdown, and where they were measured."""
+    cursor = results_of(query, path)
+    lines = [[column[0] for column in cursor.description], *cursor]
+    head, *body = (f"| {' | '.join(numbers.NONE if x is None else str(x) for x in line)} |" for line in lines)
+    source = measurement(path)
+    foot = [f"<sub>{source}{age(source) if aged else ''}</sub>", ""] if source else []
+    return "\n".join(["", head, "|---" * len(lines[0]) + "|", *body, "", *foot])
+
+
+def rendered(page: str, folder: Path, *, aged: bool = False) -> str:
+    """A page with the present values in its links and tables.
+
+    Args:
+        page: Markdown.
+        folder: that to which the links are relative.
+        aged: whether tables say how often their code has changed since.
+    """
+    page = VALUE.sub(lambda x: f'[{value_of(x[3], folder / x[2])}]({x[2]} "{x[3]}")', page)
+    return TABLE.sub(lambda x: f"{x[1]}{table_of(x[3], folder / x[2], aged=aged)}{x[4]}", page)
+
+
+def render(app: "Sphinx", page: str, source: list[str]) -> None:
+    """Evaluate the queries of a page of the site."""
+    source[0] = rendered(source[0], Path(app.env.doc2path(page)).parent, aged=True)
+
+
+def setup(app: "Sphinx") -> dict[str, Any]:
+    """Register it."""
+    app.connect("source-read", render)
+    app.connect("build-finished", lambda *_: print(*ages(), sep="\n"))
+    return {"version": "1", "parallel_read_safe": True}
+
+
+if __name__ == "__main__":
+    for changed in PAGES:
+        changed.write_text(rendered(changed.read_text(), changed.parent))

@@ -1,0 +1,83 @@
+"""Numbers and verdicts on the pages are those of the published tables."""
+
+import csv
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "docs/ext"))
+from measured import measurement  # noqa: E402
+from published import PAGES, TABLE, VALUE, rendered  # noqa: E402
+
+RESULTS = [ROOT / "README.md", *(ROOT / f"docs/{name}.md" for name in ("what-we-found", "performance")),
+           *sorted((ROOT / "docs/results").rglob("README.md"))]  # fmt: skip
+"""Pages on which every number comes from a table."""
+VERDICT = re.compile(r"\b(?:better|worse|equivalent|no difference)\b", re.IGNORECASE)
+NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+%?|%)(?![\w.]*\.\d)")
+NO_CLAIM = (
+    r"```.*?```", r"(?m)^(?: {4}|\t).*$", r"`[^`]*`", r"<!--.*?-->", r"\*[a-z]+\*", r"\]\([^)]*\)", r"alt=\"[^\"]*\"",
+    r"(?m)^\| (?:versions|Python|torch) \|.*$", r"95% interval",
+    r"(?:Python|python3|torch) \(?[\d.]+(?:\+cpu)?(?: to [\d.]+)?",
+)  # fmt: skip
+"""Code, names of verdicts in italics, links, alternative texts, versions, and the level of intervals."""
+
+
+def typed(page: Path) -> str:
+    """The text of a page without the values of the tables, code, and names of verdicts."""
+    text = TABLE.sub("", VALUE.sub("", page.read_text()))
+    for pattern in NO_CLAIM:
+        text = re.sub(pattern, "", text, flags=re.DOTALL if "```" in pattern or "<!--" in pattern else 0)
+    return text
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_numbers_are_those_of_the_tables(page: Path) -> None:
+    assert rendered(page.read_text(), page.parent) == page.read_text(), "run docs/ext/published.py"
+
+
+@pytest.mark.parametrize("page", RESULTS, ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_number_and_no_verdict_is_typed(page: Path) -> None:
+    lines = typed(page).splitlines()
+    assert not [line for line in lines if VERDICT.search(line) or NUMBER.search(line)]
+
+
+def test_a_value_and_a_table_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "scores.csv").write_text("arena,verdict,advantage,seen\ngpt,worse,-0.0214,TRUE\nvit,equivalent,0.5,\n")
+    (tmp_path / "measured.csv").write_text("file,date,commit,machine,code\nscores.csv,2026-11-26,abc1234,a CPU,src\n")
+    value = "[old](scores.csv \"select other_side(verdict) || ' by ' || number(-advantage) from scores where seen\")"
+    table = "<!-- table of scores.csv\nselect arena, seen as told from scores\n-->\nold\n<!-- end -->"
+    page = rendered(f"{value}\n{table}", tmp_path)
+    assert page.startswith(value.replace("old", "better by 0.02140"))
+    assert (
+        "\n| arena | told |\n|---|---|\n| gpt | 1 |\n| vit | – |\n\n<sub>Measured on 2026-11-26, commit abc1234, a CPU."
+        in page
+    )
+    assert rendered(page, tmp_path) == page
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("select arena from scores", "2 rows|instead of one value"),
+        ("select case when advantage > 0 then 'a gain' end from scores where arena = 'gpt'", "instead of one value"),
+        ("select loss from scores", "no such column: loss"),
+        ("select 1 from others", "does not read it"),
+    ],
+)
+def test_a_false_claim_is_an_error(query: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "scores.csv").write_text("arena,advantage\ngpt,-0.5\nvit,0.5\n")
+    with pytest.raises(ValueError, match=message):
+        rendered(f'[a gain](scores.csv "{query}")', tmp_path)
+
+
+def test_every_table_says_where_it_was_measured() -> None:
+    for path in (ROOT / "docs/results").rglob("*.csv"):
+        if known := measurement(path):
+            assert re.fullmatch(r"2\d{3}-\d\d-\d\d [0-9a-f]{7}", f"{known.date} {known.commit}"), path
+            assert all((ROOT / code).exists() for code in known.code), path
+    with (ROOT / "docs/results/benchmarks/measured.csv").open() as file:
+        scripts = {row["script"] for row in csv.DictReader(file)}
+    assert all((ROOT / script).exists() for script in scripts)
