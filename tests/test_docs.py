@@ -13,7 +13,7 @@ from fairbench.analysis.comparison.verdicts import VERDICTS, Comparison
 from fairbench.arenas.registry import known_arenas
 from fairbench.cli.main import main
 from fairbench.optimizers.resolve import known_optimizers
-from fairbench.suites.loader import tomllib
+from fairbench.suites.loader import load_suite, suite_names, tomllib
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -124,6 +124,24 @@ def test_every_verdict_and_every_column_of_significance_is_explained() -> None:
     described = table[2].partition("\n\n## ")[0]
     names = [name for row in re.findall(r"^\| (`.*?) \|", described, flags=re.MULTILINE) for name in row.split(", ")]
     assert names == [f"`{field.name}`" for field in fields(Comparison)]
+
+
+def minutes(text: str) -> int:
+    """The minutes in a text."""
+    words = {"half an hour": 30, "an hour": 60}
+    named = next((number for name, number in words.items() if name in text), 0)
+    return named + sum(map(int, re.findall(r"(\d+) min", text)))
+
+
+def test_pages_and_the_list_of_suites_agree_on_how_long_a_suite_takes() -> None:
+    faq = (ROOT / "docs/project/faq.md").read_text()
+    times = dict(re.findall(r"^\| `([\w-]+)` \| .* \| (.*) \|$", faq, re.MULTILINE))
+    assert sorted(times) == suite_names()
+    for suite, time in times.items():
+        page = ROOT / f"docs/results/{suite}/README.md"
+        others = re.findall(r"^\| machine \|.*", page.read_text(), re.MULTILINE) if page.exists() else []
+        for other in [*others, load_suite(suite).description]:
+            assert minutes(other) in (0, pytest.approx(minutes(time), rel=0.25)), (suite, other)
 
 
 @pytest.mark.parametrize("words", [["paper", "--baselines", "AdamW"], ["paper"]])

@@ -174,7 +174,7 @@ def _located(where: str, text: str = "", overrides: Overrides = UNCHANGED) -> It
 
 
 def line_of(text: str, path: KeyPath) -> int:
-    """Line number of a key in TOML text, otherwise of the innermost table around it; 0 without either."""
+    """Line number of a key in TOML text, otherwise of its first part or of the innermost table around it; else 0."""
     best, best_depth = 0, 0
     table: KeyPath = ()
     for number, line in enumerate(text.splitlines(), 1):
@@ -185,6 +185,7 @@ def line_of(text: str, path: KeyPath) -> int:
             here = (*table, *(part.strip("\"'") for part in key[1].split(".")))
         else:
             continue
-        if path[: len(here)] == here and len(here) > best_depth:
-            best, best_depth = number, len(here)
+        depth = min(len(here), len(path))
+        if path[:depth] == here[:depth] and depth > best_depth:
+            best, best_depth = number, depth
     return best

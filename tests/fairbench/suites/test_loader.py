@@ -110,6 +110,11 @@ def test_the_declared_options_are_the_arenas_arguments(name: str) -> None:
             "[trainign]\nclip_norm = 1\n[training]",
             "line 18: trainign: unknown key .*did you mean .training",
         ),
+        (
+            "[training]",
+            "[optimizer.AdamW]\nlr = 1\n[training]",
+            "line 18: optimizer: unknown key .*did you mean .optimizers",
+        ),
     ],
 )
 def test_mistakes_are_named_with_key_and_line(tiny_file: Path, old: str, new: str, complaint: str) -> None:
