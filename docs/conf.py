@@ -12,7 +12,7 @@ project = "psilogic and fairbench"
 author = "The PsiLogic maintainers"
 extensions = [
     "myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon",
-    "api", "contents", "generated", "mathml", "published", "repository_links",
+    "api", "contents", "generated", "mathml", "repository_links", "table_values",
 ]  # fmt: skip
 exclude_patterns = ["ext"]
 nitpicky = True

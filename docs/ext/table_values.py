@@ -1,6 +1,6 @@
 """Numbers and verdicts on the pages come from the published tables.
 
-.venv/bin/python docs/ext/published.py    # writes them into README.md and the pages
+.venv/bin/python docs/ext/table_values.py    # writes them into README.md and the pages
 
 A link to a CSV file whose title is a query has the result as its text:
 

@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "docs/ext"))
 from measured import measurement  # noqa: E402
-from published import PAGES, TABLE, VALUE, rendered  # noqa: E402
+from table_values import PAGES, TABLE, VALUE, rendered  # noqa: E402
 
 RESULTS = [ROOT / "README.md", *(ROOT / f"docs/{name}.md" for name in ("what-we-found", "performance")),
            *sorted((ROOT / "docs/results").rglob("README.md"))]  # fmt: skip
@@ -35,7 +35,7 @@ def typed(page: Path) -> str:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_numbers_are_those_of_the_tables(page: Path) -> None:
-    assert rendered(page.read_text(), page.parent) == page.read_text(), "run docs/ext/published.py"
+    assert rendered(page.read_text(), page.parent) == page.read_text(), "run docs/ext/table_values.py"
 
 
 @pytest.mark.parametrize("page", RESULTS, ids=lambda page: str(page.relative_to(ROOT)))
