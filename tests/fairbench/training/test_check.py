@@ -213,7 +213,7 @@ class Hoards(Signs):
 
 class Slows(Signs):
     def end(self):
-        sum(range(self.steps**2))
+        sum(range(4 * self.steps**2))
 
 
 class Hashes(Signs):
