@@ -32,7 +32,7 @@ from fairbench.suites.overrides import Overrides, overridden
 from fairbench.suites.schema import Suite
 from fairbench.training.environment import environment
 
-pytestmark = pytest.mark.xdist_group("pages")
+pytestmark = [pytest.mark.xdist_group("pages"), pytest.mark.slow]
 
 STEPS = 12
 """No trial of `mini`, and of the arenas that the pages define, is longer."""
