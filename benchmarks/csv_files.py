@@ -1,13 +1,11 @@
 """Tables as CSV files, and when, where and from which code they were measured."""
 
 import csv
-import datetime
 import sys
 from collections.abc import Sequence
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
-
-from fairbench.training.environment import LOADED_REVISION, processor
 
 MEASURED = "measured.csv"
 """In a folder of published tables: a row for each of them."""
@@ -22,9 +20,12 @@ def write_csv(rows: Sequence[dict[str, Any]], path: Path) -> None:
     _write(rows, path)
     about = path.parent / MEASURED
     if about.exists():
+        # It imports torch, which would add to the memory that a benchmark measures, and to the time of its forks.
+        from fairbench.training.environment import LOADED_REVISION, processor
+
         known = {row["file"]: row for row in read_csv(about)}
         row = known.setdefault(path.name, {"file": path.name, "what": "", "script": "", "code": "src"})
-        row["date"] = str(datetime.datetime.now(datetime.UTC).date())
+        row["date"] = str(datetime.now(timezone.utc).date())
         row |= {"script": f"benchmarks/{Path(sys.argv[0]).name}", "commit": LOADED_REVISION[:7], "machine": processor()}
         _write([known[name] for name in sorted(known)], about)
 

@@ -3,8 +3,8 @@
 nice .venv/bin/python benchmarks/ladder_coverage.py [--csv docs/results/benchmarks/ladder_coverage.csv]
 
 A study has 4 sizes, 3 horizons, 3 optimizers and 5 seeds. One optimizer has the speed-up and the trend of the row, the
-other one the same speed-up and no trend. "detectable" is the trend that `detectable_trend` forecasts for a power of
-90%. Seeds are normal, with a standard deviation of 0.02:
+other one the same speed-up and no trend. "detectable" is the trend that `detectable_trend` forecasts by default, which
+at least 90% of the studies should find. Seeds are normal, with a standard deviation of 0.02:
 
 * independent: in every cell;
 * by cell: half the variance is shared by the optimizers of a size and horizon, which have the same batches;

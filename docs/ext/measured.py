@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
-TRAINED = tuple(f"src/{x}" for x in ("psilogic", "fairbench/arenas", "fairbench/optimizers", "fairbench/training"))
+TRAINED = ("src/psilogic", *(f"src/fairbench/{x}" for x in ("arenas", "data", "optimizers", "training")))
 """The code that the trials of a study run."""
 
 
@@ -33,7 +33,8 @@ def measurement(path: Path) -> Measurement | None:
     if config.exists():
         plan = json.loads(config.read_text())["plans"][-1]
         environment = plan["study"]["environment"]
-        return Measurement(plan["declared"][:10], environment["git"][:7], environment["device"], TRAINED)
+        commit = environment["git"][:7] + environment["git"][40:]  # with "+changes", if it has them
+        return Measurement(plan["declared"][:10], commit, environment["device"], TRAINED)
     with (path.parent / "measured.csv").open() as file:
         (row,) = (row for row in csv.DictReader(file) if row["file"] == path.name)
     return Measurement(row["date"], row["commit"], row["machine"], tuple(row["code"].split()))

@@ -39,6 +39,8 @@ DOCS = Path(__file__).parent.parent
 PAGES = (DOCS.parent / "README.md", *sorted(DOCS.rglob("*.md")))
 VALUE = re.compile(r'\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^()\s]+\.csv)\s"\s*(select\s[^"]*)"\)')
 TABLE = re.compile(r"(<!-- table of (\S+\.csv)\n(.*?)\n-->\n).*?(<!-- end -->)", re.DOTALL)
+NUMERAL = re.compile(r"-?(?:0|[1-9]\d*)((?:\.\d+)?(?:e[-+]\d+)?)")
+"""As Python writes numbers; the commits 0012345 and 12e3456 are none."""
 WRITERS = ("exact", "interval", "number", "p_value", "percent", "rate", "signed", "three")
 """Functions of the report that write numbers."""
 WORDS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
@@ -78,11 +80,8 @@ def typed(text: str) -> str | float | None:
     """A cell of a CSV file as a value of SQL."""
     if text in ("TRUE", "FALSE"):
         return text == "TRUE"
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            pass
+    if number := NUMERAL.fullmatch(text):
+        return float(text) if number[1] else int(text)
     return text or None
 
 

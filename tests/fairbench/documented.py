@@ -93,7 +93,7 @@ class User:
         followed: patterns of commands that are not run, and what is done with their options instead.
         not_run: patterns of lines in shell blocks that call another program.
         guides: pages with no other line in a shell block.
-        shown: what each command has printed; a command that several pages have runs once.
+        shown: what each command has printed; one that several pages have runs once, unless they show what it prints.
         wrong: for each page what did not work.
         written: the files that a command has added.
     """
@@ -130,7 +130,7 @@ class User:
             assert words[0] in ("COMMAND", *command_names(parser())), words
         elif follow:
             follow[0](parser().parse_args(words))
-        elif target or shlex.join(words) not in self.shown:
+        elif target or output or shlex.join(words) not in self.shown:
             shown = self.call(words)
             if output:
                 assert [x.rstrip() for x in shown.splitlines()] == output.strip().splitlines()

@@ -43,7 +43,8 @@ QUIET_SECONDS = 5.0
 def run_preflight(suite: Suite, place: Place, call: Call, say: Callable[[str], None] = lambda text: None) -> Preflight:
     """Load the data, build every model, and take two steps with every optimizer in every arena.
 
-    Arenas that differ only in the number of their steps and in their schedule are measured once.
+    Arenas that differ only in the number of their steps and in their schedule are measured once, unless the optimizer
+    has other options there.
 
     Args:
         call: runs each part.
@@ -103,7 +104,7 @@ def arenas_and_environment(suite: Suite, place: Place) -> dict[str, Any]:
 
     check_device(place.device)
     arenas, seconds, probed = {}, {}, {}
-    first_alike = _first_alike(suite, suite.arenas)
+    first_alike = _first_alike(suite, suite.arenas, {})
     for name in dict.fromkeys(first_alike.values()):
         plan = suite.arenas[name]
         before = set(sys.modules)
@@ -133,10 +134,14 @@ def arenas_and_environment(suite: Suite, place: Place) -> dict[str, Any]:
     return {**measured, "environment": environment(place.device)}
 
 
-def _first_alike(suite: Suite, arenas: Iterable[str]) -> dict[str, str]:
-    """For each arena the first one whose steps are the same but for their number and their learning rates."""
-    plans = {name: suite.arenas[name] for name in arenas}
-    keys = {name: (suite.task(name), x.data, x.model, x.batch_size, x.shock) for name, x in plans.items()}
+def _first_alike(suite: Suite, arenas: Iterable[str], options: Mapping[str, Any]) -> dict[str, str]:
+    """For each arena the first one whose steps are the same but for their number and their learning rates.
+
+    Args:
+        options: those of the optimizer that differ in an arena, by its name.
+    """
+    plans = {name: (suite.arenas[name], options.get(name, {})) for name in arenas}
+    keys = {name: (suite.task(name), x.data, x.model, x.batch_size, x.shock, y) for name, (x, y) in plans.items()}
     return {name: next(other for other in keys if keys[other] == key) for name, key in keys.items()}
 
 
@@ -204,7 +209,8 @@ def optimizer_and_seconds(
         resolved = resolve_optimizer(name, plan, study.suite.sweep.extra)
     alone = replace(study, optimizers={name: resolved})
     seconds, gpu_bytes, mechanisms, restart_reasons = {}, {}, {}, {}
-    first_alike = _first_alike(study.suite, (arena for arena, trained in study.suite.arms if trained == name))
+    own = (arena for arena, trained in study.suite.arms if trained == name)
+    first_alike = _first_alike(study.suite, own, resolved.arenas)
     for arena in dict.fromkeys(first_alike.values()):
         with _explained(f"optimizers.{name}: {resolved.factory} cannot be built"):
             lowest, seed = alone.search(name).first()[0], study.suite.sweep.seeds[0]

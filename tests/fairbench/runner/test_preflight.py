@@ -2,6 +2,8 @@
 
 import sys
 from dataclasses import replace
+from itertools import product
+from operator import attrgetter
 from types import ModuleType
 
 import pytest
@@ -256,13 +258,18 @@ def test_a_slow_arena_is_measured_in_part_and_a_message_says_so(tiny_suite, monk
 def test_arenas_that_differ_in_their_length_alone_are_measured_once(tiny_suite, monkeypatch):
     timed, plan = [], tiny_suite.arenas["vit"]
     timed_step = Trainer.timed_step
-    monkeypatch.setattr(Trainer, "timed_step", lambda x, scale: timed.append(x.spec.arena.name) or timed_step(x, scale))
+    arm = attrgetter("spec.arena.name", "spec.optimizer.name")
+    monkeypatch.setattr(Trainer, "timed_step", lambda x, scale: timed.append(arm(x)) or timed_step(x, scale))
     shock = {"kind": "loss", "at": [0.5], "steps": 1, "factor": 2.0}
     others = {"long": replace(plan, task="vit", steps=2 * plan.steps, schedule="linear"),
               "wide": replace(plan, task="vit", model={**plan.model, "hidden_size": 48}),
-              "shaken": replace(plan, task="vit", shock=shock)}  # fmt: skip
-    preflight = run_preflight(replace(tiny_suite, arenas={"vit": plan, **others}), Place(), here)
-    assert set(timed) == {"vit", "wide", "shaken"}
+              "shaken": replace(plan, task="vit", shock=shock),
+              "heavy": replace(plan, task="vit")}  # fmt: skip
+    adamw = replace(tiny_suite.optimizers["AdamW"], arenas={"heavy": {"weight_decay": 0.1}})
+    optimizers = {**tiny_suite.optimizers, "AdamW": adamw}
+    suite = replace(tiny_suite, arenas={"vit": plan, **others}, optimizers=optimizers)
+    preflight = run_preflight(suite, Place(), here)
+    assert set(timed) == {*product(("vit", "wide", "shaken"), optimizers), ("heavy", "AdamW")}
     assert preflight.step_seconds.keys() == preflight.evaluation_seconds.keys() == {"vit", *others}
     arenas = preflight.study.arenas
     assert arenas["long"] == arenas["vit"] != arenas["wide"]
