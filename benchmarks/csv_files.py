@@ -17,16 +17,17 @@ def write_csv(rows: Sequence[dict[str, Any]], path: Path) -> None:
     A folder with `measured.csv` gets the script, date, commit and machine there. What a table has, and the code that it
     measures, are declared in that file.
     """
+    # It imports torch, which would add to the memory that a benchmark measures, and to the time of its forks.
+    from fairbench.training.environment import LOADED_REVISION, processor
+
     _write(rows, path)
     about = path.parent / MEASURED
     if about.exists():
-        # It imports torch, which would add to the memory that a benchmark measures, and to the time of its forks.
-        from fairbench.training.environment import LOADED_REVISION, processor
-
         known = {row["file"]: row for row in read_csv(about)}
         row = known.setdefault(path.name, {"file": path.name, "what": "", "script": "", "code": "src"})
         row["date"] = str(datetime.now(timezone.utc).date())
-        row |= {"script": f"benchmarks/{Path(sys.argv[0]).name}", "commit": LOADED_REVISION[:7], "machine": processor()}
+        commit = LOADED_REVISION[:7] + LOADED_REVISION[40:]  # with "+changes", if it has them
+        row |= {"script": f"benchmarks/{Path(sys.argv[0]).name}", "commit": commit, "machine": processor()}
         _write([known[name] for name in sorted(known)], about)
 
 

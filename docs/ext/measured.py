@@ -43,7 +43,7 @@ def measurement(path: Path) -> Measurement | None:
 @cache
 def changes_since(commit: str, code: tuple[str, ...]) -> int | None:
     """How many commits have changed some code since; None without the history."""
-    command = ["git", "rev-list", "--count", f"{commit}..HEAD", "--", *code]
+    command = ["git", "rev-list", "--count", f"{commit.removesuffix('+changes')}..HEAD", "--", *code]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     return int(done.stdout) if done.returncode == 0 else None
 
