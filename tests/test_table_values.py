@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from fairbench.study.history import read_history
+
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "docs/ext"))
 from measured import measurement  # noqa: E402
@@ -81,3 +83,8 @@ def test_every_table_says_where_it_was_measured() -> None:
     with (ROOT / "docs/results/benchmarks/measured.csv").open() as file:
         scripts = {row["script"] for row in csv.DictReader(file)}
     assert all((ROOT / script).exists() for script in scripts)
+
+
+@pytest.mark.parametrize("config", sorted((ROOT / "docs/results").glob("*/config.json")), ids=lambda x: x.parent.name)
+def test_published_plans_can_be_read(config: Path) -> None:
+    assert read_history(config.parent).plans[-1].study.suite.name == config.parent.name
