@@ -129,15 +129,8 @@ def test_flags_findings_and_leaderboard_have_it(analysed) -> None:
     assert {c.arena for c in analysed.comparisons} == {"gpt", "vit"}
 
 
-def test_the_measured_coverage_is_what_the_page_says() -> None:
-    docs = Path(__file__).parents[3] / "docs"
-    with (docs / "results/benchmarks/speedup_coverage.csv").open() as file:
+def test_the_measured_coverage_is_that_of_the_level() -> None:
+    with (Path(__file__).parents[3] / "docs/results/benchmarks/speedup_coverage.csv").open() as file:
         rows = [{key: float(value) for key, value in row.items()} for row in csv.DictReader(file)]
-    nothing = [row["claimed"] for row in rows if row["speedup"] == 1]
-    columns = [[row[key] for row in rows] for key in ("coverage", "coverage_of_bootstrap")]
-    assert min(columns[0]) >= 0.93
-    assert max(columns[0]) <= 0.97
-    assert max(nothing) <= 0.05
-    page = (docs / "speedup.md").read_text()
-    for values in (*columns, nothing):
-        assert f"| {min(values):.3f} | {max(values):.3f} |" in page
+    assert all(0.93 <= row["coverage"] <= 0.97 for row in rows)
+    assert max(row["claimed"] for row in rows if row["speedup"] == 1) <= 0.05
