@@ -65,7 +65,12 @@ def test_a_value_and_a_table_of_a_file(tmp_path: Path) -> None:
     [
         ("select arena from scores", "2 rows|instead of one value"),
         ("select case when advantage > 0 then 'a gain' end from scores where arena = 'gpt'", "instead of one value"),
+        (
+            "with high as (select * from scores where advantage > 0) select arena from high where arena = 'gpt'",
+            "instead of",
+        ),
         ("select loss from scores", "no such column: loss"),
+        ("scores", "syntax error"),
         ("select 1 from others", "does not read it"),
     ],
 )

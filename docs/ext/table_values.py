@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 DOCS = Path(__file__).parent.parent
 PAGES = (DOCS.parent / "README.md", *sorted(DOCS.rglob("*.md")))
-VALUE = re.compile(r'\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^()\s]+\.csv)\s"\s*(select\s[^"]*)"\)')
+VALUE = re.compile(r'\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^()\s]+\.csv)\s"([^"]*)"\)')
 TABLE = re.compile(r"(<!-- table of (\S+\.csv)\n(.*?)\n-->\n).*?(<!-- end -->)", re.DOTALL)
 NUMERAL = re.compile(r"-?(?:0|[1-9]\d*)((?:\.\d+)?(?:e[-+]\d+)?)")
 """As Python writes numbers; the commits 0012345 and 12e3456 are none."""
