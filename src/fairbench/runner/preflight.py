@@ -6,7 +6,7 @@ Each part runs in a separate process, so that no optimizer sees the state of an 
 import inspect
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -44,7 +44,7 @@ def run_preflight(suite: Suite, place: Place, call: Call, say: Callable[[str], N
     """Load the data, build every model, and take two steps with every optimizer in every arena.
 
     Arenas that differ only in the number of their steps and in their schedule are measured once, unless the optimizer
-    has other options there.
+    has other options there or gets that number.
 
     Args:
         call: runs each part.
@@ -104,7 +104,7 @@ def arenas_and_environment(suite: Suite, place: Place) -> dict[str, Any]:
 
     check_device(place.device)
     arenas, seconds, probed = {}, {}, {}
-    first_alike = _first_alike(suite, suite.arenas, {})
+    first_alike = _first_alike(suite, dict.fromkeys(suite.arenas))
     for name in dict.fromkeys(first_alike.values()):
         plan = suite.arenas[name]
         before = set(sys.modules)
@@ -134,14 +134,14 @@ def arenas_and_environment(suite: Suite, place: Place) -> dict[str, Any]:
     return {**measured, "environment": environment(place.device)}
 
 
-def _first_alike(suite: Suite, arenas: Iterable[str], options: Mapping[str, Any]) -> dict[str, str]:
+def _first_alike(suite: Suite, arenas: Mapping[str, Any]) -> dict[str, str]:
     """For each arena the first one whose steps are the same but for their number and their learning rates.
 
     Args:
-        options: those of the optimizer that differ in an arena, by its name.
+        arenas: what an optimizer gets for an arena alone, by its name.
     """
-    plans = {name: (suite.arenas[name], options.get(name, {})) for name in arenas}
-    keys = {name: (suite.task(name), x.data, x.model, x.batch_size, x.shock, y) for name, (x, y) in plans.items()}
+    plans = {name: (suite.arenas[name], own) for name, own in arenas.items()}
+    keys = {name: (suite.task(name), x.data, x.model, x.batch_size, x.shock, own) for name, (x, own) in plans.items()}
     return {name: next(other for other in keys if keys[other] == key) for name, key in keys.items()}
 
 
@@ -209,8 +209,9 @@ def optimizer_and_seconds(
         resolved = resolve_optimizer(name, plan, study.suite.sweep.extra)
     alone = replace(study, optimizers={name: resolved})
     seconds, gpu_bytes, mechanisms, restart_reasons = {}, {}, {}, {}
-    own = (arena for arena, trained in study.suite.arms if trained == name)
-    first_alike = _first_alike(study.suite, own, resolved.arenas)
+    trained = {arena: study.suite.arenas[arena] for arena, optimizer in study.suite.arms if optimizer == name}
+    own = {x: (resolved.arenas.get(x), resolved.takes_horizon and plan.steps) for x, plan in trained.items()}
+    first_alike = _first_alike(study.suite, own)
     for arena in dict.fromkeys(first_alike.values()):
         with _explained(f"optimizers.{name}: {resolved.factory} cannot be built"):
             lowest, seed = alone.search(name).first()[0], study.suite.sweep.seeds[0]

@@ -269,7 +269,7 @@ def test_arenas_that_differ_in_their_length_alone_are_measured_once(tiny_suite, 
     optimizers = {**tiny_suite.optimizers, "AdamW": adamw}
     suite = replace(tiny_suite, arenas={"vit": plan, **others}, optimizers=optimizers)
     preflight = run_preflight(suite, Place(), here)
-    assert set(timed) == {*product(("vit", "wide", "shaken"), optimizers), ("heavy", "AdamW")}
+    assert set(timed) == {*product(("vit", "wide", "shaken"), optimizers), ("heavy", "AdamW"), ("long", "PsiLogic")}
     assert preflight.step_seconds.keys() == preflight.evaluation_seconds.keys() == {"vit", *others}
     arenas = preflight.study.arenas
     assert arenas["long"] == arenas["vit"] != arenas["wide"]
