@@ -24,7 +24,7 @@ import re
 import sqlite3
 from functools import cache
 from pathlib import Path
-from statistics import mean, median, stdev
+from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
 
 from measured import age, ages, measurement
@@ -41,33 +41,21 @@ VALUE = re.compile(r'\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^()\s]+\.csv)\s"([^"]*)"
 TABLE = re.compile(r"(<!-- table of (\S+\.csv)\n(.*?)\n-->\n).*?(<!-- end -->)", re.DOTALL)
 NUMERAL = re.compile(r"-?(?:0|[1-9]\d*)((?:\.\d+)?(?:e[-+]\d+)?)")
 """As Python writes numbers; the commits 0012345 and 12e3456 are none."""
-WRITERS = ("exact", "interval", "number", "p_value", "percent", "rate", "signed", "three")
+WRITERS = ("exact", "interval", "number", "p_value", "percent", "rate")
 """Functions of the report that write numbers."""
 WORDS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 OTHER_SIDE = {"better": "worse", "worse": "better"}
 
 
-class Group:
-    """The values of a group, for an aggregate function."""
+class Mean:
+    """The aggregate `mean_interval(value)`: the mean with its 95% t-interval, for paired differences."""
 
     def __init__(self) -> None:
         self.values: list[float] = []
 
-    def step(self, value: float | None) -> None:
+    def step(self, value: float) -> None:
         """Add a value."""
-        self.values += [] if value is None else [value]
-
-
-class Median(Group):
-    """`median(value)`."""
-
-    def finalize(self) -> float:
-        """The result."""
-        return median(self.values)
-
-
-class Mean(Group):
-    """`mean_interval(value)`: the mean with its 95% t-interval, for paired differences."""
+        self.values.append(value)
 
     def finalize(self) -> str:
         """The result."""
@@ -93,7 +81,6 @@ def database(folder: Path) -> sqlite3.Connection:
         connection.create_function(name, -1, getattr(numbers, name))
     connection.create_function("in_words", 1, lambda n: WORDS[n] if n < len(WORDS) else str(n))
     connection.create_function("other_side", 1, lambda verdict: OTHER_SIDE.get(verdict, verdict))
-    connection.create_aggregate("median", 1, Median)
     connection.create_aggregate("mean_interval", 1, Mean)
     for path in sorted(folder.glob("*.csv")):
         with path.open(newline="") as file:
