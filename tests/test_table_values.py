@@ -2,6 +2,7 @@
 
 import csv
 import re
+import sqlite3
 import sys
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from fairbench.study.history import read_history
 
+pytestmark = pytest.mark.skipif(sqlite3.sqlite_version_info < (3, 39), reason="queries use SQLite 3.39")
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "docs/ext"))
 from measured import measurement  # noqa: E402

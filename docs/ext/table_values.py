@@ -14,8 +14,8 @@ A comment with a query has a table below it:
 
     <!-- end -->
 
-Queries are SQL of SQLite. Their tables are the CSV files of the folder, by name; empty cells are NULL, TRUE and FALSE
-are 1 and 0. The build of the site evaluates them again, and so does a test.
+Queries are SQL of SQLite 3.39 or newer. Their tables are the CSV files of the folder, by name; empty cells are NULL,
+TRUE and FALSE are 1 and 0. The build of the site evaluates them again, and so does a test.
 """
 
 import csv
