@@ -5,7 +5,8 @@ export ATEN_CPU_CAPABILITY=avx2 MKL_ENABLE_INSTRUCTIONS=AVX2 ONEDNN_MAX_CPU_ISA=
 .venv/bin/fairbench run mini -o results/avx2
 .venv/bin/python benchmarks/processors.py AVX-512=results/avx512 AVX2=results/avx2 [--csv FILE]
 
-Each study has a report. `same_weights` is the share of the baseline's final trials whose weights are, bit for bit,
+For torch's kernels, delete ours in another clone before its study: `find src -name '*.so' -delete`. Each study has a
+report. `same_weights` is the share of the baseline's final trials whose weights are, bit for bit,
 those of the first study.
 """
 

@@ -3,6 +3,7 @@
 import csv
 import re
 import sqlite3
+import subprocess
 import sys
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from fairbench.study.history import read_history
 pytestmark = pytest.mark.skipif(sqlite3.sqlite_version_info < (3, 39), reason="queries use SQLite 3.39")
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "docs/ext"))
-from measured import measurement  # noqa: E402
+from measured import Measurement, age, measurement  # noqa: E402
 from table_values import PAGES, TABLE, VALUE, rendered  # noqa: E402
 
 RESULTS = [ROOT / "README.md", *(ROOT / f"docs/{name}.md" for name in ("what-we-found", "performance")),
@@ -90,6 +91,25 @@ def test_every_table_says_where_it_was_measured() -> None:
     with (ROOT / "docs/results/benchmarks/measured.csv").open() as file:
         scripts = {row["script"] for row in csv.DictReader(file)}
     assert all((ROOT / script).exists() for script in scripts)
+
+
+def test_a_table_says_how_often_its_code_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def git(*words: str) -> str:
+        command = ["git", "-c", "user.name=a", "-c", "user.email=a@b", *words]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+
+    monkeypatch.setattr("measured.ROOT", tmp_path)
+    git("init", "-q")
+    for name in ("code.py", "code.py", "other.py"):
+        (tmp_path / name).open("a").write("1\n")
+        git("add", name)
+        git("commit", "-qm", name)
+    first = git("rev-list", "HEAD").split()[-1]
+    assert age(Measurement("", first, "", ("code.py",))) == " Since then 1 commit has changed code.py."
+    assert age(Measurement("", f"{first}+changes", "", ("code.py", "other.py"))).startswith(
+        " Since then 2 commits have"
+    )
+    assert age(Measurement("", first, "", ("absent.py",))) == age(Measurement("", "0" * 40, "", ("code.py",))) == ""
 
 
 @pytest.mark.parametrize("config", sorted((ROOT / "docs/results").glob("*/config.json")), ids=lambda x: x.parent.name)

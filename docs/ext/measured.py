@@ -58,5 +58,6 @@ def age(table: Measurement) -> str:
 def ages() -> Iterator[str]:
     """The published tables of which the code has changed, those of a study as one."""
     for path in sorted((ROOT / "docs/results").glob("*/*.csv")):
-        if (path.name == "significance.csv" or path.parent.name == "benchmarks") and (table := measurement(path)):
-            yield from (f"{path.relative_to(ROOT)}: {table}{since}" for since in [age(table)] if since)
+        listed = path.name == "significance.csv" or path.parent.name == "benchmarks"
+        if listed and (table := measurement(path)) and (since := age(table)):
+            yield f"{path.relative_to(ROOT)}: {table}{since}"

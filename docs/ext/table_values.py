@@ -19,17 +19,16 @@ TRUE and FALSE are 1 and 0. The build of the site evaluates them again, and so d
 """
 
 import csv
-import math
 import re
 import sqlite3
 from functools import cache
 from pathlib import Path
-from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
 
 from measured import age, ages, measurement
 
-from fairbench.analysis.statistics.significance import critical_t
+from fairbench.analysis.comparison.verdicts import FROM_BASELINE
+from fairbench.analysis.statistics.paired import paired_t
 from fairbench.report.tables import numbers
 
 if TYPE_CHECKING:
@@ -44,24 +43,22 @@ NUMERAL = re.compile(r"-?(?:0|[1-9]\d*)((?:\.\d+)?(?:e[-+]\d+)?)")
 WRITERS = ("exact", "interval", "number", "p_value", "percent", "rate")
 """Functions of the report that write numbers."""
 WORDS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
-OTHER_SIDE = {"better": "worse", "worse": "better"}
 
 
-class Mean:
-    """The aggregate `mean_interval(value)`: the mean with its 95% t-interval, for paired differences."""
+class Paired:
+    """The aggregate `paired(a, b)`: the difference of two arms, paired by seed, with its 95% interval."""
 
     def __init__(self) -> None:
-        self.values: list[float] = []
+        self.pairs: list[tuple[float, float]] = []
 
-    def step(self, value: float) -> None:
-        """Add a value."""
-        self.values.append(value)
+    def step(self, a: float, b: float) -> None:
+        """Add the values of a seed."""
+        self.pairs.append((a, b))
 
     def finalize(self) -> str:
         """The result."""
-        middle, n = mean(self.values), len(self.values)
-        half = critical_t(0.025, n - 1) * stdev(self.values) / math.sqrt(n)
-        return numbers.interval(middle, middle - half, middle + half)
+        test = paired_t(*zip(*self.pairs, strict=True))
+        return numbers.interval(test.difference, test.ci_low, test.ci_high)
 
 
 def typed(text: str) -> str | float | None:
@@ -80,8 +77,8 @@ def database(folder: Path) -> sqlite3.Connection:
     for name in WRITERS:
         connection.create_function(name, -1, getattr(numbers, name))
     connection.create_function("in_words", 1, lambda n: WORDS[n] if n < len(WORDS) else str(n))
-    connection.create_function("other_side", 1, lambda verdict: OTHER_SIDE.get(verdict, verdict))
-    connection.create_aggregate("mean_interval", 1, Mean)
+    connection.create_function("other_side", 1, lambda verdict: FROM_BASELINE.get(verdict, verdict))
+    connection.create_aggregate("paired", 2, Paired)
     for path in sorted(folder.glob("*.csv")):
         with path.open(newline="") as file:
             names, *rows = csv.reader(file)

@@ -66,7 +66,7 @@ def examples(page: Path) -> Iterator[Example]:
     for found in EXAMPLE.finditer(text):
         place = f"{page.name}:{text.count(chr(10), 0, found.start()) + 1}"
         if found["language"]:
-            yield Example(page, place, found["language"].replace("bash", "sh"), found["block"])
+            yield Example(page, place, found["language"], found["block"])
         else:
             shell = found["shell"]
             given = textwrap.dedent(shell) if shell else found["inline"]

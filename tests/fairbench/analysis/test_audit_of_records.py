@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +13,6 @@ from fairbench.study.records import Record
 
 pytestmark = pytest.mark.xdist_group("audit_of_records")
 
-DOCS = Path(__file__).parents[3] / "docs"
 HIGH, LOW = [0.90, 0.91, 0.92], [0.10, 0.11, 0.12]
 
 

@@ -171,7 +171,9 @@ def test_the_examples_of_a_page_run(user: User, page: Path) -> None:
 
 def test_many_examples_were_found(user: User) -> None:
     assert len(user.shown) > 40
-    assert sum(x.kind in ("python", "pycon") for page in PAGES for x in examples(page)) > 12
+    kinds = [x.kind for page in PAGES for x in examples(page)]
+    assert kinds.count("python") + kinds.count("pycon") > 12
+    assert set(kinds) <= {"python", "pycon", "sh", "inline", "text", "toml", "csv", "bibtex"}
 
 
 def test_the_page_on_optimizers_is_what_its_commands_do(user: User) -> None:

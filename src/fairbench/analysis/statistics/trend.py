@@ -13,7 +13,7 @@ from fairbench.analysis.statistics.significance import TTest, critical_t, holm
 TREND_MARGIN = 0.05
 """The largest trend that does not matter, unless another one is declared: 12% for ten times the size."""
 POWER = 0.92
-"""Of a forecast by the delta method, with which simulated studies find the trend in at least 90% of all cases."""
+"""The power of a forecast by the delta method. At least 90% of simulated studies then find the trend."""
 ROUNDS = 6
 """Rounds in which the detectable trend is corrected for its effect on its error, from a few percent to nothing."""
 
