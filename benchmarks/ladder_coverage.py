@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from fairbench.analysis.statistics.scaling_law import Cells, Law, SpeedUp
 from fairbench.analysis.statistics.significance import TTest
-from fairbench.analysis.statistics.trend import detectable_trend, judge
+from fairbench.analysis.statistics.trend import detectable_trend, judge_trends
 
 Array = NDArray[np.floating[Any]]
 STUDIES, BOOTSTRAPPED, SEEDS, SPREAD = 2000, 500, 5, 0.02
@@ -91,7 +91,7 @@ def row(shared: str, speed_up: float, name: str, studies: int) -> dict[str, str 
     covered, bootstrapped, verdicts = [], [], []
     for study in range(studies):
         losses = means + scatter(shared, generator)
-        law, trends = judge(*DESIGN[:2], losses, DESIGN[2], "reference")
+        law, trends = judge_trends(*DESIGN[:2], losses, DESIGN[2], "reference")
         tests = (law.speed_ups[0].log, law.speed_ups[0].trend)
         covered.append([x.ci_low <= value <= x.ci_high for x, value in zip(tests, truth(true), strict=True)])
         verdicts.append([x.verdict for x in trends])

@@ -25,7 +25,7 @@ from fabricated import METRICS, QUANTITIES, Records, finals, history, mechanism,
 from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.study.history import read_history, write_history
-from fairbench.study.plan import Study
+from fairbench.study.plan import ResolvedSuite
 from fairbench.study.records import Store
 from fairbench.study.schedule import Schedule
 from fairbench.study.snapshot import Snapshot
@@ -49,7 +49,7 @@ class Shape:
     seeds: int
 
     @property
-    def study(self) -> Study:
+    def study(self) -> ResolvedSuite:
         """The study, with as much code and as many options as those of mini."""
         names = [f"O{i}" for i in range(1, self.optimizers - 1)] + ["AdamW", "PsiLogic"]
         made = study(tuple(STEPS), names, range(1, self.seeds + 1))

@@ -7,11 +7,11 @@ import csv
 import re
 from pathlib import Path
 
-from fairbench.report.figures.canvas import style
+from fairbench.report.figures.canvas import figure_options
 from fairbench.report.figures.colors import COLORS
 from fairbench.report.figures.intervals import Interval, draw_intervals
 from fairbench.report.figures.labels import LABEL_HEIGHT
-from fairbench.report.figures.looks import KNOWN, Look, style_of
+from fairbench.report.figures.style import KNOWN, ArmStyle, style_of
 
 DOCS = Path(__file__).parent
 SHOWN = ("PsiLogic", "Lion", "Muon", "SOAP", "SCION", "ScheduleFree", "ADOPT", "Adam")
@@ -33,7 +33,7 @@ def picture() -> str:
     for row in comparisons():
         if row["baseline"] in SHOWN:
             name, sure = row["baseline"], row["verdict"] in ("better", "worse")
-            look = Look(1, name, name, *style_of(KNOWN.index(name)))
+            look = ArmStyle(1, name, name, *style_of(KNOWN.index(name)))
             value, *ends = (-float(row[x]) for x in ("advantage", "ci_high", "ci_low"))
             low, high = (None, None) if row["verdict"].startswith("identical") else ends
             title = f"{row['arena']}, {row['metric']}"
@@ -41,7 +41,7 @@ def picture() -> str:
             margins[title] = float(row["margin"])
     ranked = {title: sorted(rows, key=lambda row: -row.value) for title, rows in panels.items()}
     about = "Gain over AdamW", "gain over AdamW (right is better)", "Filled: the verdict is better or worse."
-    with style(WIDTH):
+    with figure_options(WIDTH):
         drawn = draw_intervals(ranked, "readme", *about, row_height=LABEL_HEIGHT + 0.04, margins=margins)
     assert drawn is not None
     return drawn.svg

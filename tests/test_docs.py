@@ -14,7 +14,7 @@ from fairbench.analysis.statistics.trend import detectable_trend
 from fairbench.arenas.registry import known_arenas
 from fairbench.cli.main import main
 from fairbench.optimizers.resolve import known_optimizers
-from fairbench.suites.loader import load_suite, suite_names, tomllib
+from fairbench.suites.loader import load_suite, suite_names
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -58,12 +58,6 @@ def test_the_readme_is_short_and_has_the_published_picture(monkeypatch: pytest.M
     light = readme.picture()
     for name, picture in (("light", light), ("dark", readme.dark(light))):
         assert (ROOT / f"docs/results/zoo/figures/readme-{name}.svg").read_text() == picture, "run docs/readme.py"
-
-
-def test_the_fault_of_every_mutant_can_be_made() -> None:
-    """Its text is in its file once; whether tests notice it, `tests/mutants.py` shows."""
-    for mutant in tomllib.loads((ROOT / "tests/mutants.toml").read_text())["mutant"]:
-        assert (ROOT / "src/psilogic" / mutant["file"]).read_text().count(mutant["old"]) == 1, mutant["name"]
 
 
 def test_no_benchmark_replaces_a_module_of_python() -> None:

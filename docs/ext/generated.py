@@ -178,7 +178,7 @@ def _record_columns() -> list[Field]:
     results = SimpleNamespace(
         study=SimpleNamespace(suite=SimpleNamespace(arenas=["ARENA"], selection="val")), metrics={"ARENA": ["METRIC"]}
     )
-    mechanism = {"totals": {"QUANTITY": 0.0}, "way": {"QUANTITY": 0.0}}
+    mechanism = {"totals": {"QUANTITY": 0.0}, "path_length": {"QUANTITY": 0.0}}
     cost, environment = {"seconds": {"PHASE": 0.0}}, {"PACKAGE": ""}
     run = SimpleNamespace(record={"cost": cost, "environment": environment, "result": {"mechanism": mechanism}})
     return [column.field for column in columns(results, [run])]  # type: ignore[arg-type, list-item]

@@ -20,7 +20,7 @@ from fairbench.common.installation import check_installation, version, warn_of_a
 if TYPE_CHECKING:
     from fairbench.api.catalog import arenas, optimizers, suites
     from fairbench.api.comparing import Compared, Replicated, compare
-    from fairbench.api.plan import Plan
+    from fairbench.api.plan import Estimate
     from fairbench.api.published import verdicts
     from fairbench.api.running import check, run, try_
     from fairbench.api.study import Figure, Page, Study, open
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 __all__ = [
     "Audit",
     "Compared",
+    "Estimate",
     "FairbenchError",
     "Figure",
     "Page",
-    "Plan",
     "Replicated",
     "Study",
     "Suite",
@@ -56,7 +56,7 @@ __all__ = [
 _PLACES = {
     "catalog": ("arenas", "optimizers", "suites"),
     "comparing": ("Compared", "Replicated", "compare"),
-    "plan": ("Plan",),
+    "plan": ("Estimate",),
     "published": ("verdicts",),
     "running": ("check", "run", "try_"),
     "study": ("Figure", "Page", "Study", "open"),

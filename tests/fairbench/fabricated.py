@@ -4,8 +4,8 @@ import hashlib
 from dataclasses import replace
 
 from fairbench.optimizers.spec import OptimizerPlan, ResolvedOptimizer
-from fairbench.study.history import History, Plan, write_history
-from fairbench.study.plan import ResolvedArena, Study, arms
+from fairbench.study.history import DeclaredPlan, History, write_history
+from fairbench.study.plan import ResolvedArena, ResolvedSuite, arms
 from fairbench.study.records import Store
 from fairbench.suites.loader import load_suite
 from fairbench.suites.schema import ArenaPlan, Cell, Final, Suite, Sweep, Training
@@ -31,7 +31,7 @@ def mechanism(quantities=QUANTITIES):
         "units": {name: unit for name, (unit, _) in quantities.items()},
         "totals": totals,
         "course": course,
-        "way": {name: 3 * totals[name] for name, (unit, _) in quantities.items() if unit == SHARE},
+        "path_length": {name: 3 * totals[name] for name, (unit, _) in quantities.items() if unit == SHARE},
         "tensors": {name: dict(tensors) for name, (_, tensors) in quantities.items()},
     }
 
@@ -62,7 +62,7 @@ def study(
     resolved = {name: ResolvedOptimizer(name, f"torch.optim:{name}", {}, {}, False, "", {}) for name in optimizers}
     starts = {name: {str(seed): sha(f"{name} {seed}") for seed in (*range(20), *seeds)} for name in arenas}
     met = {name: ResolvedArena("0", {}, starts[name]) for name in arenas}
-    return Study(suite, "cpu", met, resolved, {"python": "3.99", "device": "a machine"})
+    return ResolvedSuite(suite, "cpu", met, resolved, {"python": "3.99", "device": "a machine"})
 
 
 def with_horizons(the_study, *horizons):
@@ -151,7 +151,7 @@ class Records:
             },
             "parameters": 7,
             "clip_rate": 0.25,
-            "way": 0.6,
+            "path_length": 0.6,
             "mechanism": mechanism(self.quantities) if optimizer == "PsiLogic" and self.quantities else None,
         }
 
@@ -172,7 +172,7 @@ def finals(the_study, **scores):
 
 def history(the_study):
     """The plans of a study that was never changed."""
-    return History((Plan(the_study, "2026-11-22T10:00:00+00:00", 0),))
+    return History((DeclaredPlan(the_study, "2026-11-22T10:00:00+00:00", 0),))
 
 
 def saved(directory, the_study, records):

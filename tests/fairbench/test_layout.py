@@ -9,6 +9,7 @@ ORDER = (
     ("cli",),
     ("api",),
     ("report", "runner"),
+    ("contract",),
     ("analysis", "training"),
     ("study",),
     ("suites",),

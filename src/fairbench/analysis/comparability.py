@@ -47,7 +47,7 @@ def _hash_check(results: Results, arena: str, stage: str, seed: int, runs: list[
     return HashCheck(arena, stage, seed, len(runs), same_start, *same)
 
 
-Compared = tuple[str, str, str]
+PairInArena = tuple[str, str, str]
 """An arena, an optimizer and its baseline."""
 
 
@@ -63,21 +63,21 @@ class Mixture:
     """
 
     facts: Mapping[str, tuple[str, ...]]
-    comparisons: tuple[Compared, ...]
-    confounded: tuple[Compared, ...]
+    comparisons: tuple[PairInArena, ...]
+    confounded: tuple[PairInArena, ...]
 
 
 def mixtures(results: Results) -> list[Mixture]:
     """The facts that differ, grouped by the comparisons that they concern."""
     values = environment_values(run.environment for run in results.select(lambda run: run.result is not None))
-    groups: dict[tuple[tuple[Compared, ...], tuple[Compared, ...]], dict[str, tuple[str, ...]]] = {}
+    groups: dict[tuple[tuple[PairInArena, ...], tuple[PairInArena, ...]], dict[str, tuple[str, ...]]] = {}
     for fact, several in values.items():
         if len(several) > 1:
             groups.setdefault(_concerned(results, fact), {})[fact] = several
     return [Mixture(facts, *concerned) for concerned, facts in groups.items() if concerned[0]]
 
 
-def _concerned(results: Results, fact: str) -> tuple[tuple[Compared, ...], tuple[Compared, ...]]:
+def _concerned(results: Results, fact: str) -> tuple[tuple[PairInArena, ...], tuple[PairInArena, ...]]:
     """The comparisons in which a fact differs between trials, and those of them in which it depends on the arm."""
     suite = results.study.suite
     mixed, confounded = [], []

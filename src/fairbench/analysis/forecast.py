@@ -8,8 +8,8 @@ from statistics import fmean, variance
 from typing import Any
 
 from fairbench.analysis.results import Results, collect
+from fairbench.study.measured import Preflight, trial_seconds
 from fairbench.study.plan import Lookup, typical_trial
-from fairbench.study.preflight import Preflight, trial_seconds
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.schema import Suite
 

@@ -81,7 +81,9 @@ def _mechanism(arm: ArmResults, seeds: Sequence[Mapping[str, Any]]) -> Mechanism
 def _quantity(arm: ArmResults, seeds: Sequence[Mapping[str, Any]], name: str, unit: str) -> Quantity:
     reports = [seed["mechanism"] for seed in seeds]
     value, pairs = (fmean(x["totals"].get(total, 0.0) for x in reports) for total in (name, "tensor_steps"))
-    moved = [seed for seed in seeds if seed["way"] and name in seed["mechanism"]["way"]]  # diverged seeds have none
+    moved = [
+        seed for seed in seeds if seed["path_length"] and name in seed["mechanism"]["path_length"]
+    ]  # diverged seeds have none
     tensors = [report["tensors"].get(name, {}) for report in reports]
     totals = {tensor: fmean(each.get(tensor, 0.0) for each in tensors) for tensor in tensors[0]}
     most = max(totals, key=lambda tensor: totals[tensor], default="")
@@ -92,7 +94,9 @@ def _quantity(arm: ArmResults, seeds: Sequence[Mapping[str, Any]], name: str, un
         unit=unit,
         value=value,
         per_tensor_step=value / pairs if pairs else None,
-        of_path_length=fmean(seed["mechanism"]["way"][name] / seed["way"] for seed in moved) if moved else None,
+        of_path_length=fmean(seed["mechanism"]["path_length"][name] / seed["path_length"] for seed in moved)
+        if moved
+        else None,
         most_in=most if value else "",
         most_share=totals[most] / value if value and most else None,
         half_by=_half_by(quantity_curve(arm, name), value),

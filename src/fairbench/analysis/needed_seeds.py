@@ -1,10 +1,10 @@
 """How many final seeds each arm needs: all of them, or in a study with looks those that its comparisons call for."""
 
 from fairbench.analysis.results import Results, collect
-from fairbench.study.plan import Lookup, SeedsNeeded, Study
+from fairbench.study.plan import Lookup, ResolvedSuite, SeedsNeeded
 
 
-def seeds_needed(study: Study, lookup: Lookup) -> SeedsNeeded:
+def seeds_needed(study: ResolvedSuite, lookup: Lookup) -> SeedsNeeded:
     """The final seeds that each arm needs, as far as the records decide it, in whatever order they came."""
     suite = study.suite
     if not suite.final.looks:
@@ -12,7 +12,7 @@ def seeds_needed(study: Study, lookup: Lookup) -> SeedsNeeded:
     return _judged(collect(study, lookup))
 
 
-def collect_needed(study: Study, lookup: Lookup) -> Results:
+def collect_needed(study: ResolvedSuite, lookup: Lookup) -> Results:
     """The results of a study with the final trials that its arms need, as far as its records go."""
     results = collect(study, lookup)
     return results.with_seeds(_judged(results)) if study.suite.final.looks else results

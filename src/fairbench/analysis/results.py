@@ -9,7 +9,7 @@ from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
 from fairbench.common.formatting import plural
-from fairbench.study.plan import Arm, Lookup, SeedsNeeded, Selection, Study, arms, timing_trials
+from fairbench.study.plan import Arm, Lookup, ResolvedSuite, SeedsNeeded, Selection, arms, timing_trials
 from fairbench.study.records import Record
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.search import Setting
@@ -138,7 +138,7 @@ class ArmResults:
 class Results:
     """A study and its arms, in the order of the suite."""
 
-    study: Study
+    study: ResolvedSuite
     arms: list[ArmResults]
 
     def __repr__(self) -> str:
@@ -172,7 +172,7 @@ class Results:
         return {x: sorted(suite.facts(x).metrics, key=lambda m: m != plan.metric) for x, plan in suite.arenas.items()}
 
 
-def collect(study: Study, lookup: Lookup) -> Results:
+def collect(study: ResolvedSuite, lookup: Lookup) -> Results:
     """The results of a study, as far as its records go; every record is read once."""
     planned = arms(study, lookup)
     timing: dict[tuple[str, str], list[TrialSpec]] = {}
@@ -181,7 +181,7 @@ def collect(study: Study, lookup: Lookup) -> Results:
     return Results(study, [_collect_arm(study, x, timing.get((x.arena, x.optimizer), []), lookup) for x in planned])
 
 
-def _collect_arm(study: Study, arm: Arm, timing: list[TrialSpec], lookup: Lookup) -> ArmResults:
+def _collect_arm(study: ResolvedSuite, arm: Arm, timing: list[TrialSpec], lookup: Lookup) -> ArmResults:
     tuned = study.tuned(arm.optimizer)
     searched = study.suite.sweep.extra if tuned else ()
 

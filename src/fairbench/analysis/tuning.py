@@ -11,7 +11,7 @@ from scipy import stats
 
 from fairbench.analysis.results import ArmResults, Results
 from fairbench.optimizers.spec import WARMUP
-from fairbench.study.plan import Study
+from fairbench.study.plan import ResolvedSuite
 from fairbench.suites.search import Setting
 
 DEFAULT, ALL = "default", "all"
@@ -66,7 +66,7 @@ def expected_best(scores: npt.ArrayLike, k: int) -> float:
     return math.fsum(rising * -np.diff(none_lower))
 
 
-def default_setting(study: Study, arm: ArmResults, tried: Sequence[Setting]) -> tuple[Setting | None, str]:
+def default_setting(study: ResolvedSuite, arm: ArmResults, tried: Sequence[Setting]) -> tuple[Setting | None, str]:
     """The tried setting that counts as an arm's default, and whose default it is, "optimizer" or "grid".
 
     It is the one whose rate is nearest to the optimizer's own default rate by ratio, if that lies within the tried
@@ -109,7 +109,7 @@ def _in_arena(results: Results, arena: str) -> list[Tuning]:
     return [replace(row, metric=metric, value=sign * row.value) for row in rows]
 
 
-def _searches(study: Study, arm: ArmResults, metric: str, sign: float) -> Sequence[Scores]:
+def _searches(study: ResolvedSuite, arm: ArmResults, metric: str, sign: float) -> Sequence[Scores]:
     """The scores of each search of an arm; none while a trial has no result, and for an arm without a search."""
     if not arm.sweep or any(run.status in ("missing", "failed") for run in arm.sweep):
         return []
@@ -124,7 +124,7 @@ def _searches(study: Study, arm: ArmResults, metric: str, sign: float) -> Sequen
     return searches
 
 
-def _of_arm(study: Study, arm: ArmResults, searches: Sequence[Scores], worst: float) -> list[Tuning]:
+def _of_arm(study: ResolvedSuite, arm: ArmResults, searches: Sequence[Scores], worst: float) -> list[Tuning]:
     """The rows of an arm, with scores in place of values, without metric and rank."""
     shared = [setting for setting in searches[0] if all(setting in scores for scores in searches)]
     default, source = default_setting(study, arm, shared)

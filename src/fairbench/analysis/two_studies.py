@@ -13,7 +13,7 @@ from fairbench.common.formatting import plural
 from fairbench.common.hashing import digest
 from fairbench.study.environments import environment_values
 from fairbench.study.history import ABSENT, Change, changes, promise
-from fairbench.study.plan import Study
+from fairbench.study.plan import ResolvedSuite
 
 HASHES = ("initial_weights", "batches", "noise")
 """What must agree in a seed of two studies, so that its two values are a pair."""
@@ -92,7 +92,7 @@ def plan_changes(a: Analyses, b: Analyses) -> list[Change]:
     return found + changes(_environment(a), _environment(b), "environment")
 
 
-def _settings(study: Study, other: Study) -> dict[str, Any]:
+def _settings(study: ResolvedSuite, other: ResolvedSuite) -> dict[str, Any]:
     """What the verdicts of a study depend on, for the arenas and optimizers of both; code as one digest.
 
     Of an optimizer it has what the trials get, and not once more what the suite sets of it.

@@ -15,7 +15,7 @@ from fairbench.report.console import print_plan
 from fairbench.runner.run_options import cores
 from fairbench.runner.run_study import plan_study
 from fairbench.study.history import History
-from fairbench.study.plan import Study as StudyPlan
+from fairbench.study.plan import ResolvedSuite
 from fairbench.study.snapshot import Snapshot
 from fairbench.suites.schema import Suite
 from fairbench.training.place import Place
@@ -25,7 +25,7 @@ WIDTH = 100
 
 
 @dataclass(frozen=True, repr=False)
-class Plan:
+class Estimate:
     """The trials of a suite, what they need, and what they can detect.
 
     Attributes:
@@ -42,7 +42,7 @@ class Plan:
     """
 
     arenas: Table[Forecast]
-    study: StudyPlan
+    study: ResolvedSuite
     history: History
     directory: Path
     workers: int
@@ -83,10 +83,10 @@ def planned(
     freeze: bool = False,
     say: Callable[[str], None] = lambda text: None,
     server: bool = False,
-) -> Plan:
+) -> Estimate:
     """The plan of a suite in a directory; the arguments are those of `plan_study`."""
     preflight, history = plan_study(suite, directory, places[0], freeze, say, server)
     workers = min(len(places), cores()) if places[0].kind == "cpu" else len(places)
     records = Snapshot(directory, preflight.study)
     forecasts = table_of(Forecast, forecast(preflight, records))
-    return Plan(forecasts, preflight.study, history, directory, workers, records.damaged)
+    return Estimate(forecasts, preflight.study, history, directory, workers, records.damaged)

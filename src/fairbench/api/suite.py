@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from fairbench.api.optimizer import Given, UserOptimizer, user_optimizer
 from fairbench.api.places import places
-from fairbench.api.plan import Plan, planned
+from fairbench.api.plan import Estimate, planned
 from fairbench.api.table import Table
 from fairbench.common.errors import UsageError
 from fairbench.common.files import write_atomically
@@ -159,7 +159,7 @@ class Suite:
         workers: int | None = None,
         device: str = "auto",
         data_root: str | Path = "data",
-    ) -> Plan:
+    ) -> Estimate:
         """The trials of a run, the time and disk space that they take, and the differences that they can detect.
 
         A few steps of each optimizer are taken to measure the time; nothing of the study is written.

@@ -20,23 +20,23 @@ def digest(value: Any) -> str:
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()
 
 
-def given(value: Any) -> Any:
+def without_defaults(value: Any) -> Any:
     """Plain values of dataclasses without fields that have their default, so that a new field changes no digest."""
     if isinstance(value, Mapping):
-        return {key: given(each) for key, each in value.items()}
+        return {key: without_defaults(each) for key, each in value.items()}
     if not is_dataclass(value):
         return value
     parts = {}
     for field in fields(value):
         default = field.default if field.default_factory is MISSING else field.default_factory()
-        part = given(getattr(value, field.name))
-        if default is MISSING or canonical_json(part) != canonical_json(given(default)):
+        part = without_defaults(getattr(value, field.name))
+        if default is MISSING or canonical_json(part) != canonical_json(without_defaults(default)):
             parts[field.name] = part
     return parts
 
 
 @dataclass(frozen=True)
-class Part:
+class SpecPart:
     """A part of a spec; many trials of a study share it."""
 
     def to_json(self) -> dict[str, Any]:

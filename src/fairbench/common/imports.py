@@ -26,7 +26,7 @@ def load(reference: str, what: str) -> Any:
     Raises:
         UsageError: the module, file or name does not exist, or cannot be imported.
     """
-    place, name = place_and_name(reference, what)
+    place, name = module_and_name(reference, what)
     try:
         module = _import_file(place, f"{what} {reference!r}") if place.endswith(".py") else _import_module(place)
     except UsageError:
@@ -41,7 +41,7 @@ def load(reference: str, what: str) -> Any:
     return getattr(module, name)
 
 
-def place_and_name(reference: str, what: str) -> tuple[str, str]:
+def module_and_name(reference: str, what: str) -> tuple[str, str]:
     """The two parts of a reference: the module or file, and the name in it.
 
     Raises:

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fairbench.common.hashing import Part
+from fairbench.common.hashing import SpecPart
 
 
 @dataclass(frozen=True)
-class OptimizerSpec(Part):
+class OptimizerSpec(SpecPart):
     """The optimizer of a trial, with every hyperparameter.
 
     Attributes:

@@ -17,7 +17,7 @@ from fairbench.report import Report
 from fairbench.report.tables.numbers import NONE, interval, number, p_value, percent
 from fairbench.report.tables.verdict_text import VerdictText
 from fairbench.study.history import History
-from fairbench.study.plan import Study
+from fairbench.study.plan import ResolvedSuite
 from fairbench.suites.schema import ArenaPlan
 
 
@@ -95,7 +95,12 @@ def print_audit(flags: Sequence[Flag], console: Console) -> None:
 
 
 def print_plan(
-    study: Study, forecasts: Sequence[Forecast], workers: int, history: History, directory: Path, console: Console
+    study: ResolvedSuite,
+    forecasts: Sequence[Forecast],
+    workers: int,
+    history: History,
+    directory: Path,
+    console: Console,
 ) -> None:
     """Print the trials of a study, the time and disk space that they take, and the differences that they can detect.
 

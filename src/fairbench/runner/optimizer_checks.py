@@ -7,11 +7,11 @@ from contextlib import suppress
 
 from fairbench.common.checks import Flag
 from fairbench.common.errors import UsageError
+from fairbench.contract import BROKEN, CONTRACT_CHECKS, TIMED, check_optimizer, train
+from fairbench.contract.case import ShortTraining
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.runner.executors.local import CallFailed, ProcessExecutor
 from fairbench.runner.run_options import cores
-from fairbench.training.check import BROKEN, CONTRACT_CHECKS, TIMED, check_optimizer, train
-from fairbench.training.check.case import ShortTraining
 from fairbench.training.place import Place
 
 PRELOAD = ("fairbench.arenas.vit",)

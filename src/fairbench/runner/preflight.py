@@ -16,8 +16,8 @@ from fairbench.common.errors import UsageError
 from fairbench.common.formatting import plural
 from fairbench.optimizers.resolve import load_factory, resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan, ResolvedOptimizer
-from fairbench.study.plan import ResolvedArena, Study, trial_spec
-from fairbench.study.preflight import Preflight
+from fairbench.study.measured import Preflight
+from fairbench.study.plan import ResolvedArena, ResolvedSuite, trial_spec
 from fairbench.suites.schema import Suite, Training
 from fairbench.training.place import Place
 
@@ -57,7 +57,7 @@ def run_preflight(suite: Suite, place: Place, call: Call, say: Callable[[str], N
     said = time.monotonic()
     resolved = call(arenas_and_environment, suite, place)
     arenas = {name: ResolvedArena(**fields) for name, fields in resolved["arenas"].items()}
-    study = Study(suite, place.kind, arenas, {}, resolved["environment"])
+    study = ResolvedSuite(suite, place.kind, arenas, {}, resolved["environment"])
     whole, probed = {name: arena.batch_size for name, arena in suite.arenas.items()}, resolved["probed"]
     if parts := [f"{name} {probed[name]} of {whole[name]}" for name in whole if probed[name] < whole[name]]:
         say(f"slow here: a step is measured with fewer examples and scaled to the batch: {', '.join(parts)}")
@@ -184,7 +184,7 @@ def _probed_examples(suite: Suite, batch_size: int, per_example: float) -> int:
 
 
 def optimizer_and_seconds(
-    study: Study, name: str, plan: OptimizerPlan, place: Place, probed: Mapping[str, int]
+    study: ResolvedSuite, name: str, plan: OptimizerPlan, place: Place, probed: Mapping[str, int]
 ) -> dict[str, Any]:
     """An optimizer, resolved, with the code and the cost of its first steps, and the mechanism's measurements.
 

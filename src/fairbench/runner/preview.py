@@ -9,8 +9,8 @@ from fairbench.optimizers.spec import ResolvedOptimizer
 from fairbench.runner.executors.local import ProcessExecutor
 from fairbench.runner.preflight import run_preflight
 from fairbench.runner.run_study import check_data, preload
+from fairbench.study.measured import time_limits
 from fairbench.study.plan import trial_spec
-from fairbench.study.preflight import time_limits
 from fairbench.study.records import Record
 from fairbench.suites.schema import Suite, Sweep
 from fairbench.suites.search import search_for

@@ -24,7 +24,7 @@ from fairbench.runner.run_options import RunOptions
 from fairbench.runner.trial_loop import TrialLoop
 from fairbench.study.environments import environment_differences
 from fairbench.study.history import History, check_directory, declare, write_history
-from fairbench.study.preflight import Preflight, check_gpu_memory, time_limits
+from fairbench.study.measured import Preflight, check_gpu_memory, time_limits
 from fairbench.study.records import Store
 from fairbench.study.snapshot import Snapshot
 from fairbench.suites.schema import Suite

@@ -13,7 +13,7 @@ from fairbench.runner.coordination.liveness import LOOK, LOOK_EACH
 from fairbench.runner.executors.base import Executor
 from fairbench.runner.observers import Observer
 from fairbench.study.history import plan_digest
-from fairbench.study.plan import Study
+from fairbench.study.plan import ResolvedSuite
 from fairbench.study.record_index import reduced
 from fairbench.study.records import Record, Store, is_damaged
 from fairbench.study.schedule import Schedule
@@ -30,7 +30,7 @@ class KnownRecords:
     A damaged record is kept as it is, and its trial does not run again: its user may want to repair it.
     """
 
-    def __init__(self, study: Study, store: Store, observer: Observer) -> None:
+    def __init__(self, study: ResolvedSuite, store: Store, observer: Observer) -> None:
         self._store, self._observer = store, observer
         self.snapshot = Snapshot(store.directory, study)  # the records at the start
         store.metrics = study.suite.metrics
@@ -86,7 +86,7 @@ class TrialLoop:
         timing: whether to time the optimizers' steps after all other trials.
     """
 
-    def __init__(self, study: Study, store: Store, observer: Observer, timing: bool = False) -> None:
+    def __init__(self, study: ResolvedSuite, store: Store, observer: Observer, timing: bool = False) -> None:
         self.study = study
         self._store, self._observer = store, observer
         self.records = KnownRecords(study, store, observer)

@@ -11,9 +11,9 @@ from typing import Any, TypedDict
 from fairbench.common.coercion import build
 from fairbench.common.errors import UsageError
 from fairbench.common.files import write_atomically
-from fairbench.common.hashing import digest, given
+from fairbench.common.hashing import digest, without_defaults
 from fairbench.common.reading import Damaged, read_json, read_text
-from fairbench.study.plan import Study
+from fairbench.study.plan import ResolvedSuite
 from fairbench.suites.schema import Suite
 
 CONFIG_FILE = "config.json"
@@ -24,7 +24,7 @@ ABSENT = "nothing"
 
 
 @dataclass(frozen=True, repr=False)
-class Plan:
+class DeclaredPlan:
     """A study as it was declared.
 
     Attributes:
@@ -32,12 +32,12 @@ class Plan:
         final_trials: final trials with a record at that time, of this plan or of any other.
     """
 
-    study: Study
+    study: ResolvedSuite
     declared: str
     final_trials: int
 
     def __repr__(self) -> str:
-        return f"<Plan of {self.study.suite.name}, declared {self.declared}>"
+        return f"<DeclaredPlan of {self.study.suite.name}, declared {self.declared}>"
 
 
 class _StoredPlan(TypedDict):
@@ -73,26 +73,26 @@ class History:
         frozen: digest of the frozen plan; empty while the plan may change.
     """
 
-    plans: tuple[Plan, ...] = ()
+    plans: tuple[DeclaredPlan, ...] = ()
     frozen: str = ""
 
     @property
-    def study(self) -> Study:
+    def study(self) -> ResolvedSuite:
         """The study of the plan in force."""
         return self.plans[-1].study
 
     @property
-    def declared(self) -> Plan | None:
+    def declared(self) -> DeclaredPlan | None:
         """The last plan declared before any final trial had a record; None if there is none."""
         return next((plan for plan in reversed(self.plans) if plan.final_trials == 0), None)
 
     @property
-    def late(self) -> list[tuple[Plan, list[Change]]]:
+    def late(self) -> list[tuple[DeclaredPlan, list[Change]]]:
         """The plans declared after the first final trial, each with its changes."""
         pairs = pairwise(self.plans)
         return [(new, changes(promise(old.study), promise(new.study))) for old, new in pairs if new.final_trials]
 
-    def declare(self, study: Study, now: str, final_trials: int) -> "History":
+    def declare(self, study: ResolvedSuite, now: str, final_trials: int) -> "History":
         """The history with this study in force: a new plan, or the old one if no verdict depends on the changes.
 
         The old plan keeps its environment when a different machine declares it again; each record has its environment.
@@ -108,7 +108,7 @@ class History:
                 f"the plan of this directory is frozen, but this run would change{_listed(differing)}\n"
                 "run it as it was frozen, or choose another --output-dir"
             )
-        return replace(self, plans=(*self.plans, Plan(study, now, final_trials)))
+        return replace(self, plans=(*self.plans, DeclaredPlan(study, now, final_trials)))
 
     def freeze(self, final_trials: int) -> "History":
         """The history with the current plan frozen, if none of the final trials has a record.
@@ -129,7 +129,9 @@ class History:
     def from_json(cls, value: Mapping[str, Any], where: str) -> "History":
         """The history that `to_json` wrote; error messages name it `where`. Raises ValueError for anything else."""
         stored = build(_StoredHistory, value, ())
-        plans = [Plan(**{**plan, "study": Study.from_json(plan["study"], where)}) for plan in stored["plans"]]
+        plans = [
+            DeclaredPlan(**{**plan, "study": ResolvedSuite.from_json(plan["study"], where)}) for plan in stored["plans"]
+        ]
         for plan in plans:
             if datetime.fromisoformat(plan.declared).year < 2000:
                 raise ValueError(f"a plan was declared in {plan.declared}")
@@ -139,14 +141,14 @@ class History:
         return history
 
 
-def promise(study: Study) -> dict[str, Any]:
+def promise(study: ResolvedSuite) -> dict[str, Any]:
     """The parts of a study that its verdicts depend on, as plain JSON values."""
     return _promise(study.to_json())
 
 
-def plan_digest(study: Study) -> str:
+def plan_digest(study: ResolvedSuite) -> str:
     """What names a plan in records: sha256 of its promise without defaults, so that a new key leaves it valid."""
-    return digest(_promise(given(study)))
+    return digest(_promise(without_defaults(study)))
 
 
 def _promise(plain: Mapping[str, Any]) -> dict[str, Any]:
@@ -195,7 +197,12 @@ def write_history(directory: Path, history: History) -> None:
 
 
 def declare(
-    study: Study, directory: Path, final_trials: int, running: str = "", expiry: float = 0.0, freeze: bool = False
+    study: ResolvedSuite,
+    directory: Path,
+    final_trials: int,
+    running: str = "",
+    expiry: float = 0.0,
+    freeze: bool = False,
 ) -> History:
     """The history of a directory with this study in force; nothing is written.
 

@@ -48,7 +48,7 @@ class ResolvedArena:
 
 
 @dataclass(frozen=True)
-class Study:
+class ResolvedSuite:
     """A suite as it is resolved on this machine; planning and reporting need only this.
 
     Attributes:
@@ -76,7 +76,7 @@ class Study:
         return {**asdict(self), "suite": self.suite.to_json()}
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any], where: str) -> "Study":
+    def from_json(cls, value: Mapping[str, Any], where: str) -> "ResolvedSuite":
         """The study that `to_json` wrote; error messages name it `where`."""
         plain = build(dict[str, Any], value, ())
         suite = parse_suite(build(dict[str, Any], plain.get("suite"), ("suite",)), where)
@@ -157,7 +157,7 @@ def score(record: Record, metric: str, arena: ArenaFacts) -> Score:
     return tuple(val[name] if metrics[name] == "min" else -val[name] for name in ordered)
 
 
-def arms(study: Study, lookup: Lookup) -> list[Arm]:
+def arms(study: ResolvedSuite, lookup: Lookup) -> list[Arm]:
     """Every arm of the study, as far as its records determine it."""
     suite = study.suite
     return [Trials(study, arena, optimizer).arm(lookup) for arena, optimizer in suite.arms]
@@ -166,7 +166,7 @@ def arms(study: Study, lookup: Lookup) -> list[Arm]:
 class Trials:
     """The trials that one arm may need, each made once."""
 
-    def __init__(self, study: Study, arena: str, optimizer: str) -> None:
+    def __init__(self, study: ResolvedSuite, arena: str, optimizer: str) -> None:
         self.study, self.arena, self.optimizer = study, arena, optimizer
         tuned_on = study.suite.tuned_on(arena)
         self._tuning = self if tuned_on == arena else Trials(study, tuned_on, optimizer)
@@ -243,7 +243,7 @@ def _mean(scores: list[Score]) -> Score:
 
 
 def trial_spec(
-    study: Study, arena: str, optimizer: str, stage: str, lr: float, seed: int, extra: Extra = ()
+    study: ResolvedSuite, arena: str, optimizer: str, stage: str, lr: float, seed: int, extra: Extra = ()
 ) -> TrialSpec:
     """One trial of a study; hyperparameters that are not in `extra` have the optimizer's values."""
     suite, plan, resolved = study.suite, study.suite.arenas[arena], study.arenas[arena]
@@ -276,7 +276,7 @@ def trial_spec(
     )
 
 
-def timing_trials(study: Study) -> list[TrialSpec]:
+def timing_trials(study: ResolvedSuite) -> list[TrialSpec]:
     """Short trials that measure the cost of a step, interleaved so that drift of the machine affects all alike."""
     suite = study.suite
     trials: list[TrialSpec] = []
@@ -289,7 +289,7 @@ def timing_trials(study: Study) -> list[TrialSpec]:
     return trials
 
 
-def typical_trial(study: Study, arena: str, optimizer: str, stage: str, seed: int) -> TrialSpec:
+def typical_trial(study: ResolvedSuite, arena: str, optimizer: str, stage: str, seed: int) -> TrialSpec:
     """A trial with a setting from the middle of the optimizer's search, for stages that read no metric."""
     settings = study.search(optimizer).first()
     typical = settings[len(settings) // 2]

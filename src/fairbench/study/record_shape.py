@@ -29,7 +29,7 @@ class Mechanism(TypedDict):
     units: dict[str, str]
     totals: dict[str, float]
     course: list[tuple[int, dict[str, float]]]
-    way: dict[str, float]
+    path_length: dict[str, float]
     tensors: dict[str, dict[str, float]]
 
 
@@ -52,7 +52,7 @@ class Result(TypedDict):
     hashes: Hashes
     parameters: int
     clip_rate: float
-    way: float | None
+    path_length: float | None
     mechanism: Mechanism | None
 
 

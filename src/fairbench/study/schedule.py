@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from fairbench.study.plan import Lookup, SeedsNeeded, Study, Trials, timing_trials
+from fairbench.study.plan import Lookup, ResolvedSuite, SeedsNeeded, Trials, timing_trials
 from fairbench.study.trial_spec import TrialSpec
 
 
@@ -42,7 +42,11 @@ class Schedule:
     """
 
     def __init__(
-        self, study: Study, lookup: Lookup, timing: bool = False, seeds_needed: Callable[[], SeedsNeeded] | None = None
+        self,
+        study: ResolvedSuite,
+        lookup: Lookup,
+        timing: bool = False,
+        seeds_needed: Callable[[], SeedsNeeded] | None = None,
     ) -> None:
         self._study, self._lookup, self._seeds_needed = study, lookup, seeds_needed
         self._seeds = seeds_needed() if seeds_needed else {}

@@ -12,7 +12,7 @@ from fairbench.common.errors import UsageError
 from fairbench.common.files import Stamp, stamp, write_atomically
 from fairbench.common.reading import Damaged, read_bytes
 from fairbench.study.history import History, read_history
-from fairbench.study.plan import Study
+from fairbench.study.plan import ResolvedSuite
 from fairbench.study.record_index import INDEX_FILE, Index, IndexEntry
 from fairbench.study.records import Record, damage, read_record, stand_in
 from fairbench.study.trial_spec import TrialSpec
@@ -37,7 +37,7 @@ class Snapshot:
         study: tells what the records of each arena must have measured; None if only stages and times are needed.
     """
 
-    def __init__(self, directory: Path, study: Study | None = None) -> None:
+    def __init__(self, directory: Path, study: ResolvedSuite | None = None) -> None:
         self._directory, self._trials, self._study = directory, str(directory / "trials"), study
         self._metrics = study.suite.metrics if study else {}
         self._index_file = directory / INDEX_FILE

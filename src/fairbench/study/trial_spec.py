@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 from itertools import accumulate
 from typing import Any
 
-from fairbench.common.hashing import Part
+from fairbench.common.hashing import SpecPart
 from fairbench.optimizers.spec import WARMUP, OptimizerSpec
 
 ID_DIGITS = 20
@@ -16,7 +16,7 @@ ID_DIGITS = 20
 
 
 @dataclass(frozen=True)
-class ArenaSpec(Part):
+class ArenaSpec(SpecPart):
     """The task: data, model and batch size.
 
     Attributes:
@@ -36,7 +36,7 @@ class ArenaSpec(Part):
 
 
 @dataclass(frozen=True)
-class TrainingSpec(Part):
+class TrainingSpec(SpecPart):
     """The training, apart from task and optimizer.
 
     Attributes:
@@ -111,7 +111,7 @@ class TrialSpec:
     def to_json(self) -> dict[str, Any]:
         """The spec as plain JSON values; they are not copied."""
         entries = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: entry.to_json() if isinstance(entry, Part) else entry for name, entry in entries.items()}
+        return {name: entry.to_json() if isinstance(entry, SpecPart) else entry for name, entry in entries.items()}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "TrialSpec":

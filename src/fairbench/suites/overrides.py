@@ -10,7 +10,7 @@ from typing import Any
 from fairbench.arenas.registry import ARENAS, known_arenas
 from fairbench.common.coercion import KeyPath, Wrong, build
 from fairbench.common.errors import UsageError, unknown
-from fairbench.common.imports import place_and_name
+from fairbench.common.imports import module_and_name
 from fairbench.data.registry import READING
 from fairbench.optimizers.resolve import known_optimizers
 from fairbench.optimizers.spec import OptimizerPlan
@@ -157,7 +157,7 @@ def named_arenas(names: Iterable[str], known: Mapping[str, ArenaPlan]) -> dict[s
     plans: dict[str, ArenaPlan] = {}
     for word in names:
         is_users = word not in known and (":" in word or word in registered)
-        name = place_and_name(word, "arena")[1] if ":" in word else word
+        name = module_and_name(word, "arena")[1] if ":" in word else word
         if name in plans:
             raise UsageError(f"two arenas are called {name!r}; rename one in a suite file")
         if not is_users and word not in known:
@@ -206,7 +206,7 @@ def named_optimizers(names: Iterable[str], known: Mapping[str, OptimizerPlan]) -
     plans: dict[str, OptimizerPlan] = {}
     for word in names:
         is_users = word not in known and ":" in word
-        name = place_and_name(word, "optimizer factory")[1] if is_users else word
+        name = module_and_name(word, "optimizer factory")[1] if is_users else word
         if name in plans:
             raise UsageError(f"two optimizers are called {name!r}; rename one in a suite file")
         if not is_users and word.endswith(".py"):

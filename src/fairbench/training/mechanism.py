@@ -91,7 +91,7 @@ class MechanismLog:
 
         Returns:
             units: of each quantity; totals: over all tensors; course: (step, increments since the last reading);
-            way: for decays, the distance that each moved the weights, summed over tensors;
+            path_length: for decays, the distance that each moved the weights, summed over tensors;
             tensors: of each quantity the total of each tensor.
         """
         if self.watch is None:
@@ -100,7 +100,7 @@ class MechanismLog:
             "units": self._units,
             "totals": {quantity: sum(totals.values()) for quantity, totals in self._last.items()},
             "course": [[step, increments] for step, increments in self._increments],
-            "way": self._distances,
+            "path_length": self._distances,
             "tensors": {quantity: dict(totals) for quantity, totals in self._last.items()},
         }
 

@@ -75,7 +75,7 @@ def record(trainer: Trainer, status: str) -> dict[str, Any]:
         "parameters": sum(p.numel() for p in trainer.params),
         "clip_rate": trainer.clipped.item() / trainer.done,
         "gradients_per_step": trainer.gradients / trainer.done,  # 1, unless the optimizer calls a closure
-        "way": trainer.path_length.length() if trainer.watched else None,
+        "path_length": trainer.path_length.length() if trainer.watched else None,
         "mechanism": trainer.mechanism.to_json(),
     }
     cost = {

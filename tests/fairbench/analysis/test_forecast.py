@@ -16,8 +16,8 @@ from fairbench.analysis.forecast import ROW_BYTES, forecast, losses, record_byte
 from fairbench.report.console import print_plan
 from fairbench.runner import preflight as rehearsals
 from fairbench.runner.preflight import run_preflight
+from fairbench.study.measured import LEAST_LIMIT, LIMIT_RATIO, Preflight, time_limits, trial_seconds
 from fairbench.study.plan import trial_spec
-from fairbench.study.preflight import LEAST_LIMIT, LIMIT_RATIO, Preflight, time_limits, trial_seconds
 from fairbench.study.records import Store
 from fairbench.study.schedule import Schedule
 from fairbench.study.snapshot import open_study

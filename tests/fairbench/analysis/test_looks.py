@@ -15,7 +15,7 @@ from fairbench.analysis.results import collect
 from fairbench.analysis.statistics.power import minimum_detectable_effect
 from fairbench.analysis.statistics.sequential import Design
 from fairbench.report.findings import find
-from fairbench.study.history import History, Plan
+from fairbench.study.history import DeclaredPlan, History
 from fairbench.study.schedule import Schedule
 
 LOOKS = [3, 6, 12]
@@ -160,7 +160,9 @@ def test_a_declared_look_is_no_flag_and_one_that_was_not_declared_is():
     look, _ = run(the_study, EASY)
     assert "changed afterwards" not in flags_of(the_study, look)
     fixed = study(("vit",), seeds=SEEDS[:3])
-    changed = History((Plan(fixed, "2026-11-22T10:00:00+00:00", 0), Plan(the_study, "2026-11-22T11:00:00+00:00", 9)))
+    changed = History(
+        (DeclaredPlan(fixed, "2026-11-22T10:00:00+00:00", 0), DeclaredPlan(the_study, "2026-11-22T11:00:00+00:00", 9))
+    )
     (flag,) = [x for x in analyse(changed, look).flags if x.name == "changed afterwards"]
     assert flag.severity == "fail"
     assert "looks" in flag.evidence

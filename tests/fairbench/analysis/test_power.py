@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fairbench.analysis.statistics.power import minimum_detectable_effect, seeds_needed
+from fairbench.analysis.statistics.power import minimum_detectable_effect, seeds_to_detect
 
 
 @pytest.mark.parametrize(("margin", "alpha"), [(0.3, 0.05), (1.0, 0.05), (1.0, 0.05 / 12), (3.0, 0.01)])
@@ -14,11 +14,11 @@ def test_seeds_needed_is_statsmodels_solution(margin, alpha):
     from statsmodels.stats.power import TTestIndPower  # a second to load
 
     solved = TTestIndPower().solve_power(effect_size=margin / 2.0, alpha=alpha, power=0.8)
-    assert seeds_needed(margin, 2.0, 2.0, alpha) == math.ceil(solved)
+    assert seeds_to_detect(margin, 2.0, 2.0, alpha) == math.ceil(solved)
 
 
 def test_this_number_of_seeds_detects_the_margin_and_fewer_do_not():
-    needed = seeds_needed(1.0, 0.3, 1.5, 0.05)
+    needed = seeds_to_detect(1.0, 0.3, 1.5, 0.05)
     rng = np.random.default_rng(0)
     for n, enough in ((needed, True), (needed - 2, False)):
         a, b = rng.normal(1.0, 0.3, (40_000, n)), rng.normal(0.0, 1.5, (40_000, n))
@@ -28,9 +28,9 @@ def test_this_number_of_seeds_detects_the_margin_and_fewer_do_not():
 
 def test_no_number_of_seeds():
     assert minimum_detectable_effect(1, 0.05) is None
-    assert seeds_needed(1.0, 0.0, 0.0, 0.05) is None
-    assert seeds_needed(1e-3, 1.0, 1.0, 0.05) is None  # fifteen million
-    assert seeds_needed(1e6, 1.0, 1.0, 0.05) == 2
+    assert seeds_to_detect(1.0, 0.0, 0.0, 0.05) is None
+    assert seeds_to_detect(1e-3, 1.0, 1.0, 0.05) is None  # fifteen million
+    assert seeds_to_detect(1e6, 1.0, 1.0, 0.05) == 2
 
 
 def test_minimum_detectable_effect_is_r_power_t_test():

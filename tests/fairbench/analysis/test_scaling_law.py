@@ -9,7 +9,7 @@ from scipy import optimize, stats
 
 from fairbench.analysis.statistics.scaling_law import Law, SpeedUp, fit
 from fairbench.analysis.statistics.significance import TTest, t_test
-from fairbench.analysis.statistics.trend import detectable_trend, judge, verdict
+from fairbench.analysis.statistics.trend import detectable_trend, judge_trends, verdict
 from fairbench.common.errors import UsageError
 
 CENTER = math.sqrt(2e6 * 16e6)
@@ -151,7 +151,7 @@ def test_the_verdict(trend, error, p_holm, expected):
 
 
 def judged(cells, losses):
-    return judge(cells[0], cells[1], losses, cells[2], "AdamW")
+    return judge_trends(cells[0], cells[1], losses, cells[2], "AdamW")
 
 
 def test_trends_are_corrected_and_need_three_sizes_two_horizons_and_two_seeds():

@@ -21,15 +21,15 @@ from fairbench.analysis.results import collect
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.report import write_report
 from fairbench.report.console import print_plan
-from fairbench.report.figures.canvas import style
-from fairbench.report.figures.looks import looks_of
+from fairbench.report.figures.canvas import figure_options
 from fairbench.report.figures.lr_sensitivity import draw_lr_sensitivity
+from fairbench.report.figures.style import styles_of
 from fairbench.report.tables.budget import budgets, equality
 from fairbench.report.tables.csv_files import lr_sweep
 from fairbench.report.tables.provenance import optimizer_table
 from fairbench.report.tables.results import rate_table
 from fairbench.runner.progress.watch import arm_statuses, status_table
-from fairbench.study.plan import Study, arms, timing_trials
+from fairbench.study.plan import ResolvedSuite, arms, timing_trials
 from fairbench.study.record_index import IndexEntry
 from fairbench.study.schedule import Schedule
 from fairbench.suites.schema import Suite
@@ -192,11 +192,11 @@ def test_rates_are_the_grids_times_the_scale() -> None:
 
 
 @pytest.fixture(scope="module")
-def untuned() -> Study:
+def untuned() -> ResolvedSuite:
     return searching({"extra": DECAYS}, AdamW={"lr": 0.5, "options": {"weight_decay": 0.3}}, Lion={"lr": 1.0})
 
 
-def test_an_untuned_optimizer_runs_final_trials_only(untuned: Study) -> None:
+def test_an_untuned_optimizer_runs_final_trials_only(untuned: ResolvedSuite) -> None:
     found, _ = run(untuned, near(1e-3))
     assert [(len(found[name].sweep), len(found[name].final)) for name in THREE] == [(0, 3), (0, 3), (9, 3)]
     assert {(spec.lr, spec.weight_decay) for spec in found["AdamW"].final} == {(0.5, 0.3)}
@@ -205,7 +205,7 @@ def test_an_untuned_optimizer_runs_final_trials_only(untuned: Study) -> None:
     assert (f.sweep_trials, f.final_trials) == (9, 9)
 
 
-def test_an_untuned_optimizer_is_marked(untuned: Study) -> None:
+def test_an_untuned_optimizer_is_marked(untuned: ResolvedSuite) -> None:
     plans, records = history(untuned), Scored(untuned, near(1e-3), PsiLogic=[0.9, 0.91, 0.92])
     analyses = analyse(plans, records)
     assert [c.statement for c in analyses.comparisons] == ["better (AdamW untuned)", "better (Lion untuned)"]
@@ -247,8 +247,8 @@ def test_a_study_without_any_search() -> None:
 
 def drawn(the_study, records):
     analyses = analyse(history(the_study), records)
-    with style():
-        return draw_lr_sensitivity(analyses, looks_of(analyses.suite))
+    with figure_options():
+        return draw_lr_sensitivity(analyses, styles_of(analyses.suite))
 
 
 def test_a_sobol_search_with_an_untuned_optimizer_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -358,7 +358,7 @@ def test_timing_trials_use_the_searched_or_the_fixed_setting(tiny_suite: Suite) 
         "PsiLogic": OptimizerPlan(lr_scale=0.1),
     }
     the_study = study_of(replace(tiny_suite, sweep=sweep, optimizers=optimizers))
-    assert Study.from_json(json.loads(json.dumps(the_study.to_json())), "here") == the_study
+    assert ResolvedSuite.from_json(json.loads(json.dumps(the_study.to_json())), "here") == the_study
     assert [the_study.tuned(name) for name in optimizers] == [False, True]
     trials = {spec.optimizer.name: spec for spec in timing_trials(the_study)}
     found = {name: (spec.lr, spec.weight_decay) for name, spec in trials.items()}

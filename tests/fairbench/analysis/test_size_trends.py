@@ -93,11 +93,11 @@ def test_several_ladders_share_alpha(monkeypatch) -> None:
     """Two schedules of one ladder: each is judged at half of alpha."""
     levels = []
 
-    def judge(*args, alpha, margin):
+    def judge_trends(*args, alpha, margin):
         levels.append(alpha)
-        return trend.judge(*args, alpha=alpha, margin=margin)
+        return trend.judge_trends(*args, alpha=alpha, margin=margin)
 
-    monkeypatch.setattr("fairbench.analysis.comparison.size_trends.judge", judge)
+    monkeypatch.setattr("fairbench.analysis.comparison.size_trends.judge_trends", judge_trends)
     asked = with_ladder(study(("gpt",), (*TRUE,), SEEDS), (1000, 2000, 4000), (1, 2))
     arenas = {
         f"{name}-{schedule}": replace(plan, schedule=schedule)

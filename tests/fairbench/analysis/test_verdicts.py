@@ -11,7 +11,7 @@ from scipy import stats
 from fairbench.analysis.comparison.looks import compare_arms
 from fairbench.analysis.mechanism import mechanisms
 from fairbench.analysis.results import collect
-from fairbench.analysis.statistics.power import seeds_needed
+from fairbench.analysis.statistics.power import seeds_to_detect
 from fairbench.analysis.statistics.significance import holm, summarize, welch
 
 LOW, HIGH = [0.50, 0.51, 0.52], [0.90, 0.91, 0.92]
@@ -155,7 +155,7 @@ def test_the_further_statistics():
     assert (found.p_permutation, found.p_permutation_floor) == pytest.approx((0.9, 0.1))
     assert found.p_spread == pytest.approx(stats.levene(NOISY, NOISIER, center="median").pvalue)
     assert found.g_low < found.hedges_g < found.g_high
-    assert found.seeds_needed == seeds_needed(0.05, found.std_reference, found.std_baseline, 0.05)
+    assert found.seeds_needed == seeds_to_detect(0.05, found.std_reference, found.std_baseline, 0.05)
 
 
 def test_a_smaller_loss_is_an_advantage_in_every_test():
@@ -172,7 +172,7 @@ def test_a_smaller_loss_is_an_advantage_in_every_test():
 def test_seeds_needed_are_those_of_the_strictest_step_of_holm():
     alone = one("gpt", PsiLogic=NOISY, AdamW=NOISIER)
     in_family = comparisons(study(("gpt", "vit")), PsiLogic=NOISY, AdamW=NOISIER, Lion=LOW)[0]
-    assert in_family.seeds_needed == seeds_needed(0.01, alone.std_reference, alone.std_baseline, 0.05 / 4)
+    assert in_family.seeds_needed == seeds_to_detect(0.01, alone.std_reference, alone.std_baseline, 0.05 / 4)
     assert in_family.seeds_needed > alone.seeds_needed
 
 

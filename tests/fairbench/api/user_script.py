@@ -17,7 +17,7 @@ def use(rule: type[torch.optim.Optimizer]) -> None:
     assert_type(fb.arenas(), fb.Table[ArenaEntry])
     assert_type(fb.__version__, str)
     suite = fb.Suite.load("mini").replace(seeds=range(10)).with_optimizer(rule)
-    assert_type(suite.plan(), fb.Plan)
+    assert_type(suite.plan(), fb.Estimate)
     study = fb.run(suite, "results/mine", workers=2)
     assert_type(study, fb.Study)
     assert_type(study.verdicts()[0], Comparison)

@@ -9,12 +9,12 @@ import pytest
 from fairbench.cli.main import main
 from fairbench.cli.parser import parser
 from fairbench.cli.suite_options import preview_suite
+from fairbench.contract import CONTRACT_CHECKS
 from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.runner.preview import rates, run_preview
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.loader import load_suite
-from fairbench.training.check import CONTRACT_CHECKS
 from fairbench.training.place import Place
 from fairbench.training.trial import trial
 

@@ -22,17 +22,17 @@ from fairbench.analysis.comparison.time_to_target import ProfilePoint
 from fairbench.common.files import write_files
 from fairbench.report.figures import all_figures
 from fairbench.report.figures.axis_text import fit_ticks, inner_width, thin_ticks
-from fairbench.report.figures.canvas import MOST_PIXELS, Drawing, finished, style
+from fairbench.report.figures.canvas import MOST_PIXELS, Drawing, figure_options, finished
 from fairbench.report.figures.causes import acted, draw_causes, draw_mechanism, draw_shocks
 from fairbench.report.figures.colors import COLORS
 from fairbench.report.figures.labels import separate
 from fairbench.report.figures.leaderboard import draw_leaderboard
 from fairbench.report.figures.learning_curves import draw_learning_curves
-from fairbench.report.figures.looks import NAME_WIDTH, looks_of, short_names
 from fairbench.report.figures.lr_sensitivity import draw_lr_sensitivity
 from fairbench.report.figures.panel import log_axis
 from fairbench.report.figures.paper import NORMAL_TEXT, paper_figures
 from fairbench.report.figures.profiles import draw_profiles
+from fairbench.report.figures.style import NAME_WIDTH, short_names, styles_of
 from fairbench.report.figures.text_size import POINTS_PER_INCH, panel_width, text_width
 
 
@@ -42,8 +42,8 @@ def analyses_of(the_study, **options):
 
 
 def drawn(draw, analyses):
-    with style():
-        return draw(analyses, looks_of(analyses.suite))
+    with figure_options():
+        return draw(analyses, styles_of(analyses.suite))
 
 
 def test_a_study_without_causes_has_no_figure_of_them():
@@ -214,7 +214,7 @@ def test_labels_are_spread():
 def test_names_that_differ_in_the_middle_stay_different():
     """A figure names each of them, and every text about a value has the whole name."""
     alike = [f"schedule_free_adamw_beta2_0.{'9' * n}_no_decay" for n in (2, 3, 4)]
-    with style():
+    with figure_options():
         labels = short_names([*alike, "AdamW", "$x$"])
     assert (labels["AdamW"], labels["$x$"], len({*labels.values()})) == ("AdamW", "$x$", 5)
     assert max(text_width(label, weight="bold") for label in labels.values()) <= NAME_WIDTH
@@ -258,7 +258,7 @@ def test_a_bar_of_step_time_is_as_long_as_its_label_says():
 )
 def test_labels_of_ticks_do_not_overlap(limits):
     """Measured on what matplotlib really draws."""
-    with style():
+    with figure_options():
         figure = Figure(figsize=(1.6, 1))
         canvas, axes = FigureCanvasAgg(figure), figure.add_axes((0.1, 0.3, 0.8, 0.6))
         if limits in ((1e-5, 10), (0.02, 0.7), (2e-4, 1.1e-3)):
@@ -273,7 +273,7 @@ def test_labels_of_ticks_do_not_overlap(limits):
 
 
 def test_ticks_of_a_wide_scale_are_thinned_alike_on_both_sides():
-    with style():
+    with figure_options():
         figure = Figure(figsize=(2.5, 1))
         FigureCanvasAgg(figure)
         axes = figure.add_axes((0.1, 0.3, 0.8, 0.6))
@@ -329,9 +329,9 @@ def test_long_names_leave_most_of_a_panel_to_the_lines(inches, labels):
     names = [f"schedule_free_adamw_beta2_0.{'9' * n}_no_decay" for n in (2, 3)]
     the_study = study(("gpt", "vit"), (*names, "PsiLogic"))
     analyses = analyse(history(the_study), Records(finals(the_study, **{names[0]: ["failed", 0.5, 0.5]})))
-    with style(inches, 10.0 if inches == 10.0 else NORMAL_TEXT):
-        looks = looks_of(analyses.suite)
-        figure = draw_learning_curves(analyses, looks).figure
+    with figure_options(inches, 10.0 if inches == 10.0 else NORMAL_TEXT):
+        styles = styles_of(analyses.suite)
+        figure = draw_learning_curves(analyses, styles).figure
         axes = figure.axes[-1]
         shown = [text.get_text() for text in axes.texts]
         assert inner_width(axes) >= 0.4 * POINTS_PER_INCH * panel_width()

@@ -12,7 +12,7 @@ from fairbench.analysis.comparison.shocks import ShockCost
 from fairbench.analysis.comparison.size_trends import SizeTrend
 from fairbench.analysis.comparison.time_to_target import ProfilePoint
 from fairbench.report.figures.all_figures import FIGURES, draw_figures
-from fairbench.report.figures.canvas import panels, style
+from fairbench.report.figures.canvas import figure_options, panels
 from fairbench.report.figures.paper import COLUMN, NORMAL_TEXT, TEXT
 
 LONG = [f"schedule_free_adamw_beta2_0.9{'9' * n}_no_decay".ljust(40, "W") for n in range(4)]
@@ -85,7 +85,7 @@ def overlap(one, other):
 @pytest.mark.parametrize("width", [COLUMN, TEXT])
 def test_a_long_title_has_all_its_letters(width):
     title = f"{LONG[0]}_of_arena: Vision Transformer, classification of images"
-    with style(width, NORMAL_TEXT):
+    with figure_options(width, NORMAL_TEXT):
         figure, by_arena = panels({"a": title, "b": "short"}, height=2.4)
         figure.canvas.draw()
         shown, box = by_arena["a"].axes._left_title, by_arena["a"].box

@@ -16,7 +16,7 @@ from fairbench.analysis.analyse import analyse
 from fairbench.optimizers.registry import OPTIMIZERS
 from fairbench.report.figures.all_figures import draw_figures
 from fairbench.report.figures.colors import COLORS
-from fairbench.report.figures.looks import KNOWN, STYLES, looks_of, style_of
+from fairbench.report.figures.style import KNOWN, STYLES, style_of, styles_of
 from fairbench.report.tables.latex import to_latex
 from fairbench.report.tables.results import all_tables
 
@@ -165,11 +165,11 @@ def test_a_color_has_one_role():
 
 def test_the_style_of_an_optimizer_depends_on_its_name_alone():
     names = [f"O{i}" for i in range(1, 61)]
-    found = looks_of(study(optimizers=("PsiLogic", "Lion", *names)).suite)
-    assert len({(look.role, str(look.dash), look.marker) for look in found.values()}) == 62 < STYLES
-    assert [look.index for look in found.values()] == list(range(62))
+    found = styles_of(study(optimizers=("PsiLogic", "Lion", *names)).suite)
+    assert len({(style.role, str(style.dash), style.marker) for style in found.values()}) == 62 < STYLES
+    assert [style.index for style in found.values()] == list(range(62))
     assert (found["PsiLogic"].index, found["PsiLogic"].wide) == (0, True)
-    others = looks_of(study(optimizers=("Lion", "O60", "O7", "PsiLogic")).suite)
+    others = styles_of(study(optimizers=("Lion", "O60", "O7", "PsiLogic")).suite)
     assert others["Lion"].color == found["Lion"].color
     assert style_of(KNOWN.index("Lion")) == (others["Lion"].role, others["Lion"].dash, others["Lion"].marker)
     assert set(OPTIMIZERS) <= set(KNOWN)
@@ -178,10 +178,10 @@ def test_the_style_of_an_optimizer_depends_on_its_name_alone():
 @pytest.mark.parametrize("names", [KNOWN, ["PsiLogic", "Lion", "SGD", *(f"run_{i}" for i in range(24))]])
 def test_arms_differ_in_color_or_in_dash_and_marker(names):
     """Any two colors are told apart by everyone, as another test measures; the place in the suite does not matter."""
-    found = looks_of(study(optimizers=tuple(names)).suite)
+    found = styles_of(study(optimizers=tuple(names)).suite)
     for one, other in combinations(found.values(), 2):
         assert one.role != other.role or (one.dash != other.dash and one.marker != other.marker)
-    turned = looks_of(study(optimizers=tuple(reversed(names))).suite)
+    turned = styles_of(study(optimizers=tuple(reversed(names))).suite)
     assert all(
         (x.role, x.dash, x.marker) == (turned[n].role, turned[n].dash, turned[n].marker) for n, x in found.items()
     )

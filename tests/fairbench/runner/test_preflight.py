@@ -17,8 +17,8 @@ from fairbench.runner import run_study as studies
 from fairbench.runner.executors.local import ProcessExecutor
 from fairbench.runner.preflight import run_preflight
 from fairbench.runner.run_options import RunOptions
+from fairbench.study.measured import check_gpu_memory
 from fairbench.study.plan import trial_spec
-from fairbench.study.preflight import check_gpu_memory
 from fairbench.suites.overrides import named_arenas
 from fairbench.training.place import Place
 from fairbench.training.trainer import Trainer

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from fairbench.optimizers.spec import ResolvedOptimizer
-from fairbench.study.plan import ResolvedArena, Study, arms
+from fairbench.study.plan import ResolvedArena, ResolvedSuite, arms
 from fairbench.study.schedule import Schedule
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.loader import load_suite, parse_suite
@@ -24,7 +24,7 @@ def study():
     suite = parse_suite(content, "test")
     code = {"psilogic.optimizer": "0"}
     optimizer = ResolvedOptimizer("PsiLogic", "psilogic:PsiLogic", {"lr": 1e-3}, {}, True, "", code)
-    return Study(suite, "cpu", {"gpt": ResolvedArena("data", {"torch": "2"}, {})}, {"PsiLogic": optimizer}, {})
+    return ResolvedSuite(suite, "cpu", {"gpt": ResolvedArena("data", {"torch": "2"}, {})}, {"PsiLogic": optimizer}, {})
 
 
 def complete(study, val_loss, status="finished", gain=0.0):

@@ -19,7 +19,7 @@ from fairbench.cli.templates import write_template
 from fairbench.common.errors import UsageError
 from fairbench.optimizers.spec import ResolvedOptimizer
 from fairbench.runner.preflight import arenas_and_environment
-from fairbench.study.plan import ResolvedArena, Study, trial_spec
+from fairbench.study.plan import ResolvedArena, ResolvedSuite, trial_spec
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.loader import load_suite, parse_suite
 from fairbench.suites.schema import Suite
@@ -54,14 +54,14 @@ def rewritten(name: str, old: str, new: str) -> None:
     Path(name).write_text(text.replace(old, new))
 
 
-def seen(suite: Suite) -> Study:
+def seen(suite: Suite) -> ResolvedSuite:
     """The study of a suite without optimizers."""
     resolved = here(arenas_and_environment, suite, Place())
     arenas = {name: ResolvedArena(**fields) for name, fields in resolved["arenas"].items()}
-    return Study(suite, "cpu", arenas, {}, {})
+    return ResolvedSuite(suite, "cpu", arenas, {}, {})
 
 
-def spec_of(study: Study) -> TrialSpec:
+def spec_of(study: ResolvedSuite) -> TrialSpec:
     resolved = ResolvedOptimizer("AdamW", "torch.optim:AdamW", {}, {}, False, "", {})
     return trial_spec(replace(study, optimizers={"AdamW": resolved}), "sine", "AdamW", "final", 1e-3, 1)
 

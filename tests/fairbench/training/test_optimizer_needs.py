@@ -16,7 +16,7 @@ from fairbench.arenas.shocks.kinds import KINDS
 from fairbench.common.errors import UsageError
 from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan
-from fairbench.study.plan import Study, arms
+from fairbench.study.plan import ResolvedSuite, arms
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.loader import load_suite
 from fairbench.training.determinism import weights_hash
@@ -29,7 +29,7 @@ STEPS = 4
 
 
 @pytest.fixture
-def spec_of(tiny_study: Study) -> Callable[..., TrialSpec]:
+def spec_of(tiny_study: ResolvedSuite) -> Callable[..., TrialSpec]:
     """A final trial of four steps with one evaluation in its middle."""
     spec = arms(tiny_study, lambda spec: None)[0].sweep[0]
     training = replace(spec.training, steps=STEPS, evaluations=2, log_every=1)

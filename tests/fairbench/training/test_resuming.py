@@ -19,7 +19,7 @@ from tiny import here, study_of
 from fairbench.common.errors import OutOfMemory, Paused
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.runner.preflight import run_preflight
-from fairbench.study.plan import Study, trial_spec
+from fairbench.study.plan import ResolvedSuite, trial_spec
 from fairbench.study.records import Record
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.loader import load_suite
@@ -346,7 +346,7 @@ def test_global_generators_resume(tiny_suite: Suite, user_folder: Path, tmp_path
 
 
 @pytest.fixture
-def spec(tiny_study: Study) -> TrialSpec:
+def spec(tiny_study: ResolvedSuite) -> TrialSpec:
     return short(trial_spec(tiny_study, "vit", "AdamW", "final", 1e-3, 1))
 
 

@@ -8,7 +8,7 @@ import torch
 from torch.optim.lr_scheduler import ConstantLR, CosineAnnealingLR, LinearLR, LRScheduler, SequentialLR
 
 from fairbench.optimizers.resolve import SCHEDULES
-from fairbench.study.plan import Study, arms
+from fairbench.study.plan import ResolvedSuite, arms
 from fairbench.study.trial_spec import TrainingSpec, TrialSpec
 from fairbench.training.determinism import one_thread
 from fairbench.training.place import Place
@@ -81,7 +81,7 @@ def rates_of(spec: TrialSpec) -> list[float]:
     return rates
 
 
-def test_a_trainer_follows_the_schedule_unless_the_optimizer_needs_a_constant_rate(tiny_study: Study) -> None:
+def test_a_trainer_follows_the_schedule_unless_the_optimizer_needs_a_constant_rate(tiny_study: ResolvedSuite) -> None:
     spec = arms(tiny_study, lambda spec: None)[0].sweep[0]
     spec = replace(spec, training=replace(spec.training, steps=6, schedule="linear", min_lr=0.2))
     assert rates_of(spec) == pytest.approx([0.5, 1.0, 1.0, 0.8, 0.6, 0.4])
@@ -89,7 +89,7 @@ def test_a_trainer_follows_the_schedule_unless_the_optimizer_needs_a_constant_ra
     assert rates_of(constant) == [0.5, 1.0, 1.0, 1.0, 1.0, 1.0]
 
 
-def test_the_schedule_is_part_of_an_identity_and_the_default_leaves_it_as_it_was(tiny_study: Study) -> None:
+def test_the_schedule_is_part_of_an_identity_and_the_default_leaves_it_as_it_was(tiny_study: ResolvedSuite) -> None:
     spec = arms(tiny_study, lambda spec: None)[0].sweep[0]
     assert not {"schedule", "min_lr"} & spec.to_json()["training"].keys()
     others = [replace(spec, training=replace(spec.training, **x)) for x in ({"schedule": "wsd"}, {"min_lr": 0.1})]

@@ -15,7 +15,7 @@ from tiny import study_of
 from fairbench.arenas.registry import ARENAS
 from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan
-from fairbench.study.plan import Study, arms, trial_spec
+from fairbench.study.plan import ResolvedSuite, arms, trial_spec
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.loader import load_suite
 from fairbench.training.determinism import one_thread
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.xdist_group("trial")
 
 
 @pytest.fixture
-def specs(tiny_study: Study) -> list[TrialSpec]:
+def specs(tiny_study: ResolvedSuite) -> list[TrialSpec]:
     """The sweep's trials: AdamW and PsiLogic at 1e-3 and 1e-2."""
     return [spec for arm in arms(tiny_study, lambda spec: None) for spec in arm.sweep]
 
@@ -139,7 +139,7 @@ def test_the_mechanism_is_recorded(specs: list[TrialSpec]) -> None:
     totals = trial(TrialSpec.from_json(asleep))["result"]["mechanism"]["totals"]
     assert totals["acted"] == totals["cancellation"] == 0.0
     adamw = trial(as_final(specs[0]))["result"]
-    assert (adamw["mechanism"], adamw["way"] > 0) == (None, True)
+    assert (adamw["mechanism"], adamw["path_length"] > 0) == (None, True)
 
 
 def test_the_path_length_of_the_weights_by_hand(specs: list[TrialSpec]) -> None:
@@ -152,7 +152,7 @@ def test_the_path_length_of_the_weights_by_hand(specs: list[TrialSpec]) -> None:
             before = [p.detach().clone() for p in training.params]
             training.train_one_step(step)
             length += sum(float((p.detach() - q).norm()) for p, q in zip(training.params, before, strict=True))
-    assert trial(spec)["result"]["way"] == pytest.approx(length, rel=1e-5)
+    assert trial(spec)["result"]["path_length"] == pytest.approx(length, rel=1e-5)
 
 
 @pytest.mark.parametrize("backend", ["eager", pytest.param("inductor", marks=pytest.mark.soak)])

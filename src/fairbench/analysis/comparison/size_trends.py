@@ -11,7 +11,7 @@ from scipy import optimize
 from fairbench.analysis.results import Results
 from fairbench.analysis.statistics.scaling_law import Array, Law, SpeedUp, center_of
 from fairbench.analysis.statistics.significance import TTest
-from fairbench.analysis.statistics.trend import Trend, detectable_trend, judge
+from fairbench.analysis.statistics.trend import Trend, detectable_trend, judge_trends
 from fairbench.suites.schema import Suite
 
 EXPONENT = 0.35
@@ -172,7 +172,7 @@ def _judge(
         shared = min(map(len, scores))  # with looks, arms have different numbers of the same seeds
         table = np.array([of_cell[:shared] for of_cell in scores])
         design = (*_design(suite, [x for x, _ in cells]), table, [name for _, name in cells])
-        law, trends = judge(*design, reference, alpha=alpha, margin=suite.trend_margin)
+        law, trends = judge_trends(*design, reference, alpha=alpha, margin=suite.trend_margin)
     else:
         notes = dict.fromkeys(suite.optimizers, f"not all trials of {reference} finished")
     about = {trend.optimizer: trend for trend in trends}

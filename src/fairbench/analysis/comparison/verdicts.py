@@ -8,7 +8,7 @@ from typing import Literal, get_args
 from fairbench.analysis.results import ArmResults, Results, Run
 from fairbench.analysis.statistics.paired import paired_t, seed_correlation
 from fairbench.analysis.statistics.permutation import permutation_p, smallest_p
-from fairbench.analysis.statistics.power import seeds_needed
+from fairbench.analysis.statistics.power import seeds_to_detect
 from fairbench.analysis.statistics.sequential import ONLY_LOOK, Look
 from fairbench.analysis.statistics.significance import (
     Summary,
@@ -69,7 +69,7 @@ class Comparison:
         p_permutation_floor: the smallest p-value that this number of seeds can give to `p_permutation`.
         p_spread: p-value of the test of equal spread, not corrected, see `brown_forsythe`.
         seeds_needed: seeds of each arm to detect a difference of the margin with 80% power at the observed spread and
-            the strictest step of Holm's correction, see `seeds_needed`.
+            the strictest step of Holm's correction, see `seeds_to_detect`.
         n_reference, n_baseline: number of finished seeds of this one.
         diverged_reference, diverged_baseline: number of diverged seeds of this one.
         seeds: planned seeds of each; with looks those of the last look at this comparison.
@@ -231,7 +231,7 @@ def _judge(comparison: Comparison, alpha: float, strictest: float) -> Comparison
     """The verdict of a comparison whose arms are complete, with its note."""
     c = comparison
     if c.margin is not None and c.std_reference is not None and c.std_baseline is not None:
-        c = replace(c, seeds_needed=seeds_needed(c.margin, c.std_reference, c.std_baseline, strictest))
+        c = replace(c, seeds_needed=seeds_to_detect(c.margin, c.std_reference, c.std_baseline, strictest))
     if c.verdict != "inconclusive":
         return c
     within = c.p_equivalence is not None and c.p_equivalence < alpha

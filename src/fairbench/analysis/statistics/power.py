@@ -44,7 +44,7 @@ def detectable_noncentrality(df: int, alpha: float, power: float) -> float:
     return float(optimize.brentq(lambda x: stats.nct.sf(critical, df, x) - power, 0.0, 3 * (critical + 1)))
 
 
-def seeds_needed(margin: float, std_a: float, std_b: float, alpha: float, power: float = 0.8) -> int | None:
+def seeds_to_detect(margin: float, std_a: float, std_b: float, alpha: float, power: float = 0.8) -> int | None:
     """The seeds of each arm with which Welch's test detects a true difference of the margin, at the observed spread.
 
         smallest n with P(T > t_(1-alpha/2)) >= power,    T noncentral t with the df of Welch's test

@@ -34,7 +34,7 @@ class Trend:
     note: str = ""
 
 
-def judge(
+def judge_trends(
     sizes: Array,
     steps: Array,
     losses: Array,

@@ -5,7 +5,7 @@ or with matplotlib on `panel.axes` and `mark` for the artists of an arm, and pas
 
     figure, by_arena = panels(titles, height=3.4)
     for panel in by_arena.values():
-        draw_line(panel, looks["AdamW"], steps, values, [f"AdamW, step {step}: {value}" ...])
+        draw_line(panel, styles["AdamW"], steps, values, [f"AdamW, step {step}: {value}" ...])
     return finished(figure, by_arena, "name", "Title", "A caption.")
 
 The page shows each panel separately, in the page's colors; it can hide marked artists, and shows the texts of points.
@@ -88,7 +88,7 @@ class Drawing:
     Attributes:
         name: file name without extension.
         figure: of matplotlib.
-        size: with which it was drawn, see `style`.
+        size: with which it was drawn, see `figure_options`.
         parts: its panels.
     """
 
@@ -113,7 +113,7 @@ class Drawing:
         file, (width, height) = io.BytesIO(), self.figure.get_size_inches()
         dpi = min(DPI, math.sqrt(MOST_PIXELS / (width * height)))
         fonts = _fonts_without_layout() if form == "pdf" else nullcontext()
-        with style(*self.size), fonts, self._only(panel) as place:
+        with figure_options(*self.size), fonts, self._only(panel) as place:
             self.figure.savefig(file, format=form, metadata=about, bbox_inches=place, dpi=dpi)
         return file.getvalue()
 
@@ -154,7 +154,7 @@ def _fonts_without_layout() -> Iterator[None]:
 
 
 @contextmanager
-def style(width: float = 10.0, text: float = REPORT_TEXT) -> Iterator[None]:
+def figure_options(width: float = 10.0, text: float = REPORT_TEXT) -> Iterator[None]:
     """Use only our style, regardless of a user's matplotlibrc.
 
     Args:

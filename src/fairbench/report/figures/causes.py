@@ -9,19 +9,19 @@ from fairbench.analysis.results import ArmResults
 from fairbench.report.figures.canvas import Drawing, finished, over_seeds, panels, titles
 from fairbench.report.figures.intervals import Interval, draw_intervals
 from fairbench.report.figures.labels import draw_legend, label_ends, label_space, lines_height
-from fairbench.report.figures.looks import Looks, marked_names, seeds_mark
 from fairbench.report.figures.panel import draw_line
+from fairbench.report.figures.style import ArmStyles, marked_names, seeds_mark
 from fairbench.report.tables.numbers import percent
 
 
-def draw_causes(analyses: Analyses, looks: Looks) -> Drawing | None:
+def draw_causes(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
     """The contribution of each rung of the control ladder in each arena."""
     rows: dict[str, list[Interval]] = {}
     for x in analyses.contributions:
         if x.contribution is not None:
-            look = looks[x.optimizer]
-            names = ("the whole", "the whole") if x.part == WHOLE else (look.label, x.optimizer)
-            row = Interval(*names, look, x.contribution, x.ci_low, x.ci_high)
+            style = styles[x.optimizer]
+            names = ("the whole", "the whole") if x.part == WHOLE else (style.label, x.optimizer)
+            row = Interval(*names, style, x.contribution, x.ci_low, x.ci_high)
             rows.setdefault(x.arena, []).append(row)
     caption = (
         "Causes: the contribution of each rung of the control ladder to the primary metric on the test split, to the "
@@ -30,7 +30,7 @@ def draw_causes(analyses: Analyses, looks: Looks) -> Drawing | None:
     return draw_intervals(rows, "causes", "Causes", "contribution (right is better)", caption)
 
 
-def draw_shocks(analyses: Analyses, looks: Looks) -> Drawing | None:
+def draw_shocks(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
     """How much worse the final metric of each optimizer is with the shocks of each disturbed arena."""
     rows: dict[str, list[Interval]] = {}
     drawn = [(x, x.lost) for x in analyses.shock_costs if x.lost is not None]
@@ -40,7 +40,7 @@ def draw_shocks(analyses: Analyses, looks: Looks) -> Drawing | None:
         labels = marked_names({x.optimizer: seeds_mark(planned - x.diverged, planned) for x, _ in of_arena})
         for x, lost in of_arena:
             name = x.optimizer + (f" ({x.diverged} diverged)" if x.diverged else "")
-            row = Interval(labels[x.optimizer], name, looks[x.optimizer], lost, x.lost_low, x.lost_high)
+            row = Interval(labels[x.optimizer], name, styles[x.optimizer], lost, x.lost_low, x.lost_high)
             rows.setdefault(arena, []).append(row)
     caption = (
         "Shocks: how much worse the final test metric is than that of the calm twin with the same seed, to the left "
@@ -50,14 +50,14 @@ def draw_shocks(analyses: Analyses, looks: Looks) -> Drawing | None:
     return draw_intervals(rows, "shocks", "Shocks", "lost (right is better)", caption, reverse=True)
 
 
-def draw_mechanism(analyses: Analyses, looks: Looks) -> Drawing | None:
+def draw_mechanism(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
     """The share of the pairs of tensor and step in which each mechanism acted, over the training."""
     watched = [(arm, shares) for arm in analyses.results.arms if (shares := acted(arm))]
     curves = [(arm, shares) for arm, shares in watched if any(share for _, share in shares)]
     arenas = list(dict.fromkeys(arm.arena for arm, _ in curves))
     if not arenas:
         return None
-    drawn = [look for name, look in looks.items() if name in {arm.optimizer for arm, _ in curves}]
+    drawn = [style for name, style in styles.items() if name in {arm.optimizer for arm, _ in curves}]
     figure, by_arena = panels(titles(analyses.suite, arenas), lines_height(len(drawn)), **label_space(drawn))
     draw_legend(figure, drawn)
     for arena, panel in by_arena.items():
@@ -69,8 +69,8 @@ def draw_mechanism(analyses: Analyses, looks: Looks) -> Drawing | None:
             if arm.arena == arena:
                 steps, values = [step for step, _ in shares], [100 * share for _, share in shares]
                 texts = [f"{arm.optimizer}, until step {step}: acted in {percent(share)}" for step, share in shares]
-                draw_line(panel, looks[arm.optimizer], steps, values, texts)
-                ends[looks[arm.optimizer].end] = looks[arm.optimizer], (steps[-1], values[-1])
+                draw_line(panel, styles[arm.optimizer], steps, values, texts)
+                ends[styles[arm.optimizer].end] = styles[arm.optimizer], (steps[-1], values[-1])
                 panel.summary.append(f"{arm.optimizer}: at most {percent(max(values) / 100)} in a window of steps.")
         label_ends(panel, ends)
     caption = (

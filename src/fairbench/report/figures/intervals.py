@@ -11,8 +11,8 @@ from fairbench.report.figures.axis_text import thin_ticks
 from fairbench.report.figures.canvas import BOTTOM, TOP, Drawing, finished, panels
 from fairbench.report.figures.colors import LIGHT
 from fairbench.report.figures.labels import name_rows, width_for
-from fairbench.report.figures.looks import Look
 from fairbench.report.figures.panel import Panel, mark
+from fairbench.report.figures.style import ArmStyle
 from fairbench.report.tables.numbers import interval
 
 ROW = 0.3
@@ -25,14 +25,14 @@ class Interval(NamedTuple):
     Attributes:
         label: its text at the left, with a shortened name.
         name: the same with the whole name.
-        look: of the arm that it belongs to.
+        style: of the arm that it belongs to.
         low, high: None without an interval.
         sure: whether its marker is filled.
     """
 
     label: str
     name: str
-    look: Look
+    style: ArmStyle
     value: float
     low: float | None
     high: float | None
@@ -76,24 +76,24 @@ def _draw_rows(panel: Panel, rows: Sequence[Interval]) -> None:
     axes = panel.axes
     axes.axvline(0, color=LIGHT["edge"], linewidth=1)
     for i, row in enumerate(rows):
-        look = row.look
+        style = row.style
         along = [row.value]
         if row.low is not None and row.high is not None:
             along = [row.low, row.value, row.high]
-        filling = {"markerfacecolor": look.color if row.sure else LIGHT["paper"], "markevery": [len(along) // 2]}
-        style: dict[str, Any] = {
-            "color": look.color,
+        filling = {"markerfacecolor": style.color if row.sure else LIGHT["paper"], "markevery": [len(along) // 2]}
+        options: dict[str, Any] = {
+            "color": style.color,
             "linewidth": 1.8,
-            "marker": look.marker,
+            "marker": style.marker,
             "markersize": 7,
             **filling,
         }
-        mark(panel, look, *axes.plot(along, [i] * len(along), **style))
+        mark(panel, style, *axes.plot(along, [i] * len(along), **options))
         text = f"{row.name}: {interval(row.value, row.low, row.high)}"
-        panel.points.append((row.value, i, look.index, text))
+        panel.points.append((row.value, i, style.index, text))
         panel.values.append((row.value, row.low, row.high))
         panel.summary.append(f"{text}.")
-    name_rows(panel, [(row.label, row.look) for row in rows], size=9)
+    name_rows(panel, [(row.label, row.style) for row in rows], size=9)
 
 
 def _draw_margin(axes: Axes, margin: float) -> None:

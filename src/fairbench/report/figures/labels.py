@@ -9,8 +9,8 @@ from matplotlib.lines import Line2D
 from matplotlib.transforms import ScaledTranslation, Transform
 
 from fairbench.report.figures.canvas import BOTTOM, TOP
-from fairbench.report.figures.looks import Look
 from fairbench.report.figures.panel import Panel, mark
+from fairbench.report.figures.style import ArmStyle
 from fairbench.report.figures.text_size import (
     POINTS_PER_INCH,
     RIGHT,
@@ -43,41 +43,42 @@ def lines_height(lines: int) -> float:
     return max(2.4 if columns() == 1 else 3.4, TOP + BOTTOM + labels * LABEL_HEIGHT)
 
 
-def label_space(looks: Collection[Look], labels: Iterable[str] = ()) -> dict[str, float]:
+def label_space(styles: Collection[ArmStyle], labels: Iterable[str] = ()) -> dict[str, float]:
     """The space in inches for labels at the right of panels, and for a legend below all of them.
 
     A legend names all lines if they are more than a panel has labels. Narrow panels have no labels.
     """
     narrow = panel_width() < WIDE
-    rows = -(-len(looks) // _legend_columns(looks))
-    right = RIGHT if narrow else width_for(labels or [look.end for look in looks])
-    return {"right": right, "legend": 0.2 + LABEL_HEIGHT * rows if narrow or len(looks) > MOST_LABELS else 0.0}
+    rows = -(-len(styles) // _legend_columns(styles))
+    right = RIGHT if narrow else width_for(labels or [style.end for style in styles])
+    return {"right": right, "legend": 0.2 + LABEL_HEIGHT * rows if narrow or len(styles) > MOST_LABELS else 0.0}
 
 
-def draw_legend(figure: Figure, looks: Collection[Look]) -> None:
+def draw_legend(figure: Figure, styles: Collection[ArmStyle]) -> None:
     """Name all lines below the panels if not all have labels."""
-    if panel_width() < WIDE or len(looks) > MOST_LABELS:
+    if panel_width() < WIDE or len(styles) > MOST_LABELS:
         samples = [
-            Line2D([], [], color=x.color, linestyle=x.line, marker=x.marker, markersize=4, label=x.label) for x in looks
+            Line2D([], [], color=x.color, linestyle=x.line, marker=x.marker, markersize=4, label=x.label)
+            for x in styles
         ]
-        place: dict[str, Any] = {"loc": "lower center", "ncols": _legend_columns(looks)}
+        place: dict[str, Any] = {"loc": "lower center", "ncols": _legend_columns(styles)}
         place |= {"fontsize": LEGEND_SIZE * scale(), "labelspacing": 0.3, "handlelength": 3.5, "columnspacing": 1}
         figure.legend(handles=samples, **place)
 
 
-def _legend_columns(looks: Iterable[Look]) -> int:
+def _legend_columns(styles: Iterable[ArmStyle]) -> int:
     """The names that have space in a row of a legend, each with a sample of its line."""
-    widest = max(text_width(look.label, LEGEND_SIZE) for look in looks)
+    widest = max(text_width(style.label, LEGEND_SIZE) for style in styles)
     return max(1, min(5, int(figure_width() * POINTS_PER_INCH / (widest + 6 * LEGEND_SIZE))))
 
 
-def label_ends(panel: Panel, ends: Mapping[str, tuple[Look, tuple[float, float]]]) -> None:
+def label_ends(panel: Panel, ends: Mapping[str, tuple[ArmStyle, tuple[float, float]]]) -> None:
     """Write labels at the right of the panel, each at the end of its line, moved where they would overlap.
 
     Of many lines, only the reference's, and those that end highest and lowest, have a label; in a narrow panel none.
 
     Args:
-        ends: of each label the look of its arm and the last point of its line.
+        ends: of each label the style of its arm and the last point of its line.
     """
     if panel_width() < WIDE:
         return
@@ -88,16 +89,16 @@ def label_ends(panel: Panel, ends: Mapping[str, tuple[Look, tuple[float, float]]
     order = _labeled(sorted(places, key=lambda text: float(places[text][1])), ends)
     heights = separate([float(places[text][1]) for text in order], LABEL_HEIGHT / panel.inner_height)
     for text, height in zip(order, heights, strict=True):
-        look, (x, y) = ends[text][0], places[text]
-        of_panel: dict[str, Any] = {"transform": axes.transAxes, "clip_on": False, "color": look.color}
-        sample: dict[str, Any] = {"linestyle": look.line, "marker": look.marker, "markersize": 4, "markevery": [1]}
+        style, (x, y) = ends[text][0], places[text]
+        of_panel: dict[str, Any] = {"transform": axes.transAxes, "clip_on": False, "color": style.color}
+        sample: dict[str, Any] = {"linestyle": style.line, "marker": style.marker, "markersize": 4, "markevery": [1]}
         line = axes.plot([x, 1.05], [y, height], linewidth=0.8, **sample, **of_panel)
         after = {**of_panel, "transform": moved(axes.transAxes, axes, LABEL_GAP)}
         name = axes.text(1.05, height, text, fontweight="bold", va="center", **after)
-        mark(panel, look, *line, name, kind="end")
+        mark(panel, style, *line, name, kind="end")
 
 
-def _labeled(order: Sequence[str], ends: Mapping[str, tuple[Look, tuple[float, float]]]) -> list[str]:
+def _labeled(order: Sequence[str], ends: Mapping[str, tuple[ArmStyle, tuple[float, float]]]) -> list[str]:
     """The labels that are written, of all labels in rising order."""
     if len(order) <= MOST_LABELS:
         return [*order]
@@ -105,7 +106,7 @@ def _labeled(order: Sequence[str], ends: Mapping[str, tuple[Look, tuple[float, f
     return [text for text in order if text in outer or ends[text][0].wide]
 
 
-def name_rows(panel: Panel, names: Sequence[tuple[str, Look]], size: float) -> None:
+def name_rows(panel: Panel, names: Sequence[tuple[str, ArmStyle]], size: float) -> None:
     """Write a name at the left of each row 0, 1, ... of height 1, from the top; ticks would take several times as long.
 
     The size of the font is in points.
@@ -113,8 +114,8 @@ def name_rows(panel: Panel, names: Sequence[tuple[str, Look]], size: float) -> N
     axes = panel.axes
     left = moved(axes.get_yaxis_transform(), axes, -3.5)
     how: dict[str, Any] = {"transform": left, "ha": "right", "va": "center_baseline", "fontsize": size * scale()}
-    for row, (name, look) in enumerate(names):
-        mark(panel, look, axes.text(0, row, name, color=look.color, fontweight="bold", **how))
+    for row, (name, style) in enumerate(names):
+        mark(panel, style, axes.text(0, row, name, color=style.color, fontweight="bold", **how))
     axes.yaxis.set_visible(False)
     axes.set_ylim(len(names) - 0.5, -0.5)
 

@@ -15,8 +15,8 @@ from fairbench.report.figures.labels import (
     label_space,
     lines_height,
 )
-from fairbench.report.figures.looks import Looks, arm_labels, axis_label, no_line, reference_first
 from fairbench.report.figures.panel import Panel, draw_band, draw_line
+from fairbench.report.figures.style import ArmStyles, arm_labels, axis_label, no_line, reference_first
 from fairbench.report.tables.numbers import mean_and_deviation
 from fairbench.suites.schema import Suite
 
@@ -30,7 +30,7 @@ Seeds = Mapping[tuple[str, str], Sequence[Mapping[int, float]]]
 """The values of each seed by step, by arena and optimizer."""
 
 
-def draw_learning_curves(analyses: Analyses, looks: Looks) -> Drawing | None:
+def draw_learning_curves(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
     """The primary metric of every arm over the training."""
     suite = analyses.suite
     metrics = {arena: plan.metric for arena, plan in suite.arenas.items()}
@@ -40,10 +40,10 @@ def draw_learning_curves(analyses: Analyses, looks: Looks) -> Drawing | None:
     }
     axes = {arena: axis_label(suite, arena) for arena in suite.arenas}
     about = f"Learning curves: {over_seeds(suite)}, {suite.selection_name} split"
-    return _draw(analyses, looks, seeds, analyses.curves, axes, "learning_curves", "Learning curves", about)
+    return _draw(analyses, styles, seeds, analyses.curves, axes, "learning_curves", "Learning curves", about)
 
 
-def draw_training_loss(analyses: Analyses, looks: Looks) -> Drawing | None:
+def draw_training_loss(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
     """The training loss of every arm, each value the mean of a window of steps."""
     seeds = {
         (arm.arena, arm.optimizer): [_thinned(run.result["loss_curve"]) for run in arm.final if run.result]
@@ -53,7 +53,7 @@ def draw_training_loss(analyses: Analyses, looks: Looks) -> Drawing | None:
     averaged = over_seeds(analyses.suite)
     about = f"Training loss: {averaged}, each value the mean of the window of steps that ends there"
     means = {arm: mean_curve(values) for arm, values in seeds.items()}
-    return _draw(analyses, looks, seeds, means, axes, "training_loss", "Training loss", about)
+    return _draw(analyses, styles, seeds, means, axes, "training_loss", "Training loss", about)
 
 
 def _thinned(curve: Sequence[tuple[int, float]]) -> dict[int, float]:
@@ -64,7 +64,7 @@ def _thinned(curve: Sequence[tuple[int, float]]) -> dict[int, float]:
 
 def _draw(
     analyses: Analyses,
-    looks: Looks,
+    styles: ArmStyles,
     seeds: Seeds,
     means: Mapping[tuple[str, str], Curve],
     axes: Mapping[str, tuple[str, bool]],
@@ -82,10 +82,10 @@ def _draw(
     if not arenas:
         return None
     labels = {arena: arm_labels(results.of(arena)) for arena in arenas}
-    space = label_space(looks.values(), [label for of_arena in labels.values() for label in of_arena.values()])
-    figure, by_arena = panels(titles(suite, arenas), lines_height(len(looks)), **space)
-    draw_legend(figure, looks.values())
-    most = max(1, MOST_SEEDS // len(looks))
+    space = label_space(styles.values(), [label for of_arena in labels.values() for label in of_arena.values()])
+    figure, by_arena = panels(titles(suite, arenas), lines_height(len(styles)), **space)
+    draw_legend(figure, styles.values())
+    most = max(1, MOST_SEEDS // len(styles))
     for arena, panel in by_arena.items():
         arms = reference_first(results, arena)
         curves = [(arm, curve) for arm in arms if (curve := means[arena, arm.optimizer])]
@@ -95,10 +95,10 @@ def _draw(
         panel.axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
         panel.axes.set_ylabel(label)
         timed = {cost.optimizer: cost.train_ms for cost in analyses.costs if cost.arena == arena}
-        panel.seconds.update({looks[name].index: ms / 1000 for name, ms in timed.items()})
-        panel.seeds.update({looks[arm.optimizer].index: [*seeds[arena, arm.optimizer]][:most] for arm in arms})
-        _draw_curves(panel, curves, looks)
-        ends = {labels[arena][arm.optimizer]: (looks[arm.optimizer], curve[-1][:2]) for arm, curve in curves}
+        panel.seconds.update({styles[name].index: ms / 1000 for name, ms in timed.items()})
+        panel.seeds.update({styles[arm.optimizer].index: [*seeds[arena, arm.optimizer]][:most] for arm in arms})
+        _draw_curves(panel, curves, styles)
+        ends = {labels[arena][arm.optimizer]: (styles[arm.optimizer], curve[-1][:2]) for arm, curve in curves}
         label_ends(panel, ends)
     caption = f"{about}{_deviation(suite)}. {_signs(suite)}"
     if len(suite.final.seeds) > most:
@@ -122,12 +122,12 @@ def _signs(suite: Suite) -> str:
     )
 
 
-def _draw_curves(panel: Panel, curves: Sequence[tuple[ArmResults, Curve]], looks: Looks) -> None:
+def _draw_curves(panel: Panel, curves: Sequence[tuple[ArmResults, Curve]], styles: ArmStyles) -> None:
     for arm, curve in curves:
         steps, mean, std = zip(*curve, strict=True)
         texts = [f"{arm.optimizer}, step {step}: {mean_and_deviation(m, s)}" for step, m, s in curve]
-        draw_line(panel, looks[arm.optimizer], steps, mean, texts)
-        if len(curves) <= MOST_LABELS or looks[arm.optimizer].wide:
+        draw_line(panel, styles[arm.optimizer], steps, mean, texts)
+        if len(curves) <= MOST_LABELS or styles[arm.optimizer].wide:
             low, high = ([m + sign * (s or 0.0) for m, s in zip(mean, std, strict=True)] for sign in (-1, 1))
-            draw_band(panel, looks[arm.optimizer], steps, low, high)
+            draw_band(panel, styles[arm.optimizer], steps, low, high)
         panel.summary.append(f"{texts[-1]}.")

@@ -10,8 +10,8 @@ from fairbench.analysis.results import ArmResults, Run
 from fairbench.report.figures.canvas import Drawing, finished, panels, titles
 from fairbench.report.figures.colors import LIGHT
 from fairbench.report.figures.labels import draw_legend, label_ends, label_space, lines_height
-from fairbench.report.figures.looks import Look, Looks, axis_label, no_line, reference_first
 from fairbench.report.figures.panel import Panel, draw_line, draw_values, log_axis, mark
+from fairbench.report.figures.style import ArmStyle, ArmStyles, axis_label, no_line, reference_first
 from fairbench.report.tables.numbers import number, rate
 from fairbench.suites.schema import Suite
 from fairbench.suites.search import Setting
@@ -26,7 +26,7 @@ CROSS: dict[str, Any] = {"marker": "x", "linestyle": "", "markersize": 8, "marke
 GRID_EDGE: dict[str, Any] = {"color": LIGHT["soft"], "linewidth": 1.1, "linestyle": (0, (1, 3)), "zorder": 0.5}
 
 
-def draw_lr_sensitivity(analyses: Analyses, looks: Looks) -> Drawing | None:
+def draw_lr_sensitivity(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
     """The metric of each searched setting on the split that selects, by learning rate."""
     suite, results = analyses.suite, analyses.results
     arenas = [
@@ -36,8 +36,8 @@ def draw_lr_sensitivity(analyses: Analyses, looks: Looks) -> Drawing | None:
         return None
     joined = suite.sweep.search != "sobol"
     scales = {results.study.optimizers[name].lr_scale for name in suite.optimizers if results.study.tuned(name)}
-    figure, by_arena = panels(titles(suite, arenas), lines_height(len(looks)), **label_space(looks.values()))
-    draw_legend(figure, looks.values())
+    figure, by_arena = panels(titles(suite, arenas), lines_height(len(styles)), **label_space(styles.values()))
+    draw_legend(figure, styles.values())
     for arena, panel in by_arena.items():
         label, maximize = axis_label(suite, arena)
         arms = reference_first(results, arena)
@@ -49,20 +49,20 @@ def draw_lr_sensitivity(analyses: Analyses, looks: Looks) -> Drawing | None:
         log_axis(panel.axes, [run.lr for arm in arms for run in (*arm.sweep, *arm.confirm) if run.lr])
         panel.axes.margins(y=0.1)  # for the rings
         for arm in arms:
-            look = looks[arm.optimizer]
+            style = styles[arm.optimizer]
             if arm.confirm:
                 sweep = _means(arm.sweep, suite.arenas[arena].metric)
-                _draw_thin(panel, arm, look, sweep, joined, ", in the sweep")
-                _draw_moves(panel, arm, look, means[arm.optimizer])
-            _draw_settings(panel, arm, look, means[arm.optimizer], joined)
-        _draw_lost(panel, arms, looks, worst=0.0 if maximize else 1.0)
+                _draw_thin(panel, arm, style, sweep, joined, ", in the sweep")
+                _draw_moves(panel, arm, style, means[arm.optimizer])
+            _draw_settings(panel, arm, style, means[arm.optimizer], joined)
+        _draw_lost(panel, arms, styles, worst=0.0 if maximize else 1.0)
         if not any(means.values()):
             panel.axes.set_yticks([])
         for scale in scales:
             for edge in (suite.sweep.lr_min, suite.sweep.lr_max):
                 panel.axes.axvline(scale * edge, **GRID_EDGE)
         ends = {name: max(((x.lr, of[x]) for x in shown[name]), default=None) for name, of in means.items()}
-        label_ends(panel, {looks[name].end: (looks[name], end) for name, end in ends.items() if end})
+        label_ends(panel, {styles[name].end: (styles[name], end) for name, end in ends.items() if end})
     confirmed = (
         " Thin lines are the sweep; the others are trainings with the reported length, which select. An arrow leads "
         "from the rate that the sweep selected to another one that these select."
@@ -102,35 +102,35 @@ def _of_selected(arm: ArmResults, means: Means) -> list[Setting]:
     return [setting for setting in means if setting.extra == shown]
 
 
-def _draw_settings(panel: Panel, arm: ArmResults, look: Look, means: Means, joined: bool) -> None:
+def _draw_settings(panel: Panel, arm: ArmResults, style: ArmStyle, means: Means, joined: bool) -> None:
     """Draw an arm's values and a ring at the selected one; those of a grid in lines, thin for extras not selected."""
     shown = _of_selected(arm, means)
     if joined and shown:
-        draw_line(panel, look, *_values(arm, {setting: means[setting] for setting in shown}, ""))
-    _draw_thin(panel, arm, look, {x: mean for x, mean in means.items() if not joined or x not in shown}, joined, "")
+        draw_line(panel, style, *_values(arm, {setting: means[setting] for setting in shown}, ""))
+    _draw_thin(panel, arm, style, {x: mean for x, mean in means.items() if not joined or x not in shown}, joined, "")
     for setting in (x for x in arm.selected.settings if x in means):
-        size, at = 14 if look.wide else 10, (setting.lr, means[setting])
-        mark(panel, look, *panel.axes.plot(*at, markeredgecolor=look.color, markersize=size, **RING))
+        size, at = 14 if style.wide else 10, (setting.lr, means[setting])
+        mark(panel, style, *panel.axes.plot(*at, markeredgecolor=style.color, markersize=size, **RING))
         panel.summary.append(f"{_in_words(arm, setting)}: {number(at[1])}, selected.")
 
 
-def _draw_thin(panel: Panel, arm: ArmResults, look: Look, means: Means, joined: bool, remark: str) -> None:
+def _draw_thin(panel: Panel, arm: ArmResults, style: ArmStyle, means: Means, joined: bool, remark: str) -> None:
     """Draw values that do not select, or with extras not selected; a thin line for each extra where they are joined."""
-    thin = {"linewidth": 0.8 if joined else 0.0, "alpha": 0.5, "linestyle": look.dash}
+    thin = {"linewidth": 0.8 if joined else 0.0, "alpha": 0.5, "linestyle": style.dash}
     for extra in dict.fromkeys(setting.extra for setting in means):
         rates, values, texts = _values(arm, {x: mean for x, mean in means.items() if x.extra == extra}, remark)
-        mark(panel, look, *panel.axes.plot(rates, values, color=look.color, **thin))
-        draw_values(panel, look, rates, values, texts, markersize=2.5 if remark else 4)
+        mark(panel, style, *panel.axes.plot(rates, values, color=style.color, **thin))
+        draw_values(panel, style, rates, values, texts, markersize=2.5 if remark else 4)
 
 
-def _draw_moves(panel: Panel, arm: ArmResults, look: Look, means: Means) -> None:
+def _draw_moves(panel: Panel, arm: ArmResults, style: ArmStyle, means: Means) -> None:
     """Draw an arrow from each setting that the sweep selected to the one that was selected instead."""
     moves = ((arm.searched.by_seed[seed], after) for seed, after in arm.selected.by_seed.items())
     for before, after in dict.fromkeys(moves):
         if before != after and before in means and after in means:
             head, tail = ((setting.lr, means[setting]) for setting in (after, before))
-            arrow = {"arrowstyle": "->", "color": look.color, "connectionstyle": "arc3,rad=-0.4", "linewidth": 1.2}
-            mark(panel, look, panel.axes.annotate("", head, tail, arrowprops=arrow))
+            arrow = {"arrowstyle": "->", "color": style.color, "connectionstyle": "arc3,rad=-0.4", "linewidth": 1.2}
+            mark(panel, style, panel.axes.annotate("", head, tail, arrowprops=arrow))
             panel.summary.append(f"{_in_words(arm, before)} was selected by the sweep.")
 
 
@@ -146,7 +146,7 @@ def _in_words(arm: ArmResults, setting: Setting) -> str:
     return f"{arm.optimizer}, rate {rate(setting.lr)}{extra}"
 
 
-def _draw_lost(panel: Panel, arms: Sequence[ArmResults], looks: Looks, worst: float) -> None:
+def _draw_lost(panel: Panel, arms: Sequence[ArmResults], styles: ArmStyles, worst: float) -> None:
     """Draw crosses at the rates at which trials diverged, stacked from the panel's edge where arms share a rate."""
     step = CROSS_HEIGHT / panel.inner_height * (1 if worst == 0 else -1)
     drawn = Counter[float]()
@@ -155,11 +155,11 @@ def _draw_lost(panel: Panel, arms: Sequence[ArmResults], looks: Looks, worst: fl
         for arm in arms
     )
     for arm, lost in (x for x in rates if x[1]):
-        look = looks[arm.optimizer]
+        style = styles[arm.optimizer]
         texts = [f"{arm.optimizer}, rate {rate(lr)}: diverged" for lr in lost]
-        at_edge = {"color": look.color, "transform": panel.axes.get_xaxis_transform(), **CROSS}
+        at_edge = {"color": style.color, "transform": panel.axes.get_xaxis_transform(), **CROSS}
         heights = [worst + step * drawn[lr] for lr in lost]
-        mark(panel, look, *panel.axes.plot(lost, heights, **at_edge), kind="edge")
-        panel.lost.extend(zip(lost, heights, [look.index] * len(lost), texts, strict=True))
+        mark(panel, style, *panel.axes.plot(lost, heights, **at_edge), kind="edge")
+        panel.lost.extend(zip(lost, heights, [style.index] * len(lost), texts, strict=True))
         panel.summary.extend(f"{text}." for text in texts)
         drawn.update(lost)

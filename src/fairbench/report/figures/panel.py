@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
-from fairbench.report.figures.looks import Look
+from fairbench.report.figures.style import ArmStyle
 from fairbench.report.figures.text_size import scale
 
 
@@ -69,39 +69,39 @@ def log_axis(axes: Axes, values: Sequence[float]) -> None:
     axes.xaxis.set_minor_formatter(NullFormatter())
 
 
-def mark(panel: Panel, look: Look, *artists: Artist, kind: Literal["", "end", "edge"] = "") -> None:
+def mark(panel: Panel, style: ArmStyle, *artists: Artist, kind: Literal["", "end", "edge"] = "") -> None:
     """Mark artists as belonging to an arm.
 
     Args:
         kind: "end" for the label at the end of a line, "edge" for what has values in x alone.
     """
     for artist in artists:
-        artist.set_gid(f"panel{panel.number}.arm{look.index}.{next(panel.numbers)}{kind and '.'}{kind}")
+        artist.set_gid(f"panel{panel.number}.arm{style.index}.{next(panel.numbers)}{kind and '.'}{kind}")
 
 
 def draw_line(
-    panel: Panel, look: Look, x: Sequence[float], y: Sequence[float], texts: Sequence[str], **line: Any
+    panel: Panel, style: ArmStyle, x: Sequence[float], y: Sequence[float], texts: Sequence[str], **line: Any
 ) -> None:
     """Draw an arm's values with a line, each with a sentence about it; draw the reference's first."""
-    width, alpha = (4.5 * scale(), 0.75) if look.wide else (1.6, 1.0)
-    line = {"color": to_rgba(look.color, alpha), "linewidth": width, "linestyle": look.line, **line}
-    draw_values(panel, look, x, y, texts, **line)
+    width, alpha = (4.5 * scale(), 0.75) if style.wide else (1.6, 1.0)
+    line = {"color": to_rgba(style.color, alpha), "linewidth": width, "linestyle": style.line, **line}
+    draw_values(panel, style, x, y, texts, **line)
 
 
 def draw_values(
-    panel: Panel, look: Look, x: Sequence[float], y: Sequence[float], texts: Sequence[str], **line: Any
+    panel: Panel, style: ArmStyle, x: Sequence[float], y: Sequence[float], texts: Sequence[str], **line: Any
 ) -> None:
     """Draw an arm's values, each with its marker and a sentence about it, in one artist since each takes long.
 
     Args:
         line: matplotlib's style of a line that joins the values; none by default.
     """
-    line = {"markersize": 4, "markerfacecolor": look.color, "markeredgecolor": look.color, "linestyle": "", **line}
-    mark(panel, look, *panel.axes.plot(x, y, marker=look.marker, **line))
-    panel.points.extend(zip(x, y, [look.index] * len(texts), texts, strict=True))
+    line = {"markersize": 4, "markerfacecolor": style.color, "markeredgecolor": style.color, "linestyle": "", **line}
+    mark(panel, style, *panel.axes.plot(x, y, marker=style.marker, **line))
+    panel.points.extend(zip(x, y, [style.index] * len(texts), texts, strict=True))
 
 
-def draw_band(panel: Panel, look: Look, x: Sequence[float], low: Sequence[float], high: Sequence[float]) -> None:
+def draw_band(panel: Panel, style: ArmStyle, x: Sequence[float], low: Sequence[float], high: Sequence[float]) -> None:
     """Fill the area between two values of an arm."""
     outline = [*x, *reversed(x)], [*low, *reversed(high)]
-    mark(panel, look, *panel.axes.fill(*outline, color=look.color, alpha=0.16, linewidth=0))
+    mark(panel, style, *panel.axes.fill(*outline, color=style.color, alpha=0.16, linewidth=0))

@@ -9,13 +9,13 @@ from fairbench.analysis.comparison.speedups import Speedup, curve_arenas
 from fairbench.analysis.results import ArmResults
 from fairbench.report.figures.canvas import Drawing, finished, over_seeds, panels
 from fairbench.report.figures.labels import draw_legend, label_ends, label_space, lines_height
-from fairbench.report.figures.looks import Look, Looks
 from fairbench.report.figures.panel import Panel, draw_line, draw_values, log_axis, mark
+from fairbench.report.figures.style import ArmStyle, ArmStyles
 from fairbench.report.tables.numbers import measured
 from fairbench.report.tables.speedup import speedup_text
 
 
-def draw_speedup(analyses: Analyses, looks: Looks) -> Drawing | None:
+def draw_speedup(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
     """A panel for each curve of the reference, with the arms that are compared with it."""
     suite, results = analyses.suite, analyses.results
     curves: dict[tuple[str, ...], list[Speedup]] = {}
@@ -29,8 +29,8 @@ def draw_speedup(analyses: Analyses, looks: Looks) -> Drawing | None:
         titles[name] = f"{name}: {suite.facts(arenas[0]).title}"
     if not curves:
         return None
-    figure, by_curve = panels(titles, lines_height(len(looks)), **label_space(looks.values()))
-    draw_legend(figure, looks.values())
+    figure, by_curve = panels(titles, lines_height(len(styles)), **label_space(styles.values()))
+    draw_legend(figure, styles.values())
     for panel, (arenas, rows) in zip(by_curve.values(), curves.items(), strict=True):
         metric = suite.arenas[arenas[0]].metric
         maximize = suite.facts(arenas[0]).metrics[metric] == "max"
@@ -40,12 +40,12 @@ def draw_speedup(analyses: Analyses, looks: Looks) -> Drawing | None:
         ends = {}
         for name in dict.fromkeys([suite.reference, *(row.optimizer for row in rows)]):
             arms = [results.arm(x, name) for x in arenas if name in suite.optimizers_of(x)]
-            if end := _draw_arm(panel, analyses, arms, looks[name]):
-                ends[looks[name].end] = looks[name], end
+            if end := _draw_arm(panel, analyses, arms, styles[name]):
+                ends[styles[name].end] = styles[name], end
         for row in rows:
-            look = looks[row.optimizer]
-            if end := _draw_distance(panel, analyses, row, look):
-                ends[look.end] = look, end
+            style = styles[row.optimizer]
+            if end := _draw_distance(panel, analyses, row, style):
+                ends[style.end] = style, end
         log_axis(panel.axes, [suite.arenas[x].steps for x in arenas])
         label_ends(panel, ends)
     caption = (
@@ -56,7 +56,9 @@ def draw_speedup(analyses: Analyses, looks: Looks) -> Drawing | None:
     return finished(figure, by_curve, "speedup", f"Speed-up over {suite.reference}", caption)
 
 
-def _draw_arm(panel: Panel, analyses: Analyses, arms: Sequence[ArmResults], look: Look) -> tuple[float, float] | None:
+def _draw_arm(
+    panel: Panel, analyses: Analyses, arms: Sequence[ArmResults], style: ArmStyle
+) -> tuple[float, float] | None:
     """Draw the mean of each arm over its steps; returns the last point."""
     plans = analyses.suite.arenas
     scored = [(plans[arm.arena].steps, scores) for arm in arms if (scores := arm.scores(plans[arm.arena].metric))]
@@ -66,20 +68,20 @@ def _draw_arm(panel: Panel, analyses: Analyses, arms: Sequence[ArmResults], look
     name = arms[0].optimizer
     texts = [f"{name}, {at} steps: {measured(mean, None)}" for at, mean in zip(steps, means, strict=True)]
     draw = draw_line if len(steps) > 1 else draw_values
-    draw(panel, look, steps, means, texts)
+    draw(panel, style, steps, means, texts)
     return steps[-1], means[-1]
 
 
-def _draw_distance(panel: Panel, analyses: Analyses, row: Speedup, look: Look) -> tuple[float, float] | None:
+def _draw_distance(panel: Panel, analyses: Analyses, row: Speedup, style: ArmStyle) -> tuple[float, float] | None:
     """Draw an arrow from an arm to the reference's curve, or to its end, and the interval; returns the arrow's head."""
     scores = analyses.results.arm(row.arena, row.optimizer).scores(row.metric)
     if row.n == 0 or not scores:
         return None
     height, reached = fmean(scores), row.steps * row.reached
-    arrow = {"arrowstyle": "->", "color": look.color, "linewidth": 1.2, "shrinkA": 0, "shrinkB": 0}
-    mark(panel, look, panel.axes.annotate("", (reached, height), (row.steps, height), arrowprops=arrow))
+    arrow = {"arrowstyle": "->", "color": style.color, "linewidth": 1.2, "shrinkA": 0, "shrinkB": 0}
+    mark(panel, style, panel.axes.annotate("", (reached, height), (row.steps, height), arrowprops=arrow))
     interval = [row.steps * (row.ci_low or row.shortest), row.steps * (row.ci_high or row.longest)]
-    wide: dict[str, Any] = {"color": look.color, "linewidth": 5, "alpha": 0.35, "solid_capstyle": "butt"}
-    mark(panel, look, *panel.axes.plot(interval, [height, height], **wide))
+    wide: dict[str, Any] = {"color": style.color, "linewidth": 5, "alpha": 0.35, "solid_capstyle": "butt"}
+    mark(panel, style, *panel.axes.plot(interval, [height, height], **wide))
     panel.summary.append(f"{row.optimizer}, {row.steps} steps: speed-up {speedup_text(row)}.")
     return max(reached, row.steps), height

@@ -16,28 +16,28 @@ from fairbench.report.figures.labels import (
     name_rows,
     width_for,
 )
-from fairbench.report.figures.looks import Looks
 from fairbench.report.figures.panel import Panel, mark
+from fairbench.report.figures.style import ArmStyles
 from fairbench.report.figures.text_size import POINTS_PER_INCH, panel_width, text_width
 from fairbench.report.tables.numbers import number
 
 PHASE_COLORS = [LIGHT[f"phase-{phase}"] for phase in STEP_PHASES]
 
 
-def draw_step_time(analyses: Analyses, looks: Looks) -> Drawing | None:
+def draw_step_time(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
     """A bar for each optimizer, with a part for each phase."""
     suite, costs = analyses.suite, analyses.costs
     arenas = [arena for arena in suite.arenas if any(cost.arena == arena for cost in costs)]
     if not arenas:
         return None
     narrow = panel_width() < 4
-    left, bottom = width_for(look.label for look in looks.values()), 1.3 if narrow else 0.95
+    left, bottom = width_for(style.label for style in styles.values()), 1.3 if narrow else 0.95
     height = TOP + bottom + 0.15 + 0.33 * len(suite.optimizers)
     figure, by_arena = panels(titles(suite, arenas), height, left, bottom=bottom)
     for arena, panel in by_arena.items():
         panel.axes.set_xlabel("milliseconds per training step")
         panel.columns = "phase", "milliseconds per training step"
-        _draw_bars(panel, [cost for cost in costs if cost.arena == arena], looks)
+        _draw_bars(panel, [cost for cost in costs if cost.arena == arena], styles)
         below = -(bottom - 0.05) / (height - TOP - bottom)
         middle = (panel.box.width / 2 - POINTS_PER_INCH * left) / inner_width(panel.axes)
         handles = [Patch(color=color) for color in PHASE_COLORS]
@@ -52,13 +52,13 @@ def draw_step_time(analyses: Analyses, looks: Looks) -> Drawing | None:
     return finished(figure, by_arena, "step_time", "Step time", caption)
 
 
-def _draw_bars(panel: Panel, costs: Sequence[Cost], looks: Looks) -> None:
+def _draw_bars(panel: Panel, costs: Sequence[Cost], styles: ArmStyles) -> None:
     """One bar for each optimizer, the first on top."""
     axes, limit = panel.axes, 0.0
     after = moved(axes.transData, axes, 6)
     adamw = next((cost.train_ms for cost in costs if cost.optimizer == "AdamW"), None)
     for row, cost in enumerate(costs):
-        arm, widths = looks[cost.optimizer], [getattr(cost, f"{phase}_ms") for phase in STEP_PHASES]
+        arm, widths = styles[cost.optimizer], [getattr(cost, f"{phase}_ms") for phase in STEP_PHASES]
         *lefts, end = accumulate(widths, initial=0.0)
         edges = zip(lefts, widths, PHASE_COLORS, strict=True)
         for left, width, color in edges:
@@ -73,5 +73,5 @@ def _draw_bars(panel: Panel, costs: Sequence[Cost], looks: Looks) -> None:
         space = (text_width(time + factor) + 8) / inner_width(axes)
         limit = max(limit, end / max(1 - space, 0.2))
         panel.summary.append(f"{cost.optimizer}: {time}.")
-    name_rows(panel, [(looks[cost.optimizer].label, looks[cost.optimizer]) for cost in costs], size=10)
+    name_rows(panel, [(styles[cost.optimizer].label, styles[cost.optimizer]) for cost in costs], size=10)
     axes.set_xlim(0, limit or 1.0)

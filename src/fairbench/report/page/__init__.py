@@ -18,7 +18,7 @@ from fairbench.analysis.results import Results
 from fairbench.common.formatting import plural
 from fairbench.report.figures.canvas import Drawing
 from fairbench.report.figures.colors import declarations
-from fairbench.report.figures.looks import looks_of
+from fairbench.report.figures.style import styles_of
 from fairbench.report.findings import Finding
 from fairbench.report.page.inline import colors, inline, swatch
 from fairbench.report.tables.latex import to_latex
@@ -52,7 +52,7 @@ def render_page(
         failures=[flag for flag in analyses.flags if flag.severity == "fail"],
         figures={figure.name: figure for figure in figures},
         panels={figure.name: list(zip(inline(figure), figure.parts, strict=True)) for figure in figures},
-        looks=looks_of(suite),
+        styles=styles_of(suite),
         history=analyses.history,
         tracebacks=_tracebacks(results),
         missing=trial_counts(results.select(lambda run: run.status == "missing")),

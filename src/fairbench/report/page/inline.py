@@ -12,7 +12,7 @@ from matplotlib.transforms import Affine2D
 from fairbench.report.figures.canvas import Drawing
 from fairbench.report.figures.colors import LIGHT
 from fairbench.report.figures.drawn_panel import DrawnPanel
-from fairbench.report.figures.looks import Look
+from fairbench.report.figures.style import ArmStyle
 
 REFERENCE = re.compile(r"#([\w.-]+)")
 ARM_ID = re.compile(r"panel\d+\.arm(\d+)\.\d+(?:\.(\w+))?")
@@ -117,19 +117,19 @@ def _adopt(element: Element, prefix: str, needed: dict[str, Element]) -> None:
     element.text, element.tail = ((text or "").strip() or None for text in (element.text, element.tail))
 
 
-def swatch(look: Look) -> str:
+def swatch(style: ArmStyle) -> str:
     """A sample of an arm's line with its dash and marker, as an SVG element."""
     svg = Element("svg", {"class": "swatch", "viewBox": "0 -6 40 12", "aria-hidden": "true"})
-    width = 4.5 if look.wide else 1.6
-    line = {"d": "M 0 0 H 40", "stroke": look.color, "stroke-width": str(width), "fill": "none"}
-    if not isinstance(look.line, str):
-        line["stroke-dasharray"] = " ".join(f"{width * part:g}" for part in look.line[1])
-    marker = MarkerStyle(look.marker)
+    width = 4.5 if style.wide else 1.6
+    line = {"d": "M 0 0 H 40", "stroke": style.color, "stroke-width": str(width), "fill": "none"}
+    if not isinstance(style.line, str):
+        line["stroke-dasharray"] = " ".join(f"{width * part:g}" for part in style.line[1])
+    marker = MarkerStyle(style.marker)
     outline = marker.get_path().transformed(marker.get_transform() + Affine2D().scale(8, -8).translate(20, 0))
     points = [
         "Z" if code == outline.CLOSEPOLY else f"{LETTERS[int(code)]} {' '.join(f'{x:.3g}' for x in at)}"
         for at, code in outline.iter_segments()
     ]
     ElementTree.SubElement(svg, "path", line)
-    ElementTree.SubElement(svg, "path", {"d": " ".join(points), "fill": look.color})
+    ElementTree.SubElement(svg, "path", {"d": " ".join(points), "fill": style.color})
     return ElementTree.tostring(svg, encoding="unicode")

@@ -8,7 +8,7 @@ from fairbench.analysis.results import ArmResults, Results, Run
 from fairbench.common.formatting import merged
 from fairbench.optimizers.resolve import PRESETS, TREATMENTS, decay_kind, schedule
 from fairbench.report.tables.numbers import NONE, exact, rate
-from fairbench.study.plan import Study
+from fairbench.study.plan import ResolvedSuite
 from fairbench.suites.training import schedule_of
 
 BY_PRESET = "by the preset"
@@ -96,7 +96,7 @@ def _search(results: Results, arm: ArmResults) -> str:
     return f"{rate(min(arm.rates, default=None))} to {rate(max(arm.rates, default=None))}{without}"
 
 
-def search_in_words(study: Study) -> str:
+def search_in_words(study: ResolvedSuite) -> str:
     """The search of every optimizer, in words."""
     sweep = study.suite.sweep
     scales = {study.optimizers[name].lr_scale for name in study.suite.optimizers if study.tuned(name)}

@@ -149,7 +149,7 @@ def trial_summary(results: Results) -> Table:
     def rows() -> Iterator[tuple[Any, ...]]:
         for run in results.select(lambda run: run.stage == "final"):
             result = run.result or {}
-            facts = [result.get(name) for name in ("parameters", "clip_rate", "way")]
+            facts = [result.get(name) for name in ("parameters", "clip_rate", "path_length")]
             facts += [run.hash(name) for name in HASHES]
             for metric in results.metrics[run.arena]:
                 val = run.metric("val", metric) if suite.selection == "val" else None

@@ -28,7 +28,7 @@ PLAIN = (
     ("parameters", "integer", ("result", "parameters"), "number of trainable parameters of the model"),
     ("clip_rate", "number", ("result", "clip_rate"), "share of the steps in which the gradients were clipped"),
     ("gradients_per_step", "number", ("result", "gradients_per_step"), "gradients that a step computes on average"),
-    ("path_length", "number", ("result", "way"), "length of the path of the weights, in final trials"),
+    ("path_length", "number", ("result", "path_length"), "length of the path of the weights, in final trials"),
     *(
         (f"hash_{name}", "string", ("result", "hashes", name), f"sha256 of the {words}")
         for name, words in (
@@ -104,7 +104,9 @@ def _mechanism(runs: Sequence[Run]) -> Iterator[Column]:
     """What the mechanisms of optimizers report in final trials."""
     totals, course, words = (*MECHANISM, "totals"), (*MECHANISM, "course"), "of what the mechanism reports by this name"
     yield from _found(runs, totals, "mechanism_total_", "number", f"total over tensors and steps {words}")
-    yield from _found(runs, (*MECHANISM, "way"), "mechanism_path_", "number", "distance that it moved the weights")
+    yield from _found(
+        runs, (*MECHANISM, "path_length"), "mechanism_path_", "number", "distance that it moved the weights"
+    )
     yield _list("mechanism_read_at", "integer", course, [0], "steps after which the mechanism was read")
     for name in _names(runs, totals):
         since = f"increase up to each of `mechanism_read_at` {words}"

@@ -19,7 +19,7 @@ from fairbench.runner.coordination.status import damaged_statuses
 from fairbench.runner.observers import RunningTrial
 from fairbench.runner.progress.live import LINE_SECONDS, progress_line, time_left, trials_line, trials_table
 from fairbench.study.history import CONFIG_FILE
-from fairbench.study.plan import Arm, Study, arms
+from fairbench.study.plan import Arm, ResolvedSuite, arms
 from fairbench.study.record_index import IndexEntry
 from fairbench.study.snapshot import Snapshot, read_plans
 
@@ -46,7 +46,7 @@ class ArmStatus:
     final: Sequence[IndexEntry | None]
 
 
-def arm_statuses(study: Study, snapshot: Snapshot) -> list[ArmStatus]:
+def arm_statuses(study: ResolvedSuite, snapshot: Snapshot) -> list[ArmStatus]:
     """The progress of every arm of a study."""
     seeds, entry, statuses = seeds_needed(study, snapshot.reduced), snapshot.entry, []
     for arm in arms(study, snapshot.reduced):
@@ -68,7 +68,7 @@ class StudyStatus:
         damaged: messages on files that cannot be read.
     """
 
-    study: Study
+    study: ResolvedSuite
     arms: Sequence[ArmStatus]
     running: list[RunningTrial]
     drivers: list[str]

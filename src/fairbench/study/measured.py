@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairbench.common.errors import UsageError
-from fairbench.study.plan import Study
+from fairbench.study.plan import ResolvedSuite
 from fairbench.study.trial_spec import TrialSpec
 
 LEAST_LIMIT, LIMIT_RATIO = 300.0, 50
@@ -27,7 +27,7 @@ class Preflight:
         restart_reasons: of each optimizer and arena, why its trials cannot resume from a checkpoint; empty if they can.
     """
 
-    study: Study
+    study: ResolvedSuite
     step_seconds: Mapping[str, float]
     evaluation_seconds: Mapping[str, float]
     mechanisms: Mapping[str, Mapping[str, Any]]

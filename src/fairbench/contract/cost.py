@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from fairbench.common.checks import Severity, check
+from fairbench.contract.case import Case, ShortTraining, around_step, case_of, small_model, tensors
 from fairbench.optimizers.spec import OptimizerPlan
-from fairbench.training.check.case import Case, ShortTraining, around_step, case_of, small_model, tensors
 from fairbench.training.determinism import one_thread
 from fairbench.training.trainer import Trainer
 

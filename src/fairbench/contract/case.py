@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from fairbench.arenas.registry import load_arena
 from fairbench.optimizers.resolve import build_optimizer, resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan, ResolvedOptimizer
-from fairbench.study.plan import ResolvedArena, Study, trial_spec
+from fairbench.study.plan import ResolvedArena, ResolvedSuite, trial_spec
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.loader import load_suite
 from fairbench.suites.search import search_for
@@ -49,10 +49,10 @@ class Case:
     Attributes:
         study: the task, with this optimizer alone.
         trainings: a short training at each rate; empty if the process of these trainings ended too early.
-        settings: the global settings before the optimizer was loaded, see `fairbench.training.check.global_settings`.
+        settings: the global settings before the optimizer was loaded, see `fairbench.contract.global_settings`.
     """
 
-    study: Study
+    study: ResolvedSuite
     trainings: Sequence[ShortTraining] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
 
@@ -127,7 +127,7 @@ def case_of(name: str, plan: OptimizerPlan) -> Case:
     task = replace(load_suite(TASK), reference=name, optimizers={name: plan})
     resolved = resolve_optimizer(name, plan)
     data = load_arena("vit").open_data(task.arenas["vit"].data, Path())
-    return Case(Study(task, "cpu", {"vit": ResolvedArena(data.fingerprint, {}, {})}, {name: resolved}, {}))
+    return Case(ResolvedSuite(task, "cpu", {"vit": ResolvedArena(data.fingerprint, {}, {})}, {name: resolved}, {}))
 
 
 def train_at(case: Case, lr: float) -> ShortTraining:

@@ -3,8 +3,8 @@
 from torch import Tensor, nn
 
 from fairbench.common.checks import Severity, check
-from fairbench.training.check.case import Case, error_text, moves, weights
-from fairbench.training.check.learning import idle
+from fairbench.contract.case import Case, error_text, moves, weights
+from fairbench.contract.learning import idle
 from fairbench.training.trainer import Trainer
 
 STEPS = 3

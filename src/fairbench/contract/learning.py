@@ -3,7 +3,7 @@
 from math import hypot
 
 from fairbench.common.checks import Severity, check
-from fairbench.training.check.case import SOME_STEPS, Case, around_step, moves, weights
+from fairbench.contract.case import SOME_STEPS, Case, around_step, moves, weights
 from fairbench.training.trainer import Trainer
 
 LEAST_FALL = 0.05

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from fairbench.common.checks import Severity, check
-from fairbench.training.check.case import Case
+from fairbench.contract.case import Case
 
 SETTINGS = (
     *(torch.get_default_dtype, torch.get_default_device, torch.get_num_threads, torch.get_num_interop_threads),

@@ -6,11 +6,11 @@ import pytest
 
 from fairbench.cli.main import main
 from fairbench.common.checks import Flag
+from fairbench.contract import CONTRACT_CHECKS, case, check_optimizer, checked
+from fairbench.contract.case import ShortTraining, case_of
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.runner import optimizer_checks as command
 from fairbench.runner.executors.local import ProcessExecutor
-from fairbench.training.check import CONTRACT_CHECKS, case, check_optimizer, checked
-from fairbench.training.check.case import ShortTraining, case_of
 from fairbench.training.place import Place
 
 pytestmark = pytest.mark.xdist_group("check")
@@ -321,7 +321,7 @@ def test_each_fault_fails_its_check_and_what_is_sound_passes(
 
 
 def test_the_state_of_adamw_is_two_numbers_for_each_weight() -> None:
-    from fairbench.training.check.cost import state_bytes
+    from fairbench.contract.cost import state_bytes
 
     adamw = case.replace(case_of("AdamW", OptimizerPlan()), trainings=[ShortTraining(1e-3, 2.3, 1.0)])
     assert state_bytes(adamw.training(1)) == pytest.approx(8, abs=0.1)

@@ -1,4 +1,4 @@
-"""The look of each arm and its name, the same in every figure."""
+"""The style of each arm and its name, the same in every figure."""
 
 import math
 from collections import Counter
@@ -40,7 +40,7 @@ LEAST_ABSENT = 40
 
 
 @dataclass(frozen=True)
-class Look:
+class ArmStyle:
     """The style of an arm in every figure; dash and marker distinguish it where colors repeat.
 
     Attributes:
@@ -74,15 +74,15 @@ class Look:
         return self.index == 0
 
 
-Looks = Mapping[str, Look]
-"""The look of each optimizer, the reference first."""
+ArmStyles = Mapping[str, ArmStyle]
+"""The style of each optimizer, the reference first."""
 
 
-def looks_of(suite: Suite) -> Looks:
-    """The look of each optimizer; its style depends on its name, so that it is the same in all studies."""
+def styles_of(suite: Suite) -> ArmStyles:
+    """The style of each optimizer; its style depends on its name, so that it is the same in all studies."""
     names = sorted(suite.optimizers, key=lambda name: name != suite.reference)
     styles, labels, ends = _styles(names), short_names(names), short_names(names, _end_width())
-    return {name: Look(i, labels[name], ends[name], *style_of(styles[name])) for i, name in enumerate(names)}
+    return {name: ArmStyle(i, labels[name], ends[name], *style_of(styles[name])) for i, name in enumerate(names)}
 
 
 def style_of(number: int) -> tuple[str, Any, str]:
@@ -131,7 +131,7 @@ def _end_width() -> float:
 def short_names(names: Sequence[str], width: float | None = None) -> dict[str, str]:
     """Names shortened for figures, all of them different.
 
-    A long name loses its middle. Names that would look alike keep the place where they begin to differ.
+    A long name loses its middle. Names that would style alike keep the place where they begin to differ.
 
     Args:
         width: the most points of a bold name; by default that of the name of a row.

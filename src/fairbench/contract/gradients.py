@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from fairbench.common.checks import Severity, check
-from fairbench.training.check.case import Case, around_step, tensors, weights
+from fairbench.contract.case import Case, around_step, tensors, weights
 
 
 @check("gradients untouched", "warn", "work on a copy: p.grad may be accumulated, logged or clipped after the step")

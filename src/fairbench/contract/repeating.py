@@ -10,8 +10,8 @@ from math import hypot
 import torch
 
 from fairbench.common.checks import Severity, check
-from fairbench.training.check.case import SOME_STEPS, Case, around_step, moves, small_model, weights
-from fairbench.training.check.global_settings import count_forks
+from fairbench.contract.case import SOME_STEPS, Case, around_step, moves, small_model, weights
+from fairbench.contract.global_settings import count_forks
 from fairbench.training.checkpoint import content_digest
 from fairbench.training.determinism import generator_states, one_thread, weights_hash
 from fairbench.training.resume_check import resume_check

@@ -10,9 +10,9 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from fairbench.common.checks import Check, Flag
+from fairbench.contract import cost, global_settings, gradients, groups, learning, repeating
+from fairbench.contract.case import Case, ShortTraining, case_of, error_text, train_at
 from fairbench.optimizers.spec import OptimizerPlan
-from fairbench.training.check import cost, global_settings, gradients, groups, learning, repeating
-from fairbench.training.check.case import Case, ShortTraining, case_of, error_text, train_at
 from fairbench.training.determinism import one_thread
 
 CONTRACT_CHECKS: tuple[Check[Case], ...] = (
