@@ -192,7 +192,7 @@ WAYS = [{"own": True}, {}, {"flatten_optimizer_state_dict": True}]
 
 @pytest.mark.parametrize("signal", ["raw", "relative"])
 @pytest.mark.parametrize(
-    ("how", "path_length"),
+    ("how", "way"),
     # torch itself cannot load the full and flat one, and the optimizer's own in memory is what it is compared with.
     [*itertools.product(WAYS, ["planner", "partial"]), (WAYS[1], "memory"), (WAYS[2], "memory"), (WAYS[1], "full")],
     ids=str,
