@@ -81,6 +81,54 @@ MISTAKES = [
     ("version", "unknown command 'version'; did you mean '--version'?"),
     ("help", "unknown command 'help'; did you mean '--help'?"),
     ("verdicts paper --reference Mine", "--reference Mine is for a CSV file, and paper is a publication; leave it out"),
+    ("run --suite mnii", "unknown suite 'mnii'; did you mean 'mini'?"),
+    ("--suite smok", "unknown suite 'smok'; did you mean 'smoke'?"),
+    ("rnu", "unknown command 'rnu'; did you mean 'run'?"),
+    ("run --only-optimizers AdamW,psilogic", "unknown optimizer 'psilogic'; did you mean 'PsiLogic'?"),
+    ("run --only-optimizers AdamW", "the reference optimizer 'PsiLogic' is not in the run"),
+    ("run --workers -1", "--workers must be at least 0, got -1"),
+    ("run --device cuda --gpus 0,x", "--gpus takes numbers of GPUs, as in 0,1, or all; got 'x'"),
+    ("run --device cuda --trials-per-gpu 0", "--trials-per-gpu must be at least 1, got 0"),
+    ("run --smoke-test --suite mini", "--suite means mini and --smoke-test means smoke"),
+    ("plan mini --suite smoke", "two suites were given: SUITE means mini and --suite means smoke"),
+    ("watch nowhere", "nowhere holds no study"),
+    ("compare nowhere papr", "unknown directory or publication 'papr'; did you mean 'paper'?"),
+    ("run --lr-grid 1e-4:1e-1", "--lr-grid must have the form lowest:highest:points"),
+    ("run --lr-grid 1e-4:1e-1:7.5", "--lr-grid must have the form"),
+    ("run --lr-grid 1e-1:1e-4:7", "and 2 to 100 points, as 1e-4:1e-1:7; got '1e-1:1e-4:7'"),
+    ("run --lr-grid 0:1:7", "--lr-grid must have the form"),
+    ("run --lr-grid 1e-4:1:1", "--lr-grid must have the form"),
+    ("run --arenas ' , '", "--arenas names nothing; leave it out"),
+    ("run --add-optimizer my_rule.py", "optimizer 'my_rule.py' names a file; name its class too"),
+    ("run --add-optimizer AdamW", "two optimizers are called 'AdamW'"),
+    ("run --set weight_decay=0.1", "--set must have the form key=value, as AdamW.weight_decay=0.1"),
+    ("run --set AdamW.eps", "--set must have the form key=value"),
+    ("run --set adamw.eps=1", "unknown optimizer or table of a suite 'adamw'; did you mean 'AdamW'?"),
+    ("run --set AdamW.mode=fast", """'fast' is no TOML value; text needs quotes, as --set 'AdamW.mode="fast"'"""),
+    ("run --set arenas.vitt.steps=9", "unknown arena 'vitt'; did you mean 'vit'?"),
+    ("run --set trainign.clip_norm=9", "unknown optimizer or table of a suite 'trainign'; did you mean 'training'?"),
+    ("run --set training.clip_nrm=9", "setting training.clip_nrm: training.clip_nrm: unknown key 'clip_nrm'; did"),
+    ("run --set alpha.x=9", "setting alpha.x: alpha is a value, not a table; leave out what follows it"),
+    ("run --set arenas.vit.steps=2", "setting arenas.vit.steps: arenas.vit.steps: must lie in [3, "),
+    ("run --steps 0", "--steps 0: arenas.gpt.steps: must lie in [3, "),
+    ("run --seeds 0", "--seeds must be at least 1, got 0"),
+    ("run --seeds many", "--seeds must be a number of seeds, or seeds as 1,2,3; got 'many'"),
+    ("try Lion --lr fast", "--lr must be learning rates, as 3e-4,1e-3; got 'fast'"),
+    ("try Lion --lr 1e-3,0", "--lr must be positive and finite, each once; got '1e-3,0'"),
+    ("try Lion --lr 1e-3,1e-3", "each once"),
+    ("try Lion --against AdamWW", "unknown optimizer 'AdamWW'; did you mean 'AdamW'?"),
+    ("try Lion --against AdamW,Lion,AdamW", "two optimizers are called 'AdamW'"),
+    ("new-optimizer my-rule", "'my-rule' is no valid name in Python"),
+    ("new-optimizer class", "'class' is no valid name in Python"),
+    ("new-optimizer _1", "'_1' is no valid name in Python"),
+    ("new-optimizer torch", "torch.py would hide the module 'torch'"),
+    ("new-optimizer own_optimizers", "own_optimizers.py exists and is not changed"),
+    ("slurm tiny.toml --only-optimizers 'Adam W'", "Adam W"),
+    ("slurm tiny.toml --array 0", "--array must be at least 1"),
+    ("slurm tiny.toml --sbatch account=physics", "--sbatch takes an option"),
+    ("slurm tiny.toml --mem '16G\n#SBATCH --x'", "options of sbatch are single lines"),
+    ("slurm tiny.toml --gres gpu:1 --device cpu", "--device cpu would leave idle"),
+    ("slurm tiny.toml --output-dir tiny.toml", "choose another --output-dir"),
 ]  # fmt: skip
 
 
@@ -92,6 +140,7 @@ def test_a_mistake_is_named_with_the_way_out(
     assert main(shlex.split(command)) == 2
     shown = capsys.readouterr()
     assert complaint.format(here=inside) in shown.err
+    assert shown.out == ""
     assert shown.err.startswith("fairbench: ")
     assert shown.err.count("\n") == 1
     assert sorted(inside.rglob("*")) == before

@@ -128,31 +128,6 @@ def test_the_command_of_the_papers_authors(folder: Path, capsys: pytest.CaptureF
 
 
 @pytest.mark.parametrize(
-    ("words", "complaint"),
-    [
-        (["run", "--suite", "mnii"], "unknown suite 'mnii'; did you mean 'mini'?"),
-        (["--suite", "smok"], "unknown suite 'smok'; did you mean 'smoke'?"),
-        (["rnu"], "unknown command 'rnu'; did you mean 'run'?"),
-        (["run", "--arenas", "gtp"], "unknown arena 'gtp'; did you mean 'gpt'?"),
-        (["run", "--only-optimizers", "AdamW,psilogic"], "unknown optimizer 'psilogic'; did you mean 'PsiLogic'?"),
-        (["run", "--only-optimizers", "AdamW"], "the reference optimizer 'PsiLogic' is not in the run"),
-        (["run", "--workers", "-1"], "--workers must be at least 0, got -1"),
-        (["run", "--device", "cuda", "--gpus", "0,x"], "--gpus takes numbers of GPUs, as in 0,1, or all; got 'x'"),
-        (["run", "--device", "cuda", "--trials-per-gpu", "0"], "--trials-per-gpu must be at least 1, got 0"),
-        (["run", "--smoke-test", "--suite", "mini"], "--suite means mini and --smoke-test means smoke"),
-        (["plan", "mini", "--suite", "smoke"], "two suites were given: SUITE means mini and --suite means smoke"),
-        (["report", "nowhere"], "nowhere holds no study"),
-        (["watch", "nowhere"], "nowhere holds no study"),
-        (["compare", "nowhere"], "nowhere holds no study"),
-        (["compare", "nowhere", "papr"], "unknown directory or publication 'papr'; did you mean 'paper'?"),
-    ],
-)
-def test_wrong_arguments_are_named(words: list[str], complaint: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(words) == 2
-    assert complaint in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
     ("old", "new", "complaint"),
     [
         ("batch_size = 16", "batch_size = 900", "arenas.vit.batch_size must be at most 899"),

@@ -136,26 +136,3 @@ def test_options_of_sbatch_become_directives(folder: Path, capsys: pytest.Captur
         "#SBATCH --account=physics",
     ]
     assert (folder / "100%" / "slurm").is_dir()
-
-
-@pytest.mark.parametrize(
-    ("words", "complaint"),
-    [
-        (["absent.toml"], "absent.toml"),
-        (["tiny.toml", "--only-optimizers", "Adam W"], "Adam W"),
-        (["tiny.toml", "--workers", "-1"], "--workers must be at least 0"),
-        (["tiny.toml", "--array", "0"], "--array must be at least 1"),
-        (["tiny.toml", "--sbatch", "account=physics"], "--sbatch takes an option"),
-        (["tiny.toml", "--mem", "16G\n#SBATCH --x"], "options of sbatch are single lines"),
-        (["tiny.toml", "--gres", "gpu:1", "--device", "cpu"], "--device cpu would leave idle"),
-        (["tiny.toml", "--output-dir", "tiny.toml"], "choose another --output-dir"),
-    ],
-)
-def test_mistakes_are_reported_before_the_job_is_queued(
-    folder: Path, capsys: pytest.CaptureFixture[str], words: list[str], complaint: str
-) -> None:
-    assert cli.main(["slurm", *words]) == 2
-    shown = capsys.readouterr()
-    assert complaint in shown.err
-    assert not shown.out
-    assert not (folder / "results").exists()

@@ -116,50 +116,6 @@ def test_the_grid_of_learning_rates() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "complaint"),
-    [
-        (["--lr-grid", "1e-4:1e-1"], "--lr-grid must have the form lowest:highest:points with 0 < lowest < highest"),
-        (["--lr-grid", "1e-4:1e-1:7.5"], "--lr-grid must have the form"),
-        (["--lr-grid", "1e-1:1e-4:7"], "and 2 to 100 points, as 1e-4:1e-1:7; got '1e-1:1e-4:7'"),
-        (["--lr-grid", "0:1:7"], "--lr-grid must have the form"),
-        (["--lr-grid", "1e-4:1:1"], "--lr-grid must have the form"),
-        (["--lr-grid", "1e-4:1:0"], "--lr-grid must have the form"),
-        (["--only-optimizers", ""], "--only-optimizers names nothing; leave it out"),
-        (["--arenas", " , "], "--arenas names nothing; leave it out"),
-        (["--add-optimizer", "my_rule.py"], "optimizer 'my_rule.py' names a file; name its class too"),
-        (["--set", "weight_decay=0.1"], "--set must have the form key=value, as AdamW.weight_decay=0.1"),
-        (["--set", "AdamW.eps"], "--set must have the form key=value"),
-        (["--set", "adamw.eps=1"], "unknown optimizer or table of a suite 'adamw'; did you mean 'AdamW'?"),
-        (
-            ["--set", "AdamW.mode=fast"],
-            """'fast' is no TOML value; text needs quotes, as --set 'AdamW.mode="fast"'""",
-        ),
-        (
-            ["--set", "AdamW.lr=0.1"],
-            "setting AdamW.lr: optimizers.AdamW.options.lr: is selected by the sweep; leave it out, or fix the rate",
-        ),
-        (["--set", "arenas.vitt.steps=9"], "unknown arena 'vitt'; did you mean 'vit'?"),
-        (
-            ["--set", "trainign.clip_norm=9"],
-            "unknown optimizer or table of a suite 'trainign'; did you mean 'training'?",
-        ),
-        (["--set", "training.clip_nrm=9"], "setting training.clip_nrm: training.clip_nrm: unknown key 'clip_nrm'; did"),
-        (["--set", "alpha.x=9"], "setting alpha.x: alpha is a value, not a table; leave out what follows it"),
-        (["--set", "arenas.vit.steps=2"], "setting arenas.vit.steps: arenas.vit.steps: must lie in [3, "),
-        (["--steps", "0"], "--steps 0: arenas.gpt.steps: must lie in [3, "),
-        (["--seeds", "0"], "--seeds must be at least 1, got 0"),
-        (["--seeds", "many"], "--seeds must be a number of seeds, or seeds as 1,2,3; got 'many'"),
-        (["--add-optimizer", "AdamW"], "two optimizers are called 'AdamW'"),
-        (["--add-optimizer", "adam"], "unknown optimizer 'adam'; did you mean 'Adam'?"),
-    ],
-)
-def test_wrong_options_are_named(words: list[str], complaint: str) -> None:
-    with pytest.raises(UsageError) as error:
-        chosen(*words)
-    assert complaint in str(error.value)
-
-
-@pytest.mark.parametrize(
     ("option", "value", "complaint"),
     [
         ("weight_decya", 0.1, "unknown hyperparameter of AdamW 'weight_decya'; did you mean 'weight_decay'?"),

@@ -34,27 +34,6 @@ def test_every_check_has_a_row() -> None:
     assert rows == [check.name for check in CONTRACT_CHECKS]
 
 
-@pytest.mark.parametrize(
-    ("name", "complaint"),
-    [
-        ("my-rule", "'my-rule' is no valid name in Python"),
-        ("class", "'class' is no valid name in Python"),
-        ("_1", "'_1' is no valid name in Python"),
-        ("torch", "torch.py would hide the module 'torch'"),
-        ("taken", "taken.py exists and is not changed"),
-    ],
-)
-def test_a_template_needs_a_valid_and_free_name(
-    folder: Path, capsys: pytest.CaptureFixture[str], name: str, complaint: str
-) -> None:
-    (folder / "taken.py").touch()
-    before = sorted(folder.iterdir())
-    assert main(["new-optimizer", name]) == 2
-    assert complaint in capsys.readouterr().err
-    assert sorted(folder.iterdir()) == before
-    assert not (folder / "taken.py").read_text()
-
-
 def test_a_preview_trains_like_a_sweep_and_has_no_number_for_a_lost_trial(folder: Path) -> None:
     lost = {name: OptimizerPlan(f"own_optimizers:{name}") for name in ("Explodes", "Raises")}
     suite = replace(load_suite("tiny.toml"), optimizers={"AdamW": OptimizerPlan(), **lost}, reference="AdamW")
@@ -96,22 +75,3 @@ def test_the_rates_of_a_preview() -> None:
     assert rates(scaled, sweep, []) == pytest.approx([1e-5, 1e-4, 1e-3])
     assert rates(scaled, sweep, [3e-4]) == [3e-4]
     assert rates(fixed, sweep, [3e-4]) == [0.5]
-
-
-@pytest.mark.parametrize(
-    ("words", "complaint"),
-    [
-        (["--lr", "fast"], "--lr must be learning rates, as 3e-4,1e-3; got 'fast'"),
-        (["--lr", "1e-3,0"], "--lr must be positive and finite, each once; got '1e-3,0'"),
-        (["--lr", "1e-3,1e-3"], "each once"),
-        (["--against", ""], "--against is empty"),
-        (["--arena", "vti"], "unknown arena 'vti'; did you mean 'vit'?"),
-        (["--against", "AdamWW"], "unknown optimizer 'AdamWW'; did you mean 'AdamW'?"),
-        (["--against", "AdamW,Lion,AdamW"], "two optimizers are called 'AdamW'"),
-    ],
-)
-def test_wrong_arguments_of_a_preview_are_named(
-    words: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["try", "PsiLogic", *words]) == 2
-    assert complaint in capsys.readouterr().err
