@@ -7,7 +7,7 @@
 # make wheelhouse  download everything that make setup installs, for a machine without a network
 # make docs    build the documentation's site, strictly and without a network, into build/site
 # make versions  run the quick tests with the wheel and each Python here, with the oldest and the newest torch
-# make soak    set up, run the tests that make test leaves out, then random trainings for SOAK_MINUTES
+# make soak    set up, run the tests that make test leaves out, then small faults in the code, then random trainings
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -79,6 +79,7 @@ SOAK_MINUTES ?= 30
 
 soak: setup
 	$(VENV)/bin/pytest -n 2 -m soak
+	$(VENV)/bin/python tests/mutants.py
 	$(VENV)/bin/python tests/psilogic/soak/fuzz.py --minutes $(SOAK_MINUTES)
 
 # Both write into one folder for each day, which can be sent or committed. With a pipe, the exit status of a failed test would be lost.
