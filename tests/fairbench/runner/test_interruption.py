@@ -1,6 +1,5 @@
 """Processes are killed and stopped: the same command resumes, and the records are those of an undisturbed study."""
 
-import json
 import os
 import random
 import shutil
@@ -29,8 +28,6 @@ from fairbench.cli.main import main
 from fairbench.common.errors import Preempted
 from fairbench.runner import preemption
 from fairbench.runner.preemption import preemptible
-from fairbench.study.trial_spec import TrialSpec
-from fairbench.training.trial import trial
 
 pytestmark = [
     pytest.mark.xdist_group("studies"),  # one worker has the study that some of them share
@@ -88,50 +85,6 @@ def test_an_interrupted_study_ends_like_an_undisturbed_one(finished, monkeypatch
     assert main([*finished.words, "--output-dir", study.output, "--workers", "0"]) == DONE
     assert {path: path.stat().st_mtime_ns for path in records} == records, "finished trials were run again"
     check_same(study, finished.output)
-
-
-LOOKAHEAD = """
-import time, torch
-
-class Lookahead(torch.optim.SGD):
-    count = 0
-
-    @torch.no_grad()
-    def step(self, closure=None):
-        super().step(closure)
-        self.count += 1
-        if self.count == 8:
-            open("reached", "w").close()
-            time.sleep(1)
-        params = [p for group in self.param_groups for p in group["params"]]
-        if self.count % 5 == 0:
-            self.slow = getattr(self, "slow", None) or [p.clone() for p in params]
-            for p, slow in zip(params, self.slow):
-                p.copy_(slow.lerp_(p, 0.5))
-"""
-
-
-@pytest.mark.soak
-def test_a_trial_whose_optimizer_keeps_slow_weights_on_itself_restarts(tmp_path, monkeypatch):
-    """Stopped by a real SIGTERM, a usual Lookahead ends like the same training in one piece."""
-    (tmp_path / "ahead.py").write_text(LOOKAHEAD)
-    fixed = "[optimizers.Ahead]\nfactory = 'ahead:Lookahead'\nlr = 0.1\n"
-    text = suite_text(seeds=1, steps=40).replace('"PsiLogic"', '"Ahead"').partition("[optimizers.AdamW]")[0] + fixed
-    write_tiny(tmp_path, text)
-    study = Disturbed(tmp_path, random.Random(0))
-    driver = study.start(0)
-    study.wait_for((tmp_path / "reached").exists)
-    study.stop(driver, signal.SIGTERM)
-    output = " ".join(driver.log.read_text().split())
-    assert "Ahead" in output
-    assert "could not be saved: it keeps slow on itself and not in its state" in output
-    assert [*study.out.glob("checkpoints/*.pt")] == []
-    run_here(monkeypatch, tmp_path)
-    monkeypatch.setattr("fairbench.report.draw_figures", lambda *_: [])
-    assert main([*study.words, "--output-dir", study.output, "--workers", "0"]) == DONE
-    (record,) = [json.loads(path.read_text()) for path in study.ended_records()]
-    whole = trial(TrialSpec.from_json(record["spec"]))
-    assert record["result"] == json.loads(json.dumps(whole["result"]))
 
 
 @pytest.mark.soak
