@@ -3,6 +3,7 @@
 import hashlib
 from dataclasses import replace
 
+from fairbench.analysis.audit import audit
 from fairbench.optimizers.spec import OptimizerPlan, ResolvedOptimizer
 from fairbench.study.history import DeclaredPlan, History, write_history
 from fairbench.study.plan import ResolvedArena, ResolvedSuite, arms
@@ -70,9 +71,7 @@ def with_horizons(the_study, *horizons):
     suite, arenas = the_study.suite, dict(the_study.suite.arenas)
     for name, plan in suite.arenas.items():
         cells = {x: Cell(name, x, curve_of=name) for x in horizons if x != 1 and not plan.cell}
-        arenas |= {
-            f"{name}-x{x:g}": replace(plan, task=name, target=None, steps=round(10 * x), cell=cells[x]) for x in cells
-        }
+        arenas |= {f"{name}-x{x:g}": replace(plan, task=name, steps=round(10 * x), cell=cells[x]) for x in cells}
     met = {name: the_study.arenas[plan.cell.curve_of or name if plan.cell else name] for name, plan in arenas.items()}
     return replace(the_study, suite=replace(suite, arenas=arenas), arenas=met)
 
@@ -183,8 +182,15 @@ def saved(directory, the_study, records):
     return str(directory)
 
 
+def given(analyses, found):
+    """The analyses, of which some are given by their functions instead of computed."""
+    compute = analyses.of
+    analyses.of = lambda analysis: found[analysis] if analysis in found else compute(analysis)
+    return analyses
+
+
 def flags_of(the_study, records):
     """The evidence of each flag that the audit of a study raises, by its name."""
-    from fairbench.analysis.analyse import analyse  # scipy, which most users of this module do not need
+    from fairbench.analysis.analyses import Analyses  # scipy, which most users of this module do not need
 
-    return {flag.name: flag.evidence for flag in analyse(history(the_study), records).flags}
+    return {flag.name: flag.evidence for flag in Analyses(history(the_study), records).of(audit)}

@@ -4,17 +4,17 @@ import base64
 import json
 import re
 import zlib
-from dataclasses import replace
 from html.parser import HTMLParser
+from types import MappingProxyType
 
-from fabricated import Records, finals, history, study
+from fabricated import Records, finals, given, history, study
 
-from fairbench.analysis.analyse import analyse
-from fairbench.analysis.comparison.controls import Contribution
-from fairbench.analysis.comparison.ranking import Rank
-from fairbench.analysis.comparison.schedules import Interaction
-from fairbench.analysis.comparison.shocks import ShockCost
-from fairbench.analysis.comparison.time_to_target import TimeToTarget
+from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.audit import audit
+from fairbench.analysis.comparison.controls import Contribution, contributions
+from fairbench.analysis.comparison.ranking import Rank, ranking
+from fairbench.analysis.comparison.schedules import Interaction, interactions
+from fairbench.analysis.comparison.shocks import ShockCost, shock_costs
 from fairbench.common.checks import Flag
 from fairbench.report.figures.all_figures import draw_figures
 from fairbench.report.figures.colors import COLORS
@@ -99,17 +99,17 @@ def latex(text):
 HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(1)> & {{ 7 * 7 }} </title></script> \\input{x} $#_%~^'
 
 
-def rendered(the_study, records, figures=(), **found):
-    """The page of a study as text; some analyses may be given instead of made."""
-    analyses = replace(analyse(history(the_study), records), **found)
+def rendered(the_study, records, figures=(), found=MappingProxyType({})):
+    """The page of a study as text; `found`: analyses that are given, see `given`."""
+    analyses = given(Analyses(history(the_study), records), found)
     return render_page(analyses, find(analyses), figures, all_tables(analyses))
 
 
 def everything():
     """A page with every section, in which trials diverged, failed and are missing, and names are meant to break it."""
     the_study, records = broken()
-    figures = draw_figures(analyse(history(the_study), records))
-    return rendered(the_study, records, figures, **FOUND)
+    figures = draw_figures(Analyses(history(the_study), records))
+    return rendered(the_study, records, figures, FOUND)
 
 
 def broken():
@@ -130,20 +130,19 @@ FLAGS = [
     Flag("improving", "note", "Not at its end.", "Train longer."),
 ]
 FOUND = {
-    "flags": FLAGS,
-    "contributions": [
+    audit: FLAGS,
+    contributions: [
         Contribution("gpt", "loss", "rung", "+chaos", "AdamW", 4, 0.01, -0.02, 0.04, ""),
         Contribution("gpt", "loss", "whole", "+chaos", "AdamW", 4, 0.03, None, None, "no spread"),
     ],
-    "ranking": [Rank("gpt", "AdamW", 0.5, 1.0, 1, 2, "1", "verdicts on all pairs")],
-    "times_to_target": [TimeToTarget("gpt", "AdamW", "loss", 2.5, 4, 1, 0.25)],
-    "interactions": [
+    ranking: [Rank("gpt", "AdamW", 0.5, 1.0, 1, 2, "1", "verdicts on all pairs")],
+    interactions: [
         Interaction(
             *("gpt", "PsiLogic", "AdamW", "loss", "cosine", "wsd", 0.01, 0.03, "better", "inconclusive", "no"),
             *(0.02, -0.01, 0.05, 0.04, 0.12, 20, ""),
         )
     ],
-    "shock_costs": [ShockCost("gpt-x", "gpt", "AdamW", 4, 0, 12.0, 30.0, 0.5, 0.1, 0.05, 0.15, "")],
+    shock_costs: [ShockCost("gpt-x", "gpt", "AdamW", 4, 0, 12.0, 30.0, 0.5, 0.1, 0.05, 0.15, "")],
 }
 """Analyses that the records of a fabricated study do not have."""
 

@@ -1,94 +1,65 @@
-"""All analyses of a study; tables, figures, page and audit are functions of them."""
+"""The analyses of a study, each made once; tables, figures, page and audit are functions of them."""
 
-from __future__ import annotations
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any, TypeVar
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-
-from fairbench.analysis.comparability import HashCheck
-from fairbench.analysis.comparison.controls import Contribution
-from fairbench.analysis.comparison.leaderboard import Standing
-from fairbench.analysis.comparison.ranking import Rank
-from fairbench.analysis.comparison.schedules import Interaction
-from fairbench.analysis.comparison.shocks import ShockCost
-from fairbench.analysis.comparison.size_trends import LadderLaw, SizeTrend
-from fairbench.analysis.comparison.speedups import Speedup
-from fairbench.analysis.comparison.time_to_target import ProfilePoint, TimeToTarget
+from fairbench.analysis.comparison.looks import compare_as_declared
 from fairbench.analysis.comparison.verdicts import Comparison
-from fairbench.analysis.cost import Cost
-from fairbench.analysis.curves import Curve, EqualTime
-from fairbench.analysis.mechanism import Mechanism, Quantity
-from fairbench.analysis.results import Aggregate, Results
-from fairbench.analysis.tuning import Tuning
-from fairbench.common.checks import Flag
-from fairbench.common.formatting import plural
+from fairbench.analysis.needed_seeds import collect_needed
+from fairbench.analysis.results import Results
 from fairbench.study.history import History
+from fairbench.study.plan import Lookup
 from fairbench.suites.schema import Suite
 
+T = TypeVar("T")
 
-@dataclass(frozen=True, repr=False)
+
 class Analyses:
-    """Every analysis of a study, made once by `fairbench.analysis.analyse.analyse`.
+    """The records of the last plan of a study, and what is computed from them, as far as they go.
 
-    Attributes:
+    An analysis is a function of this object. `analyses.of(speedups)` is `speedups(analyses)`, computed when it is first
+    asked for and then kept, so an analysis may ask for others, and nothing is computed that nobody asks for.
+
+    Args:
         history: the plans of the study; the last one is analysed.
-        results: its records by arm.
-        comparisons: the verdict table, in the order of the suite.
-        first_comparisons: the verdict table by the plan that was declared before the first final trial.
-        curves: the learning curve of each arm, by arena and optimizer.
-        contributions: empty without a control ladder.
-        ranking: empty unless all pairs are compared.
-        leaderboard: empty with fewer than 3 optimizers or 2 arenas.
-        times_to_target, profiles: empty without targets.
-        shock_costs: empty without a disturbed arena.
-        speedups: empty unless the reference has a curve over horizons.
-        ladder_laws, size_trends: empty without a ladder.
-        interactions: empty unless the schedule is a factor.
-        tuning: empty without a complete search.
-        flags: the flags that the audit raises.
+        lookup: returns the record of a trial, or None; always the same one.
     """
 
-    history: History
-    results: Results
-    comparisons: Sequence[Comparison]
-    first_comparisons: Sequence[Comparison]
-    hash_checks: Sequence[HashCheck]
-    aggregates: Sequence[Aggregate]
-    costs: Sequence[Cost]
-    curves: Mapping[tuple[str, str], Curve]
-    equal_times: Sequence[EqualTime]
-    mechanisms: Sequence[Mechanism]
-    contributions: Sequence[Contribution]
-    ranking: Sequence[Rank]
-    leaderboard: Sequence[Standing]
-    times_to_target: Sequence[TimeToTarget]
-    profiles: Sequence[ProfilePoint]
-    shock_costs: Sequence[ShockCost]
-    speedups: Sequence[Speedup]
-    ladder_laws: Sequence[LadderLaw]
-    size_trends: Sequence[SizeTrend]
-    interactions: Sequence[Interaction]
-    tuning: Sequence[Tuning]
-    flags: Sequence[Flag] = ()
+    def __init__(self, history: History, lookup: Lookup) -> None:
+        self.history, self.lookup = history, lookup
+        self._made: dict[Callable[[Analyses], Any], Any] = {}
 
-    def __repr__(self) -> str:
-        compared = plural(len(self.comparisons), "comparison")
-        return f"<Analyses of {self.suite.name}: {compared}, {plural(len(self.flags), 'flag')}>"
+    def of(self, analysis: Callable[["Analyses"], T]) -> T:
+        """The result of an analysis, computed once."""
+        if analysis not in self._made:
+            self._made[analysis] = analysis(self)
+        made: T = self._made[analysis]
+        return made
+
+    @cached_property
+    def results(self) -> Results:
+        """The records by arm."""
+        return collect_needed(self.history.study, self.lookup)
 
     @property
     def suite(self) -> Suite:
         """The suite of the plan that is analysed."""
         return self.results.study.suite
 
-    @property
-    def quantities(self) -> list[Quantity]:
-        """Every quantity of every mechanism, in the order of the suite."""
-        return [quantity for mechanism in self.mechanisms for quantity in mechanism.quantities]
+    @cached_property
+    def comparisons(self) -> Sequence[Comparison]:
+        """The verdict table, in the order of the suite."""
+        return self._compared[0]
 
-    @property
-    def failed(self) -> int:
-        """The number of failed trials."""
-        return len(self.results.select(lambda run: run.status == "failed"))
+    @cached_property
+    def first_comparisons(self) -> Sequence[Comparison]:
+        """The verdict table by the plan that was declared before the first final trial."""
+        return self._compared[1]
+
+    @cached_property
+    def _compared(self) -> tuple[Sequence[Comparison], Sequence[Comparison]]:
+        return compare_as_declared(self.history, self.results, self.lookup)
 
     def title(self, c: Comparison) -> str:
         """A comparison in words."""
@@ -97,3 +68,6 @@ class Analyses:
     def margin(self, c: Comparison) -> float:
         """The largest difference that does not matter in a comparison."""
         return self.suite.arenas[c.arena].margin
+
+    def __repr__(self) -> str:
+        return f"<Analyses of {self.suite.name}>"

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.results import ArmResults, Results, Run
 from fairbench.study.environments import environment_values
 
@@ -32,12 +33,12 @@ class HashCheck:
         return self.initial_weights and self.batches and self.noise
 
 
-def hash_checks(results: Results) -> list[HashCheck]:
+def hash_checks(analyses: Analyses) -> list[HashCheck]:
     """A check for each arena, stage and seed with records of at least two trials."""
     groups: dict[tuple[str, str, int], list[Run]] = {}
-    for run in results.select(lambda run: run.result is not None):
+    for run in analyses.results.select(lambda run: run.result is not None):
         groups.setdefault((run.arena, run.stage, run.seed), []).append(run)
-    return [_hash_check(results, *key, runs) for key, runs in groups.items() if len(runs) > 1]
+    return [_hash_check(analyses.results, *key, runs) for key, runs in groups.items() if len(runs) > 1]
 
 
 def _hash_check(results: Results, arena: str, stage: str, seed: int, runs: list[Run]) -> HashCheck:
@@ -67,8 +68,9 @@ class Mixture:
     confounded: tuple[PairInArena, ...]
 
 
-def mixtures(results: Results) -> list[Mixture]:
+def mixtures(analyses: Analyses) -> list[Mixture]:
     """The facts that differ, grouped by the comparisons that they concern."""
+    results = analyses.results
     values = environment_values(run.environment for run in results.select(lambda run: run.result is not None))
     groups: dict[tuple[tuple[PairInArena, ...], tuple[PairInArena, ...]], dict[str, tuple[str, ...]]] = {}
     for fact, several in values.items():

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from statistics import median
 
-from fairbench.analysis.results import ArmResults, Results
+from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.results import ArmResults
 from fairbench.study.records import Record
 
 STEP_PHASES = ("data", "forward", "backward", "step")
@@ -44,9 +45,9 @@ class Cost:
     peak_memory_mb: float
 
 
-def costs(results: Results) -> list[Cost]:
+def costs(analyses: Analyses) -> list[Cost]:
     """The cost of every arm with a final trial; the only table that another run of the study would change."""
-    return [cost for arm in results.arms if (cost := _cost(arm)) is not None]
+    return [cost for arm in analyses.results.arms if (cost := _cost(arm)) is not None]
 
 
 def timed_records(arm: ArmResults) -> list[Record]:

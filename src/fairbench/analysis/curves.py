@@ -5,24 +5,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
-from fairbench.analysis.cost import Cost
-from fairbench.analysis.results import Results
-from fairbench.suites.schema import Suite
+from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.cost import costs
 
 Curve = list[tuple[float, float, float | None]]
 """Step, mean and standard deviation, which one seed does not have."""
 
 
-def curves(results: Results) -> dict[tuple[str, str], Curve]:
+def curves(analyses: Analyses) -> dict[tuple[str, str], Curve]:
     """The learning curve of every arm, by arena and optimizer.
 
     It is the primary metric on the validation split over the final seeds, at the steps that every seed with a record
     has.
     """
-    arenas = results.study.suite.arenas
+    arenas = analyses.suite.arenas
     return {
         (arm.arena, arm.optimizer): mean_curve([run.curve(arenas[arm.arena].metric) for run in arm.final if run.result])
-        for arm in results.arms
+        for arm in analyses.results.arms
     }
 
 
@@ -53,17 +52,17 @@ class EqualTime:
     final: float | None
 
 
-def equal_times(suite: Suite, costs: Sequence[Cost], curves: Mapping[tuple[str, str], Curve]) -> list[EqualTime]:
+def equal_times(analyses: Analyses) -> list[EqualTime]:
     """Every arm of an arena in which at least two have a cost, after the training time of the fastest one.
 
     steps(arm) = min over arms (steps * train_ms) / train_ms(arm)
     """
     rows = []
-    for arena, plan in suite.arenas.items():
-        timed = [cost for cost in costs if cost.arena == arena and cost.train_ms > 0]
+    for arena, plan in analyses.suite.arenas.items():
+        timed = [cost for cost in analyses.of(costs) if cost.arena == arena and cost.train_ms > 0]
         fastest = min((cost.train_ms for cost in timed), default=0.0)
         for cost in timed if len(timed) > 1 else []:
-            curve, steps = curves[arena, cost.optimizer], plan.steps * (fastest / cost.train_ms)
+            curve, steps = analyses.of(curves)[arena, cost.optimizer], plan.steps * (fastest / cost.train_ms)
             end = curve[-1][1] if curve and curve[-1][0] == plan.steps else None
             about = (arena, cost.optimizer, plan.metric, plan.steps * fastest / 1000, steps)
             rows.append(EqualTime(*about, _between(curve, steps), end))

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from fairbench.analysis.results import ArmResults, Results
+from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.results import ArmResults
 from fairbench.common.formatting import percent, plain
 
 
@@ -55,10 +56,15 @@ class Mechanism:
     state: str
 
 
-def mechanisms(results: Results) -> list[Mechanism]:
+def mechanisms(analyses: Analyses) -> list[Mechanism]:
     """The mechanism of every arm whose optimizer has one and that has records, in the order of the suite."""
-    arms = [(arm, [run.result for run in arm.final if run.result]) for arm in results.arms]
+    arms = [(arm, [run.result for run in arm.final if run.result]) for arm in analyses.results.arms]
     return [_mechanism(arm, seeds) for arm, seeds in arms if seeds and all(seed["mechanism"] for seed in seeds)]
+
+
+def quantities(analyses: Analyses) -> list[Quantity]:
+    """Every quantity of every mechanism, in the order of the suite."""
+    return [quantity for mechanism in analyses.of(mechanisms) for quantity in mechanism.quantities]
 
 
 def quantity_curve(arm: ArmResults, quantity: str) -> list[tuple[int, float]]:

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
-from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
 from fairbench.common.formatting import plural
@@ -165,6 +164,11 @@ class Results:
         """The trials of all arms that fulfil a condition."""
         return [run for arm in self.arms for run in arm.runs if keep(run)]
 
+    @property
+    def failed(self) -> int:
+        """The number of failed trials."""
+        return len(self.select(lambda run: run.status == "failed"))
+
     @cached_property
     def metrics(self) -> dict[str, list[str]]:
         """The metrics of each arena, the primary one first."""
@@ -199,39 +203,3 @@ def _collect_arm(study: ResolvedSuite, arm: Arm, timing: list[TrialSpec], lookup
     sweep, confirm = ([*runs(specs)] for specs in (arm.sweep, arm.confirm))
     selections = (arm.searched, arm.selected)
     return ArmResults(arm.arena, arm.optimizer, *selections, tuned, sweep, confirm, final, arm.diverged, timed)
-
-
-@dataclass(frozen=True)
-class Aggregate:
-    """A metric of an arm over the finished seeds, and the number of the remaining seeds by status.
-
-    Attributes:
-        split: always "test".
-        mean: mean of the metric over the finished seeds, None when there are none.
-        std: standard deviation over the finished seeds, ddof = 1; None for fewer than two seeds.
-        n: number of finished seeds.
-        diverged, failed, missing: number of seeds with this status.
-    """
-
-    arena: str
-    optimizer: str
-    metric: str
-    split: str
-    mean: float | None
-    std: float | None
-    n: int
-    diverged: int
-    failed: int
-    missing: int
-
-
-def aggregates(results: Results) -> list[Aggregate]:
-    """Every metric of every arm, in the order of the suite."""
-
-    def one(arm: ArmResults, metric: str) -> Aggregate:
-        values = arm.scores(metric)
-        mean, std = (fmean(values) if values else None), (stdev(values) if len(values) > 1 else None)
-        lost = map(arm.count, ("diverged", "failed", "missing"))
-        return Aggregate(arm.arena, arm.optimizer, metric, "test", mean, std, len(values), *lost)
-
-    return [one(arm, metric) for arm in results.arms for metric in results.metrics[arm.arena]]

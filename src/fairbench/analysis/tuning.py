@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
+from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.results import ArmResults, Results
 from fairbench.optimizers.spec import WARMUP
 from fairbench.study.plan import ResolvedSuite
@@ -85,9 +86,9 @@ def default_setting(study: ResolvedSuite, arm: ArmResults, tried: Sequence[Setti
     return alike[min(alike, key=lambda lr: abs(math.log(lr / rate)))], "optimizer"
 
 
-def tuning(results: Results) -> list[Tuning]:
+def tuning(analyses: Analyses) -> list[Tuning]:
     """Every arm whose search is complete, for every number of drawn settings, in the order of the suite."""
-    return [row for arena in results.study.suite.compared_arenas for row in _in_arena(results, arena)]
+    return [row for arena in analyses.suite.compared_arenas for row in _in_arena(analyses.results, arena)]
 
 
 def _in_arena(results: Results, arena: str) -> list[Tuning]:

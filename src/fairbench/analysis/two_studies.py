@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.verdicts import Comparison
+from fairbench.analysis.cost import costs
 from fairbench.analysis.results import ArmResults
 from fairbench.analysis.statistics.paired import paired_t
 from fairbench.analysis.statistics.significance import TTest, summarize, welch
@@ -17,7 +18,7 @@ from fairbench.study.plan import ResolvedSuite
 
 HASHES = ("initial_weights", "batches", "noise")
 """What must agree in a seed of two studies, so that its two values are a pair."""
-ELSEWHERE = ("margin", "target", "sweep_steps", "tuned_on", "log_every", "evaluation_batch_size")
+ELSEWHERE = ("margin", "sweep_steps", "tuned_on", "log_every", "evaluation_batch_size")
 """Keys of an arena or of the training that change no final trial."""
 OWN = ("clip_norm", "schedule", "min_lr")
 """Keys of the training that an optimizer may have instead of the suite's."""
@@ -147,7 +148,7 @@ def _two_arms(a: Analyses, b: Analyses, ours: ArmResults, theirs: ArmResults) ->
 
 def _side(analyses: Analyses, arm: ArmResults, metric: str, reference: str) -> dict[str, Any]:
     """What one study says about an arm."""
-    steps = {cost.optimizer: cost.train_ms for cost in analyses.costs if cost.arena == arm.arena}
+    steps = {cost.optimizer: cost.train_ms for cost in analyses.of(costs) if cost.arena == arm.arena}
     values, step, of_reference = arm.scores(metric), steps.get(arm.optimizer), steps.get(reference)
     return {
         "mean": fmean(values) if values else None,

@@ -10,14 +10,14 @@ from typing import Any, Literal, cast, get_args
 
 from markupsafe import Markup
 
-from fairbench.analysis.analyse import analyse
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.comparison.schedules import Interaction
-from fairbench.analysis.comparison.size_trends import SizeTrend, law_of
-from fairbench.analysis.comparison.speedups import Speedup
+from fairbench.analysis.audit import audit
+from fairbench.analysis.comparison.schedules import Interaction, interactions
+from fairbench.analysis.comparison.size_trends import SizeTrend, ladder_laws, law_of, size_trends
+from fairbench.analysis.comparison.speedups import Speedup, speedups
 from fairbench.analysis.comparison.verdicts import Comparison
-from fairbench.analysis.cost import Cost
-from fairbench.analysis.mechanism import Quantity
+from fairbench.analysis.cost import Cost, costs
+from fairbench.analysis.mechanism import Quantity, quantities
 from fairbench.analysis.statistics.scaling_law import Prediction
 from fairbench.api.table import Audit, Table, table_of
 from fairbench.common.checks import Flag
@@ -134,9 +134,9 @@ class Study:
         """Every analysis of the study: what the report is made of.
 
         >>> fb.open("results/mine").analyses
-        <Analyses of tiny: 1 comparison, 4 flags>
+        <Analyses of tiny>
         """
-        return analyse(self._history, self._records)
+        return Analyses(self._history, self._records)
 
     def verdicts(self) -> Table[Comparison]:
         """The comparisons, with the columns of significance.csv.
@@ -181,7 +181,7 @@ class Study:
         >>> {row.optimizer for row in fb.open("results/mine").mechanism()}
         {'PsiLogic'}
         """
-        return table_of(Quantity, self.analyses.quantities, quantity_table(self.analyses.quantities))
+        return table_of(Quantity, self.analyses.of(quantities), quantity_table(self.analyses.of(quantities)))
 
     def cost(self) -> Table[Cost]:
         """Time and memory of each optimizer in each arena, with the columns of cost.csv.
@@ -189,7 +189,7 @@ class Study:
         >>> [row.optimizer for row in fb.open("results/mine").cost()]
         ['AdamW', 'PsiLogic']
         """
-        return table_of(Cost, self.analyses.costs, cost_table(self.analyses.costs))
+        return table_of(Cost, self.analyses.of(costs), cost_table(self.analyses.of(costs)))
 
     def speedups(self) -> Table[Speedup]:
         """How much less training each arm needs than the reference, with the columns of speedup.csv.
@@ -197,7 +197,7 @@ class Study:
         >>> [row.speedup for row in fb.open("results/mine").speedups()]  # a suite without horizons
         []
         """
-        return table_of(Speedup, self.analyses.speedups, speedup_table(self.analyses.speedups))
+        return table_of(Speedup, self.analyses.of(speedups), speedup_table(self.analyses.of(speedups)))
 
     def size_trends(self) -> Table[SizeTrend]:
         """Whether the speed-up of each optimizer changes with size, with the columns of size_trends.csv.
@@ -205,8 +205,8 @@ class Study:
         >>> [row.verdict for row in fb.open("results/mine").size_trends()]  # a suite without a ladder
         []
         """
-        view = size_trend_table(self.analyses.size_trends, self.analyses.suite.trend_margin)
-        return table_of(SizeTrend, self.analyses.size_trends, view)
+        view = size_trend_table(self.analyses.of(size_trends), self.analyses.suite.trend_margin)
+        return table_of(SizeTrend, self.analyses.of(size_trends), view)
 
     def predict(self, ladder: str, optimizer: str, parameters: float, steps: float) -> Prediction:
         """The final loss that the law of a ladder predicts; `flagged` beyond twice its largest size.
@@ -224,9 +224,9 @@ class Study:
         Traceback (most recent call last):
         fairbench.common.errors.UsageError: unknown ladder with a law 'gpt' (known: none)
         """
-        laws = {law.arena: law for law in self.analyses.ladder_laws}
+        laws = {law.arena: law for law in self.analyses.of(ladder_laws)}
         found = pick("ladder with a law", ladder, laws)
-        return law_of(found, self.analyses.size_trends).predict(parameters, steps, optimizer)
+        return law_of(found, self.analyses.of(size_trends)).predict(parameters, steps, optimizer)
 
     def schedules(self) -> Table[Interaction]:
         """Whether each win survives another learning-rate schedule, with the columns of schedules.csv.
@@ -234,7 +234,7 @@ class Study:
         >>> [row.survives for row in fb.open("results/mine").schedules()]  # a suite with one schedule
         []
         """
-        rows, every = self.analyses.interactions, self.analyses.suite.compare == "all"
+        rows, every = self.analyses.of(interactions), self.analyses.suite.compare == "all"
         return table_of(Interaction, rows, schedule_table(rows, every))
 
     def audit(self) -> Audit:
@@ -243,7 +243,7 @@ class Study:
         >>> fb.open("results/mine").audit().ok
         True
         """
-        flags = self.analyses.flags
+        flags = self.analyses.of(audit)
         return Audit(flags, table_of(Flag, flags).columns, flag_table(flags))
 
     def figure(self, name: str) -> Figure:

@@ -3,7 +3,8 @@
 import argparse
 from pathlib import Path
 
-from fairbench.analysis.analyse import analyse
+from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.audit import audit as raised
 from fairbench.common.console import Terminal
 from fairbench.report import write_report
 from fairbench.report.console import print_audit, print_place, print_verdicts
@@ -12,7 +13,7 @@ from fairbench.study.snapshot import open_study
 
 def audit(options: argparse.Namespace) -> int:
     """Show every flag of a study; 1 on a fail."""
-    flags = analyse(*open_study(options.directory)).flags
+    flags = Analyses(*open_study(options.directory)).of(raised)
     print_audit(flags, Terminal())
     return int(any(flag.severity == "fail" for flag in flags))
 
@@ -31,4 +32,4 @@ def show_report(directory: Path, output: Path, for_paper: bool = False, quiet: b
         print_place(result, output, Terminal())
     else:
         print_verdicts(result, output, Terminal())
-    return int(result.analyses.failed > 0)
+    return int(result.analyses.results.failed > 0)

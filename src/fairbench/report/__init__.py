@@ -4,7 +4,6 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairbench.analysis.analyse import analyse
 from fairbench.analysis.analyses import Analyses
 from fairbench.common.files import Content, remove, write_files
 from fairbench.common.reading import read_text
@@ -54,7 +53,7 @@ def write_report(history: History, lookup: Lookup, directory: Path, for_paper: b
     Raises:
         UsageError: the directory cannot be written.
     """
-    analyses = analyse(history, lookup)
+    analyses = Analyses(history, lookup)
     runs = recorded(analyses.results)
     of_records = columns(analyses.results, runs)
     contents = {

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from fairbench.analysis.audit import audit
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.forecast import Forecast, expected_seeds
 from fairbench.analysis.published.verdicts import PublishedComparison
@@ -37,7 +38,7 @@ def add_numbers(table: Table, *titles: str, **options: Any) -> None:
 
 def print_verdicts(report: Report, directory: Path, console: Console) -> None:
     """Print the flags, the verdict table, the findings and the paths of the files."""
-    flags = report.analyses.flags
+    flags = report.analyses.of(audit)
     print_flags(flags, console)
     if notes := sum(flag.severity == "note" for flag in flags):
         console.print(Text(f"{plural(notes, 'note')}; fairbench audit {directory} shows them"), soft_wrap=True)
@@ -73,7 +74,7 @@ def print_table_verdicts(comparisons: Sequence[Comparison], alpha: float, consol
 
 def print_place(report: Report, directory: Path, console: Console) -> None:
     """Print the number of failed trials, and the paths of the files."""
-    if failed := report.analyses.failed:
+    if failed := report.analyses.results.failed:
         console.print(Text(f"{plural(failed, 'trial')} failed", "bold red"))
     console.print(Text(f"everything in {directory}, the report in {report.page}"), soft_wrap=True)
 

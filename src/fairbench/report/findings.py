@@ -5,10 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.comparability import HashCheck
-from fairbench.analysis.comparison.controls import WHOLE, Contribution
-from fairbench.analysis.comparison.size_trends import SizeTrend
+from fairbench.analysis.comparability import HashCheck, hash_checks
+from fairbench.analysis.comparison.controls import WHOLE, Contribution, contributions
+from fairbench.analysis.comparison.size_trends import SizeTrend, size_trends
+from fairbench.analysis.comparison.speedups import speedups
 from fairbench.analysis.comparison.verdicts import VERDICTS
+from fairbench.analysis.mechanism import mechanisms
 from fairbench.common.formatting import SHOWN, plural, some
 from fairbench.report.tables.numbers import interval, p_value
 from fairbench.report.tables.speedup import speedup_text
@@ -33,7 +35,7 @@ def find(analyses: Analyses) -> list[Finding]:
         "Speed-up": speed_up(analyses),
         "Mechanism": _mechanism(analyses),
         "Causes": causes(analyses),
-        "Same start, same data": _equal_conditions(analyses.hash_checks),
+        "Same start, same data": _equal_conditions(analyses.of(hash_checks)),
     }
     return [Finding(topic, text) for topic, text in texts.items() if text]
 
@@ -88,7 +90,7 @@ def _lost_to_correction(analyses: Analyses) -> str:
 
 def speed_up(analyses: Analyses) -> str:
     """Which arms are faster than the reference; empty without its curve over horizons."""
-    rows = analyses.speedups
+    rows = analyses.of(speedups)
     if not rows:
         return ""
     reference, faster = rows[0].reference, [row for row in rows if row.claimed]
@@ -97,7 +99,7 @@ def speed_up(analyses: Analyses) -> str:
         f"{len(faster)} of {plural(len(rows), 'arm')} {'is' if len(faster) == 1 else 'are'} faster than {reference}, "
         f"which needs a verdict of better and an interval above 1{f'. {named}' if named else ''}. A speed-up is the "
         f"steps that {reference} needs for the same final value, over the arm’s own; ≥ and ≤ are beyond its horizons."
-        + "".join(map(_trend, analyses.size_trends))
+        + "".join(map(_trend, analyses.of(size_trends)))
     )
 
 
@@ -110,9 +112,9 @@ def _trend(row: SizeTrend) -> str:
 
 def _mechanism(analyses: Analyses) -> str:
     """The effects of the first few mechanisms that acted, the reference's first; the audit names the inactive ones."""
-    mechanisms = sorted(analyses.mechanisms, key=lambda m: m.optimizer != analyses.suite.reference)
-    sentences = [f"{m.arena}, {m.optimizer}: {m.state}." for m in mechanisms if m.acted != 0][:SHOWN]
-    if rest := len(mechanisms) - len(sentences):
+    found = sorted(analyses.of(mechanisms), key=lambda m: m.optimizer != analyses.suite.reference)
+    sentences = [f"{m.arena}, {m.optimizer}: {m.state}." for m in found if m.acted != 0][:SHOWN]
+    if rest := len(found) - len(sentences):
         sentences.append(f"{plural(rest, 'other arm')} {'has' if rest == 1 else 'have'} one: see mechanism.csv.")
     return " ".join(sentences)
 
@@ -129,10 +131,11 @@ def _equal_conditions(checks: Sequence[HashCheck]) -> str:
 
 def causes(analyses: Analyses) -> str:
     """The contribution of each rung in each arena, and the intervals without 0; empty without a control ladder."""
-    if not analyses.contributions:
+    rows = analyses.of(contributions)
+    if not rows:
         return ""
-    arenas = dict.fromkeys(x.arena for x in analyses.contributions)
-    sentences = [_arena([x for x in analyses.contributions if x.arena == arena]) for arena in arenas]
+    arenas = dict.fromkeys(x.arena for x in rows)
+    sentences = [_arena([x for x in rows if x.arena == arena]) for arena in arenas]
     return (
         f"{' '.join(sentences)} Differences of neighbors on the control ladder {' '.join(analyses.suite.controls)}, "
         "positive where the later one is better, with 95% intervals that are paired by seed and not corrected. They "

@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.text import Text
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.cost import Cost
+from fairbench.analysis.audit import audit
+from fairbench.analysis.cost import Cost, costs
 from fairbench.analysis.published.publication import Entry, Publication
 from fairbench.analysis.published.replication import ValueRow, VerdictRow, value_rows, verdict_rows
 from fairbench.common.checks import Flag
@@ -66,10 +67,11 @@ def replicated(publication: Publication, analyses: Analyses) -> Replication:
     """Compare the last plan of a study with a publication; incomplete if the study is."""
     values = value_rows(publication, analyses.results)
     verdicts = verdict_rows(publication, analyses.results, analyses.comparisons)
-    flags = [*other_settings(publication, analyses.results), *analyses.flags]
+    flags = [*other_settings(publication, analyses.results), *analyses.of(audit)]
     alarming = [flag for flag in flags if flag.severity == "fail"]
     findings = find_replication(publication, analyses.results, values, verdicts)
-    return Replication(publication.name, values, verdicts, cost_rows(publication, analyses.costs), alarming, findings)
+    paid = cost_rows(publication, analyses.of(costs))
+    return Replication(publication.name, values, verdicts, paid, alarming, findings)
 
 
 def write_replication(found: Replication, directory: Path) -> list[Path]:

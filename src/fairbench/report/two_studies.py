@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.audit import audit
 from fairbench.analysis.two_studies import TwoArms, TwoVerdicts, plan_changes, two_arms, two_verdicts
 from fairbench.common.checks import Flag
 from fairbench.common.errors import UsageError
@@ -72,7 +73,7 @@ def two_studies(a: Analyses, b: Analyses, names: Sequence[str]) -> TwoStudies:
     failures = [
         replace(flag, name=f"{letter}, {flag.name}")
         for letter, _, x in sides
-        for flag in x.flags
+        for flag in x.of(audit)
         if flag.severity == "fail"
     ]
     return TwoStudies(" and ".join(names), " ".join(about), failures, plan_changes(a, b), two_verdicts(a, b), arms)

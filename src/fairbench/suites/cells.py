@@ -141,7 +141,7 @@ def _curve(name: str, family: str, table: Mapping[str, Any], horizons: list[floa
     """The cells in which the reference alone is trained, with other horizons; none of an arena without a search."""
     if table.get("shock") or table.get("tuned_on"):
         return {}
-    shared = {**table, "task": _task(family, table), "target": None}
+    shared = {**table, "task": _task(family, table)}
     cells = {x: {"family": family, "horizon": x, "curve_of": name} for x in horizons}
     return {f"{name}-x{x:g}": {**_with_steps(shared, x, ("horizons",)), "cell": cell} for x, cell in cells.items()}
 

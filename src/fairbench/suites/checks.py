@@ -77,8 +77,6 @@ def _check_arena(suite: Suite, name: str, arena: ArenaPlan) -> None:
             rehearsal = f" ({REHEARSED} are taken before any trial)" if key == "steps" else ""
             raise Wrong((*path, key), f"must lie in [{least}, {MOST}]{rehearsal}, got {getattr(arena, key)}")
     check_positive((*path, "margin"), arena.margin)
-    if arena.target is not None and not isfinite(arena.target):
-        raise Wrong((*path, "target"), f"must be finite, got {arena.target}")
     if "source" in arena.data or arena.facts is None:
         _check_source((*path, "data"), arena.data, facts)
     if facts.model_options is not None:

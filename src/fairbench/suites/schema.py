@@ -141,7 +141,6 @@ class ArenaPlan:
         task: a known arena or `module:Class`, so that a suite can have one task twice; empty for the arena's name.
         tuned_on: the arena whose sweep also selects for this one; empty if it has a sweep.
         shock: a disturbance of its training, see `fairbench.arenas.shocks.registry`; empty for none.
-        target: value of the primary metric on the validation split that a training should reach; None for none.
         facts: the facts of a user's arena, so that a study can be read without its class; None for an included one.
         schedule: that of the learning rate; empty for the training's.
         cell: its place among the arenas that are made of one; None for an arena as the suite file has it.
@@ -157,7 +156,6 @@ class ArenaPlan:
     task: str = ""
     tuned_on: str = ""
     shock: dict[str, Any] = field(default_factory=dict)
-    target: float | None = None
     facts: ArenaFacts | None = None
     schedule: str = ""
     cell: Cell | None = None

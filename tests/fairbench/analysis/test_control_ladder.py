@@ -8,9 +8,8 @@ from hypothesis import given, strategies
 from samples import SCORES
 from scipy import stats
 
-from fairbench.analysis.analyse import analyse
+from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.controls import contributions
-from fairbench.analysis.results import collect
 from fairbench.report.findings import causes
 
 LADDER = ["AdamW", "+GC", "+AGC", "PsiLogic"]
@@ -23,12 +22,13 @@ def recorded(arenas=("vit",), controls=LADDER, **scores):
 
 
 def rows_of(*arenas, **scores):
-    return contributions(collect(*recorded(arenas or ("vit",), **scores)))
+    the_study, records = recorded(arenas or ("vit",), **scores)
+    return contributions(Analyses(history(the_study), records))
 
 
 def in_words(**scores):
     the_study, records = recorded(**scores)
-    return causes(analyse(history(the_study), records))
+    return causes(Analyses(history(the_study), records))
 
 
 RUNGS = {

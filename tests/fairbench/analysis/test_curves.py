@@ -3,15 +3,16 @@
 from types import SimpleNamespace
 
 import pytest
-from fabricated import Records, finals, study
+from fabricated import Records, finals, given, history, study
 
+from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.cost import costs
 from fairbench.analysis.curves import curves, equal_times
-from fairbench.analysis.results import collect
 
 COURSE = {"AdamW": {5: 0.2, 10: 0.6}, "PsiLogic": {5: 0.4, 10: 0.5}}
 
 
-def results(**scores):
+def analysed(**scores):
     """A study in vit whose arms have these values after 5 and after 10 steps, and a seed that is 0.1 better each."""
     the_study = study(("vit",), ("AdamW", "PsiLogic"), seeds=(1, 2))
     made = Records(finals(the_study, **scores))
@@ -24,27 +25,26 @@ def results(**scores):
             record["result"]["evaluations"] = evaluations
         return record
 
-    return collect(the_study, lookup)
+    return Analyses(history(the_study), lookup)
 
 
 def times(**train_ms):
     return [SimpleNamespace(arena="vit", optimizer=name, train_ms=ms) for name, ms in train_ms.items()]
 
 
-def equal(costs):
-    found = results()
-    return equal_times(found.study.suite, costs, curves(found))
+def equal(found):
+    return equal_times(given(analysed(), {costs: found}))
 
 
 def test_a_curve_is_mean_and_deviation():
-    found = curves(results())["vit", "AdamW"]
+    found = curves(analysed())["vit", "AdamW"]
     assert [step for step, _, _ in found] == [5, 10]
     assert [mean for _, mean, _ in found] == pytest.approx([0.25, 0.65])
     assert [std for _, _, std in found] == pytest.approx([0.1 / 2**0.5] * 2)
 
 
 def test_a_curve_ends_where_the_first_seed_does():
-    cut = results(AdamW=[0.5, "diverged"])
+    cut = analysed(AdamW=[0.5, "diverged"])
     assert curves(cut)["vit", "AdamW"] == []
 
 

@@ -4,11 +4,12 @@ import csv
 import io
 import random
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from fabricated import Records, finals, history, study
 
-from fairbench.analysis.analyse import analyse
+from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.schedules import Interaction, interactions
 from fairbench.analysis.comparison.verdicts import Comparison, summarized
 from fairbench.analysis.statistics.significance import holm, summarize
@@ -38,7 +39,7 @@ def analysed(the_study, scores):
     given = finals(the_study)
     for (schedule, name), values in scores.items():
         given[f"vit-{schedule}", name] = dict(zip(SEEDS, values, strict=True))
-    return analyse(history(the_study), Records(given))
+    return Analyses(history(the_study), Records(given))
 
 
 @pytest.mark.parametrize("direction", ["min", "max"])
@@ -66,7 +67,7 @@ def test_the_interaction_is_that_of_a_linear_model(direction):
         )
         for x, n in numbers.items()
     ]
-    (row,) = interactions(suite, comparisons)
+    (row,) = interactions(SimpleNamespace(suite=suite, comparisons=comparisons))
     rows = [(*arm, value) for arm, of_arm in values.items() for value in of_arm]
     frame = pandas.DataFrame(rows, columns=["schedule", "optimizer", "value"])
     fit = models.ols("value ~ C(optimizer) * C(schedule)", frame).fit()
@@ -89,8 +90,8 @@ def test_a_row_for_each_two_schedules_and_each_pair():
         ("wsd", "AdamW"): HIGH,
     }
     found = analysed(scheduled(("cosine", "linear", "wsd"), ("AdamW", "Lion", "PsiLogic"), compare="all"), scores)
-    rows = [x for x in found.interactions if x.baseline == "AdamW"]
-    assert len(found.interactions) == 3 * 3
+    rows = [x for x in found.of(interactions) if x.baseline == "AdamW"]
+    assert len(found.of(interactions)) == 3 * 3
     assert [(x.arena, x.optimizer, x.schedule_a, x.schedule_b, x.survives) for x in rows] == [
         ("vit", "PsiLogic", "cosine", "linear", "yes"),
         ("vit", "PsiLogic", "cosine", "wsd", "no"),
@@ -105,10 +106,10 @@ def test_a_row_for_each_two_schedules_and_each_pair():
             c = verdicts[f"vit-{schedule}", "AdamW"]
             assert (advantage, verdict) == (c.advantage, c.verdict)
     assert rows[0].interaction == pytest.approx(-0.01)
-    assert [x.p_holm for x in found.interactions] == holm([x.p for x in found.interactions])
+    assert [x.p_holm for x in found.of(interactions)] == holm([x.p for x in found.of(interactions)])
     (line, *_) = csv.DictReader(io.StringIO(csv_files(found)["schedules.csv"]))
     assert list(line) == [field.name for field in fields_of(Interaction)]
-    assert (line["arena"], float(line["interaction"])) == ("vit", found.interactions[0].interaction)
+    assert (line["arena"], float(line["interaction"])) == ("vit", found.of(interactions)[0].interaction)
 
 
 @pytest.mark.parametrize(
@@ -123,13 +124,13 @@ def test_a_row_for_each_two_schedules_and_each_pair():
 def test_whether_a_win_survives(psilogic, survives, note):
     """PsiLogic is better under cosine."""
     arms = {("cosine", "PsiLogic"): HIGH, ("cosine", "AdamW"): LOW, ("linear", "AdamW"): LOW}
-    (row,) = analysed(scheduled(), {**arms, ("linear", "PsiLogic"): psilogic}).interactions
+    (row,) = analysed(scheduled(), {**arms, ("linear", "PsiLogic"): psilogic}).of(interactions)
     assert (row.verdict_a, row.survives, row.note) == ("better", survives, note)
     assert (row.interaction is None, row.p is None, row.p_holm is None) == (bool(note),) * 3
 
 
 def test_nothing_survives_that_was_not_decided():
-    (row,) = analysed(scheduled(), {}).interactions
+    (row,) = analysed(scheduled(), {}).of(interactions)
     assert (row.survives, row.interaction, row.p) == ("not decided", 0.0, None)
     assert row.note == "no variance in any arm, no test"
 
@@ -137,10 +138,10 @@ def test_nothing_survives_that_was_not_decided():
 def test_only_arenas_that_differ_in_the_schedule_alone_are_compared():
     the_study = scheduled(("cosine", "linear", "wsd"))
     arenas = {**the_study.suite.arenas, "vit-wsd": replace(the_study.suite.arenas["vit-wsd"], batch_size=9)}
-    found = analysed(replace(the_study, suite=replace(the_study.suite, arenas=arenas)), {}).interactions
+    found = analysed(replace(the_study, suite=replace(the_study.suite, arenas=arenas)), {}).of(interactions)
     assert [(x.schedule_a, x.schedule_b) for x in found] == [("cosine", "linear")]
     by_hand = {name: replace(plan, cell=None) for name, plan in the_study.suite.arenas.items()}
-    assert not analysed(replace(the_study, suite=replace(the_study.suite, arenas=by_hand)), {}).interactions
+    assert not analysed(replace(the_study, suite=replace(the_study.suite, arenas=by_hand)), {}).of(interactions)
 
 
 def test_a_disturbed_twin_is_an_arena_of_its_own():
@@ -155,4 +156,4 @@ def test_a_disturbed_twin_is_an_arena_of_its_own():
         suite=replace(the_study.suite, arenas=arenas),
         arenas=dict.fromkeys(arenas, the_study.arenas["vit-cosine"]),
     )
-    assert [x.arena for x in analysed(the_study, {}).interactions] == ["vit", "vit-nan"]
+    assert [x.arena for x in analysed(the_study, {}).of(interactions)] == ["vit", "vit-nan"]

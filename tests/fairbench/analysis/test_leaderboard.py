@@ -3,11 +3,11 @@
 from typing import NamedTuple
 
 import pytest
-from fabricated import Records, finals, history, study
+from fabricated import Records, finals, given, history, study
 
-from fairbench.analysis.analyse import analyse
+from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.leaderboard import leaderboard
-from fairbench.analysis.comparison.ranking import ranking
+from fairbench.analysis.cost import costs
 
 SEEDS = (1, 2, 3, 4)
 # accuracy in vit, where high is better; the same numbers are the loss of gpt, where low is better
@@ -32,12 +32,11 @@ class Timed(NamedTuple):
 def of(arenas=("gpt", "vit"), optimizers=("AdamW", "Lion", "PsiLogic", "SGD")):
     the_study = study(arenas, optimizers, SEEDS, margin=0.1)
     scores = {name: SCORES[name] for name in optimizers}
-    return analyse(history(the_study), Records(finals(the_study, **scores)))
+    return Analyses(history(the_study), Records(finals(the_study, **scores)))
 
 
-def standings(analyses, costs=()):
-    results, comparisons = analyses.results, analyses.comparisons
-    return leaderboard(results, comparisons, ranking(results, comparisons), costs, [])
+def standings(analyses, timed=()):
+    return leaderboard(given(analyses, {costs: timed}))
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +53,7 @@ def test_a_verdict_is_seen_from_the_optimizer_and_not_from_the_reference(judgeme
     assert (found["PsiLogic"].better, found["PsiLogic"].undecided) == (None, None)
     the_study = judgement.results.study
     scores = finals(the_study, **SCORES) | {("gpt", "AdamW"): dict(zip(SEEDS, [0.1, 0.11, 0.12, 0.1], strict=True))}
-    adamw = {x.optimizer: x for x in standings(analyse(history(the_study), Records(scores)))}["AdamW"]
+    adamw = {x.optimizer: x for x in standings(Analyses(history(the_study), Records(scores)))}["AdamW"]
     assert (adamw.better, adamw.worse) == (2, 0)  # low loss, high accuracy
 
 
@@ -83,5 +82,5 @@ def test_state_is_what_the_registry_knows(judgement):
 
 
 def test_two_optimizers_or_one_arena_have_no_leaderboard():
-    assert of(arenas=("gpt",)).leaderboard == []
-    assert of(optimizers=("AdamW", "PsiLogic")).leaderboard == []
+    assert of(arenas=("gpt",)).of(leaderboard) == []
+    assert of(optimizers=("AdamW", "PsiLogic")).of(leaderboard) == []

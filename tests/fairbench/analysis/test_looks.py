@@ -8,7 +8,8 @@ import pytest
 from fabricated import Records, finals, flags_of, history, study
 from scipy import stats
 
-from fairbench.analysis.analyse import analyse
+from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.audit import audit
 from fairbench.analysis.comparison.looks import design_of, judge_looks
 from fairbench.analysis.needed_seeds import seeds_needed
 from fairbench.analysis.results import collect
@@ -106,7 +107,7 @@ def test_decided_arms_get_no_more_seeds_and_the_reference_as_many_as_the_longest
     look, finished = run(the_study, EASY)
     count = {name: sum(x.stage == "final" and x.optimizer.name == name for x in finished) for name in EASY}
     assert count["AdamW"] == 3 < count["Lion"] == count["PsiLogic"]
-    analyses = analyse(history(the_study), look)
+    analyses = Analyses(history(the_study), look)
     adamw, lion = analyses.comparisons
     assert (adamw.verdict, adamw.note, adamw.seeds, adamw.n_reference) == ("better", "after 3 of 12 seeds", 3, 3)
     assert (lion.verdict, lion.seeds) == ("better", count["Lion"])
@@ -163,7 +164,7 @@ def test_a_declared_look_is_no_flag_and_one_that_was_not_declared_is():
     changed = History(
         (DeclaredPlan(fixed, "2026-11-22T10:00:00+00:00", 0), DeclaredPlan(the_study, "2026-11-22T11:00:00+00:00", 9))
     )
-    (flag,) = [x for x in analyse(changed, look).flags if x.name == "changed afterwards"]
+    (flag,) = [x for x in Analyses(changed, look).of(audit) if x.name == "changed afterwards"]
     assert flag.severity == "fail"
     assert "looks" in flag.evidence
 
@@ -171,7 +172,7 @@ def test_a_declared_look_is_no_flag_and_one_that_was_not_declared_is():
 def test_the_report_and_the_plan_name_the_looks():
     the_study = with_looks()
     look, _ = run(the_study, EASY)
-    (verdicts,) = [x.text for x in find(analyse(history(the_study), look)) if x.topic == "Meaning of the verdicts"]
+    (verdicts,) = [x.text for x in find(Analyses(history(the_study), look)) if x.topic == "Meaning of the verdicts"]
     assert "An arm has 3, 6 or 12 seeds" in verdicts
 
 

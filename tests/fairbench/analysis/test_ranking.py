@@ -3,13 +3,12 @@
 import math
 
 import pytest
-from fabricated import Records, finals, study
+from fabricated import Records, finals, history, study
 from hypothesis import given, strategies
 from scipy import stats
 
-from fairbench.analysis.comparison.looks import compare_arms
+from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.ranking import Rank, critical_difference, friedman, groups, over_arenas, ranking
-from fairbench.analysis.results import collect
 
 # Demsar 2006, table 6: ranks of C4.5, C4.5+m, C4.5+cf and C4.5+m+cf on 14 data sets
 NAMES = ("C4.5", "C4.5+m", "C4.5+cf", "C4.5+m+cf")
@@ -86,9 +85,8 @@ def test_two_share_a_group_if_and_only_if_they_are_not_separated(apart):
 
 
 def ranked(the_study, **scores):
-    records = Records(finals(the_study, **scores))
-    results = collect(the_study, records)
-    return {(rank.arena, rank.optimizer): rank for rank in ranking(results, compare_arms(results))}
+    analyses = Analyses(history(the_study), Records(finals(the_study, **scores)))
+    return {(rank.arena, rank.optimizer): rank for rank in ranking(analyses)}
 
 
 def test_places_within_an_arena_follow_the_verdicts():

@@ -9,12 +9,13 @@ from types import SimpleNamespace
 from unittest.mock import ANY
 
 import pytest
-from fabricated import Records, finals, history, study
+from fabricated import Records, finals, flags_of, history, study
 from rich.console import Console
 from test_forecast import rehearsed
 from tiny import study_of
 
-from fairbench.analysis.analyse import analyse
+from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.audit import audit
 from fairbench.analysis.audit.search import edge
 from fairbench.analysis.forecast import forecast
 from fairbench.analysis.results import collect
@@ -142,8 +143,8 @@ def test_the_reported_length_selects() -> None:
     assert stages.count("confirm") == 16
 
     records = Scored(the_study, near(1e-3), full, PsiLogic=[0.9, 0.91, 0.92])
-    analyses = analyse(history(the_study), records)
-    flags = {flag.name: (flag.severity, flag.evidence) for flag in analyses.flags}
+    analyses = Analyses(history(the_study), records)
+    flags = {flag.name: (flag.severity, flag.evidence) for flag in analyses.of(audit)}
     assert flags["searched shorter than reported"] == (
         *("note", "the reported length moved vit AdamW 0.001 to 0.0316 (1 of 2 arms)."),
     )
@@ -172,7 +173,7 @@ def test_a_search_that_diverges_at_the_reported_length_selects_nothing() -> None
     found, order = run(confirming(), near(1e-3), lambda lr, options: math.nan)
     assert all(arm.diverged and arm.searched and not arm.selected for arm in found.values())
     assert [spec for spec in order if spec.stage == "final"] == []
-    flags = {flag.name: flag.severity for flag in analyse(history(searching()), Scored(searching(), near(1e-3))).flags}
+    flags = flags_of(searching(), Scored(searching(), near(1e-3)))
     assert flags.get("searched shorter than reported") is None  # the fabricated sweep is as long as the final trials
 
 
@@ -207,9 +208,9 @@ def test_an_untuned_optimizer_runs_final_trials_only(untuned: ResolvedSuite) -> 
 
 def test_an_untuned_optimizer_is_marked(untuned: ResolvedSuite) -> None:
     plans, records = history(untuned), Scored(untuned, near(1e-3), PsiLogic=[0.9, 0.91, 0.92])
-    analyses = analyse(plans, records)
+    analyses = Analyses(plans, records)
     assert [c.statement for c in analyses.comparisons] == ["better (AdamW untuned)", "better (Lion untuned)"]
-    flags = {flag.name: flag.evidence for flag in analyses.flags}
+    flags = {flag.name: flag.evidence for flag in analyses.of(audit)}
     assert flags["untuned"] == "AdamW (lr 0.5), Lion (lr 1): final trials only."
     assert not {"rate at the edge", "unequal treatment", "incomplete"} & flags.keys()
     assert "Untuned, without any search: AdamW, Lion." in equality(budgets(analyses.results))
@@ -246,7 +247,7 @@ def test_a_study_without_any_search() -> None:
 
 
 def drawn(the_study, records):
-    analyses = analyse(history(the_study), records)
+    analyses = Analyses(history(the_study), records)
     with figure_options():
         return draw_lr_sensitivity(analyses, styles_of(analyses.suite))
 
@@ -292,7 +293,7 @@ def test_a_repeated_search_is_reported() -> None:
             return super().__call__(spec)
 
     records = OfEachSeed(the_study, near(1e-3), PsiLogic=[0.9, 0.91, 0.92])
-    analyses = analyse(history(the_study), records)
+    analyses = Analyses(history(the_study), records)
     adamw = analyses.results.arm("vit", "AdamW")
     assert [(run.seed, run.lr) for run in adamw.final] == [(1, 1e-3), (2, 1e-2), (3, 1e-3)]
     assert [row[2].text for row in rate_table(analyses.results).rows] == ["0.001 (2), 0.01 (1)", "0.001"]
@@ -316,7 +317,7 @@ def test_chance_in_the_search_is_a_warning_of_a_verdict(chance: bool) -> None:
     ours = [0.9, 0.91, 0.92] if chance else [0.5, 0.51, 0.52]
     scored = Scored(the_study, near(1e-3), PsiLogic=ours, AdamW=[0.5, 0.51, 0.52])
     scored.score = lambda lr, options: {1e-3: 0.5, 1e-4: 0.495}.get(lr, 0.1)
-    flags = [flag for flag in analyse(history(the_study), scored).flags if flag.name == "selected by chance"]
+    flags = [flag for flag in Analyses(history(the_study), scored).of(audit) if flag.name == "selected by chance"]
     lead = "(leads by 0.005, error 0.0071)"  # 0.01 over the root of two sweep seeds
     assert [(x.severity, x.evidence) for x in flags] == [
         ("warn" if chance else "note", f"vit AdamW {lead}, vit PsiLogic {lead}")
@@ -328,7 +329,7 @@ def test_a_selected_value_at_the_end_is_a_note(best: float) -> None:
     the_study = searching({"extra": DECAYS}, optimizers=("AdamW", "PsiLogic"))
     plans = history(the_study)
     records = Scored(the_study, lambda lr, x: near(1e-3)(lr, x) - abs(x["weight_decay"] - best))
-    flags = {flag.name: flag.evidence for flag in analyse(plans, records).flags}
+    flags = {flag.name: flag.evidence for flag in Analyses(plans, records).of(audit)}
     expected = f"vit AdamW (weight_decay {best:g}), vit PsiLogic (weight_decay {best:g})."
     assert flags.get("searched value at the end", "") == ("" if best == 0.01 else expected)
     assert "coupled decay" not in flags

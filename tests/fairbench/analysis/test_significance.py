@@ -3,16 +3,14 @@
 import math
 import random
 
-import numpy as np
 import pytest
-from hypothesis import assume, given, settings, strategies
+from hypothesis import assume, given, strategies
 from samples import AFFINE, ARMS, SLEEP_1, SLEEP_2
 from scipy import stats
 from statsmodels.stats.oneway import test_scale_oneway as scale_test
 from statsmodels.stats.weightstats import CompareMeans, ttost_ind
 
 from fairbench.analysis.statistics.paired import paired_t, seed_correlation
-from fairbench.analysis.statistics.permutation import MOST_SPLITS, permutation_p, smallest_p
 from fairbench.analysis.statistics.significance import (
     FAR,
     Summary,
@@ -39,7 +37,6 @@ def in_unit(arms, unit):
 @given(ARMS, AFFINE)
 def test_no_p_depends_on_the_unit_of_the_metric(arms, unit):
     there = in_unit(arms, unit)
-    assert permutation_p(*reversed(there)) == permutation_p(*arms), "nor on the order of the arms"
     for one, other in ((paired_t(*arms).p, paired_t(*there).p), (brown_forsythe(*arms), brown_forsythe(*there))):
         assert one is other is None or other == pytest.approx(one, rel=1e-6, abs=1e-9)
     a, b = both(*arms)
@@ -176,29 +173,6 @@ def test_the_correlation_of_the_sleep_data():
     assert seed_correlation(SLEEP_1, SLEEP_2) == pytest.approx(0.7951702, abs=5e-8)
     assert seed_correlation([0.5, 0.5, 0.5], [0.1, 0.2, 0.3]) is None
     assert seed_correlation([0.5, 0.6], [0.1, 0.2]) is None
-
-
-@settings(max_examples=15)
-@given(ARMS)
-def test_the_permutation_test_is_scipys(arms):
-    whole = [np.round(1000 * np.array(arm)) for arm in arms]  # scipy misses ties of rounded sums
-    reference = stats.permutation_test(
-        whole, lambda x, y, axis: x.mean(axis) - y.mean(axis), vectorized=True, n_resamples=math.inf
-    )
-    assert permutation_p(*arms) == pytest.approx(reference.pvalue)
-
-
-@pytest.mark.parametrize("n", [2, 3, 5, 10])
-def test_arms_that_do_not_overlap_have_the_smallest_p(n):
-    assert permutation_p(list(range(n)), list(range(100, 100 + n))) == pytest.approx(smallest_p(n))
-
-
-def test_the_permutation_test_by_hand():
-    # 3 of 6 in 20 ways, two of which are as far apart: no result of three seeds reaches 0.05
-    assert [smallest_p(n) for n in (1, 3, 4)] == pytest.approx([1, 0.1, 2 / 70])
-    assert permutation_p([1.0], [2.0]) is None
-    assert math.comb(22, 11) > MOST_SPLITS > math.comb(20, 10)
-    assert permutation_p(list(range(11)), list(range(11))) is None
 
 
 @pytest.mark.parametrize("b", [SLEEP_2, [3 * x for x in SLEEP_2], [0.1] * 10])

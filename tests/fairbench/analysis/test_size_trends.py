@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from fabricated import Records, history, study, with_ladder
 
-from fairbench.analysis.analyse import analyse
-from fairbench.analysis.comparison.size_trends import law_of, size_trends
+from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.audit import audit
+from fairbench.analysis.comparison.size_trends import judge_ladders, ladder_laws, law_of, size_trends
+from fairbench.analysis.comparison.speedups import speedups
 from fairbench.analysis.statistics import trend
 from fairbench.common.errors import UsageError
 from fairbench.report.figures.all_figures import draw_figure
@@ -32,7 +34,7 @@ def analysed(noise=0.002, reference="AdamW", lost=(), **ladder):
             finals[name, optimizer] = {seed: loss + noise * rng.normal() for seed in SEEDS}
             if (name, optimizer) in lost:
                 finals[name, optimizer][3] = "diverged"
-    return analyse(history(asked), Records(finals))
+    return Analyses(history(asked), Records(finals))
 
 
 @pytest.fixture(scope="module")
@@ -41,12 +43,12 @@ def known():
 
 
 def test_the_law_and_the_trends_are_found(known) -> None:
-    (law,) = known.ladder_laws
+    (law,) = known.of(ladder_laws)
     assert (law.arena, law.cells, law.n, law.largest) == ("gpt", 36, 5, 8000)
     assert law.center == pytest.approx(CENTER)
     assert (law.alpha, law.beta) == (pytest.approx(0.4, abs=0.1), pytest.approx(0.35, abs=0.1))
     assert law.left_out_error < 0.01
-    lion, psilogic = known.size_trends
+    lion, psilogic = known.of(size_trends)
     assert [(x.optimizer, x.verdict) for x in (lion, psilogic)] == [("Lion", "shrinks"), ("PsiLogic", "holds")]
     for row in (lion, psilogic):
         speedup, trend = TRUE[row.optimizer]
@@ -58,7 +60,7 @@ def test_the_law_and_the_trends_are_found(known) -> None:
 
 def test_single_speedups_agree_with_the_law(known) -> None:
     """Each is between horizons of its own size, without any law."""
-    single = [x.speedup for x in known.speedups if x.optimizer == "PsiLogic" and x.speedup]
+    single = [x.speedup for x in known.of(speedups) if x.optimizer == "PsiLogic" and x.speedup]
     assert len(single) >= 6
     assert np.median(single) == pytest.approx(1.2, rel=0.05)
 
@@ -74,19 +76,19 @@ def test_report_and_figure_have_it(known) -> None:
 
 
 def test_an_optimizer_with_a_lost_seed_has_no_trend() -> None:
-    lion, psilogic = analysed(lost={("gpt-2-x1", "Lion")}).size_trends
+    lion, psilogic = analysed(lost={("gpt-2-x1", "Lion")}).of(size_trends)
     assert (lion.verdict, lion.note, lion.trend) == ("cannot be told", "not all trials finished", None)
     assert psilogic.verdict == "holds"
     nothing = analysed(lost={("gpt-2-x1", "AdamW")})
-    assert not nothing.ladder_laws
-    assert {row.note for row in nothing.size_trends} == {"not all trials of AdamW finished"}
+    assert not nothing.of(ladder_laws)
+    assert {row.note for row in nothing.of(size_trends)} == {"not all trials of AdamW finished"}
 
 
 def test_two_sizes_determine_no_trend() -> None:
     few = analysed(parameters=(1000, 4000))
-    assert {(row.verdict, row.note) for row in few.size_trends} == {("cannot be told", few.size_trends[0].note)}
-    assert "2 of 3 sizes" in few.size_trends[0].note
-    assert "too few sizes" in {flag.name for flag in few.flags}
+    assert {(row.verdict, row.note) for row in few.of(size_trends)} == {("cannot be told", few.of(size_trends)[0].note)}
+    assert "2 of 3 sizes" in few.of(size_trends)[0].note
+    assert "too few sizes" in {flag.name for flag in few.of(audit)}
 
 
 def test_several_ladders_share_alpha(monkeypatch) -> None:
@@ -108,13 +110,13 @@ def test_several_ladders_share_alpha(monkeypatch) -> None:
     asked = replace(asked, suite=replace(asked.suite, arenas=arenas), arenas=met)
     rng = np.random.default_rng(0)
     finals = {arm: {seed: 2 + rng.random() for seed in SEEDS} for arm in asked.suite.arms}
-    rows = analyse(history(asked), Records(finals)).size_trends
+    rows = Analyses(history(asked), Records(finals)).of(size_trends)
     assert {row.arena for row in rows} == {"gpt-cosine", "gpt-linear"}
     assert levels == [0.025, 0.025]
 
 
 def test_the_law_predicts_near_its_sizes_and_refuses_far_ones(known) -> None:
-    law = law_of(known.ladder_laws[0], known.size_trends)
+    law = law_of(known.of(ladder_laws)[0], known.of(size_trends))
     for optimizer, (r, t) in TRUE.items():
         loss = 1.5 + 20 * 12000**-0.4 + 8 * (r * (12000 / CENTER) ** t * 900) ** -0.35
         near, far = law.predict(12000, 900, optimizer), law.predict(30000, 900, optimizer)
@@ -126,7 +128,6 @@ def test_the_law_predicts_near_its_sizes_and_refuses_far_ones(known) -> None:
 
 def test_arms_with_more_seeds_than_others_share_the_first_ones(known) -> None:
     """As looks leave them."""
-    results = known.results
-    fewer = dict.fromkeys(results.study.suite.arms, 5) | {("gpt-1-x1", "Lion"): 3}
-    (law,), _ = size_trends(results.with_seeds(fewer))
+    fewer = dict.fromkeys(known.results.study.suite.arms, 5) | {("gpt-1-x1", "Lion"): 3}
+    ((law, _),) = judge_ladders(known.results.with_seeds(fewer))
     assert (law.cells, law.n) == (36, 3)

@@ -9,7 +9,10 @@ from fabricated import Records, history, study, with_horizons
 from scipy import stats
 from scipy.interpolate import PchipInterpolator
 
-from fairbench.analysis.analyse import analyse
+from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.audit import audit
+from fairbench.analysis.comparison.leaderboard import leaderboard
+from fairbench.analysis.comparison.speedups import speedups
 from fairbench.analysis.statistics.speedup import reach
 from fairbench.report.findings import speed_up
 from fairbench.report.tables.speedup import speedup_text
@@ -96,11 +99,11 @@ def analysed():
     finals = {(name, "PsiLogic"): of for name, of in reference.items()}
     finals |= {("gpt", "AdamW"): values(0.8), ("gpt", "Lion"): values(0.3)}
     finals |= {("vit", "Lion"): values(1.1, [*shared[:-1], 0.2]), ("vit", "AdamW"): {**values(1.0), 3: "diverged"}}
-    return analyse(history(asked), Records(finals, speed=2.0))
+    return Analyses(history(asked), Records(finals, speed=2.0))
 
 
 def test_a_study_has_a_row_for_each_arm(analysed) -> None:
-    rows = {(row.arena, row.optimizer): row for row in analysed.speedups}
+    rows = {(row.arena, row.optimizer): row for row in analysed.of(speedups)}
     assert [*rows] == [(arena, name) for arena in ("gpt", "vit") for name in ("AdamW", "Lion")]
     half, far = rows["gpt", "AdamW"], rows["gpt", "Lion"]
     assert (half.verdict, half.claimed, half.n, half.shortest, half.longest) == ("better", True, 5, 0.5, 2.0)
@@ -115,16 +118,16 @@ def test_a_study_has_a_row_for_each_arm(analysed) -> None:
 
 def test_the_speedup_in_time_has_the_ratio_of_the_steps(analysed) -> None:
     """A step of the reference takes twice as long."""
-    row = analysed.speedups[0]
+    row = analysed.of(speedups)[0]
     assert row.time_speedup == pytest.approx(2 * row.speedup)
     assert row.time_low / row.ci_low == pytest.approx(2.0)
 
 
 def test_flags_findings_and_leaderboard_have_it(analysed) -> None:
-    flags = {flag.name: flag for flag in analysed.flags}
+    flags = {flag.name: flag for flag in analysed.of(audit)}
     assert "gpt Lion at least 2" in flags["speed-up beyond the horizons"].text
     assert speed_up(analysed).startswith("2 of 4 arms are faster than PsiLogic, which needs a verdict of better")
-    standings = {x.optimizer: x for x in analysed.leaderboard}
+    standings = {x.optimizer: x for x in analysed.of(leaderboard)}
     assert (standings["Lion"].faster, standings["PsiLogic"].faster) == (1, None)
     assert {c.arena for c in analysed.comparisons} == {"gpt", "vit"}
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
-from fabricated import Records, finals, study
+from fabricated import Records, finals, history, study
 
-from fairbench.analysis.results import collect
+from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.tuning import expected_best, tuning
 
 SCORES = [0.31, 0.07, 0.5, 0.5, 0.93]
@@ -37,8 +37,8 @@ def rows(the_study, sweeps, own=None):
     """The rows of a study by optimizer and what is drawn; `own` has defaults of optimizers."""
     resolved = {x: replace(of, options=(own or {}).get(x, {})) for x, of in the_study.optimizers.items()}
     the_study = replace(the_study, optimizers=resolved)
-    results = collect(the_study, Records(finals(the_study), {("vit", x): sweep for x, sweep in sweeps.items()}))
-    return {(row.optimizer, row.drawn): row for row in tuning(results)}
+    records = Records(finals(the_study), {("vit", x): sweep for x, sweep in sweeps.items()})
+    return {(row.optimizer, row.drawn): row for row in tuning(Analyses(history(the_study), records))}
 
 
 LION = {1e-4: 0.2, 1e-3: 0.3, 1e-2: 0.8, 0.1: 0.1}
@@ -104,7 +104,8 @@ def test_the_default_has_all_that_is_searched(own, expected):
             return self.record(spec, spec.lr + 0.5 * near * (spec.seed == 11) if spec.lr < 0.05 else 0.0)
 
     resolved = {x: replace(of, options=own) for x, of in the_study.optimizers.items()}
-    found = {x.drawn: x for x in tuning(collect(replace(the_study, optimizers=resolved), OfEach({})))}
+    changed = history(replace(the_study, optimizers=resolved))
+    found = {x.drawn: x for x in tuning(Analyses(changed, OfEach({})))}
     assert found["all"].value == pytest.approx((0.01 + 0.51) / 2)
     assert found["1"].settings == 12
     assert found["1"].default_lr == expected

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 import torch
+from fabricated import history
 from tiny import TINY, study_of, write_tiny
 
+from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.shocks import excess, recoveries, shock_costs
-from fairbench.analysis.results import collect
 from fairbench.arenas.shocks.kinds import KINDS, Shock
 from fairbench.arenas.shocks.registry import SHOCKS, disturbed_steps
 from fairbench.common.errors import UsageError
@@ -214,7 +215,7 @@ def test_what_shocks_cost(tmp_path: Any) -> None:
         final = {"val": metrics, "test": metrics}
         return {"status": "finished", "result": {"final": final, "loss_curve": curve}, "cost": None, "environment": {}}
 
-    rows = {(x.arena, x.optimizer): x for x in shock_costs(collect(study, lookup))}
+    rows = {(x.arena, x.optimizer): x for x in shock_costs(Analyses(history(study), lookup))}
     assert list(rows) == [(arena, name) for arena in ("vit-spike", "vit-scaled") for name in ("AdamW", "PsiLogic")]
     shocked = rows["vit-spike", "AdamW"]
     assert (shocked.calm, shocked.n, shocked.diverged, shocked.recovery, shocked.recovered) == ("vit", 2, 0, 20, 1.0)

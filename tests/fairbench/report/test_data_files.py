@@ -23,11 +23,10 @@ SCORES = {"PsiLogic": [0.9, 0.91, "diverged"], "+groups": ["failed", 0.5, 0.6], 
 
 
 def asked():
-    """A study with all files but shocks, schedules and size_trends: horizons, a control ladder, targets, timing."""
+    """A study with all files but shocks, schedules and size_trends: horizons, a control ladder, timing."""
     found = study(("gpt", "vit"), ("AdamW", "+groups", "PsiLogic"), compare="all", controls=["AdamW", "+groups"])
-    arenas = {name: replace(arena, target=0.5) for name, arena in found.suite.arenas.items()}
     sweep = replace(found.suite.sweep, extra={"betas": [[0.9, 0.9], [0.9, 0.99]]})
-    return with_horizons(replace(found, suite=replace(found.suite, arenas=arenas, sweep=sweep)), 0.5, 2)
+    return with_horizons(replace(found, suite=replace(found.suite, sweep=sweep)), 0.5, 2)
 
 
 @pytest.fixture(scope="module")
@@ -78,17 +77,6 @@ def test_names_and_truth_values_are_read_as_they_are(folder):
     assert set(read(folder, "leaderboard.csv")["tuned"]) == {True}
     assert {x for x in read(folder, "ranking.csv")["groups"] if x} == {"a"}
     assert read(folder, "significance.csv")["tuned_baseline"][0] is True
-
-
-def test_the_steps_to_the_target_are_those_of_the_primary_metric(folder):
-    table = read(folder, "summary.csv")
-    found = zip(*(table[x] for x in ("arena", "optimizer", "seed", "metric", "steps_to_target")), strict=True)
-    reached = {
-        (seed, metric): steps for arena, name, seed, metric, steps in found if (arena, name) == ("vit", "PsiLogic")
-    }
-    assert reached == {(1, "accuracy"): 5, (2, "accuracy"): 5, (3, "accuracy"): None} | {
-        (i, "loss"): None for i in (1, 2, 3)
-    }
 
 
 def test_the_records_are_in_the_parquet_file(folder, described):

@@ -17,8 +17,9 @@ from matplotlib.figure import Figure
 from pages import contrast
 from PIL import Image
 
-from fairbench.analysis.analyse import analyse
-from fairbench.analysis.comparison.time_to_target import ProfilePoint
+from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.comparison.controls import contributions
+from fairbench.analysis.cost import costs
 from fairbench.common.files import write_files
 from fairbench.report.figures import all_figures
 from fairbench.report.figures.axis_text import fit_ticks, inner_width, thin_ticks
@@ -31,14 +32,13 @@ from fairbench.report.figures.learning_curves import draw_learning_curves
 from fairbench.report.figures.lr_sensitivity import draw_lr_sensitivity
 from fairbench.report.figures.panel import log_axis
 from fairbench.report.figures.paper import NORMAL_TEXT, paper_figures
-from fairbench.report.figures.profiles import draw_profiles
 from fairbench.report.figures.style import NAME_WIDTH, short_names, styles_of
 from fairbench.report.figures.text_size import POINTS_PER_INCH, panel_width, text_width
 
 
 def analyses_of(the_study, **options):
     scores = {"PsiLogic": [0.9, 0.92, 0.91], "AdamW": [0.5, 0.51, 0.55], "Lion": [0.6, 0.5, 0.55]}
-    return analyse(history(the_study), Records(finals(the_study, **scores), **options))
+    return Analyses(history(the_study), Records(finals(the_study, **scores), **options))
 
 
 def drawn(draw, analyses):
@@ -54,7 +54,7 @@ def test_a_study_without_causes_has_no_figure_of_them():
 def test_every_rung_is_in_its_panel():
     analyses = analyses_of(study(controls=["AdamW", "Lion", "PsiLogic"]))
     drawing = drawn(draw_causes, analyses)
-    rows = [x for x in analyses.contributions if x.arena == "vit"]
+    rows = [x for x in analyses.of(contributions) if x.arena == "vit"]
     (part,) = (part for part in drawing.parts if part.arena == "vit")
     assert len(part.points) == len(rows) == 3
     assert part.points[2][3].startswith("the whole: +0.390 [")
@@ -78,7 +78,7 @@ def test_shocks_are_drawn_against_their_calm_twin():
                 return self.record(named, harmed[spec.optimizer.name][spec.seed])
             return super().__call__(spec)
 
-    analyses = analyse(history(both), Shocked(records))
+    analyses = Analyses(history(both), Shocked(records))
     (part,) = drawn(draw_shocks, analyses).parts
     assert [said.partition(" [")[0] for *_, said in part.points] == ["AdamW: 0", "Lion: +0.20", "PsiLogic: +0.40"]
 
@@ -97,7 +97,7 @@ def test_the_leaderboard_sorts_each_panel_and_fills_the_decided():
     the_study = study(("gpt", "vit"), ("Adam", "AdamW", "Lion", "PsiLogic"), (1, 2, 3, 4), margin=0.1)
     scores = {"PsiLogic": [0.5, 0.51, 0.52, 0.5], "AdamW": [0.9, 0.91, 0.92, 0.9], "Adam": [0.7, 0.71, 0.7, 0.7]}
     scores["Lion"] = [0.5, 0.512, 0.518, 0.5]
-    drawing = drawn(draw_leaderboard, analyse(history(the_study), Records(finals(the_study, **scores))))
+    drawing = drawn(draw_leaderboard, Analyses(history(the_study), Records(finals(the_study, **scores))))
     gpt, vit = drawing.parts
     assert [text.partition(":")[0] for *_, text in gpt.points] == ["Lion", "Adam", "AdamW"]
     assert [text.partition(" [")[0] for *_, text in vit.points][:2] == ["AdamW: +0.4000", "Adam: +0.1950"]
@@ -107,34 +107,16 @@ def test_the_leaderboard_sorts_each_panel_and_fills_the_decided():
 def test_the_leaderboard_of_few_baselines_has_a_panel_for_each_in_margins():
     the_study = study(("gpt", "vit"), ("AdamW", "PsiLogic"), margin=0.1)
     scores = {"PsiLogic": [0.5, 0.5, 0.5], "AdamW": [0.7, 0.7, 0.7]}
-    (panel,) = drawn(draw_leaderboard, analyse(history(the_study), Records(finals(the_study, **scores)))).parts
+    (panel,) = drawn(draw_leaderboard, Analyses(history(the_study), Records(finals(the_study, **scores)))).parts
     assert panel.arena == "AdamW"
     assert [text for *_, text in panel.points] == ["AdamW, vit, in margins: +2.00", "AdamW, gpt, in margins: −2.00"]
-
-
-def test_profiles_are_steps_between_the_ratios_of_times():
-    points = [(1.0, 0.5, 0.5), (2.0, 1.0, 0.5), (4.0, 1.0, 1.0)]
-    profiles = [
-        ProfilePoint("steps", name, tau, share, 2)
-        for tau, *shares in points
-        for name, share in zip(("AdamW", "PsiLogic"), shares, strict=True)
-    ]
-    the_study = study(("gpt", "vit"), ("AdamW", "PsiLogic"))
-    analyses = analyse(history(the_study), Records(finals(the_study)))
-    assert drawn(draw_profiles, analyses) is None
-    (panel,) = drawn(draw_profiles, replace(analyses, profiles=profiles)).parts
-    said = [text.replace(".0%", "%") for *_, text in panel.points if text.startswith("AdamW")]
-    assert said == [
-        *("AdamW, within 1.00 times: 50%", "AdamW, within 2.00 times: 100%"),
-        "AdamW, within 4.20 times: 100%",
-    ]
 
 
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="no TeX; on Debian: apt-get install texlive-latex-recommended")
 def test_figures_for_a_paper_have_its_widths_and_text_of_at_least_seven_points(monkeypatch, tmp_path):
     monkeypatch.setattr(all_figures, "FIGURES", {"learning_curves": draw_learning_curves})
     the_study = study(("gpt", "vit"))
-    files = paper_figures(analyse(history(the_study), Records(finals(the_study))))
+    files = paper_figures(Analyses(history(the_study), Records(finals(the_study))))
     assert set(files) == {
         f"figures/paper/learning_curves_{part}in.{form}"
         for part in ("3.3", "5.5", "gpt_3.3", "vit_3.3")
@@ -187,9 +169,9 @@ def test_panels_of_any_name_stay_in_their_folder(monkeypatch):
     analyses = analyses_of(study(("gpt",), ("AdamW", "../../$\\x$", "PsiLogic")))
     names = [f"gpt{i}" for i in range(4)]
     suite = replace(analyses.suite, arenas=dict.fromkeys(names, analyses.suite.arenas["gpt"]))
-    results = replace(analyses.results, study=replace(analyses.results.study, suite=suite))
-    comparisons = [replace(c, arena=name) for name in names for c in analyses.comparisons]
-    files = paper_figures(replace(analyses, results=results, comparisons=comparisons))
+    analyses.comparisons = [replace(c, arena=name) for name in names for c in analyses.comparisons]
+    analyses.results = replace(analyses.results, study=replace(analyses.results.study, suite=suite))
+    files = paper_figures(analyses)
     assert {name for name in files if name.endswith("3.3in.pdf")} == {
         f"figures/paper/leaderboard_{panel}3.3in.pdf" for panel in ("", "AdamW_", "2_")
     }
@@ -227,7 +209,7 @@ def test_names_that_differ_in_the_middle_stay_different():
 
 def test_one_seed_has_no_deviation_and_steps_are_whole():
     the_study = study(("vit",), ("AdamW", "PsiLogic"), seeds=(1,), breaks=["split"])
-    figure = drawn(draw_learning_curves, analyse(history(the_study), Records(finals(the_study))))
+    figure = drawn(draw_learning_curves, Analyses(history(the_study), Records(finals(the_study))))
     assert {text for *_, text in figure.parts[0].points} == {
         f"{name}, step {step}: 0.5000" for name in ("AdamW", "PsiLogic") for step in (5, 10)
     }
@@ -248,7 +230,7 @@ def test_a_bar_of_step_time_is_as_long_as_its_label_says():
             return record
 
     the_study = study(("vit",), ("AdamW", "PsiLogic"))
-    cost = analyse(history(the_study), Busy(finals(the_study))).costs[0]
+    cost = Analyses(history(the_study), Busy(finals(the_study))).of(costs)[0]
     assert (cost.data_ms, cost.forward_ms, cost.backward_ms, cost.step_ms) == (10.0, 10.0, 10.0, 4.0)
     assert cost.train_ms == 34.0
 
@@ -313,7 +295,7 @@ def test_the_factor_of_ticks_is_in_the_label_and_nothing_is_cut(scale, base, uni
     names = ("AdamW", "PsiLogic", "a_name_that_is_far_too_long_for_any_panel_of_a_figure")
     the_study = study(("gpt",), names)
     scores = {name: [base + scale * (2 + 0.1 * i + 0.01 * k) for k in range(3)] for i, name in enumerate(names)}
-    analyses = analyse(history(the_study), Records(finals(the_study, **scores)))
+    analyses = Analyses(history(the_study), Records(finals(the_study, **scores)))
     figure = drawn(draw_learning_curves, analyses)
     texts, (left, top, width, height) = extents(figure.svg), figure.parts[0].box
     assert all(
@@ -328,7 +310,7 @@ def test_long_names_leave_most_of_a_panel_to_the_lines(inches, labels):
     """In the panels of a text's width, two in a row, all names are in the legend."""
     names = [f"schedule_free_adamw_beta2_0.{'9' * n}_no_decay" for n in (2, 3)]
     the_study = study(("gpt", "vit"), (*names, "PsiLogic"))
-    analyses = analyse(history(the_study), Records(finals(the_study, **{names[0]: ["failed", 0.5, 0.5]})))
+    analyses = Analyses(history(the_study), Records(finals(the_study, **{names[0]: ["failed", 0.5, 0.5]})))
     with figure_options(inches, 10.0 if inches == 10.0 else NORMAL_TEXT):
         styles = styles_of(analyses.suite)
         figure = draw_learning_curves(analyses, styles).figure
@@ -362,7 +344,7 @@ def test_of_many_lines_few_have_a_label_and_all_are_named_below():
     names = [f"O{i}" for i in range(11)]
     the_study = study(("gpt",), (*names, "PsiLogic"))
     scores = {name: [0.1 * i] * 3 for i, name in enumerate(names)} | {"PsiLogic": [0.52] * 3}
-    figure = drawn(draw_learning_curves, analyse(history(the_study), Records(finals(the_study, **scores))))
+    figure = drawn(draw_learning_curves, Analyses(history(the_study), Records(finals(the_study, **scores))))
     panel, _, below = figure.svg.partition('<g id="legend_1">')
     labels = re.findall(r">(O\d+|PsiLogic)<", panel)
     assert sorted(labels) == sorted(["O0", "O1", "O2", "O3", "PsiLogic", "O7", "O8", "O9", "O10"])
@@ -372,7 +354,7 @@ def test_of_many_lines_few_have_a_label_and_all_are_named_below():
 def test_every_cross_is_seen_where_all_arms_diverge():
     the_study = study(("gpt",), ("Adam", "AdamW", "Lion", "PsiLogic"))
     lost = {("gpt", name): dict.fromkeys((1e-4, 1e-3, 1e-2), "diverged") for name in the_study.suite.optimizers}
-    figure = drawn(draw_lr_sensitivity, analyse(history(the_study), Records(finals(the_study), lost)))
+    figure = drawn(draw_lr_sensitivity, Analyses(history(the_study), Records(finals(the_study), lost)))
     crosses = re.findall(r'<use xlink:href="#(\w+)" x="([^"]+)" y="([^"]+)" style="fill', figure.svg)
     ticks = max((y for *_, y in crosses), key=float)
     assert len({(x, y) for _, x, y in crosses if y != ticks}) == 4 * 3

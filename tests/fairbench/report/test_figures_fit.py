@@ -1,16 +1,14 @@
 """Text of figures stays in them, whatever names are; measured on what matplotlib draws."""
 
-from dataclasses import replace
 from itertools import combinations
 
 import pytest
-from fabricated import Records, finals, history, study, with_horizons, with_ladder
+from fabricated import Records, finals, given, history, study, with_horizons, with_ladder
 
-from fairbench.analysis.analyse import analyse
-from fairbench.analysis.comparison.controls import Contribution
-from fairbench.analysis.comparison.shocks import ShockCost
-from fairbench.analysis.comparison.size_trends import SizeTrend
-from fairbench.analysis.comparison.time_to_target import ProfilePoint
+from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.comparison.controls import Contribution, contributions
+from fairbench.analysis.comparison.shocks import ShockCost, shock_costs
+from fairbench.analysis.comparison.size_trends import SizeTrend, size_trends
 from fairbench.report.figures.all_figures import FIGURES, draw_figures
 from fairbench.report.figures.canvas import figure_options, panels
 from fairbench.report.figures.paper import COLUMN, NORMAL_TEXT, TEXT
@@ -25,21 +23,18 @@ def analyses():
     the_study = with_horizons(with_ladder(begun, (1000, 2000), (1,)), 0.5, 2)
     lost = {LONG[0]: [0.5, 0.51, 0.52, 0.5, 0.49, "diverged"], LONG[1]: [0.6, 0.61, 0.6, 0.6, *["diverged"] * 2]}
     arms = [(arena, i, name) for arena in ("gpt", "vit") for i, name in enumerate(LONG)]
-    profiles = [
-        ProfilePoint(measure, name, tau, share, 2)
-        for measure in ("steps", "seconds")
-        for name in (*LONG, "PsiLogic")
-        for tau, share in ((1.0, 0.5), (2.0, 1.0))
-    ]
-    return replace(
-        analyse(history(the_study), Records(finals(the_study, **lost))),
-        contributions=[Contribution(a, "loss", "rung", n, LONG[0], 4, i / 9, -0.02, 0.04, "") for a, i, n in arms],
-        shock_costs=[ShockCost(a, "gpt", n, 6, i, 12.0, 30.0, 0.5, i / 9, 0.05, 0.15, "") for a, i, n in arms],
-        profiles=profiles,
-        size_trends=[
-            SizeTrend("gpt", name, "PsiLogic", "loss", "holds", i + 0.5, smallest=i + 0.4, largest=i + 0.6, trend=0.1)
-            for i, name in enumerate(LONG)
-        ],
+    return given(
+        Analyses(history(the_study), Records(finals(the_study, **lost))),
+        {
+            contributions: [Contribution(a, "loss", "rung", n, LONG[0], 4, i / 9, -0.02, 0.04, "") for a, i, n in arms],
+            shock_costs: [ShockCost(a, "gpt", n, 6, i, 12.0, 30.0, 0.5, i / 9, 0.05, 0.15, "") for a, i, n in arms],
+            size_trends: [
+                SizeTrend(
+                    "gpt", name, "PsiLogic", "loss", "holds", i + 0.5, smallest=i + 0.4, largest=i + 0.6, trend=0.1
+                )
+                for i, name in enumerate(LONG)
+            ],
+        },
     )
 
 

@@ -3,13 +3,12 @@
 import csv
 import io
 import re
-from dataclasses import replace
 
 import pytest
-from fabricated import history
+from fabricated import given, history
 from pages import FOUND, broken
 
-from fairbench.analysis.analyse import analyse
+from fairbench.analysis.analyses import Analyses
 from fairbench.report.tables.results import all_tables
 
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.slow]
@@ -17,7 +16,7 @@ pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.slow]
 
 def test_a_csv_has_all_that_a_table_shows(browser):
     """Numbers in full, with the further ones that their text shows; text where it says more than numbers."""
-    tables = all_tables(replace(analyse(history(broken()[0]), broken()[1]), **FOUND))
+    tables = all_tables(given(Analyses(history(broken()[0]), broken()[1]), FOUND))
     files = browser.execute_script(
         "return Object.fromEntries(places.map((place) => [place.dataset.table, csv(place)]))"
     )

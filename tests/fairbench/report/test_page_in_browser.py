@@ -6,7 +6,7 @@ import pytest
 from chromium import PHONE, show
 from fabricated import Records, finals, history, study
 
-from fairbench.analysis.analyse import analyse
+from fairbench.analysis.analyses import Analyses
 from fairbench.report.two_studies import two_studies, write_two_studies
 
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.slow]
@@ -25,7 +25,7 @@ def test_the_console_is_empty_and_nothing_is_fetched(real):
 def test_two_studies_have_the_same_page(driver, tmp_path, monkeypatch):
     """Its table is filtered and packed as LaTeX, and a verdict that changed has a frame."""
     plan = study()
-    a, b = (analyse(history(plan), Records(finals(plan, Lion=x))) for x in ([0.5] * 3, [0.7, 0.71, 0.72]))
+    a, b = (Analyses(history(plan), Records(finals(plan, Lion=x))) for x in ([0.5] * 3, [0.7, 0.71, 0.72]))
     write_two_studies(two_studies(a, b, ("a", "b")), tmp_path)
     monkeypatch.setattr(driver, "page", f"file://{tmp_path}/compare.html")
     driver.get_log("browser")

@@ -12,7 +12,7 @@ from fabricated import Records, finals, history, saved, study
 from rich.console import Console
 from scipy import stats
 
-from fairbench.analysis.analyse import analyse
+from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.looks import compare_arms
 from fairbench.analysis.cost import costs
 from fairbench.analysis.published.publication import load_publication
@@ -210,7 +210,7 @@ def test_cost():
 
 
 def said(the_study, scores):
-    replication = replicated(PAPER, analyse(history(the_study), Records(scores)))
+    replication = replicated(PAPER, Analyses(history(the_study), Records(scores)))
     flags = {flag.name: flag.text for flag in replication.flags}
     return flags | {finding.topic: finding.text for finding in replication.findings}
 
@@ -258,7 +258,7 @@ def test_settings_are_compared_and_not_names(name):
 @pytest.mark.parametrize("width", [30, 80, 140])
 def test_terminal(tmp_path, width):
     the_study = study()
-    replication = replicated(PAPER, analyse(history(the_study), Records(finals(the_study))))
+    replication = replicated(PAPER, Analyses(history(the_study), Records(finals(the_study))))
     text = io.StringIO()
     print_replication(
         replication, write_replication(replication, tmp_path), Console(file=text, width=width, markup=False)
@@ -288,7 +288,7 @@ def test_the_command(tmp_path, capsys, scores):
 def test_the_file_reads_back_exactly(tmp_path):
     the_study = study(("vit",), ("PsiLogic",))
     records = Records(finals(the_study, PsiLogic=[0.1, 0.2, 0.4]))
-    write_replication(replicated(PAPER, analyse(history(the_study), records)), tmp_path)
+    write_replication(replicated(PAPER, Analyses(history(the_study), records)), tmp_path)
     rows = list(csv.DictReader(io.StringIO((tmp_path / "comparison_paper.csv").read_text())))
     (row,) = (x for x in rows if (x["arena"], x["optimizer"], x["seed"]) == ("vit", "PsiLogic", ""))
     assert (row["published_mean"], row["published_std"], row["inside"]) == ("0.244", "0.006", "FALSE")

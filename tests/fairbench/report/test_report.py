@@ -14,7 +14,8 @@ from fabricated import QUANTITIES, TENSOR_STEPS, Records, finals, history, mecha
 from pages import Page
 from rich.console import Console
 
-from fairbench.analysis.analyse import analyse
+from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.audit import audit
 from fairbench.report import write_report
 from fairbench.report.console import print_verdicts
 from fairbench.report.findings import find
@@ -82,7 +83,7 @@ def said(report):
 
 
 def flagged(report):
-    return {flag.name: flag.text for flag in report.analyses.flags}
+    return {flag.name: flag.text for flag in report.analyses.of(audit)}
 
 
 def test_two_reports_of_the_same_records_are_the_same_bytes(tmp_path, figures):
@@ -94,10 +95,8 @@ def test_two_reports_of_the_same_records_are_the_same_bytes(tmp_path, figures):
 
 
 def test_the_files_that_depend_on_the_clock_are_those_that_the_readme_names(tmp_path, figures):
-    """In a study with every file that has times: with targets, horizons, and a leaderboard of three optimizers."""
-    three = study(compare="all")
-    arenas = {name: replace(arena, target=0.5) for name, arena in three.suite.arenas.items()}
-    three = with_horizons(replace(three, suite=replace(three.suite, arenas=arenas)), 0.5, 2)
+    """In a study with every file that has times: with horizons and a leaderboard of three optimizers."""
+    three = with_horizons(study(compare="all"), 0.5, 2)
     for folder, speed in (("a", 1.0), ("b", 3.7)):
         write(tmp_path / folder, three, {"PsiLogic": HIGH, "AdamW": LOW, "Lion": HIGH}, speed=speed)
     one, other = contents(tmp_path / "a"), contents(tmp_path / "b")
@@ -235,7 +234,7 @@ class Watched(Records):
 
 def test_many_mechanisms_take_few_lines():
     the_study = study(("vit",), (*(f"O{i}" for i in range(1, 8)), "PsiLogic"))
-    findings = find(analyse(history(the_study), Watched(finals(the_study))))
+    findings = find(Analyses(history(the_study), Watched(finals(the_study))))
     found = {finding.topic: finding.text for finding in findings}
     assert re.findall(r"vit, (\w+): acted", found["Mechanism"]) == ["PsiLogic", "O1", "O3", "O4"]
     assert found["Mechanism"].endswith("4 other arms have one: see mechanism.csv.")
@@ -259,7 +258,7 @@ def test_incomplete_study_has_a_banner_with_counts(tmp_path):
     assert "failed, RuntimeError: no <luck>" in text
     assert "detected at step 5" in text
     assert "1 trial diverged (1 final)" in flagged(report)["diverged trials"]
-    assert report.analyses.failed == 1
+    assert report.analyses.results.failed == 1
 
 
 def test_unequal_conditions_are_named(tmp_path):
@@ -287,17 +286,13 @@ def test_selected_rate_at_the_edge_is_named(tmp_path):
 
 def test_tables_that_a_suite_asks_for(tmp_path):
     asked = study(("vit",), ("AdamW", "Lion", "PsiLogic"), compare="all", controls=["AdamW", "PsiLogic"])
-    asked = replace(asked, suite=replace(asked.suite, arenas={"vit": replace(asked.suite.arenas["vit"], target=0.7)}))
     report = write(tmp_path, asked, {"PsiLogic": HIGH, "AdamW": LOW, "Lion": NOISY})
-    extra = {"ranking.csv", "time_to_target.csv", "profiles.csv", "causes.csv"}
-    latex = {f"tables/{name}.tex" for name in ("ranking", "time_to_target", "causes")}
+    extra = {"ranking.csv", "causes.csv"}
+    latex = {f"tables/{name}.tex" for name in ("ranking", "causes")}
     assert {name for name in contents(tmp_path) if not name.startswith("figures/")} >= TABLES | extra | latex
     assert {str(file.relative_to(tmp_path)) for file in report.files} == set(contents(tmp_path))
     in_vit = [row["optimizer"] for row in rows(tmp_path, "ranking") if row["arena"] == "vit"]
     assert in_vit == ["PsiLogic", "Lion", "AdamW"]
-    reached = {row["optimizer"]: (row["reached"], row["median_steps"]) for row in rows(tmp_path, "time_to_target")}
-    assert reached == {"AdamW": ("0", ""), "Lion": ("1", ""), "PsiLogic": ("3", "5")}
-    assert ("PsiLogic", "1.0", "1.0") in [(x["optimizer"], x["tau"], x["share"]) for x in rows(tmp_path, "profiles")]
     (rung, whole) = rows(tmp_path, "causes")
     assert float(rung["contribution"]) == float(whole["contribution"]) == pytest.approx(0.4)
     assert said(report)["Causes"].startswith("vit: PsiLogic +0.400 ")

@@ -5,6 +5,7 @@ import pytest
 import torch
 from fabricated import Records, finals, flags_of, history, study
 
+from fairbench.analysis.audit import audit
 from fairbench.analysis.comparability import mixtures
 from fairbench.analysis.results import collect
 from fairbench.report import write_report
@@ -34,7 +35,7 @@ def no_figures(monkeypatch):
 
 def failing(the_study, folder, there):
     records = Elsewhere(finals(the_study), there)
-    flags = write_report(history(the_study), records, folder).analyses.flags
+    flags = write_report(history(the_study), records, folder).analyses.of(audit)
     return [flag.text for flag in flags if flag.severity == "fail"]
 
 

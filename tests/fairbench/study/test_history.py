@@ -6,6 +6,7 @@ import pytest
 from fabricated import Records, finals, study
 from rich.console import Console
 
+from fairbench.analysis.audit import audit
 from fairbench.common.errors import UsageError
 from fairbench.report import write_report
 from fairbench.report.console import print_verdicts
@@ -51,7 +52,7 @@ def report(folder, *plans, ran=None):
 
 
 def warned(result):
-    return " ".join(flag.text for flag in result.analyses.flags if flag.severity == "fail")
+    return " ".join(flag.text for flag in result.analyses.of(audit) if flag.severity == "fail")
 
 
 def verdicts(result):
@@ -77,7 +78,7 @@ def test_a_margin_that_was_widened_afterwards_is_a_warning_and_the_first_verdict
 
 
 MORE_SEEDS = replace(study().suite.final, seeds=[1, 2, 3, 4])
-TARGETS = {name: replace(arena, target=0.9) for name, arena in study().suite.arenas.items()}
+MARGINS = {name: replace(arena, margin=0.9) for name, arena in study().suite.arenas.items()}
 
 
 @pytest.mark.parametrize(
@@ -88,7 +89,7 @@ TARGETS = {name: replace(arena, target=0.9) for name, arena in study().suite.are
         ({"final": MORE_SEEDS}, "suite.final.seeds from [1, 2, 3] to [1, 2, 3, 4]"),
         ({"compare": "all"}, "suite.compare from reference to all"),
         ({"controls": ["AdamW", "PsiLogic"]}, "suite.controls from [] to ['AdamW', 'PsiLogic']"),
-        ({"arenas": TARGETS}, "suite.arenas.gpt.target from None to 0.9"),
+        ({"arenas": MARGINS}, "suite.arenas.gpt.margin from 0.01 to 0.9"),
     ],
 )
 def test_every_change_that_touches_verdicts_is_named(tmp_path, bent, named):

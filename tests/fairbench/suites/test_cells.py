@@ -34,7 +34,6 @@ margin = 0.02
 sweep_steps = 40
 steps = 100
 batch_size = 8
-target = 3.0
 data = {{ source = "stdlib", context = 64, evaluated = 128 }}
 model = {{ hidden_size = 32, layers = 2, heads = 2 }}
 [optimizers.AdamW]
@@ -59,10 +58,10 @@ def suite(tmp_path):
 
 def test_horizons_are_trained_by_the_reference_alone(suite) -> None:
     found = suite("horizons = [0.5, 1, 2]")
-    assert {name: (x.steps, x.sweep_steps, x.target) for name, x in found.arenas.items()} == {
-        "gpt": (100, 40, 3.0),
-        "gpt-x0.5": (50, 20, None),
-        "gpt-x2": (200, 80, None),
+    assert {name: (x.steps, x.sweep_steps) for name, x in found.arenas.items()} == {
+        "gpt": (100, 40),
+        "gpt-x0.5": (50, 20),
+        "gpt-x2": (200, 80),
     }
     assert found.arms == [("gpt", "AdamW"), ("gpt", "Adam"), ("gpt-x0.5", "AdamW"), ("gpt-x2", "AdamW")]
     assert found.compared == [("gpt", "AdamW", "Adam")]

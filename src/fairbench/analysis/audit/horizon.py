@@ -8,7 +8,8 @@ from itertools import pairwise
 from statistics import fmean
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.comparison.size_trends import LadderLaw
+from fairbench.analysis.comparison.size_trends import LadderLaw, ladder_laws, size_trends
+from fairbench.analysis.comparison.speedups import speedups
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.results import ArmResults
 from fairbench.analysis.statistics.significance import summarize, welch
@@ -113,20 +114,20 @@ def still_improving(case: Analyses) -> str:
 @check("speed-up beyond the horizons", "note", "Report the bound, or add horizons.")
 def beyond_horizons(case: Analyses) -> str:
     """The reference was not trained long enough, or not short enough, to reach what an arm reaches."""
-    flagged = [f"{x.arena} {x.optimizer} {x.beyond} {x.reached:.3g}" for x in case.speedups if x.beyond]
+    flagged = [f"{x.arena} {x.optimizer} {x.beyond} {x.reached:.3g}" for x in case.of(speedups) if x.beyond]
     return some(flagged, "; ")
 
 
 @check("too few sizes", "warn", "Add sizes, horizons or seeds to the ladder, or claim nothing about size.")
 def too_few_sizes(case: Analyses) -> str:
     """The sizes, horizons or seeds of a ladder, or its unfinished trials, leave the trend of a speed-up unknown."""
-    return merged((row.note, f"{row.arena} {row.optimizer}") for row in case.size_trends if row.trend is None)
+    return merged((row.note, f"{row.arena} {row.optimizer}") for row in case.of(size_trends) if row.trend is None)
 
 
 @check("law does not hold", "warn", "Read the trend as that of the measured sizes; add a larger size.")
 def law_does_not_hold(case: Analyses) -> str:
     """A law errs at the largest size, if left out, by more than the margin, or anywhere by twice what seeds differ."""
-    return "; ".join(filter(None, map(partial(_misfit, case), case.ladder_laws)))
+    return "; ".join(filter(None, map(partial(_misfit, case), case.of(ladder_laws))))
 
 
 def _misfit(case: Analyses, law: LadderLaw) -> str:

@@ -6,6 +6,7 @@ from statistics import fmean
 from typing import Any
 
 from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.mechanism import mechanisms
 from fairbench.analysis.results import Results
 from fairbench.common.checks import check
 from fairbench.common.formatting import merged, percent, some
@@ -96,7 +97,7 @@ def coupled_decay(case: Analyses) -> str:
 @check("inactive mechanism", "warn", "Do not ascribe any difference to it; see its warm-up, thresholds and signal.")
 def inactive_mechanism(case: Analyses) -> str:
     """The mechanism of an optimizer never acted in the final trials of an arena."""
-    return merged((m.arena, f"{m.optimizer} {m.state}") for m in case.mechanisms if m.acted == 0)
+    return merged((m.arena, f"{m.optimizer} {m.state}") for m in case.of(mechanisms) if m.acted == 0)
 
 
 @check("clipped in every step", "warn", "Raise `clip_norm`, or turn it off for all.")

@@ -1,7 +1,7 @@
 """Checks of the trials: that all have records, and had the same environment, start and data."""
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.comparability import Mixture, mixtures
+from fairbench.analysis.comparability import Mixture, hash_checks, mixtures
 from fairbench.common.checks import check
 from fairbench.common.formatting import merged, plural, some
 from fairbench.data.registry import SHARED, UNVERIFIED
@@ -25,7 +25,7 @@ def incomplete(case: Analyses) -> str:
 @check("mixed machines", "fail", "Run all trials of a comparison on one machine with one set of versions.")
 def mixed_machines(case: Analyses) -> str:
     """Trials of a comparison ran on different devices, versions or code revisions."""
-    return " ".join(_mixture(case.suite, mixture) for mixture in mixtures(case.results))
+    return " ".join(_mixture(case.suite, mixture) for mixture in mixtures(case))
 
 
 def _mixture(suite: Suite, mixture: Mixture) -> str:
@@ -38,7 +38,7 @@ def _mixture(suite: Suite, mixture: Mixture) -> str:
 @check("unequal conditions", "fail", "Find the code that draws random numbers or changes the data for one optimizer.")
 def unequal_conditions(case: Analyses) -> str:
     """Trials that share arena, stage and seed did not have the same initial weights, batches or noise."""
-    differing = [f"{x.arena} {x.stage} seed {x.seed}" for x in case.hash_checks if not x.agrees]
+    differing = [f"{x.arena} {x.stage} seed {x.seed}" for x in case.of(hash_checks) if not x.agrees]
     if not differing:
         return ""
     return (

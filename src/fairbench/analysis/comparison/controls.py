@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from itertools import pairwise
 
+from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.results import Results
 from fairbench.analysis.statistics.paired import paired_t
 
@@ -38,18 +39,18 @@ class Contribution:
     note: str
 
 
-def contributions(results: Results) -> list[Contribution]:
+def contributions(analyses: Analyses) -> list[Contribution]:
     """For each arena the rungs of the control ladder from the bottom, then the whole; nothing without one.
 
         contribution of rung k = mean over seeds of m_k - m_(k-1),    whole = mean over seeds of m_K - m_0
 
     where m is the primary metric, with the sign that makes higher better.
     """
-    controls = results.study.suite.controls
+    suite, controls = analyses.suite, analyses.suite.controls
     if not controls:
         return []
     steps = [("rung", *pair) for pair in pairwise(controls)] + [(WHOLE, controls[0], controls[-1])]
-    return [_contribution(results, arena, *step) for arena in results.study.suite.compared_arenas for step in steps]
+    return [_contribution(analyses.results, arena, *step) for arena in suite.compared_arenas for step in steps]
 
 
 def _contribution(results: Results, arena: str, part: str, before: str, optimizer: str) -> Contribution:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from fairbench.analysis.comparison.ranking import Rank
-from fairbench.analysis.comparison.speedups import Speedup
+from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.comparison.ranking import ranks
+from fairbench.analysis.comparison.speedups import Speedup, speedups
 from fairbench.analysis.comparison.verdicts import FROM_BASELINE, Comparison
-from fairbench.analysis.cost import Cost
-from fairbench.analysis.results import Results
+from fairbench.analysis.cost import Cost, costs
 from fairbench.optimizers.resolve import facts_of
 from fairbench.suites.names import ALL_ARENAS
 
@@ -55,28 +55,22 @@ class Standing:
     tuned: bool
 
 
-def leaderboard(
-    results: Results,
-    comparisons: Sequence[Comparison],
-    ranking: Sequence[Rank],
-    costs: Sequence[Cost],
-    speedups: Sequence[Speedup],
-) -> list[Standing]:
+def leaderboard(analyses: Analyses) -> list[Standing]:
     """The optimizers from the best mean rank to the worst; empty with fewer than 3 optimizers or 2 arenas.
 
     Source of the groups: Demsar, "Statistical Comparisons of Classifiers over Multiple Data Sets", JMLR 2006.
     """
-    suite = results.study.suite
+    suite, results = analyses.suite, analyses.results
     if len(suite.optimizers) < 3 or len(suite.compared_arenas) < 2:
         return []
-    ranks = {rank.optimizer: rank for rank in ranking if rank.arena == ALL_ARENAS}
+    overall = {rank.optimizer: rank for rank in analyses.of(ranks) if rank.arena == ALL_ARENAS}
     tuned = {arm.optimizer: arm.tuned for arm in results.arms}
     standings = []
-    for name in [*ranks, *(name for name in suite.optimizers if name not in ranks)]:
+    for name in [*overall, *(name for name in suite.optimizers if name not in overall)]:
         facts = facts_of(results.study.optimizers[name].factory)
-        rank, counts = ranks.get(name), _verdicts(comparisons, suite.reference, name)
-        step_ratio, train_ratio = _ratios(costs, suite.reference, name)
-        faster = [row for row in speedups if row.optimizer == name]
+        rank, counts = overall.get(name), _verdicts(analyses.comparisons, suite.reference, name)
+        step_ratio, train_ratio = _ratios(analyses.of(costs), suite.reference, name)
+        faster = [row for row in analyses.of(speedups) if row.optimizer == name]
         standings.append(
             Standing(
                 optimizer=name,

@@ -8,6 +8,7 @@ from statistics import fmean
 
 from scipy import stats
 
+from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.results import Results
 from fairbench.suites.names import ALL_ARENAS
@@ -46,10 +47,16 @@ class Rank:
     critical_difference: float | None = None
 
 
-def ranking(results: Results, comparisons: Sequence[Comparison]) -> list[Rank]:
+def ranking(analyses: Analyses) -> list[Rank]:
+    """The ranks where the verdicts on all pairs separate optimizers; empty unless all pairs are compared."""
+    return analyses.of(ranks) if analyses.suite.compare == "all" else []
+
+
+def ranks(analyses: Analyses) -> list[Rank]:
     """The ranks in each arena in the order of the suite, then those over all arenas; the best first."""
-    within = [within_arena(results, arena, comparisons) for arena in results.study.suite.compared_arenas]
-    return [rank for ranks in (*within, over_arenas(within, results.study.suite.alpha)) for rank in ranks]
+    suite = analyses.suite
+    within = [within_arena(analyses.results, arena, analyses.comparisons) for arena in suite.compared_arenas]
+    return [rank for of_arena in (*within, over_arenas(within, suite.alpha)) for rank in of_arena]
 
 
 def within_arena(results: Results, arena: str, comparisons: Sequence[Comparison]) -> list[Rank]:

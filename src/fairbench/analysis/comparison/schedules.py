@@ -1,11 +1,11 @@
 """Whether an advantage depends on the learning-rate schedule: optimizers x schedules, two of each at a time."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from math import sqrt
 
+from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.verdicts import Comparison, Verdict
 from fairbench.analysis.statistics.significance import TTest, holm, t_test
 from fairbench.suites.schema import Suite
@@ -54,7 +54,7 @@ class Interaction:
     note: str
 
 
-def interactions(suite: Suite, comparisons: Sequence[Comparison]) -> list[Interaction]:
+def interactions(analyses: Analyses) -> list[Interaction]:
     """A row for each two schedules of an arena and each compared pair of optimizers, in the order of the suite.
 
         interaction = advantage_b - advantage_a
@@ -64,7 +64,8 @@ def interactions(suite: Suite, comparisons: Sequence[Comparison]) -> list[Intera
 
     Source: Montgomery, "Design and Analysis of Experiments", the two-factor factorial design.
     """
-    found = {(c.arena, c.reference, c.baseline): c for c in comparisons}
+    suite = analyses.suite
+    found = {(c.arena, c.reference, c.baseline): c for c in analyses.comparisons}
     rows = [
         _interaction(name, both, *(found[arenas[schedule], optimizer, baseline] for schedule in both))
         for name, arenas in _families(suite)

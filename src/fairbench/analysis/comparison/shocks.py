@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
+from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.results import ArmResults, Results, Run
 from fairbench.analysis.statistics.paired import paired_t
 from fairbench.arenas.shocks.registry import shock_starts
@@ -46,9 +47,9 @@ class ShockCost:
     note: str
 
 
-def shock_costs(results: Results) -> list[ShockCost]:
+def shock_costs(analyses: Analyses) -> list[ShockCost]:
     """A row for each arm of a disturbed arena that has a calm twin, in the order of the suite."""
-    plans = results.study.suite.arenas
+    results, plans = analyses.results, analyses.suite.arenas
     planned = ((arm, plans[arm.arena]) for arm in results.arms)
     return [_cost(results, x, results.arm(y.tuned_on, x.optimizer)) for x, y in planned if y.shock and y.tuned_on]
 

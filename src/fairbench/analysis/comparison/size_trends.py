@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import optimize
 
+from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.results import Results
 from fairbench.analysis.statistics.scaling_law import Array, Law, SpeedUp, center_of
 from fairbench.analysis.statistics.significance import TTest
@@ -95,14 +96,24 @@ class SizeTrend:
     note: str = ""
 
 
-def size_trends(results: Results) -> tuple[list[LadderLaw], list[SizeTrend]]:
-    """The law of each ladder, and a row for each of its optimizers but the reference, in the order of the suite.
+def ladder_laws(analyses: Analyses) -> list[LadderLaw]:
+    """The law of each ladder that has one, in the order of the suite."""
+    return [law for law, _ in analyses.of(_ladders) if law]
 
-    The level of the verdicts is alpha over the number of ladders.
-    """
+
+def size_trends(analyses: Analyses) -> list[SizeTrend]:
+    """A row for each optimizer of each ladder but the reference, in the order of the suite."""
+    return [row for _, rows in analyses.of(_ladders) for row in rows]
+
+
+def _ladders(analyses: Analyses) -> list[tuple[LadderLaw | None, list[SizeTrend]]]:
+    return judge_ladders(analyses.results)
+
+
+def judge_ladders(results: Results) -> list[tuple[LadderLaw | None, list[SizeTrend]]]:
+    """The law and the trends of each ladder; the level of the verdicts is alpha over the number of ladders."""
     suite = results.study.suite
-    judged = [_judge(results, name, arenas, suite.alpha / len(suite.ladders)) for name, arenas in suite.ladders.items()]
-    return [law for law, _ in judged if law], [row for _, rows in judged for row in rows]
+    return [_judge(results, name, arenas, suite.alpha / len(suite.ladders)) for name, arenas in suite.ladders.items()]
 
 
 def law_of(found: LadderLaw, trends: Sequence[SizeTrend]) -> Law:
@@ -123,7 +134,7 @@ class Detectable(NamedTuple):
 def detectable_trends(results: Results) -> dict[str, Detectable]:
     """What the ladder of each arena can find; nothing for arenas without a ladder that determines a law."""
     suite, found = results.study.suite, dict[str, Detectable]()
-    laws = {law.arena: law for law in size_trends(results)[0]}
+    laws = {law.arena: law for law, _ in judge_ladders(results) if law}
     for ladder, arenas in suite.ladders.items():
         cells = [(x, name) for x in arenas for name in suite.optimizers]
         sizes, steps = _design(suite, [x for x, _ in cells])

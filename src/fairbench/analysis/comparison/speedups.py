@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fairbench.analysis.comparison.verdicts import FROM_BASELINE, Comparison
+from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.comparison.verdicts import FROM_BASELINE
 from fairbench.analysis.cost import step_times
 from fairbench.analysis.results import ArmResults, Results
 from fairbench.analysis.statistics.significance import summarize, welch
@@ -75,10 +76,10 @@ def curve_arenas(suite: Suite, arena: str) -> list[str]:
     return sorted(found, key=lambda name: suite.arenas[name].steps)
 
 
-def speedups(results: Results, comparisons: Sequence[Comparison]) -> list[Speedup]:
+def speedups(analyses: Analyses) -> list[Speedup]:
     """A row for every arm but those of the reference, in each arena with a curve of the reference over horizons."""
-    suite = results.study.suite
-    judged = [c for c in comparisons if c.reference == suite.reference]
+    suite, results = analyses.suite, analyses.results
+    judged = [c for c in analyses.comparisons if c.reference == suite.reference]
     verdicts = {(c.arena, c.baseline): FROM_BASELINE.get(c.verdict, c.verdict) for c in judged}
     rows = []
     for arena in suite.compared_arenas:

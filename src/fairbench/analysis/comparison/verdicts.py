@@ -7,7 +7,6 @@ from typing import Literal, get_args
 
 from fairbench.analysis.results import ArmResults, Results, Run
 from fairbench.analysis.statistics.paired import paired_t, seed_correlation
-from fairbench.analysis.statistics.permutation import permutation_p, smallest_p
 from fairbench.analysis.statistics.power import seeds_to_detect
 from fairbench.analysis.statistics.sequential import ONLY_LOOK, Look
 from fairbench.analysis.statistics.significance import (
@@ -65,8 +64,6 @@ class Comparison:
         p_paired: p-value of the t-test by seeds, not corrected, see `paired_t`.
         paired_low, paired_high: end of the 95% confidence interval of the advantage by the t-test by seeds.
         seed_correlation: correlation of the two arms over the seeds.
-        p_permutation: exact p-value without assuming a distribution, not corrected, see `permutation_p`.
-        p_permutation_floor: the smallest p-value that this number of seeds can give to `p_permutation`.
         p_spread: p-value of the test of equal spread, not corrected, see `brown_forsythe`.
         seeds_needed: seeds of each arm to detect a difference of the margin with 80% power at the observed spread and
             the strictest step of Holm's correction, see `seeds_to_detect`.
@@ -107,8 +104,6 @@ class Comparison:
     paired_low: float | None = None
     paired_high: float | None = None
     seed_correlation: float | None = None
-    p_permutation: float | None = None
-    p_permutation_floor: float | None = None
     p_spread: float | None = None
     seeds_needed: int | None = None
     n_reference: int = 0
@@ -216,8 +211,6 @@ def seed_by_seed(begun: Comparison, a: Values, b: Values, *, look: Look = ONLY_L
         paired_low=test.ci_low,
         paired_high=test.ci_high,
         seed_correlation=seed_correlation(a, b),
-        p_permutation=permutation_p(a, b),
-        p_permutation_floor=smallest_p(len(a)),
         p_spread=brown_forsythe(a, b),
     )
 

@@ -8,7 +8,6 @@ from fairbench.report.figures.causes import draw_causes, draw_mechanism, draw_sh
 from fairbench.report.figures.leaderboard import draw_leaderboard
 from fairbench.report.figures.learning_curves import draw_learning_curves, draw_training_loss
 from fairbench.report.figures.lr_sensitivity import draw_lr_sensitivity
-from fairbench.report.figures.profiles import draw_profiles
 from fairbench.report.figures.size_trends import draw_size_trends
 from fairbench.report.figures.speedup import draw_speedup
 from fairbench.report.figures.step_time import draw_step_time
@@ -41,6 +40,5 @@ FIGURES: Mapping[str, Draw] = {
     "causes": draw_causes,
     "shocks": draw_shocks,
     "mechanism": draw_mechanism,
-    "profiles": draw_profiles,
     "step_time": draw_step_time,
 }

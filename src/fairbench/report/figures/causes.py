@@ -3,7 +3,8 @@
 from matplotlib.ticker import MaxNLocator
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.comparison.controls import WHOLE
+from fairbench.analysis.comparison.controls import WHOLE, contributions
+from fairbench.analysis.comparison.shocks import shock_costs
 from fairbench.analysis.mechanism import quantity_curve
 from fairbench.analysis.results import ArmResults
 from fairbench.report.figures.canvas import Drawing, finished, over_seeds, panels, titles
@@ -17,7 +18,7 @@ from fairbench.report.tables.numbers import percent
 def draw_causes(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
     """The contribution of each rung of the control ladder in each arena."""
     rows: dict[str, list[Interval]] = {}
-    for x in analyses.contributions:
+    for x in analyses.of(contributions):
         if x.contribution is not None:
             style = styles[x.optimizer]
             names = ("the whole", "the whole") if x.part == WHOLE else (style.label, x.optimizer)
@@ -33,7 +34,7 @@ def draw_causes(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
 def draw_shocks(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
     """How much worse the final metric of each optimizer is with the shocks of each disturbed arena."""
     rows: dict[str, list[Interval]] = {}
-    drawn = [(x, x.lost) for x in analyses.shock_costs if x.lost is not None]
+    drawn = [(x, x.lost) for x in analyses.of(shock_costs) if x.lost is not None]
     planned = len(analyses.suite.final.seeds)
     for arena in dict.fromkeys(x.arena for x, _ in drawn):
         of_arena = [(x, lost) for x, lost in drawn if x.arena == arena]

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from matplotlib.ticker import MaxNLocator
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.curves import Curve, mean_curve
+from fairbench.analysis.cost import costs
+from fairbench.analysis.curves import Curve, curves, mean_curve
 from fairbench.analysis.results import ArmResults
 from fairbench.report.figures.canvas import Drawing, finished, over_seeds, panels, titles
 from fairbench.report.figures.labels import (
@@ -40,7 +41,7 @@ def draw_learning_curves(analyses: Analyses, styles: ArmStyles) -> Drawing | Non
     }
     axes = {arena: axis_label(suite, arena) for arena in suite.arenas}
     about = f"Learning curves: {over_seeds(suite)}, {suite.selection_name} split"
-    return _draw(analyses, styles, seeds, analyses.curves, axes, "learning_curves", "Learning curves", about)
+    return _draw(analyses, styles, seeds, analyses.of(curves), axes, "learning_curves", "Learning curves", about)
 
 
 def draw_training_loss(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
@@ -88,17 +89,17 @@ def _draw(
     most = max(1, MOST_SEEDS // len(styles))
     for arena, panel in by_arena.items():
         arms = reference_first(results, arena)
-        curves = [(arm, curve) for arm in arms if (curve := means[arena, arm.optimizer])]
+        drawn = [(arm, curve) for arm in arms if (curve := means[arena, arm.optimizer])]
         label, maximize = axes[arena]
         panel.best = "high" if maximize else "low"
-        panel.axes.set_xlabel("training step" + no_line(arms, [arm for arm, _ in curves]))
+        panel.axes.set_xlabel("training step" + no_line(arms, [arm for arm, _ in drawn]))
         panel.axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
         panel.axes.set_ylabel(label)
-        timed = {cost.optimizer: cost.train_ms for cost in analyses.costs if cost.arena == arena}
+        timed = {cost.optimizer: cost.train_ms for cost in analyses.of(costs) if cost.arena == arena}
         panel.seconds.update({styles[name].index: ms / 1000 for name, ms in timed.items()})
         panel.seeds.update({styles[arm.optimizer].index: [*seeds[arena, arm.optimizer]][:most] for arm in arms})
-        _draw_curves(panel, curves, styles)
-        ends = {labels[arena][arm.optimizer]: (styles[arm.optimizer], curve[-1][:2]) for arm, curve in curves}
+        _draw_curves(panel, drawn, styles)
+        ends = {labels[arena][arm.optimizer]: (styles[arm.optimizer], curve[-1][:2]) for arm, curve in drawn}
         label_ends(panel, ends)
     caption = f"{about}{_deviation(suite)}. {_signs(suite)}"
     if len(suite.final.seeds) > most:

@@ -3,7 +3,8 @@
 import math
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.comparison.size_trends import SizeTrend
+from fairbench.analysis.comparison.size_trends import SizeTrend, size_trends
+from fairbench.analysis.comparison.speedups import speedups
 from fairbench.report.figures.canvas import Drawing, finished, panels
 from fairbench.report.figures.colors import LIGHT
 from fairbench.report.figures.labels import draw_legend, label_ends, label_space, lines_height
@@ -20,7 +21,7 @@ def draw_size_trends(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
     suite = analyses.suite
     known = suite.ladders
     trends: dict[str, list[SizeTrend]] = {}
-    for row in analyses.size_trends:
+    for row in analyses.of(size_trends):
         if row.speedup is not None:
             trends.setdefault(row.arena, []).append(row)
     if not trends:
@@ -36,7 +37,7 @@ def draw_size_trends(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
         ends = {
             styles[row.optimizer].end: (styles[row.optimizer], _draw(panel, row, sizes, styles)) for row in trends[name]
         }
-        for single in analyses.speedups:
+        for single in analyses.of(speedups):
             if single.arena in sizes and single.speedup is not None:
                 size, style = sizes[single.arena], styles[single.optimizer]
                 text = f"{single.optimizer}, {size} parameters, {single.steps} steps: {three(single.speedup)}"

@@ -5,7 +5,7 @@ from statistics import fmean
 from typing import Any
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.comparison.speedups import Speedup, curve_arenas
+from fairbench.analysis.comparison.speedups import Speedup, curve_arenas, speedups
 from fairbench.analysis.results import ArmResults
 from fairbench.report.figures.canvas import Drawing, finished, over_seeds, panels
 from fairbench.report.figures.labels import draw_legend, label_ends, label_space, lines_height
@@ -19,7 +19,7 @@ def draw_speedup(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
     """A panel for each curve of the reference, with the arms that are compared with it."""
     suite, results = analyses.suite, analyses.results
     curves: dict[tuple[str, ...], list[Speedup]] = {}
-    for row in analyses.speedups:
+    for row in analyses.of(speedups):
         curves.setdefault(tuple(curve_arenas(suite, row.arena)), []).append(row)
     titles = {}
     for arenas in curves:

@@ -7,7 +7,7 @@ from typing import Any
 from matplotlib.patches import Patch, Rectangle
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.cost import STEP_PHASES, Cost
+from fairbench.analysis.cost import STEP_PHASES, Cost, costs
 from fairbench.report.figures.axis_text import inner_width
 from fairbench.report.figures.canvas import TOP, Drawing, finished, panels, titles
 from fairbench.report.figures.colors import LIGHT
@@ -26,8 +26,8 @@ PHASE_COLORS = [LIGHT[f"phase-{phase}"] for phase in STEP_PHASES]
 
 def draw_step_time(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
     """A bar for each optimizer, with a part for each phase."""
-    suite, costs = analyses.suite, analyses.costs
-    arenas = [arena for arena in suite.arenas if any(cost.arena == arena for cost in costs)]
+    suite, known = analyses.suite, analyses.of(costs)
+    arenas = [arena for arena in suite.arenas if any(cost.arena == arena for cost in known)]
     if not arenas:
         return None
     narrow = panel_width() < 4
@@ -37,7 +37,7 @@ def draw_step_time(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
     for arena, panel in by_arena.items():
         panel.axes.set_xlabel("milliseconds per training step")
         panel.columns = "phase", "milliseconds per training step"
-        _draw_bars(panel, [cost for cost in costs if cost.arena == arena], styles)
+        _draw_bars(panel, [cost for cost in known if cost.arena == arena], styles)
         below = -(bottom - 0.05) / (height - TOP - bottom)
         middle = (panel.box.width / 2 - POINTS_PER_INCH * left) / inner_width(panel.axes)
         handles = [Patch(color=color) for color in PHASE_COLORS]

@@ -14,6 +14,7 @@ import jinja2
 from markupsafe import Markup
 
 from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.audit import audit
 from fairbench.analysis.results import Results
 from fairbench.common.formatting import plural
 from fairbench.report.figures.canvas import Drawing
@@ -49,7 +50,7 @@ def render_page(
         title=suite.name,
         lead=_lead(results),
         findings=findings,
-        failures=[flag for flag in analyses.flags if flag.severity == "fail"],
+        failures=[flag for flag in analyses.of(audit) if flag.severity == "fail"],
         figures={figure.name: figure for figure in figures},
         panels={figure.name: list(zip(inline(figure), figure.parts, strict=True)) for figure in figures},
         styles=styles_of(suite),

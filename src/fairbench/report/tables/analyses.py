@@ -1,17 +1,18 @@
-"""The tables of leaderboard, ranks, schedules, causes, shocks, mechanisms, times to target and tuning."""
+"""The tables of leaderboard, ranks, schedules, causes, shocks, mechanisms and tuning."""
 
 from collections.abc import Sequence
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.comparison.controls import WHOLE, Contribution
-from fairbench.analysis.comparison.leaderboard import Standing
-from fairbench.analysis.comparison.ranking import Rank
-from fairbench.analysis.comparison.schedules import Interaction
-from fairbench.analysis.comparison.shocks import ShockCost
-from fairbench.analysis.comparison.time_to_target import TimeToTarget
+from fairbench.analysis.comparison.controls import WHOLE, Contribution, contributions
+from fairbench.analysis.comparison.leaderboard import Standing, leaderboard
+from fairbench.analysis.comparison.ranking import Rank, ranking
+from fairbench.analysis.comparison.schedules import Interaction, interactions
+from fairbench.analysis.comparison.shocks import ShockCost, shock_costs
+from fairbench.analysis.comparison.size_trends import ladder_laws, size_trends
+from fairbench.analysis.comparison.speedups import speedups
 from fairbench.analysis.comparison.verdicts import FROM_BASELINE
-from fairbench.analysis.mechanism import Mechanism, Quantity
-from fairbench.analysis.tuning import ALL, DEFAULT, Tuning
+from fairbench.analysis.mechanism import Mechanism, Quantity, mechanisms, quantities
+from fairbench.analysis.tuning import ALL, DEFAULT, Tuning, tuning
 from fairbench.report.tables.model import (
     ARM,
     Column,
@@ -33,18 +34,17 @@ SMALL_BUDGETS = ("1", "2", "4", "8")
 def analysis_tables(analyses: Analyses) -> list[TableView]:
     """All tables of this module."""
     return [
-        leaderboard_table(analyses.leaderboard, analyses.suite.reference),
-        ranking_table(analyses.ranking),
-        speedup_table(analyses.speedups),
-        size_trend_table(analyses.size_trends, analyses.suite.trend_margin),
-        law_table(analyses.ladder_laws),
-        schedule_table(analyses.interactions, analyses.suite.compare == "all"),
-        cause_table(analyses.contributions),
-        shock_table(analyses.shock_costs),
-        mechanism_table(analyses.mechanisms),
-        quantity_table(analyses.quantities),
-        time_to_target_table(analyses.times_to_target, analyses.suite.selection_name),
-        tuning_table(analyses.tuning, analyses.suite.selection_name),
+        leaderboard_table(analyses.of(leaderboard), analyses.suite.reference),
+        ranking_table(analyses.of(ranking)),
+        speedup_table(analyses.of(speedups)),
+        size_trend_table(analyses.of(size_trends), analyses.suite.trend_margin),
+        law_table(analyses.of(ladder_laws)),
+        schedule_table(analyses.of(interactions), analyses.suite.compare == "all"),
+        cause_table(analyses.of(contributions)),
+        shock_table(analyses.of(shock_costs)),
+        mechanism_table(analyses.of(mechanisms)),
+        quantity_table(analyses.of(quantities)),
+        tuning_table(analyses.of(tuning), analyses.suite.selection_name),
     ]
 
 
@@ -192,22 +192,6 @@ def quantity_table(quantities: Sequence[Quantity]) -> TableView:
         numbers("Half by", "half_by", percent),
     )
     return table_view("quantities", caption, columns, quantities)
-
-
-def time_to_target_table(times: Sequence[TimeToTarget], split: str) -> TableView:
-    """The time of each arm to the targets that the suite declares."""
-    caption = (
-        f"Steps until the metric on the {split} split reaches the target, median over seeds, and the share that "
-        "reaches it."
-    )
-    columns = (
-        *ARM,
-        numbers("Target", "target", exact),
-        numbers("Steps", "median_steps", exact),
-        numbers("Training time, s", "median_seconds", three),
-        numbers("Seeds that reach it", "share", percent),
-    )
-    return table_view("time_to_target", caption, columns, times)
 
 
 def tuning_table(rows: Sequence[Tuning], split: str) -> TableView:

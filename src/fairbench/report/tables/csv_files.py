@@ -8,20 +8,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, cast
 
+from fairbench.analysis.aggregates import Aggregate, aggregates
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.comparison.controls import Contribution
-from fairbench.analysis.comparison.leaderboard import Standing
-from fairbench.analysis.comparison.ranking import Rank
-from fairbench.analysis.comparison.schedules import Interaction
-from fairbench.analysis.comparison.shocks import ShockCost
-from fairbench.analysis.comparison.size_trends import LadderLaw, SizeTrend
-from fairbench.analysis.comparison.speedups import Speedup
-from fairbench.analysis.comparison.time_to_target import ProfilePoint, TimeToTarget, steps_to_target
+from fairbench.analysis.comparison.controls import Contribution, contributions
+from fairbench.analysis.comparison.leaderboard import Standing, leaderboard
+from fairbench.analysis.comparison.ranking import Rank, ranking
+from fairbench.analysis.comparison.schedules import Interaction, interactions
+from fairbench.analysis.comparison.shocks import ShockCost, shock_costs
+from fairbench.analysis.comparison.size_trends import LadderLaw, SizeTrend, ladder_laws, size_trends
+from fairbench.analysis.comparison.speedups import Speedup, speedups
 from fairbench.analysis.comparison.verdicts import Comparison
-from fairbench.analysis.cost import Cost
-from fairbench.analysis.mechanism import Quantity
-from fairbench.analysis.results import Aggregate, Results, Run
-from fairbench.analysis.tuning import Tuning
+from fairbench.analysis.cost import Cost, costs
+from fairbench.analysis.mechanism import Quantity, quantities
+from fairbench.analysis.results import Results, Run
+from fairbench.analysis.tuning import Tuning, tuning
 from fairbench.common.files import Content
 from fairbench.report.tables.rows import CurveValue, FinalValue, SearchedValue, Trial
 from fairbench.suites.schema import Suite
@@ -153,8 +153,7 @@ def trial_summary(results: Results) -> Table:
             facts += [run.hash(name) for name in HASHES]
             for metric in results.metrics[run.arena]:
                 val = run.metric("val", metric) if suite.selection == "val" else None
-                reached = steps_to_target(suite, run) if metric == suite.arenas[run.arena].metric else None
-                values = (run.status, metric, val, run.metric("test", metric), result.get("steps"), reached)
+                values = (run.status, metric, val, run.metric("test", metric), result.get("steps"))
                 yield (*trial.cells(run), *values, *facts)
 
     return Table((*trial.columns, *_names(FinalValue)), list(rows()))
@@ -176,21 +175,19 @@ TRIALS: Mapping[str, type[DataclassInstance]] = {
 def analysis_rows(analyses: Analyses) -> dict[str, tuple[type[DataclassInstance], Sequence[DataclassInstance]]]:
     """The rows of each file of an analysis, and their dataclass; optional files are there if they have rows."""
     rows: dict[str, tuple[type[DataclassInstance], Sequence[DataclassInstance]]] = {
-        "aggregate.csv": (Aggregate, analyses.aggregates),
+        "aggregate.csv": (Aggregate, analyses.of(aggregates)),
         "significance.csv": (Comparison, analyses.comparisons),
-        "mechanism.csv": (Quantity, analyses.quantities),
-        "cost.csv": (Cost, analyses.costs),
-        "leaderboard.csv": (Standing, analyses.leaderboard),
-        "ranking.csv": (Rank, analyses.ranking),
-        "time_to_target.csv": (TimeToTarget, analyses.times_to_target),
-        "profiles.csv": (ProfilePoint, analyses.profiles),
-        "shocks.csv": (ShockCost, analyses.shock_costs),
-        "speedup.csv": (Speedup, analyses.speedups),
-        "size_trends.csv": (SizeTrend, analyses.size_trends),
-        "ladder_laws.csv": (LadderLaw, analyses.ladder_laws),
-        "schedules.csv": (Interaction, analyses.interactions),
-        "causes.csv": (Contribution, analyses.contributions),
-        "tuning.csv": (Tuning, analyses.tuning),
+        "mechanism.csv": (Quantity, analyses.of(quantities)),
+        "cost.csv": (Cost, analyses.of(costs)),
+        "leaderboard.csv": (Standing, analyses.of(leaderboard)),
+        "ranking.csv": (Rank, analyses.of(ranking)),
+        "shocks.csv": (ShockCost, analyses.of(shock_costs)),
+        "speedup.csv": (Speedup, analyses.of(speedups)),
+        "size_trends.csv": (SizeTrend, analyses.of(size_trends)),
+        "ladder_laws.csv": (LadderLaw, analyses.of(ladder_laws)),
+        "schedules.csv": (Interaction, analyses.of(interactions)),
+        "causes.csv": (Contribution, analyses.of(contributions)),
+        "tuning.csv": (Tuning, analyses.of(tuning)),
     }
     return {name: each for name, each in rows.items() if each[1] or name in ALWAYS_WRITTEN}
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.comparability import HashCheck
+from fairbench.analysis.comparability import HashCheck, hash_checks
 from fairbench.analysis.results import Results, Run
 from fairbench.data.datasets.registry import DATASETS
 from fairbench.data.registry import SOURCES
@@ -23,7 +23,7 @@ def provenance_tables(analyses: Analyses) -> list[TableView]:
     return [
         budget_table(arms),
         treatment_table(arms),
-        condition_table(analyses.hash_checks),
+        condition_table(analyses.of(hash_checks)),
         lost_table(results),
         arena_table(results),
         optimizer_table(results),

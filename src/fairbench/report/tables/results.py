@@ -4,12 +4,14 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from fairbench.analysis.aggregates import Aggregate, aggregates
 from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.audit import audit
 from fairbench.analysis.audit.search import edge
 from fairbench.analysis.comparison.verdicts import Comparison
-from fairbench.analysis.cost import Cost
-from fairbench.analysis.curves import EqualTime
-from fairbench.analysis.results import Aggregate, ArmResults, Results
+from fairbench.analysis.cost import Cost, costs
+from fairbench.analysis.curves import EqualTime, equal_times
+from fairbench.analysis.results import ArmResults, Results
 from fairbench.common.checks import Flag
 from fairbench.report.tables.analyses import analysis_tables
 from fairbench.report.tables.budget import search_in_words
@@ -51,9 +53,9 @@ def all_tables(analyses: Analyses) -> dict[str, TableView]:
         statistic_table(analyses),
         metric_table(analyses),
         rate_table(analyses.results),
-        cost_table(analyses.costs),
-        equal_time_table(analyses.equal_times, analyses.suite.selection_name),
-        flag_table(analyses.flags),
+        cost_table(analyses.of(costs)),
+        equal_time_table(analyses.of(equal_times), analyses.suite.selection_name),
+        flag_table(analyses.of(audit)),
         *analysis_tables(analyses),
         *provenance_tables(analyses),
     ]
@@ -63,7 +65,7 @@ def all_tables(analyses: Analyses) -> dict[str, TableView]:
 def main_table(analyses: Analyses) -> TableView:
     """Table 1 of a paper: the primary metric of every optimizer in every arena."""
     suite = analyses.suite
-    found = {(a.arena, a.optimizer): a for a in analyses.aggregates if a.metric == suite.arenas[a.arena].metric}
+    found = {(a.arena, a.optimizer): a for a in analyses.of(aggregates) if a.metric == suite.arenas[a.arena].metric}
     compared: dict[tuple[str, str], list[Comparison]] = {}
     for c in analyses.comparisons:
         for name in (c.reference, c.baseline):
@@ -144,7 +146,7 @@ def statistic_table(analyses: Analyses) -> TableView:
     """Further statistics of every comparison, on which no verdict depends."""
     caption = (
         "Further statistics, not corrected; no verdict depends on them: the t-test paired by seed and the correlation "
-        "of the arms over seeds, the exact permutation p and the smallest p that this number of seeds can give, the "
+        "of the arms over seeds, the "
         "test of equal spread, the 95% interval of g, and the seeds needed to find a difference of the margin."
     )
     every = analyses.suite.compare == "all"
@@ -154,8 +156,6 @@ def statistic_table(analyses: Analyses) -> TableView:
         words("Baseline", "baseline"),
         numbers("Paired p", "p_paired", p_value),
         *page_only(numbers("Correlation", "seed_correlation", lambda r: number(r, 2))),
-        numbers("Permutation p", "p_permutation", p_value),
-        *page_only(numbers("Smallest", "p_permutation_floor", p_value)),
         numbers("Spread p", "p_spread", p_value),
         intervals("Hedges’ g", "hedges_g", "g_low", "g_high"),
         numbers("Seeds needed", "seeds_needed", exact),
@@ -182,7 +182,7 @@ def metric_table(analyses: Analyses) -> TableView:
         *page_only(integers("Failed", "failed"), integers("Missing", "missing")),
     )
     order = {place: i for i, place in enumerate(places)}
-    rows = sorted(analyses.aggregates, key=lambda a: order[a.arena, a.metric])
+    rows = sorted(analyses.of(aggregates), key=lambda a: order[a.arena, a.metric])
     return table_view("metrics", caption, columns, rows)
 
 

@@ -72,8 +72,6 @@ class FinalValue:
         val: the metric on the validation split; empty unless the trial finished, or if the suite never reads the split.
         test: the metric on the test split; empty unless the trial finished.
         steps: steps of training done; empty if the trial failed or is missing.
-        steps_to_target: step of the first evaluation that reached the arena's target, which is one of the primary
-            metric; empty if none did, and without a target.
         parameters: number of trainable parameters of the model.
         clip_rate: share of the steps in which the gradients were clipped.
         path_length: length of the path of the weights over all steps, estimated from some of them.
@@ -88,7 +86,6 @@ class FinalValue:
     val: float | None
     test: float | None
     steps: int | None
-    steps_to_target: int | None
     parameters: int | None
     clip_rate: float | None
     path_length: float | None
