@@ -10,6 +10,7 @@ from fairbench.common.errors import UsageError
 from fairbench.common.formatting import some
 from fairbench.common.reading import Damaged, read_json
 from fairbench.common.terminal import say
+from fairbench.study.folder import TRIALS
 from fairbench.study.history import changes
 from fairbench.study.plan import arms
 from fairbench.study.record_shape import Error
@@ -57,7 +58,7 @@ def _record_file(name: str, directory: Path | None) -> Path:
     if Path(name).is_file():
         return Path(name)
     folders = [directory] if directory else sorted(Path("results").glob("*"))
-    files = [file for folder in folders for file in sorted((folder / "trials").glob("*.json"))]
+    files = [file for folder in folders for file in sorted((folder / TRIALS).glob("*.json"))]
     matching = [file for file in files if file.stem.startswith(name)]
     where = f"{directory}" if directory else f"the studies of {Path('results').resolve()}"
     if not matching:

@@ -5,8 +5,7 @@ import webbrowser
 from pathlib import Path
 
 from fairbench.common.terminal import say
-
-PAGE = "report.html"
+from fairbench.study.folder import PAGE
 
 
 def open_page(options: argparse.Namespace) -> int:

@@ -14,6 +14,7 @@ from fairbench.cli.suite_options import chosen_suite
 from fairbench.common.errors import UsageError
 from fairbench.common.terminal import say
 from fairbench.runner.run_options import RunOptions
+from fairbench.study.folder import TENSORBOARD
 from fairbench.suites.schema import Suite
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def _observers(options: argparse.Namespace, suite: Suite, directory: Path, conso
     if options.tensorboard:
         from fairbench.runner.progress.tensorboard import TensorBoard
 
-        observers.append(TensorBoard(directory / "tensorboard", suite.sweep.extra))
+        observers.append(TensorBoard(directory / TENSORBOARD, suite.sweep.extra))
     return observers
 
 

@@ -11,6 +11,7 @@ from fairbench.cli.suite_options import chosen_suite
 from fairbench.common.errors import UsageError
 from fairbench.common.terminal import say
 from fairbench.runner.preemption import TO_BE_CONTINUED
+from fairbench.study.folder import LOGS
 from fairbench.suites.schema import Suite
 
 WARNING = 180
@@ -45,8 +46,6 @@ CORES = '${SLURM_CPUS_PER_TASK:+--workers "$SLURM_CPUS_PER_TASK"}'
 """Concurrent trials: the cores of the job, if it requests a number."""
 GPUS = "--gpus all"
 """The GPUs that Slurm shows to the job."""
-LOGS = "slurm"
-"""Folder of the drivers' logs in the output directory."""
 
 
 def slurm(options: argparse.Namespace) -> int:

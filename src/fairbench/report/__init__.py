@@ -16,11 +16,10 @@ from fairbench.report.tables.dictionary import data_package
 from fairbench.report.tables.latex import to_latex
 from fairbench.report.tables.parquet import RECORDS, columns, recorded, to_parquet
 from fairbench.report.tables.results import all_tables
+from fairbench.study.folder import LISTING, PAGE
 from fairbench.study.history import History
 from fairbench.study.plan import Lookup
 
-LISTING = "report_files.txt"
-"""The names of the files that a report has written, a line for each."""
 MADE = re.compile(r"\w+\.csv|tables/\w+\.tex|figures/(paper/)?[\w.-]+\.(svg|pdf|png)")
 """The names of files that some reports have and others do not; no other file is ever removed."""
 
@@ -69,8 +68,8 @@ def write_report(history: History, lookup: Lookup, directory: Path, for_paper: b
         shown |= {f"{at}.svg": figure.svg, f"{at}.pdf": figure.save("pdf"), f"{at}.png": figure.save("png")}
     shown |= paper_figures(analyses) if for_paper else {}
     earlier = _earlier(directory)
-    shown[LISTING] = "".join(f"{name}\n" for name in (*contents, *shown, LISTING, "report.html"))
-    shown["report.html"] = render_page(analyses, findings, figures, tables)
+    shown[LISTING] = "".join(f"{name}\n" for name in (*contents, *shown, LISTING, PAGE))
+    shown[PAGE] = render_page(analyses, findings, figures, tables)
     write_files(directory, shown)
     for name in earlier - {*contents, *shown}:
         remove(directory / name)

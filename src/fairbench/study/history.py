@@ -13,10 +13,10 @@ from fairbench.common.errors import UsageError
 from fairbench.common.files import write_atomically
 from fairbench.common.hashing import digest, without_defaults
 from fairbench.common.reading import Damaged, read_json, read_text
+from fairbench.study.folder import CONFIG
 from fairbench.study.plan import ResolvedSuite
 from fairbench.suites.schema import Suite
 
-CONFIG_FILE = "config.json"
 TOUCHES_NO_VERDICT = ("description", "trial_timeout", "checkpoint_every")
 """Keys of a suite that may be changed at any time."""
 ABSENT = "nothing"
@@ -181,7 +181,7 @@ def read_history(directory: Path) -> History:
     """
     if directory.is_file():
         raise UsageError(f"{directory} is a file, not the directory of a study; give another path")
-    path = directory / CONFIG_FILE
+    path = directory / CONFIG
     read = read_json(path, lambda value, _: History.from_json(value, str(path)))
     if isinstance(read, Damaged):
         remedy = "move it away and run the same suite again: finished trials are kept"
@@ -191,7 +191,7 @@ def read_history(directory: Path) -> History:
 
 def write_history(directory: Path, history: History) -> None:
     """Write the history of an output directory, unless its file has that content already."""
-    path, text = directory / CONFIG_FILE, json.dumps(history.to_json(), indent=1) + "\n"
+    path, text = directory / CONFIG, json.dumps(history.to_json(), indent=1) + "\n"
     if read_text(path) != text:
         write_atomically(path, text)
 

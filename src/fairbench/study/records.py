@@ -12,6 +12,7 @@ from fairbench.common.errors import UsageError
 from fairbench.common.files import Stamp, remove, stamp, write_atomically
 from fairbench.common.hashing import digest
 from fairbench.common.reading import Damaged, parse_json, read_file
+from fairbench.study.folder import CHECKPOINTS, CLAIMS, DRIVERS, TRIALS
 from fairbench.study.record_shape import Metrics, checked_record
 from fairbench.study.trial_spec import ID_DIGITS, TrialSpec
 
@@ -31,7 +32,7 @@ class Store:
 
     def __init__(self, directory: Path) -> None:
         self.directory, self.metrics = directory, dict[str, Collection[str]]()
-        self.trials, self.checkpoints, self.claims = (directory / name for name in ("trials", "checkpoints", "claims"))
+        self.trials, self.checkpoints, self.claims = (directory / name for name in (TRIALS, CHECKPOINTS, CLAIMS))
 
     def prepare(self) -> None:
         """Make the folders that drivers write to, and remove leftovers of killed drivers.
@@ -40,7 +41,7 @@ class Store:
             UsageError: the directory cannot be written.
         """
         try:
-            for folder in (self.trials, self.checkpoints, self.claims, self.directory / "drivers"):
+            for folder in (self.trials, self.checkpoints, self.claims, self.directory / DRIVERS):
                 folder.mkdir(parents=True, exist_ok=True)
             self.clear()  # which also writes
         except OSError as error:

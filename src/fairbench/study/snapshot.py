@@ -11,6 +11,7 @@ from typing import Any
 from fairbench.common.errors import UsageError
 from fairbench.common.files import Stamp, stamp, write_atomically
 from fairbench.common.reading import Damaged, read_bytes
+from fairbench.study.folder import TRIALS
 from fairbench.study.history import History, read_history
 from fairbench.study.plan import ResolvedSuite
 from fairbench.study.record_index import INDEX_FILE, Index, IndexEntry
@@ -38,7 +39,7 @@ class Snapshot:
     """
 
     def __init__(self, directory: Path, study: ResolvedSuite | None = None) -> None:
-        self._directory, self._trials, self._study = directory, str(directory / "trials"), study
+        self._directory, self._trials, self._study = directory, str(directory / TRIALS), study
         self._metrics = study.suite.metrics if study else {}
         self._index_file = directory / INDEX_FILE
         self._present: set[str] = set()  # ids of the trials with a record

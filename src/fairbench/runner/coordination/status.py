@@ -13,6 +13,7 @@ from fairbench.common.coercion import build
 from fairbench.common.files import Stamp
 from fairbench.common.reading import Damaged, read_json
 from fairbench.runner.observers import RunningTrial
+from fairbench.study.folder import DRIVERS
 
 TOKEN_DIGITS = 16
 """Hexadecimal digits of a driver's token."""
@@ -79,7 +80,7 @@ def names(statuses: Sequence[DriverStatus]) -> str:
 
 def status_path(directory: Path, token: str) -> Path:
     """The status file of a driver."""
-    return directory / "drivers" / f"{token}.json"
+    return directory / DRIVERS / f"{token}.json"
 
 
 def read_status(directory: Path, token: str) -> DriverStatus | None:
@@ -107,7 +108,7 @@ def damaged_statuses(directory: Path) -> list[str]:
 
 
 def _paths(directory: Path) -> list[Path]:
-    return sorted((directory / "drivers").glob("*.json"))
+    return sorted((directory / DRIVERS).glob("*.json"))
 
 
 def _read(path: Path) -> DriverStatus | Damaged | None:

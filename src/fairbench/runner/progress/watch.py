@@ -18,7 +18,7 @@ from fairbench.runner.coordination.liveness import Liveness
 from fairbench.runner.coordination.status import damaged_statuses
 from fairbench.runner.observers import RunningTrial
 from fairbench.runner.progress.live import LINE_SECONDS, progress_line, time_left, trials_line, trials_table
-from fairbench.study.history import CONFIG_FILE
+from fairbench.study.folder import CONFIG
 from fairbench.study.plan import Arm, ResolvedSuite, arms
 from fairbench.study.record_index import IndexEntry
 from fairbench.study.snapshot import Snapshot, read_plans
@@ -168,7 +168,7 @@ class Watcher:
             UsageError: there is no study, or something in it is damaged.
         """
         alive, now = self._liveness.wait_until_known(), self._clock()
-        if alive and not (self._directory / CONFIG_FILE).exists():
+        if alive and not (self._directory / CONFIG).exists():
             return Preparation([driver.name for driver in alive])
         study = read_plans(self._directory).study
         # The records are read after the statuses: a trial that has ended in between has its record.
