@@ -92,11 +92,22 @@ def wait_until(browser, condition, *arguments):
     browser.execute_script(f"return new Promise((done) => {{ {poll} }})", *arguments)
 
 
-KEYS = {"Tab": 9, "Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "0": 48}
+CODES = {"Tab": 9, "Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}
 
 
 def keys(browser, *names):
     for name in names:
-        event = {"type": "rawKeyDown", "key": name, "code": name, "windowsVirtualKeyCode": KEYS[name]}
+        event = {
+            "type": "rawKeyDown",
+            "key": name,
+            "code": name,
+            "windowsVirtualKeyCode": CODES.get(name, ord(name[0])),
+        }
         event |= {"type": "keyDown", "text": "\r"} if name == "Enter" else {}
         browser.execute_cdp_cmd("Input.dispatchKeyEvent", event)
+
+
+def mouse(browser, *moves):
+    for kind, x, y in moves:
+        event = {"type": f"mouse{kind}", "x": x, "y": y, "button": "left", "buttons": 1, "clickCount": 1}
+        browser.execute_cdp_cmd("Input.dispatchMouseEvent", event if kind != "Moved" else {**event, "button": "none"})

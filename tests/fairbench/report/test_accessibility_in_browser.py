@@ -164,7 +164,7 @@ def test_colors_of_the_system_hide_neither_swatches_nor_verdicts(real, theme):
     assert {cell.getpixel((x, 0)) for x in range(2, cell.width - 2)} == {edge}
     real.execute_script("document.querySelector('#figure-learning_curves').scrollIntoView()")
     wait_until(real, "!document.querySelector('#arms[hidden], #arms.unseen')")  # the switches come with a figure
-    colors = "return [...document.querySelectorAll('#arms [data-color]')].map((arm) => arm.dataset.color)"
+    colors = "return [...document.querySelectorAll('#arms .swatch path:last-child')].map((x) => x.getAttribute('fill'))"
     arms = real.execute_script(colors)
     swatches = [picture(real, "#arms .swatch", i) for i in range(len(arms))]
     assert len(set(arms)) > 2

@@ -57,8 +57,8 @@ def test_every_rung_is_in_its_panel():
     rows = [x for x in analyses.of(contributions) if x.arena == "vit"]
     (part,) = (part for part in drawing.parts if part.arena == "vit")
     assert len(part.points) == len(rows) == 3
-    assert part.points[2][3].startswith("the whole: +0.390 [")
-    at = [x for x, *_ in part.points]
+    assert part.points[2].text.startswith("the whole: +0.390 [")
+    at = [point.x for point in part.points]
     assert sorted(range(3), key=at.__getitem__) == sorted(range(3), key=lambda i: rows[i].contribution)
 
 

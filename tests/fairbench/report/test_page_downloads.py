@@ -18,7 +18,7 @@ def test_a_csv_has_all_that_a_table_shows(browser):
     """Numbers in full, with the further ones that their text shows; text where it says more than numbers."""
     tables = all_tables(given(Analyses(history(broken()[0]), broken()[1]), FOUND))
     files = browser.execute_script(
-        "return Object.fromEntries(places.map((place) => [place.dataset.table, csv(place)]))"
+        "return Object.fromEntries(places.map((place) => [place.dataset.table, rowsCsv(place)]))"
     )
     assert files.keys() == tables.keys()
     said = set()
@@ -45,5 +45,5 @@ def test_a_csv_has_all_that_a_table_shows(browser):
 def test_the_grid_of_verdicts_has_downloads(browser):
     names = "return [...document.querySelectorAll('#table-verdicts .tools button')].map((button) => button.textContent)"
     assert browser.execute_script(names) == ["CSV", "LaTeX"]
-    source = browser.execute_script("return latex(document.getElementById('table-verdicts'))")
+    source = browser.execute_script("return latex('verdicts')")
     assert r"AdamW & worse $-$0.4000 {[}$-$0.4166, $-$0.3834{]} & \textbf{better} +0.4000" in source

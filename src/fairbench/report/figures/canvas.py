@@ -27,8 +27,7 @@ from matplotlib.transforms import Bbox
 
 from fairbench.report.figures.axis_text import LABEL_SIZE, TICK_SIZE, TITLE_SIZE, fit_text
 from fairbench.report.figures.colors import LIGHT
-from fairbench.report.figures.drawn_panel import DrawnPanel, drawn_panel
-from fairbench.report.figures.panel import Box, Panel
+from fairbench.report.figures.panel import Box, DrawnPanel, Panel
 from fairbench.report.figures.text_size import (
     LEFT,
     POINTS_PER_INCH,
@@ -219,10 +218,8 @@ def finished(figure: Figure, by_arena: Mapping[str, Panel], name: str, title: st
     for panel in by_arena.values():
         panel.columns = panel.columns or (panel.axes.get_xlabel().partition("\n")[0], panel.axes.get_ylabel())
         fit_text(panel)
-        panel.axes.xaxis.set_gid(f"panel{panel.number}.x")
-        panel.axes.yaxis.set_gid(f"panel{panel.number}.y")
     size = matplotlib.rcParams["figure.figsize"][0], matplotlib.rcParams["font.size"]
-    parts = [drawn_panel(arena, panel) for arena, panel in by_arena.items()]
+    parts = [panel.drawn(arena) for arena, panel in by_arena.items()]
     return Drawing(name, title, caption, figure, size, parts)
 
 

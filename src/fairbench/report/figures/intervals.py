@@ -11,7 +11,7 @@ from fairbench.report.figures.axis_text import thin_ticks
 from fairbench.report.figures.canvas import BOTTOM, TOP, Drawing, finished, panels
 from fairbench.report.figures.colors import LIGHT
 from fairbench.report.figures.labels import name_rows, width_for
-from fairbench.report.figures.panel import Panel, mark
+from fairbench.report.figures.panel import Panel, Point, mark
 from fairbench.report.figures.style import ArmStyle
 from fairbench.report.tables.numbers import interval
 
@@ -90,8 +90,7 @@ def _draw_rows(panel: Panel, rows: Sequence[Interval]) -> None:
         }
         mark(panel, style, *axes.plot(along, [i] * len(along), **options))
         text = f"{row.name}: {interval(row.value, row.low, row.high)}"
-        panel.points.append((row.value, i, style.index, text))
-        panel.values.append((row.value, row.low, row.high))
+        panel.points.append(Point(row.value, i, style.index, (row.value, row.low, row.high), text))
         panel.summary.append(f"{text}.")
     name_rows(panel, [(row.label, row.style) for row in rows], size=9)
 

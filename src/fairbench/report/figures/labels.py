@@ -95,7 +95,7 @@ def label_ends(panel: Panel, ends: Mapping[str, tuple[ArmStyle, tuple[float, flo
         line = axes.plot([x, 1.05], [y, height], linewidth=0.8, **sample, **of_panel)
         after = {**of_panel, "transform": moved(axes.transAxes, axes, LABEL_GAP)}
         name = axes.text(1.05, height, text, fontweight="bold", va="center", **after)
-        mark(panel, style, *line, name, kind="end")
+        mark(panel, style, *line, name)
 
 
 def _labeled(order: Sequence[str], ends: Mapping[str, tuple[ArmStyle, tuple[float, float]]]) -> list[str]:

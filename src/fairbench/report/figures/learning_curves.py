@@ -1,11 +1,10 @@
-"""Learning curves and training loss: means over the final seeds, and the seeds for the page's script."""
+"""Learning curves and training loss: means over the final seeds."""
 
 from collections.abc import Mapping, Sequence
 
 from matplotlib.ticker import MaxNLocator
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.cost import costs
 from fairbench.analysis.curves import Curve, curves, mean_curve
 from fairbench.analysis.results import ArmResults
 from fairbench.report.figures.canvas import Drawing, finished, over_seeds, panels, titles
@@ -24,37 +23,25 @@ from fairbench.suites.schema import Suite
 MOST_POINTS = 20
 """The most values of a line of the training loss, which is recorded more often than can be seen."""
 
-MOST_SEEDS = 1000
-"""The most lines of single seeds in a panel, for the size of the page."""
-
-Seeds = Mapping[tuple[str, str], Sequence[Mapping[int, float]]]
-"""The values of each seed by step, by arena and optimizer."""
-
 
 def draw_learning_curves(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
     """The primary metric of every arm over the training."""
     suite = analyses.suite
-    metrics = {arena: plan.metric for arena, plan in suite.arenas.items()}
-    seeds = {
-        (arm.arena, arm.optimizer): [run.curve(metrics[arm.arena]) for run in arm.final if run.result]
-        for arm in analyses.results.arms
-    }
     axes = {arena: axis_label(suite, arena) for arena in suite.arenas}
     about = f"Learning curves: {over_seeds(suite)}, {suite.selection_name} split"
-    return _draw(analyses, styles, seeds, analyses.of(curves), axes, "learning_curves", "Learning curves", about)
+    return _draw(analyses, styles, analyses.of(curves), axes, "learning_curves", "Learning curves", about)
 
 
 def draw_training_loss(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
     """The training loss of every arm, each value the mean of a window of steps."""
-    seeds = {
-        (arm.arena, arm.optimizer): [_thinned(run.result["loss_curve"]) for run in arm.final if run.result]
+    means = {
+        (arm.arena, arm.optimizer): mean_curve([_thinned(run.result["loss_curve"]) for run in arm.final if run.result])
         for arm in analyses.results.arms
     }
     axes = dict.fromkeys(analyses.suite.arenas, ("training loss (lower is better)", False))
     averaged = over_seeds(analyses.suite)
     about = f"Training loss: {averaged}, each value the mean of the window of steps that ends there"
-    means = {arm: mean_curve(values) for arm, values in seeds.items()}
-    return _draw(analyses, styles, seeds, means, axes, "training_loss", "Training loss", about)
+    return _draw(analyses, styles, means, axes, "training_loss", "Training loss", about)
 
 
 def _thinned(curve: Sequence[tuple[int, float]]) -> dict[int, float]:
@@ -66,7 +53,6 @@ def _thinned(curve: Sequence[tuple[int, float]]) -> dict[int, float]:
 def _draw(
     analyses: Analyses,
     styles: ArmStyles,
-    seeds: Seeds,
     means: Mapping[tuple[str, str], Curve],
     axes: Mapping[str, tuple[str, bool]],
     name: str,
@@ -86,7 +72,6 @@ def _draw(
     space = label_space(styles.values(), [label for of_arena in labels.values() for label in of_arena.values()])
     figure, by_arena = panels(titles(suite, arenas), lines_height(len(styles)), **space)
     draw_legend(figure, styles.values())
-    most = max(1, MOST_SEEDS // len(styles))
     for arena, panel in by_arena.items():
         arms = reference_first(results, arena)
         drawn = [(arm, curve) for arm in arms if (curve := means[arena, arm.optimizer])]
@@ -95,15 +80,10 @@ def _draw(
         panel.axes.set_xlabel("training step" + no_line(arms, [arm for arm, _ in drawn]))
         panel.axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
         panel.axes.set_ylabel(label)
-        timed = {cost.optimizer: cost.train_ms for cost in analyses.of(costs) if cost.arena == arena}
-        panel.seconds.update({styles[name].index: ms / 1000 for name, ms in timed.items()})
-        panel.seeds.update({styles[arm.optimizer].index: [*seeds[arena, arm.optimizer]][:most] for arm in arms})
         _draw_curves(panel, drawn, styles)
         ends = {labels[arena][arm.optimizer]: (styles[arm.optimizer], curve[-1][:2]) for arm, curve in drawn}
         label_ends(panel, ends)
     caption = f"{about}{_deviation(suite)}. {_signs(suite)}"
-    if len(suite.final.seeds) > most:
-        caption += f" Single seeds, on the page, are the first {most} of each arm."
     return finished(figure, by_arena, name, title, caption)
 
 

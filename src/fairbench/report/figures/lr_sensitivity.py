@@ -10,7 +10,7 @@ from fairbench.analysis.results import ArmResults, Run
 from fairbench.report.figures.canvas import Drawing, finished, panels, titles
 from fairbench.report.figures.colors import LIGHT
 from fairbench.report.figures.labels import draw_legend, label_ends, label_space, lines_height
-from fairbench.report.figures.panel import Panel, draw_line, draw_values, log_axis, mark
+from fairbench.report.figures.panel import Panel, Point, draw_line, draw_values, log_axis, mark
 from fairbench.report.figures.style import ArmStyle, ArmStyles, axis_label, no_line, reference_first
 from fairbench.report.tables.numbers import number, rate
 from fairbench.suites.schema import Suite
@@ -159,7 +159,8 @@ def _draw_lost(panel: Panel, arms: Sequence[ArmResults], styles: ArmStyles, wors
         texts = [f"{arm.optimizer}, rate {rate(lr)}: diverged" for lr in lost]
         at_edge = {"color": style.color, "transform": panel.axes.get_xaxis_transform(), **CROSS}
         heights = [worst + step * drawn[lr] for lr in lost]
-        mark(panel, style, *panel.axes.plot(lost, heights, **at_edge), kind="edge")
-        panel.lost.extend(zip(lost, heights, [style.index] * len(lost), texts, strict=True))
+        mark(panel, style, *panel.axes.plot(lost, heights, **at_edge))
+        at = zip(lost, heights, texts, strict=True)
+        panel.lost.extend(Point(lr, height, style.index, (lr,), text) for lr, height, text in at)
         panel.summary.extend(f"{text}." for text in texts)
         drawn.update(lost)

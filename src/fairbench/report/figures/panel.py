@@ -1,6 +1,6 @@
-"""One arena's part of a figure while it is drawn: its values, lines, bands and marks."""
+"""One arena's part of a figure: its values, lines, bands and marks while it is drawn, and what the page needs of it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Literal, NamedTuple
@@ -9,9 +9,10 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
+from matplotlib.transforms import Transform
 
 from fairbench.report.figures.style import ArmStyle
-from fairbench.report.figures.text_size import scale
+from fairbench.report.figures.text_size import points_per_pixel, scale
 
 
 class Box(NamedTuple):
@@ -23,6 +24,50 @@ class Box(NamedTuple):
     height: float
 
 
+class Point(NamedTuple):
+    """A value with a tooltip.
+
+    Attributes:
+        x, y: its position, in data coordinates while it is drawn, then in those of the SVG.
+        arm: the arm's index.
+        numbers: what a CSV has of it, by the columns of its panel.
+        text: a sentence about it.
+    """
+
+    x: float
+    y: float
+    arm: int
+    numbers: tuple[float | str | None, ...]
+    text: str
+
+
+@dataclass(frozen=True)
+class DrawnPanel:
+    """One arena's part of a finished figure, without matplotlib: what the page and its script know about it.
+
+    Attributes:
+        summary: the panel in words, for screen readers.
+        box: its place in the SVG.
+        rows: whether each arm has a row, so that a value is compared with no other one at the same x.
+        columns, points, best: as of `Panel`.
+    """
+
+    arena: str
+    title: str
+    summary: str
+    box: Box
+    rows: bool
+    columns: tuple[str, ...]
+    points: list[Point]
+    best: str
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """What the script needs to show the values."""
+        points = [(x, y, arm, text, *numbers) for x, y, arm, numbers, text in self.points]
+        return {"arena": self.arena, "rows": self.rows, "best": self.best, "columns": self.columns, "points": points}
+
+
 @dataclass
 class Panel:
     """One arena's part of a figure, while it is drawn.
@@ -31,14 +76,11 @@ class Panel:
         number: its index in the figure.
         box: its place in the SVG.
         inner_height: inches of its axes.
-        numbers: those of the artists that `mark` has named.
-        points: the values with a tooltip: position in data coordinates, the arm's index, a sentence.
-        lost: what has no value in y: position in x, height as a share of the axes, the arm's index, a sentence.
-        columns: the names of a point's values; without them it has two, with the labels of the axes.
-        values: of each point, by columns; without them its position.
+        artists: the numbers of the artists that `mark` has named.
+        points: the values with a tooltip.
+        lost: the same for what has no value in y; there y is the height as a share of the axes.
+        columns: the names of a point's numbers; without them it has two, with the labels of the axes.
         summary: the panel in words, for screen readers.
-        seconds: of an arm's unit of x, by its index; empty where x is no steps or none were timed.
-        seeds: the values of each seed by x, by the index of the arm; for the page alone.
         best: whether higher ("high") or lower ("low") values of y are better, if either.
     """
 
@@ -47,15 +89,28 @@ class Panel:
     axes: Axes
     box: Box
     inner_height: float
-    numbers: Iterator[int] = field(default_factory=count)
-    points: list[tuple[float, float, int, str]] = field(default_factory=list)
-    lost: list[tuple[float, float, int, str]] = field(default_factory=list)
+    artists: Iterator[int] = field(default_factory=count)
+    points: list[Point] = field(default_factory=list)
+    lost: list[Point] = field(default_factory=list)
     columns: tuple[str, ...] = ()
-    values: list[tuple[float | str | None, ...]] = field(default_factory=list)
     summary: list[str] = field(default_factory=list)
-    seconds: dict[int, float] = field(default_factory=dict)
-    seeds: dict[int, list[Mapping[int, float]]] = field(default_factory=dict)
     best: Literal["", "high", "low"] = ""
+
+    def drawn(self, arena: str) -> DrawnPanel:
+        """The panel after its figure is finished."""
+        axes = self.axes
+        points = [*self._in_svg(self.points, axes.transData), *self._in_svg(self.lost, axes.get_xaxis_transform())]
+        about = arena, self.title, " ".join(self.summary), self.box
+        return DrawnPanel(*about, not axes.yaxis.get_visible(), self.columns, points, self.best)
+
+    def _in_svg(self, points: Sequence[Point], transform: Transform) -> Iterator[Point]:
+        """Points with positions in the SVG, and with more digits than a screen shows, but no more."""
+        to_points, height = points_per_pixel(self.axes), float(self.axes.figure.bbox.height)
+        places = transform.transform([(point.x, point.y) for point in points]).tolist() if points else []
+        for (x, y), point in zip(places, points, strict=True):
+            place = round(x * to_points, 2), round((height - y) * to_points, 2)
+            numbers = tuple(float(f"{n:.9g}") if isinstance(n, float) else n for n in point.numbers)
+            yield Point(*place, point.arm, numbers, point.text)
 
 
 def log_axis(axes: Axes, values: Sequence[float]) -> None:
@@ -69,14 +124,10 @@ def log_axis(axes: Axes, values: Sequence[float]) -> None:
     axes.xaxis.set_minor_formatter(NullFormatter())
 
 
-def mark(panel: Panel, style: ArmStyle, *artists: Artist, kind: Literal["", "end", "edge"] = "") -> None:
-    """Mark artists as belonging to an arm.
-
-    Args:
-        kind: "end" for the label at the end of a line, "edge" for what has values in x alone.
-    """
+def mark(panel: Panel, style: ArmStyle, *artists: Artist) -> None:
+    """Mark artists as belonging to an arm."""
     for artist in artists:
-        artist.set_gid(f"panel{panel.number}.arm{style.index}.{next(panel.numbers)}{kind and '.'}{kind}")
+        artist.set_gid(f"panel{panel.number}.arm{style.index}.{next(panel.artists)}")
 
 
 def draw_line(
@@ -98,7 +149,9 @@ def draw_values(
     """
     line = {"markersize": 4, "markerfacecolor": style.color, "markeredgecolor": style.color, "linestyle": "", **line}
     mark(panel, style, *panel.axes.plot(x, y, marker=style.marker, **line))
-    panel.points.extend(zip(x, y, [style.index] * len(texts), texts, strict=True))
+    panel.points.extend(
+        Point(*at, style.index, at, text) for at, text in zip(zip(x, y, strict=True), texts, strict=True)
+    )
 
 
 def draw_band(panel: Panel, style: ArmStyle, x: Sequence[float], low: Sequence[float], high: Sequence[float]) -> None:

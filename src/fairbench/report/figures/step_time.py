@@ -16,7 +16,7 @@ from fairbench.report.figures.labels import (
     name_rows,
     width_for,
 )
-from fairbench.report.figures.panel import Panel, mark
+from fairbench.report.figures.panel import Panel, Point, mark
 from fairbench.report.figures.style import ArmStyles
 from fairbench.report.figures.text_size import POINTS_PER_INCH, panel_width, text_width
 from fairbench.report.tables.numbers import number
@@ -65,8 +65,8 @@ def _draw_bars(panel: Panel, costs: Sequence[Cost], styles: ArmStyles) -> None:
             bar = Rectangle((left, row - 0.31), width, 0.62, facecolor=color, linewidth=0)
             mark(panel, arm, axes.add_artist(bar))
         for phase, width, left in zip(STEP_PHASES, widths, lefts, strict=True):
-            panel.points.append((left + width / 2, row, arm.index, f"{cost.optimizer}, {phase}: {number(width, 3)} ms"))
-            panel.values.append((phase, width))
+            text = f"{cost.optimizer}, {phase}: {number(width, 3)} ms"
+            panel.points.append(Point(left + width / 2, row, arm.index, (phase, width), text))
         time = number(cost.train_ms, 3) + " ms"
         factor = f", {cost.train_ms / adamw:.2f}×" if adamw and cost.optimizer != "AdamW" else ""
         mark(panel, arm, axes.text(end, row, time + factor, transform=after, va="center"))

@@ -28,7 +28,7 @@ from fairbench.report.tables.numbers import rate
 from fairbench.report.tables.provenance import trial_counts
 
 TABLE_SCRIPTS = ("view.js", "tables.js", "bar.js")
-FIGURE_SCRIPTS = ("axes.js", "arms.js", "ticks.js", "figures.js", "pointer.js", "downloads.js")
+FIGURE_SCRIPTS = ("arms.js", "values.js", "figures.js")
 STYLES = ("figures.css", "style.css")
 NUMBER = re.compile(r"\d+(\.\d+)?")
 """A number as both Python and a browser read it."""

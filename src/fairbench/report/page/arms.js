@@ -2,10 +2,11 @@
 
 const arms = document.getElementById("arms");
 const switches = Array.from(arms.querySelectorAll("[data-switch]"));
+const hidden = new CSSStyleSheet();
 const lit = new CSSStyleSheet();
 const off = new Set();
 
-document.adoptedStyleSheets = [lit];
+document.adoptedStyleSheets = [hidden, lit];
 
 function swatch(arm) {
   return switches[arm].querySelector("svg").cloneNode(true);
@@ -14,12 +15,12 @@ function swatch(arm) {
 function keep() {
   choose("off", Array.from(off).sort((a, b) => a - b).join(","));
   showSwitches();
-  redrawAll();
 }
 
 function showSwitches() {
   switches.forEach((label, arm) => (label.firstChild.checked = !off.has(arm)));
   arms.querySelector("output").value = `${switches.length - off.size} of ${switches.length} shown`;
+  hidden.replaceSync(Array.from(off, (arm) => `.panel svg [data-arm="${arm}"] { display: none; }`).join(" "));
 }
 
 function highlight(target) {
@@ -62,8 +63,15 @@ const viewed = new IntersectionObserver((entries) => {
   }
   arms.hidden = false;
   arms.classList.toggle("unseen", inView.size === 0); // the keyboard reaches them also then
-  const drawn = new Set(Array.from(inView).flatMap((figure) => Array.from(armsOf(figure))));
-  switches.forEach((label, arm) => label.classList.toggle("absent", !drawn.has(arm)));
+  const drawn = Array.from(inView).flatMap((figure) => Array.from(figure.querySelectorAll("[data-arm]")));
+  const present = new Set(drawn.map((element) => Number(element.dataset.arm)));
+  switches.forEach((label, arm) => label.classList.toggle("absent", !present.has(arm)));
 });
 
 arms.querySelector("details").open = matchMedia("(min-width: 40.01rem)").matches && switches.length < 15;
+
+follow(() => {
+  off.clear();
+  for (const arm of chosen("off").split(",").filter(Boolean)) off.add(Number(arm));
+  showSwitches();
+});

@@ -1,184 +1,133 @@
-// Figures: a panel is drawn again, from its own elements, when a reader chooses other axes, a part of it, or fewer arms.
+// Figures: pointer and keys on each panel, a part of it by its view box, and what stands above each figure.
 
-const PAIR = /(-?[\d.]+(?:e-\d+)?) (-?[\d.]+(?:e-\d+)?)/g;
-const EXTENT = 1e5; // beyond every panel, so that a value at minus infinity stays a number
-const drawings = new Map();
-const stale = new Set();
+const SIZED = "use[x], text[x]:not([transform])"; // marks and text keep their size in a part that is stretched
 
-function drawing(panel) {
-  if (!drawings.has(panel)) {
-    const svg = panel.querySelector("svg");
-    const data = JSON.parse(panel.querySelector("script").textContent);
-    const figure = panel.closest("figure");
-    const old = { x: axis(data.x), y: axis(data.y) };
-    const number = Array.from(figure.querySelectorAll(".panel")).indexOf(panel);
-    drawings.set(panel, { panel, svg, data, number, name: figure.id.slice("figure-".length), old, now: old, seconds: false });
+function explore(panel) {
+  const svg = panel.querySelector("svg");
+  const tip = make("div", { className: "tip", ariaLive: "polite" }); // from the start, or a screen reader misses its first text
+  const rings = make("div", { className: "rings" });
+  const button = make("button", { type: "button", className: "whole", textContent: "Whole panel" });
+  const whole = svg.getAttribute("viewBox").split(" ").map(Number);
+  const it = { ...dataOf(panel), svg, tip, rings, button, whole, key: svg.querySelector("desc").id.replace(/-desc$/, ".part") };
+  panel.append(tip, rings, button);
+  describe(svg);
+  svg.setAttribute("preserveAspectRatio", "none");
+  svg.style.aspectRatio = `${whole[2]} / ${whole[3]}`;
+  button.addEventListener("click", () => showWhole(it));
+  listen(it);
+  follow(() => showPart(it));
+}
+
+// The browser would show the title over the values.
+function describe(svg) {
+  svg.setAttribute("aria-label", svg.querySelector("title").textContent);
+  svg.setAttribute("aria-describedby", svg.querySelector("desc").id);
+  svg.removeAttribute("aria-labelledby");
+  svg.querySelector("title").remove();
+  svg.setAttribute("tabindex", "0");
+}
+
+function showWhole(it) {
+  choose(it.key, "");
+  showPart(it);
+}
+
+function showPart(it) {
+  const { svg, whole, button } = it;
+  const wanted = chosen(it.key).split(",").map(Number);
+  const part = wanted.length === 4 && wanted.every(Number.isFinite) && wanted[2] > 0 && wanted[3] > 0 ? wanted : whole;
+  svg.setAttribute("viewBox", part.join(" "));
+  svg.classList.toggle("part", part !== whole);
+  for (const element of part === whole ? [] : svg.querySelectorAll(SIZED)) {
+    element.style.transformOrigin = `${element.getAttribute("x")}px ${element.getAttribute("y")}px`;
   }
-  return drawings.get(panel);
+  svg.style.setProperty("--across", part[2] / whole[2]);
+  svg.style.setProperty("--down", part[3] / whole[3]);
+  button.hidden = part === whole;
+  hide(it);
 }
 
-function armsOf(figure) {
-  const panels = Array.from(figure.querySelectorAll(".panel"), drawing);
-  return new Set(panels.flatMap(({ data }) => data.points.concat(data.lost).map(([, , arm]) => arm)));
+// Show a part, given in pixels of what is shown now; it does not reach beyond the panel.
+function zoom(it, { left, top, width, height }) {
+  const { svg, whole } = it;
+  const now = svg.viewBox.baseVal;
+  const [across, down] = [now.width / svg.clientWidth, now.height / svg.clientHeight];
+  const size = [Math.min(whole[2], width * across), Math.min(whole[3], height * down)];
+  const start = [now.x + left * across, now.y + top * down];
+  const inside = start.map((at, i) => Math.max(whole[i], Math.min(whole[i] + whole[i + 2] - size[i], at)));
+  const smaller = size[0] < whole[2] || size[1] < whole[3];
+  choose(it.key, smaller ? [...inside, ...size].map((number) => Number(number.toFixed(2))).join(",") : "");
+  showPart(it);
 }
 
-// What has to be moved: elements of arms, and lines and areas that all arms share.
-function partsOf(it) {
-  it.parts ??= Array.from(it.svg.querySelectorAll("[data-arm] :is(path, use, text), g > path[clip-path]"))
-    .filter((element) => !element.closest(".tick, defs"))
-    .map((element) => {
-      const group = element.closest("[data-arm]");
-      const names = ["d", "x", "y", "transform", "display"];
-      const given = Object.fromEntries(names.map((name) => [name, element.getAttribute(name)]));
-      return { element, given, arm: group ? Number(group.dataset.arm) : null, kind: group?.dataset.kind };
-    });
-  return it.parts;
+// A number of times as much as now; the present value, or the middle, stays where it is.
+function zoomAround(it, factor) {
+  const { clientWidth: width, clientHeight: height } = it.svg;
+  const { index } = it;
+  const find = () => visible(it).find((value) => value.index === index);
+  const { left, top } = find() ?? { left: width / 2, top: height / 2 };
+  zoom(it, { left: left * (1 - factor), top: top * (1 - factor), width: width * factor, height: height * factor });
+  it.index = index;
+  tell(it, [find()].filter(Boolean));
 }
 
-function pairs(part) {
-  const { d, x, y } = part.given;
-  return d ? Array.from(d.matchAll(PAIR), ([, px, py]) => [Number(px), Number(py)]) : [[Number(x), Number(y)]];
-}
-
-// The choices of a reader for a panel.
-function wishes({ name, number, data, old }) {
-  const x = chosen(`${name}.x`).split(" ");
-  const zooms = chosen(`${name}.zoom`).split(";").map((text) => text.split(",").map(Number));
-  const zoom = zooms.find(([panel]) => chosen(`${name}.zoom`) && panel === number);
-  const seconds = x.includes("seconds");
-  const kinds = { x: x.includes("log") ? "log" : old.x.kind, y: chosen(`${name}.y`) || old.y.kind };
-  const seeds = chosen(`${name}.seeds`) === "shown";
-  const hides = data.points.some(([, , arm]) => off.has(arm) || (seconds && !(arm in data.seconds)));
-  const plain = !seeds && !hides && !seconds && !zoom && kinds.x === old.x.kind && kinds.y === old.y.kind;
-  return { seconds, kinds, zoom: zoom?.slice(1), hides, seeds, plain };
-}
-
-function shows({ data, seconds }, arm) {
-  return !off.has(arm) && (!seconds || arm in data.seconds);
-}
-
-// Values of what is shown, in the present unit of x.
-function extents(it) {
-  const found = { x: [], y: [] };
-  for (const part of partsOf(it)) {
-    if (part.arm === null || part.kind === "end" || !shows(it, part.arm)) continue;
-    const factor = it.seconds ? it.data.seconds[part.arm] : 1;
-    for (const [px, py] of pairs(part)) {
-      found.x.push(it.old.x.value(px) * factor);
-      if (part.kind !== "edge") found.y.push(it.old.y.value(py));
-    }
-  }
-  return found;
-}
-
-// Axes of rows have 0; those of bars begin there, and leave as much space for text after the longest as before.
-function rowLimits(it) {
-  const { low, high, scale, value } = it.old.x;
-  if (low === 0) {
-    const longest = (points) => points.reduce((most, [x]) => Math.max(most, x), 0);
-    return [0, (high * longest(it.data.points.filter(([, , arm]) => !off.has(arm)))) / longest(it.data.points) || high];
-  }
-  const shown = partsOf(it).filter(({ arm, element }) => arm !== null && !off.has(arm) && element.localName !== "text");
-  const values = shown.flatMap(pairs).map(([px]) => value(px));
-  const found = fit([0, ...values], scale);
-  return low < high ? found : found.reverse();
-}
-
-function axesFor(it, { kinds, zoom, hides, seconds }) {
-  const { old } = it;
-  if (zoom) return { x: limited(old.x, zoom.slice(0, 2), kinds.x), y: limited(old.y, zoom.slice(2), kinds.y) };
-  if (old.y.kind === "rows") return { x: limited(old.x, rowLimits(it)), y: old.y };
-  const found = extents(it);
-  const limits = (name) => {
-    const same = !hides && kinds[name] === old[name].kind && !(seconds && name === "x");
-    return same || found[name].length === 0 ? [old[name].low, old[name].high] : fit(found[name], kinds[name] === "log" ? LOG : LINEAR);
+function listen(it) {
+  const { svg, tip, rings } = it;
+  const frame = make("div", { className: "frame" });
+  let from = null;
+  const pointed = ({ clientX, clientY }) => {
+    const { left, top } = svg.getBoundingClientRect();
+    return [clientX - left, clientY - top];
   };
-  return { x: limited(old.x, limits("x"), kinds.x), y: limited(old.y, limits("y"), kinds.y) };
+  const framed = (event) => {
+    const [[x, y], [toX, toY]] = [from, pointed(event)];
+    return { left: Math.min(x, toX), top: Math.min(y, toY), width: Math.abs(x - toX), height: Math.abs(y - toY) };
+  };
+  const release = () => {
+    from = null;
+    frame.remove();
+  };
+  svg.addEventListener("pointermove", (event) => {
+    if (from) svg.after(put(frame, framed(event)));
+    else if (!it.fixed) tell(it, valuesAt(it, pointed(event)));
+  });
+  svg.addEventListener("pointerdown", (event) => {
+    from = pointed(event);
+    tell(it, valuesAt(it, from));
+    svg.setPointerCapture(event.pointerId);
+  });
+  svg.addEventListener("pointerup", (event) => {
+    const part = from ? framed(event) : { width: 0 };
+    release();
+    if (part.width > 8 && part.height > 8) zoom(it, part);
+    else it.fixed = tip.hasChildNodes();
+  });
+  svg.addEventListener("pointercancel", release);
+  svg.addEventListener("dblclick", () => showWhole(it));
+  svg.addEventListener("pointerleave", () => it.fixed || hide(it));
+  svg.addEventListener("blur", () => hide(it));
+  svg.addEventListener("keydown", (event) => pressed(it, event));
+  document.addEventListener("pointerdown", ({ target }) => svg.contains(target) || hide(it));
 }
 
-// The row of a value once the rows of hidden arms are gone.
-function rowOf({ data, gone }, value) {
-  return value - gone.filter((row) => row < Math.round(value)).length;
+function pressed(it, event) {
+  if (event.key === "Escape") hide(it);
+  if (event.key === "0") showWhole(it);
+  if (event.key === "+" || event.key === "-") zoomAround(it, event.key === "+" ? 0.5 : 2);
+  if (!event.key.startsWith("Arrow") || visible(it).length === 0) return;
+  event.preventDefault();
+  const value = next(it, event.key);
+  it.index = value.index;
+  tell(it, [value]);
 }
 
-function place(it, part, [px, py]) {
-  const { old, now } = it;
-  const factor = it.seconds && part.arm !== null ? it.data.seconds[part.arm] : 1;
-  const value = old.y.value(py);
-  const atEdge = part.arm === null && [old.y.start, old.y.end].some((end) => Math.abs(end - py) < 0.1);
-  const x = now.x.at(old.x.value(px) * factor);
-  const y = part.kind === "edge" || atEdge ? py : now.y.at(old.y.kind === "rows" ? rowOf(it, value) : value);
-  return [x, y].map((at) => Number(Math.max(-EXTENT, Math.min(EXTENT, at)).toFixed(2)));
-}
-
-function movePart(it, part) {
-  const { element, given } = part;
-  if (part.kind === "end") element.setAttribute("display", "none");
-  else if (given.d) element.setAttribute("d", given.d.replace(PAIR, (_, px, py) => place(it, part, [Number(px), Number(py)]).join(" ")));
-  else if (element.localName === "text") moveText(it, part);
-  else {
-    const [x, y] = place(it, part, pairs(part)[0]);
-    element.setAttribute("x", x);
-    element.setAttribute("y", y);
-    if (part.kind === "edge") element.setAttribute("display", it.now.x.inside(x) ? "inline" : "none");
-  }
-}
-
-// Text in rows keeps its distance from the value that it belongs to, and names stay at the left.
-function moveText(it, { element, given }) {
-  const { old, now } = it;
-  const [x, y] = [Number(given.x), Number(given.y)];
-  const row = Math.round(old.y.value(y));
-  const height = now.y.at(rowOf(it, row));
-  const end = now.x.at(old.x.value(x - 6));
-  const named = x < old.x.start;
-  element.setAttribute("x", named ? x : end + 6);
-  element.setAttribute("y", y + height - old.y.at(row));
-  element.setAttribute("display", now.y.inside(height) && (named || now.x.inside(end)) ? "inline" : "none");
-}
-
-function restore(it) {
-  for (const { element, given } of it.parts ?? []) {
-    for (const name in given) given[name] === null ? element.removeAttribute(name) : element.setAttribute(name, given[name]);
-  }
-  it.now = it.old;
-}
-
-function redraw(panel) {
-  const it = drawing(panel);
-  const wish = wishes(it);
-  stale.delete(panel);
-  it.hide?.();
-  it.seconds = wish.seconds;
-  it.svg.querySelectorAll(".again").forEach((group) => group.remove());
-  for (const group of it.svg.querySelectorAll("[data-arm]")) group.classList.toggle("off", !shows(it, Number(group.dataset.arm)));
-  if (wish.plain) restore(it);
-  else {
-    it.gone = Array.from(new Set(it.data.points.filter(([, , arm]) => off.has(arm)).map(([, row]) => row)));
-    it.now = axesFor(it, wish);
-    for (const part of partsOf(it)) movePart(it, part);
-  }
-  drawTicks(it, "x", wish.plain);
-  drawTicks(it, "y", wish.plain);
-  if (wish.seeds) drawSeeds(it);
-  if (!wish.plain) drawEnds(it);
-}
-
-const nearView = new IntersectionObserver(
-  (entries) => {
-    for (const { target, isIntersecting } of entries) {
-      if (isIntersecting && stale.has(target)) redraw(target);
-    }
-  },
-  { rootMargin: "50%" },
-);
-
-function redrawAll() {
-  for (const panel of document.querySelectorAll(".panel")) {
-    const { top, bottom } = panel.getBoundingClientRect();
-    if (panel.offsetParent && bottom > -innerHeight / 2 && top < 1.5 * innerHeight) redraw(panel);
-    else stale.add(panel);
-  }
-}
-
-addEventListener("beforeprint", () => stale.forEach(redraw));
+for (const figure of document.querySelectorAll("figure")) whenOpened(figure, () => {
+  const title = figure.id.slice("figure-".length);
+  const tools = make("p", { className: "tools" });
+  const link = make("a", { textContent: "Link", ariaLabel: `Link to ${title.replaceAll("_", " ")}` });
+  keepView(link, figure.id);
+  tools.append(download(title, "CSV", () => valuesCsv(figure)), link);
+  figure.prepend(tools);
+  viewed.observe(figure);
+  figure.querySelectorAll(".panel").forEach(explore);
+});

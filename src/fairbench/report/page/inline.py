@@ -11,13 +11,11 @@ from matplotlib.transforms import Affine2D
 
 from fairbench.report.figures.canvas import Drawing
 from fairbench.report.figures.colors import LIGHT
-from fairbench.report.figures.drawn_panel import DrawnPanel
+from fairbench.report.figures.panel import DrawnPanel
 from fairbench.report.figures.style import ArmStyle
 
 REFERENCE = re.compile(r"#([\w.-]+)")
-ARM_ID = re.compile(r"panel\d+\.arm(\d+)\.\d+(?:\.(\w+))?")
-AXIS_ID = re.compile(r"panel\d+\.([xy])")
-TICK_ID = re.compile(r"[xy]tick_\d+")
+ARM_ID = re.compile(r"panel\d+\.arm(\d+)\.\d+")
 LETTERS = {1: "M", 2: "L", 3: "Q", 4: "C"}
 """The commands of an SVG path by matplotlib's codes."""
 LINES = {"stroke-linejoin": "round", "stroke-linecap": "butt"}
@@ -37,7 +35,7 @@ def inline(drawing: Drawing) -> list[str]:
     """The panels of a figure as SVG elements for an HTML page, in their order.
 
     Styles become attributes, which every content security policy allows; ids get the figure's name and the panel's
-    number as a prefix; an element of an arm has its index in `data-arm`, and a group of ticks its axis in `data-axis`.
+    number as a prefix; an element of an arm has its index in `data-arm`.
     """
     root = _without_namespaces(ElementTree.fromstring(drawing.svg))
     shared = {item.attrib["id"]: item for defs in root.iter("defs") for item in defs if "id" in item.attrib}
@@ -99,12 +97,6 @@ def _adopt(element: Element, prefix: str, needed: dict[str, Element]) -> None:
         element.set("id", f"{prefix}-{name}")
     if arm := ARM_ID.fullmatch(name):
         element.set("data-arm", arm[1])
-        if arm[2]:
-            element.set("data-kind", arm[2])
-    if axis := AXIS_ID.fullmatch(name):
-        element.set("data-axis", axis[1])
-    if TICK_ID.fullmatch(name):
-        element.set("class", "tick")
     for attribute in ("href", "clip-path"):
         if attribute in element.attrib:
             element.set(attribute, REFERENCE.sub(rf"#{prefix}-\1", element.attrib[attribute]))

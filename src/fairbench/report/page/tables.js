@@ -2,7 +2,6 @@
 
 const collator = new Intl.Collator("en", { numeric: true });
 const SEVERITIES = ["fail", "warn", "note"];
-const ARROWS = { "": "ascending", ascending: "descending", descending: "" };
 const texts = new WeakMap();
 const prepared = new Map();
 
@@ -81,8 +80,8 @@ function prepare(place) {
     button.append(...head.childNodes);
     head.append(button);
     button.addEventListener("click", () => {
-      const sign = { "": "", ascending: "", descending: "-" }[ARROWS[head.ariaSort ?? ""]];
-      choose(`${name}.order`, ARROWS[head.ariaSort ?? ""] && `${sign}${column + 1}`);
+      const next = { [column + 1]: -column - 1, [-column - 1]: "" }[chosen(`${name}.order`)];
+      choose(`${name}.order`, next ?? column + 1);
       show(place);
     });
   });
@@ -91,22 +90,26 @@ function prepare(place) {
     choose(`${name}.filter`, field.value);
     show(place);
   });
-  const tools = place.querySelector(".tools");
-  tools?.prepend(label, download(place, "CSV", csv), download(place, "LaTeX", latex));
+  const downloads = [download(name, "CSV", () => rowsCsv(place)), download(name, "LaTeX", () => latex(name))];
+  place.querySelector(".tools").prepend(label, ...downloads);
 }
 
 // Downloads, made from what is in the page.
 
-function download(place, kind, content) {
+function download(name, kind, content) {
   const suffix = { CSV: "csv", LaTeX: "tex" }[kind];
-  const name = place.dataset.table;
-  const button = make("button", { type: "button", textContent: kind, title: `Download this table as ${kind}` });
+  const button = make("button", { type: "button", textContent: kind, title: `Download as ${kind}` });
   button.addEventListener("click", async () => {
-    const url = URL.createObjectURL(new Blob([await content(place)], { type: "text/plain" }));
+    const url = URL.createObjectURL(new Blob([await content()], { type: "text/plain" }));
     make("a", { href: url, download: `${name}.${suffix}` }).click();
     setTimeout(() => URL.revokeObjectURL(url), 60_000);
   });
   return button;
+}
+
+function csv(rows) {
+  const quoted = (cell) => (/[",\n]/.test(cell) ? `"${String(cell).replaceAll('"', '""')}"` : cell);
+  return rows.map((row) => `${row.map(quoted).join(",")}\n`).join("");
 }
 
 const NUMERAL = /\d[\d.]*(e[+−-]\d+)?/g;
@@ -137,20 +140,19 @@ function columnsOf(head, cells) {
 }
 
 // The rows as shown, with numbers in full.
-function csv(place) {
+function rowsCsv(place) {
   const table = place.querySelector("table");
   const rows = Array.from(table.tBodies[0].rows).filter((row) => !row.hidden);
   const columns = Array.from(table.tHead.rows[0].cells, (head, i) => columnsOf(head, rows.map((row) => row.cells[i]))).flat();
-  const quoted = (text) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
-  return columns[0].map((_, i) => `${columns.map((column) => quoted(column[i])).join(",")}\n`).join("");
+  return csv(columns[0].map((_, i) => columns.map((column) => column[i])));
 }
 
 // The LaTeX of all tables is one packed JSON.
-async function latex(place) {
+async function latex(name) {
   const packed = atob(document.getElementById("latex").textContent);
   const bytes = Uint8Array.from(packed, (letter) => letter.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return (await new Response(stream).json())[place.dataset.table];
+  return (await new Response(stream).json())[name];
 }
 
 // Only a table that scrolls is a tab stop. A table that is prepared becomes wider, its scroller does not.
@@ -168,9 +170,8 @@ const scrolling = new ResizeObserver((entries) => {
 const places = Array.from(document.querySelectorAll("[data-table]"));
 
 for (const place of places) {
-  const link = place.querySelector(".link");
+  keepView(place.querySelector(".link"), place.id);
   for (const part of place.querySelectorAll(".scroll, table")) scrolling.observe(part);
   whenOpened(place, prepare);
-  for (const event of ["pointerenter", "focus"]) link?.addEventListener(event, () => (link.href = address(place.id)));
   follow(() => show(place));
 }

@@ -23,6 +23,12 @@ function address(place) {
   return `#${place}${choices && `?${choices}`}`;
 }
 
+// Let a link to a place lead to the present view.
+function keepView(link, place) {
+  for (const event of ["pointerenter", "focus"]) link.addEventListener(event, () => (link.href = address(place)));
+  link.href = address(place);
+}
+
 // Call a function that shows the choices: now, and whenever a link brings others.
 function follow(show) {
   state.followers.push(show);
