@@ -1,8 +1,30 @@
-"""Groups of tests for one worker, which xdist forgets with this pytest, and tests that `make quick` leaves out."""
+"""Groups of tests for one worker, which xdist forgets with this pytest; slow tests; files that tests expect."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+
+EXPECTED = Path(__file__).with_name("expected")
+
+
+def pytest_addoption(parser):
+    parser.addoption("--rewrite", action="store_true", help="write the files of tests/expected/, to read their diff")
+
+
+@pytest.fixture
+def check_files(request):
+    """Compare files with those of the same names in a folder of tests/expected/."""
+
+    def check(folder, *files):
+        for file in files:
+            path = EXPECTED / folder / file.name
+            if request.config.getoption("rewrite"):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(file.read_bytes())
+            assert file.read_text() == path.read_text(), f"{path} differs; after a look, pytest --rewrite writes it"
+
+    return check
 
 
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their markers
