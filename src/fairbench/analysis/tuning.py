@@ -93,7 +93,7 @@ def tuning(analyses: Analyses) -> list[Tuning]:
 
 def _in_arena(results: Results, arena: str) -> list[Tuning]:
     study, metric = results.study, results.study.suite.arenas[arena].metric
-    sign = -1.0 if study.suite.facts(arena).metrics[metric] == "max" else 1.0
+    sign = -study.suite.sign(arena)  # lower is better after it
     searched = [(arm, searches) for arm in results.of(arena) if (searches := _searches(study, arm, metric, sign))]
     scores = [score for _, searches in searched for each in searches for score in each.values()]
     worst = max(filter(math.isfinite, scores), default=None)

@@ -131,10 +131,9 @@ def two_arms(a: Analyses, b: Analyses) -> list[TwoArms]:
 
 def _two_arms(a: Analyses, b: Analyses, ours: ArmResults, theirs: ArmResults) -> TwoArms:
     arena, optimizer, metric = ours.arena, ours.optimizer, a.suite.arenas[ours.arena].metric
-    direction = a.suite.facts(arena).metrics[metric]
     method, test, note = "", None, _obstacle(a, b, ours, theirs)
     if not note:
-        method, test = _tested(ours, theirs, metric, -1.0 if direction == "min" else 1.0)
+        method, test = _tested(ours, theirs, metric, a.suite.sign(arena))
         before, after = (x.results.study.optimizers[optimizer].spec(arena, {}, 0) for x in (a, b))
         others = changes({"from": before.factory, **before.options}, {"from": after.factory, **after.options})
         note = "; ".join(filter(None, (test.reason, *map(str, others))))
@@ -143,7 +142,7 @@ def _two_arms(a: Analyses, b: Analyses, ours: ArmResults, theirs: ArmResults) ->
         f"{name}_{letter}": value for letter, side in zip("ab", sides, strict=True) for name, value in side.items()
     }
     difference, low, high, p = (getattr(test, x, None) for x in ("difference", "ci_low", "ci_high", "p"))
-    return TwoArms(arena, optimizer, metric, direction, difference, low, high, p, method, note, **named)
+    return TwoArms(arena, optimizer, metric, a.suite.direction(arena), difference, low, high, p, method, note, **named)
 
 
 def _side(analyses: Analyses, arm: ArmResults, metric: str, reference: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from markupsafe import Markup
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.audit import audit
 from fairbench.analysis.comparison.schedules import Interaction, interactions
-from fairbench.analysis.comparison.size_trends import SizeTrend, ladder_laws, law_of, size_trends
+from fairbench.analysis.comparison.size_trends import SizeTrend, ladders, size_trends
 from fairbench.analysis.comparison.speedups import Speedup, speedups
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.cost import Cost, costs
@@ -224,9 +224,8 @@ class Study:
         Traceback (most recent call last):
         fairbench.common.errors.UsageError: unknown ladder with a law 'gpt' (known: none)
         """
-        laws = {law.arena: law for law in self.analyses.of(ladder_laws)}
-        found = pick("ladder with a law", ladder, laws)
-        return law_of(found, self.analyses.of(size_trends)).predict(parameters, steps, optimizer)
+        laws = {name: x.law for name, x in self.analyses.of(ladders).items() if x.law}
+        return pick("ladder with a law", ladder, laws).predict(parameters, steps, optimizer)
 
     def schedules(self) -> Table[Interaction]:
         """Whether each win survives another learning-rate schedule, with the columns of schedules.csv.

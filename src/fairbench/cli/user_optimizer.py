@@ -33,9 +33,8 @@ def try_(options: argparse.Namespace) -> int:
 
 def print_preview(preview: Preview, reference: str, console: Terminal) -> None:
     """Print a preview: a row for each learning rate, a column for each optimizer, and step times relative to one."""
-    plan, facts = preview.suite.arenas[preview.arena], preview.suite.facts(preview.arena)
-    better = "lower" if facts.metrics[preview.metric] == "min" else "higher"
-    score = f"{preview.metric} ({better} is better) on the {preview.suite.selection_name} split"
+    plan = preview.suite.arenas[preview.arena]
+    score = f"{preview.metric} ({preview.suite.better(preview.arena)}) on the {preview.suite.selection_name} split"
     score += f" after {plan.sweep_steps} steps, one seed"
     console.print(Text.assemble(("A preview, not a result: ", "bold"), f"{preview.arena}, {score}"), highlight=False)
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")

@@ -41,9 +41,8 @@ class Preview:
 
     def best(self, optimizer: str) -> float | None:
         """The learning rate with the best value; None if no trial finished."""
-        sign = 1 if self.suite.facts(self.arena).metrics[self.metric] == "min" else -1
         values = {lr: value for lr in self.records[optimizer] if (value := self.value(optimizer, lr)) is not None}
-        return min(values, key=lambda lr: sign * values[lr]) if values else None
+        return max(values, key=lambda lr: self.suite.sign(self.arena) * values[lr]) if values else None
 
     def step_seconds(self, optimizer: str) -> float | None:
         """Seconds of a training step, the median over the learning rates; None if no trial finished."""

@@ -268,6 +268,18 @@ class Suite:
         """The facts of an arena's task."""
         return self.arenas[arena].facts or ARENAS[self.task(arena)]
 
+    def direction(self, arena: str) -> str:
+        """Which values of an arena's primary metric are better, "min" or "max"."""
+        return self.facts(arena).metrics[self.arenas[arena].metric]
+
+    def sign(self, arena: str) -> float:
+        """The factor after which higher values of an arena's primary metric are better."""
+        return 1.0 if self.direction(arena) == "max" else -1.0
+
+    def better(self, arena: str) -> str:
+        """The direction in words: "higher is better"."""
+        return f"{'higher' if self.direction(arena) == 'max' else 'lower'} is better"
+
     @property
     def metrics(self) -> dict[str, Collection[str]]:
         """The names of the metrics of each arena."""

@@ -8,7 +8,7 @@ from fabricated import Records, history, study, with_ladder
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.audit import audit
-from fairbench.analysis.comparison.size_trends import judge_ladders, ladder_laws, law_of, size_trends
+from fairbench.analysis.comparison.size_trends import judge_ladders, ladder_laws, ladders, size_trends
 from fairbench.analysis.comparison.speedups import speedups
 from fairbench.analysis.statistics import trend
 from fairbench.common.errors import UsageError
@@ -116,7 +116,7 @@ def test_several_ladders_share_alpha(monkeypatch) -> None:
 
 
 def test_the_law_predicts_near_its_sizes_and_refuses_far_ones(known) -> None:
-    law = law_of(known.of(ladder_laws)[0], known.of(size_trends))
+    law = known.of(ladders)["gpt"].law
     for optimizer, (r, t) in TRUE.items():
         loss = 1.5 + 20 * 12000**-0.4 + 8 * (r * (12000 / CENTER) ** t * 900) ** -0.35
         near, far = law.predict(12000, 900, optimizer), law.predict(30000, 900, optimizer)
@@ -129,5 +129,5 @@ def test_the_law_predicts_near_its_sizes_and_refuses_far_ones(known) -> None:
 def test_arms_with_more_seeds_than_others_share_the_first_ones(known) -> None:
     """As looks leave them."""
     fewer = dict.fromkeys(known.results.study.suite.arms, 5) | {("gpt-1-x1", "Lion"): 3}
-    ((law, _),) = judge_ladders(known.results.with_seeds(fewer))
+    law = judge_ladders(known.results.with_seeds(fewer))["gpt"].row
     assert (law.cells, law.n) == (36, 3)

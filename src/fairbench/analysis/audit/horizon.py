@@ -168,8 +168,7 @@ def _curves(case: Analyses) -> dict[tuple[str, str], SeedCurves]:
     """The curves of the finished seeds of every arm, at the steps in which all of its arena were evaluated."""
 
     def of(arm: ArmResults) -> SeedCurves:
-        metric = case.suite.arenas[arm.arena].metric
-        sign = -1.0 if case.suite.facts(arm.arena).metrics[metric] == "min" else 1.0
+        metric, sign = case.suite.arenas[arm.arena].metric, case.suite.sign(arm.arena)
         seeds = (run.curve(metric) for run in arm.final if run.status == "finished")
         return [{step: sign * value for step, value in seed.items()} for seed in seeds]
 

@@ -53,16 +53,16 @@ def by_chance(case: Analyses) -> tuple[Severity, str]:
 def _narrow_lead(case: Analyses, arm: ArmResults) -> str:
     """The lead of an arm's best setting in words, if it may be chance; empty otherwise."""
     metric = case.suite.arenas[arm.arena].metric
-    lower = case.suite.facts(arm.arena).metrics[metric] == "min"
+    sign = case.suite.sign(arm.arena)
     scores: dict[Setting | None, list[float]] = {}
     for run in arm.selecting:
         if (value := run.metric("val", metric)) is not None:
-            scores.setdefault(run.setting, []).append(value if lower else -value)
-    means = sorted(fmean(values) for values in scores.values())
+            scores.setdefault(run.setting, []).append(sign * value)
+    means = sorted((fmean(values) for values in scores.values()), reverse=True)
     seeds = arm.scores(metric, "val")
     if case.suite.sweep.repeated or not arm.selected or len(means) < 2 or len(seeds) < 2:
         return ""
-    lead, error = means[1] - means[0], stdev(seeds) / sqrt(len(case.suite.sweep.seeds))
+    lead, error = means[0] - means[1], stdev(seeds) / sqrt(len(case.suite.sweep.seeds))
     sizes = f"leads by {plain(lead, '.2g')}, error {plain(error, '.2g')}"
     return f"{arm.arena} {arm.optimizer} ({sizes})" if lead < error else ""
 

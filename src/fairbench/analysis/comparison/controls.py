@@ -62,7 +62,6 @@ def _contribution(results: Results, arena: str, part: str, before: str, optimize
         seeds = len(suite.final.seeds)
         counts = (f"{x.optimizer} finished {x.count('finished')} of {len(x.final) or seeds} seeds" for x in incomplete)
         return Contribution(*about, 0, None, None, None, ", ".join(counts))
-    sign = -1.0 if suite.facts(arena).metrics[metric] == "min" else 1.0
     n = min(len(arm.final) for arm in arms)  # with looks, the seeds that both have
-    test = paired_t(*([sign * score for score in arm.scores(metric)[:n]] for arm in arms))
+    test = paired_t(*([suite.sign(arena) * score for score in arm.scores(metric)[:n]] for arm in arms))
     return Contribution(*about, n, test.difference, test.ci_low, test.ci_high, test.reason)

@@ -67,11 +67,10 @@ def within_arena(results: Results, arena: str, comparisons: Sequence[Comparison]
 
     Source: Al Mohamad, Goeman and van Zwet, "Simultaneous confidence intervals for ranks ...", CSDA 2019.
     """
-    arms = results.of(arena)
-    metric = results.study.suite.arenas[arena].metric
-    sign = -1.0 if results.study.suite.facts(arena).metrics[metric] == "max" else 1.0
+    arms, suite = results.of(arena), results.study.suite
+    metric, sign = suite.arenas[arena].metric, suite.sign(arena)
     means = {arm.optimizer: fmean(arm.scores(metric)) for arm in arms if arm.complete}
-    scores = {arm.optimizer: sign * means[arm.optimizer] if arm.optimizer in means else math.inf for arm in arms}
+    scores = {arm.optimizer: -sign * means[arm.optimizer] if arm.optimizer in means else math.inf for arm in arms}
     judged = [c for c in comparisons if c.arena == arena]
     better = {(c.reference, c.baseline) for c in judged if c.verdict == "better"}
     better |= {(c.baseline, c.reference) for c in judged if c.verdict == "worse"}

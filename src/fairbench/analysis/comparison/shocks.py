@@ -7,6 +7,7 @@ from statistics import fmean, median
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.results import ArmResults, Results, Run
 from fairbench.analysis.statistics.paired import paired_t
+from fairbench.analysis.statistics.significance import TTest
 from fairbench.arenas.shocks.registry import shock_starts
 
 RECOVERED = 0.05
@@ -55,15 +56,14 @@ def shock_costs(analyses: Analyses) -> list[ShockCost]:
 
 
 def _cost(results: Results, arm: ArmResults, calm: ArmResults) -> ShockCost:
-    plan = results.study.suite.arenas[arm.arena]
-    sign = 1.0 if results.study.suite.facts(arm.arena).metrics[plan.metric] == "min" else -1.0
+    suite, plan = results.study.suite, results.study.suite.arenas[arm.arena]
     twins = {run.seed: run for run in calm.final if run.status == "finished"}
     pairs = [(run, twins[run.seed]) for run in arm.final if run.status == "finished" and run.seed in twins]
     starts = shock_starts(plan.shock, plan.steps)
     curves = [(_loss_curve(run), _loss_curve(twin)) for run, twin in pairs]
     waits = [wait for pair in curves for wait in recoveries(*pair, starts)]
     more = fmean(excess(*pair, starts[0]) for pair in curves) if curves else None
-    lost, low, high, note = _lost(pairs, plan.metric, sign)
+    test = _lost(pairs, plan.metric, suite.sign(arm.arena))
     return ShockCost(
         arena=arm.arena,
         calm=calm.arena,
@@ -73,22 +73,21 @@ def _cost(results: Results, arm: ArmResults, calm: ArmResults) -> ShockCost:
         excess=more,
         recovery=median(steps for steps, _ in waits) if waits else None,
         recovered=fmean(overcome for _, overcome in waits) if waits else None,
-        lost=lost,
-        lost_low=low,
-        lost_high=high,
-        note=note,
+        lost=test.difference if test else None,
+        lost_low=test.ci_low if test else None,
+        lost_high=test.ci_high if test else None,
+        note=test.reason if test else "no seed finished in both",
     )
 
 
-def _lost(
-    pairs: Sequence[tuple[Run, Run]], metric: str, sign: float
-) -> tuple[float | None, float | None, float | None, str]:
-    """How much worse the disturbed finals are than their twins, the ends of its interval, and why it has none."""
+def _lost(pairs: Sequence[tuple[Run, Run]], metric: str, sign: float) -> TTest | None:
+    """How much better the calm finals are than their disturbed twins; None where no seed finished in both."""
     if not pairs:
-        return None, None, None, "no seed finished in both"
-    sides = zip(*pairs, strict=True)
-    test = paired_t(*([sign * x for run in side if (x := run.metric("test", metric)) is not None] for side in sides))
-    return test.difference, test.ci_low, test.ci_high, test.reason
+        return None
+    disturbed, calm = (
+        [sign * x for run in side if (x := run.metric("test", metric)) is not None] for side in zip(*pairs, strict=True)
+    )
+    return paired_t(calm, disturbed)
 
 
 def _loss_curve(run: Run) -> LossCurve:

@@ -10,8 +10,7 @@ from scipy import optimize
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.results import Results
-from fairbench.analysis.statistics.scaling_law import Array, Law, SpeedUp, center_of
-from fairbench.analysis.statistics.significance import TTest
+from fairbench.analysis.statistics.scaling_law import Array, Law, center_of
 from fairbench.analysis.statistics.trend import Trend, detectable_trend, judge_trends
 from fairbench.suites.schema import Suite
 
@@ -96,32 +95,33 @@ class SizeTrend:
     note: str = ""
 
 
+class Ladder(NamedTuple):
+    """What the trials of a ladder say; without a law where they do not determine it."""
+
+    law: Law | None
+    row: LadderLaw | None
+    trends: list[SizeTrend]
+
+
+def ladders(analyses: Analyses) -> dict[str, Ladder]:
+    """Each ladder of the suite by its name."""
+    return judge_ladders(analyses.results)
+
+
 def ladder_laws(analyses: Analyses) -> list[LadderLaw]:
     """The law of each ladder that has one, in the order of the suite."""
-    return [law for law, _ in analyses.of(_ladders) if law]
+    return [ladder.row for ladder in analyses.of(ladders).values() if ladder.row]
 
 
 def size_trends(analyses: Analyses) -> list[SizeTrend]:
     """A row for each optimizer of each ladder but the reference, in the order of the suite."""
-    return [row for _, rows in analyses.of(_ladders) for row in rows]
+    return [row for ladder in analyses.of(ladders).values() for row in ladder.trends]
 
 
-def _ladders(analyses: Analyses) -> list[tuple[LadderLaw | None, list[SizeTrend]]]:
-    return judge_ladders(analyses.results)
-
-
-def judge_ladders(results: Results) -> list[tuple[LadderLaw | None, list[SizeTrend]]]:
-    """The law and the trends of each ladder; the level of the verdicts is alpha over the number of ladders."""
+def judge_ladders(results: Results) -> dict[str, Ladder]:
+    """Each ladder by its name; the level of the verdicts is alpha over the number of ladders."""
     suite = results.study.suite
-    return [_judge(results, name, arenas, suite.alpha / len(suite.ladders)) for name, arenas in suite.ladders.items()]
-
-
-def law_of(found: LadderLaw, trends: Sequence[SizeTrend]) -> Law:
-    """The law of a ladder with the speed-ups of its optimizers, which predicts losses."""
-    own = [x for x in trends if x.arena == found.arena and x.speedup is not None and x.trend is not None]
-    speed_ups = [SpeedUp(x.optimizer, TTest(math.log(x.speedup or 1)), TTest(x.trend or 0.0)) for x in own]
-    coefficients = found.E, found.A, found.alpha, found.B, found.beta
-    return Law(*coefficients, found.reference, found.center, found.largest, tuple(speed_ups))
+    return {x: _judge(results, x, arenas, suite.alpha / len(suite.ladders)) for x, arenas in suite.ladders.items()}
 
 
 class Detectable(NamedTuple):
@@ -134,7 +134,7 @@ class Detectable(NamedTuple):
 def detectable_trends(results: Results) -> dict[str, Detectable]:
     """What the ladder of each arena can find; nothing for arenas without a ladder that determines a law."""
     suite, found = results.study.suite, dict[str, Detectable]()
-    laws = {law.arena: law for law, _ in judge_ladders(results) if law}
+    judged = judge_ladders(results)
     for ladder, arenas in suite.ladders.items():
         cells = [(x, name) for x in arenas for name in suite.optimizers]
         sizes, steps = _design(suite, [x for x, _ in cells])
@@ -144,8 +144,9 @@ def detectable_trends(results: Results) -> dict[str, Detectable]:
         if spread is None:
             continue
         trend = None
-        if (law := laws.get(ladder)) and law.spread:
-            trend = max(detectable_trend(sizes, steps, *design, law_of(law, ()), law.spread, alpha=level).values())
+        if (law := judged[ladder].law) and law.spread:
+            alike = replace(law, speed_ups=())
+            trend = max(detectable_trend(sizes, steps, *design, alike, law.spread, alpha=level).values())
         found |= dict.fromkeys(arenas, Detectable(trend, spread))
     return found
 
@@ -169,9 +170,7 @@ def _design(suite: Suite, arenas: Sequence[str]) -> tuple[Array, Array]:
     return sizes, np.array([float(plan.steps) for plan in plans])
 
 
-def _judge(
-    results: Results, ladder: str, arenas: Sequence[str], alpha: float
-) -> tuple[LadderLaw | None, list[SizeTrend]]:
+def _judge(results: Results, ladder: str, arenas: Sequence[str], alpha: float) -> Ladder:
     suite = results.study.suite
     metric, reference = suite.arenas[arenas[0]].metric, suite.reference
     names = [name for name in suite.optimizers if all(results.arm(x, name).complete for x in arenas)]
@@ -191,7 +190,7 @@ def _judge(
     sizes = [plan.cell.parameters for x in arenas if (plan := suite.arenas[x]).cell]
     about_all = (ladder, suite.reference, metric)
     rows = [_row(*about_all, about.get(x) or Trend(x, UNKNOWN, note=notes[x]), law, sizes) for x in others]
-    return _law(ladder, metric, law, table) if law else None, rows
+    return Ladder(law, _law(ladder, metric, law, table) if law else None, rows)
 
 
 def _row(ladder: str, reference: str, metric: str, trend: Trend, law: Law | None, sizes: Sequence[int]) -> SizeTrend:

@@ -95,13 +95,12 @@ def _speedup(results: Results, arm: ArmResults, curve: Sequence[ArmResults], ver
     horizons = [suite.arenas[of.arena].steps / plan.steps for of in curve]
     about = (arm.arena, arm.optimizer, suite.reference, plan.metric, plan.steps)
     unknown = Speedup(*about, None, "", None, None, horizons[0], horizons[-1], verdict, False)
-    sign = -1.0 if suite.facts(arm.arena).metrics[plan.metric] == "max" else 1.0
     of_arms = [{run.seed: run.metric("test", plan.metric) for run in of.final} for of in (arm, *curve)]
     seeds = sorted(set.intersection(*map(set, of_arms)))
     table = [[of_arm[seed] for seed in seeds] for of_arm in of_arms]
     if len(seeds) < 2 or any(value is None for row in table for value in row):
         return replace(unknown, note="fewer than 2 seeds" if len(seeds) < 2 else "not all trials finished")
-    own, *others = sign * np.array(table, dtype=float)
+    own, *others = -suite.sign(arm.arena) * np.array(table, dtype=float)  # lower is better
     found = reach(np.array(horizons), np.array(others), own)
     known = replace(
         unknown,

@@ -149,7 +149,7 @@ def compare(results: Results, seeds: int, look: Look, arena: str, reference: str
     begun = Comparison(
         arena,
         plan.metric,
-        suite.facts(arena).metrics[plan.metric],
+        suite.direction(arena),
         reference,
         baseline,
         margin=plan.margin,

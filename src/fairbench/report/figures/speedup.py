@@ -33,10 +33,9 @@ def draw_speedup(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
     draw_legend(figure, styles.values())
     for panel, (arenas, rows) in zip(by_curve.values(), curves.items(), strict=True):
         metric = suite.arenas[arenas[0]].metric
-        maximize = suite.facts(arenas[0]).metrics[metric] == "max"
-        panel.best = "high" if maximize else "low"
+        panel.best = "high" if suite.direction(arenas[0]) == "max" else "low"
         panel.axes.set_xlabel("training steps of a run")
-        panel.axes.set_ylabel(f"test {metric} at the end ({'higher' if maximize else 'lower'} is better)")
+        panel.axes.set_ylabel(f"test {metric} at the end ({suite.better(arenas[0])})")
         ends = {}
         for name in dict.fromkeys([suite.reference, *(row.optimizer for row in rows)]):
             arms = [results.arm(x, name) for x in arenas if name in suite.optimizers_of(x)]

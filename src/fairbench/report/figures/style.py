@@ -158,8 +158,7 @@ def reference_first(results: Results, arena: str) -> list[ArmResults]:
 def axis_label(suite: Suite, arena: str) -> tuple[str, bool]:
     """Label of the axis of the primary metric, and whether higher is better."""
     metric = suite.arenas[arena].metric
-    maximize = suite.facts(arena).metrics[metric] == "max"
-    return f"{suite.selection_name} {metric} ({'higher' if maximize else 'lower'} is better)", maximize
+    return f"{suite.selection_name} {metric} ({suite.better(arena)})", suite.direction(arena) == "max"
 
 
 def arm_labels(arms: Sequence[ArmResults], width: float | None = None) -> dict[str, str]:

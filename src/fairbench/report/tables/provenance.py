@@ -118,8 +118,7 @@ def arena_table(results: Results) -> TableView:
         return Column(title, lambda name: form(value(name)), value)
 
     def metric(name: str) -> str:
-        chosen = suite.arenas[name].metric
-        return f"{chosen} ({'lower' if suite.facts(name).metrics[chosen] == 'min' else 'higher'} is better)"
+        return f"{suite.arenas[name].metric} ({suite.better(name)})"
 
     def data(name: str) -> str:
         source = suite.arenas[name].data.get("source")

@@ -96,8 +96,7 @@ def main_table(analyses: Analyses) -> TableView:
 
 
 def _metric(suite: Suite, arena: str) -> str:
-    metric = suite.arenas[arena].metric
-    return f"{arena}: {metric}\N{NO-BREAK SPACE}{'↓' if suite.facts(arena).metrics[metric] == 'min' else '↑'}"
+    return f"{arena}: {suite.arenas[arena].metric}\N{NO-BREAK SPACE}{'↓' if suite.direction(arena) == 'min' else '↑'}"
 
 
 def _lost(a: Aggregate) -> str:
