@@ -6,6 +6,8 @@ import sys
 
 BIDIRECTIONAL = (0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
 """Characters that change the order in which others are shown."""
+LINE_SECONDS = 15.0
+"""Seconds between two lines of progress where there is no terminal."""
 UNLIMITED = 1_000_000
 """Columns of a pipe or a file, in which nothing is wrapped or left out."""
 KEPT = "\t\n"

@@ -17,8 +17,11 @@ RULES = {
 """Rules of a fair study that a suite may break, with the description of the violation."""
 COMPARED = ("reference", "all")
 """The pairs of optimizers that a suite may compare: the reference with each other one, or all pairs."""
-SPENDING = ("obrien-fleming", "pocock")
-"""How a suite may spread its error rate over the looks, see `fairbench.analysis.statistics.sequential`."""
+SPENDING = {"obrien-fleming": 0.0, "pocock": 0.5}
+"""How a suite may spread its error rate over the looks: hardly any early stopping, or the same bound at all looks.
+
+The numbers are the exponents D of the bounds C t^(D - 1/2), see `fairbench.analysis.statistics.sequential`.
+"""
 
 
 @dataclass(frozen=True)

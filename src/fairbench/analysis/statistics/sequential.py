@@ -19,10 +19,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy import optimize, special, stats
 
+from fairbench.suites.schema import SPENDING
+
 Array = npt.NDArray[np.float64]
 
-SPENDING = {"obrien-fleming": 0.0, "pocock": 0.5}
-"""The exponents D of the bounds C t^(D - 1/2), by name: hardly any early stopping, and the same bound at all looks."""
 FARTHEST = 38.0
 """The normal quantile beyond which a probability is 0 as a float."""
 EDGE = 9.0
@@ -109,7 +109,7 @@ def _bound(walk: Walk, fraction: float, probability: float) -> float:
 def classical_bounds(alpha: float, fractions: Sequence[float], spending: str, sides: int) -> list[float]:
     """The bounds of the tests of O'Brien and Fleming (1979) or Pocock (1977), for looks at any fractions.
 
-        c_k = C t_k^(D - 1/2),    P(Z_k > c_k for any k) = alpha
+        c_k = C t_k^(D - 1/2),    P(Z_k > c_k for any k) = alpha,    D by `SPENDING`
 
     Source: Wang and Tsiatis, "Approximately optimal one-parameter boundaries for group sequential trials", 1987.
     """
@@ -134,7 +134,7 @@ class Design:
 
     Attributes:
         looks: numbers of seeds at which an arm is judged, rising; the last one is the largest number.
-        spending: a name in `SPENDING`.
+        spending: a name in `fairbench.suites.schema.SPENDING`.
         alpha: the level at which the design is the classical test of that name; stricter tests, as Holm's correction
             needs them, spend the same share of their level by each look.
     """

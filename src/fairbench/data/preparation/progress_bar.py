@@ -8,10 +8,7 @@ from contextlib import contextmanager
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from fairbench.common.formatting import format_bytes
-from fairbench.common.terminal import say
-
-PLAIN_SECONDS = 15.0
-"""Seconds between progress lines where standard output is no terminal."""
+from fairbench.common.terminal import LINE_SECONDS, say
 
 
 @contextmanager
@@ -45,7 +42,7 @@ def progress_bar(label: str, total: int | None, unit: str) -> Iterator[Callable[
             done += more
             if terminal:
                 bar.update(task, completed=done, state=state(total))
-            elif time.monotonic() - shown >= PLAIN_SECONDS:
+            elif time.monotonic() - shown >= LINE_SECONDS:
                 shown = time.monotonic()
                 say(f"  {label}: {state(total)}")
 

@@ -10,13 +10,12 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from fairbench.common.formatting import duration
+from fairbench.common.terminal import LINE_SECONDS
 from fairbench.runner.observers import Follower, Observer, RunningTrial
 from fairbench.study.records import Record
 from fairbench.study.schedule import Outlook
 from fairbench.study.trial_spec import TrialSpec
 
-LINE_SECONDS = 15.0
-"""Seconds between two lines of progress without a terminal."""
 QUIET_SECONDS = 10.0
 """Seconds without a message of a trial after which the table shows them."""
 

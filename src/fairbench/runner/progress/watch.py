@@ -14,10 +14,11 @@ from rich.text import Text
 
 from fairbench.analysis.needed_seeds import seeds_needed
 from fairbench.common.formatting import rate
+from fairbench.common.terminal import LINE_SECONDS
 from fairbench.runner.coordination.liveness import Liveness
 from fairbench.runner.coordination.status import damaged_statuses
 from fairbench.runner.observers import RunningTrial
-from fairbench.runner.progress.live import LINE_SECONDS, progress_line, time_left, trials_line, trials_table
+from fairbench.runner.progress.live import progress_line, time_left, trials_line, trials_table
 from fairbench.study.folder import CONFIG
 from fairbench.study.plan import Arm, ResolvedSuite, arms
 from fairbench.study.record_index import IndexEntry
