@@ -63,7 +63,7 @@ class Analyses:
 
     def title(self, c: Comparison) -> str:
         """A comparison in words."""
-        return self.suite.pair_title(c.arena, c.reference, c.baseline)
+        return self.suite.pair_title(*c.pair)
 
     def margin(self, c: Comparison) -> float:
         """The largest difference that does not matter in a comparison."""

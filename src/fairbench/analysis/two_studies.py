@@ -117,16 +117,15 @@ def _environment(analyses: Analyses) -> dict[str, str]:
 
 def two_verdicts(a: Analyses, b: Analyses) -> list[TwoVerdicts]:
     """The comparisons that both studies have, in the order of A."""
-    theirs = {(c.arena, c.reference, c.baseline): c for c in b.comparisons}
-    pairs = ((c, theirs.get((c.arena, c.reference, c.baseline))) for c in a.comparisons)
-    return [TwoVerdicts(ours, other) for ours, other in pairs if other]
+    theirs = {c.pair: c for c in b.comparisons}
+    return [TwoVerdicts(c, theirs[c.pair]) for c in a.comparisons if c.pair in theirs]
 
 
 def two_arms(a: Analyses, b: Analyses) -> list[TwoArms]:
     """The arms that both studies have, in the order of A."""
-    theirs = {(arm.arena, arm.optimizer): arm for arm in b.results.arms}
-    pairs = ((arm, theirs.get((arm.arena, arm.optimizer))) for arm in a.results.arms)
-    return [_two_arms(a, b, arm, other) for arm, other in pairs if other]
+    names = {(arm.arena, arm.optimizer) for arm in b.results.arms}
+    shared = [arm for arm in a.results.arms if (arm.arena, arm.optimizer) in names]
+    return [_two_arms(a, b, arm, b.results.arm(arm.arena, arm.optimizer)) for arm in shared]
 
 
 def _two_arms(a: Analyses, b: Analyses, ours: ArmResults, theirs: ArmResults) -> TwoArms:
@@ -137,24 +136,22 @@ def _two_arms(a: Analyses, b: Analyses, ours: ArmResults, theirs: ArmResults) ->
         before, after = (x.results.study.optimizers[optimizer].spec(arena, {}, 0) for x in (a, b))
         others = changes({"from": before.factory, **before.options}, {"from": after.factory, **after.options})
         note = "; ".join(filter(None, (test.reason, *map(str, others))))
-    sides = [_side(analyses, arm, metric, a.suite.reference) for analyses, arm in ((a, ours), (b, theirs))]
-    named = {
-        f"{name}_{letter}": value for letter, side in zip("ab", sides, strict=True) for name, value in side.items()
-    }
+    reference = a.suite.reference
+    sides = _side(a, ours, metric, reference, "a") | _side(b, theirs, metric, reference, "b")
     difference, low, high, p = (getattr(test, x, None) for x in ("difference", "ci_low", "ci_high", "p"))
-    return TwoArms(arena, optimizer, metric, a.suite.direction(arena), difference, low, high, p, method, note, **named)
+    return TwoArms(arena, optimizer, metric, a.suite.direction(arena), difference, low, high, p, method, note, **sides)
 
 
-def _side(analyses: Analyses, arm: ArmResults, metric: str, reference: str) -> dict[str, Any]:
-    """What one study says about an arm."""
+def _side(analyses: Analyses, arm: ArmResults, metric: str, reference: str, letter: str) -> dict[str, Any]:
+    """What one study says about an arm, by the fields of `TwoArms` for this study."""
     steps = {cost.optimizer: cost.train_ms for cost in analyses.of(costs) if cost.arena == arm.arena}
     values, step, of_reference = arm.scores(metric), steps.get(arm.optimizer), steps.get(reference)
     return {
-        "mean": fmean(values) if values else None,
-        "std": stdev(values) if len(values) > 1 else None,
-        "n": len(values),
-        "lr": mode(x.lr for x in arm.selected.by_seed.values()) if arm.selected else None,
-        "step_ratio": step / of_reference if step and of_reference else None,
+        f"mean_{letter}": fmean(values) if values else None,
+        f"std_{letter}": stdev(values) if len(values) > 1 else None,
+        f"n_{letter}": len(values),
+        f"lr_{letter}": mode(x.lr for x in arm.selected.by_seed.values()) if arm.selected else None,
+        f"step_ratio_{letter}": step / of_reference if step and of_reference else None,
     }
 
 
@@ -184,9 +181,6 @@ def _measured(analyses: Analyses, arena: str) -> dict[str, Any]:
 
 def _tested(ours: ArmResults, theirs: ArmResults, metric: str, sign: float) -> tuple[str, TTest]:
     """The advantage of the second arm over the first: by seed where every seed has the same start and the same data."""
-    first, second = ({run.seed: run for run in arm.final} for arm in (ours, theirs))
+    first, second = ([(run.seed, *map(run.hash, HASHES)) for run in arm.final] for arm in (ours, theirs))
     a, b = ([sign * x for x in arm.scores(metric)] for arm in (ours, theirs))
-    paired = [*first] == [*second] and all(
-        first[seed].hash(of) == second[seed].hash(of) for seed in first for of in HASHES
-    )
-    return ("paired", paired_t(b, a)) if paired else ("Welch", welch(summarize(b), summarize(a)))
+    return ("paired", paired_t(b, a)) if first == second else ("Welch", welch(summarize(b), summarize(a)))

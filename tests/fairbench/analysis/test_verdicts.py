@@ -9,7 +9,7 @@ from samples import ARMS
 from scipy import stats
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.comparison.looks import compare_arms
+from fairbench.analysis.comparison.looks import judge_looks
 from fairbench.analysis.mechanism import mechanisms
 from fairbench.analysis.results import collect
 from fairbench.analysis.statistics.power import seeds_to_detect
@@ -23,7 +23,7 @@ NEAR = [0.5001, 0.5102, 0.5199]
 def comparisons(the_study, **options):
     scores = {name: options.pop(name) for name in list(options) if name in the_study.suite.optimizers}
     records = Records(finals(the_study, **scores), **options)
-    return compare_arms(collect(the_study, records))
+    return judge_looks(collect(the_study, records)).comparisons
 
 
 def one(arena="vit", margin=0.01, seeds=(1, 2, 3), **options):

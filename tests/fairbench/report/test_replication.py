@@ -13,7 +13,7 @@ from rich.console import Console
 from scipy import stats
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.comparison.looks import compare_arms
+from fairbench.analysis.comparison.looks import judge_looks
 from fairbench.analysis.published.publication import load_publication
 from fairbench.analysis.published.replication import (
     Judgement,
@@ -36,7 +36,7 @@ PAPER = load_publication("paper")
 def judged(the_study, scores, **options):
     """Results and verdicts of records that score so."""
     results = collect(the_study, Records(scores, **options))
-    return results, compare_arms(results)
+    return results, judge_looks(results).comparisons
 
 
 def with_suite(the_study, **fields):

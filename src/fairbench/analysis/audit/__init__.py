@@ -1,78 +1,47 @@
 """The audit of a study: named flags, each with its evidence and what to do about it; `docs/audit.md` lists them."""
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.analysis.audit.assumptions import beyond_welch
-from fairbench.analysis.audit.declaration import (
-    changed_afterwards,
-    deviations,
-    of_another_plan,
-    selection_on_report,
-    unknown_plan,
-)
-from fairbench.analysis.audit.horizon import (
-    beyond_horizons,
-    flips_between_horizons,
-    gap_changes,
-    horizon_not_tuned,
-    law_does_not_hold,
-    order_not_settled,
-    still_improving,
-    too_few_sizes,
-)
-from fairbench.analysis.audit.power import low_power
-from fairbench.analysis.audit.records import contradictory, damaged, duplicates, unequal_evaluation
-from fairbench.analysis.audit.search import at_edge, by_chance, extra_at_end, searched_shorter, untuned
-from fairbench.analysis.audit.timing import data_bound, shared_device
-from fairbench.analysis.audit.treatment import clipped, coupled_decay, inactive_mechanism, unequal_treatment
-from fairbench.analysis.audit.trials import (
-    diverged,
-    images_in_two_splits,
-    incomplete,
-    mixed_machines,
-    modified,
-    unequal_conditions,
-    unverified_data,
-)
+from fairbench.analysis.audit import assumptions, declaration, horizon, records, search, treatment, trials
 from fairbench.common.checks import SEVERITIES, Check, Flag
 
 AUDIT_CHECKS: tuple[Check[Analyses], ...] = (
-    unknown_plan,
-    changed_afterwards,
-    of_another_plan,
-    incomplete,
-    damaged,
-    mixed_machines,
-    unequal_conditions,
-    contradictory,
-    unequal_evaluation,
-    selection_on_report,
-    unverified_data,
-    deviations,
-    unequal_treatment,
-    untuned,
-    coupled_decay,
-    inactive_mechanism,
-    diverged,
-    duplicates,
-    flips_between_horizons,
-    order_not_settled,
-    gap_changes,
-    horizon_not_tuned,
-    too_few_sizes,
-    law_does_not_hold,
-    at_edge,
-    by_chance,
-    searched_shorter,
-    low_power,
-    beyond_welch,
-    clipped,
-    still_improving,
-    beyond_horizons,
-    extra_at_end,
-    images_in_two_splits,
-    modified,
-    data_bound,
-    shared_device,
+    declaration.unknown_plan,
+    declaration.changed_afterwards,
+    declaration.of_another_plan,
+    trials.incomplete,
+    records.damaged,
+    trials.mixed_machines,
+    trials.unequal_conditions,
+    records.contradictory,
+    records.unequal_evaluation,
+    declaration.selection_on_report,
+    trials.unverified_data,
+    declaration.deviations,
+    treatment.unequal_treatment,
+    search.untuned,
+    treatment.coupled_decay,
+    treatment.inactive_mechanism,
+    trials.diverged,
+    records.duplicates,
+    horizon.flips_between_horizons,
+    horizon.order_not_settled,
+    horizon.gap_changes,
+    horizon.horizon_not_tuned,
+    horizon.too_few_sizes,
+    horizon.law_does_not_hold,
+    search.at_edge,
+    search.by_chance,
+    search.searched_shorter,
+    assumptions.low_power,
+    assumptions.beyond_welch,
+    treatment.clipped,
+    horizon.still_improving,
+    horizon.beyond_horizons,
+    search.extra_at_end,
+    trials.images_in_two_splits,
+    trials.modified,
+    trials.data_bound,
+    trials.shared_device,
 )
 """Every check, the weightiest first."""
 

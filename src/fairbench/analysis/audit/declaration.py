@@ -49,7 +49,7 @@ def _changed(differing: Iterable[Change]) -> str:
 
 def _instead(case: Analyses) -> str:
     """The verdicts that differ by the plan that was declared first."""
-    compared = {(c.arena, c.reference, c.baseline) for c in case.comparisons}
+    compared = {c.pair for c in case.comparisons}
     differing = [
         f"{case.title(c)} {c.declared} (now {c.verdict})"
         for c in case.comparisons
@@ -58,7 +58,7 @@ def _instead(case: Analyses) -> str:
     differing += [
         f"{c.arena}, {c.reference} against {c.baseline} {c.verdict} (no longer compared)"
         for c in case.first_comparisons
-        if (c.arena, c.reference, c.baseline) not in compared
+        if c.pair not in compared
     ]
     new = [case.title(c) for c in case.comparisons if c.declared == NOT_DECLARED]
     added = f" Not declared then: {', '.join(new)}." if new else ""

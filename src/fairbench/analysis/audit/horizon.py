@@ -32,7 +32,7 @@ SeedCurves = list[dict[int, float]]
 )
 def flips_between_horizons(case: Analyses) -> str:
     """The verdict, or the order by more than the margin, differs between the last two horizons of a task."""
-    comparisons = {(c.arena, c.reference, c.baseline): c for c in case.comparisons}
+    comparisons = {c.pair: c for c in case.comparisons}
     longer = _last_horizons(case.suite)
 
     def flips() -> Iterator[str]:

@@ -39,7 +39,8 @@ def judge_looks(results: Results) -> Looks:
 
     A look is complete when no trial of the study is missing that it needs. A decided comparison keeps its seeds. The
     arms of all others get those of the next look, so the reference gets as many as the longest comparison needs. While
-    trials of the first look are missing, the comparisons of their arms are incomplete.
+    trials of the first look are missing, the comparisons of their arms are incomplete. The family of Holm's correction
+    is arenas x pairs as the suite plans them, finished or not.
     """
     suite = results.study.suite
     design = design_of(suite)
@@ -80,19 +81,9 @@ def compare_as_declared(
 
     The first table names the verdicts of the second as declared. They are the same where no plan is that old.
     """
-    comparisons, declared = compare_arms(results), history.declared
+    comparisons, declared = judge_looks(results).comparisons, history.declared
     if declared is None:
         return comparisons, comparisons
-    first = comparisons if declared is history.plans[-1] else compare_arms(collect(declared.study, lookup))
-    verdicts = {(c.arena, c.reference, c.baseline): c.verdict for c in first}
-    return [
-        replace(c, declared=verdicts.get((c.arena, c.reference, c.baseline), NOT_DECLARED)) for c in comparisons
-    ], first
-
-
-def compare_arms(results: Results) -> list[Comparison]:
-    """Compare the reference with every other optimizer, or every pair, in every arena, in the order of the suite.
-
-    The family of Holm's correction is arenas x pairs as the suite plans them, finished or not.
-    """
-    return judge_looks(results).comparisons
+    first = comparisons if declared is history.plans[-1] else judge_looks(collect(declared.study, lookup)).comparisons
+    verdicts = {c.pair: c.verdict for c in first}
+    return [replace(c, declared=verdicts.get(c.pair, NOT_DECLARED)) for c in comparisons], first

@@ -65,7 +65,7 @@ def interactions(analyses: Analyses) -> list[Interaction]:
     Source: Montgomery, "Design and Analysis of Experiments", the two-factor factorial design.
     """
     suite = analyses.suite
-    found = {(c.arena, c.reference, c.baseline): c for c in analyses.comparisons}
+    found = {c.pair: c for c in analyses.comparisons}
     rows = [
         _interaction(name, both, *(found[arenas[schedule], optimizer, baseline] for schedule in both))
         for name, arenas in _families(suite)

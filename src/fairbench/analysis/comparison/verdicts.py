@@ -118,6 +118,11 @@ class Comparison:
     tuned_baseline: bool = True
 
     @property
+    def pair(self) -> tuple[str, str, str]:
+        """Arena, reference and baseline, which name a comparison."""
+        return self.arena, self.reference, self.baseline
+
+    @property
     def is_win(self) -> bool:
         """Whether the reference won; this alone decides what is emphasized."""
         return self.verdict == "better"
@@ -170,9 +175,7 @@ def compare(results: Results, seeds: int, look: Look, arena: str, reference: str
     valueless = [arm.optimizer for arm, scores in ((ours, a), (theirs, b)) if len(scores) < len(arm.final)]
     if valueless:
         return replace(begun, verdict="incomplete", note=f"finished trials without a value: {' and '.join(valueless)}")
-    same = a == b and begun.identical_seeds < begun.seeds
-    tested = seed_by_seed(summarized(begun, summarize(a), summarize(b), look=look), a, b, look=look)
-    return replace(tested, verdict="identical values", note="in every seed") if same else tested
+    return of_values(begun, a, b, look=look)
 
 
 def summarized(begun: Comparison, ours: Summary, theirs: Summary, *, look: Look = ONLY_LOOK) -> Comparison:
@@ -201,18 +204,20 @@ def summarized(begun: Comparison, ours: Summary, theirs: Summary, *, look: Look 
     )
 
 
-def seed_by_seed(begun: Comparison, a: Values, b: Values, *, look: Look = ONLY_LOOK) -> Comparison:
-    """Fill in the statistics that need the values of every seed, in the same order in both arms."""
+def of_values(begun: Comparison, a: Values, b: Values, *, look: Look = ONLY_LOOK) -> Comparison:
+    """Fill in all statistics of two complete arms by the values of every seed, in the same order in both."""
     sign = _sign(begun)
     test = paired_t([sign * x for x in a], [sign * x for x in b], level=look.level)
-    return replace(
-        begun,
+    tested = replace(
+        summarized(begun, summarize(a), summarize(b), look=look),
         p_paired=test.p,
         paired_low=test.ci_low,
         paired_high=test.ci_high,
         seed_correlation=seed_correlation(a, b),
         p_spread=brown_forsythe(a, b),
     )
+    same = a == b and begun.identical_seeds < begun.seeds
+    return replace(tested, verdict="identical values", note="in every seed") if same else tested
 
 
 def _sign(comparison: Comparison) -> float:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fairbench.analysis.comparison.verdicts import Comparison, judge, seed_by_seed, summarized
-from fairbench.analysis.statistics.significance import Summary, summarize
+from fairbench.analysis.comparison.verdicts import Comparison, judge, of_values, summarized
+from fairbench.analysis.statistics.significance import Summary
 from fairbench.common.errors import UsageError, unknown
 
 SEEDS, SUMMARIES = ("arena", "optimizer", "seed", "value"), ("arena", "optimizer", "mean", "std", "n")
@@ -174,5 +174,4 @@ def _by_seed(begun: Comparison, seeds: Sequence[str], ours: Seeds, theirs: Seeds
     if note := ", ".join(f"{name} diverged {count}/{n}" for name, count in diverged.items() if count):
         return replace(begun, verdict="diverged", note=note)
     a, b = ([arm[seed] for seed in seeds] for arm in (ours, theirs))
-    tested = seed_by_seed(summarized(begun, summarize(a), summarize(b)), a, b)
-    return replace(tested, verdict="identical values", note="in every seed") if a == b else tested
+    return of_values(begun, a, b)
