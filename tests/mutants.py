@@ -15,7 +15,10 @@ os.environ["OMP_NUM_THREADS"] = "1"  # each test runs in a fork, which does not 
 from mutmut.__main__ import cli, collect_source_file_mutation_data
 from mutmut.mutation import file_mutation
 from mutmut.mutation.diff_apply import get_diff_for_mutant
+from mutmut.runners.harness import PytestRunner
+from mutmut.state import state
 from mutmut.stats import status_by_exit_code
+from mutmut.workers import isolation
 
 ROOT = Path(__file__).parents[1]
 LOUD = {"operator_string", "operator_arg_removal", "operator_dict_arguments", "operator_assignment", "operator_lambda"}
@@ -29,6 +32,13 @@ def name(key, path):
     diff = get_diff_for_mutant(key, path=path).splitlines()[3:]
     new = [line[1:].strip() for line in diff if line.startswith("+")]
     return f"{function}: {' '.join(new or ['without', *(line[1:].strip() for line in diff if line.startswith('-'))])}"
+
+
+class QuickestFirst(PytestRunner):
+    """Most faults fail the first test that reaches them, which then is a quick one."""
+
+    def run_tests(self, *, mutant_name, tests):
+        return super().run_tests(mutant_name=mutant_name, tests=sorted(tests, key=state().duration_by_test.get))
 
 
 def survivors():
@@ -46,6 +56,7 @@ def main(modules):
     os.chdir(ROOT)
     shutil.rmtree("mutants", ignore_errors=True)
     file_mutation.mutation_operators = [x for x in file_mutation.mutation_operators if x[1].__name__ not in LOUD]
+    isolation.PytestRunner = QuickestFirst
     cli(["run", "--max-children", "1", *(f"{module}.*" for module in modules)], standalone_mode=False)
     tried, text = survivors(), Path(__file__).with_name("survivors.txt").read_text()
     listed = {line for line in text.splitlines() if line and not line.startswith("#")}
