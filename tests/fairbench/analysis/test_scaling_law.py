@@ -223,6 +223,7 @@ def test_the_detectable_trend_has_the_power_by_a_numerical_jacobian(spread):
     assert np.min(powers, axis=0) == pytest.approx([0.9, 0.9], abs=1e-5)
     assert np.max(powers) > 0.9015, "of the other sign"
     assert detectable_trend(*cells, 1, LAW, 0.01) == detectable_trend(*ladder((2e6, 4e6)), 5, LAW, 0.01) == {}
+    assert detectable_trend(*cells, 2, LAW, 0.01)
 
 
 def test_the_intervals_cover_seeds_that_cells_share():

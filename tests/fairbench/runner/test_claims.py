@@ -208,6 +208,19 @@ def test_an_empty_claim_expires(tmp_path, folder):
     assert not list(folder.path.iterdir())
 
 
+def test_a_claim_that_no_driver_wrote_is_named_once_and_ignored(folder):
+    said = []
+    claims = Claims(folder, ME, None, said.append)
+    (folder.path / "trial").write_text("by hand")
+    for _ in range(2):
+        assert claims.take("trial")
+        claims.release("trial")
+    assert len(said) == 1
+    assert f"{folder.path}/trial" in said[0]
+    (folder.path / "part").write_text(ME[1:])
+    assert folder.read("part") == ""
+
+
 def test_claims_end_with_their_block(tmp_path, folder):
     with Heartbeat(tmp_path) as mine, Heartbeat(tmp_path) as theirs:
         waited = []

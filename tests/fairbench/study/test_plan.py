@@ -182,3 +182,11 @@ def test_everything_that_determines_a_trial_changes_its_id(study):
         ids.add(TrialSpec.from_json(value).id)
     assert len(ids) == 7
     assert TrialSpec.from_json(spec.to_json()).id == spec.id
+
+
+@pytest.mark.parametrize("part", ["optimizers", "arenas"])
+def test_a_plan_without_a_part_of_its_suite_is_damaged(study, part):
+    plan = study.to_json()
+    assert ResolvedSuite.from_json(plan, "test") == study
+    with pytest.raises(ValueError, match="its optimizers or arenas are not those of its suite"):
+        ResolvedSuite.from_json({**plan, part: {}}, "test")
