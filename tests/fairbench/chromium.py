@@ -27,26 +27,15 @@ def driver(tmp_path_factory):
     selenium = pytest.importorskip("selenium.webdriver", reason=f"{sys.executable} -m pip install selenium")
     file = tmp_path_factory.mktemp("page") / "report.html"
     file.write_text(everything())
-    found = start(selenium, file.parent / "profile")
-    found.page = f"file://{file}"
-    found.execute_cdp_cmd("Emulation.setFocusEmulationEnabled", {"enabled": True})  # also after a page was printed
-    yield found
-    found.quit()
-
-
-def start(selenium, profile):
-    """A Chromium without a window.
-
-    Args:
-        selenium: the module selenium.webdriver.
-        profile: the folder that it writes to.
-    """
     options = selenium.ChromeOptions()
     options.binary_location = shutil.which("chromium")
-    for argument in (*ARGUMENTS, f"--user-data-dir={profile}"):
+    for argument in (*ARGUMENTS, f"--user-data-dir={file.parent / 'profile'}"):
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    return selenium.Chrome(options=options, service=selenium.ChromeService(shutil.which("chromedriver")))
+    with selenium.Chrome(options=options, service=selenium.ChromeService(shutil.which("chromedriver"))) as found:
+        found.page = f"file://{file}"
+        found.execute_cdp_cmd("Emulation.setFocusEmulationEnabled", {"enabled": True})  # also after a page was printed
+        yield found
 
 
 @pytest.fixture

@@ -18,11 +18,21 @@ TO_XYZ = np.array(
 )
 
 
+def linear(color):
+    """Red, green and blue of a color #rrggbb as amounts of light, 0 to 1."""
+    encoded = np.array([int(color[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+    return np.where(encoded <= 0.04045, encoded / 12.92, ((encoded + 0.055) / 1.055) ** 2.4)
+
+
+def contrast(one, other):
+    """(L1 + 0.05) / (L2 + 0.05) of two luminances, L1 >= L2: Web Content Accessibility Guidelines 2.2."""
+    lower, higher = sorted(float(TO_XYZ[1] @ linear(color)) for color in (one, other))
+    return (higher + 0.05) / (lower + 0.05)
+
+
 def seen(color, vision):
     """L*, a*, b* of a color #rrggbb."""
-    encoded = np.array([int(color[i : i + 2], 16) for i in (1, 3, 5)]) / 255
-    linear = np.where(encoded <= 0.04045, encoded / 12.92, ((encoded + 0.055) / 1.055) ** 2.4)
-    x, y, z = TO_XYZ @ np.clip(MATRICES[vision] @ linear, 0, 1) / TO_XYZ.sum(axis=1)
+    x, y, z = TO_XYZ @ np.clip(MATRICES[vision] @ linear(color), 0, 1) / TO_XYZ.sum(axis=1)
     f = [np.cbrt(t) if t > 216 / 24389 else (24389 / 27 * t + 16) / 116 for t in (x, y, z)]
     return 116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])
 

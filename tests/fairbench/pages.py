@@ -17,7 +17,6 @@ from fairbench.analysis.comparison.schedules import Interaction, interactions
 from fairbench.analysis.comparison.shocks import ShockCost, shock_costs
 from fairbench.common.checks import Flag
 from fairbench.report.figures.all_figures import draw_figures
-from fairbench.report.figures.colors import COLORS
 from fairbench.report.findings import find
 from fairbench.report.page import render_page
 from fairbench.report.tables.results import all_tables
@@ -145,29 +144,3 @@ FOUND = {
     shock_costs: [ShockCost("gpt-x", "gpt", "AdamW", 4, 0, 12.0, 30.0, 0.5, 0.1, 0.05, 0.15, "")],
 }
 """Analyses that the records of a fabricated study do not have."""
-
-BACKGROUNDS = {
-    "paper": ("ink", "soft", "alarm", "focus", *(role for role in COLORS if role.startswith("arm-"))),
-    "raised": ("ink", "soft", "focus"),
-    "alarm-paper": ("ink", "alarm"),
-    "better-paper": ("ink", "soft"),
-    "worse-paper": ("ink", "soft"),
-}
-"""What stands as text on each background."""
-
-
-def contrast(one: str, other: str) -> float:
-    """How well two colors are told apart by their light alone: 1 for the same, 21 for black and white.
-
-        (L1 + 0.05) / (L2 + 0.05),    L = 0.2126 R + 0.7152 G + 0.0722 B,    R, G, B linear, L1 >= L2
-
-    Source: Web Content Accessibility Guidelines 2.2, definitions of contrast ratio and relative luminance.
-    """
-    lower, higher = sorted((_luminance(one), _luminance(other)))
-    return (higher + 0.05) / (lower + 0.05)
-
-
-def _luminance(color: str) -> float:
-    encoded = (int(color[i : i + 2], 16) / 255 for i in (1, 3, 5))
-    red, green, blue = (x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in encoded)
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue

@@ -9,12 +9,11 @@ from dataclasses import replace
 from itertools import combinations, pairwise, product
 
 import pytest
-from color_vision import MATRICES, ciede2000, seen
+from color_vision import MATRICES, ciede2000, contrast, seen
 from fabricated import QUANTITIES, Records, finals, history, study
 from fontTools.ttLib import TTFont as FontFile
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from pages import contrast
 from PIL import Image
 
 from fairbench.analysis.analyses import Analyses
@@ -281,6 +280,8 @@ SHARMA = [
 
 
 def test_arms_and_phases_are_told_apart_by_everyone():
+    assert contrast("#000000", "#ffffff") == pytest.approx(21)
+    assert contrast("#ff0000", "#0000ff") == pytest.approx(2.149, abs=1e-3)  # by the W3C's worked formula
     assert [ciede2000(*pair) for *pair, _ in SHARMA] == pytest.approx([x for *_, x in SHARMA], abs=6e-5)
     for dark, vision, kind in product((False, True), MATRICES, ("arm-", "phase-")):
         colors = [pair[dark] for role, pair in COLORS.items() if role.startswith(kind)]

@@ -4,10 +4,8 @@ import csv
 import io
 
 import pytest
-from chromium import keys, mouse, show
+from chromium import keys, mouse
 from small_study import LONG_NAME
-
-from fairbench.report.figures.colors import COLORS
 
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.slow]
 
@@ -37,7 +35,12 @@ def drag(browser, start, end):
 
 def test_hidden_arms_leave_every_figure(real):
     """By their switch, or all that no pattern names; the address keeps it, and the CSV of a figure lacks them."""
+    opacity = f"{PANEL} return [0, 1].map((i) => getComputedStyle(svg.querySelector(`[data-arm='${{i}}']`)).opacity)"
     assert real.execute_script(DRAWN) == ["0", "1", "2", "3"]
+    real.execute_script("document.querySelector(`#arms [data-switch='1'] input`).focus()")
+    assert real.execute_script(opacity, "learning_curves") == ["0.15", "1"], "the arm that is pointed at stands out"
+    real.execute_script("document.activeElement.blur()")
+    assert real.execute_script(opacity, "learning_curves") == ["1", "1"]
     real.execute_script(SWITCH, 0)
     assert real.execute_script(DRAWN) == ["1", "2", "3"]
     real.execute_script(SWITCH, 0)
@@ -68,15 +71,6 @@ def test_a_csv_of_a_figure_names_its_columns(browser):
     rates = values_csv(browser, "lr_sensitivity")
     (lost,) = (row for row in rates if row["text"] == "AdamW, rate 0.01: diverged")
     assert [value for name, value in lost.items() if name.startswith("validation")] == ["", ""]
-
-
-def test_an_arm_that_is_pointed_at_stands_out(real):
-    arm = "getComputedStyle(svg.querySelector(`[data-arm='${arm}']`)).opacity"
-    opacity = f"{PANEL} return [0, 1].map((arm) => {arm})"
-    real.execute_script("document.querySelector(`#arms [data-switch='1'] input`).focus()")
-    assert real.execute_script(opacity, "learning_curves") == ["0.15", "1"]
-    real.execute_script("document.activeElement.blur()")
-    assert real.execute_script(opacity, "learning_curves") == ["1", "1"]
 
 
 def test_the_pointer_tells_the_values_of_all_arms(real):
@@ -154,14 +148,3 @@ def test_a_link_keeps_a_part_and_keys_change_it(browser):
     keys(browser, "-")
     assert browser.execute_script(PLACES, name)["part"] == whole["part"]
     assert browser.execute_script("return location.hash") == f"#figure-{name}"
-
-
-def test_figures_keep_their_colors_where_no_style_is_allowed(driver, tmp_path):
-    """A host may forbid the style of the page; its figures are then drawn in the light colors."""
-    show(driver, 1280, "dark")
-    strict = tmp_path / "report.html"
-    strict.write_text(driver.page_source.replace("style-src 'unsafe-inline'", "style-src 'none'"))
-    driver.get(f"file://{strict}")
-    color = "return getComputedStyle(document.querySelector(arguments[0])).stroke"
-    blue = tuple(int(COLORS["arm-blue"][0][i : i + 2], 16) for i in (1, 3, 5))
-    assert driver.execute_script(color, f"#curves [data-arm='1'] [stroke='{COLORS['arm-blue'][0]}']") == f"rgb{blue}"

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 from fabricated import Records, finals, history, study
-from pages import BACKGROUNDS, HOSTILE, Page, contrast, everything, latex, rendered
+from pages import HOSTILE, Page, everything, latex, rendered
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.optimizers.registry import OPTIMIZERS
@@ -140,19 +140,10 @@ def test_figures_have_their_colors_under_every_policy(text, page):
     assert all(f'[fill="{light}"] {{ fill: var(--{role}); }}' in text for light, role in roles.items())
 
 
-def test_text_has_contrast_in_light_and_dark(text, page):
+def test_every_color_is_a_variable_in_light_and_dark(text, page):
     css = text.partition("<style>")[2].partition("</style>")[0]
     assert set(re.findall(r"var\(--([\w-]+)\)", css)) <= {*COLORS, "across", "down"}
     assert [len(theme) for theme in page.variables] == [len(COLORS)] * 2
-    for theme in page.variables:
-        pairs = [(role, background) for background, roles in BACKGROUNDS.items() for role in roles]
-        assert [x for x in pairs if contrast(theme[x[0]], theme[x[1]]) < 4.5] == []
-
-
-def test_contrast_is_that_of_the_guidelines():
-    assert contrast("#000000", "#ffffff") == pytest.approx(21)
-    assert contrast("#777777", "#ffffff") == contrast("#ffffff", "#777777") == pytest.approx(4.478, abs=1e-3)
-    assert contrast("#ff0000", "#0000ff") == pytest.approx(2.149, abs=1e-3)  # by the W3C's worked formula
 
 
 def test_a_color_has_one_role():

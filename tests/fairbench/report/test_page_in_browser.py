@@ -1,15 +1,257 @@
-"""The page in a real Chromium: it fetches nothing, is read without script, and compares two studies."""
+"""The page in a real Chromium: keyboard, names, markup, colors, sizes, print, without network and without script."""
 
+import base64
 import re
+from pathlib import Path
 
 import pytest
-from chromium import PHONE, show
+from chromium import DESKTOP, PHONE, hexadecimal, keys, picture, show, wait_until
+from color_vision import contrast
 from fabricated import Records, finals, history, study
+from pages import Page
 
 from fairbench.analysis.analyses import Analyses
+from fairbench.report.figures.colors import COLORS
 from fairbench.report.two_studies import two_studies, write_two_studies
 
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.slow]
+
+NARROWEST = 320
+PAPER = 703  # A4 without its margins of 12 mm
+
+REACHABLE = """
+window.reached = new Set();
+document.addEventListener('focusin', ({target}) => window.reached.add(target));
+window.wanted = [...document.querySelectorAll('a, button, input, select, summary, pre, svg[role=img], [tabindex]')]
+    .filter((element) => element.getClientRects().length);
+return window.wanted.length
+"""
+MISSED = "return window.wanted.filter((e) => !window.reached.has(e)).map((e) => e.outerHTML.slice(0, 99))"
+
+
+def test_the_keyboard_reaches_everything(browser):
+    """First a link that skips to the verdicts, in the end the first stop again."""
+    wanted = browser.execute_script(REACHABLE)
+    assert wanted > 100
+    keys(browser, "Tab")
+    focus = "const {activeElement: e} = document; return [e.className, e.getBoundingClientRect().height > 24]"
+    assert browser.execute_script(focus) == ["skip", True]
+    keys(browser, "Enter")
+    wait_until(browser, "location.hash === '#verdicts'")
+    keys(browser, "Tab")
+    assert browser.execute_script("return document.activeElement.closest('section').id") == "verdicts"
+    keys(browser, *["Tab"] * (wanted + 20))  # wide tables may become stops meanwhile
+    assert browser.execute_script(MISSED) == []
+
+
+NEVER = (
+    *("th:not([scope])", "[tabindex]:not([tabindex='0'], [tabindex='-1'])", "body > :not(main, script, .skip)"),
+    *("figcaption:not(figure > :last-child)", "label label", ":is(a, button, summary) :is(a, button, input, select)"),
+    ":is(p, span, small, button, label, summary, h3, a) :is(div, p, table, ul, dl, details, figure)",
+    *("li:not(ul > *)", ":is(dt, dd):not(dl > *)", "tr:not(:is(thead, tbody) > *)", ":is(th, td):not(tr > *)"),
+    "summary:not(details > *)",
+)
+"""Markup without meaning: heads of nothing, an order of its own, blocks in text, controls in controls, parts alone."""
+FLAWS = """
+const all = (selector) => [...document.querySelectorAll(selector)];
+const levels = all('h1, h2, h3, h4').map((heading) => Number(heading.localName[1]));
+const skips = levels.filter((level, i) => level > (levels[i - 1] ?? 0) + 1);
+const uneven = all('tbody tr').filter((row) => row.cells.length !== row.closest('table').tHead.rows[0].cells.length);
+const small = all('label, nav a, summary').filter((element) =>
+    element.getClientRects().length && element.getBoundingClientRect().height < 24);
+return [skips, ...[uneven, small, ...arguments[0].map(all)].map((found) => found.map((e) => e.outerHTML.slice(0, 99)))]
+"""
+
+
+@pytest.mark.parametrize("page", ["browser", pytest.param("real", marks=pytest.mark.soak)])
+def test_its_markup_has_meaning_and_is_valid(request, page):
+    """The parser moves or closes what is not valid, so that other elements stand in another order."""
+    browser = request.getfixturevalue(page)
+    assert browser.execute_script(FLAWS, NEVER) == [[]] * (3 + len(NEVER))
+    text = Path(browser.page.removeprefix("file://")).read_text()
+    parsed = browser.execute_script(
+        "const page = new DOMParser().parseFromString(arguments[0], 'text/html');"
+        "return [...page.querySelectorAll('*')].map((element) => element.localName.toLowerCase())",
+        text,
+    )
+    assert parsed == [name for name, _ in Page(text).elements]
+
+
+NAMED = (
+    *("image", "table", "figure", "columnheader", "link", "button", "searchbox", "combobox", "checkbox", "heading"),
+    *("region", "navigation"),
+)
+
+
+def accessible(browser):
+    """The nodes that a screen reader gets, by their ids, each with its text by key, its parent and its liveness."""
+    nodes = browser.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
+    texts = ("role", "name", "description")
+    return {
+        x["nodeId"]: {key: x.get(key, {}).get("value", "") for key in texts}
+        | {"parent": x.get("parentId"), "live": any(y["name"] == "live" for y in x.get("properties", []))}
+        for x in nodes
+    }
+
+
+def within_live(nodes, node):
+    return bool(node) and (node["live"] or within_live(nodes, nodes.get(node["parent"])))
+
+
+def test_a_screen_reader_gets_names_descriptions_and_values(browser):
+    nodes = accessible(browser)
+    for role in NAMED:
+        found = [x for x in nodes.values() if x["role"] == role]
+        needed = ("name", "description") if role in ("image", "table") else ("name",)
+        assert found, role
+        assert [x for x in found if not all(x[key] for key in needed)] == []
+    titles = {x["name"] for x in nodes.values() if x["role"] == "columnheader"}
+    assert {"Arena", "Severity", "Advantage [95% CI]"} < titles  # the arrows of sorting are not read
+    browser.execute_script("document.querySelector('#figure-lr_sensitivity svg').focus()")
+    keys(browser, "ArrowRight")
+    nodes = accessible(browser)
+    read = [x["name"] for x in nodes.values() if x["role"] == "StaticText" and within_live(nodes, x)]
+    assert [text for text in read if text.startswith("PsiLogic, rate 0.0001: ")]
+
+
+TEXTS = """
+const solid = (color) => !/^rgba\\(.*, 0\\)$|^transparent$/.test(color);
+const behind = (element) => {
+    while (element && !solid(getComputedStyle(element).backgroundColor)) element = element.parentElement;
+    return getComputedStyle(element || document.documentElement).backgroundColor;
+};
+const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+const found = new Set();
+while (walker.nextNode()) {
+    const element = walker.currentNode.parentElement;
+    if (!walker.currentNode.textContent.trim() || !element.getClientRects().length) continue;
+    const style = getComputedStyle(element);
+    found.add(`${element.namespaceURI.endsWith('svg') ? style.fill : style.color}|${behind(element)}`);
+}
+return [...found]
+"""
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_all_text_has_contrast_and_colors_of_the_system_hide_nothing(driver, theme):
+    """In forced colors, by the pixels: a swatch has its arm's color, and each cell of the verdicts a frame."""
+    show(driver, DESKTOP, theme)
+    found = [[hexadecimal(color) for color in pair.split("|")] for pair in driver.execute_script(TEXTS)]
+    papers = ("paper", "raised", "alarm-paper", "better-paper", "worse-paper")
+    assert {background for _, background in found} == {COLORS[role][theme == "dark"] for role in papers}
+    assert [pair for pair in found if contrast(*pair) < 4.5] == []
+    show(driver, DESKTOP, theme, forced_colors="active")
+    cell = picture(driver, ".verdicts td", 0)
+    edge, inside = cell.getpixel((cell.width // 2, 0)), cell.getpixel((cell.width // 2, 3))
+    assert edge != inside
+    assert {cell.getpixel((x, 0)) for x in range(2, cell.width - 2)} == {edge}
+    driver.execute_script("document.querySelector('#figure-learning_curves').scrollIntoView()")
+    wait_until(driver, "!document.querySelector('#arms[hidden], #arms.unseen')")  # the switches come with a figure
+    colors = "return [...document.querySelectorAll('#arms .swatch path:last-child')].map((x) => x.getAttribute('fill'))"
+    arms = driver.execute_script(colors)
+    assert len(set(arms)) > 2
+    for i, color in enumerate(arms):
+        wanted = next(pair[theme == "dark"] for pair in COLORS.values() if pair[0] == color)
+        image = picture(driver, "#arms .swatch", i)
+        drawn = {hexadecimal(str(pixel)) for _, pixel in image.getcolors(image.width * image.height)}
+        assert wanted in drawn
+
+
+LONG = """
+const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+while (walker.nextNode()) {
+    const node = walker.currentNode;
+    if (!node.parentElement.closest('script, svg')) node.data = node.data.replaceAll('AdamW', 'x'.repeat(40));
+}
+return document.documentElement.scrollWidth
+"""
+HEADS = """
+const range = document.createRange(), close = [];
+for (const row of document.querySelectorAll('thead tr')) {
+    const edges = [...row.cells].map((head) => {
+        range.selectNodeContents(head);
+        const text = range.getBoundingClientRect(), button = head.firstElementChild?.getBoundingClientRect() ?? text;
+        return [Math.min(text.left, button.left), Math.max(text.right, button.right), head.textContent];
+    });
+    edges.slice(1).forEach(([left, , name], i) => {
+        if (left - edges[i][1] < 12) close.push(`${edges[i][2]} | ${name}: ${left - edges[i][1]}`);
+    });
+}
+return close
+"""
+SCROLLS = """
+return [...document.querySelectorAll('.scroll')].map((e) => [
+    e.scrollWidth > e.clientWidth || e.scrollHeight > e.clientHeight, e.tabIndex, e.role])
+"""
+
+
+@pytest.mark.parametrize("width", [NARROWEST, PHONE, DESKTOP])
+def test_it_fits_the_window(driver, width):
+    """Also words that never end. Only tables that scroll are tab stops, and heads of columns do not run together."""
+    show(driver, width, "dark")
+    assert driver.execute_script("return document.documentElement.scrollWidth") == width
+    widths = "return [...document.querySelectorAll('.panel svg')].map((svg) => svg.clientWidth)"
+    assert min(driver.execute_script(widths)) > (270 if width == NARROWEST else 340)  # 340: text of 9 or 10 pixels
+    assert driver.execute_script(HEADS) == []
+    driver.execute_script("return new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
+    found = driver.execute_script(SCROLLS)
+    assert {wide for wide, *_ in found} == {True, False}
+    assert all(rest == ([0, "region"] if wide else [-1, None]) for wide, *rest in found)
+    assert driver.execute_script(LONG) == width
+
+
+START = """
+const grid = document.querySelector('.verdicts tbody'), [first] = grid.rows;
+for (let i = 0; i < 40; i++) grid.append(first.cloneNode(true));
+const scroller = document.querySelector('#table-verdicts .scroll'), top = (e) => e.getBoundingClientRect().top;
+const above = ['.verdicts tbody td', '.start svg'].map((name) => innerHeight - top(document.querySelector(name)));
+scroller.scrollTop = 500;
+return [...above, top(scroller.querySelector('th')) - top(scroller), document.querySelector('#audit').offsetTop]
+"""
+
+
+@pytest.mark.parametrize(("width", "height"), [(PHONE, 844), (DESKTOP, 800)])
+def test_the_first_screen_shows_verdicts_and_a_picture(real, width, height):
+    """With 40 more baselines: the grid has its own scroll bar, its head stays visible, and the next section is near."""
+    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width == PHONE}
+    real.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    grid, figure, stays, end = real.execute_script(START)
+    assert grid > (60 if width == PHONE else 250)
+    assert figure > 250 or width == PHONE
+    assert stays == pytest.approx(0, abs=4)
+    assert end < 3 * height
+
+
+SMALL = """
+const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+const small = [];
+while (walker.nextNode()) {
+    const element = walker.currentNode.parentElement;
+    if (!walker.currentNode.data.trim() || !element.checkVisibility() || element.closest('.unseen, .skip')) continue;
+    const scale = element.ownerSVGElement ? element.ownerSVGElement.getScreenCTM().a : 1;
+    const points = parseFloat(getComputedStyle(element).fontSize) * scale * 72 / 96;
+    if (points < 6.99) small.push(`${points} ${element.outerHTML.slice(0, 99)}`);
+}
+return small
+"""
+
+
+def test_it_is_printed_in_light_as_vectors_and_large_enough_to_read(real):
+    show(real, PAPER, "dark")
+    real.execute_script("document.querySelectorAll('details').forEach((details) => details.open = false)")
+    real.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    paper = real.execute_script("return getComputedStyle(document.body).backgroundColor")
+    assert hexadecimal(paper) == COLORS["paper"][0]
+    assert real.execute_script("return document.querySelector('#table-metrics td').checkVisibility()")
+    assert real.execute_script(SMALL) == []
+    assert real.execute_script("return document.documentElement.scrollWidth") == PAPER, "nothing is shrunk to fit"
+    style = "return [...document.querySelectorAll(arguments[0])].map((head) => getComputedStyle(head)[arguments[1]])"
+    assert set(real.execute_script(style, "thead", "breakInside")) == {"avoid"}, "Chromium repeats only such heads"
+    assert set(real.execute_script(style, "th button", "display")) == {"contents"}, "nor heads with buttons"
+    printed = base64.b64decode(real.execute_cdp_cmd("Page.printToPDF", {})["data"])
+    assert printed.startswith(b"%PDF")
+    assert b"/Subtype /Image" not in printed
+    assert b"/Type /Font" in printed
 
 
 def test_the_console_is_empty_and_nothing_is_fetched(real):

@@ -1,13 +1,18 @@
 """Tables of the page in a real Chromium: sorting, filters, links to a view, downloads."""
 
 import csv
+import io
+import re
 import time
 
 import pytest
 from chromium import hexadecimal, wait_until
-from pages import latex
+from fabricated import given, history
+from pages import FOUND, broken, latex
 
+from fairbench.analysis.analyses import Analyses
 from fairbench.report.figures.colors import COLORS
+from fairbench.report.tables.results import all_tables
 
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.slow]
 
@@ -15,57 +20,54 @@ ROWS = """
 return [...document.querySelectorAll(`#table-${arguments[0]} tbody tr`)].filter((row) => row.getClientRects().length)
     .map((row) => [...row.cells].map((cell) => cell.textContent))
 """
-METRICS = "const table = document.querySelector('#table-metrics table');"
-COLUMN = f"{METRICS} return [...table.tBodies[0].rows].map((row) => row.cells[3].textContent)"
-SORT = f"{METRICS} const head = table.tHead.rows[0].cells[3];"
-
-
-def test_tables_are_sorted_and_a_third_press_brings_their_first_order_back(real):
-    values = real.execute_script(COLUMN)
-    arrow = real.execute_script(f"{SORT} return getComputedStyle(head.firstChild, '::after').content")
-    assert arrow.endswith('/ ""'), "the arrow is not part of the name"
-    for direction, reverse in (("ascending", False), ("descending", True)):
-        state = real.execute_script(f"{SORT} head.querySelector('button').click(); return head.ariaSort")
-        assert state == direction
-        known = sorted((value for value in values if value != "–"), key=float, reverse=reverse)
-        assert real.execute_script(COLUMN) == known + ["–"] * (len(values) - len(known)) != values
-    assert real.execute_script(f"{SORT} head.querySelector('button').click(); return head.ariaSort") is None
-    assert real.execute_script(COLUMN) == values
-
-
-GRID = "const table = document.querySelector('#table-verdicts table');"
-STYLES = f"{GRID} return [...table.tBodies[0].rows].map((row) => row.cells[1].className)"
-
-
-def test_the_grid_of_verdicts_is_sorted_by_advantage(real):
-    """The verdicts of an arena, from the largest advantage to the smallest; those without one come last."""
-    press = f"{GRID} table.tHead.rows[0].cells[1].querySelector('button').click()"
-    cells = f"{GRID} return [...table.tBodies[0].rows].map((row) => row.cells[1].dataset.value)"
-    found = real.execute_script(cells)
-    for reverse in (False, True):
-        real.execute_script(press)
-        assert real.execute_script(cells) == sorted(found, key=float, reverse=reverse)
-
-
-def test_severities_are_sorted_by_their_weight(browser):
-    browser.execute_script("document.querySelectorAll('#table-audit th button')[1].click()")
-    rows = "return [...document.querySelectorAll('#table-audit tbody tr')].map((row) => row.cells[1].textContent)"
-    assert browser.execute_script(rows) == ["fail", "warn", "note"]
-
-
+HEAD = "const head = document.querySelectorAll(`#table-${arguments[0]} thead th`)[arguments[1]];"
+PRESS = f"{HEAD} head.querySelector('button').click(); return head.ariaSort"
+CELLS = """
+return [...document.querySelectorAll(`#table-${arguments[0]} tbody tr`)].map((row) => row.cells[arguments[1]])
+    .map((cell) => cell.dataset.value ?? cell.textContent)
+"""
 TYPED = """
 const field = document.querySelector(arguments[0]);
 field.value = arguments[1];
 field.dispatchEvent(new Event('input', {bubbles: true}));
 """
+SEVERITIES = ["fail", "warn", "note"]
+
+
+@pytest.mark.parametrize(
+    ("page", "table", "column", "key"),
+    [
+        ("real", "metrics", 3, float),
+        ("real", "verdicts", 1, float),
+        ("real", "comparisons", 9, float),
+        ("real", "budget", 1, str.casefold),
+        ("browser", "audit", 1, SEVERITIES.index),
+    ],
+)
+def test_tables_are_sorted_and_a_third_press_brings_their_first_order_back(request, page, table, column, key):
+    """By numbers, the place of a verdict, words, or the weight of a severity; missing values come last."""
+    browser = request.getfixturevalue(page)
+    values = browser.execute_script(CELLS, table, column)
+    arrow = browser.execute_script(f"{HEAD} return getComputedStyle(head.firstChild, '::after').content", table, column)
+    assert arrow.endswith('/ ""'), "the arrow is not part of the name"
+    for direction, reverse in (("ascending", False), ("descending", True)):
+        assert browser.execute_script(PRESS, table, column) == direction
+        known = sorted((value for value in values if value != "–"), key=key, reverse=reverse)
+        assert browser.execute_script(CELLS, table, column) == known + ["–"] * (len(values) - len(known))
+    assert browser.execute_script(PRESS, table, column) is None
+    assert browser.execute_script(CELLS, table, column) == values
 
 
 def test_tables_are_filtered_and_searched(real):
+    """A search opens the folds that have what it finds, and closes them again."""
+    for table, words in (("metrics", "VIT-loss adamw"), ("verdicts", "explodes DIVERGED")):
+        every = real.execute_script(ROWS, table)
+        real.execute_script(TYPED, f"#table-{table} input", words)
+        chosen = [row for row in every if all(word in " ".join(row).lower() for word in words.lower().split())]
+        assert real.execute_script(ROWS, table) == chosen != []
+        real.execute_script(TYPED, f"#table-{table} input", "")
+        assert real.execute_script(ROWS, table) == every != chosen
     every = real.execute_script(ROWS, "metrics")
-    real.execute_script(TYPED, "#table-metrics input", "VIT-loss adamw")
-    chosen = [row for row in every if row[0] == "vit-loss" and "adamw" in row[2].lower()]
-    assert real.execute_script(ROWS, "metrics") == chosen
-    real.execute_script(TYPED, "#table-metrics input", "")
     real.execute_script("document.querySelectorAll('details').forEach((details) => details.open = false)")
     real.execute_script(TYPED, "#find", "accuracy explodes")
     chosen = [row for row in every if row[1].startswith("accuracy") and row[2] == "Explodes"]
@@ -76,20 +78,10 @@ def test_tables_are_filtered_and_searched(real):
     assert real.execute_script("return document.querySelectorAll('details[open]').length") == 0
 
 
-def test_the_grid_of_verdicts_is_filtered(real):
-    """Of a study that ran, by the name of a baseline."""
-    every = real.execute_script(ROWS, "verdicts")
-    real.execute_script(TYPED, "#table-verdicts input", "explodes DIVERGED")
-    (row,) = real.execute_script(ROWS, "verdicts")
-    assert row in every
-    assert row[0] == "Explodes"
-    real.execute_script(TYPED, "#table-verdicts input", "")
-    assert real.execute_script(ROWS, "verdicts") == every
-
-
 def test_a_link_keeps_the_view(real):
     real.execute_script(TYPED, "#table-metrics input", "loss")
-    real.execute_script(f"{SORT} head.querySelector('button').click(); head.querySelector('button').click()")
+    for _ in range(2):
+        real.execute_script(PRESS, "metrics", 3)
     shown = real.execute_script(ROWS, "metrics")
     view = real.execute_script("return location.hash")
     assert view == "#?metrics.filter=loss&metrics.order=-4"
@@ -112,28 +104,36 @@ def test_a_table_is_downloaded(real, small_study, tmp_path):
     while not all(file.exists() for file in files) and time.monotonic() < deadline:
         time.sleep(0.02)
     rows, truth = (list(csv.DictReader(path.open())) for path in (files[0], small_study / "significance.csv"))
-    assert [(row["Arena"], row["Baseline"]) for row in rows] == [(row["arena"], row["baseline"]) for row in truth]
-    names = {"": "advantage", " low": "ci_low", " high": "ci_high"}
-    for row, true in zip(rows, truth, strict=True):
-        shown = [row[f"Advantage [95% CI]{end}"].replace("–", "") for end in names]
-        assert shown == [true[name] for name in names.values()]
+    names = {"Arena": "arena", "Baseline": "baseline", "Advantage [95% CI]": "advantage"}
+    names |= {f"Advantage [95% CI] {end}": f"ci_{end}" for end in ("low", "high")}
+    shown = [[row[title].replace("–", "") for title in names] for row in rows]
+    assert shown == [[row[name] for name in names.values()] for row in truth]
     assert files[1].read_text() == latex(real.page_source)["comparisons"]
 
 
-def test_missing_values_come_last(real):
-    table = "const table = document.querySelector('#table-comparisons table');"
-    column = f"{table} return [...table.tBodies[0].rows].map((row) => row.cells[9].textContent)"
-    assert "–" in real.execute_script(column)[:-1]
-    for _ in range(2):
-        real.execute_script(f"{table} table.tHead.rows[0].cells[9].querySelector('button').click()")
-        values = real.execute_script(column)
-        known = [value for value in values if value != "–"]
-        assert known
-        assert values == known + ["–"] * (len(values) - len(known))
-
-
-def test_words_are_sorted_as_words(real):
-    real.execute_script("document.querySelector('#table-budget th:nth-child(2) button').click()")
-    found = [row[1] for row in real.execute_script(ROWS, "budget")]
-    assert found == sorted(found, key=str.casefold)
-    assert len({*found}) == 4
+def test_a_csv_has_all_that_a_table_shows(browser):
+    """Numbers in full, with the further ones that their text shows; text where it says more than numbers."""
+    tables = all_tables(given(Analyses(history(broken()[0]), broken()[1]), FOUND))
+    files = browser.execute_script(
+        "return Object.fromEntries(places.map((place) => [place.dataset.table, rowsCsv(place)]))"
+    )
+    assert files.keys() == tables.keys()
+    said = set()
+    for name, table in tables.items():
+        rows = list(csv.DictReader(io.StringIO(files[name])))
+        assert len(rows) == len(table.rows)
+        for row, cells in zip(rows, table.rows, strict=True):
+            for column, cell in zip(table.columns, cells, strict=True):
+                more = [row[f"{column.title} {part}"] for part in column.more]
+                assert [float(x) if x else None for x in more] == [*cell.more]
+                if column.value:
+                    assert (float(row[column.title]) if row[column.title] else None) == cell.value
+                    if re.search(r"[a-zA-Z†]", re.sub(r"\de[+−]\d", "", str(cell.text))):
+                        assert row[f"{column.title}, as shown"] == str(cell.text).strip()
+                        said.add(name)
+                elif name == "verdicts" and column.more:
+                    assert str(cell.text).startswith(row[column.title])
+                    assert row[column.title].startswith(("better", "worse", "incomplete"))
+                else:
+                    assert row[column.title] == " ".join(str(cell.text).split("\n")).strip()
+    assert "main" in said
