@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 from measured import age, ages, measurement
 
 from fairbench.analysis.comparison.verdicts import FROM_BASELINE
-from fairbench.analysis.statistics.paired import paired_t
+from fairbench.analysis.statistics.significance import paired_t
 from fairbench.report.tables import numbers
 
 if TYPE_CHECKING:

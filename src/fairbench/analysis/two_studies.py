@@ -8,8 +8,7 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.cost import costs
 from fairbench.analysis.results import ArmResults
-from fairbench.analysis.statistics.paired import paired_t
-from fairbench.analysis.statistics.significance import TTest, summarize, welch
+from fairbench.analysis.statistics.significance import TTest, paired_t, summarize, welch
 from fairbench.common.formatting import plural
 from fairbench.common.hashing import digest
 from fairbench.study.environments import environment_values

@@ -10,7 +10,6 @@ from scipy import stats
 from statsmodels.stats.oneway import test_scale_oneway as scale_test
 from statsmodels.stats.weightstats import CompareMeans, ttost_ind
 
-from fairbench.analysis.statistics.paired import paired_t, seed_correlation
 from fairbench.analysis.statistics.significance import (
     FAR,
     Summary,
@@ -18,6 +17,8 @@ from fairbench.analysis.statistics.significance import (
     effect_interval,
     hedges_g,
     holm,
+    paired_t,
+    seed_correlation,
     summarize,
     tost,
     welch,

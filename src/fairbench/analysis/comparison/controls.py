@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.results import Results
-from fairbench.analysis.statistics.paired import paired_t
+from fairbench.analysis.statistics.significance import paired_t
 
 WHOLE = "whole"
 

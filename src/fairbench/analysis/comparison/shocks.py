@@ -6,8 +6,7 @@ from statistics import fmean, median
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.results import ArmResults, Results, Run
-from fairbench.analysis.statistics.paired import paired_t
-from fairbench.analysis.statistics.significance import TTest
+from fairbench.analysis.statistics.significance import TTest, paired_t
 from fairbench.arenas.shocks.registry import shock_starts
 
 RECOVERED = 0.05

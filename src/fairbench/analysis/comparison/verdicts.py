@@ -6,7 +6,6 @@ from math import isclose
 from typing import Literal, get_args
 
 from fairbench.analysis.results import ArmResults, Results, Run
-from fairbench.analysis.statistics.paired import paired_t, seed_correlation
 from fairbench.analysis.statistics.power import seeds_to_detect
 from fairbench.analysis.statistics.sequential import ONLY_LOOK, Look
 from fairbench.analysis.statistics.significance import (
@@ -16,6 +15,8 @@ from fairbench.analysis.statistics.significance import (
     effect_interval,
     hedges_g,
     holm,
+    paired_t,
+    seed_correlation,
     summarize,
     tost,
     welch,

@@ -1,7 +1,7 @@
 """A study compared with a publication: values and verdicts, row by row."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from statistics import fmean, stdev
@@ -168,17 +168,21 @@ def verdict_rows(publication: Publication, results: Results, comparisons: Sequen
 
     An arm with a final trial that did not finish is not tested: the mean of its finished trials may be too good.
     """
-    return [_verdict_row(publication, entry, results, comparisons) for entry in publication.all("verdict")]
+    holm = {(c.arena, c.metric, c.reference, c.baseline): c.statement for c in comparisons}
+    return [_verdict_row(publication, entry, results, holm) for entry in publication.all("verdict")]
 
 
 def _verdict_row(
-    publication: Publication, entry: Entry, results: Results, comparisons: Sequence[Comparison]
+    publication: Publication, entry: Entry, results: Results, holm: Mapping[tuple[str, str, str, str], str]
 ) -> VerdictRow:
-    of_pair = (entry.arena, entry.metric, entry.optimizer, entry.baseline)
-    test, note = _test(results, *of_pair)
-    published, ours = _published_judgement(publication, entry), _our_judgement(entry, test)
-    holm = (c.statement for c in comparisons if (c.arena, c.metric, c.reference, c.baseline) == of_pair)
-    keys = dict(zip(("arena", "metric", "optimizer", "baseline"), of_pair, strict=True))
+    about, pair = (entry.arena, entry.metric), (entry.optimizer, entry.baseline)
+    first, second = (publication.number("mean", arena=entry.arena, metric=entry.metric, optimizer=x) for x in pair)
+    assert first is not None
+    assert second is not None
+    published = Judgement(direction(*about, float(first - second)), entry.value != NOT_SIGNIFICANT)
+    test, note = _test(results, *about, *pair)
+    ours = None if test is None or test.p is None else Judgement(direction(*about, test.difference), test.p < LEVEL)
+    keys = dict(zip(("arena", "metric", "optimizer", "baseline"), (*about, *pair), strict=True))
     return VerdictRow(
         place=entry.place,
         **keys,
@@ -189,26 +193,10 @@ def _verdict_row(
         our_p=test.p if test else None,
         our_direction=ours.direction if ours else None,
         our_significant=ours.significant if ours else None,
-        holm=next(holm, None),
+        holm=holm.get((*about, *pair)),
         agree=agree(published, ours) if ours else None,
         note=note,
     )
-
-
-def _published_judgement(publication: Publication, entry: Entry) -> Judgement:
-    """Direction and significance by the mark and the published means."""
-    pair = (entry.optimizer, entry.baseline)
-    ours, theirs = (publication.number("mean", arena=entry.arena, metric=entry.metric, optimizer=x) for x in pair)
-    assert ours is not None
-    assert theirs is not None
-    return Judgement(direction(entry.arena, entry.metric, float(ours - theirs)), entry.value != NOT_SIGNIFICANT)
-
-
-def _our_judgement(entry: Entry, test: TTest | None) -> Judgement | None:
-    """Whether a test is significant; None without a p-value."""
-    if test is None or test.p is None:
-        return None
-    return Judgement(direction(entry.arena, entry.metric, test.difference), test.p < LEVEL)
 
 
 def _test(results: Results, arena: str, metric: str, optimizer: str, baseline: str) -> tuple[TTest | None, str]:
@@ -216,15 +204,14 @@ def _test(results: Results, arena: str, metric: str, optimizer: str, baseline: s
     if arena not in results.study.suite.arenas:
         return None, f"no {arena} in the study"
     planned, notes = len(results.study.suite.final.seeds), []
-    for name in (optimizer, baseline):
+    scores = {name: [*our_scores(results, arena, metric, name).values()] for name in (optimizer, baseline)}
+    for name, finished in scores.items():
         if _arm(results, arena, name) is None:
             notes.append(f"no {name} in the study")
-        elif (finished := len(our_scores(results, arena, metric, name))) < planned:
-            notes.append(f"{name} finished {finished} of {planned} seeds")
-    if notes:
-        return None, ", ".join(notes)
-    test = welch(*(summarize([*our_scores(results, arena, metric, name).values()]) for name in (optimizer, baseline)))
-    return test, test.reason
+        elif len(finished) < planned:
+            notes.append(f"{name} finished {len(finished)} of {planned} seeds")
+    test = None if notes else welch(*map(summarize, scores.values()))
+    return test, test.reason if test else ", ".join(notes)
 
 
 def direction(arena: str, metric: str, difference: float) -> Direction:
